@@ -1,0 +1,69 @@
+# Everything a newcomer or a maintainer does, by name: `make run` and `make test` first.
+
+PYTHON ?= python3
+BIN := .venv/bin
+READY := .venv/.ready
+LOCK_ENV := build/lock-env
+
+.PHONY: help env run test test-all check format bench screenshots lock clean
+
+help:
+	@echo "make run          open the browser (ARGS=... goes to backscroll)"
+	@echo "make test         run the tests (ARGS=... goes to pytest)"
+	@echo "make test-all     run the tests, the long ones too"
+	@echo "make check        ruff, mypy --strict and the import contracts"
+	@echo "make format       let ruff format and fix what it can"
+	@echo "make bench        print how fast the store is beside bare sqlite3"
+	@echo "make screenshots  make the pictures again"
+	@echo "make lock         pin the newest versions in requirements.lock"
+	@echo "make clean        remove the environment and everything built"
+
+env: $(READY)
+
+$(READY): requirements.lock pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
+	    echo "Backscroll needs Python 3.11 or newer, and '$(PYTHON)' is not: try make PYTHON=python3.13" >&2; exit 1; }
+	$(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check \
+	    --require-hashes --only-binary :all: --requirement requirements.lock
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check \
+	    --no-deps --no-build-isolation --editable .
+	@touch $@
+
+run: env
+	@$(BIN)/backscroll $(ARGS)
+
+test: env
+	$(BIN)/pytest $(ARGS)
+
+# An empty -m overrides the default that leaves the long runs out.
+test-all: env
+	$(BIN)/pytest -m "" $(ARGS)
+
+check: env
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy --strict store tui
+	$(BIN)/lint-imports
+
+format: env
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+bench: env
+	@$(BIN)/python tests/bench/run.py $(ARGS)
+
+screenshots: env
+	$(BIN)/python screenshots/make.py
+
+# uv resolves for every platform at once, which pip cannot; it is needed for nothing else.
+lock:
+	$(PYTHON) -m venv $(LOCK_ENV)
+	$(LOCK_ENV)/bin/python -m pip install --quiet --disable-pip-version-check uv
+	$(LOCK_ENV)/bin/uv pip compile --quiet --upgrade --universal --python-version 3.11 \
+	    --generate-hashes --no-emit-index-url --custom-compile-command "make lock" \
+	    --extra dev --output-file requirements.lock pyproject.toml
+
+clean:
+	rm -rf .venv build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	find store tui tests screenshots -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true

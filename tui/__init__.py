@@ -1,0 +1,1 @@
+"""The browser: a terminal UI over the store."""
