@@ -1,0 +1,109 @@
+"""Keeps every test away from the machine: its home, its clipboard, its agents' histories."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pyperclip
+import pytest
+from hypothesis import settings
+
+if TYPE_CHECKING:
+    from store.store import Store
+
+settings.register_profile(
+    "backscroll",
+    deadline=None,
+    derandomize="CI" in os.environ,
+    max_examples=int(os.environ.get("BACKSCROLL_EXAMPLES", "100")),
+)
+settings.load_profile("backscroll")
+
+XDG_FOLDERS = {
+    "XDG_DATA_HOME": ".local/share",
+    "XDG_CONFIG_HOME": ".config",
+    "XDG_STATE_HOME": ".local/state",
+    "XDG_CACHE_HOME": ".cache",
+    "XDG_RUNTIME_DIR": ".run",
+}
+
+# Where agents are told to keep their histories, and what changes how a terminal program looks.
+OUTSIDE_VARIABLES = (
+    "CLAUDE_CONFIG_DIR",
+    "CODEX_HOME",
+    "COPILOT_HOME",
+    "CRUSH_GLOBAL_DATA",
+    "GEMINI_CLI_HOME",
+    "GOOSE_PATH_ROOT",
+    "LLM_USER_PATH",
+    "MONGO_URI",
+    "OPENCODE_DB",
+    "PI_CODING_AGENT_DIR",
+    "PI_CODING_AGENT_SESSION_DIR",
+    "QWEN_HOME",
+    "QWEN_RUNTIME_DIR",
+    "SESSION_SERVICE_URI",
+    "COLORTERM",
+    "COLUMNS",
+    "DISPLAY",
+    "FORCE_COLOR",
+    "LINES",
+    "NO_COLOR",
+    "WAYLAND_DISPLAY",
+)
+
+
+@pytest.fixture(autouse=True)
+def home(
+    tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Path]:
+    """An empty home, the same on every machine; also what child processes see."""
+    folder = tmp_path_factory.mktemp("home")
+    monkeypatch.setenv("HOME", str(folder))
+    for name, below in XDG_FOLDERS.items():
+        monkeypatch.setenv(name, str(folder / below))
+    for name in [*OUTSIDE_VARIABLES, *(n for n in os.environ if n.startswith("BACKSCROLL_"))]:
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("PYTHON_KEYRING_BACKEND", "keyring.backends.fail.Keyring")
+    monkeypatch.setenv("TZ", "UTC")
+    time.tzset()
+    # An open umask, so that a file is private because it was made so and not by luck.
+    before = os.umask(0o022)
+    yield folder
+    os.umask(before)
+
+
+class Clipboard:
+    """Stands where the machine's clipboard would be, which a test must never overwrite."""
+
+    def __init__(self) -> None:
+        self.text = ""
+
+    def copy(self, text: str) -> None:
+        self.text = text
+
+    def paste(self) -> str:
+        return self.text
+
+
+@pytest.fixture(autouse=True)
+def clipboard(monkeypatch: pytest.MonkeyPatch) -> Clipboard:
+    """What was copied last."""
+    board = Clipboard()
+    monkeypatch.setattr(pyperclip, "copy", board.copy)
+    monkeypatch.setattr(pyperclip, "paste", board.paste)
+    return board
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[Store]:
+    """A new store in a file of its own."""
+    from store.store import Store
+
+    opened = Store.open(tmp_path / "store.db")
+    yield opened
+    opened.close()
