@@ -1,0 +1,109 @@
+"""Untrusted text made safe to show.
+
+A conversation holds whatever a model, a tool or a web page said, and a terminal obeys what it is
+sent: an escape sequence can write the clipboard, clear the screen or make the terminal type an
+answer back; a direction override can make one command look like another. Here such characters
+become visible marks. What the store holds stays as it was: clean on the way to the screen, copy
+the original.
+"""
+
+import re
+import unicodedata
+from bisect import bisect_left
+from functools import cache, lru_cache
+from itertools import accumulate
+
+ELLIPSIS = "…"
+JOINERS = "\u200c\u200d"
+EMOJI_STYLE = "\ufe0f"
+
+_CONTROLS = r"\x00-\x08\x0b-\x1f\x7f-\x9f"
+_SURROGATES = r"\ud800-\udfff"
+_HIDDEN = (
+    r"\u061c\u200b\u200e\u200f\u2028-\u202e\u2060\u2066-\u2069\ufeff\ufff9-\ufffb"
+    r"\U000e0000-\U000e007f"
+)
+"""Bidi controls, zero-width characters, separators and tags. Joiners and variation selectors are
+not among them: Persian, the scripts of India and emoji need those."""
+
+_UNSAFE = re.compile(f"[{_CONTROLS}{_HIDDEN}{_SURROGATES}]+")
+_FOLDED = re.compile(r"[\n\t][\n\t ]*")
+
+_CHARACTERS_PER_CELL = 8
+"""How much text is looked at to fill one cell of a cut line, so that a list row costs the same
+whether the text behind it has a hundred characters or a hundred million. No script needs as many
+for a letter and its marks."""
+
+
+def clean(text: str) -> str:
+    """The text with every character that a terminal obeys, or an eye misses, made visible."""
+    # Nearly all text is clean, and one scan in C finds that out; only bad characters cost more.
+    if not _UNSAFE.search(text):
+        return text
+    return _UNSAFE.sub(lambda run: "".join(map(_mark, run[0])), text.replace("\r\n", "\n"))
+
+
+def one_line(text: str, width: int | None = None) -> str:
+    """The text, clean and on one line, cut to so many terminal cells if a width is given."""
+    if width is None:
+        return _fold(text)
+    text = text.lstrip(" \n\t")
+    enough = max(width, 1) * _CHARACTERS_PER_CELL
+    if len(text) > enough:
+        return _cut(_fold(text[:enough]) + ELLIPSIS, width)
+    return _cut(_fold(text), width)
+
+
+def cells(text: str) -> int:
+    """How many terminal cells the text takes, at times a little more than a terminal needs."""
+    return len(text) if text.isascii() else sum(map(_cell, text))
+
+
+def expand_tabs(text: str, size: int = 4) -> str:
+    """Tabs as spaces up to the next stop, counted in cells; nobody agrees how wide a tab is."""
+    if "\t" not in text or text.isascii():
+        return text.expandtabs(size)
+    return "\n".join(_expand_line(line, size) for line in text.split("\n"))
+
+
+@cache
+def _mark(character: str) -> str:
+    code = ord(character)
+    if code < 0x20:
+        return chr(0x2400 + code)
+    if code == 0x7F:
+        return "\u2421"
+    if code < 0xA0 or 0xD800 <= code < 0xE000:
+        return "\ufffd"
+    return f"⟨U+{code:04X}⟩"
+
+
+def _fold(text: str) -> str:
+    return _FOLDED.sub(" ", clean(text)).strip(" ")
+
+
+def _cut(line: str, width: int) -> str:
+    if width < 1:
+        return ""
+    if cells(line) <= width:
+        return line
+    end = bisect_left([*accumulate(map(_cell, line))], width)
+    return line[:end].rstrip(JOINERS) + ELLIPSIS
+
+
+@lru_cache(maxsize=4096)
+def _cell(character: str) -> int:
+    # Python's own tables suffice for cutting a line, and keep the store free of a terminal library.
+    # Marks that sit on the letter before them count nothing, or accented and Indic text would be
+    # cut short; the selector that asks for a picture counts one, since it widens a narrow sign (❤)
+    # to two cells. Emoji joined into one picture count singly: better cut early than overflow.
+    if character == EMOJI_STYLE:
+        return 1
+    if character in JOINERS or unicodedata.category(character) in ("Mn", "Me"):
+        return 0
+    return 2 if unicodedata.east_asian_width(character) in "WF" else 1
+
+
+def _expand_line(line: str, size: int) -> str:
+    *before_tabs, rest = line.split("\t")
+    return "".join(piece + " " * (size - cells(piece) % size) for piece in before_tabs) + rest
