@@ -1,0 +1,227 @@
+"""Shelf: the entry chains of sessions, and the turns and tool calls derived from them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+from store import appending
+from store.coding import decode
+from store.errors import NotFound
+from store.model import (
+    Entry,
+    NewEntry,
+    PairedCall,
+    Part,
+    Text,
+    Tokens,
+    ToolCall,
+    ToolResult,
+    Turn,
+    entry_id,
+    part_from_json,
+)
+
+if TYPE_CHECKING:
+    from store.store import Store
+
+_ENTRY = ", ".join(f"entries.{name}" for name in Entry._fields)
+_CHAIN = f"select {_ENTRY} from entries where session = ? and seq between ? and ? order by seq"
+_CALLS = """
+    select tool_calls.key, sessions.id, tool_calls.turn, tool_calls.call_id, tool_calls.name, tool_calls.status,
+        tool_calls.duration_ms, asked.seq, answered.seq, asked.parts, tool_calls.part, answered.parts,
+        tool_calls.result_part, coalesce(asked.created_at, answered.created_at) as at
+    from tool_calls join sessions on sessions.key = tool_calls.session
+    left join entries as asked on asked.key = tool_calls.entry
+    left join entries as answered on answered.key = tool_calls.result_entry
+"""
+LAST_SEQ = 2**62
+
+
+class Chains:
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    def append(self, session: int, entries: Sequence[NewEntry], *, durable: bool = True) -> range:
+        return appending.append(self._store, session, entries, durable=durable)
+
+    # ── entries ───────────────────────────────────────────────────────────────────────────────────
+
+    def entries(self, session: int, first: int = -1, last: int = LAST_SEQ) -> list[Entry]:
+        return [_entry(row) for row in self._store.rows(_CHAIN, session, first, last)]
+
+    def entry(self, session: int, seq: int) -> Entry:
+        found = self.entries(session, seq, seq)
+        if not found:
+            raise NotFound(f"That session has no entry {seq}.")
+        return found[0]
+
+    def entry_by_key(self, key: int) -> tuple[str, Entry]:
+        """The entry and the public id of its session."""
+        row = self._store.row(
+            f"select sessions.id, {_ENTRY} from entries join sessions on sessions.key = entries.session"
+            " where entries.key = ?",
+            key,
+        )
+        if row is None:
+            raise NotFound(f"There is no entry {key}.")
+        return row[0], _entry(row[1:])
+
+    # ── turns ─────────────────────────────────────────────────────────────────────────────────────
+
+    def turns(self, session: int, only: int | None = None) -> list[Turn]:
+        """Whole turns, in order; what came before the first prompt is turn 0."""
+        spans = self._spans(session)
+        if only is not None:
+            spans = [span for span in spans if span[0] == only]
+            if not spans:
+                raise NotFound(f"That session has no turn {only}.")
+        if not spans:
+            return []
+        entries = self.entries(session, spans[0][1], spans[-1][2])
+        calls = self.tool_calls(session, turn=only)
+        return [
+            Turn(
+                n,
+                entries[first - entries[0].seq].text if n else "",
+                started,
+                ended,
+                tuple(entries[first - entries[0].seq : last + 1 - entries[0].seq]),
+                tuple(call for call in calls if call.turn == n),
+            )
+            for n, first, last, started, ended in spans
+        ]
+
+    def _spans(self, session: int) -> list[tuple[int, int, int, str, str]]:
+        before = self._store.rows(
+            "select 0, min(seq), max(seq), min(created_at), max(created_at) from entries"
+            " where session = ? and turn = 0",
+            session,
+        )
+        told = self._store.rows(
+            "select n, first_seq, last_seq, started_at, ended_at from turns where session = ? order by n",
+            session,
+        )
+        return [span for span in before if span[1] is not None] + told
+
+    def last_turn(self, session: int) -> int:
+        """The number of the newest turn; 0 when nobody has asked anything."""
+        (n,) = self._store.row("select coalesce(max(n), 0) from turns where session = ?", session)
+        return int(n)
+
+    # ── tool calls ────────────────────────────────────────────────────────────────────────────────
+
+    def tool_calls(self, session: int, turn: int | None = None) -> list[PairedCall]:
+        where = "where tool_calls.session = ?" + (" and tool_calls.turn = ?" if turn is not None else "")
+        values = (session,) if turn is None else (session, turn)
+        return list(map(_paired_call, self._store.rows(f"{_CALLS} {where} order by tool_calls.key", *values)))
+
+    def all_tool_calls(self, condition: str = "1", values: Iterable[Any] = (), limit: int = 100) -> list[PairedCall]:
+        """Across sessions, newest first, each once however often it was inherited."""
+        rows = self._store.rows(
+            f"{_CALLS} where tool_calls.inherited = 0 and sessions.deleted = 0 and {condition}"
+            " order by at desc, tool_calls.key desc limit ?",
+            *values,
+            limit,
+        )
+        return list(map(_paired_call, rows))
+
+    # ── forks ─────────────────────────────────────────────────────────────────────────────────────
+
+    def inherit(self, parent: int, child: int, last_seq: int) -> None:
+        """Copies of the parent's rows after the child's header, marked, pointing at the same records."""
+        with self._store.transaction() as connection:
+            (first_key,) = connection.execute("select max(key) + 1 from entries").fetchone()
+            (head,) = connection.execute("select head from sessions where key = ?", (child,)).fetchone()
+            copied = connection.execute(
+                """
+                insert into entries (key, session, parent, seq, record, turn, kind, role, author, model, message_key,
+                    text, parts, inherited, tokens, created_at)
+                select :first_key + seq, :child, case seq when 0 then :head else :first_key + seq - 1 end, seq, record,
+                    turn, kind, role, author, model, message_key, text, parts, 1, tokens, created_at
+                from entries where session = :parent and seq between 0 and :last_seq order by seq
+                """,
+                {
+                    "first_key": first_key,
+                    "child": child,
+                    "head": head,
+                    "parent": parent,
+                    "last_seq": last_seq,
+                },
+            ).rowcount
+            if copied <= 0:
+                return
+            places = {
+                "first_key": first_key,
+                "child": child,
+                "parent": parent,
+                "last_seq": copied - 1,
+            }
+            connection.execute(_INHERIT_TURNS, places)
+            connection.execute(_INHERIT_CALLS, places)
+            connection.execute("update sessions set tail = ? where key = ?", (first_key + copied - 1, child))
+
+
+_INHERIT_TURNS = """
+    insert into turns (session, n, entry, first_seq, last_seq, started_at, ended_at)
+    select :child, n, :first_key + first_seq, first_seq, min(last_seq, :last_seq), started_at, ended_at
+    from turns where session = :parent and first_seq <= :last_seq
+"""
+_INHERIT_CALLS = """
+    insert into tool_calls (session, turn, call_id, name, status, duration_ms, entry, part, result_entry, result_part,
+        inherited)
+    select :child, tool_calls.turn, call_id, name,
+        case when status in ('ok', 'error') and answered.seq > :last_seq then 'pending' else status end,
+        case when answered.seq <= :last_seq then duration_ms end,
+        :first_key + asked.seq, part,
+        case when answered.seq <= :last_seq then :first_key + answered.seq end,
+        case when answered.seq <= :last_seq then result_part end,
+        1
+    from tool_calls left join entries as asked on asked.key = tool_calls.entry
+    left join entries as answered on answered.key = tool_calls.result_entry
+    where tool_calls.session = :parent and coalesce(asked.seq, answered.seq) <= :last_seq
+"""
+
+
+def _entry(row: Sequence[Any]) -> Entry:
+    *plain, text, parts, inherited, tokens, created_at = row
+    read = Tokens(*decode(tokens)) if tokens else None
+    return Entry._make((*plain, text, parts_of(text, parts), bool(inherited), read, created_at))
+
+
+def parts_of(text: str, column: bytes | None) -> tuple[Part, ...]:
+    if column is None:
+        return (Text(text),)
+    return tuple(map(part_from_json, decode(column)))
+
+
+def _paired_call(row: Sequence[Any]) -> PairedCall:
+    key, session_id, turn, call_id, name, status, duration, asked, answered, *bodies, at = row
+    asked_parts, part, answered_parts, result_part = bodies
+    call = _nth(asked_parts, part)
+    result = _nth(answered_parts, result_part)
+    return PairedCall(
+        key,
+        session_id,
+        turn,
+        call_id,
+        name,
+        status,
+        duration,
+        entry_id(session_id, asked) if asked is not None else None,
+        entry_id(session_id, answered) if answered is not None else None,
+        call.arguments if isinstance(call, ToolCall) else None,
+        result.output if isinstance(result, ToolResult) else None,
+        at,
+    )
+
+
+def _nth(column: bytes | None, index: int | None) -> Part | None:
+    if column is None or index is None:
+        return None
+    return part_from_json(decode(column)[index])
+
+
+def chained(entries: Iterable[Entry]) -> Iterator[Entry]:
+    """The entries that are part of the model's context: all but the header and what only marks events."""
+    return (entry for entry in entries if entry.kind in ("message", "compaction"))

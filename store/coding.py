@@ -1,0 +1,80 @@
+"""Python values into what SQLite and JSON can hold, and back; what they cannot hold is refused with a reason."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+from typing import Any
+
+from store.errors import BadValue
+
+LONGEST_ID = 65_536
+LARGEST_INTEGER = 2**63 - 1
+
+
+def now() -> str:
+    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+
+
+def encode(value: Any) -> bytes:
+    """JSON that `decode` turns into the same value: big integers and lone surrogates kept, NaN refused.
+
+    The standard encoder, since orjson writes NaN as null without a word and refuses the other two.
+    """
+    try:
+        return json.dumps(value, allow_nan=False, ensure_ascii=False, separators=(",", ":")).encode()
+    except UnicodeEncodeError:
+        return json.dumps(value, allow_nan=False, separators=(",", ":")).encode()
+    except RecursionError:
+        raise BadValue("It is nested too deep to be kept as JSON.") from None
+    except (ValueError, TypeError) as reason:
+        raise BadValue(f"It cannot be kept as JSON: {reason}.") from None
+
+
+def decode(data: bytes | str) -> Any:
+    """Raises BadValue for what is not JSON, so that a damaged record is one problem and not a crash."""
+    try:
+        return json.loads(data)
+    except RecursionError:
+        raise BadValue("The JSON is nested too deep to be read.") from None
+    except ValueError as reason:
+        raise BadValue(f"Not JSON: {reason}.") from None
+
+
+def column_text(text: str) -> str:
+    """Text that SQLite can bind; for derived text, whose exact form is in the record."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return text.encode("utf-8", "replace").decode()
+    return text
+
+
+def exact_text(text: str, what: str) -> str:
+    """Text that must come back as it was given, or not go in."""
+    if not isinstance(text, str):
+        raise BadValue(f"The {what} must be text, not {type(text).__name__}.")
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise BadValue(f"The {what} holds half a character (a lone surrogate) and cannot be kept.") from None
+    return text
+
+
+def exact_id(text: str, what: str = "session id") -> str:
+    exact_text(text, what)
+    if not text:
+        raise BadValue(f"The {what} is empty.")
+    if "\0" in text:
+        raise BadValue(f"The {what} holds a NUL character.")
+    if len(text) > LONGEST_ID:
+        raise BadValue(f"The {what} is longer than {LONGEST_ID:,} characters.")
+    return text
+
+
+def exact_integer(value: int, what: str) -> int:
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise BadValue(f"The {what} must be a whole number, not {type(value).__name__}.")
+    if not -LARGEST_INTEGER <= value <= LARGEST_INTEGER:
+        raise BadValue(f"The {what} is larger than SQLite can hold.")
+    return value

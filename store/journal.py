@@ -1,0 +1,224 @@
+"""Every edit, with what each row said before and after, in the transaction that makes it. Undo is the same edit turned
+round, so one mechanism serves titles, facts, secrets and all the rest, and an undo can itself be undone."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from sqlite_utils.db import NotFoundError
+
+from store.coding import decode, encode, now
+from store.errors import ChangedMeanwhile, NotFound, NothingToUndo, Refused
+from store.model import Change, Edit, Json
+
+if TYPE_CHECKING:
+    from sqlite_utils.db import Table
+
+    from store.store import Store
+
+UNDO = "undo"
+
+_COLUMNS = "id, kind, at, sessions, before, after, undoes, undone_by, blanked"
+_OF_SESSION = "exists (select 1 from json_each(edits.sessions) where value = ?)"
+
+
+class Editing:
+    """One edit in the making: shelves change rows through it, and it remembers how they were."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self.changes: list[Change] = []
+
+    def update(self, table: str, key: Json, **columns: Json) -> bool:
+        """False, and nothing written, when the row says that already."""
+        row = self._row(table, key)
+        if row is None:
+            raise NotFound(f"There is no {key!r} in {table}.")
+        before = {name: row[name] for name in columns}
+        if before == columns:
+            return False
+        self._table(table).update(_primary_key(key), columns)
+        self.changes.append(Change(table, key, before, columns))
+        return True
+
+    def insert(self, table: str, **columns: Json) -> Any:
+        self._table(table).insert(columns)
+        shelf = self._table(table)
+        key = [columns.get(name) for name in shelf.pks]
+        if key == [None]:
+            key = [self._store.row("select last_insert_rowid()")[0]]
+        kept = key[0] if len(key) == 1 else key
+        self.changes.append(Change(table, kept, None, dict(columns)))
+        return kept
+
+    def delete(self, table: str, key: Json) -> None:
+        row = self._row(table, key)
+        if row is None:
+            raise NotFound(f"There is no {key!r} in {table}.")
+        self._table(table).delete(_primary_key(key))
+        self.changes.append(Change(table, key, row, None))
+
+    def reverse(self, change: Change) -> None:
+        """Put a row back as it was, if it still says what the edit left it saying."""
+        row = self._row(change.table, change.key)
+        if change.after is None:
+            if row is not None:
+                raise ChangedMeanwhile("Something by that name is there again.", row)
+            self._table(change.table).insert(change.before or {})
+            self.changes.append(Change(change.table, change.key, None, change.before))
+        elif row is None or any(row[name] != value for name, value in change.after.items()):
+            raise ChangedMeanwhile("It has been changed since.", row)
+        elif change.before is None:
+            self.delete(change.table, change.key)
+        else:
+            self.update(change.table, change.key, **change.before)
+
+    def _row(self, table: str, key: Json) -> dict[str, Any] | None:
+        try:
+            return dict(self._table(table).get(_primary_key(key)))
+        except NotFoundError:
+            return None
+
+    def _table(self, name: str) -> Table:
+        return self._store.db.table(name)
+
+
+class Journal:
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    @contextmanager
+    def edit(self, kind: str, *sessions: int, undoes: int | None = None) -> Iterator[Editing]:
+        """One transaction, one row of the journal; no row when nothing changed. `sessions` are those it touches."""
+        with self._store.transaction():
+            editing = Editing(self._store)
+            yield editing
+            if editing.changes:
+                self._write(kind, sessions, editing.changes, undoes)
+
+    def _write(self, kind: str, sessions: tuple[int, ...], changes: list[Change], undoes: int | None) -> None:
+        sides = [
+            encode([{"table": change.table, "key": change.key, "columns": side} for change, side in pairs]).decode()
+            for pairs in (
+                [(change, change.before) for change in changes],
+                [(change, change.after) for change in changes],
+            )
+        ]
+        written = self._store.connection.execute(
+            "insert into edits (kind, at, sessions, before, after, undoes) values (?, ?, ?, ?, ?, ?)",
+            (kind, now(), encode(list(sessions)).decode(), *sides, undoes),
+        )
+        if undoes is not None:
+            self._store.connection.execute("update edits set undone_by = ? where id = ?", (written.lastrowid, undoes))
+
+    # ── reading ───────────────────────────────────────────────────────────────────────────────────
+
+    def newest(self, session: int | None = None, *, limit: int = 100) -> list[Edit]:
+        """Newest first."""
+        where, values = (f"where {_OF_SESSION}", [session]) if session is not None else ("", [])
+        rows = self._store.rows(f"select {_COLUMNS} from edits {where} order by id desc limit ?", *values, limit)
+        return [self._edit(row) for row in rows]
+
+    def get(self, edit_id: int) -> Edit:
+        row = self._store.row(f"select {_COLUMNS} from edits where id = ?", edit_id)
+        if row is None:
+            raise NotFound(f"There is no edit {edit_id}.")
+        return self._edit(row)
+
+    def touching(self, table: str, key: Json) -> list[Edit]:
+        """The edits that changed one row, oldest first: its history."""
+        rows = self._store.rows(
+            f"""
+            select {_COLUMNS} from edits where exists (
+                select 1 from json_each(edits.after)
+                where json_extract(value, '$.table') = ? and json_extract(value, '$.key') = ?
+            ) order by id
+            """,
+            table,
+            encode(key).decode() if isinstance(key, list) else key,
+        )
+        return [self._edit(row) for row in rows]
+
+    def _edit(self, row: tuple[Any, ...]) -> Edit:
+        number, kind, at, sessions, before, after, undoes, undone_by, blanked = row
+        keys = decode(sessions)
+        known = dict(
+            self._store.rows(
+                f"select key, id from sessions where key in ({', '.join('?' * len(keys))})",
+                *keys,
+            )
+        )
+        changes = tuple(
+            Change(old["table"], old["key"], old["columns"], new["columns"])
+            for old, new in zip(decode(before), decode(after), strict=True)
+        )
+        names = tuple(known[key] for key in keys if key in known)
+        return Edit(number, kind, at, names, changes, undoes, undone_by, bool(blanked))
+
+    # ── undo ──────────────────────────────────────────────────────────────────────────────────────
+
+    def undo(self, edit_id: int | None = None) -> Edit:
+        """Take back that edit, or the newest that still stands; gives the edit that was taken back."""
+        with self._store.transaction():
+            edit = self.get(edit_id) if edit_id is not None else self._newest()
+            if edit.undone_by is not None:
+                raise NothingToUndo(f"Edit {edit.id} is undone already.")
+            if edit.blanked:
+                raise Refused(f"What edit {edit.id} changed was purged, and is gone for good.")
+            sessions = decode(self._store.row("select sessions from edits where id = ?", edit.id)[0])
+            with self.edit(UNDO, *sessions, undoes=edit.id) as editing:
+                self._reverse(edit, editing)
+            if edit.undoes is not None:
+                self._store.connection.execute("update edits set undone_by = null where id = ?", (edit.undoes,))
+        return edit
+
+    def _reverse(self, edit: Edit, editing: Editing) -> None:
+        try:
+            for change in reversed(edit.changes):
+                editing.reverse(change)
+        except ChangedMeanwhile as clash:
+            later = [other.id for change in edit.changes for other in self.touching(change.table, change.key)]
+            blockers = sorted({number for number in later if number > edit.id})
+            hint = f"; undo edit {blockers[-1]} first" if blockers else ""
+            raise ChangedMeanwhile(
+                f"What edit {edit.id} changed has been changed since{hint}.", clash.current
+            ) from None
+        except sqlite3.IntegrityError as reason:
+            raise Refused(f"Edit {edit.id} cannot be undone as things are now: {reason}.") from None
+
+    def _newest(self) -> Edit:
+        row = self._store.row(
+            f"""
+            select {_COLUMNS} from edits
+            where undone_by is null and blanked = 0 and kind != ? order by id desc limit 1
+            """,
+            UNDO,
+        )
+        if row is None:
+            raise NothingToUndo("There is no edit to undo.")
+        return self._edit(row)
+
+    def blank(self, session: int) -> None:
+        """Within a purge: the edits of that session say no more than that they were."""
+        rows = self._store.rows(f"select id, sessions, before, after from edits where {_OF_SESSION}", session)
+        for number, sessions, *sides in rows:
+            others = decode(sessions) != [session]
+            kept = [[item for item in decode(side) if others and not _is_about(item, session)] for side in sides]
+            self._store.connection.execute(
+                "update edits set before = ?, after = ?, blanked = ? where id = ?",
+                (*(encode(side).decode() for side in kept), not kept[0], number),
+            )
+
+
+def _is_about(item: dict[str, Json], session: int) -> bool:
+    """Edits of several sessions at once only ever touch the sessions themselves and their tags."""
+    key = item["key"]
+    return bool(session == (key[0] if isinstance(key, list) else key))
+
+
+def _primary_key(key: Json) -> Any:
+    """As sqlite-utils wants it; the journal keeps compound keys as JSON lists."""
+    return tuple(key) if isinstance(key, list) else key

@@ -1,0 +1,402 @@
+"""The types that everybody shares. No SQL, no I/O: readers make them, the store keeps them, screens show them."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal, NamedTuple
+
+Json = Any
+"""A value that JSON can spell: what a foreign program wrote, before anybody understood it."""
+
+Relation = Literal["fork", "delegate", "sidechain", "superseded"]
+Status = Literal["ok", "error", "pending", "orphan"]
+
+LIBRARY = "library"
+"""The source of a session that was made through the library rather than read from a foreign store."""
+
+UNKNOWN_USER = "unknown_user"
+"""Who spoke when nobody says."""
+
+DELEGATE = ":delegate:"
+
+GLOBAL = "global"
+"""The scope of a fact that every agent may know."""
+
+
+# ── parts ─────────────────────────────────────────────────────────────────────────────────────────
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Thinking:
+    text: str
+    signature: str = ""
+    "Opaque to us; the provider wants it back."
+
+
+@dataclass(frozen=True, slots=True)
+class ToolCall:
+    id: str
+    name: str
+    arguments: Json
+
+
+@dataclass(frozen=True, slots=True)
+class ToolResult:
+    call_id: str
+    output: Json
+    is_error: bool = False
+    name: str = ""
+    duration_ms: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Attachment:
+    media_type: str
+    name: str = ""
+    size: int | None = None
+    uri: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Opaque:
+    "Anything a reader did not understand: kept, shown raw, never dropped."
+
+    kind: str
+    value: Json
+
+
+Part = Text | Thinking | ToolCall | ToolResult | Attachment | Opaque
+
+_PART_TYPES: dict[str, type[Part]] = {
+    "text": Text,
+    "thinking": Thinking,
+    "tool_call": ToolCall,
+    "tool_result": ToolResult,
+    "attachment": Attachment,
+    "opaque": Opaque,
+}
+_PART_NAMES = {kind: name for name, kind in _PART_TYPES.items()}
+_PART_FIELDS = {kind: tuple(kind.__dataclass_fields__) for kind in _PART_NAMES}
+
+
+def part_to_json(part: Part) -> dict[str, Json]:
+    kind = type(part)
+    shown: dict[str, Json] = {"type": _PART_NAMES[kind]}
+    for name in _PART_FIELDS[kind]:
+        shown[name] = getattr(part, name)
+    return shown
+
+
+def part_from_json(value: Mapping[str, Json]) -> Part:
+    kind = _PART_TYPES.get(value.get("type", ""))
+    if kind is None:
+        return Opaque(str(value.get("type", "")), dict(value))
+    known = _PART_FIELDS[kind]
+    return kind(**{name: value[name] for name in known if name in value})
+
+
+def readable(value: Json) -> str:
+    """What a person would read of a tool's output, whichever of the usual shapes it has."""
+    if isinstance(value, str):
+        return value
+    if value is None:
+        return ""
+    if isinstance(value, Mapping):
+        for name in ("text", "output", "content", "stdout"):
+            if isinstance(value.get(name), str | list):
+                return readable(value[name])
+        return "\n".join(f"{name}: {readable(item)}" for name, item in value.items())
+    if isinstance(value, Iterable):
+        return "\n".join(filter(None, map(readable, value)))
+    return str(value)
+
+
+# ── what is appended ──────────────────────────────────────────────────────────────────────────────
+
+
+class Tokens(NamedTuple):
+    input: int = 0
+    "Without what came from a cache."
+    output: int = 0
+    cached: int = 0
+
+    @property
+    def total(self) -> int:
+        return self.input + self.output + self.cached
+
+
+@dataclass(frozen=True, slots=True)
+class NewRecord:
+    "A record as the foreign program wrote it, and where it stood."
+
+    data: bytes
+    place: str = ""
+    "A path or a table."
+    position: str = ""
+    "An offset or a row's key."
+
+
+@dataclass(slots=True)
+class NewEntry:
+    "An entry on its way into a chain. The store gives it its id, parent, seq and turn."
+
+    kind: str = "message"
+    role: str = ""
+    parts: tuple[Part, ...] = ()
+    author: str = ""
+    model: str = ""
+    text: str | None = None
+    "What a person would read; taken from the parts when not given."
+    prompt: bool | None = None
+    "Whether a person said this and a turn begins; told by role and parts when not given."
+    message_key: str = ""
+    "Shared by the entries of one API message."
+    record: NewRecord | None = None
+    "Entries of one record carry the same object."
+    tokens: Tokens | None = None
+    created_at: str = ""
+
+    def begins_turn(self) -> bool:
+        if self.prompt is not None:
+            return self.prompt
+        if self.kind != "message" or self.role != "user":
+            return False
+        return any(not isinstance(part, ToolResult) for part in self.parts)
+
+    def reading_text(self) -> str:
+        if self.text is not None:
+            return self.text
+        return "\n\n".join(part.text for part in self.parts if isinstance(part, Text))
+
+
+# ── what is read back ─────────────────────────────────────────────────────────────────────────────
+
+
+class Session(NamedTuple):
+    """One conversation. A tuple, since a hundred are made for every page of the list and a tuple is made in C."""
+
+    key: int
+    id: str
+    source: str
+    source_key: int | None
+    native_id: str
+    parent_id: str | None
+    relation: Relation | None
+    forked_at: int | None
+    channel: str
+    channel_id: str
+    user: str
+    agent_title: str
+    own_title: str
+    first_prompt: str
+    provider: str
+    model: str
+    cwd: str
+    environment_name: str
+    environment_type: str
+    environment_path: str
+    system_prompt: str
+    webhook: str
+    head: int | None
+    tail: int | None
+    turns: int
+    entries: int
+    tool_calls: int
+    errors: int
+    tokens_input: int
+    tokens_output: int
+    tokens_cached: int
+    tokens_total: int
+    cost: float | None
+    created_at: str
+    updated_at: str
+    pinned: int
+    archived: int
+    deleted: int
+    gone: int
+    reader_version: int
+    depth: str
+
+    @property
+    def title(self) -> str:
+        return self.own_title or self.agent_title or self.first_prompt
+
+
+class Entry(NamedTuple):
+    """One link of a chain, as it is kept."""
+
+    key: int
+    session: int
+    parent: int | None
+    seq: int
+    record: int | None
+    turn: int
+    kind: str
+    role: str
+    author: str
+    model: str
+    message_key: str
+    text: str
+    parts: tuple[Part, ...]
+    inherited: bool
+    tokens: Tokens | None
+    created_at: str
+
+
+class PairedCall(NamedTuple):
+    """A tool call together with its result."""
+
+    key: int
+    session_id: str
+    turn: int
+    call_id: str
+    name: str
+    status: Status
+    duration_ms: float | None
+    entry: str | None
+    "The public id of the entry that called; None for a result nobody asked for."
+    result_entry: str | None
+    arguments: Json
+    result: Json
+    at: str
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    n: int
+    prompt: str
+    started_at: str
+    ended_at: str
+    entries: tuple[Entry, ...]
+    tool_calls: tuple[PairedCall, ...]
+
+
+class StoredMessage(NamedTuple):
+    """A message in the fourth document's words: role, and content as the blocks it was given."""
+
+    id: str
+    session_id: str
+    seq: int
+    role: str
+    content: list[Json]
+    created_at: str
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    key: int
+    session_id: str
+    text: str
+    up_to_turn: int | None
+    "The last turn it covers; None when it says nothing of what it covers."
+    origin: str
+    current: bool
+    created_at: str
+
+
+@dataclass(frozen=True, slots=True)
+class Fact:
+    id: int
+    text: str
+    scope: str
+    category: str
+    session_id: str | None
+    entry: str | None
+    foreign_place: str
+    foreign_text: str
+    created_at: str
+    updated_at: str
+    retired_at: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Note:
+    id: int
+    session_id: str
+    entry: str | None
+    text: str
+    created_at: str
+
+
+@dataclass(frozen=True, slots=True)
+class SecretName:
+    "What may be shown of a secret: everything but its value."
+
+    session_id: str
+    key: str
+    version: int
+    created_at: str
+
+
+@dataclass(frozen=True, slots=True)
+class Published:
+    id: str
+    session_id: str
+    filename: str
+    path: str
+    created_at: str
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    "What an edit did to one row: the columns it touched, before and after; None where there was no row."
+
+    table: str
+    key: Json
+    before: dict[str, Json] | None
+    after: dict[str, Json] | None
+
+
+@dataclass(frozen=True, slots=True)
+class Edit:
+    id: int
+    kind: str
+    at: str
+    session_ids: tuple[str, ...]
+    changes: tuple[Change, ...]
+    undoes: int | None
+    undone_by: int | None
+    blanked: bool = False
+    "Purge removed what it spoke of."
+
+
+@dataclass(frozen=True, slots=True)
+class Hit:
+    session_id: str
+    entry: str
+    turn: int
+    role: str
+    field: str
+    "text, thinking, tool_call or tool_result."
+    at: str
+    snippet: str
+    marks: tuple[tuple[int, int], ...] = ()
+    "Where in the snippet the words stand."
+
+
+# ── identity ──────────────────────────────────────────────────────────────────────────────────────
+
+
+def foreign_id(source: str, native_id: str, store_identity: str = "") -> str:
+    """The public id of a foreign session; `store_identity` where native ids are unique only within their database."""
+    if not store_identity:
+        return f"{source}:{native_id}"
+    digest = hashlib.blake2b(store_identity.encode("utf-8", "surrogatepass"), digest_size=4)
+    return f"{source}:{native_id}@{digest.hexdigest()}"
+
+
+def parent_of_delegate(session_id: str) -> str | None:
+    """`{parent}:delegate:{agent}` names its parent; of nested ones, the nearest."""
+    parent, mark, agent = session_id.rpartition(DELEGATE)
+    return parent if mark and parent and agent else None
+
+
+def entry_id(session_id: str, seq: int) -> str:
+    return f"{session_id}#{seq}"

@@ -1,0 +1,60 @@
+"""Where things live, and the config file that may say otherwise."""
+
+from __future__ import annotations
+
+import os
+import tomllib
+from pathlib import Path
+from typing import Any
+
+from platformdirs import PlatformDirs
+
+from store.errors import StoreError
+
+_DIRS = PlatformDirs("backscroll", appauthor=False)
+
+
+def data_dir() -> Path:
+    return _DIRS.user_data_path
+
+
+def config_dir() -> Path:
+    return _DIRS.user_config_path
+
+
+def config_file() -> Path:
+    return config_dir() / "config.toml"
+
+
+def key_file() -> Path:
+    """Never beside the database: a copied store must not bring its key along."""
+    return config_dir() / "key"
+
+
+def config() -> dict[str, Any]:
+    path = config_file()
+    try:
+        return tomllib.loads(path.read_text("utf-8"))
+    except FileNotFoundError:
+        return {}
+    except (OSError, ValueError) as reason:
+        raise StoreError(f"The config file {path} cannot be read: {reason}.") from None
+
+
+def store_path(named: str | os.PathLike[str] | None = None) -> Path:
+    """The store that is meant: the one named, else BACKSCROLL_STORE, else `[store] path`, else the data folder's."""
+    chosen = named or os.environ.get("BACKSCROLL_STORE") or _configured_path()
+    return Path(chosen).expanduser() if chosen else data_dir() / "store.db"
+
+
+def _configured_path() -> str:
+    section = config().get("store", {})
+    path = section.get("path", "") if isinstance(section, dict) else ""
+    if not isinstance(path, str):
+        raise StoreError(f"In {config_file()}, [store] path must be text in quotes.")
+    return path
+
+
+def private_folder(path: Path) -> Path:
+    path.mkdir(mode=0o700, parents=True, exist_ok=True)
+    return path

@@ -1,0 +1,187 @@
+"""The verbatim foreign records. Small appends lie loose; what adds up to a block is compressed together, which
+takes a third less room than compressing each alone."""
+
+from __future__ import annotations
+
+import hashlib
+import sqlite3
+from collections import OrderedDict
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING
+
+import zstandard
+
+from store.errors import NotFound, Unreadable
+from store.model import NewRecord
+
+if TYPE_CHECKING:
+    from store.store import Store
+
+BLOCK_BYTES = 256 * 1024
+WORTH_A_BLOCK = 16 * 1024
+BLOCKS_CACHED = 8
+
+_WHERE_IT_LIES = "select key, block, start, length, data from records"
+_LOOSE_BYTES = "select coalesce(sum(length), 0) from records where session = ? and data is not null"
+_INSERT = """
+    insert into records (key, session, place, position, digest, length, block, start, data)
+    values (?, ?, ?, ?, ?, ?, ?, ?, ?)
+"""
+
+
+def digest_of(data: bytes) -> bytes:
+    return hashlib.blake2b(data, digest_size=16).digest()
+
+
+class Records:
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._blocks: OrderedDict[int, bytes] = OrderedDict()
+
+    # ── writing ───────────────────────────────────────────────────────────────────────────────────
+
+    def add(self, session: int, records: Sequence[NewRecord]) -> range:
+        """Within a transaction. Gives the keys, in order."""
+        connection = self._store.connection
+        first = _next_key(connection, "records")
+        keys = range(first, first + len(records))
+        connection.executemany(_INSERT, self._rows(session, keys, records))
+        if sum(len(record.data) for record in records) < WORTH_A_BLOCK:
+            (loose,) = connection.execute(_LOOSE_BYTES, (session,)).fetchone()
+            if loose >= BLOCK_BYTES:
+                self.pack(session)
+        return keys
+
+    def _rows(self, session: int, keys: range, records: Sequence[NewRecord]) -> Iterator[tuple[object, ...]]:
+        for chunk in _chunks(list(zip(keys, records, strict=True))):
+            size = sum(len(record.data) for _, record in chunk)
+            block = self._add_block([record.data for _, record in chunk]) if size >= WORTH_A_BLOCK else None
+            start = 0
+            for key, record in chunk:
+                data = record.data
+                where = (block, start, None) if block is not None else (None, None, data)
+                yield (
+                    key,
+                    session,
+                    record.place,
+                    record.position,
+                    digest_of(data),
+                    len(data),
+                    *where,
+                )
+                start += len(data)
+
+    def _add_block(self, pieces: Iterable[bytes]) -> int:
+        packed = zstandard.ZstdCompressor(level=3).compress(b"".join(pieces))
+        added = self._store.connection.execute("insert into blocks (data) values (?)", (packed,))
+        return int(added.lastrowid or 0)
+
+    def pack(self, session: int) -> None:
+        """The session's loose records into blocks."""
+        connection = self._store.connection
+        loose = connection.execute(
+            "select key, data from records where session = ? and data is not null order by key",
+            (session,),
+        ).fetchall()
+        self._move(loose)
+
+    def _move(self, pieces: Sequence[tuple[int, bytes]]) -> None:
+        start = 0
+        block = self._add_block(data for _, data in pieces)
+        for key, data in pieces:
+            self._store.connection.execute(
+                "update records set block = ?, start = ?, data = null where key = ?",
+                (block, start, key),
+            )
+            start += len(data)
+
+    def drop_unused(self, session: int) -> None:
+        """Within a purge: forget the records that no entry points at any more, in the blocks too."""
+        connection = self._store.connection
+        unused = """
+            select key, block from records
+            where session = ? and not exists (select 1 from entries where entries.record = records.key)
+        """
+        found = connection.execute(unused, (session,)).fetchall()
+        blocks = {block for _, block in found if block is not None}
+        for block in blocks:
+            dropped = {key for key, its_block in found if its_block == block}
+            self._rewrite_block(block, dropped)
+        connection.executemany("delete from records where key = ?", [(key,) for key, _ in found])
+        connection.executemany("delete from blocks where key = ?", [(block,) for block in blocks])
+        for block in blocks:
+            self._blocks.pop(block, None)
+
+    def _rewrite_block(self, block: int, dropped: set[int]) -> None:
+        rows = self._store.connection.execute(f"{_WHERE_IT_LIES} where block = ?", (block,)).fetchall()
+        kept = [(row[0], self._piece(row)) for row in rows if row[0] not in dropped]
+        if kept:
+            self._move(kept)
+
+    def hand_over(self, session: int) -> None:
+        """Within a purge: what a fork still points at becomes the fork's own."""
+        self._store.connection.execute(
+            """
+            update records set session = (select min(session) from entries where entries.record = records.key)
+            where session = ? and exists (select 1 from entries where entries.record = records.key)
+            """,
+            (session,),
+        )
+
+    # ── reading ───────────────────────────────────────────────────────────────────────────────────
+
+    def get(self, key: int) -> bytes:
+        row = self._store.row(f"{_WHERE_IT_LIES} where key = ?", key)
+        if row is None:
+            raise NotFound(f"There is no record {key}.")
+        return self._piece(row)
+
+    def of_session(self, session: int) -> Iterator[tuple[int, bytes]]:
+        """Every record the session's chain points at, in the chain's order, each once."""
+        rows = self._store.rows(
+            f"""
+            {_WHERE_IT_LIES} join (
+                select record, min(seq) as seq from entries where session = ? and record is not null group by record
+            ) as chain on chain.record = records.key order by chain.seq
+            """,
+            session,
+        )
+        for row in rows:
+            yield row[0], self._piece(row)
+
+    def _piece(self, row: tuple[int, int | None, int, int, bytes]) -> bytes:
+        _, block, start, length, data = row
+        return data if block is None else self._block(block)[start : start + length]
+
+    def _block(self, key: int) -> bytes:
+        whole = self._blocks.get(key)
+        if whole is None:
+            row = self._store.row("select data from blocks where key = ?", key)
+            if row is None:
+                raise Unreadable(f"Block {key} of the records is missing; run `backscroll doctor`.")
+            try:
+                whole = zstandard.ZstdDecompressor().decompress(row[0])
+            except zstandard.ZstdError:
+                raise Unreadable(f"Block {key} of the records is damaged; run `backscroll doctor`.") from None
+            self._blocks[key] = whole
+            while len(self._blocks) > BLOCKS_CACHED:
+                self._blocks.popitem(last=False)
+        return whole
+
+
+def _chunks(records: list[tuple[int, NewRecord]]) -> Iterator[list[tuple[int, NewRecord]]]:
+    chunk: list[tuple[int, NewRecord]] = []
+    size = 0
+    for pair in records:
+        chunk.append(pair)
+        size += len(pair[1].data)
+        if size >= BLOCK_BYTES:
+            yield chunk
+            chunk, size = [], 0
+    if chunk:
+        yield chunk
+
+
+def _next_key(connection: sqlite3.Connection, table: str) -> int:
+    (last,) = connection.execute(f"select coalesce(max(key), 0) from {table}").fetchone()
+    return int(last) + 1

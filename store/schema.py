@@ -1,0 +1,315 @@
+"""Numbered migrations, one path for new and old files; never edited once released. The only file with DDL."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from sqlite_utils import Migrations
+
+if TYPE_CHECKING:
+    from sqlite_utils import Database
+
+migrations = Migrations("backscroll")
+
+
+def _execute(db: Database, statements: str) -> None:
+    """One by one, parted by blank lines: executescript would commit the migration's transaction."""
+    for statement in statements.split("\n\n"):
+        if statement.strip():
+            db.execute(statement)
+
+
+@migrations()
+def m001_sessions_and_entries(db: Database) -> None:
+    _execute(db, CONVERSATIONS)
+
+
+@migrations()
+def m002_knowledge(db: Database) -> None:
+    _execute(db, KNOWLEDGE)
+
+
+@migrations()
+def m003_secrets(db: Database) -> None:
+    _execute(db, SECRETS)
+
+
+@migrations()
+def m004_search(db: Database) -> None:
+    _execute(db, SEARCH)
+
+
+CONVERSATIONS = """
+create table sources (
+    key integer primary key,
+    kind text not null,
+    locator text not null,
+    marks text not null default '{}',
+    problems text not null default '[]',
+    changed_at text,
+    unique (kind, locator)
+) strict
+
+create table sessions (
+    key integer primary key autoincrement,
+    id text not null unique,
+    source text not null default 'library',
+    source_key integer references sources(key),
+    native_id text not null,
+    parent_id text,
+    relation text check (relation in ('fork', 'delegate', 'sidechain', 'superseded')),
+    forked_at integer,
+    channel text not null default '',
+    channel_id text not null default '',
+    user text not null default '',
+    agent_title text not null default '',
+    own_title text not null default '',
+    first_prompt text not null default '',
+    provider text not null default '',
+    model text not null default '',
+    cwd text not null default '',
+    environment_name text not null default '',
+    environment_type text not null default '',
+    environment_path text not null default '',
+    system_prompt text not null default '',
+    webhook text not null default '',
+    head integer,
+    tail integer,
+    turns integer not null default 0,
+    entries integer not null default 0,
+    tool_calls integer not null default 0,
+    errors integer not null default 0,
+    tokens_input integer not null default 0,
+    tokens_output integer not null default 0,
+    tokens_cached integer not null default 0,
+    tokens_total integer not null default 0,
+    cost real,
+    created_at text not null,
+    updated_at text not null,
+    pinned integer not null default 0,
+    archived integer not null default 0,
+    deleted integer not null default 0,
+    gone integer not null default 0,
+    reader_version integer not null default 0,
+    depth text not null default 'full' check (depth in ('text', 'full'))
+) strict
+
+create index sessions_newest on sessions(updated_at desc, key desc) where deleted = 0
+
+create index sessions_native on sessions(native_id)
+
+create index sessions_children on sessions(parent_id) where parent_id is not null
+
+create trigger sessions_head_frozen before update of head on sessions
+when old.head is not null and new.head is not old.head
+begin select raise(abort, 'the head of a session never changes'); end
+
+create table blocks (
+    key integer primary key,
+    data blob not null
+) strict
+
+create table records (
+    key integer primary key,
+    session integer not null references sessions(key),
+    place text not null default '',
+    position text not null default '',
+    digest blob not null,
+    length integer not null,
+    block integer references blocks(key),
+    start integer,
+    data blob,
+    check ((block is null) = (data is not null))
+) strict
+
+create index records_session on records(session)
+
+create index records_block on records(block) where block is not null
+
+create table purging (session integer primary key) strict
+
+create table entries (
+    key integer primary key,
+    session integer not null references sessions(key),
+    parent integer,
+    seq integer not null,
+    record integer references records(key),
+    turn integer not null,
+    kind text not null,
+    role text not null default '',
+    author text not null default '',
+    model text not null default '',
+    message_key text not null default '',
+    text text not null default '',
+    parts blob,
+    inherited integer not null default 0,
+    tokens text,
+    created_at text not null,
+    unique (session, seq),
+    unique (session, key),
+    check ((parent is null) = (seq = -1)),
+    check ((parent is null) = (kind = 'header')),
+    foreign key (session, parent) references entries(session, key) deferrable initially deferred
+) strict
+
+create unique index entries_one_header on entries(session) where parent is null
+
+create unique index entries_one_child on entries(parent) where parent is not null
+
+create index entries_record on entries(record) where record is not null
+
+create trigger entries_frozen before update of key, session, parent, seq, record on entries
+when new.key is not old.key or new.session is not old.session or new.parent is not old.parent
+    or new.seq is not old.seq or new.record is not old.record
+begin select raise(abort, 'an entry keeps its id, session, parent, seq and record'); end
+
+create trigger entries_kept before delete on entries
+when old.session not in (select session from purging)
+begin select raise(abort, 'entries are only ever appended'); end
+
+create table turns (
+    session integer not null references sessions(key),
+    n integer not null,
+    entry integer not null references entries(key),
+    first_seq integer not null,
+    last_seq integer not null,
+    started_at text not null,
+    ended_at text not null,
+    primary key (session, n)
+) strict, without rowid
+
+create table tool_calls (
+    key integer primary key,
+    session integer not null references sessions(key),
+    turn integer not null,
+    call_id text not null,
+    name text not null,
+    status text not null check (status in ('ok', 'error', 'pending', 'orphan')),
+    duration_ms real,
+    entry integer references entries(key),
+    part integer,
+    result_entry integer references entries(key),
+    result_part integer,
+    inherited integer not null default 0
+) strict
+
+create index tool_calls_session on tool_calls(session, call_id)
+
+create index tool_calls_entry on tool_calls(entry) where entry is not null
+
+create index tool_calls_result on tool_calls(result_entry) where result_entry is not null
+
+create table tombstones (
+    source text not null,
+    native_id text not null,
+    purged_at text not null,
+    primary key (source, native_id)
+) strict, without rowid
+"""
+
+KNOWLEDGE = """
+create table summaries (
+    key integer primary key,
+    session integer not null references sessions(key),
+    text text not null,
+    up_to_turn integer,
+    origin text not null check (origin in ('source', 'person', 'library')),
+    current integer not null default 0,
+    created_at text not null
+) strict
+
+create unique index summaries_one_current on summaries(session) where current = 1
+
+create table facts (
+    id integer primary key autoincrement,
+    text text not null,
+    scope text not null default 'global',
+    category text not null default '',
+    session integer references sessions(key),
+    entry_seq integer,
+    foreign_place text not null default '',
+    foreign_text text not null default '',
+    created_at text not null,
+    updated_at text not null,
+    retired_at text
+) strict
+
+create index facts_scope on facts(scope) where retired_at is null
+
+create table meta (
+    key text primary key,
+    value text not null,
+    updated_at text not null
+) strict, without rowid
+
+create table published (
+    id text primary key,
+    session integer not null references sessions(key),
+    filename text not null,
+    path text not null,
+    created_at text not null
+) strict, without rowid
+
+create table tags (
+    session integer not null references sessions(key),
+    name text not null,
+    primary key (session, name)
+) strict, without rowid
+
+create index tags_name on tags(name)
+
+create table notes (
+    id integer primary key autoincrement,
+    session integer not null references sessions(key),
+    entry_seq integer,
+    text text not null,
+    created_at text not null
+) strict
+
+create index notes_session on notes(session)
+
+create table edits (
+    id integer primary key autoincrement,
+    kind text not null,
+    at text not null,
+    sessions text not null default '[]',
+    before text not null,
+    after text not null,
+    undoes integer references edits(id),
+    undone_by integer references edits(id),
+    blanked integer not null default 0
+) strict
+"""
+
+SECRETS = """
+create table vault (
+    key_id blob primary key,
+    store blob not null,
+    wrapped blob not null,
+    kdf text not null,
+    state text not null check (state in ('current', 'retired')),
+    created_at text not null
+) strict, without rowid
+
+create table secrets (
+    session integer not null references sessions(key),
+    key text not null,
+    version integer not null,
+    sealed blob not null,
+    current integer not null default 0,
+    created_at text not null,
+    primary key (session, key, version)
+) strict, without rowid
+
+create unique index secrets_one_current on secrets(session, key) where current = 1
+"""
+
+SEARCH = """
+create virtual table conversation_fts using fts5(
+    text, thinking, content='', tokenize='unicode61 remove_diacritics 2'
+)
+
+create virtual table tools_fts using fts5(
+    call, result, content='', tokenize='unicode61 remove_diacritics 2'
+)
+"""

@@ -1,0 +1,236 @@
+"""Words, phrases and prefixes over conversations and tool calls.
+
+The two FTS5 tables hold no text of their own; what goes in is `search_text` of what the entry says, so the same
+function must be used to take it out again. Raise INDEX_VERSION when it changes, and `doctor --reindex`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from store.coding import column_text
+from store.model import Hit, Part, Thinking, ToolCall, ToolResult, entry_id, readable
+
+if TYPE_CHECKING:
+    from store.store import Store
+
+INDEX_VERSION = 1
+SNIPPET_BEFORE = 40
+SNIPPET_LENGTH = 160
+
+_CJK = re.compile("[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff\U00020000-\U0003ffff]")
+_TERM = re.compile(r'"([^"]*)"?(\*?)|([^\s"]+)')
+_CONTROL = re.compile("[\x00-\x1f\x7f]")
+
+
+def search_text(text: str) -> str:
+    """CJK characters set apart, so that a word inside a sentence is found as a phrase of its characters."""
+    if text.isascii():
+        return text
+    return _CJK.sub(r" \g<0> ", column_text(text))
+
+
+def conversation_row(text: str, parts: Iterable[Part]) -> tuple[str, str] | None:
+    """What the conversation index holds of an entry: what was said, and what was thought."""
+    thinking = "\n\n".join([part.text for part in parts if isinstance(part, Thinking)])
+    if not text and not thinking:
+        return None
+    return search_text(text), search_text(thinking)
+
+
+def tools_row(parts: Iterable[Part]) -> tuple[str, str] | None:
+    """What the tool index holds of an entry: what was called, and what came back."""
+    calls = [call_text(part) for part in parts if isinstance(part, ToolCall)]
+    results = [readable(part.output) for part in parts if isinstance(part, ToolResult)]
+    if not calls and not results:
+        return None
+    return search_text("\n".join(calls)), search_text("\n".join(results))
+
+
+def call_text(call: ToolCall) -> str:
+    return f"{call.name}\n{readable(call.arguments)}"
+
+
+# ── the query ─────────────────────────────────────────────────────────────────────────────────────
+
+
+@dataclass(frozen=True, slots=True)
+class Term:
+    text: str
+    prefix: bool = False
+
+    def fts(self) -> str:
+        quoted = " ".join(search_text(self.text).split()).replace('"', '""')
+        return f'"{quoted}"' + ("*" if self.prefix else "")
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """Any text is a query: words are joined by "and", "…" is a phrase, a trailing * a prefix."""
+
+    terms: tuple[Term, ...]
+
+    @classmethod
+    def parse(cls, text: str) -> Query:
+        terms = []
+        for phrase, star, word in _TERM.findall(_CONTROL.sub(" ", column_text(text))):
+            if word:
+                bare = word.rstrip("*")
+                terms.append(Term(bare, prefix=bare != word))
+            else:
+                terms.append(Term(phrase, prefix=bool(star)))
+        return cls(tuple(term for term in terms if any(map(str.isalnum, term.text))))
+
+    def fts(self) -> str:
+        return " ".join(term.fts() for term in self.terms)
+
+    def pattern(self) -> re.Pattern[str] | None:
+        """Where the words stand in a text, near enough for a snippet: accents are FTS5's affair."""
+        spelled = [r"\W+".join(map(re.escape, term.text.split())) for term in self.terms]
+        return re.compile("|".join(spelled), re.IGNORECASE) if spelled else None
+
+
+# ── the shelf ─────────────────────────────────────────────────────────────────────────────────────
+
+_INSERT_CONVERSATION = "insert into conversation_fts (rowid, text, thinking) values (?, ?, ?)"
+_INSERT_TOOLS = "insert into tools_fts (rowid, call, result) values (?, ?, ?)"
+_DELETE_CONVERSATION = """
+    insert into conversation_fts (conversation_fts, rowid, text, thinking) values ('delete', ?, ?, ?)
+"""
+_DELETE_TOOLS = "insert into tools_fts (tools_fts, rowid, call, result) values ('delete', ?, ?, ?)"
+_MATCHES = """
+    select entries.key, '{table}', bm25({table}) as rank, entries.created_at as at from {table}
+    join entries on entries.key = {table}.rowid join sessions on sessions.key = entries.session
+    where {table} match ? and sessions.deleted = 0
+"""
+_EVERY_MATCH = " union all ".join(_MATCHES.format(table=table) for table in ("conversation_fts", "tools_fts"))
+
+Row = tuple[int, str, str]
+
+
+class Search:
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    def index(self, conversation: Sequence[Row], tools: Sequence[Row]) -> None:
+        """Within the transaction that writes the entries."""
+        self._store.connection.executemany(_INSERT_CONVERSATION, conversation)
+        self._store.connection.executemany(_INSERT_TOOLS, tools)
+
+    def unindex(self, conversation: Sequence[Row], tools: Sequence[Row]) -> None:
+        """With the same text that went in, or the index is damaged."""
+        self._store.connection.executemany(_DELETE_CONVERSATION, conversation)
+        self._store.connection.executemany(_DELETE_TOOLS, tools)
+
+    def rows_of(self, session: int) -> tuple[list[Row], list[Row]]:
+        """What the indexes hold of a session."""
+        conversation: list[Row] = []
+        tools: list[Row] = []
+        for entry in self._store.chains.entries(session):
+            if entry.inherited or entry.kind not in ("message", "compaction"):
+                continue
+            if (row := conversation_row(entry.text, entry.parts)) is not None:
+                conversation.append((entry.key, *row))
+            if (row := tools_row(entry.parts)) is not None:
+                tools.append((entry.key, *row))
+        return conversation, tools
+
+    def rebuild(self) -> int:
+        """Both indexes anew from the entries; gives how many sessions were read."""
+        keys = [key for (key,) in self._store.rows("select key from sessions order by key")]
+        with self._store.transaction() as connection:
+            for table in ("conversation_fts", "tools_fts"):
+                connection.execute(f"insert into {table} ({table}) values ('delete-all')")
+            for key in keys:
+                self.index(*self.rows_of(key))
+        return len(keys)
+
+    def forget(self) -> None:
+        """After a purge: merge what is left, so that no deleted word stays in the index's older segments."""
+        with self._store.transaction() as connection:
+            for table in ("conversation_fts", "tools_fts"):
+                connection.execute(f"insert into {table} ({table}) values ('optimize')")
+
+    def find(self, text: str, *, limit: int = 50, newest: bool = False) -> tuple[list[Hit], int]:
+        """The best hits and how many there are in all."""
+        query = Query.parse(text)
+        if not query.terms:
+            return [], 0
+        match = query.fts()
+        order = "at desc" if newest else "rank, at desc"
+        (total,) = self._store.row(f"select count(*) from ({_EVERY_MATCH})", match, match)
+        found = self._store.rows(f"{_EVERY_MATCH} order by {order} limit ?", match, match, limit)
+        return [self._hit(key, table, query) for key, table, _, _ in found], total
+
+    def _hit(self, key: int, table: str, query: Query) -> Hit:
+        session_id, entry = self._store.chains.entry_by_key(key)
+        pattern = query.pattern()
+        fields = list(
+            _conversation_fields(entry.text, entry.parts) if table == "conversation_fts" else _tool_fields(entry.parts)
+        )
+        name, body, at = max(
+            ((name, body, _first(pattern, body)) for name, body in fields),
+            key=lambda found: found[2] >= 0,
+        )
+        shown, marks = snippet(body, max(at, 0), pattern)
+        return Hit(
+            session_id,
+            entry_id(session_id, entry.seq),
+            entry.turn,
+            entry.role,
+            name,
+            entry.created_at,
+            shown,
+            marks,
+        )
+
+
+def _first(pattern: re.Pattern[str] | None, body: str) -> int:
+    found = pattern.search(body) if pattern else None
+    return found.start() if found else -1
+
+
+def _conversation_fields(text: str, parts: Sequence[Part]) -> Iterable[tuple[str, str]]:
+    yield "text", text
+    for part in parts:
+        if isinstance(part, Thinking):
+            yield "thinking", part.text
+
+
+def _tool_fields(parts: Sequence[Part]) -> Iterable[tuple[str, str]]:
+    for part in parts:
+        if isinstance(part, ToolCall):
+            yield "tool_call", call_text(part)
+        elif isinstance(part, ToolResult):
+            yield "tool_result", readable(part.output)
+
+
+def snippet(body: str, at: int, pattern: re.Pattern[str] | None) -> tuple[str, tuple[tuple[int, int], ...]]:
+    """A line around the hit, and where in it the words stand."""
+    start = max(at - SNIPPET_BEFORE, 0)
+    cut = " ".join(body[start : start + SNIPPET_LENGTH].split())
+    if start:
+        cut = "…" + cut
+    if start + SNIPPET_LENGTH < len(body):
+        cut += "…"
+    marks = tuple(found.span() for found in pattern.finditer(cut)) if pattern else ()
+    return cut, tuple(span for span in marks if span[0] < span[1])
+
+
+def matching_sessions(text: str) -> tuple[str, list[Any]]:
+    """A condition on `sessions` and its values: the words in a title or anywhere in the conversation."""
+    query = Query.parse(text)
+    conditions, values = (
+        ["instr(lower(own_title || ' ' || agent_title || ' ' || id), lower(?)) > 0"],
+        [text.strip()],
+    )
+    if query.terms:
+        conditions.append(
+            "key in (select session from entries where key in"
+            " (select rowid from conversation_fts where conversation_fts match ?))"
+        )
+        values.append(query.fts())
+    return f"({' or '.join(conditions)})", values

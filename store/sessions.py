@@ -1,0 +1,254 @@
+"""Shelf: sessions. Made, found, listed, edited, forked, purged."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Unpack, cast
+from uuid import uuid4
+
+from store.coding import encode, exact_id, exact_integer, exact_text, now
+from store.errors import AlreadyThere, Ambiguous, BadValue, ChangedMeanwhile, NotFound
+from store.model import LIBRARY, NewEntry, NewRecord, Session, parent_of_delegate
+from store.search import matching_sessions
+from store.words import SessionFields
+
+if TYPE_CHECKING:
+    from store.store import Store
+
+_COLUMNS = ", ".join(Session._fields)
+_BY_ID = f"select {_COLUMNS} from sessions where id = ?"
+_BY_KEY = f"select {_COLUMNS} from sessions where key = ?"
+_NEWEST = f"select {_COLUMNS} from sessions where deleted = 0 order by updated_at desc, key desc limit ? offset ?"
+_TEXT_FIELDS = frozenset(
+    [
+        "channel",
+        "channel_id",
+        "user",
+        "agent_title",
+        "provider",
+        "model",
+        "cwd",
+        "environment_name",
+        "environment_type",
+        "environment_path",
+        "system_prompt",
+        "webhook",
+        "created_at",
+        "updated_at",
+        "native_id",
+        "source",
+        "parent_id",
+        "relation",
+    ]
+)
+_NUMBER_FIELDS = frozenset(["tokens_input", "tokens_output", "tokens_cached", "tokens_total", "forked_at"])
+
+UNSEEN: Any = object()
+"""An edit that does not say which value it saw."""
+
+
+class Sessions:
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    # ── making ────────────────────────────────────────────────────────────────────────────────────
+
+    def create(self, session_id: str | None = None, **fields: Unpack[SessionFields]) -> Session:
+        """With its header, so that a session without a chain is never seen. An id is made up when none is given."""
+        given = exact_id(session_id) if session_id is not None else str(uuid4())
+        at = now()
+        columns = _checked(fields)
+        header = NewEntry(kind="header", text=columns.get("system_prompt", ""), record=_header_record(columns))
+        columns = {"created_at": at, "updated_at": at, "source": LIBRARY, "native_id": given} | columns | {"id": given}
+        header.created_at = columns["created_at"]
+        if "parent_id" not in columns and (parent := parent_of_delegate(given)):
+            columns |= {"parent_id": parent, "relation": "delegate"}
+        with self._store.transaction() as connection:
+            if connection.execute("select 1 from sessions where id = ?", (given,)).fetchone():
+                raise AlreadyThere(f"There is a session {given!r} already.")
+            names = ", ".join(columns)
+            marks = ", ".join(f":{name}" for name in columns)
+            key = connection.execute(f"insert into sessions ({names}) values ({marks})", columns).lastrowid
+            self._store.chains.append(cast("int", key), [header])
+            return self.by_key(cast("int", key))
+
+    def ensure(self, session_id: str, **fields: Unpack[SessionFields]) -> Session:
+        """Made if it is not there; touched, and told what is new, if it is."""
+        with self._store.transaction():
+            if self._store.row("select 1 from sessions where id = ?", exact_id(session_id)) is None:
+                return self.create(session_id, **fields)
+            return self.update(session_id, **fields)
+
+    def update(self, session_id: str, **fields: Unpack[SessionFields]) -> Session:
+        """What the session's own agent says of it; a person's words are edits, below."""
+        columns = {"updated_at": now()} | _checked(fields)
+        session = self.get(session_id)
+        assignments = ", ".join(f"{name} = :{name}" for name in columns)
+        with self._store.transaction() as connection:
+            connection.execute(
+                f"update sessions set {assignments} where key = :key",
+                columns | {"key": session.key},
+            )
+            return self.by_key(session.key)
+
+    # ── finding ───────────────────────────────────────────────────────────────────────────────────
+
+    def get(self, session_id: str) -> Session:
+        row = self._store.row(_BY_ID, exact_id(session_id))
+        if row is None:
+            raise NotFound(f"There is no session {session_id!r}.")
+        return Session._make(row)
+
+    def by_key(self, key: int) -> Session:
+        row = self._store.row(_BY_KEY, key)
+        if row is None:
+            raise NotFound("That session is not in the store any more.")
+        return Session._make(row)
+
+    def find(self, name: str) -> Session:
+        """By id, by native id, or by an unambiguous beginning of either."""
+        exact_id(name)
+        for condition, values in (
+            ("id = ?", (name,)),
+            ("native_id = ?", (name,)),
+            (
+                "(id >= ? and id < ?) or (native_id >= ? and native_id < ?)",
+                (name, name + "\U0010ffff") * 2,
+            ),
+        ):
+            rows = self._store.rows(f"select {_COLUMNS} from sessions where {condition} limit 20", *values)
+            if len(rows) > 1:
+                raise Ambiguous(name, [Session._make(row).id for row in rows])
+            if rows:
+                return Session._make(rows[0])
+        raise NotFound(f"No session answers to {name!r}; `backscroll list` shows what is there.")
+
+    def newest(self, limit: int = 50, offset: int = 0) -> list[Session]:
+        """Newest first, without the trash."""
+        return list(map(Session._make, self._store.rows(_NEWEST, limit, offset)))
+
+    def matching(self, query: str, limit: int = 50) -> tuple[list[Session], int]:
+        """Those whose title or conversation holds the words, newest first, and how many there are in all."""
+        condition, values = matching_sessions(query) if query.strip() else ("1", [])
+        where = f"where deleted = 0 and (relation is null or relation != 'superseded') and {condition}"
+        (total,) = self._store.row(f"select count(*) from sessions {where}", *values)
+        rows = self._store.rows(
+            f"select {_COLUMNS} from sessions {where} order by updated_at desc, key desc limit ?",
+            *values,
+            limit,
+        )
+        return list(map(Session._make, rows)), total
+
+    def children(self, session_id: str) -> list[Session]:
+        rows = self._store.rows(f"select {_COLUMNS} from sessions where parent_id = ? order by key", session_id)
+        return list(map(Session._make, rows))
+
+    def trash(self) -> list[Session]:
+        rows = self._store.rows(f"select {_COLUMNS} from sessions where deleted = 1 order by updated_at desc")
+        return list(map(Session._make, rows))
+
+    # ── editing ───────────────────────────────────────────────────────────────────────────────────
+
+    def set_title(self, session: Session, title: str, seen: str = UNSEEN) -> None:
+        title = exact_text(title, "title").strip()
+        if not title:
+            raise BadValue("The title is empty.")
+        with self._store.journal.edit("title", session.key) as edit:
+            current = self.by_key(session.key).own_title
+            if seen is not UNSEEN and seen != current:
+                raise ChangedMeanwhile("The title was changed meanwhile.", current)
+            edit.update("sessions", session.key, own_title=title)
+
+    def pin(self, sessions: Sequence[Session], on: bool = True) -> None:
+        self._flag("pin" if on else "unpin", sessions, pinned=int(on))
+
+    def archive(self, sessions: Sequence[Session], on: bool = True) -> None:
+        self._flag("archive" if on else "unarchive", sessions, archived=int(on))
+
+    def delete(self, sessions: Sequence[Session]) -> None:
+        """To the trash."""
+        self._flag("delete", sessions, deleted=1)
+
+    def restore(self, sessions: Sequence[Session]) -> None:
+        self._flag("restore", sessions, deleted=0)
+
+    def _flag(self, kind: str, sessions: Sequence[Session], **column: int) -> None:
+        """One edit for the lot, so that one undo takes it back."""
+        with self._store.journal.edit(kind, *(session.key for session in sessions)) as edit:
+            for session in sessions:
+                edit.update("sessions", session.key, **column)
+
+    # ── forking ───────────────────────────────────────────────────────────────────────────────────
+
+    def fork(self, session: Session, turn: int, session_id: str | None = None) -> Session:
+        """A new session that shares the past up to the end of that turn."""
+        last_seq = self._store.chains.turns(session.key, turn)[0].entries[-1].seq
+        with self._store.transaction():
+            child = self.create(
+                session_id,
+                parent_id=session.id,
+                relation="fork",
+                forked_at=last_seq,
+                agent_title=session.title,
+                **{name: getattr(session, name) for name in _INHERITED_FIELDS},
+            )
+            self._store.chains.inherit(session.key, child.key, last_seq)
+            return self.by_key(child.key)
+
+    # ── purging ───────────────────────────────────────────────────────────────────────────────────
+
+    def purge(self, sessions: Sequence[Session]) -> None:
+        """For good: out of the tables, the index, the journal and the file's free pages."""
+        with self._store.transaction() as connection:
+            for session in sessions:
+                self._remove(session.key)
+                connection.execute(
+                    "insert or replace into tombstones (source, native_id, purged_at) values (?, ?, ?)",
+                    (session.source, session.native_id, now()),
+                )
+        self._store.search.forget()
+        self._store.checkpoint()
+
+    def _remove(self, key: int) -> None:
+        connection = self._store.connection
+        self._store.search.unindex(*self._store.search.rows_of(key))
+        self._store.journal.blank(key)
+        connection.execute("insert into purging (session) values (?)", (key,))
+        for table in ("turns", "tool_calls", "summaries", "tags", "notes", "published", "secrets"):
+            connection.execute(f"delete from {table} where session = ?", (key,))
+        connection.execute("update facts set session = null, entry_seq = null where session = ?", (key,))
+        connection.execute("delete from entries where session = ?", (key,))
+        self._store.records.hand_over(key)
+        self._store.records.drop_unused(key)
+        connection.execute("delete from sessions where key = ?", (key,))
+        connection.execute("delete from purging where session = ?", (key,))
+
+
+_INHERITED_FIELDS = [
+    "channel",
+    "channel_id",
+    "user",
+    "provider",
+    "model",
+    "cwd",
+    "environment_name",
+    "environment_type",
+    "environment_path",
+    "system_prompt",
+]
+
+
+def _checked(fields: SessionFields) -> dict[str, Any]:
+    columns: dict[str, Any] = {}
+    for name, value in fields.items():
+        if name in _TEXT_FIELDS:
+            columns[name] = exact_text(cast("str", value), name.replace("_", " "))
+        elif name in _NUMBER_FIELDS:
+            columns[name] = exact_integer(cast("int", value), name.replace("_", " "))
+        else:
+            raise BadValue(f"A session has no {name!r}.")
+    return columns
+
+
+def _header_record(columns: dict[str, Any]) -> NewRecord:
+    return NewRecord(encode(columns))

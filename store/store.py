@@ -1,0 +1,198 @@
+"""The store itself: one file, a connection per thread, and the shelves on which everything stands."""
+
+from __future__ import annotations
+
+import shutil
+import sqlite3
+import tempfile
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self
+
+from store import connecting
+from store.paths import store_path
+from store.words import Words
+
+if TYPE_CHECKING:
+    import os
+
+    from sqlite_utils import Database
+
+    from store.chains import Chains
+    from store.facts import Facts
+    from store.journal import Journal
+    from store.meta import Meta
+    from store.notes import Notes
+    from store.published import PublishedFiles
+    from store.records import Records
+    from store.search import Search
+    from store.secrets import Secrets
+    from store.sessions import Sessions
+    from store.summaries import Summaries
+
+
+class Store(Words):
+    """`Store.open()` for the person's own, `Store.open(path)` for another, `Store.memory()` for one without a trace."""
+
+    def __init__(self, path: Path, *, busy_timeout_ms: int = 5_000, ephemeral: bool = False) -> None:
+        self.path = path
+        self._busy_timeout_ms = busy_timeout_ms
+        self._ephemeral = ephemeral
+        self._local = threading.local()
+        self._connections: dict[threading.Thread, sqlite3.Connection] = {}
+        self._closing = threading.Lock()
+        connecting.create_private(path)
+        with connecting.translated(path):
+            connecting.prepare(path, self.connection)
+
+    @classmethod
+    def open(cls, path: str | os.PathLike[str] | None = None, *, busy_timeout_ms: int = 5_000) -> Self:
+        return cls(store_path(path).absolute(), busy_timeout_ms=busy_timeout_ms)
+
+    @classmethod
+    def memory(cls) -> Self:
+        """The same store, gone at close. A private file: `:memory:` would be an empty database in every thread."""
+        return cls(Path(tempfile.mkdtemp(prefix="backscroll-")) / "store.db", ephemeral=True)
+
+    def close(self) -> None:
+        with self._closing:
+            for connection in self._connections.values():
+                connection.close()
+            self._connections.clear()
+        if self._ephemeral:
+            shutil.rmtree(self.path.parent, ignore_errors=True)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    # ── connections ───────────────────────────────────────────────────────────────────────────────
+
+    @property
+    def connection(self) -> sqlite3.Connection:
+        """This thread's own."""
+        connection: sqlite3.Connection | None = getattr(self._local, "connection", None)
+        if connection is None:
+            with connecting.translated(self.path):
+                connection = connecting.connect(self.path, busy_timeout_ms=self._busy_timeout_ms)
+            self._local.connection = connection
+            with self._closing:
+                for thread in [thread for thread in self._connections if not thread.is_alive()]:
+                    self._connections.pop(thread).close()
+                self._connections[threading.current_thread()] = connection
+        return connection
+
+    @property
+    def db(self) -> Database:
+        """The same connection through sqlite-utils, which is imported when the first edit asks for it."""
+        database: Database | None = getattr(self._local, "db", None)
+        if database is None:
+            from sqlite_utils import Database
+
+            database = self._local.db = Database(self.connection)
+        return database
+
+    @contextmanager
+    def transaction(self, *, durable: bool = True) -> Iterator[sqlite3.Connection]:
+        """All or nothing; joins a transaction that is open. Not durable: an import that can be run again."""
+        connection = self.connection
+        if connection.in_transaction:
+            yield connection
+            return
+        with connecting.translated(self.path):
+            connection.execute(f"pragma synchronous = {'full' if durable else 'normal'}")
+            connection.execute("begin immediate")
+            try:
+                yield connection
+                connection.execute("commit")
+            except BaseException:
+                if connection.in_transaction:
+                    connection.execute("rollback")
+                raise
+
+    def rows(self, sql: str, *values: Any) -> list[Any]:
+        with connecting.translated(self.path):
+            return self.connection.execute(sql, values).fetchall()
+
+    def row(self, sql: str, *values: Any) -> Any:
+        with connecting.translated(self.path):
+            return self.connection.execute(sql, values).fetchone()
+
+    def checkpoint(self) -> None:
+        """Empty the WAL into the file, so that what was deleted stands in neither."""
+        with connecting.translated(self.path):
+            self.connection.execute("pragma wal_checkpoint(truncate)")
+
+    # ── shelves ───────────────────────────────────────────────────────────────────────────────────
+    # Made when first asked for: a warm start that only lists sessions imports nothing else.
+
+    @cached_property
+    def sessions(self) -> Sessions:
+        from store.sessions import Sessions
+
+        return Sessions(self)
+
+    @cached_property
+    def chains(self) -> Chains:
+        from store.chains import Chains
+
+        return Chains(self)
+
+    @cached_property
+    def records(self) -> Records:
+        from store.records import Records
+
+        return Records(self)
+
+    @cached_property
+    def journal(self) -> Journal:
+        from store.journal import Journal
+
+        return Journal(self)
+
+    @cached_property
+    def summaries(self) -> Summaries:
+        from store.summaries import Summaries
+
+        return Summaries(self)
+
+    @cached_property
+    def facts(self) -> Facts:
+        from store.facts import Facts
+
+        return Facts(self)
+
+    @cached_property
+    def meta(self) -> Meta:
+        from store.meta import Meta
+
+        return Meta(self)
+
+    @cached_property
+    def notes(self) -> Notes:
+        from store.notes import Notes
+
+        return Notes(self)
+
+    @cached_property
+    def published(self) -> PublishedFiles:
+        from store.published import PublishedFiles
+
+        return PublishedFiles(self)
+
+    @cached_property
+    def secrets(self) -> Secrets:
+        from store.secrets import Secrets
+
+        return Secrets(self)
+
+    @cached_property
+    def search(self) -> Search:
+        from store.search import Search
+
+        return Search(self)
