@@ -19,7 +19,7 @@ from store.model import (
     ToolResult,
     part_to_json,
 )
-from store.search import conversation_row, tools_row
+from store.search import INDEXED, conversation_row, tools_row
 
 if TYPE_CHECKING:
     from store.store import Store
@@ -34,8 +34,8 @@ _STATE = """
 """
 _INSERT_ENTRY = """
     insert into entries (key, session, parent, seq, record, turn, kind, role, author, model, message_key, text,
-        parts, inherited, tokens, created_at)
-    values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+        parts, tokens, created_at)
+    values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 """
 _INSERT_TURN = """
     insert into turns (session, n, entry, first_seq, last_seq, started_at, ended_at) values (?, ?, ?, ?, ?, ?, ?)
@@ -105,56 +105,48 @@ class _Batch:
         if (entry.kind == "header") != (self.tail is None):
             raise Refused("A chain begins with its one header and has no other.")
         at = entry.created_at or now()
+        text = column_text(entry.reading_text())
+        author = entry.author
         key, self.next = self.next, self.next + 1
         self.seq += 1
         if entry.begins_turn():
-            self._begin_turn(key, entry, at)
+            author = author or UNKNOWN_USER
+            self._begin_turn(key, text, at)
         elif self.turn_rows:
-            self.turn_rows[-1] = (
-                *self.turn_rows[-1][:4],
-                self.seq,
-                *self._until(self.turn_rows[-1], at),
-            )
+            *_, started, ended = self.turn_rows[-1]
+            self.turn_rows[-1] = (*self.turn_rows[-1][:4], self.seq, started, max(ended, at))
         elif self.turn:
             self.extended = (self.seq, max(at, self.extended[1]) if self.extended else at)
-        self._take_parts(key, entry)
+        self._take_parts(key, entry, text)
         self._count(entry)
-        self.entry_rows.append(self._row(key, entry, at))
+        self.entry_rows.append(
+            (
+                key,
+                self.session,
+                self.tail,
+                self.seq,
+                self._record_key(entry.record),
+                self.turn,
+                exact_text(entry.kind, "kind"),
+                exact_text(entry.role, "role"),
+                column_text(author),
+                column_text(entry.model),
+                column_text(entry.message_key),
+                text,
+                _parts_column(entry.parts, text),
+                encode(entry.tokens).decode() if entry.tokens else None,
+                at,
+            )
+        )
         self.tail = key
         self.last_at = max(self.last_at or at, at)
 
-    def _begin_turn(self, key: int, entry: NewEntry, at: str) -> None:
+    def _begin_turn(self, key: int, text: str, at: str) -> None:
         self.turn += 1
         self.counts["turns"] += 1
         self.turn_rows.append((self.session, self.turn, key, self.seq, self.seq, at, at))
         if not self.first_prompt:
-            self.first_prompt = column_text(" ".join(entry.reading_text()[: PROMPT_SHOWN * 4].split())[:PROMPT_SHOWN])
-
-    @staticmethod
-    def _until(turn_row: tuple[Any, ...], at: str) -> tuple[str, str]:
-        started, ended = turn_row[5:]
-        return started, max(ended, at)
-
-    def _row(self, key: int, entry: NewEntry, at: str) -> tuple[Any, ...]:
-        text = column_text(entry.reading_text())
-        return (
-            key,
-            self.session,
-            self.tail,
-            self.seq,
-            self._record_key(entry.record),
-            self.turn,
-            exact_text(entry.kind, "kind"),
-            exact_text(entry.role, "role"),
-            column_text(entry.author or (UNKNOWN_USER if entry.begins_turn() else "")),
-            column_text(entry.model),
-            column_text(entry.message_key),
-            text,
-            _parts_column(entry.parts, text),
-            0,
-            encode(entry.tokens).decode() if entry.tokens else None,
-            at,
-        )
+            self.first_prompt = " ".join(text[: PROMPT_SHOWN * 4].split())[:PROMPT_SHOWN]
 
     def _record_key(self, record: NewRecord | None) -> int | None:
         if record is None:
@@ -165,17 +157,17 @@ class _Batch:
             self.records.append(record)
         return key
 
-    def _take_parts(self, key: int, entry: NewEntry) -> None:
+    def _take_parts(self, key: int, entry: NewEntry, text: str) -> None:
         for index, part in enumerate(entry.parts):
             if isinstance(part, ToolCall):
                 self._open_call(key, index, part)
             elif isinstance(part, ToolResult):
                 self._close_call(key, index, part)
-        if entry.kind in ("message", "compaction"):
-            if (row := conversation_row(entry.reading_text(), entry.parts)) is not None:
-                self.conversation.append((key, *row))
-            if (row := tools_row(entry.parts)) is not None:
-                self.tools.append((key, *row))
+        if entry.kind in INDEXED:
+            if (said := conversation_row(text, entry.parts)) is not None:
+                self.conversation.append((key, *said))
+            if (done := tools_row(entry.parts)) is not None:
+                self.tools.append((key, *done))
 
     def _open_call(self, key: int, index: int, call: ToolCall) -> None:
         row = self._call_row(call.id, call.name, "pending") | {"entry": key, "part": index}

@@ -8,6 +8,9 @@ from typing import Any
 
 from store.errors import BadValue
 
+_encode = json.JSONEncoder(allow_nan=False, ensure_ascii=False, separators=(",", ":")).encode
+_encode_ascii = json.JSONEncoder(allow_nan=False, separators=(",", ":")).encode
+
 LONGEST_ID = 65_536
 LARGEST_INTEGER = 2**63 - 1
 
@@ -22,9 +25,9 @@ def encode(value: Any) -> bytes:
     The standard encoder, since orjson writes NaN as null without a word and refuses the other two.
     """
     try:
-        return json.dumps(value, allow_nan=False, ensure_ascii=False, separators=(",", ":")).encode()
+        return _encode(value).encode()
     except UnicodeEncodeError:
-        return json.dumps(value, allow_nan=False, separators=(",", ":")).encode()
+        return _encode_ascii(value).encode()
     except RecursionError:
         raise BadValue("It is nested too deep to be kept as JSON.") from None
     except (ValueError, TypeError) as reason:
@@ -43,6 +46,8 @@ def decode(data: bytes | str) -> Any:
 
 def column_text(text: str) -> str:
     """Text that SQLite can bind; for derived text, whose exact form is in the record."""
+    if text.isascii():
+        return text
     try:
         text.encode()
     except UnicodeEncodeError:
@@ -54,6 +59,8 @@ def exact_text(text: str, what: str) -> str:
     """Text that must come back as it was given, or not go in."""
     if not isinstance(text, str):
         raise BadValue(f"The {what} must be text, not {type(text).__name__}.")
+    if text.isascii():
+        return text
     try:
         text.encode()
     except UnicodeEncodeError:

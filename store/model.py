@@ -173,7 +173,9 @@ class NewEntry:
     def reading_text(self) -> str:
         if self.text is not None:
             return self.text
-        return "\n\n".join(part.text for part in self.parts if isinstance(part, Text))
+        if len(self.parts) == 1 and isinstance(self.parts[0], Text):
+            return self.parts[0].text
+        return "\n\n".join([part.text for part in self.parts if isinstance(part, Text)])
 
 
 # ── what is read back ─────────────────────────────────────────────────────────────────────────────

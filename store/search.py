@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from store.store import Store
 
 INDEX_VERSION = 1
+INDEXED = frozenset({"message", "compaction"})
+"""The kinds of entries that can be found: what was said, not what only marks an event."""
 SNIPPET_BEFORE = 40
 SNIPPET_LENGTH = 160
 
@@ -33,15 +35,15 @@ def search_text(text: str) -> str:
     return _CJK.sub(r" \g<0> ", column_text(text))
 
 
-def conversation_row(text: str, parts: Iterable[Part]) -> tuple[str, str] | None:
+def conversation_row(text: str, parts: Sequence[Part]) -> tuple[str, str] | None:
     """What the conversation index holds of an entry: what was said, and what was thought."""
-    thinking = "\n\n".join([part.text for part in parts if isinstance(part, Thinking)])
-    if not text and not thinking:
+    thoughts = [part.text for part in parts if isinstance(part, Thinking)]
+    if not text and not thoughts:
         return None
-    return search_text(text), search_text(thinking)
+    return search_text(text), search_text("\n\n".join(thoughts))
 
 
-def tools_row(parts: Iterable[Part]) -> tuple[str, str] | None:
+def tools_row(parts: Sequence[Part]) -> tuple[str, str] | None:
     """What the tool index holds of an entry: what was called, and what came back."""
     calls = [call_text(part) for part in parts if isinstance(part, ToolCall)]
     results = [readable(part.output) for part in parts if isinstance(part, ToolResult)]
@@ -130,7 +132,7 @@ class Search:
         conversation: list[Row] = []
         tools: list[Row] = []
         for entry in self._store.chains.entries(session):
-            if entry.inherited or entry.kind not in ("message", "compaction"):
+            if entry.inherited or entry.kind not in INDEXED:
                 continue
             if (row := conversation_row(entry.text, entry.parts)) is not None:
                 conversation.append((entry.key, *row))
