@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Unpack, cast
 from uuid import uuid4
@@ -18,6 +19,13 @@ if TYPE_CHECKING:
 _COLUMNS = ", ".join(Session._fields)
 _BY_ID = f"select {_COLUMNS} from sessions where id = ?"
 _BY_KEY = f"select {_COLUMNS} from sessions where key = ?"
+_BY_KEYS = f"select {_COLUMNS} from sessions where key in (select value from json_each(?))"
+# The superseded are taken out by their index, so that listing all keys reads indexes alone and no session's row.
+_KEYS = """
+    select key from sessions where deleted = 0
+    and key not in (select key from sessions where parent_id is not null and relation = 'superseded')
+"""
+_HAVING = "select session from {table} where current = 1 and session in (select value from json_each(?))"
 _NEWEST = f"select {_COLUMNS} from sessions where deleted = 0 order by updated_at desc, key desc limit ? offset ?"
 _TEXT_FIELDS = frozenset(
     [
@@ -139,6 +147,32 @@ class Sessions:
         )
         return list(map(Session._make, rows)), total
 
+    def keys(self, query: str = "", limit: int = -1) -> array[int]:
+        """Of every session that `matching` would give, newest first. The last word may be half typed."""
+        condition, values = matching_sessions(query) if query.strip() else ("1", [])
+        if len(values) > 1 and query[-1].isalnum():
+            values[-1] += "*"
+        rows = self._store.rows(f"{_KEYS} and {condition} order by updated_at desc, key desc limit ?", *values, limit)
+        return array("q", [key for (key,) in rows])
+
+    def by_keys(self, keys: Sequence[int]) -> list[Session]:
+        """In no order; those that were purged meanwhile are missing."""
+        return list(map(Session._make, self._store.rows(_BY_KEYS, encode(list(keys)).decode())))
+
+    def badges(self, keys: Sequence[int]) -> tuple[set[int], set[int]]:
+        """Which of them have a summary, and which have secrets."""
+        wanted = encode(list(keys)).decode()
+        summarised, with_secrets = (
+            {key for (key,) in self._store.rows(_HAVING.format(table=table), wanted)}
+            for table in ("summaries", "secrets")
+        )
+        return summarised, with_secrets
+
+    def data_version(self) -> int:
+        """Another number whenever another connection wrote; comparable only within one thread."""
+        (version,) = self._store.row("pragma data_version")
+        return int(version)
+
     def children(self, session_id: str) -> list[Session]:
         rows = self._store.rows(f"select {_COLUMNS} from sessions where parent_id = ? order by key", session_id)
         return list(map(Session._make, rows))
@@ -212,13 +246,13 @@ class Sessions:
     def _remove(self, key: int) -> None:
         connection = self._store.connection
         self._store.search.unindex(*self._store.search.rows_of(key))
+        self._store.chains.bequeath(key)
         self._store.journal.blank(key)
         connection.execute("insert into purging (session) values (?)", (key,))
         for table in ("turns", "tool_calls", "summaries", "tags", "notes", "published", "secrets"):
             connection.execute(f"delete from {table} where session = ?", (key,))
         connection.execute("update facts set session = null, entry_seq = null where session = ?", (key,))
         connection.execute("delete from entries where session = ?", (key,))
-        self._store.records.hand_over(key)
         self._store.records.drop_unused(key)
         connection.execute("delete from sessions where key = ?", (key,))
         connection.execute("delete from purging where session = ?", (key,))
