@@ -161,7 +161,56 @@ class Chains:
             connection.execute(_INHERIT_CALLS, places)
             connection.execute("update sessions set tail = ? where key = ?", (first_key + copied - 1, child))
 
+    def bequeath(self, session: int) -> None:
+        """Within a purge: the past that forks share with the session becomes their own, each entry the oldest fork's."""
+        connection = self._store.connection
+        taken = -1
+        for heir, last in connection.execute(_HEIRS, (session,)).fetchall():
+            if last <= taken:
+                continue
+            places = {"heir": heir, "session": session, "taken": taken}
+            self._store.search.unindex(*self._store.search.rows_of(heir))
+            for statement in (_OWN_ENTRIES, _OWN_CALLS, _OWN_RECORDS, _RECOUNT):
+                connection.execute(statement, places)
+            self._store.search.index(*self._store.search.rows_of(heir))
+            taken = last
 
+
+_HEIRS = """
+    select children.key, max(entries.seq) from sessions as purged
+    join sessions as children on children.parent_id = purged.id
+    join entries on entries.session = children.key and entries.inherited = 1
+    where purged.key = ? group by children.key order by children.key
+"""
+_OWN_ENTRIES = """
+    update entries set inherited = 0 where session = :heir and inherited = 1 and seq > :taken
+        and seq in (select seq from entries where session = :session and inherited = 0)
+"""
+_OWN_CALLS = """
+    update tool_calls set inherited = 0 where session = :heir
+        and coalesce(entry, result_entry) in (select key from entries where session = :heir and inherited = 0)
+"""
+_OWN_RECORDS = """
+    update records set session = :heir where session = :session
+        and key in (select record from entries where session = :heir and inherited = 0)
+"""
+_RECOUNT = """
+    update sessions set
+        turns = (select count(*) from turns join entries on entries.key = turns.entry
+            where turns.session = :heir and entries.inherited = 0),
+        entries = (select count(*) from entries where session = :heir and inherited = 0 and kind != 'header'),
+        tool_calls = (select count(*) from tool_calls where session = :heir and inherited = 0 and entry is not null),
+        errors = (select count(*) from tool_calls where session = :heir and inherited = 0 and status = 'error'),
+        tokens_input = told.input, tokens_output = told.output, tokens_cached = told.cached,
+        tokens_total = told.input + told.output + told.cached
+    from (
+        select coalesce(sum(json_extract(tokens, '$[0]')), 0) as input,
+            coalesce(sum(json_extract(tokens, '$[1]')), 0) as output,
+            coalesce(sum(json_extract(tokens, '$[2]')), 0) as cached
+        from entries where session = :heir and inherited = 0
+    ) as told
+    where key = :heir
+"""
 _INHERIT_TURNS = """
     insert into turns (session, n, entry, first_seq, last_seq, started_at, ended_at)
     select :child, n, :first_key + first_seq, first_seq, min(last_seq, :last_seq), started_at, ended_at

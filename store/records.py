@@ -118,16 +118,6 @@ class Records:
         if kept:
             self._move(kept)
 
-    def hand_over(self, session: int) -> None:
-        """Within a purge: what a fork still points at becomes the fork's own."""
-        self._store.connection.execute(
-            """
-            update records set session = (select min(session) from entries where entries.record = records.key)
-            where session = ? and exists (select 1 from entries where entries.record = records.key)
-            """,
-            (session,),
-        )
-
     # ── reading ───────────────────────────────────────────────────────────────────────────────────
 
     def get(self, key: int) -> bytes:
