@@ -162,7 +162,7 @@ class Chains:
             connection.execute("update sessions set tail = ? where key = ?", (first_key + copied - 1, child))
 
     def bequeath(self, session: int) -> None:
-        """Within a purge: the past that forks share with the session becomes their own, each entry the oldest fork's."""
+        """Within a purge: the past that forks share with the session becomes the own past of the oldest."""
         connection = self._store.connection
         taken = -1
         for heir, last in connection.execute(_HEIRS, (session,)).fetchall():
