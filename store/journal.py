@@ -6,7 +6,7 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from sqlite_utils.db import NotFoundError
 
@@ -23,6 +23,9 @@ UNDO = "undo"
 
 _COLUMNS = "id, kind, at, sessions, before, after, undoes, undone_by, blanked"
 _OF_SESSION = "exists (select 1 from json_each(edits.sessions) where value = ?)"
+_SHARED_FACT = """
+    select 1 from facts where id = ? and scope is not (select 'session:' || id from sessions where key = ?)
+"""
 
 
 class Editing:
@@ -45,13 +48,14 @@ class Editing:
         return True
 
     def insert(self, table: str, **columns: Json) -> Any:
+        """The whole row is remembered, defaults too, so that undo sees every later change to it."""
         self._table(table).insert(columns)
         shelf = self._table(table)
         key = [columns.get(name) for name in shelf.pks]
         if key == [None]:
             key = [self._store.row("select last_insert_rowid()")[0]]
         kept = key[0] if len(key) == 1 else key
-        self.changes.append(Change(table, kept, None, dict(columns)))
+        self.changes.append(Change(table, kept, None, self._row(table, kept)))
         return kept
 
     def delete(self, table: str, key: Json) -> None:
@@ -112,7 +116,17 @@ class Journal:
             (kind, now(), encode(list(sessions)).decode(), *sides, undoes),
         )
         if undoes is not None:
-            self._store.connection.execute("update edits set undone_by = ? where id = ?", (written.lastrowid, undoes))
+            self._change_sides(cast("int", written.lastrowid), undoes)
+
+    def _change_sides(self, undoer: int, number: int | None) -> None:
+        """Down the chain of undos: the edit is undone, so what it had undone stands again, and so on in turn."""
+        stands = False
+        while number is not None:
+            self._store.connection.execute(
+                "update edits set undone_by = ? where id = ?", (None if stands else undoer, number)
+            )
+            (below,) = self._store.row("select undoes from edits where id = ?", number)
+            undoer, number, stands = number, below, not stands
 
     # ── reading ───────────────────────────────────────────────────────────────────────────────────
 
@@ -146,10 +160,7 @@ class Journal:
         number, kind, at, sessions, before, after, undoes, undone_by, blanked = row
         keys = decode(sessions)
         known = dict(
-            self._store.rows(
-                f"select key, id from sessions where key in ({', '.join('?' * len(keys))})",
-                *keys,
-            )
+            self._store.rows("select key, id from sessions where key in (select value from json_each(?))", sessions)
         )
         changes = tuple(
             Change(old["table"], old["key"], old["columns"], new["columns"])
@@ -171,23 +182,26 @@ class Journal:
             sessions = decode(self._store.row("select sessions from edits where id = ?", edit.id)[0])
             with self.edit(UNDO, *sessions, undoes=edit.id) as editing:
                 self._reverse(edit, editing)
-            if edit.undoes is not None:
-                self._store.connection.execute("update edits set undone_by = null where id = ?", (edit.undoes,))
         return edit
 
     def _reverse(self, edit: Edit, editing: Editing) -> None:
         try:
             for change in reversed(edit.changes):
-                editing.reverse(change)
-        except ChangedMeanwhile as clash:
-            later = [other.id for change in edit.changes for other in self.touching(change.table, change.key)]
-            blockers = sorted({number for number in later if number > edit.id})
-            hint = f"; undo edit {blockers[-1]} first" if blockers else ""
-            raise ChangedMeanwhile(
-                f"What edit {edit.id} changed has been changed since{hint}.", clash.current
-            ) from None
+                try:
+                    editing.reverse(change)
+                except ChangedMeanwhile as clash:
+                    later = self._later(edit.id, change)
+                    hint = f"; undo edit {later} first" if later else ""
+                    message = f"What edit {edit.id} changed has been changed since{hint}."
+                    raise ChangedMeanwhile(message, clash.current) from None
         except sqlite3.IntegrityError as reason:
             raise Refused(f"Edit {edit.id} cannot be undone as things are now: {reason}.") from None
+
+    def _later(self, edit_id: int, change: Change) -> int | None:
+        """The newest edit of the same row that stands; to undo an undo would only bring more back."""
+        touching = self.touching(change.table, change.key)
+        standing = [edit.id for edit in touching if edit.undone_by is None and edit.kind != UNDO]
+        return max((number for number in standing if number > edit_id), default=None)
 
     def _newest(self) -> Edit:
         row = self._store.row(
@@ -202,21 +216,33 @@ class Journal:
         return self._edit(row)
 
     def blank(self, session: int) -> None:
-        """Within a purge: the edits of that session say no more than that they were."""
-        rows = self._store.rows(f"select id, sessions, before, after from edits where {_OF_SESSION}", session)
-        for number, sessions, *sides in rows:
-            others = decode(sessions) != [session]
-            kept = [[item for item in decode(side) if others and not _is_about(item, session)] for side in sides]
+        """Within a purge: its edits say no more of that session than that they were."""
+        rows = self._store.rows(f"select id, before, after from edits where {_OF_SESSION}", session)
+        for number, *sides in rows:
+            kept = [
+                [_unlinked(item, session) for item in decode(side) if self._outlives(item, session)] for side in sides
+            ]
             self._store.connection.execute(
                 "update edits set before = ?, after = ?, blanked = ? where id = ?",
                 (*(encode(side).decode() for side in kept), not kept[0], number),
             )
 
+    def _outlives(self, item: dict[str, Json], session: int) -> bool:
+        """Whether the row stays when the session goes: another session's, or a fact that others may know."""
+        table, key = item["table"], item["key"]
+        if table == "facts":
+            return self._store.row(_SHARED_FACT, key, session) is not None
+        if isinstance(key, list):
+            return bool(key[0] != session)
+        return bool(table == "sessions" and key != session)
 
-def _is_about(item: dict[str, Json], session: int) -> bool:
-    """Edits of several sessions at once only ever touch the sessions themselves and their tags."""
-    key = item["key"]
-    return bool(session == (key[0] if isinstance(key, list) else key))
+
+def _unlinked(item: dict[str, Json], session: int) -> dict[str, Json]:
+    """A fact outlives the session that taught it, and then no longer says where it was learnt."""
+    columns = item["columns"]
+    if item["table"] == "facts" and columns and columns.get("session") == session:
+        return item | {"columns": columns | {"session": None, "entry_seq": None}}
+    return item
 
 
 def _primary_key(key: Json) -> Any:
