@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 import sqlite3
+import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 
 from store.coding import now
-from store.errors import Busy, Refused, StoreError, TooNew, Unreadable, WriteFailed
+from store.errors import BadValue, Busy, Refused, StoreError, TooNew, Unreadable, WriteFailed
 from store.paths import private_folder
 
 SCHEMA_VERSION = 4
@@ -19,6 +20,7 @@ APPLICATION_ID = 0x42534352
 """Marks the file as ours, so that another program's database is refused and never migrated."""
 
 BACKUPS_KEPT = 3
+UNFINISHED = ".part"
 
 _PRAGMAS = (
     "pragma foreign_keys = on",
@@ -31,11 +33,15 @@ _PRAGMAS = (
 
 @contextmanager
 def translated(path: Path) -> Iterator[None]:
-    """SQLite's errors in our words, in one place."""
+    """SQLite's errors in our words, in one place; and those of its driver, which cannot bind every value."""
     try:
         yield
     except sqlite3.Error as error:
         raise _in_our_words(error, path) from error
+    except OverflowError:
+        raise BadValue("A number in it is larger than SQLite can hold.") from None
+    except UnicodeEncodeError:
+        raise BadValue("It holds half a character (a lone surrogate), which SQLite cannot hold.") from None
 
 
 def _in_our_words(error: sqlite3.Error, path: Path) -> StoreError:
@@ -43,15 +49,15 @@ def _in_our_words(error: sqlite3.Error, path: Path) -> StoreError:
     if name.startswith(("SQLITE_BUSY", "SQLITE_LOCKED")):
         return Busy(f"Another program is writing to {path}; try again in a moment.")
     if name.startswith("SQLITE_FULL"):
-        return WriteFailed(f"The disk that holds {path} is full; nothing was written.")
+        return WriteFailed(f"The disk that holds {path} is full, so nothing was written; make room and try again.")
     if name.startswith("SQLITE_IOERR"):
-        return WriteFailed(f"The disk refused to read or write {path}; nothing was written.")
+        return WriteFailed(f"The disk would not read or write {path}, so nothing was written; check it and its room.")
     if name.startswith("SQLITE_READONLY"):
         return WriteFailed(f"{path} cannot be written; check its permissions and its folder's.")
     if name.startswith("SQLITE_CANTOPEN"):
         return Unreadable(f"{path} cannot be opened; check its permissions and its folder's.")
     if name.startswith("SQLITE_NOTADB"):
-        return Unreadable(f"{path} is not a SQLite database.")
+        return Unreadable(f"{path} is not a SQLite database; name a store of Backscroll's own.")
     if name.startswith("SQLITE_CORRUPT"):
         return Unreadable(f"{path} is damaged; run `backscroll doctor`, or put a backup in its place.")
     if name.startswith("SQLITE_TOOBIG"):
@@ -77,21 +83,29 @@ def connect(path: Path, *, busy_timeout_ms: int = 5_000) -> sqlite3.Connection:
 def prepare(path: Path, connection: sqlite3.Connection) -> None:
     """Make a new file ours, bring an old one up to date, refuse any other."""
     version = _version_of(path, connection)
+    _refuse_cut_short(path, connection)
     if version < SCHEMA_VERSION:
-        if version:
-            _refuse_damaged(path, connection)
-            backup(path, connection)
-        _use_wal(connection)
         _migrate(path, connection)
-    elif connection.execute("pragma journal_mode").fetchone()[0] != "wal":
+    if connection.execute("pragma journal_mode").fetchone()[0] != "wal":
         _use_wal(connection)
+
+
+def _refuse_cut_short(path: Path, connection: sqlite3.Connection) -> None:
+    """SQLite reads zeros where the last page ends early, and says nothing."""
+    (page,) = connection.execute("pragma page_size").fetchone()
+    log = path.with_name(f"{path.name}-wal")
+    # What a full log holds need not have reached the file yet.
+    if path.stat().st_size % page and not (log.exists() and log.stat().st_size):
+        raise Unreadable(f"{path} is cut short; put a backup in its place.")
 
 
 def _version_of(path: Path, connection: sqlite3.Connection) -> int:
-    (application,) = connection.execute("pragma application_id").fetchone()
-    (version,) = connection.execute("pragma user_version").fetchone()
+    # One statement, since another process may be making the store between two.
+    application, version, tables = connection.execute(
+        "select application_id, user_version, (select count(*) from sqlite_master)"
+        " from pragma_application_id, pragma_user_version"
+    ).fetchone()
     if application != APPLICATION_ID:
-        (tables,) = connection.execute("select count(*) from sqlite_master").fetchone()
         if tables or application:
             raise Unreadable(f"{path} is another program's database; name a store of Backscroll's own.")
         return 0
@@ -100,14 +114,18 @@ def _version_of(path: Path, connection: sqlite3.Connection) -> int:
     return int(version)
 
 
-def _refuse_damaged(path: Path, connection: sqlite3.Connection) -> None:
-    found = connection.execute("pragma quick_check(1)").fetchone()[0]
-    if found != "ok":
-        raise Unreadable(f"{path} is damaged and was not migrated: {found}.")
-
-
 def _use_wal(connection: sqlite3.Connection) -> None:
-    connection.execute("pragma journal_mode = wal")
+    """For this change SQLite does not wait as busy_timeout tells it to."""
+    (patience_ms,) = connection.execute("pragma busy_timeout").fetchone()
+    deadline = time.monotonic() + patience_ms / 1000
+    while True:
+        try:
+            connection.execute("pragma journal_mode = wal")
+            return
+        except sqlite3.OperationalError as error:
+            if error.sqlite_errorcode != sqlite3.SQLITE_BUSY or time.monotonic() > deadline:
+                raise
+        time.sleep(0.01)
 
 
 def _migrate(path: Path, connection: sqlite3.Connection) -> None:
@@ -119,7 +137,10 @@ def _migrate(path: Path, connection: sqlite3.Connection) -> None:
     connection.execute("begin immediate")
     try:
         # Somebody else may have migrated it while this process waited for the lock.
-        if _version_of(path, connection) < SCHEMA_VERSION:
+        version = _version_of(path, connection)
+        if 0 < version < SCHEMA_VERSION:
+            _save_as_it_was(path, connection)
+        if version < SCHEMA_VERSION:
             migrations.apply(Database(connection))
             connection.execute(f"pragma application_id = {APPLICATION_ID:d}")
             connection.execute(f"pragma user_version = {SCHEMA_VERSION:d}")
@@ -130,6 +151,20 @@ def _migrate(path: Path, connection: sqlite3.Connection) -> None:
         raise
 
 
+def _save_as_it_was(path: Path, connection: sqlite3.Connection) -> None:
+    """Under the migration's lock, so that several processes at once make one backup and not one each."""
+    (found,) = connection.execute("pragma quick_check(1)").fetchone()
+    if found != "ok":
+        raise Unreadable(
+            f"{path} is damaged and was not migrated ({' '.join(found.split())}); put a backup in its place."
+        )
+    for abandoned in _backup_folder(path).glob(f"*{UNFINISHED}"):
+        abandoned.unlink(missing_ok=True)
+    # SQLite does not copy through a connection that is writing.
+    with closing(connect(path)) as reader:
+        backup(path, reader)
+
+
 def create_private(path: Path) -> bool:
     """Before SQLite sees it, so that file and WAL are 0600 whatever the umask. True when it is new."""
     try:
@@ -137,27 +172,32 @@ def create_private(path: Path) -> bool:
         os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
     except FileExistsError:
         if path.is_dir():
-            raise Unreadable(f"{path} is a folder, not a store.") from None
+            raise Unreadable(f"{path} is a folder, not a store; name a file in it.") from None
         return False
     except OSError as reason:
-        raise Unreadable(f"{path} cannot be made: {reason.strerror}.") from None
+        raise Unreadable(f"{path} cannot be made: {reason.strerror}; choose another place for it.") from None
     return True
 
 
 def backup(path: Path, connection: sqlite3.Connection) -> Path:
     """A whole copy, 0600, beside the store in a folder of its own; the oldest beyond three go."""
-    folder = private_folder(path.parent / f"{path.name}.backups")
-    target = folder / f"{now().replace(':', '')}.db"
-    create_private(target)
-    copy = sqlite3.connect(target)
+    target = _backup_folder(path) / f"{now().replace(':', '')}.db"
+    # By its right name only once it is whole: a backup that was interrupted must never pass for one.
+    unfinished = target.with_suffix(UNFINISHED)
     try:
-        connection.backup(copy)
-        found = copy.execute("pragma quick_check(1)").fetchone()[0]
+        private_folder(target.parent)
+        create_private(unfinished)
+        with closing(sqlite3.connect(unfinished)) as copy:
+            connection.backup(copy)
+            (found,) = copy.execute("pragma quick_check(1)").fetchone()
+        if found != "ok":
+            raise WriteFailed(f"The backup of {path} did not come out whole; nothing was changed.")
+        unfinished.rename(target)
+    except OSError as reason:
+        raise WriteFailed(f"No backup of {path} could be made: {reason.strerror}; nothing was changed.") from None
     finally:
-        copy.close()
-    if found != "ok":
-        target.unlink()
-        raise WriteFailed(f"The backup of {path} did not come out whole; nothing was changed.")
+        with suppress(OSError):
+            unfinished.unlink(missing_ok=True)
     for old in backups(path)[BACKUPS_KEPT:]:
         with suppress(OSError):
             old.unlink()
@@ -166,4 +206,8 @@ def backup(path: Path, connection: sqlite3.Connection) -> Path:
 
 def backups(path: Path) -> list[Path]:
     """Newest first."""
-    return sorted((path.parent / f"{path.name}.backups").glob("*.db"), reverse=True)
+    return sorted(_backup_folder(path).glob("*.db"), reverse=True)
+
+
+def _backup_folder(path: Path) -> Path:
+    return path.with_name(f"{path.name}.backups")
