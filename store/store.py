@@ -44,9 +44,13 @@ class Store(Words):
         self._local = threading.local()
         self._connections: dict[threading.Thread, sqlite3.Connection] = {}
         self._closing = threading.Lock()
-        connecting.create_private(path)
-        with connecting.translated(path):
-            connecting.prepare(path, self.connection)
+        try:
+            connecting.create_private(path)
+            with connecting.translated(path):
+                connecting.prepare(path, self.connection)
+        except BaseException:
+            self.close()
+            raise
 
     @classmethod
     def open(cls, path: str | os.PathLike[str] | None = None, *, busy_timeout_ms: int = 5_000) -> Self:
