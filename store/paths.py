@@ -9,7 +9,7 @@ from typing import Any
 
 from platformdirs import PlatformDirs
 
-from store.errors import StoreError
+from store.errors import StoreError, Unreadable
 
 _DIRS = PlatformDirs("backscroll", appauthor=False)
 
@@ -38,13 +38,22 @@ def config() -> dict[str, Any]:
     except FileNotFoundError:
         return {}
     except (OSError, ValueError) as reason:
-        raise StoreError(f"The config file {path} cannot be read: {reason}.") from None
+        raise StoreError(f"The config file {path} cannot be read ({reason}); mend it or move it away.") from None
 
 
 def store_path(named: str | os.PathLike[str] | None = None) -> Path:
     """The store that is meant: the one named, else BACKSCROLL_STORE, else `[store] path`, else the data folder's."""
     chosen = named or os.environ.get("BACKSCROLL_STORE") or _configured_path()
-    return Path(chosen).expanduser() if chosen else data_dir() / "store.db"
+    if not chosen:
+        return data_dir() / "store.db"
+    if "\0" in str(chosen):
+        raise Unreadable("The path of a store cannot hold a NUL character.")
+    try:
+        return Path(chosen).expanduser()
+    except RuntimeError:
+        raise Unreadable(
+            f"{chosen} names the home of a user that is not there; name the store by its full path."
+        ) from None
 
 
 def _configured_path() -> str:
