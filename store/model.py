@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, TypedDict
 
 Json = Any
 """A value that JSON can spell: what a foreign program wrote, before anybody understood it."""
@@ -176,6 +176,34 @@ class NewEntry:
         if len(self.parts) == 1 and isinstance(self.parts[0], Text):
             return self.parts[0].text
         return "\n\n".join([part.text for part in self.parts if isinstance(part, Text)])
+
+
+class SessionFields(TypedDict, total=False):
+    "What may be said of a session when it is made or updated."
+
+    source: str
+    native_id: str
+    parent_id: str
+    relation: Relation
+    forked_at: int
+    channel: str
+    channel_id: str
+    user: str
+    agent_title: str
+    provider: str
+    model: str
+    cwd: str
+    environment_name: str
+    environment_type: str
+    environment_path: str
+    system_prompt: str
+    webhook: str
+    tokens_input: int
+    tokens_output: int
+    tokens_cached: int
+    tokens_total: int
+    created_at: str
+    updated_at: str
 
 
 # ── what is read back ─────────────────────────────────────────────────────────────────────────────

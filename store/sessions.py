@@ -9,9 +9,8 @@ from uuid import uuid4
 
 from store.coding import encode, exact_id, exact_integer, exact_text, now
 from store.errors import AlreadyThere, Ambiguous, BadValue, ChangedMeanwhile, NotFound
-from store.model import LIBRARY, NewEntry, NewRecord, Session, parent_of_delegate
+from store.model import LIBRARY, NewEntry, NewRecord, Session, SessionFields, parent_of_delegate
 from store.search import matching_sessions
-from store.words import SessionFields
 
 if TYPE_CHECKING:
     from store.store import Store
@@ -242,6 +241,8 @@ class Sessions:
                 )
         self._store.search.forget()
         self._store.checkpoint()
+        for session in sessions:
+            self._store.published.forget(session.key)
 
     def _remove(self, key: int) -> None:
         connection = self._store.connection
@@ -251,7 +252,7 @@ class Sessions:
         connection.execute("insert into purging (session) values (?)", (key,))
         for table in ("turns", "tool_calls", "summaries", "tags", "notes", "published", "secrets"):
             connection.execute(f"delete from {table} where session = ?", (key,))
-        connection.execute("update facts set session = null, entry_seq = null where session = ?", (key,))
+        self._store.facts.forget(key)
         connection.execute("delete from entries where session = ?", (key,))
         self._store.records.drop_unused(key)
         connection.execute("delete from sessions where key = ?", (key,))

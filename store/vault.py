@@ -217,9 +217,7 @@ class KdfParams:
                 raise ValueError
             return cls(salt=bytes.fromhex(fields.pop("salt")), **fields)
         except (ValueError, LookupError, TypeError, AttributeError, RecursionError, BadValue):
-            raise SecretDamaged(
-                "The store's settings for the passphrase are damaged, or of a newer version"
-            ) from None
+            raise SecretDamaged("The store's settings for the passphrase are damaged, or of a newer version") from None
 
 
 def _check_within(name: str, value: int, least: int, most: int) -> None:
@@ -246,9 +244,7 @@ def key_from_passphrase(passphrase: str, kdf: KdfParams) -> bytes:
     try:
         return argon2.derive(typed)
     except MemoryError:
-        raise SecretLocked(
-            f"Checking the passphrase needs {kdf.memory_kib // 1024} MiB of free memory"
-        ) from None
+        raise SecretLocked(f"Checking the passphrase needs {kdf.memory_kib // 1024} MiB of free memory") from None
 
 
 def key_from_file(path: Path, create: bool) -> bytes:
@@ -340,15 +336,12 @@ def _safe_keyring() -> Any:
         keyring = importlib.import_module("keyring")
     except ImportError:
         raise KeyringUnavailable(
-            "The package keyring is not installed; install backscroll[keyring], "
-            "or use a key file or a passphrase"
+            "The package keyring is not installed; install backscroll[keyring], or use a key file or a passphrase"
         ) from None
     backend = keyring.get_keyring()
     # By keyring's own scale, below 1 are those that keep nothing, fail, or write plain text.
     if backend.priority < 1:
-        raise KeyringUnavailable(
-            "This system has no keyring that is safe to use; use a key file or a passphrase"
-        )
+        raise KeyringUnavailable("This system has no keyring that is safe to use; use a key file or a passphrase")
     return backend
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Protocol, TypedDict, Unpack, cast
+from typing import TYPE_CHECKING, Any, Protocol, Unpack, cast
 
 from store.blocks import block_of_part, part_of_item, parts_of_blocks, response_tokens
 from store.coding import decode, encode
@@ -14,8 +14,8 @@ from store.model import (
     NewEntry,
     NewRecord,
     Published,
-    Relation,
     Session,
+    SessionFields,
     StoredMessage,
     entry_id,
 )
@@ -33,34 +33,6 @@ if TYPE_CHECKING:
     from store.secrets import Secrets
     from store.sessions import Sessions
     from store.summaries import Summaries
-
-
-class SessionFields(TypedDict, total=False):
-    "What may be said of a session when it is made or updated."
-
-    source: str
-    native_id: str
-    parent_id: str
-    relation: Relation
-    forked_at: int
-    channel: str
-    channel_id: str
-    user: str
-    agent_title: str
-    provider: str
-    model: str
-    cwd: str
-    environment_name: str
-    environment_type: str
-    environment_path: str
-    system_prompt: str
-    webhook: str
-    tokens_input: int
-    tokens_output: int
-    tokens_cached: int
-    tokens_total: int
-    created_at: str
-    updated_at: str
 
 
 class AgentFields(SessionFields, total=False):
