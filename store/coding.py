@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from datetime import UTC, datetime
 from typing import Any
 
@@ -11,8 +12,16 @@ from store.errors import BadValue
 _encode = json.JSONEncoder(allow_nan=False, ensure_ascii=False, separators=(",", ":")).encode
 _encode_ascii = json.JSONEncoder(allow_nan=False, separators=(",", ":")).encode
 
+_STRING = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"')
+_NOT_BRACKETS = bytes(set(range(256)) - set(b"[]{}"))
+_SQUARE = bytes.maketrans(b"{}", b"[]")
+
 LONGEST_ID = 65_536
 LARGEST_INTEGER = 2**63 - 1
+DEEPEST = 200
+"""Far above what anybody writes, and far below where readers, screens and other encoders run out of stack."""
+
+_TOO_DEEP = f"It is nested deeper than {DEEPEST} levels and cannot be kept as JSON."
 
 
 def now() -> str:
@@ -20,7 +29,15 @@ def now() -> str:
 
 
 def encode(value: Any) -> bytes:
-    """JSON that `decode` turns into the same value: big integers and lone surrogates kept, NaN refused.
+    """JSON to keep, which `decode` turns into the same value again wherever it is called."""
+    data = spell(value)
+    if too_deep(data):
+        raise BadValue(_TOO_DEEP)
+    return data
+
+
+def spell(value: Any) -> bytes:
+    """JSON to print: big integers and lone surrogates kept, NaN refused.
 
     The standard encoder, since orjson writes NaN as null without a word and refuses the other two.
     """
@@ -29,9 +46,21 @@ def encode(value: Any) -> bytes:
     except UnicodeEncodeError:
         return _encode_ascii(value).encode()
     except RecursionError:
-        raise BadValue("It is nested too deep to be kept as JSON.") from None
+        raise BadValue(_TOO_DEEP) from None
     except (ValueError, TypeError) as reason:
         raise BadValue(f"It cannot be kept as JSON: {reason}.") from None
+
+
+def too_deep(data: bytes) -> bool:
+    """Whether JSON is nested deeper than we keep. Nearly always two counts are enough to tell."""
+    if data.count(b"[") + data.count(b"{") <= DEEPEST:
+        return False
+    brackets = _STRING.sub(b"", data).translate(_SQUARE, _NOT_BRACKETS)
+    for _ in range(DEEPEST):
+        if not brackets:
+            break
+        brackets = brackets.replace(b"[]", b"")
+    return bool(brackets)
 
 
 def decode(data: bytes | str) -> Any:
