@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from store.coding import decode
+from store.coding import decode, too_deep
 from store.errors import BadValue
 from store.model import (
     Attachment,
@@ -26,6 +26,8 @@ from store.model import (
 def parts_of_blocks(blocks: str | Sequence[Json]) -> tuple[Part, ...]:
     if isinstance(blocks, str):
         return (Text(blocks),)
+    if not isinstance(blocks, Sequence):
+        raise BadValue(f"A message is text or a list of blocks, not {type(blocks).__name__}.")
     return tuple(map(part_of_block, blocks))
 
 
@@ -160,7 +162,7 @@ def _reasoning_text(item: Mapping[str, Json]) -> str:
 def _arguments(item: Mapping[str, Json]) -> Json:
     """The API spells arguments as JSON in a string; a model may have got it wrong, and then the string stays."""
     spelled = item.get("arguments", item.get("input"))
-    if not isinstance(spelled, str):
+    if not isinstance(spelled, str) or too_deep(spelled.encode("utf-8", "replace"), within=2):
         return spelled
     try:
         return decode(spelled)

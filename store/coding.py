@@ -51,12 +51,13 @@ def spell(value: Any) -> bytes:
         raise BadValue(f"It cannot be kept as JSON: {reason}.") from None
 
 
-def too_deep(data: bytes) -> bool:
-    """Whether JSON is nested deeper than we keep. Nearly always two counts are enough to tell."""
-    if data.count(b"[") + data.count(b"{") <= DEEPEST:
+def too_deep(data: bytes, within: int = 0) -> bool:
+    """Whether JSON that will stand within so many levels is nested deeper than we keep. Mostly two counts can tell."""
+    levels = DEEPEST - within
+    if data.count(b"[") + data.count(b"{") <= levels:
         return False
     brackets = _STRING.sub(b"", data).translate(_SQUARE, _NOT_BRACKETS)
-    for _ in range(DEEPEST):
+    for _ in range(levels):
         if not brackets:
             break
         brackets = brackets.replace(b"[]", b"")

@@ -102,19 +102,19 @@ def part_from_json(value: Mapping[str, Json]) -> Part:
     return kind(**{name: value[name] for name in known if name in value})
 
 
-def readable(value: Json) -> str:
-    """What a person would read of a tool's output, whichever of the usual shapes it has."""
+def readable(value: Json, levels: int = 200) -> str:
+    """What a person would read of a tool's output, whichever of the usual shapes it has; nothing from too deep down."""
     if isinstance(value, str):
         return value
-    if value is None:
+    if value is None or not levels:
         return ""
     if isinstance(value, Mapping):
         for name in ("text", "output", "content", "stdout"):
             if isinstance(value.get(name), str | list):
-                return readable(value[name])
-        return "\n".join(f"{name}: {readable(item)}" for name, item in value.items())
+                return readable(value[name], levels - 1)
+        return "\n".join([f"{name}: {readable(item, levels - 1)}" for name, item in value.items()])
     if isinstance(value, Iterable):
-        return "\n".join(filter(None, map(readable, value)))
+        return "\n".join(filter(None, [readable(item, levels - 1) for item in value]))
     return str(value)
 
 

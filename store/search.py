@@ -227,7 +227,7 @@ def matching_sessions(text: str) -> tuple[str, list[Any]]:
     query = Query.parse(text)
     conditions, values = (
         ["instr(lower(own_title || ' ' || agent_title || ' ' || id), lower(?)) > 0"],
-        [text.strip()],
+        [column_text(text.strip())],
     )
     if query.terms:
         conditions.append(

@@ -226,8 +226,8 @@ def _role_of_item(item: Json, speaker: str) -> str:
 
 def _response_json(response: Json) -> tuple[bytes, Mapping[str, Json]]:
     if isinstance(response, bytes | str):
-        data = response if isinstance(response, bytes) else response.encode("utf-8", "strict")
-        value = decode(data)
+        value = decode(response)
+        data = response if isinstance(response, bytes) else _kept_text(response, value)
     else:
         dump: Any = getattr(response, "model_dump", None)
         value = dump(mode="json", exclude_unset=True) if dump else response
@@ -235,6 +235,14 @@ def _response_json(response: Json) -> tuple[bytes, Mapping[str, Json]]:
     if not isinstance(value, Mapping):
         raise BadValue("A response must be a JSON object.")
     return data, value
+
+
+def _kept_text(text: str, value: Json) -> bytes:
+    """As it came; or spelled anew where it holds half characters, which cannot be written as they are."""
+    try:
+        return text.encode()
+    except UnicodeEncodeError:
+        return encode(value)
 
 
 def _given_blocks(data: bytes | None) -> list[Json] | None:
