@@ -1,0 +1,111 @@
+"""The journal: what was changed, from what to what, and taking it back."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterator
+
+import click
+
+from store.cli import printing, shapes
+from store.cli.console import COUNT, NUMBER, as_json, with_store
+from store.cli.printing import Ink, Piece, age
+from store.coding import encode
+from store.model import Change, Edit, Json
+from store.store import Store
+
+_OF_EVERY_CHANGE = {"updated_at"}
+_OF_EVERY_ROW = {"id", "key", "session", "current", "created_at", "updated_at"}
+"""Columns that tell a reader of the journal nothing."""
+
+
+@click.command()
+@click.argument("session_id", metavar="[ID]", required=False)
+@click.option("--limit", type=COUNT, default=20, show_default=True, help="At most so many.")
+@as_json
+@with_store
+def log(store: Store, session_id: str | None, limit: int, as_json: bool) -> None:
+    """Edits, newest first, of one session or of all."""
+    session = store.sessions.find(session_id).key if session_id else None
+    edits = store.journal.newest(session, limit=limit)
+    if as_json:
+        printing.emit_json({"log": [shapes.edit(edit) for edit in edits]})
+        return
+    write_edits(edits)
+    if not edits:
+        printing.say("Nothing was edited yet.")
+
+
+@click.command()
+@click.argument("edit", type=NUMBER, required=False)
+@with_store
+def undo(store: Store, edit: int | None) -> None:
+    """Take back an EDIT, or the newest that still stands."""
+    undone = store.journal.undo(edit)
+    printing.say(f"Edit {undone.id} ({undone.kind}) is undone.")
+
+
+def write_edits(edits: list[Edit]) -> None:
+    for edit in edits:
+        printing.write(*_headline(edit))
+        for change in edit.changes:
+            for line in _difference(change):
+                printing.write("    ", *line)
+
+
+def _headline(edit: Edit) -> list[Piece]:
+    kind = f"{edit.kind} {edit.undoes}" if edit.undoes is not None else edit.kind
+    pieces: list[Piece] = [Ink(str(edit.id), "name"), "  ", Ink(kind, "title"), Ink("  " + age(edit.at), "quiet")]
+    if edit.session_ids:
+        pieces.append("  " + printing.flat(", ".join(edit.session_ids)))
+    if edit.undone_by is not None:
+        pieces.append(Ink(f"  undone by {edit.undone_by}", "quiet"))
+    if edit.blanked:
+        pieces.append(Ink("  purged", "quiet"))
+    return pieces
+
+
+# ── before and after ──────────────────────────────────────────────────────────────────────────────
+
+
+def _difference(change: Change) -> Iterator[list[Piece]]:
+    """Column by column; a short value on one line, a long text as a difference of its lines."""
+    before, after = change.before or {}, change.after or {}
+    whole_row = change.before is None or change.after is None
+    for name in dict.fromkeys([*before, *after]):
+        old, new = _spelled(before.get(name)), _spelled(after.get(name))
+        if old == new or name in (_OF_EVERY_ROW if whole_row else _OF_EVERY_CHANGE):
+            continue
+        label = Ink(f"{_row(change)}{name}: ", "quiet")
+        if "\n" in old or "\n" in new:
+            yield [label]
+            yield from _line_by_line(old, new)
+        else:
+            yield [label, *_arrow(old, new)]
+
+
+def _row(change: Change) -> str:
+    """Which row it was, if it is not the session's own. Keys of several parts begin with the session."""
+    if change.table == "sessions":
+        return ""
+    sign = "+ " if change.before is None else "- " if change.after is None else ""
+    key = change.key[1:] if isinstance(change.key, list) else [change.key]
+    return " ".join([sign + change.table, *map(str, key), ""])
+
+
+def _spelled(value: Json) -> str:
+    if value is None:
+        return ""
+    return value if isinstance(value, str) else encode(value).decode()
+
+
+def _arrow(old: str, new: str) -> list[Piece]:
+    both: list[Piece] = [" → "] if old and new else []
+    return [*([Ink(old, "bad")] if old else []), *both, *([Ink(new, "good")] if new else [])]
+
+
+def _line_by_line(old: str, new: str) -> Iterator[list[Piece]]:
+    for line in difflib.unified_diff(old.splitlines(), new.splitlines(), n=1, lineterm=""):
+        if line.startswith(("---", "+++", "@@")):
+            continue
+        yield [Ink(line, "good" if line[0] == "+" else "bad" if line[0] == "-" else "quiet")]
