@@ -30,10 +30,7 @@ def now() -> str:
 
 def encode(value: Any) -> bytes:
     """JSON to keep, which `decode` turns into the same value again wherever it is called."""
-    data = spell(value)
-    if too_deep(data):
-        raise BadValue(_TOO_DEEP)
-    return data
+    return shallow(spell(value))
 
 
 def spell(value: Any) -> bytes:
@@ -49,6 +46,13 @@ def spell(value: Any) -> bytes:
         raise BadValue(_TOO_DEEP) from None
     except (ValueError, TypeError) as reason:
         raise BadValue(f"It cannot be kept as JSON: {reason}.") from None
+
+
+def shallow(data: bytes) -> bytes:
+    """JSON that can be read again wherever we stand, or a refusal."""
+    if too_deep(data):
+        raise BadValue(_TOO_DEEP)
+    return data
 
 
 def too_deep(data: bytes, within: int = 0) -> bool:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol, Unpack, cast
 
 from store.blocks import block_of_part, part_of_item, parts_of_blocks, response_tokens
-from store.coding import decode, encode
+from store.coding import decode, encode, shallow
 from store.errors import BadValue
 from store.model import (
     GLOBAL,
@@ -228,6 +228,7 @@ def _response_json(response: Json) -> tuple[bytes, Mapping[str, Json]]:
     if isinstance(response, bytes | str):
         value = decode(response)
         data = response if isinstance(response, bytes) else _kept_text(response, value)
+        shallow(data)
     else:
         dump: Any = getattr(response, "model_dump", None)
         value = dump(mode="json", exclude_unset=True) if dump else response
