@@ -21,6 +21,7 @@ from store.model import (
     entry_id,
     part_from_json,
 )
+from store.superseding import recount
 
 if TYPE_CHECKING:
     from store.store import Store
@@ -170,8 +171,9 @@ class Chains:
                 continue
             places = {"heir": heir, "session": session, "taken": taken}
             self._store.search.unindex(*self._store.search.rows_of(heir))
-            for statement in (_OWN_ENTRIES, _OWN_CALLS, _OWN_RECORDS, _RECOUNT):
+            for statement in (_OWN_ENTRIES, _OWN_CALLS, _OWN_RECORDS):
                 connection.execute(statement, places)
+            recount(self._store, heir)
             self._store.search.index(*self._store.search.rows_of(heir))
             taken = last
 
@@ -193,23 +195,6 @@ _OWN_CALLS = """
 _OWN_RECORDS = """
     update records set session = :heir where session = :session
         and key in (select record from entries where session = :heir and inherited = 0)
-"""
-_RECOUNT = """
-    update sessions set
-        turns = (select count(*) from turns join entries on entries.key = turns.entry
-            where turns.session = :heir and entries.inherited = 0),
-        entries = (select count(*) from entries where session = :heir and inherited = 0 and kind != 'header'),
-        tool_calls = (select count(*) from tool_calls where session = :heir and inherited = 0 and entry is not null),
-        errors = (select count(*) from tool_calls where session = :heir and inherited = 0 and status = 'error'),
-        tokens_input = told.input, tokens_output = told.output, tokens_cached = told.cached,
-        tokens_total = told.input + told.output + told.cached
-    from (
-        select coalesce(sum(json_extract(tokens, '$[0]')), 0) as input,
-            coalesce(sum(json_extract(tokens, '$[1]')), 0) as output,
-            coalesce(sum(json_extract(tokens, '$[2]')), 0) as cached
-        from entries where session = :heir and inherited = 0
-    ) as told
-    where key = :heir
 """
 _INHERIT_TURNS = """
     insert into turns (session, n, entry, first_seq, last_seq, started_at, ended_at)

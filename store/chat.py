@@ -14,8 +14,8 @@ from store.errors import BadValue, NotFound
 from store.model import NewEntry, NewRecord, Part, Text
 
 if TYPE_CHECKING:
+    from store.model import SessionFields
     from store.store import Store
-    from store.words import SessionFields
 
 Role = Literal["User", "Assistant"]
 

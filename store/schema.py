@@ -39,6 +39,11 @@ def m004_search(db: Database) -> None:
     _execute(db, SEARCH)
 
 
+@migrations()
+def m005_sources(db: Database) -> None:
+    _execute(db, SOURCES)
+
+
 CONVERSATIONS = """
 create table sources (
     key integer primary key,
@@ -312,4 +317,20 @@ create virtual table conversation_fts using fts5(
 create virtual table tools_fts using fts5(
     call, result, content='', tokenize='unicode61 remove_diacritics 2'
 )
+"""
+
+SOURCES = """
+alter table sessions add column stamp text not null default ''
+
+create index sessions_source on sessions(source_key) where source_key is not null
+
+create unique index facts_foreign on facts(foreign_place) where foreign_place != ''
+
+create table foreign_secrets (
+    session integer not null references sessions(key),
+    key text not null,
+    place text not null,
+    created_at text not null,
+    primary key (session, key)
+) strict, without rowid
 """

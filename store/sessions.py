@@ -60,12 +60,15 @@ class Sessions:
 
     # ── making ────────────────────────────────────────────────────────────────────────────────────
 
-    def create(self, session_id: str | None = None, **fields: Unpack[SessionFields]) -> Session:
+    def create(
+        self, session_id: str | None = None, *, header: NewEntry | None = None, **fields: Unpack[SessionFields]
+    ) -> Session:
         """With its header, so that a session without a chain is never seen. An id is made up when none is given."""
         given = exact_id(session_id) if session_id is not None else str(uuid4())
         at = now()
         columns = _checked(fields)
-        header = NewEntry(kind="header", text=columns.get("system_prompt", ""), record=_header_record(columns))
+        header = header or NewEntry(kind="header", record=NewRecord(encode(columns)))
+        header.text = header.text or columns.get("system_prompt", "")
         columns = {"created_at": at, "updated_at": at, "source": LIBRARY, "native_id": given} | columns | {"id": given}
         header.created_at = columns["created_at"]
         if "parent_id" not in columns and (parent := parent_of_delegate(given)):
@@ -283,7 +286,3 @@ def _checked(fields: SessionFields) -> dict[str, Any]:
         else:
             raise BadValue(f"A session has no {name!r}.")
     return columns
-
-
-def _header_record(columns: dict[str, Any]) -> NewRecord:
-    return NewRecord(encode(columns))

@@ -1,0 +1,129 @@
+"""The one shape of a source: a module that finds a foreign program's stores, reads them, and can go back to it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from store.model import GLOBAL, NewEntry, Session, SessionFields
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    "A bad record: a value, not an exception. Its neighbours are imported."
+
+    where: str
+    "A file and line, or a table and row."
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Ref:
+    "A session as a scan finds it, before anything of it is read."
+
+    native_id: str
+    stamp: str
+    "Differs when anything of the session differs."
+    updated_at: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ForeignSummary:
+    text: str
+    up_to_turn: int | None = None
+
+
+@dataclass(slots=True)
+class Batch:
+    "Some of a session's entries, in order, bounded in size; the first batch of a session tells of the session too."
+
+    entries: list[NewEntry] = field(default_factory=list)
+    fields: SessionFields | None = None
+    "What the foreign program says of the session; given with the first batch."
+    header: NewEntry | None = None
+    "The session's own foreign record, as the header of its chain; given with the first batch."
+    summary: ForeignSummary | None = None
+    archived: bool = False
+    problems: list[Problem] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class ForeignFact:
+    "Something a foreign program remembers beyond one conversation."
+
+    place: str
+    "Table and key, unique within its store, e.g. `memories:12`."
+    text: str
+    scope: str = GLOBAL
+    category: str = ""
+    native_session: str = ""
+    created_at: str = ""
+    updated_at: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ForeignSecret:
+    "That a secret is there, and where; never its value."
+
+    native_session: str
+    key: str
+    place: str
+    created_at: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ForeignFile:
+    "A file the foreign program published under a public id."
+
+    id: str
+    native_session: str
+    filename: str
+    path: str
+    created_at: str = ""
+
+
+class Opened(Protocol):
+    "A foreign store as it was at one moment."
+
+    problems: list[Problem]
+
+    def scan(self) -> Iterator[Ref]: ...
+    def read(self, ref: Ref) -> Iterator[Batch]:
+        """The session from its beginning. What the store holds already is told apart by the records' digests."""
+        ...
+
+    def facts(self) -> Iterable[ForeignFact]: ...
+    def secrets(self) -> Iterable[ForeignSecret]: ...
+    def published(self) -> Iterable[ForeignFile]: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Continuing:
+    "How a session goes on in its own program: a command, or where there is none, what a person does instead."
+
+    argv: tuple[str, ...] | None
+    cwd: str = ""
+    hint: str = ""
+
+
+class Source(Protocol):
+    NAME: str
+    LABEL: str
+    READER: int
+    "Raised when the reader understands more of the same records than before."
+    LOCAL_IDS: bool
+    "Whether native ids are unique only within their store, so that the store's identity belongs into ours."
+
+    def roots(self) -> Iterable[str]:
+        """Where this machine may have such stores: paths or URLs; they need not exist."""
+        ...
+
+    def detect(self, locator: str) -> bool: ...
+    def stamp(self, locator: str) -> str:
+        """Cheap to get, and the same as long as nothing changed; empty when only reading can tell."""
+        ...
+
+    def open(self, locator: str) -> AbstractContextManager[Opened]: ...
+    def resume(self, session: Session) -> Continuing: ...

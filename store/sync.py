@@ -1,0 +1,295 @@
+"""Reads what is new in the foreign stores into ours: scan, compare stamps, read, save. Problems are collected.
+
+A session is saved in batches, its stamp with the last; so an interrupted sync goes on where it was, and a second one of
+an unchanged world writes nothing at all.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from store import sources
+from store.coding import decode, encode, now
+from store.errors import Busy, NotFound, StoreError, Unreadable
+from store.knowledge import Knowledge
+from store.model import NewEntry, Session, SessionFields, foreign_id
+from store.records import digest_of
+from store.sources.shape import Batch, ForeignSummary, Opened, Problem, Ref, Source
+from store.superseding import supersede
+
+if TYPE_CHECKING:
+    from store.store import Store
+
+
+@dataclass(slots=True)
+class Report:
+    "What a sync did with one foreign store."
+
+    source: str
+    locator: str
+    seen: int = 0
+    new: int = 0
+    updated: int = 0
+    unchanged: int = 0
+    problems: list[Problem] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    report: Report
+    done: int
+    total: int
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    source: Source
+    locator: str
+
+
+def targets(paths: Sequence[str] = (), only: str | None = None) -> list[Target]:
+    """What there is to read: the stores that are named, or all that are found where their programs keep them."""
+    chosen = [source for source in sources.ALL if only in (None, source.NAME)]
+    if only is not None and not chosen:
+        names = ", ".join(source.NAME for source in sources.ALL)
+        raise NotFound(f"There is no source {only!r}; there are {names}.")
+    if paths:
+        return [_named(path, chosen) for path in paths]
+    return [
+        Target(source, located)
+        for source in chosen
+        for located in dict.fromkeys(map(_absolute, source.roots()))
+        if source.detect(located)
+    ]
+
+
+def _named(path: str, chosen: Sequence[Source]) -> Target:
+    located = _absolute(path)
+    for source in chosen:
+        if source.detect(located):
+            return Target(source, located)
+    if "://" not in located and not Path(located).exists():
+        raise Unreadable(f"{path} is not there.")
+    raise Unreadable(f"{path} is not a conversation store that Backscroll can read.")
+
+
+def _absolute(locator: str) -> str:
+    return locator if "://" in locator else os.path.realpath(os.path.expanduser(locator))
+
+
+@contextmanager
+def _lease(store: Store) -> Iterator[None]:
+    """One sync at a time, also across processes; released by the system when the process dies."""
+    handle = os.open(f"{store.path}.sync", os.O_CREAT | os.O_RDWR, 0o600)
+    try:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            raise Busy("Another sync of this store is under way; try again when it is done.") from None
+        yield
+    finally:
+        os.close(handle)
+
+
+def sync(store: Store, chosen: Sequence[Target]) -> Iterator[Progress]:
+    """Reads each target in turn, telling how far it is. The reports are whole when the iterator ends."""
+    with _lease(store):
+        for target in chosen:
+            yield from _Syncing(store, target).run()
+
+
+class _Syncing:
+    """One foreign store on its way into ours."""
+
+    def __init__(self, store: Store, target: Target) -> None:
+        self.store = store
+        self.source = target.source
+        self.locator = target.locator
+        self.report = Report(target.source.NAME, target.locator)
+
+    def run(self) -> Iterator[Progress]:
+        key, marks, old_problems = self._row()
+        known = self._known(key)
+        stamp = self.source.stamp(self.locator)
+        marks_now = {"stamp": stamp, "reader": self.source.READER}
+        if stamp and marks == marks_now:
+            self.report.seen = self.report.unchanged = sum(not gone for _, _, gone in known.values())
+            self.report.problems = [Problem(**problem) for problem in old_problems]
+            yield Progress(self.report, self.report.seen, self.report.seen)
+            return
+        try:
+            with self.source.open(self.locator) as opened:
+                yield from self._read_all(opened, key, known)
+        except StoreError as reason:
+            self.report.problems.append(Problem(self.locator, str(reason)))
+            marks_now = marks
+        self._save_row(key, marks, marks_now, old_problems)
+        yield Progress(self.report, self.report.seen, self.report.seen)
+
+    def _read_all(self, opened: Opened, key: int, known: dict[str, tuple[int, str, int]]) -> Iterator[Progress]:
+        refs = sorted(opened.scan(), key=lambda ref: ref.updated_at, reverse=True)
+        buried = {
+            native
+            for (native,) in self.store.rows("select native_id from tombstones where source = ?", self.source.NAME)
+        }
+        self.report.seen = len(refs)
+        for done, ref in enumerate(refs):
+            if ref.native_id not in buried:
+                self._take(opened, ref, key, known.get(ref.native_id))
+            yield Progress(self.report, done + 1, len(refs))
+        self._mark_gone(known, {ref.native_id for ref in refs})
+        knowledge = Knowledge(self.store, self.source.NAME, self.locator, key)
+        knowledge.take_facts(opened.facts())
+        knowledge.take_secrets(opened.secrets())
+        self.report.problems.extend(opened.problems)
+
+    # ── the foreign store's row ───────────────────────────────────────────────────────────────────
+
+    def _row(self) -> tuple[int, dict[str, Any], list[dict[str, str]]]:
+        find = "select key, marks, problems from sources where kind = ? and locator = ?"
+        row = self.store.row(find, self.source.NAME, self.locator)
+        if row is None:
+            with self.store.transaction(durable=False) as connection:
+                connection.execute(
+                    "insert into sources (kind, locator) values (?, ?)", (self.source.NAME, self.locator)
+                )
+            row = self.store.row(find, self.source.NAME, self.locator)
+        return row[0], decode(row[1]), decode(row[2])
+
+    def _save_row(
+        self, key: int, marks: dict[str, Any], marks_now: dict[str, Any], old_problems: list[dict[str, str]]
+    ) -> None:
+        problems = [{"where": problem.where, "reason": problem.reason} for problem in self.report.problems]
+        if marks == marks_now and problems == old_problems:
+            return
+        with self.store.transaction(durable=False) as connection:
+            connection.execute(
+                "update sources set marks = ?, problems = ?, changed_at = ? where key = ?",
+                (encode(marks_now).decode(), encode(problems).decode(), now(), key),
+            )
+
+    def _known(self, key: int) -> dict[str, tuple[int, str, int]]:
+        rows = self.store.rows(
+            """
+            select native_id, key, stamp, gone from sessions
+            where source_key = ? and (relation is null or relation != 'superseded')
+            """,
+            key,
+        )
+        return {native: (session, stamp, gone) for native, session, stamp, gone in rows}
+
+    def _mark_gone(self, known: dict[str, tuple[int, str, int]], present: set[str]) -> None:
+        """Only after a scan that came to its end. A session that is there again is not gone any more."""
+        changes = [
+            (int(native not in present), session)
+            for native, (session, _, gone) in known.items()
+            if bool(gone) != (native not in present)
+        ]
+        if changes:
+            with self.store.transaction(durable=False) as connection:
+                connection.executemany("update sessions set gone = ? where key = ?", changes)
+
+    # ── one session ───────────────────────────────────────────────────────────────────────────────
+
+    def _take(self, opened: Opened, ref: Ref, source_key: int, known: tuple[int, str, int] | None) -> None:
+        stamp = f"{self.source.READER}:{ref.stamp}"
+        if known is not None and known[1] == stamp:
+            self.report.unchanged += 1
+            return
+        try:
+            with self.store.transaction(durable=False):
+                self._save(opened, ref, source_key, stamp, known)
+        except StoreError as reason:
+            self.report.problems.append(Problem(ref.native_id, str(reason)))
+            return
+        if known is None:
+            self.report.new += 1
+        else:
+            self.report.updated += 1
+
+    def _save(self, opened: Opened, ref: Ref, source_key: int, stamp: str, known: tuple[int, str, int] | None) -> None:
+        chain: Chain | None = None
+        summary: ForeignSummary | None = None
+        for batch in opened.read(ref):
+            self.report.problems.extend(batch.problems)
+            summary = batch.summary or summary
+            if chain is None:
+                chain = Chain(self.store, self._session(ref, source_key, batch, known))
+            chain.take(batch.entries)
+        if chain is None:
+            return
+        chain.end()
+        if summary is not None:
+            self._save_summary(chain.session, summary)
+        self.store.connection.execute("update sessions set stamp = ? where key = ?", (stamp, chain.session.key))
+
+    def _save_summary(self, session: Session, summary: ForeignSummary) -> None:
+        last = self.store.chains.last_turn(session.key)
+        covered = None if summary.up_to_turn is None else min(summary.up_to_turn, last)
+        self.store.summaries.set(session, summary.text, up_to_turn=covered, origin="source")
+
+    def _session(self, ref: Ref, source_key: int, batch: Batch, known: tuple[int, str, int] | None) -> Session:
+        fields: SessionFields = batch.fields or {}
+        if known is None:
+            fields = {**fields, "source": self.source.NAME, "native_id": ref.native_id}
+            public_id = self._public_id(ref.native_id)
+            session = self.store.sessions.create(public_id, header=batch.header, **self._linked(fields))
+        else:
+            session = self.store.sessions.update(self.store.sessions.by_key(known[0]).id, **self._linked(fields))
+        self.store.connection.execute(
+            "update sessions set source_key = ?, reader_version = ?, archived = max(archived, ?) where key = ?",
+            (source_key, self.source.READER, batch.archived, session.key),
+        )
+        return session
+
+    def _linked(self, fields: SessionFields) -> SessionFields:
+        """Readers name a parent by its native id; here it gets its public one."""
+        parent = fields.get("parent_id")
+        return {**fields, "parent_id": self._public_id(parent)} if parent else fields
+
+    def _public_id(self, native_id: str) -> str:
+        return foreign_id(self.source.NAME, native_id, self.locator if self.source.LOCAL_IDS else "")
+
+
+class Chain:
+    """A session's chain while it is read again: what is there already is skipped, the rest appended."""
+
+    def __init__(self, store: Store, session: Session) -> None:
+        self.store = store
+        self.session = session
+        self._stored: list[bytes | None] = [
+            digest
+            for (digest,) in store.rows(
+                """
+                select records.digest from entries left join records on records.key = entries.record
+                where entries.session = ? and entries.seq >= 0 order by entries.seq
+                """,
+                session.key,
+            )
+        ]
+        self._at = 0
+
+    def take(self, entries: Sequence[NewEntry]) -> None:
+        fresh = 0
+        while fresh < len(entries) and self._at < len(self._stored) and self._same(entries[fresh]):
+            fresh += 1
+            self._at += 1
+        if fresh == len(entries):
+            return
+        self.end()
+        self.store.chains.append(self.session.key, entries[fresh:], durable=False)
+
+    def _same(self, entry: NewEntry) -> bool:
+        return entry.record is not None and digest_of(entry.record.data) == self._stored[self._at]
+
+    def end(self) -> None:
+        """What the store holds beyond this point the source does not tell any more."""
+        if self._at < len(self._stored):
+            supersede(self.store, self.session, self._at - 1)
+            self._stored = self._stored[: self._at]
