@@ -364,9 +364,7 @@ def test_what_was_the_sessions_alone_goes_with_it(store: Store, session: Session
     store.facts.edit(1, "private words, reworded")
     store.facts.consolidate("private words again", "session:s")
     store.facts.learn("shared", session=session)
-    with store.transaction():
-        store.journal.blank(session.key)
-        store.facts.forget(session.key)
+    store.sessions.purge([session])
     assert [(fact.text, fact.session_id) for fact in store.facts.current(None, retired=True)] == [("shared", None)]
     assert store.row("select count(*) from edits where before || after like '%private words%'") == (0,)
 
