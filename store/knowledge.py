@@ -25,7 +25,8 @@ class Knowledge:
     def __init__(self, store: Store, source: str, locator: str, source_key: int) -> None:
         self._store = store
         self._source_key = source_key
-        self._prefix = foreign_id(source, "", locator) + "/"
+        self._identity = foreign_id(source, "", locator)
+        self._prefix = f"{self._identity}/"
 
     def take_facts(self, facts: Iterable[ForeignFact]) -> None:
         stored = {row[3]: row for row in self._store.rows(_STORED, self._prefix)}
@@ -47,6 +48,16 @@ class Knowledge:
         rows = self._store.rows("select native_id, key from sessions where source_key = ?", self._source_key)
         return dict(rows)
 
+    def _scope(self, fact: ForeignFact, session: int | None) -> str:
+        """With the store's identity, so that what one store's people said never reaches those of another."""
+        if fact.scope == "session":
+            return f"session:{self._store.sessions.by_key(session).id}" if session else self._source_scope
+        return self._source_scope if fact.scope == "source" else f"{column_text(fact.scope)}@{self._identity}"
+
+    @property
+    def _source_scope(self) -> str:
+        return f"source:{self._identity}"
+
     def _add(self, fact: ForeignFact, place: str, session: int | None) -> None:
         made = fact.created_at or now()
         self._store.connection.execute(
@@ -56,7 +67,7 @@ class Knowledge:
             """,
             (
                 column_text(fact.text),
-                column_text(fact.scope),
+                self._scope(fact, session),
                 column_text(fact.category),
                 session,
                 place,

@@ -105,7 +105,7 @@ class Pingu:
             yield ForeignFact(
                 f"memories:{row['id']}",
                 row["content"],
-                scope=f"session:{session}" if session else f"source:{NAME}",
+                scope="session" if session else "source",
                 category=row["category"] or "",
                 native_session=session,
                 created_at=reading.utc(row["created_at"]),

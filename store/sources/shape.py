@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from store.model import GLOBAL, NewEntry, Session, SessionFields
+from store.model import NewEntry, Session, SessionFields
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +56,8 @@ class ForeignFact:
     place: str
     "Table and key, unique within its store, e.g. `memories:12`."
     text: str
-    scope: str = GLOBAL
+    scope: str = "source"
+    "Who may know it: `source`, `app:<name>`, `user:<app>/<name>`, or `session` for the one it came from."
     category: str = ""
     native_session: str = ""
     created_at: str = ""
