@@ -34,16 +34,18 @@ _STATE = """
 """
 _INSERT_ENTRY = """
     insert into entries (key, session, parent, seq, record, turn, kind, role, author, model, message_key, text,
-        parts, tokens, created_at)
-    values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+        parts, inherited, tokens, created_at)
+    values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 """
 _INSERT_TURN = """
     insert into turns (session, n, entry, first_seq, last_seq, started_at, ended_at) values (?, ?, ?, ?, ?, ?, ?)
 """
 _EXTEND_TURN = "update turns set last_seq = ?, ended_at = max(ended_at, ?) where session = ? and n = ?"
 _INSERT_CALL = """
-    insert into tool_calls (session, turn, call_id, name, status, duration_ms, entry, part, result_entry, result_part)
-    values (:session, :turn, :call_id, :name, :status, :duration_ms, :entry, :part, :result_entry, :result_part)
+    insert into tool_calls (session, turn, call_id, name, status, duration_ms, entry, part, result_entry, result_part,
+        inherited)
+    values (:session, :turn, :call_id, :name, :status, :duration_ms, :entry, :part, :result_entry, :result_part,
+        :inherited)
 """
 _OPEN_CALL = """
     select key from tool_calls where session = ? and call_id = ? and status = 'pending' order by key desc limit 1
@@ -111,7 +113,7 @@ class _Batch:
         self.seq += 1
         if entry.begins_turn():
             author = author or UNKNOWN_USER
-            self._begin_turn(key, text, at)
+            self._begin_turn(key, text, at, entry.inherited)
         elif self.turn_rows:
             *_, started, ended = self.turn_rows[-1]
             self.turn_rows[-1] = (*self.turn_rows[-1][:4], self.seq, started, max(ended, at))
@@ -134,6 +136,7 @@ class _Batch:
                 column_text(entry.message_key),
                 text,
                 _parts_column(entry.parts, text),
+                entry.inherited,
                 encode(entry.tokens).decode() if entry.tokens else None,
                 at,
             )
@@ -141,9 +144,9 @@ class _Batch:
         self.tail = key
         self.last_at = max(self.last_at or at, at)
 
-    def _begin_turn(self, key: int, text: str, at: str) -> None:
+    def _begin_turn(self, key: int, text: str, at: str, inherited: bool) -> None:
         self.turn += 1
-        self.counts["turns"] += 1
+        self.counts["turns"] += not inherited
         self.turn_rows.append((self.session, self.turn, key, self.seq, self.seq, at, at))
         if not self.first_prompt:
             self.first_prompt = " ".join(text[: PROMPT_SHOWN * 4].split())[:PROMPT_SHOWN]
@@ -160,23 +163,24 @@ class _Batch:
     def _take_parts(self, key: int, entry: NewEntry, text: str) -> None:
         for index, part in enumerate(entry.parts):
             if isinstance(part, ToolCall):
-                self._open_call(key, index, part)
+                self._open_call(key, index, part, entry.inherited)
             elif isinstance(part, ToolResult):
-                self._close_call(key, index, part)
-        if entry.kind in INDEXED:
+                self._close_call(key, index, part, entry.inherited)
+        if entry.kind in INDEXED and not entry.inherited:
             if (said := conversation_row(text, entry.parts)) is not None:
                 self.conversation.append((key, *said))
             if (done := tools_row(entry.parts)) is not None:
                 self.tools.append((key, *done))
 
-    def _open_call(self, key: int, index: int, call: ToolCall) -> None:
-        row = self._call_row(call.id, call.name, "pending") | {"entry": key, "part": index}
+    def _open_call(self, key: int, index: int, call: ToolCall, inherited: bool) -> None:
+        row = self._call_row(call.id, call.name, "pending", inherited) | {"entry": key, "part": index}
         self.call_rows.append(row)
         self.open_calls[row["call_id"]] = row
-        self.counts["tool_calls"] += 1
+        self.counts["tool_calls"] += not inherited
 
-    def _close_call(self, key: int, index: int, result: ToolResult) -> None:
+    def _close_call(self, key: int, index: int, result: ToolResult, inherited: bool) -> None:
         status = "error" if result.is_error else "ok"
+        failed = result.is_error and not inherited
         answer = {
             "status": status,
             "duration_ms": result.duration_ms,
@@ -187,16 +191,16 @@ class _Batch:
         waiting = self.open_calls.pop(call_id, None)
         if waiting is not None:
             waiting.update(answer)
-            self.counts["errors"] += result.is_error
+            self.counts["errors"] += failed
             return
         stored = self.store.connection.execute(_OPEN_CALL, (self.session, call_id)).fetchone()
         if stored is not None and stored[0] not in {row[-1] for row in self.closed_calls}:
             self.closed_calls.append((status, result.duration_ms, key, index, column_text(result.name), stored[0]))
-            self.counts["errors"] += result.is_error
+            self.counts["errors"] += failed
             return
-        self.call_rows.append(self._call_row(call_id, result.name, "orphan") | answer | {"status": "orphan"})
+        self.call_rows.append(self._call_row(call_id, result.name, "orphan", inherited) | answer | {"status": "orphan"})
 
-    def _call_row(self, call_id: str, name: str, status: str) -> dict[str, Any]:
+    def _call_row(self, call_id: str, name: str, status: str, inherited: bool) -> dict[str, Any]:
         return {
             "session": self.session,
             "turn": self.turn,
@@ -208,9 +212,12 @@ class _Batch:
             "part": None,
             "result_entry": None,
             "result_part": None,
+            "inherited": inherited,
         }
 
     def _count(self, entry: NewEntry) -> None:
+        if entry.inherited:
+            return
         self.counts["entries"] += entry.kind != "header"
         if entry.role == "assistant" and entry.model:
             self.model = column_text(entry.model)

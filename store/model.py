@@ -160,6 +160,8 @@ class NewEntry:
     "Shared by the entries of one API message."
     record: NewRecord | None = None
     "Entries of one record carry the same object."
+    inherited: bool = False
+    "A copy of what the parent holds already: shown, but counted and indexed only there."
     tokens: Tokens | None = None
     created_at: str = ""
 

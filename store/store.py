@@ -34,6 +34,11 @@ if TYPE_CHECKING:
     from store.summaries import Summaries
 
 
+# Savepoints of one name nest: a release or rollback means the innermost.
+_OUTERMOST = ("begin immediate", "commit", ("rollback",))
+_NESTED = ("savepoint nested", "release nested", ("rollback to nested", "release nested"))
+
+
 class Store(Words):
     """`Store.open()` for the person's own, `Store.open(path)` for another, `Store.memory()` for one without a trace."""
 
@@ -103,20 +108,21 @@ class Store(Words):
 
     @contextmanager
     def transaction(self, *, durable: bool = True) -> Iterator[sqlite3.Connection]:
-        """All or nothing; joins a transaction that is open. Not durable: an import that can be run again."""
+        """All or nothing, also inside another one. Not durable: an import that can be run again."""
         connection = self.connection
-        if connection.in_transaction:
-            yield connection
-            return
+        begin, commit, rollback = _NESTED if connection.in_transaction else _OUTERMOST
         with connecting.translated(self.path):
-            connection.execute(f"pragma synchronous = {'full' if durable else 'normal'}")
-            connection.execute("begin immediate")
+            if begin == "begin immediate":
+                connection.execute(f"pragma synchronous = {'full' if durable else 'normal'}")
+            connection.execute(begin)
             try:
                 yield connection
-                connection.execute("commit")
+                connection.execute(commit)
             except BaseException:
+                # A full disk ends the transaction by itself, savepoints and all.
                 if connection.in_transaction:
-                    connection.execute("rollback")
+                    for statement in rollback:
+                        connection.execute(statement)
                 raise
 
     def rows(self, sql: str, *values: Any) -> list[Any]:

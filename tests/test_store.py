@@ -167,3 +167,18 @@ def test_the_environment_variable_names_the_store(tmp_path: Path, monkeypatch: p
     monkeypatch.setenv("BACKSCROLL_STORE", str(tmp_path / "named.db"))
     with Store.open() as store:
         assert store.path == tmp_path / "named.db"
+
+
+def test_an_inner_transaction_that_fails_takes_only_itself_back(store: Store) -> None:
+    def inner() -> None:
+        with store.transaction():
+            store.create_session("lost")
+            raise RuntimeError("inside")
+
+    with store.transaction():
+        store.create_session("kept")
+        with pytest.raises(RuntimeError):
+            inner()
+        with pytest.raises(StoreError):
+            store.create_session("kept")
+    assert [session.id for session in store.list_sessions(5)] == ["kept"]

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from store.sources import pingu
+from store.sources import pingu, rubichan
 from store.sources.shape import Source
 
-ALL: tuple[Source, ...] = (pingu,)
+ALL: tuple[Source, ...] = (pingu, rubichan)
 
 
 def by_name(name: str) -> Source | None:
