@@ -1,0 +1,209 @@
+"""The first screen: every session, newest first, filtered as one types."""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, ClassVar
+
+from textual import on, work
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.getters import query_one
+from textual.message import Message
+from textual.screen import Screen
+from textual.widgets import Footer, Static
+
+from store.errors import StoreError
+from tui.paint import Row, nothing_found, welcome
+from tui.screens.conversation import ConversationScreen
+from tui.widgets.session_list import PAGE, SessionList
+from tui.widgets.top_bar import TopBar
+
+if TYPE_CHECKING:
+    from store.store import Store
+    from tui.app import Backscroll
+
+Clock = Callable[[], datetime]
+
+POLL_SECONDS = 0.5
+AGES_SECONDS = 30
+
+
+class BrowserScreen(Screen[None]):
+    AUTO_FOCUS = "SessionList"
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("d", "demo", "Show a demo", id="list.demo", tooltip="Look around in made-up conversations"),
+        # Priority: the words may follow in the same breath, and must find the focus where it is going.
+        Binding(
+            "slash",
+            "filter",
+            "Filter",
+            key_display="/",
+            priority=True,
+            id="list.filter",
+            tooltip="Only the sessions with these words",
+        ),
+        Binding("escape", "clear", "All sessions", id="list.clear", tooltip="Take the filter away"),
+    ]
+
+    app: Backscroll
+    bar = query_one(TopBar)
+    sessions = query_one(SessionList)
+    empty = query_one("#empty", Static)
+
+    @dataclass
+    class Listed(Message):
+        """The keys of all sessions that match; of the first few when it is not the whole list."""
+
+        generation: int
+        keys: array[int]
+        follow: bool
+        whole: bool
+
+    @dataclass
+    class Read(Message):
+        wanted: SessionList.Wanted
+        rows: Sequence[Row]
+
+    @dataclass
+    class DemoAsked(Message):
+        pass
+
+    def __init__(self, store: Store, clock: Clock, title: str = "backscroll") -> None:
+        super().__init__()
+        self._store = store
+        self._clock = clock
+        self._shown_title = title
+        self._query = ""
+        self._generation = 0
+        self._is_empty = False
+        self._version = store.sessions.data_version()
+
+    def compose(self) -> ComposeResult:
+        yield TopBar(self._shown_title)
+        yield SessionList()
+        yield Static(id="empty")
+        yield Footer(show_command_palette=False)
+
+    def on_mount(self) -> None:
+        self._tell_time()
+        self._load(follow=False)
+        self._poll = self.set_interval(POLL_SECONDS, self._notice_changes)
+        self.set_interval(AGES_SECONDS, self._tell_time)
+
+    # ── what the store says ───────────────────────────────────────────────────────────────────────
+
+    def _load(self, *, follow: bool) -> None:
+        self._generation += 1
+        self._list(self._query, self._generation, follow, first_page=not self.sessions.keys)
+
+    @work(thread=True, exclusive=True, group="list")
+    def _list(self, query: str, generation: int, follow: bool, first_page: bool) -> None:
+        if generation != self._generation:
+            return
+        keys = self._store.sessions.keys
+        if first_page:
+            self.post_message(self.Listed(generation, keys(query, PAGE), follow, whole=False))
+        self.post_message(self.Listed(generation, keys(query), follow, whole=True))
+
+    @work(thread=True, group="rows")
+    def _read(self, wanted: SessionList.Wanted) -> None:
+        found = self._store.sessions.by_keys(wanted.keys)
+        summarised, with_secrets = self._store.sessions.badges(wanted.keys)
+        rows = [Row(session, session.key in summarised, session.key in with_secrets) for session in found]
+        self.post_message(self.Read(wanted, rows))
+
+    def _notice_changes(self) -> None:
+        """Here and not in a worker: the number tells of changes only to the connection that asked before."""
+        try:
+            version = self._store.sessions.data_version()
+        except StoreError as error:
+            self._poll.stop()
+            self.app.show_error(error)
+            return
+        if version != self._version:
+            self._version = version
+            self._load(follow=True)
+
+    def _tell_time(self) -> None:
+        self.sessions.now = self._clock()
+
+    # ── what goes down ────────────────────────────────────────────────────────────────────────────
+
+    @on(Listed)
+    def _show_list(self, listed: Listed) -> None:
+        if listed.generation != self._generation:
+            return
+        count = len(listed.keys)
+        self.sessions.show(listed.keys, follow=listed.follow)
+        if not listed.whole:
+            return
+        self._is_empty = not count and not self._query.strip()
+        self.set_class(self._is_empty, "-empty")
+        self.set_class(not count, "-nothing")
+        if self._is_empty:
+            self._show_welcome()
+        elif not count:
+            self.empty.update(nothing_found(self._query))
+        what = "found" if self._query.strip() else "session" if count == 1 else "sessions"
+        self.bar.show_count(f"{count:,} {what}")
+        if count and self.focused is None:
+            self.set_focus(self.sessions)
+        self.refresh_bindings()
+
+    def _show_welcome(self, *, busy: bool = False) -> None:
+        self.set_focus(None)
+        self.empty.update(welcome(_with_tilde(self._store.path), busy))
+
+    @on(Read)
+    def _show_rows(self, read: Read) -> None:
+        self.sessions.supply(read.wanted, read.rows)
+
+    # ── what comes up ─────────────────────────────────────────────────────────────────────────────
+
+    @on(SessionList.Wanted)
+    def _read_rows(self, wanted: SessionList.Wanted) -> None:
+        self._read(wanted)
+
+    @on(SessionList.Opened)
+    def _open(self, opened: SessionList.Opened) -> None:
+        self.app.push_screen(ConversationScreen(self._store, opened.session, self._clock))
+
+    @on(TopBar.Asked)
+    def _ask(self, asked: TopBar.Asked) -> None:
+        self._query = asked.query
+        self._load(follow=not asked.query)
+
+    @on(TopBar.Left)
+    def _leave_bar(self) -> None:
+        self.set_focus(self.sessions)
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        match action:
+            case "demo":
+                return self._is_empty
+            case "filter":
+                return not self._is_empty and not self.bar.words.has_focus
+            case "clear":
+                return bool(self._query) or self.bar.words.has_focus
+        return super().check_action(action, parameters)
+
+    def action_filter(self) -> None:
+        self.set_focus(self.bar.words)
+
+    def action_clear(self) -> None:
+        self.bar.clear()
+        self.set_focus(self.sessions)
+
+    def action_demo(self) -> None:
+        self._show_welcome(busy=True)
+        self.post_message(self.DemoAsked())
+
+
+def _with_tilde(path: Path) -> str:
+    home = Path.home()
+    return f"~/{path.relative_to(home)}" if path.is_relative_to(home) else str(path)
