@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from store.coding import column_text, encode, exact_integer, exact_text, now
+from store.coding import column_text, encode, encode_derived, exact_integer, exact_text, now
 from store.errors import NotFound, Refused
 from store.model import (
     UNKNOWN_USER,
@@ -19,7 +19,7 @@ from store.model import (
     ToolResult,
     part_to_json,
 )
-from store.search import INDEXED, conversation_row, tools_row
+from store.search import INDEXED, conversation_row, search_text, tools_row
 
 if TYPE_CHECKING:
     from store.store import Store
@@ -135,7 +135,7 @@ class _Batch:
                 column_text(entry.model),
                 column_text(entry.message_key),
                 text,
-                _parts_column(entry.parts, text),
+                _parts_column(entry, text),
                 entry.inherited,
                 encode(entry.tokens).decode() if entry.tokens else None,
                 at,
@@ -161,12 +161,17 @@ class _Batch:
         return key
 
     def _take_parts(self, key: int, entry: NewEntry, text: str) -> None:
+        indexed = entry.kind in INDEXED and not entry.inherited
+        if _is_plain(entry.parts):
+            if indexed and text:
+                self.conversation.append((key, search_text(text), ""))
+            return
         for index, part in enumerate(entry.parts):
             if isinstance(part, ToolCall):
                 self._open_call(key, index, part, entry.inherited)
             elif isinstance(part, ToolResult):
                 self._close_call(key, index, part, entry.inherited)
-        if entry.kind in INDEXED and not entry.inherited:
+        if indexed:
             if (said := conversation_row(text, entry.parts)) is not None:
                 self.conversation.append((key, *said))
             if (done := tools_row(entry.parts)) is not None:
@@ -250,8 +255,14 @@ class _Batch:
         return range(self.first, self.next)
 
 
-def _parts_column(parts: Sequence[Part], text: str) -> bytes | None:
-    """NULL where the text column says it all, which it does for most of what people and models say."""
-    if len(parts) == 1 and isinstance(parts[0], Text) and parts[0].text == text:
+def _is_plain(parts: Sequence[Part]) -> bool:
+    """Most of what people and models say is one piece of text, and worth a shorter way."""
+    return len(parts) == 1 and type(parts[0]) is Text
+
+
+def _parts_column(entry: NewEntry, text: str) -> bytes | None:
+    """NULL where the text column says it all. The exact form is in the record, where there is one."""
+    if _is_plain(entry.parts) and entry.parts == (Text(text),):
         return None
-    return encode([part_to_json(part) for part in parts])
+    write = encode if entry.record is None else encode_derived
+    return write([part_to_json(part) for part in entry.parts])

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import zstandard
 
+from store.coding import encode
 from store.errors import NotFound, Unreadable
 from store.model import NewRecord
 
@@ -104,19 +105,21 @@ class Records:
         """
         found = connection.execute(unused, (session,)).fetchall()
         blocks = {block for _, block in found if block is not None}
-        for block in blocks:
-            dropped = {key for key, its_block in found if its_block == block}
-            self._rewrite_block(block, dropped)
+        self._rewrite(blocks, {key for key, _ in found})
         connection.executemany("delete from records where key = ?", [(key,) for key, _ in found])
         connection.executemany("delete from blocks where key = ?", [(block,) for block in blocks])
         for block in blocks:
             self._blocks.pop(block, None)
 
-    def _rewrite_block(self, block: int, dropped: set[int]) -> None:
-        rows = self._store.connection.execute(f"{_WHERE_IT_LIES} where block = ?", (block,)).fetchall()
-        kept = [(row[0], self._piece(row)) for row in rows if row[0] not in dropped]
-        if kept:
-            self._move(kept)
+    def _rewrite(self, blocks: set[int], dropped: set[int]) -> None:
+        """What the blocks hold beside the dropped records goes into new ones. No index leads from a block to its
+        records: it would cost every import, and only a purge would ever use it."""
+        numbers = encode(sorted(blocks)).decode()
+        rows = self._store.rows(f"{_WHERE_IT_LIES} where block in (select value from json_each(?))", numbers)
+        for block in blocks:
+            kept = [(row[0], self._piece(row)) for row in rows if row[1] == block and row[0] not in dropped]
+            if kept:
+                self._move(kept)
 
     # ── reading ───────────────────────────────────────────────────────────────────────────────────
 

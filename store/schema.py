@@ -121,15 +121,13 @@ create table records (
     position text not null default '',
     digest blob not null,
     length integer not null,
-    block integer references blocks(key),
+    block integer,
     start integer,
     data blob,
     check ((block is null) = (data is not null))
 ) strict
 
 create index records_session on records(session)
-
-create index records_block on records(block) where block is not null
 
 create table purging (session integer primary key) strict
 
@@ -175,7 +173,7 @@ begin select raise(abort, 'entries are only ever appended'); end
 create table turns (
     session integer not null references sessions(key),
     n integer not null,
-    entry integer not null references entries(key),
+    entry integer not null,
     first_seq integer not null,
     last_seq integer not null,
     started_at text not null,
@@ -191,18 +189,14 @@ create table tool_calls (
     name text not null,
     status text not null check (status in ('ok', 'error', 'pending', 'orphan')),
     duration_ms real,
-    entry integer references entries(key),
+    entry integer,
     part integer,
-    result_entry integer references entries(key),
+    result_entry integer,
     result_part integer,
     inherited integer not null default 0
 ) strict
 
 create index tool_calls_session on tool_calls(session, call_id)
-
-create index tool_calls_entry on tool_calls(entry) where entry is not null
-
-create index tool_calls_result on tool_calls(result_entry) where result_entry is not null
 
 create table tombstones (
     source text not null,

@@ -118,12 +118,26 @@ class Search:
         self._store = store
 
     def index(self, conversation: Sequence[Row], tools: Sequence[Row]) -> None:
-        """Within the transaction that writes the entries."""
-        self._store.connection.executemany(_INSERT_CONVERSATION, conversation)
-        self._store.connection.executemany(_INSERT_TOOLS, tools)
+        """Within the transaction that writes the entries; the index itself is written as that one ends.
+
+        Not at once, since FTS5 writes out all it holds at every savepoint, and then merges the crumbs for ever.
+        """
+        waiting = self._store.waiting
+        waiting += [(_INSERT_CONVERSATION, row) for row in conversation]
+        waiting += [(_INSERT_TOOLS, row) for row in tools]
+
+    def flush(self) -> None:
+        """What waits to be indexed, before the transaction ends or the index is read."""
+        waiting = self._store.waiting
+        for statement in (_INSERT_CONVERSATION, _INSERT_TOOLS):
+            rows = [row for its, row in waiting if its is statement]
+            if rows:
+                self._store.connection.executemany(statement, rows)
+        waiting.clear()
 
     def unindex(self, conversation: Sequence[Row], tools: Sequence[Row]) -> None:
         """With the same text that went in, or the index is damaged."""
+        self.flush()
         self._store.connection.executemany(_DELETE_CONVERSATION, conversation)
         self._store.connection.executemany(_DELETE_TOOLS, tools)
 

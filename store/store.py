@@ -106,19 +106,32 @@ class Store(Words):
             database = self._local.db = Database(self.connection)
         return database
 
+    @property
+    def waiting(self) -> list[tuple[str, tuple[Any, ...]]]:
+        """What this thread's open transaction writes as it ends: statements and their values."""
+        waiting: list[tuple[str, tuple[Any, ...]]] | None = getattr(self._local, "waiting", None)
+        if waiting is None:
+            waiting = self._local.waiting = []
+        return waiting
+
     @contextmanager
     def transaction(self, *, durable: bool = True) -> Iterator[sqlite3.Connection]:
         """All or nothing, also inside another one. Not durable: an import that can be run again."""
         connection = self.connection
-        begin, commit, rollback = _NESTED if connection.in_transaction else _OUTERMOST
+        nested = connection.in_transaction
+        begin, commit, rollback = _NESTED if nested else _OUTERMOST
+        waiting_before = len(self.waiting)
         with connecting.translated(self.path):
-            if begin == "begin immediate":
+            if not nested:
                 connection.execute(f"pragma synchronous = {'full' if durable else 'normal'}")
             connection.execute(begin)
             try:
                 yield connection
+                if not nested and self.waiting:
+                    self.search.flush()
                 connection.execute(commit)
             except BaseException:
+                del self.waiting[waiting_before:]
                 # A full disk ends the transaction by itself, savepoints and all.
                 if connection.in_transaction:
                     for statement in rollback:

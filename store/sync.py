@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import fcntl
 import os
+import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self
 
 from store import sources
 from store.coding import decode, encode, now
@@ -25,6 +27,12 @@ from store.superseding import supersede
 
 if TYPE_CHECKING:
     from store.store import Store
+
+
+COMMIT_SECONDS = 0.2
+
+Known = dict[str, tuple[int, str, int]]
+"""By native id: the session's key, its stamp, and whether it is gone from its source."""
 
 
 @dataclass(slots=True)
@@ -132,22 +140,30 @@ class _Syncing:
         self._save_row(key, marks, marks_now, old_problems)
         yield Progress(self.report, self.report.seen, self.report.seen)
 
-    def _read_all(self, opened: Opened, key: int, known: dict[str, tuple[int, str, int]]) -> Iterator[Progress]:
+    def _read_all(self, opened: Opened, key: int, known: Known) -> Iterator[Progress]:
         refs = sorted(opened.scan(), key=lambda ref: ref.updated_at, reverse=True)
         buried = {
             native
             for (native,) in self.store.rows("select native_id from tombstones where source = ?", self.source.NAME)
         }
+        changed = [ref for ref in refs if self._is_new(ref, known) and ref.native_id not in buried]
         self.report.seen = len(refs)
-        for done, ref in enumerate(refs):
-            if ref.native_id not in buried:
-                self._take(opened, ref, key, known.get(ref.native_id))
-            yield Progress(self.report, done + 1, len(refs))
+        self.report.unchanged = len(refs) - len(changed)
+        with Pace(self.store) as pace:
+            for done, ref in enumerate(changed, 1 + self.report.unchanged):
+                for _ in self._take(opened, ref, key, known.get(ref.native_id), pace):
+                    yield Progress(self.report, done, len(refs))
         self._mark_gone(known, {ref.native_id for ref in refs})
         knowledge = Knowledge(self.store, self.source.NAME, self.locator, key)
         knowledge.take_facts(opened.facts())
         knowledge.take_secrets(opened.secrets())
         self.report.problems.extend(opened.problems)
+
+    def _is_new(self, ref: Ref, known: Known) -> bool:
+        return ref.native_id not in known or known[ref.native_id][1] != self._stamp(ref)
+
+    def _stamp(self, ref: Ref) -> str:
+        return f"{self.source.READER}:{ref.stamp}"
 
     # ── the foreign store's row ───────────────────────────────────────────────────────────────────
 
@@ -174,7 +190,7 @@ class _Syncing:
                 (encode(marks_now).decode(), encode(problems).decode(), now(), key),
             )
 
-    def _known(self, key: int) -> dict[str, tuple[int, str, int]]:
+    def _known(self, key: int) -> Known:
         rows = self.store.rows(
             """
             select native_id, key, stamp, gone from sessions
@@ -184,7 +200,7 @@ class _Syncing:
         )
         return {native: (session, stamp, gone) for native, session, stamp, gone in rows}
 
-    def _mark_gone(self, known: dict[str, tuple[int, str, int]], present: set[str]) -> None:
+    def _mark_gone(self, known: Known, present: set[str]) -> None:
         """Only after a scan that came to its end. A session that is there again is not gone any more."""
         changes = [
             (int(native not in present), session)
@@ -197,14 +213,24 @@ class _Syncing:
 
     # ── one session ───────────────────────────────────────────────────────────────────────────────
 
-    def _take(self, opened: Opened, ref: Ref, source_key: int, known: tuple[int, str, int] | None) -> None:
-        stamp = f"{self.source.READER}:{ref.stamp}"
-        if known is not None and known[1] == stamp:
-            self.report.unchanged += 1
-            return
+    def _take(
+        self, opened: Opened, ref: Ref, source_key: int, known: tuple[int, str, int] | None, pace: Pace
+    ) -> Iterator[None]:
+        """Yields whenever what was read is committed, and no lock is held."""
+        chain: Chain | None = None
+        summary: ForeignSummary | None = None
         try:
-            with self.store.transaction(durable=False):
-                self._save(opened, ref, source_key, stamp, known)
+            for batch in opened.read(ref):
+                pace.begin()
+                self.report.problems.extend(batch.problems)
+                summary = batch.summary or summary
+                chain = chain or Chain(self.store, self._session(ref, source_key, batch, known))
+                chain.take(batch.entries)
+                if pace.breathe():
+                    yield
+            if chain is not None:
+                pace.begin()
+                self._finish(chain, summary, self._stamp(ref))
         except StoreError as reason:
             self.report.problems.append(Problem(ref.native_id, str(reason)))
             return
@@ -212,18 +238,10 @@ class _Syncing:
             self.report.new += 1
         else:
             self.report.updated += 1
+        if pace.breathe():
+            yield
 
-    def _save(self, opened: Opened, ref: Ref, source_key: int, stamp: str, known: tuple[int, str, int] | None) -> None:
-        chain: Chain | None = None
-        summary: ForeignSummary | None = None
-        for batch in opened.read(ref):
-            self.report.problems.extend(batch.problems)
-            summary = batch.summary or summary
-            if chain is None:
-                chain = Chain(self.store, self._session(ref, source_key, batch, known))
-            chain.take(batch.entries)
-        if chain is None:
-            return
+    def _finish(self, chain: Chain, summary: ForeignSummary | None, stamp: str) -> None:
         chain.end()
         if summary is not None:
             self._save_summary(chain.session, summary)
@@ -255,6 +273,39 @@ class _Syncing:
 
     def _public_id(self, native_id: str) -> str:
         return foreign_id(self.source.NAME, native_id, self.locator if self.source.LOCAL_IDS else "")
+
+
+class Pace:
+    """Commits about every 200 ms, so that edits never wait for a sync; the first at once, so that rows show."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._open: ExitStack | None = None
+        self._patience = self._begun = 0.0
+
+    def begin(self) -> None:
+        if self._open is None:
+            self._open = ExitStack()
+            self._open.enter_context(self._store.transaction(durable=False))
+            self._begun = time.monotonic()
+
+    def breathe(self) -> bool:
+        """True when it was time, and nothing is held now."""
+        if self._open is None or time.monotonic() - self._begun < self._patience:
+            return False
+        self._patience = COMMIT_SECONDS
+        self.__exit__(None, None, None)
+        return True
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        held, self._open = self._open, None
+        if held is not None:
+            held.__exit__(kind, error, trace)
 
 
 class Chain:

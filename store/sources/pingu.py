@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from store.blocks import part_of_item, response_tokens
-from store.coding import decode
+from store.coding import parse
 from store.errors import BadValue
 from store.model import Json, NewEntry, Session, Text, Tokens, parent_of_delegate
 from store.sources import reading
@@ -160,7 +160,7 @@ def _entries(row: Row) -> tuple[list[NewEntry], list[Problem]]:
     at = reading.utc(row["created_at"])
     prompt = NewEntry(role="user", parts=(Text(row["user_message"]),), prompt=True, record=record, created_at=at)
     try:
-        response = decode(row["response_json"])
+        response = parse(row["response_json"])
         if not isinstance(response, Mapping):
             raise BadValue("not a JSON object")
     except BadValue as reason:

@@ -5,23 +5,23 @@ from __future__ import annotations
 import base64
 import hashlib
 import os
-import re
 import shutil
 import sqlite3
 import tempfile
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from store.coding import encode
+import orjson
+
 from store.errors import Busy, Unreadable
 from store.model import NewRecord
 
-Row = Mapping[str, Any]
+Row = sqlite3.Row
 
 LONGEST_VALUE = 64 * 1024 * 1024
 SECONDS_PER_STATEMENT = 60.0
@@ -215,22 +215,21 @@ def _peek(path: Path, stamp: str) -> dict[str, frozenset[str]]:
 # ── rows and records ──────────────────────────────────────────────────────────────────────────────
 
 
-def row_record(row: Row, place: str, position: object, *, without: Iterable[str] = ()) -> NewRecord:
+def row_record(row: Row, place: str, position: object, *, without: Collection[str] = ()) -> NewRecord:
     """The row verbatim, as a JSON object; `without` what must not be kept."""
-    left_out = set(without)
-    shown = {name: _json_value(row[name]) for name in row.keys() if name not in left_out}  # noqa: SIM118 sqlite3.Row
-    return NewRecord(encode(shown), place, str(position))
+    shown = dict(zip(row.keys(), row, strict=True))
+    for name in without:
+        shown.pop(name, None)
+    return NewRecord(orjson.dumps(shown, default=_blob), place, str(position))
 
 
-def _json_value(value: Any) -> Any:
-    if isinstance(value, bytes):
-        try:
-            return value.decode()
-        except UnicodeDecodeError:
-            return {"$base64": base64.b64encode(value).decode()}
-    if isinstance(value, float) and (value != value or value in (float("inf"), float("-inf"))):
-        return repr(value)
-    return value
+def _blob(value: object) -> object:
+    if not isinstance(value, bytes):
+        raise TypeError
+    try:
+        return value.decode()
+    except UnicodeDecodeError:
+        return {"$base64": base64.b64encode(value).decode()}
 
 
 def digest(*values: object) -> str:
@@ -245,32 +244,18 @@ def digest(*values: object) -> str:
 
 # ── times ─────────────────────────────────────────────────────────────────────────────────────────
 
-_SPELLED = re.compile(
-    r"(\d{4})-(\d\d)-(\d\d)[T ](\d\d):(\d\d)(?::(\d\d)(?:[.,](\d{1,9}))?)?\s*(Z|[+-]\d\d:?\d\d)?$", re.IGNORECASE
-)
 
-
+@lru_cache(maxsize=4096)
 def utc(value: object) -> str:
     """A time as foreign programs spell it, in ours; empty when it is none. Without a zone it is UTC."""
+    if isinstance(value, str):
+        try:
+            return _spelled(datetime.fromisoformat(value.strip()))
+        except (ValueError, OverflowError):
+            return ""
     if isinstance(value, int | float) and not isinstance(value, bool):
         return _from_epoch(float(value))
-    if not isinstance(value, str) or not (found := _SPELLED.match(value.strip())):
-        return ""
-    year, month, day, hour, minute, second = (int(number or 0) for number in found.groups()[:6])
-    fraction, zone = found.groups()[6:]
-    try:
-        moment = datetime(year, month, day, hour, minute, second, int((fraction or "0").ljust(6, "0")[:6]), UTC)
-    except (ValueError, OverflowError):
-        return ""
-    return _spelled(moment - _offset(zone))
-
-
-def _offset(zone: str | None) -> timedelta:
-    if not zone or zone in "zZ":
-        return timedelta()
-    digits = zone[1:].replace(":", "")
-    offset = timedelta(hours=int(digits[:2]), minutes=int(digits[2:]))
-    return -offset if zone[0] == "-" else offset
+    return ""
 
 
 def _from_epoch(seconds: float) -> str:
@@ -283,7 +268,9 @@ def _from_epoch(seconds: float) -> str:
 
 
 def _spelled(moment: datetime) -> str:
-    return moment.strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+    if moment.tzinfo is not None:
+        moment = moment.astimezone(UTC).replace(tzinfo=None)
+    return moment.isoformat(timespec="microseconds") + "Z"
 
 
 def latest(times: Iterable[str]) -> str:

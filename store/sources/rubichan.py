@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from store.blocks import parts_of_blocks
-from store.coding import decode
+from store.coding import parse
 from store.errors import BadValue
 from store.model import Json, NewEntry, Opaque, Part, Session, ToolResult, readable
 from store.sources import reading
@@ -34,7 +34,7 @@ READER = 1
 LOCAL_IDS = True
 
 _SET_ASIDE = re.compile(r'ref_id="([0-9A-Za-z-]{1,64})"')
-_MESSAGES = "select * from messages where session_id = ? order by seq, id"
+_MESSAGES = "select * from messages where session_id = ? order by seq"
 _SCAN = "select session_id, id, seq, role, created_at, cast(content as blob) from messages"
 
 
@@ -128,7 +128,7 @@ class Rubichan:
         record = reading.row_record(row, "messages", row["id"])
         at = reading.utc(row["created_at"]) or reading.utc(session["created_at"])
         try:
-            blocks = decode(row["content"])
+            blocks = parse(row["content"])
             parts = tuple(map(self._inline, parts_of_blocks(blocks if isinstance(blocks, list | str) else [blocks])))
         except BadValue as reason:
             problems.append(Problem(f"messages:{row['id']}", f"The content cannot be read: {reason}"))
@@ -161,7 +161,7 @@ class Rubichan:
         parent = _forked_from(row)
         if not parent:
             return 0
-        select = "select role, content from messages where session_id = ? order by seq, id"
+        select = "select role, content from messages where session_id = ? order by seq"
         ours, theirs = (self._connection.execute(select, (name,)) for name in (row["id"], parent))
         return sum(1 for _ in takewhile(lambda pair: tuple(pair[0]) == tuple(pair[1]), zip(ours, theirs, strict=False)))
 
@@ -179,7 +179,7 @@ class Rubichan:
         if not text:
             return None
         try:
-            kept = decode(text)
+            kept = parse(text)
         except BadValue as reason:
             self.problems.append(Problem(f"session_snapshots:{session_id}", f"The snapshot cannot be read: {reason}"))
             return None
@@ -228,7 +228,7 @@ def _common_tail(kept: list[Json], rows: list[Row]) -> int:
     count = 0
     for message, row in zip(reversed(kept), reversed(rows), strict=False):
         try:
-            if not isinstance(message, dict) or message.get("content") != decode(row["content"]):
+            if not isinstance(message, dict) or message.get("content") != parse(row["content"]):
                 break
         except BadValue:
             break
