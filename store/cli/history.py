@@ -10,7 +10,7 @@ import click
 from store.cli import printing, shapes
 from store.cli.console import COUNT, NUMBER, as_json, with_store
 from store.cli.printing import Ink, Piece, age
-from store.coding import encode
+from store.coding import spell
 from store.model import Change, Edit, Json
 from store.store import Store
 
@@ -96,7 +96,7 @@ def _row(change: Change) -> str:
 def _spelled(value: Json) -> str:
     if value is None:
         return ""
-    return value if isinstance(value, str) else encode(value).decode()
+    return value if isinstance(value, str) else spell(value).decode()
 
 
 def _arrow(old: str, new: str) -> list[Piece]:

@@ -18,7 +18,7 @@ from typing import Any, Literal
 import click
 
 from store.clean import cells, clean, one_line
-from store.coding import encode
+from store.coding import spell
 from store.errors import Ambiguous, StoreError, Unreadable
 
 Style = Literal["plain", "title", "quiet", "good", "bad", "hit", "name"]
@@ -48,10 +48,13 @@ Piece = str | Ink
 
 
 def prepare() -> None:
-    """Data is UTF-8 wherever it goes but to a terminal of another mind; what that lacks is spelled out."""
+    """Data is UTF-8 whatever the locale says, with half characters spelled out; a terminal shows what it can."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):
-            stream.reconfigure(encoding=None if stream.isatty() else "utf-8", errors="backslashreplace")
+            if stream.isatty():
+                stream.reconfigure(errors="replace")
+            else:
+                stream.reconfigure(encoding="utf-8", errors="backslashreplace")
 
 
 def on_terminal() -> bool:
@@ -75,7 +78,7 @@ def write(*pieces: Piece) -> None:
 
 def write_record(data: bytes) -> None:
     """One line, whatever the record holds: as it is, or as a JSON string when it has line breaks of its own."""
-    line = encode(data.decode("utf-8", "surrogateescape")) if b"\n" in data or b"\r" in data else data
+    line = spell(data.decode("utf-8", "surrogateescape")) if b"\n" in data or b"\r" in data else data
     if on_terminal():
         write(line.decode("utf-8", "replace"))
         return
@@ -89,7 +92,7 @@ def emit_json(value: dict[str, Any]) -> None:
     if on_terminal():
         write(json.dumps(whole, indent=2, ensure_ascii=False))
     else:
-        _stdout(encode(whole).decode() + "\n")
+        _stdout(spell(whole).decode() + "\n")
 
 
 def table(heads: Sequence[str], rows: Sequence[Sequence[Piece]]) -> None:

@@ -69,7 +69,7 @@ def _marked_title(session: Session) -> str:
     if not printing.on_terminal():
         return session.title
     marks = "★ " * bool(session.pinned) + "↳ " * bool(session.parent_id)
-    return marks + (session.title or "(nothing said yet)")
+    return marks + (session.title or "(untitled)")
 
 
 def _tell_how_many(shown: int, total: int, noun: str) -> None:

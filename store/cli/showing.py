@@ -12,7 +12,7 @@ from store.cli import printing, shapes
 from store.cli.console import NUMBER, as_json, session_id, with_store
 from store.cli.printing import Ink, Style, count, moment, write
 from store.cli.reading import MARKS, took
-from store.coding import encode
+from store.coding import spell
 from store.model import (
     UNKNOWN_USER,
     Attachment,
@@ -90,7 +90,7 @@ def _records(store: Store, session: Session, turn: int | None) -> Iterable[bytes
 
 
 def _write_head(session: Session, shape: shapes.Shape) -> None:
-    write(Ink(session.title or "(nothing said yet)", "title"))
+    write(Ink(printing.flat(session.title, printing.width()) or "(untitled)", "title"))
     facts = [
         session.id,
         session.model,
@@ -165,7 +165,7 @@ def _write_part(part: Part, calls: dict[str, PairedCall]) -> None:
             told = " ".join(filter(None, [media_type, name, f"{size:,} bytes" if size else ""]))
             write(Ink(f"[{told}]", "quiet"))
         case Opaque(kind, value):
-            write(Ink(f"[{kind or 'unknown'}] ", "quiet"), _brief(encode(value).decode(), len(kind) + 3))
+            write(Ink(f"[{kind or 'unknown'}] ", "quiet"), _brief(spell(value).decode(), len(kind) + 3))
 
 
 def _write_result(part: ToolResult, call: PairedCall | None, output: str) -> None:
