@@ -11,7 +11,7 @@ from urllib.parse import quote
 
 from store.coding import encode, exact_id
 from store.errors import BadValue, NotFound
-from store.model import NewEntry, NewRecord, Part, Text
+from store.model import NewEntry, NewRecord, Part, SessionFields, Text
 
 if TYPE_CHECKING:
     from store.model import SessionFields
