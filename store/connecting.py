@@ -194,7 +194,9 @@ def backup(path: Path, connection: sqlite3.Connection) -> Path:
             raise WriteFailed(f"The backup of {path} did not come out whole; nothing was changed.")
         unfinished.rename(target)
     except OSError as reason:
-        raise WriteFailed(f"No backup of {path} could be made: {reason.strerror}; nothing was changed.") from None
+        raise WriteFailed(
+            f"No backup of {path} could be made ({reason.strerror}), so nothing was changed; check {target.parent}."
+        ) from None
     finally:
         with suppress(OSError):
             unfinished.unlink(missing_ok=True)

@@ -47,7 +47,7 @@ def store_path(named: str | os.PathLike[str] | None = None) -> Path:
     if not chosen:
         return data_dir() / "store.db"
     if "\0" in str(chosen):
-        raise Unreadable("The path of a store cannot hold a NUL character.")
+        raise Unreadable("The path of a store cannot hold a NUL character; name another.")
     try:
         return Path(chosen).expanduser()
     except RuntimeError:
