@@ -218,6 +218,19 @@ def open_and_append(tell: Tell, path: str, count: int = 1, size: int = 10) -> No
             tell([store.append_message("a", "user", text), text])
 
 
+def append_then_make_room(tell: Tell, path: str, ballast: str) -> None:
+    """Until the disk is full; tells why it stopped, and goes on with the same connection when there is room."""
+    with Store.open(path) as store:
+        try:
+            for n in itertools.count():
+                text = f"{n} " + random.Random(n).randbytes(2_000).hex()
+                tell([store.append_message("a", "user", text), mark_of(text)])
+        except StoreError as error:
+            tell(f"{type(error).__name__}: {error}")
+        os.unlink(ballast)
+        tell([store.append_message("a", "user", "there is room"), mark_of("there is room")])
+
+
 # ── editing ───────────────────────────────────────────────────────────────────────────────────────
 
 
