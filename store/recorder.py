@@ -262,6 +262,8 @@ class Recorder:
                     return False
                 _warn("Something was not recorded", error)
                 self.refused += 1
+                with suppress(Exception):
+                    self._write([_Gap(NOT_KEPT, 1, now())], busy_timeout_ms)
             self._done(1)
         return True
 
