@@ -66,6 +66,7 @@ def examine(store: Store, session: Session | None = None) -> list[Finding]:
 def _snapshot(store: Store) -> Iterator[None]:
     """One moment of the store, so that what is written meanwhile looks like no damage, and nobody waits for us."""
     if store.connection.in_transaction:
+        store.search.flush()
         yield
         return
     with connecting.translated(store.path):
@@ -250,7 +251,8 @@ _CALLS = """
     left join entries as asked on asked.key = tool_calls.entry
     left join entries as answered on answered.key = tool_calls.result_entry
     where {only sessions.key} and (
-        asked.session != tool_calls.session or answered.session != tool_calls.session
+        (tool_calls.entry is not null and asked.session is not tool_calls.session)
+        or (tool_calls.result_entry is not null and answered.session is not tool_calls.session)
         or (tool_calls.entry is null) != (tool_calls.status = 'orphan')
         or (tool_calls.result_entry is null) != (tool_calls.status = 'pending')
     )

@@ -286,13 +286,19 @@ def test_a_result_that_nobody_asked_for_is_named(store: Store) -> None:
     }
 
 
-def test_a_listed_call_that_contradicts_its_entries_is_named(healthy: Store) -> None:
+@pytest.mark.parametrize("harm", ["status = 'pending'", "entry = 99999", "result_entry = 99999", "entry = null"])
+def test_a_listed_call_that_contradicts_its_entries_is_named(healthy: Store, harm: str) -> None:
     with damage(healthy) as connection:
         connection.execute(
-            "update tool_calls set status = 'pending' where session = ? and call_id = 'c1'",
-            (healthy.get_session("two").key,),
+            f"update tool_calls set {harm} where session = ? and call_id = 'c1'", (healthy.get_session("two").key,)
         )
     assert "two: The listed call 'c1' of 'bash' does not fit its entries." in told(examine(healthy))
+
+
+def test_within_a_transaction_what_is_being_written_is_examined(healthy: Store) -> None:
+    with healthy.transaction():
+        healthy.append_message("two", "user", "and a third disk?")
+        assert examine(healthy) == []
 
 
 def test_parts_that_are_no_json_are_named(healthy: Store) -> None:
