@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 
 import pytest
@@ -22,17 +23,19 @@ def cli(store: Store) -> CommandLine:
 @pytest.mark.parametrize(
     "args", [["show", "telegram"], ["show", "telegram", "--json"], ["show", "telegram", "--raw"], ["search", "closed"]]
 )
-def test_hostile_text_is_clean_on_a_terminal_and_raw_in_a_pipe(cli: CommandLine, args: list[str]) -> None:
+def test_a_terminal_is_never_sent_what_it_would_obey(cli: CommandLine, args: list[str]) -> None:
     shown = cli.terminal(*args)
-    assert shown.status == 0
     plain = COLOURS.sub("", shown.out)
-    assert "Closed too early." in plain
+    assert (shown.status, "Closed too early." in plain) == (0, True)
     assert [character for character in HOSTILE if character in plain] == []
 
-    piped = cli(*args)
-    spelled = piped.out if "--json" not in args and "--raw" not in args else piped.out.encode().decode("unicode_escape")
-    assert "\x1b]52;c;aGk=\x07" in spelled
-    assert not COLOURS.search(piped.out)
+
+def test_a_pipe_is_given_what_the_store_holds(cli: CommandLine) -> None:
+    said = "Closed too early.\x1b]52;c;aGk=\x07\x9b2J\u202e"
+    assert said in cli("show", "telegram").lines
+    assert cli("search", "closed").rows[0][-1] == said
+    assert cli("show", "telegram", "--json").json["turns"][1]["entries"][-1]["text"] == said
+    assert json.loads(cli("show", "telegram", "--raw").lines[4]) == {"role": "assistant", "content": said}
 
 
 def test_a_list_is_aligned_and_fits_the_terminal(cli: CommandLine, store: Store) -> None:

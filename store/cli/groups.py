@@ -41,9 +41,9 @@ class LazyGroup(DefaultGroup):
     def invoke(self, ctx: click.Context) -> Any:
         """A reader that has seen enough and closed the pipe is no failure."""
         try:
-            result = super().invoke(ctx)
-            printing.flush()
+            try:
+                return super().invoke(ctx)
+            finally:
+                printing.flush()
         except BrokenPipeError:
             printing.discard_the_rest()
-            return None
-        return result
