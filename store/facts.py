@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from store.coding import encode, exact_id, exact_integer, exact_text, now
 from store.errors import BadValue, ChangedMeanwhile, NotFound, Refused, StoreError
-from store.model import GLOBAL, Edit, Fact, Session, entry_id
+from store.model import GLOBAL, Edit, Fact, Session, entry_id, user_scope
 from store.sessions import UNSEEN
 
 if TYPE_CHECKING:
@@ -269,11 +269,6 @@ class Facts:
 
 
 # ── scopes ────────────────────────────────────────────────────────────────────────────────────────
-
-
-def user_scope(app: str, user: str) -> str:
-    """A slash in the app's name is escaped, or user `b/c` of app `a` would be user `c` of app `a/b`."""
-    return f"user:{app.replace('%', '%25').replace('/', '%2F')}/{user}"
 
 
 def checked_scope(scope: str) -> str:

@@ -432,3 +432,8 @@ def parent_of_delegate(session_id: str) -> str | None:
 
 def entry_id(session_id: str, seq: int) -> str:
     return f"{session_id}#{seq}"
+
+
+def user_scope(app: str, user: str) -> str:
+    """A slash in the app's name is escaped, or user `b/c` of app `a` would be user `c` of app `a/b`."""
+    return f"user:{app.replace('%', '%25').replace('/', '%2F')}/{user}"

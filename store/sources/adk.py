@@ -1,0 +1,332 @@
+"""google-adk, which DAK is built on: events of apps and their users, in three layouts.
+
+Since v1 an event carries its own moment. In v0 it has a local time whose zone nobody wrote down: it is taken for UTC,
+so it may stand hours off the session's own times, which are. The pickled `actions` of v0 are measured and never read,
+since a pickle runs what it pleases.
+"""
+
+from __future__ import annotations
+
+import base64
+import os
+import shlex
+import sqlite3
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from itertools import accumulate
+from pathlib import Path
+from types import UnionType
+from typing import Any, Protocol
+from urllib.parse import quote, unquote
+
+from store.coding import encode_derived, parse
+from store.errors import BadValue, Unreadable
+from store.genai import Events, state_line
+from store.model import Json, NewEntry, NewRecord, Opaque, Session, user_scope
+from store.sources import reading
+from store.sources.shape import (
+    Batch,
+    Continuing,
+    ForeignFact,
+    ForeignFile,
+    ForeignSecret,
+    Problem,
+    Ref,
+)
+
+NAME = "adk"
+LABEL = "google-adk"
+READER = 1
+LOCAL_IDS = True
+
+Row = Mapping[str, Any]
+
+_SIGNATURE = {
+    "sessions": ("app_name", "user_id", "id", "state"),
+    "events": ("app_name", "user_id", "session_id", "timestamp"),
+}
+_SESSION_KEY = ("app_name", "user_id", "id")
+_OF_SESSION = "app_name = :app and user_id = :user and session_id = :session"
+_V0_JSON = {
+    "usage_metadata": "usage_metadata",
+    "long_running_tool_ids_json": "long_running_tool_ids",
+    "input_transcription": "input_transcription",
+    "output_transcription": "output_transcription",
+}
+
+
+def roots() -> Iterable[str]:
+    """What an agent is told to use; and where `adk` keeps sessions of agents in, or just below, the current folder."""
+    if uri := os.environ.get("SESSION_SERVICE_URI"):
+        yield uri
+    try:
+        here = Path.cwd()
+        yield from map(str, [*here.glob(".adk/session.db"), *sorted(here.glob("*/.adk/session.db"))])
+    except OSError:
+        return
+
+
+def detect(locator: str) -> bool:
+    return reading.looks_like(locator, _SIGNATURE)
+
+
+def stamp(locator: str) -> str:
+    return reading.file_stamp(Path(locator))
+
+
+@contextmanager
+def open(locator: str) -> Iterator[Adk]:  # noqa: A001 the shape's own word
+    with reading.snapshot(Path(locator)) as connection:
+        yield Adk(_Sqlite(connection))
+
+
+def resume(session: Session) -> Continuing:
+    app, user, name = _places(session.native_id)
+    hint = f"Send DAK the header X-Session-ID: {name}"
+    if name == f"session_{user}":
+        hint = f"Start DAK with `--username {shlex.quote(user)}`, or send it the header X-Session-ID: {name}"
+    adk = "`adk web --session_service_uri` with the address of this database"
+    return Continuing(None, hint=f"{hint}; with ADK itself, {adk}, then app {app!r}, user {user!r}, session {name!r}.")
+
+
+def native_id(*places: str) -> str:
+    """App, user and id together; quoted, so that no slash inside a name can make two sessions one."""
+    return "/".join(quote(place, safe="") for place in places)
+
+
+def _places(native: str) -> list[str]:
+    return [unquote(place) for place in native.split("/")]
+
+
+# ── rows, wherever they are kept ──────────────────────────────────────────────────────────────────
+
+
+class Rows(Protocol):
+    "The little in which databases differ; all above it is the same."
+
+    @property
+    def tables(self) -> Mapping[str, frozenset[str]]:
+        """The columns of each."""
+        ...
+
+    def select(self, sql: str, **values: str) -> Iterator[Row]:
+        """Streamed; JSON as text, times as text or epoch."""
+        ...
+
+    def fingerprints(self, table: str, by: Sequence[str], columns: str) -> dict[tuple[str, ...], str]:
+        """For each group of rows something that differs when anything in them does."""
+        ...
+
+    def number_in(self, column: str, name: str) -> str:
+        """SQL for a number in a column of JSON; null where there is none."""
+        ...
+
+    @property
+    def append_order(self) -> str:
+        """What breaks a tie between rows that were appended at the same moment."""
+        ...
+
+
+class _Sqlite:
+    append_order = "rowid"
+
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self._connection = connection
+        self.tables = reading.tables(connection)
+
+    def select(self, sql: str, **values: str) -> Iterator[Row]:
+        try:
+            for row in self._connection.execute(sql, values):
+                yield {name: _spelled(row[name]) for name in row.keys()}  # noqa: SIM118 sqlite3.Row
+        except sqlite3.Error as reason:
+            raise Unreadable(f"It cannot be read any further: {reason}.") from None
+
+    def fingerprints(self, table: str, by: Sequence[str], columns: str) -> dict[tuple[str, ...], str]:
+        """In the order of the file, each group's rows hashed as they come."""
+        told: dict[tuple[str, ...], str] = {}
+        for row in self.select(f"select {columns} from {table}"):
+            group = tuple(row[name] for name in by)
+            told[group] = reading.digest(told.get(group), *row.values())
+        return told
+
+    def number_in(self, column: str, name: str) -> str:
+        return f"case when json_valid({column}) then json_extract({column}, '$.{name}') end"
+
+
+def _spelled(value: object) -> object:
+    """What no column here should hold stays recognisable."""
+    return {"$base64": base64.b64encode(value).decode()} if isinstance(value, bytes) else value
+
+
+def _quoted(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'
+
+
+# ── a store ───────────────────────────────────────────────────────────────────────────────────────
+
+
+class Adk:
+    def __init__(self, rows: Rows) -> None:
+        self._rows = rows
+        self.problems: list[Problem] = []
+        names = sorted(rows.tables["events"])
+        self._has_json = "event_data" in names
+        measured = {"actions": 'length("actions") as actions_bytes'}
+        self._columns = ", ".join(measured.get(name) or _quoted(name) for name in names)
+        # Only SqliteSessionService breaks ties by the order of appending; it alone of the JSON layouts has no metadata.
+        told_by_id = "adk_internal_metadata" in rows.tables or not self._has_json
+        self._order = f'"timestamp", {"id" if told_by_id else rows.append_order}'
+
+    def scan(self) -> Iterator[Ref]:
+        told = self._rows.fingerprints("events", ("app_name", "user_id", "session_id"), self._columns)
+        for places, row in self._named("sessions", _SESSION_KEY, "create_time, update_time"):
+            content = reading.digest(told.get(places), row["create_time"])
+            yield Ref(native_id(*places), content, reading.utc(row["update_time"]))
+
+    def _named(self, table: str, key: Sequence[str], columns: str) -> Iterator[tuple[tuple[str, ...], Row]]:
+        for row in self._rows.select(f"select {', '.join(key)}, {columns} from {table}"):
+            places = tuple(row[name] for name in key)
+            if all(isinstance(place, str) for place in places):
+                yield places, row
+            else:
+                self.problems.append(Problem(table, f"The row {places} is not named by text."))
+
+    def read(self, ref: Ref) -> Iterator[Batch]:
+        app, user, name = _places(ref.native_id)
+        select = "select * from sessions where app_name = :app and user_id = :user and id = :session"
+        session = next(self._rows.select(select, app=app, user=user, session=name), None)
+        if session is None:
+            raise Unreadable("Its row cannot be found by its name.")
+        yield _about(session)
+        events, batch, size = Events(), Batch(), 0
+        for row in self._events(app, user, name):
+            entries, problems = self._entries(events, row, reading.utc(session["create_time"]))
+            batch.entries += entries
+            batch.problems += problems
+            size += len(entries[0].record.data) if entries[0].record else 0
+            if len(batch.entries) >= reading.BATCH_ENTRIES or size >= reading.BATCH_BYTES:
+                yield batch
+                batch, size = Batch(), 0
+        yield batch
+
+    def _events(self, app: str, user: str, session: str) -> Iterator[Row]:
+        """By the moment in the event itself. Beside it stands a column in local time, which a change of the clocks
+        puts out of order; only then are a session's rows gathered to be sorted."""
+        places = {"app": app, "user": user, "session": session}
+        rows = self._rows.select(
+            f"select {self._columns} from events where {_OF_SESSION} order by {self._order}", **places
+        )
+        if not self._has_json:
+            return rows
+        moment = self._rows.number_in("event_data", "timestamp")
+        told = self._rows.select(
+            f"select {moment} as at from events where {_OF_SESSION} order by {self._order}", **places
+        )
+        moments = list(accumulate((row["at"] for row in told), _known_or_before, initial=0.0))[1:]
+        if moments == sorted(moments):
+            return rows
+        by_moment = sorted(zip(moments, rows, strict=True), key=lambda pair: pair[0])
+        return (row for _, row in by_moment)
+
+    def _entries(self, events: Events, row: Row, fallback: str) -> tuple[list[NewEntry], list[Problem]]:
+        record = NewRecord(encode_derived(row), "events", str(row["id"]))
+        problems: list[Problem] = []
+        body = "event_data" if self._has_json else "content"
+        event: Mapping[str, Json] = {}
+        try:
+            found = _parsed(row[body], dict | None) if row[body] is not None else None
+            event = found or {} if self._has_json else _event_of_columns(row, found, problems)
+        except BadValue as reason:
+            problems.append(Problem(f"events:{row['id']}", f"{body} cannot be read: {reason}"))
+        at = reading.utc(event.get("timestamp")) or reading.utc(row["timestamp"]) or fallback
+        if problems and not event:
+            unread = (Opaque(body, row[body]),)
+            return [NewEntry(kind="unknown", parts=unread, record=record, created_at=at)], problems
+        return events.entries(event, record, at), problems
+
+    # ── what outlives a session ───────────────────────────────────────────────────────────────────
+
+    def facts(self) -> Iterable[ForeignFact]:
+        yield from self._states("app_states", ("app_name",))
+        yield from self._states("user_states", ("app_name", "user_id"))
+        yield from self._states("sessions", _SESSION_KEY)
+
+    def _states(self, table: str, key: tuple[str, ...]) -> Iterator[ForeignFact]:
+        if not {*key, "state"} <= self._rows.tables.get(table, frozenset()):
+            return
+        for places, row in self._named(table, key, "state, update_time"):
+            where = f"{table}:{native_id(*places)}"
+            at = reading.utc(row["update_time"])
+            for name, value in self._state(row["state"], where).items():
+                yield ForeignFact(
+                    f"{where}/{quote(name, safe='')}",
+                    state_line(name, value),
+                    scope=_scope(places),
+                    category="state",
+                    native_session=native_id(*places) if table == "sessions" else "",
+                    created_at=at,
+                    updated_at=at,
+                )
+
+    def _state(self, text: object, where: str) -> Mapping[str, Json]:
+        try:
+            state: Mapping[str, Json] = _parsed(text, dict)
+            return state
+        except BadValue as reason:
+            self.problems.append(Problem(where, f"The state cannot be read: {reason}"))
+            return {}
+
+    def secrets(self) -> Iterable[ForeignSecret]:
+        return ()
+
+    def published(self) -> Iterable[ForeignFile]:
+        return ()
+
+
+def _scope(places: Sequence[str]) -> str:
+    if len(places) == 1:
+        return f"app:{places[0]}"
+    return user_scope(*places) if len(places) == 2 else "session"
+
+
+def _about(row: Row) -> Batch:
+    made = reading.utc(row["create_time"]) or reading.utc(row["update_time"])
+    kept = {name: value for name, value in row.items() if name not in ("state", "update_time")}
+    record = NewRecord(encode_derived(kept), "sessions", native_id(row["app_name"], row["user_id"], row["id"]))
+    return Batch(
+        header=NewEntry(kind="header", record=record, created_at=made),
+        fields={
+            "channel": row["app_name"],
+            "channel_id": row["id"],
+            "user": row["user_id"],
+            "created_at": made,
+            "updated_at": reading.utc(row["update_time"]) or made,
+        },
+    )
+
+
+def _known_or_before(before: float, at: object) -> float:
+    """A row without a moment of its own stays behind the one it followed. To the microsecond, as the column is."""
+    return round(float(at), 6) if isinstance(at, int | float) else before
+
+
+# ── an event's row ────────────────────────────────────────────────────────────────────────────────
+
+
+def _event_of_columns(row: Row, content: Json, problems: list[Problem]) -> Mapping[str, Json]:
+    event = {name: row.get(name) for name in ("author", "error_code", "error_message")} | {"content": content}
+    for column, name in _V0_JSON.items():
+        try:
+            event[name] = _parsed(row[column], dict | list | None) if row.get(column) else None
+        except BadValue as reason:
+            problems.append(Problem(f"events:{row['id']}", f"{column} cannot be read: {reason}"))
+    return event
+
+
+def _parsed(text: object, wanted: type | UnionType) -> Any:
+    if not isinstance(text, str):
+        raise BadValue("It is not text.")
+    value = parse(text)
+    if not isinstance(value, wanted):
+        raise BadValue("It is JSON of another kind.")
+    return value
