@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from store.store import Store
 
 UNDO = "undo"
+FOREIGN = "@foreign"
+"""The table an edit names when what changed is a row of a foreign store, carried back there."""
 
 _COLUMNS = "id, kind, at, sessions, before, after, undoes, undone_by, blanked"
 _OF_SESSION = "exists (select 1 from json_each(edits.sessions) where value = ?)"
@@ -79,6 +81,10 @@ class Editing:
             self.delete(change.table, change.key)
         else:
             self.update(change.table, change.key, **change.before)
+
+    def note(self, change: Change) -> None:
+        """A change that somebody else makes, in a store of somebody else's."""
+        self.changes.append(change)
 
     def _row(self, table: str, key: Json) -> dict[str, Any] | None:
         try:
@@ -185,8 +191,11 @@ class Journal:
         return edit
 
     def _reverse(self, edit: Edit, editing: Editing) -> None:
+        foreign = [change for change in reversed(edit.changes) if change.table == FOREIGN]
         try:
             for change in reversed(edit.changes):
+                if change.table == FOREIGN:
+                    continue
                 try:
                     editing.reverse(change)
                 except ChangedMeanwhile as clash:
@@ -196,6 +205,10 @@ class Journal:
                     raise ChangedMeanwhile(message, clash.current) from None
         except sqlite3.IntegrityError as reason:
             raise Refused(f"Edit {edit.id} cannot be undone as things are now: {reason}.") from None
+        if foreign:
+            self._store.writing_back.reverse(foreign)
+            for change in foreign:
+                editing.note(Change(FOREIGN, change.key, change.after, change.before))
 
     def _later(self, edit_id: int, change: Change) -> int | None:
         """The newest edit of the same row that stands; to undo an undo would only bring more back."""

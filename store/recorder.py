@@ -22,7 +22,7 @@ from store.coding import decode, encode, exact_text, now
 from store.errors import BadValue, NotFound, Refused, StoreError, Unreadable
 from store.model import Json, NewEntry, NewRecord, Opaque, Session
 from store.store import Store
-from store.words import AgentFields, _prompt_entries, _response_entries
+from store.words import AgentFields, prompt_entries, response_entries
 
 KEEP = 10_000
 KEEP_BYTES = 64 * 1024 * 1024
@@ -350,7 +350,7 @@ def _message(role: str, blocks: str | Sequence[Json], author: str, model: str) -
 def _turn(prompt: str | Sequence[Json], response: Json) -> _Said:
     asked = prompt if isinstance(prompt, str) else decode(encode(list(prompt)))
     made_to_last = isinstance(response, str | bytes) or hasattr(response, "model_dump")
-    return _stamped([*_prompt_entries(asked), *_response_entries(response if made_to_last else encode(response))])
+    return _stamped([*prompt_entries(asked), *response_entries(response if made_to_last else encode(response))])
 
 
 def _stamped(entries: list[NewEntry]) -> _Said:

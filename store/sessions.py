@@ -25,7 +25,11 @@ _KEYS = """
     and key not in (select key from sessions where parent_id is not null and relation = 'superseded')
 """
 _HAVING = "select session from {table} where current = 1 and session in (select value from json_each(?))"
-_NEWEST = f"select {_COLUMNS} from sessions where deleted = 0 order by updated_at desc, key desc limit ? offset ?"
+_TELLING = "relation is not 'superseded'"
+_NEWEST = f"""
+    select {_COLUMNS} from sessions where deleted = 0 and {_TELLING}
+    order by updated_at desc, key desc limit ? offset ?
+"""
 _TEXT_FIELDS = frozenset(
     [
         "channel",
@@ -120,9 +124,9 @@ class Sessions:
         exact_id(name)
         for condition, values in (
             ("id = ?", (name,)),
-            ("native_id = ?", (name,)),
+            (f"native_id = ? and {_TELLING}", (name,)),
             (
-                "(id >= ? and id < ?) or (native_id >= ? and native_id < ?)",
+                f"((id >= ? and id < ?) or (native_id >= ? and native_id < ?)) and {_TELLING}",
                 (name, name + "\U0010ffff") * 2,
             ),
         ):
@@ -140,7 +144,7 @@ class Sessions:
     def matching(self, query: str, limit: int = 50) -> tuple[list[Session], int]:
         """Those whose title or conversation holds the words, newest first, and how many there are in all."""
         condition, values = matching_sessions(query) if query.strip() else ("1", [])
-        where = f"where deleted = 0 and (relation is null or relation != 'superseded') and {condition}"
+        where = f"where deleted = 0 and {_TELLING} and {condition}"
         (total,) = self._store.row(f"select count(*) from sessions {where}", *values)
         rows = self._store.rows(
             f"select {_COLUMNS} from sessions {where} order by updated_at desc, key desc limit ?",
@@ -253,8 +257,10 @@ class Sessions:
         self._store.chains.bequeath(key)
         self._store.journal.blank(key)
         connection.execute("insert into purging (session) values (?)", (key,))
-        for table in ("turns", "tool_calls", "summaries", "tags", "notes", "published", "secrets"):
+        for table in ("turns", "tool_calls", "summaries", "tags", "notes", "published"):
             connection.execute(f"delete from {table} where session = ?", (key,))
+        if connection.execute("delete from secrets where session = ?", (key,)).rowcount:
+            self._store.secrets.scrub()
         self._store.facts.forget(key)
         connection.execute("delete from entries where session = ?", (key,))
         self._store.records.drop_unused(key)

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from store.secrets import Secrets
     from store.sessions import Sessions
     from store.summaries import Summaries
+    from store.writing_back import WritingBack
 
 
 # Savepoints of one name nest: a release or rollback means the innermost.
@@ -219,3 +220,9 @@ class Store(Words):
         from store.search import Search
 
         return Search(self)
+
+    @cached_property
+    def writing_back(self) -> WritingBack:
+        from store.writing_back import WritingBack
+
+        return WritingBack(self)

@@ -84,7 +84,7 @@ class Words:
         The prompt may also be the list of input items, which is how the outputs of tools are handed over.
         """
         session = self.sessions.get(session_id)
-        return self.chains.append(session.key, [*_prompt_entries(prompt), *_response_entries(response)])
+        return self.chains.append(session.key, [*prompt_entries(prompt), *response_entries(response)])
 
     def load_input_history(self: Shelves, session_id: str) -> list[Json]:
         """The conversation as input items, nothing lost of what the API gave."""
@@ -184,7 +184,7 @@ class Words:
 # ── Responses into entries ────────────────────────────────────────────────────────────────────────
 
 
-def _prompt_entries(prompt: str | Sequence[Json]) -> list[NewEntry]:
+def prompt_entries(prompt: str | Sequence[Json]) -> list[NewEntry]:
     if isinstance(prompt, str):
         items: Sequence[Json] = [{"role": "user", "content": prompt}]
     else:
@@ -193,7 +193,7 @@ def _prompt_entries(prompt: str | Sequence[Json]) -> list[NewEntry]:
     return [NewEntry(role=_role_of_item(item, "user"), parts=part_of_item(item), record=record) for item in items]
 
 
-def _response_entries(response: Json) -> list[NewEntry]:
+def response_entries(response: Json) -> list[NewEntry]:
     """An entry for each output item, all of the one record that is the Response as it came."""
     data, value = _response_json(response)
     record = NewRecord(data)

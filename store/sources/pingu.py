@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import sqlite3
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping
@@ -25,11 +26,13 @@ from store.sources.shape import (
     Problem,
     Ref,
 )
+from store.sources.writing import RowChange, Rows, Wanted, WantedFact, WritePlan
 
 NAME = "pingu"
 LABEL = "Pingu"
 READER = 1
 LOCAL_IDS = True
+LIVE_WRITES = True
 
 NOT_STORED = "(reply not stored)"
 
@@ -203,3 +206,70 @@ def _tokens(response: Mapping[str, Json]) -> Tokens | None:
 
 def _text(value: Json) -> str:
     return value if isinstance(value, str) else ""
+
+
+# ── writing back ──────────────────────────────────────────────────────────────────────────────────
+
+
+def plan(rows: Rows, wanted: Wanted) -> WritePlan:
+    """Title, summary with its coverage, memories, and the whole session."""
+    made = WritePlan()
+    found = rows.select("select * from sessions where id = ?", wanted.native_id)
+    if not found:
+        made.conflicts.append(f"Pingu does not have the session {wanted.native_id!r} any more.")
+        return made
+    if wanted.delete:
+        _plan_delete(rows, wanted.native_id, made)
+        return made
+    key = {"id": wanted.native_id}
+    if wanted.title:
+        made.swap_text("sessions", key, "title", found[0]["title"], wanted.title)
+    if wanted.summary:
+        _plan_summary(rows, found[0], wanted, made)
+    for fact in wanted.facts:
+        _plan_memory(rows, fact, made)
+    if wanted.secrets:
+        made.unplaced.append("Pingu has no place for secrets; they stay here.")
+    return made
+
+
+def _plan_summary(rows: Rows, row: Mapping[str, Any], wanted: Wanted, made: WritePlan) -> None:
+    if (row["summary"] or "") != wanted.summary_seen:
+        made.conflicts.append("Pingu has written a newer summary.")
+        return
+    if wanted.summary is None:
+        return
+    turns = rows.select("select id from turns where session_id = ? order by created_at, id", wanted.native_id)
+    covered = turns[: wanted.summary.up_to_turn] if wanted.summary.up_to_turn else []
+    before = {"summary": row["summary"], "summary_up_to": row["summary_up_to"]}
+    # Pingu keeps the id of the last turn covered as text.
+    up_to = str(covered[-1]["id"]) if covered else row["summary_up_to"]
+    after = {"summary": wanted.summary.text, "summary_up_to": up_to}
+    made.changes.append(RowChange("sessions", {"id": wanted.native_id}, before, after))
+
+
+def _plan_memory(rows: Rows, fact: WantedFact, made: WritePlan) -> None:
+    number = int(fact.place.removeprefix("memories:"))
+    found = rows.select("select * from memories where id = ?", number)
+    if not found:
+        return
+    row = found[0]
+    if row["content"] != fact.seen:
+        made.conflicts.append(f"Pingu has changed its memory {number}.")
+    elif fact.text is None:
+        made.delete_rows(rows, "memories", ("id",), "select * from memories where id = ?", number)
+    else:
+        # The embedding belongs to the old words; without one Pingu makes it anew.
+        before = {"content": row["content"], "embedding": row["embedding"], "content_hash": row["content_hash"]}
+        digest = hashlib.sha256(fact.text.encode()).hexdigest() if row["content_hash"] else row["content_hash"]
+        after = {"content": fact.text, "embedding": None, "content_hash": digest}
+        made.changes.append(RowChange("memories", {"id": number}, before, after))
+
+
+def _plan_delete(rows: Rows, native_id: str, made: WritePlan) -> None:
+    """Memories too: they are no foreign key's affair and would stay behind."""
+    for table in ("memories", "messages", "turns"):
+        made.delete_rows(
+            rows, table, ("id",), f'select * from "{table}" where session_id = ? order by id desc', native_id
+        )
+    made.delete_rows(rows, "sessions", ("id",), "select * from sessions where id = ?", native_id)

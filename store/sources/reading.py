@@ -59,22 +59,26 @@ def is_sqlite(path: Path) -> bool:
 
 @contextmanager
 def snapshot(path: Path, *, check: bool = True) -> Iterator[sqlite3.Connection]:
-    """A private copy, as the store was at one moment; readable for as long as it takes.
-
-    A copy, since a lock held while rows are understood would make owners without a busy timeout lose what they write.
-    """
-    if not is_sqlite(path):
-        raise Unreadable(f"{path} is not a SQLite database.")
-    with tempfile.TemporaryDirectory(prefix="backscroll-") as folder:
-        copy = Path(folder) / "copy.db"
-        os.close(os.open(copy, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
-        _copy(path, copy)
+    """The store as it was at one moment, readable for as long as it takes."""
+    with private_copy(path) as copy:
         try:
             connection = _guarded(copy, path, check)
         except sqlite3.Error as reason:
             raise Unreadable(f"{path} cannot be read: {reason}.") from None
         with closing(connection):
             yield connection
+
+
+@contextmanager
+def private_copy(path: Path) -> Iterator[Path]:
+    """A copy, since a lock held while rows are understood makes owners without a busy timeout lose what they write."""
+    if not is_sqlite(path):
+        raise Unreadable(f"{path} is not a SQLite database.")
+    with tempfile.TemporaryDirectory(prefix="backscroll-") as folder:
+        copy = Path(folder) / "copy.db"
+        os.close(os.open(copy, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
+        _copy(path, copy)
+        yield copy
 
 
 def _side_file(path: Path, ending: str) -> Path:

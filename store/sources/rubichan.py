@@ -5,14 +5,14 @@ from __future__ import annotations
 import hashlib
 import re
 import sqlite3
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
 from store.blocks import parts_of_blocks
-from store.coding import parse
+from store.coding import encode, parse
 from store.errors import BadValue
 from store.model import Json, NewEntry, Opaque, Part, Session, ToolResult, readable
 from store.sources import reading
@@ -27,11 +27,13 @@ from store.sources.shape import (
     Problem,
     Ref,
 )
+from store.sources.writing import RowChange, Rows, Wanted, WantedFact, WritePlan
 
 NAME = "rubichan"
 LABEL = "Rubichan"
 READER = 1
 LOCAL_IDS = True
+LIVE_WRITES = False
 
 _SET_ASIDE = re.compile(r'ref_id="([0-9A-Za-z-]{1,64})"')
 _MESSAGES = "select * from messages where session_id = ? order by seq"
@@ -223,7 +225,7 @@ def _forked_from(row: Row) -> str:
     return (row["forked_from"] if "forked_from" in row.keys() else "") or ""  # noqa: SIM118 sqlite3.Row
 
 
-def _common_tail(kept: list[Json], rows: list[Row]) -> int:
+def _common_tail(kept: list[Json], rows: Sequence[Mapping[str, Any] | Row]) -> int:
     """How many messages at the end the snapshot and the conversation share."""
     count = 0
     for message, row in zip(reversed(kept), reversed(rows), strict=False):
@@ -249,3 +251,79 @@ def _turns(rows: list[Row], after: list[Row]) -> int:
 
 def _is_prompt(row: Row) -> bool:
     return row["role"] == "user" and '"tool_result"' not in row["content"]
+
+
+# ── writing back ──────────────────────────────────────────────────────────────────────────────────
+
+
+def plan(rows: Rows, wanted: Wanted) -> WritePlan:
+    """Title, the summary at the head of the snapshot that resume loads, memories, and the whole session."""
+    made = WritePlan()
+    found = rows.select("select * from sessions where id = ?", wanted.native_id)
+    if not found:
+        made.conflicts.append(f"Rubichan does not have the session {wanted.native_id!r} any more.")
+        return made
+    if wanted.delete:
+        _plan_delete(rows, wanted.native_id, made)
+        return made
+    if wanted.title:
+        made.swap_text("sessions", {"id": wanted.native_id}, "title", found[0]["title"], wanted.title)
+    if wanted.summary:
+        _plan_summary(rows, wanted, made)
+    for fact in wanted.facts:
+        _plan_memory(rows, fact, made)
+    if wanted.secrets:
+        made.unplaced.append("Rubichan has no place for secrets; they stay here.")
+    return made
+
+
+def _plan_summary(rows: Rows, wanted: Wanted, made: WritePlan) -> None:
+    """Only a snapshot holds one; without it, resume loads the whole conversation."""
+    found = (
+        rows.select("select messages from session_snapshots where session_id = ?", wanted.native_id)
+        if rows.columns("session_snapshots")
+        else []
+    )
+    if not found or wanted.summary is None:
+        made.unplaced.append("Rubichan keeps a summary only in a snapshot, and this session has none; it stays here.")
+        return
+    kept = parse(found[0]["messages"])
+    messages = rows.select("select role, content from messages where session_id = ? order by seq", wanted.native_id)
+    tail = _common_tail(kept, messages)
+    head = kept[: len(kept) - tail]
+    if "\n\n".join(filter(None, map(_said, head))) != wanted.summary_seen:
+        made.conflicts.append("Rubichan has written a newer snapshot.")
+        return
+    told = {"role": "user", "content": [{"type": "text", "text": wanted.summary.text}]}
+    after = encode([told, *kept[len(kept) - tail :]]).decode()
+    key = {"session_id": wanted.native_id}
+    made.changes.append(RowChange("session_snapshots", key, {"messages": found[0]["messages"]}, {"messages": after}))
+
+
+def _plan_memory(rows: Rows, fact: WantedFact, made: WritePlan) -> None:
+    number = int(fact.place.removeprefix("memories:"))
+    found = rows.select("select * from memories where id = ?", number)
+    if found and found[0]["content"] != fact.seen:
+        made.conflicts.append(f"Rubichan has changed its memory {number}.")
+    elif found and fact.text is None:
+        made.delete_rows(rows, "memories", ("id",), "select * from memories where id = ?", number)
+    elif found:
+        made.changes.append(RowChange("memories", {"id": number}, {"content": fact.seen}, {"content": fact.text}))
+
+
+def _plan_delete(rows: Rows, native_id: str, made: WritePlan) -> None:
+    """Not while it has forks, which share its blobs; Rubichan itself refuses that too."""
+    if "forked_from" in rows.columns("sessions") and rows.select(
+        "select id from sessions where forked_from = ?", native_id
+    ):
+        made.conflicts.append("The session has forks in Rubichan that share its data; delete those first.")
+        return
+    for table, key in (
+        ("session_snapshots", "session_id"),
+        ("tool_result_blobs", "id"),
+        ("messages", "id"),
+    ):
+        made.delete_rows(
+            rows, table, (key,), f'select * from "{table}" where session_id = ? order by "{key}" desc', native_id
+        )
+    made.delete_rows(rows, "sessions", ("id",), "select * from sessions where id = ?", native_id)
