@@ -15,16 +15,18 @@ from store.cli import printing
 from store.cli.console import Console, console
 from store.cli.groups import LazyGroup
 from store.connecting import APPLICATION_ID
-from store.errors import Unreadable
 
 PROGRAM = "backscroll"
 
 COMMANDS = {
+    "sync": "store.cli.syncing:sync",
+    "sources": "store.cli.syncing:sources",
     "list": "store.cli.reading:list_sessions",
     "show": "store.cli.showing:show",
     "search": "store.cli.reading:search",
     "tools": "store.cli.reading:tools",
     "fork": "store.cli.editing:fork",
+    "write-back": "store.cli.syncing:write_back",
     "title": "store.cli.editing:title",
     "tag": "store.cli.editing:tag",
     "untag": "store.cli.editing:untag",
@@ -71,23 +73,34 @@ def main(ctx: click.Context, path: Path | None) -> None:
 
 
 @main.command()
-@click.argument("path", required=False, type=click.Path(path_type=Path))
-def browse(path: Path | None = None) -> None:
-    """Open the browser, on another store if a PATH is given."""
-    if path is not None:
-        _refuse_foreign(path)
-    console().open_browser(path)
+@click.argument("paths", metavar="[PATH]...", nargs=-1)
+def browse(paths: Sequence[str] = ()) -> None:
+    """Open the browser; with PATHs, on just those files, folders or databases, in a temporary store."""
+    if len(paths) == 1 and _is_store(paths[0]):
+        console().open_browser(Path(paths[0]))
+    elif paths:
+        _browse_foreign(paths)
+    else:
+        console().open_browser()
 
 
-def _refuse_foreign(path: Path) -> None:
-    """Before it is opened as a store, which would turn an empty file into one."""
+def _is_store(path: str) -> bool:
     try:
-        with path.open("rb") as file:
-            head = file.read(100)
-    except OSError as reason:
-        raise Unreadable(f"{path} cannot be read: {reason.strerror}.") from None
-    if head[68:72] != APPLICATION_ID.to_bytes(4, "big"):
-        raise Unreadable(f"{path} is not a store of Backscroll's.")
+        with Path(path).open("rb") as file:
+            return file.read(72)[68:] == APPLICATION_ID.to_bytes(4, "big")
+    except OSError:
+        return False
+
+
+def _browse_foreign(paths: Sequence[str]) -> None:
+    from store.cli.syncing import read
+    from store.store import Store
+    from store.sync import targets
+
+    chosen = targets(paths)
+    with Store.memory() as store:
+        read(store, chosen)
+        console().open_browser(store.path)
 
 
 def run(browse: Callable[[Path], None] | None = None, argv: Sequence[str] | None = None) -> int:

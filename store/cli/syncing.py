@@ -1,0 +1,164 @@
+"""Foreign stores: reading what is new, saying what was found where, carrying edits back."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import click
+
+from store import sources as known
+from store.cli import printing
+from store.cli.console import as_json, session_id, with_store
+from store.cli.printing import Ink, Piece, age, count
+from store.coding import decode, spell
+from store.errors import Unreadable
+from store.store import Store
+from store.sync import Report, Target, targets
+from store.sync import sync as run_sync
+
+
+@click.command()
+@click.argument("paths", metavar="[PATH]...", nargs=-1)
+@click.option("--source", metavar="NAME", help="Only stores of this kind.")
+@as_json
+@with_store
+def sync(store: Store, paths: Sequence[str], source: str | None, as_json: bool) -> None:
+    """Read what is new: of the stores found on this machine, or of any file, folder or database URL."""
+    reports = read(store, targets(paths, source))
+    if as_json:
+        printing.emit_json({"sources": [_report(report) for report in reports]})
+    else:
+        printing.table(["source", ":seen", ":new", ":updated", "where"], [_report_row(report) for report in reports])
+        for report in reports:
+            for problem in report.problems:
+                printing.say(f"{problem.where}: {problem.reason}")
+        if not reports:
+            printing.say("No conversations were found where the agents keep them; name a PATH to read from elsewhere.")
+    _refuse_unread(paths, reports)
+
+
+def _refuse_unread(paths: Sequence[str], reports: Sequence[Report]) -> None:
+    """A named store that could not be opened at all is an error; problems inside one are not."""
+    for report in reports:
+        unread = [problem for problem in report.problems if problem.where == report.locator]
+        if paths and unread and not report.seen:
+            raise Unreadable(unread[0].reason)
+
+
+def read(store: Store, chosen: Sequence[Target]) -> list[Report]:
+    """All of it, with a bar on a terminal; each store's report once."""
+    reports: dict[int, Report] = {}
+    talk = click.get_text_stream("stderr")
+    with click.progressbar(range(0), length=0, label="Reading", file=talk, hidden=not talk.isatty()) as bar:
+        for progress in run_sync(store, chosen):
+            reports[id(progress.report)] = progress.report
+            bar.length = progress.total
+            bar.pos = 0
+            bar.update(progress.done)
+    return list(reports.values())
+
+
+def _report(report: Report) -> dict[str, Any]:
+    return {
+        "source": report.source,
+        "locator": report.locator,
+        "seen": report.seen,
+        "new": report.new,
+        "updated": report.updated,
+        "unchanged": report.unchanged,
+        "problems": [{"where": problem.where, "reason": problem.reason} for problem in report.problems],
+    }
+
+
+def _report_row(report: Report) -> list[Piece]:
+    counted = (f"{number:,}" for number in (report.seen, report.new, report.updated))
+    return [Ink(report.source, "name"), *counted, report.locator]
+
+
+@click.command()
+@as_json
+@with_store
+def sources(store: Store, as_json: bool) -> None:
+    """What was found where, when it last changed, what went wrong."""
+    rows = store.rows(
+        """
+        select kind, locator, changed_at, problems,
+            (select count(*) from sessions where source_key = sources.key and relation is not 'superseded')
+        from sources order by kind, locator
+        """
+    )
+    if as_json:
+        names = ("source", "locator", "changed_at", "problems", "sessions")
+        shown = [dict(zip(names, row, strict=True)) for row in rows]
+        printing.emit_json({"sources": [one | {"problems": decode(one["problems"])} for one in shown]})
+        return
+    labels = {source.NAME: source.LABEL for source in known.ALL}
+    printing.table(
+        ["source", ":sessions", ":read", ":problems", "where"],
+        [
+            [Ink(labels.get(kind, kind), "name"), f"{sessions:,}", age(at or ""), str(len(decode(problems))), locator]
+            for kind, locator, at, problems, sessions in rows
+        ],
+    )
+    for _, locator, _, problems, _ in rows:
+        for problem in decode(problems):
+            printing.say(f"{locator}: {problem['where']}: {problem['reason']}")
+    if not rows:
+        printing.say("Nothing was read yet; `backscroll sync` looks where the agents keep their histories.")
+
+
+@click.command(name="write-back")
+@session_id
+@click.option("--dry-run", is_flag=True, help="Only show the rows, before and after.")
+@as_json
+@with_store
+def write_back(store: Store, session_id: str, dry_run: bool, as_json: bool) -> None:
+    """Carry edits of a session into the store it came from."""
+    preview = store.writing_back.preview(store.sessions.find(session_id))
+    backup = None if dry_run else store.writing_back.write(preview)
+    plan = preview.plan
+    if as_json:
+        rows = [_row_change(change) for change in plan.changes]
+        told = {"changes": rows, "unplaced": plan.unplaced, "conflicts": plan.conflicts}
+        printing.emit_json({"locator": preview.locator, "dry_run": dry_run, **told})
+        return
+    for change in plan.changes:
+        printing.write(Ink(f"{change.table} ", "name"), _spelled(change.key))
+        _write_sides(change.before, change.after, secret=change.secret is not None)
+    for sentence in (*plan.unplaced, *plan.conflicts):
+        printing.say(sentence)
+    if not plan.changes:
+        printing.say("There is nothing to write back.")
+    elif backup is not None:
+        printing.say(f"{count(len(plan.changes), 'row')} written to {preview.locator}; a backup is {backup}.")
+
+
+def _row_change(change: Any) -> dict[str, Any]:
+    secret = change.secret is not None
+    return {
+        "table": change.table,
+        "key": dict(change.key),
+        "before": _masked(change.before, secret),
+        "after": _masked(change.after, secret),
+    }
+
+
+def _masked(columns: Mapping[str, Any] | None, secret: bool) -> dict[str, Any] | None:
+    if columns is None:
+        return None
+    return {name: "••••" if secret and name == "value" else _shown(value) for name, value in columns.items()}
+
+
+def _shown(value: Any) -> Any:
+    return f"<{len(value):,} bytes>" if isinstance(value, bytes) else value
+
+
+def _write_sides(before: Mapping[str, Any] | None, after: Mapping[str, Any] | None, *, secret: bool) -> None:
+    for columns, mark, style in ((before, "- ", "bad"), (after, "+ ", "good")):
+        for name, value in (_masked(columns, secret) or {}).items():
+            printing.write("  ", Ink(f"{mark}{name}: {_spelled(value)}", style))  # type: ignore[arg-type]
+
+
+def _spelled(value: Any) -> str:
+    return value if isinstance(value, str) else spell(dict(value) if isinstance(value, Mapping) else value).decode()
