@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -49,7 +50,7 @@ def _refuse_unread(paths: Sequence[str], reports: Sequence[Report]) -> None:
 def read(store: Store, chosen: Sequence[Target]) -> list[Report]:
     """All of it, with a bar on a terminal; each store's report once."""
     reports: dict[int, Report] = {}
-    talk = click.get_text_stream("stderr")
+    talk = sys.stderr
     with click.progressbar(range(0), length=0, label="Reading", file=talk, hidden=not talk.isatty()) as bar:
         for progress in run_sync(store, chosen):
             reports[id(progress.report)] = progress.report
