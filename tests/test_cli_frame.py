@@ -15,6 +15,7 @@ from store import connecting
 from store.cli import COMMANDS, run
 from store.store import Store
 
+OWNED = "\x1b]0;owned\x07"
 WHAT_LIST_LOADS = """
 import sys
 from store.cli import run
@@ -55,13 +56,17 @@ def test_an_ambiguous_name_lists_the_candidates(cli: CommandLine, store: Store) 
     assert ran.err.splitlines()[1:] == ["  alpha-1", "  alpha-2"]
 
 
-def test_an_error_never_carries_an_escape_sequence(cli: CommandLine, store: Store) -> None:
-    store.create_session("\x1b[2Jone")
-    store.create_session("\x1b[2Jtwo")
-    for args in (["show", "\x1b[2J"], ["\x1b[2J"], ["doctor", "\x1b[2Jthree"], ["list", "--\x1b[2J"]):
+def test_an_error_never_carries_an_escape_sequence(cli: CommandLine, store: Store, tmp_path: Path) -> None:
+    for name in ("one", "two"):
+        store.create_session(f"{OWNED}{name}")
+    for args in (["show", OWNED], [OWNED], ["doctor", f"{OWNED}three"], ["list", f"--{OWNED}"]):
         ran = cli(*args)
         assert ran.status in (1, 2)
-        assert "\x1b" not in ran.err
+        assert not {"\x1b", "\x07"} & set(ran.err)
+    (tmp_path / OWNED).mkdir()
+    ran = CommandLine(tmp_path / OWNED)("list")
+    assert (ran.status, "owned" in ran.err) == (3, True)
+    assert not {"\x1b", "\x07"} & set(ran.err)
 
 
 def test_a_file_that_is_no_database_is_unreadable(tmp_path: Path) -> None:

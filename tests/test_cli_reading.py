@@ -267,6 +267,14 @@ def test_calls_of_one_message_are_told_apart(cli: CommandLine) -> None:
     assert [row[5] for row in cli("tools", "path").rows] == ["Read", "Edit"]
 
 
+def test_every_argument_is_told(cli: CommandLine, store: Store) -> None:
+    store.create_session("writer")
+    write = {"type": "tool_use", "id": "w", "name": "Write", "input": {"file_path": "a.py", "content": "import os"}}
+    store.append_message("writer", "assistant", [write])
+    assert cli("tools", "--limit", "1").rows[0][-1] == "file_path: a.py content: import os"
+    assert "⚙ Write  file_path: a.py" in cli("show", "writer").lines
+
+
 def test_failed_tools_and_a_limit(cli: CommandLine) -> None:
     (row,) = cli("tools", "--failed").rows
     assert [row[0], row[1], row[3], row[5], row[6]] == [NAME, "1", "error", "Bash", "command: pytest -q"]

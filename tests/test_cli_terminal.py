@@ -41,7 +41,7 @@ def test_a_pipe_is_given_what_the_store_holds(cli: CommandLine) -> None:
 def test_a_list_is_aligned_and_fits_the_terminal(cli: CommandLine, store: Store) -> None:
     store.create_session("5f1c9e04-93c7-4c1e-8f8e-0c8d1a9d3b11", agent_title="宽" * 200)
     head, *rows = COLOURS.sub("", cli.terminal("list").out).splitlines()
-    assert head.split() == ["ID", "AGE", "SOURCE", "TURNS", "CALLS", "ERRORS", "TITLE"]
+    assert head.split() == ["ID", "AGE", "SOURCE", "TURNS", "CALLS", "ERR", "TITLE"]
     column = head.index("TITLE")
     assert rows[0].startswith("5f1c9e04 ")
     assert rows[0].index("宽") == rows[1].index("Fix the upload") == column

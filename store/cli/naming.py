@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
@@ -12,6 +13,7 @@ if TYPE_CHECKING:
     from store.store import Store
 
 SHORTEST = 8
+_RANDOM = re.compile("[0-9a-f]{8}")
 SHORT_ENOUGH = 20
 
 _NEIGHBOURS = """
@@ -39,7 +41,8 @@ def _short_name(store: Store, session: Session) -> str:
         return session.id
     if len(name) <= SHORT_ENOUGH:
         return name
-    return name[: max([SHORTEST, *(_shared(name, other) + 1 for other in neighbours)])]
+    shortest = SHORTEST if _RANDOM.match(name) else SHORT_ENOUGH
+    return name[: max([shortest, *(_shared(name, other) + 1 for other in neighbours)])]
 
 
 def _shared(one: str, other: str) -> int:

@@ -32,7 +32,6 @@ _STYLES: dict[str, dict[str, Any]] = {
     "name": {"fg": "cyan"},
 }
 _BREAKS = re.compile(r"\s*[\r\n\t\v\f]\s*")
-WIDEST_CELL = 36
 GAP = "  "
 
 
@@ -102,7 +101,8 @@ def table(heads: Sequence[str], rows: Sequence[Sequence[Piece]]) -> None:
         for row in rows:
             _stdout("\t".join(flat(_text(cell)) for cell in row) + "\n")
         return
-    lines: list[list[Piece]] = [[*(_cut(cell, WIDEST_CELL) for cell in row[:-1]), row[-1]] for row in rows]
+    widest = width() // 4
+    lines: list[list[Piece]] = [[*(_cut(cell, widest) for cell in row[:-1]), row[-1]] for row in rows]
     if not lines:
         return
     lines.insert(0, [Ink(head.lstrip(":").upper(), "quiet") for head in heads])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import click
@@ -10,7 +11,7 @@ from store.cli import printing, shapes
 from store.cli.console import COUNT, as_json, with_store
 from store.cli.naming import short_names
 from store.cli.printing import Ink, Piece, age, count
-from store.model import Hit, PairedCall, Session, Status, readable
+from store.model import Hit, Json, PairedCall, Session, Status, readable
 from store.search import Query
 from store.store import Store
 
@@ -47,7 +48,7 @@ def list_sessions(store: Store, words: tuple[str, ...], limit: int, trash: bool,
         printing.emit_json({"sessions": shapes.sessions(store, page), "total": total})
         return
     names = short_names(store, page)
-    heads = ["id", ":age", "source", ":turns", ":calls", ":errors", "title"]
+    heads = ["id", ":age", "source", ":turns", ":calls", ":err", "title"]
     printing.table(heads, [_session_row(session, names[session.id]) for session in page])
     _tell_how_many(len(page), total, "session")
 
@@ -101,7 +102,8 @@ def _write_hit(hit: Hit, session: Session, name: str) -> None:
     if not printing.on_terminal():
         printing.table([], [[hit.entry, str(hit.turn), hit.role, hit.field, hit.at, hit.snippet]])
         return
-    where = f"turn {hit.turn} · {hit.role} {hit.field.replace('_', ' ')} · {age(hit.at)}"
+    kind = " ".join(dict.fromkeys([hit.role, *hit.field.split("_")]))
+    where = f"turn {hit.turn} · {kind} · {age(hit.at)}"
     title = printing.flat(session.title, max(printing.width() - len(name) - len(where) - 7, 20))
     printing.write(Ink(name, "name"), "  ", title, Ink(f" · {where}", "quiet"))
     printing.write("  ", *_marked(hit), "\n")
@@ -156,7 +158,7 @@ def _with_words_of_their_own(calls: list[PairedCall], text: str) -> list[PairedC
 
 
 def _words_of(call: PairedCall) -> str:
-    return "\n".join([call.name, readable(call.arguments), readable(call.result)])
+    return "\n".join([call.name, argument_lines(call.arguments), readable(call.result)])
 
 
 def _call_row(call: PairedCall, name: str) -> list[Piece]:
@@ -167,8 +169,15 @@ def _call_row(call: PairedCall, name: str) -> list[Piece]:
         MARKS[call.status] if printing.on_terminal() else call.status,
         took(call.duration_ms),
         Ink(call.name, "title"),
-        readable(call.arguments),
+        argument_lines(call.arguments),
     ]
+
+
+def argument_lines(arguments: Json) -> str:
+    """Each by its name: of what was asked, unlike of what was answered, no part is just wrapping."""
+    if not isinstance(arguments, Mapping):
+        return readable(arguments)
+    return "\n".join(f"{name}: {readable(value)}" for name, value in arguments.items())
 
 
 def took(duration_ms: float | None) -> str:

@@ -143,7 +143,7 @@ def verify(store: Store, as_json: bool) -> None:
     """Open every sealed value to see that it can be opened."""
     problems = store.secrets.verify()
     if as_json:
-        printing.emit_json({"problems": problems})
+        printing.emit_json({"problems": [{"where": "secrets", "reason": problem} for problem in problems]})
     else:
         for problem in problems:
             printing.write(Ink(problem, "bad"))

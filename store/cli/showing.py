@@ -11,7 +11,7 @@ from store.clean import clean, expand_tabs, one_line
 from store.cli import printing, shapes
 from store.cli.console import NUMBER, as_json, session_id, with_store
 from store.cli.printing import Ink, Style, count, moment, write
-from store.cli.reading import MARKS, took
+from store.cli.reading import MARKS, argument_lines, took
 from store.coding import spell
 from store.model import (
     UNKNOWN_USER,
@@ -158,7 +158,7 @@ def _write_part(part: Part, calls: dict[str, PairedCall]) -> None:
         case Thinking(text):
             _write_folded(text, "┆ ")
         case ToolCall(_, name, arguments):
-            write("⚙ ", Ink(name, "name"), "  ", _brief(readable(arguments), len(name) + 4))
+            write("⚙ ", Ink(name, "name"), "  ", _brief(argument_lines(arguments), len(name) + 4))
         case ToolResult(call_id, output):
             _write_result(part, calls.get(call_id), readable(output))
         case Attachment(media_type, name, size):
