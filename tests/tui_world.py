@@ -86,9 +86,14 @@ def _add_upload(store: Store) -> None:
 def add_many(store: Store, count: int) -> None:
     """Rows alone: what a list needs of a hundred thousand sessions."""
     with store.transaction() as connection:
-        connection.executemany(
-            "insert into sessions (id, native_id, agent_title, created_at, updated_at) values (?, ?, ?, ?, ?)",
-            ((f"s{n}", f"s{n}", f"Session number {n}", before(minutes=n), before(minutes=n)) for n in range(count)),
+        connection.execute(
+            """
+            with recursive numbered(n) as (select 0 union all select n + 1 from numbered where n < ? - 1)
+            insert into sessions (id, native_id, agent_title, created_at, updated_at)
+            select 's' || n, 's' || n, 'Session number ' || n, at, at
+            from (select n, strftime('%Y-%m-%dT%H:%M:%fZ', ?, '-' || n || ' minutes') as at from numbered)
+            """,
+            (count, NOW.strftime("%Y-%m-%d %H:%M:%S")),
         )
 
 

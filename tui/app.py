@@ -6,6 +6,7 @@ import traceback
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
 from rich.text import Text
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
 
 class Backscroll(App[None]):
     TITLE = "Backscroll"
-    CSS_PATH = "app.tcss"
+    CSS_PATH = Path(__file__).with_name("app.tcss")
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("question_mark", "help", "Keys", key_display="?", id="app.help", tooltip="All keys of this screen"),
         Binding("q", "quit", "Quit", id="app.quit", tooltip="Leave Backscroll"),
@@ -109,4 +110,4 @@ class Backscroll(App[None]):
     @on(DemoReady)
     def _browse_demo(self, ready: DemoReady) -> None:
         self._stores.append(ready.store)
-        self.switch_screen(BrowserScreen(ready.store, self._clock, title="backscroll demo"))
+        self.push_screen(BrowserScreen(ready.store, self._clock, title="backscroll demo"))

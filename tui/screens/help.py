@@ -20,7 +20,7 @@ KeyLine = tuple[str, str]
 
 class HelpScreen(ModalScreen[None]):
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("escape,question_mark,enter", "dismiss", "Close", id="help.close", tooltip="Close this page"),
+        Binding("escape,question_mark,enter,q", "dismiss", "Close", id="help.close", tooltip="Close this page"),
     ]
 
     def __init__(self, keys: Iterable[KeyLine]) -> None:

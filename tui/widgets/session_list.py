@@ -73,14 +73,21 @@ class SessionList(LineView):
 
     def show(self, keys: array[int], *, follow: bool) -> None:
         """Another list. Follow: the session under the cursor stays under it, and where it is on the screen."""
-        selected, line = self.selected_key, self.cursor * LINES - self.scroll_offset.y
-        at_top = not follow or self.scroll_offset.y == 0
+        found = _index(keys, self.selected_key) if follow else 0
+        line = self.cursor * LINES - self.scroll_offset.y
         self.keys = keys
         self.line_count = len(keys) * LINES
-        found = _index(keys, selected) if follow else 0
         self.set_reactive(SessionList.cursor, self.validate_cursor(self.cursor if found is None else found))
-        self.scroll_to(y=0 if at_top else self.cursor * LINES - line, animate=False)
+        self.scroll_to(y=self._top_for(line) if follow else 0, animate=False, force=True)
         self.expire()
+
+    def _top_for(self, line: int) -> int:
+        """Where to scroll so that the cursor is on that line of the screen again. Whoever is at the top stays there
+        to see what is new, unless that would push the cursor out of sight."""
+        at, height = self.cursor * LINES, self.page.height
+        if self.scroll_offset.y:
+            return at - line
+        return max(at + LINES - height, 0) if line < height else 0
 
     def supply(self, wanted: Wanted, rows: Iterable[Row]) -> None:
         """The answer to Wanted. One that was asked before the data changed is dropped; it has been asked again."""
