@@ -53,7 +53,11 @@ def tools_row(parts: Sequence[Part]) -> tuple[str, str] | None:
 
 
 def call_text(call: ToolCall) -> str:
-    return f"{call.name}\n{readable(call.arguments)}"
+    """Every argument, also those that a reader would leave out of an output: a call is found by its file's name."""
+    given = call.arguments
+    if isinstance(given, dict):
+        return "\n".join([call.name, *(f"{name}: {readable(value)}" for name, value in given.items())])
+    return f"{call.name}\n{readable(given)}"
 
 
 # ── the query ─────────────────────────────────────────────────────────────────────────────────────
@@ -84,7 +88,8 @@ class Query:
                 terms.append(Term(bare, prefix=bare != word))
             else:
                 terms.append(Term(phrase, prefix=bool(star)))
-        return cls(tuple(term for term in terms if any(map(str.isalnum, term.text))))
+        # Each once: what repeats a word changes no result, and would ask for it again and again.
+        return cls(tuple(dict.fromkeys(term for term in terms if any(map(str.isalnum, term.text)))))
 
     def fts(self) -> str:
         return " ".join(term.fts() for term in self.terms)

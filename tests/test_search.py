@@ -92,6 +92,14 @@ def test_conversation_and_tools_are_told_apart(store: Store) -> None:
     }
 
 
+def test_a_call_is_found_by_each_of_its_arguments(store: Store) -> None:
+    session = store.create_session("s")
+    call = ToolCall("1", "Write", {"file_path": "src/narwhal.py", "content": "print(1)"})
+    store.chains.append(session.key, [NewEntry(role="assistant", parts=(call,))])
+    for query in ("narwhal", "print", "Write"):
+        assert store.search.find(query)[1] == 1
+
+
 def test_ranked_or_newest_first(store: Store) -> None:
     store.create_session("s")
     store.append_message("s", "user", "whale whale whale")
