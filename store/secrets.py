@@ -40,6 +40,7 @@ Protection = Literal["none"] | Source
 LONGEST_KEY = 1_000
 _KEYRING_ENTRY = ("backscroll", "vault")
 
+_COLUMNS = "session, key, version, sealed, current, created_at"
 _VAULT = "vault.key_id, vault.store, vault.wrapped, vault.kdf"
 _CURRENT = f"""
     select secrets.version, secrets.sealed, {_VAULT} from secrets left join vault on vault.state = 'current'
@@ -129,7 +130,19 @@ class Secrets:
             if not gone.rowcount:
                 raise _not_found(session, key)
             connection.execute(_BLANK, (session.key, key))
+            self.scrub()
         self._store.checkpoint()
+
+    def scrub(self) -> None:
+        """Within a transaction that deleted sealed values or wrote over them: leave nothing of them in the file.
+
+        secure_delete zeroes the row itself, but not the copies that stay behind in a page when SQLite moves rows to the
+        next one. A page that is given up is zeroed whole, so the table is emptied and filled again.
+        """
+        connection = self._store.connection
+        rows = connection.execute(f"select {_COLUMNS} from secrets").fetchall()
+        connection.execute("delete from secrets")
+        connection.executemany(f"insert into secrets ({_COLUMNS}) values (?, ?, ?, ?, ?, ?)", rows)
 
     # ── keys ──────────────────────────────────────────────────────────────────────────────────────
 
@@ -181,6 +194,7 @@ class Secrets:
                     (new.seal(value, place), session, key, version),
                 )
             self._refuse_damaged(renewed, new)
+            self.scrub()
         self._store.checkpoint()
         return len(versions)
 
