@@ -66,7 +66,11 @@ def snapshot(path: Path, *, check: bool = True) -> Iterator[sqlite3.Connection]:
         except sqlite3.Error as reason:
             raise Unreadable(f"{path} cannot be read: {reason}.") from None
         with closing(connection):
-            yield connection
+            try:
+                yield connection
+            except (sqlite3.Error, UnicodeDecodeError) as reason:
+                # Damage that no check found; a name in the schema that is no text.
+                raise Unreadable(f"{path} cannot be read: {reason}.") from None
 
 
 @contextmanager
@@ -210,10 +214,7 @@ def looks_like(locator: str, wanted: Mapping[str, Iterable[str]]) -> bool:
 def _peek(path: Path, stamp: str) -> dict[str, frozenset[str]]:
     """Tables and columns, looked up once however many sources ask whether the file is theirs."""
     with snapshot(path, check=False) as connection:
-        try:
-            return tables(connection)
-        except sqlite3.Error as reason:
-            raise Unreadable(f"{path} cannot be read: {reason}.") from None
+        return tables(connection)
 
 
 # ── rows and records ──────────────────────────────────────────────────────────────────────────────
