@@ -42,10 +42,11 @@ _KEYRING_ENTRY = ("backscroll", "vault")
 
 _COLUMNS = "session, key, version, sealed, current, created_at"
 _VAULT = "vault.key_id, vault.store, vault.wrapped, vault.kdf"
-_CURRENT = f"""
+_SEALED = f"""
     select secrets.version, secrets.sealed, {_VAULT} from secrets left join vault on vault.state = 'current'
-    where secrets.session = ? and secrets.key = ? and secrets.current = 1
-"""
+    where secrets.session = ? and secrets.key = ? and """
+"""With the condition that chooses the version behind it."""
+
 _NAMES = """
     select sessions.id, secrets.key, secrets.version, secrets.created_at
     from secrets join sessions on sessions.key = secrets.session where secrets.current = 1
@@ -71,29 +72,44 @@ class Secrets:
 
     def set(self, session: Session, key: str, value: str) -> None:
         """A new version; the one before stays, for undo, until it is removed for ever."""
+        with self._store.journal.edit("set secret", session.key) as edit:
+            current = self._store.row(
+                "select version from secrets where session = ? and key = ? and current = 1",
+                session.key,
+                _checked_key(key),
+            )
+            version = self.keep(session, key, value)
+            if current is not None:
+                edit.update("secrets", [session.key, key, current[0]], current=0)
+            edit.update("secrets", [session.key, key, version], current=1)
+
+    def keep(self, session: Session, key: str, value: str) -> int:
+        """Seal a version without making it current: what a foreign store held before it was written to, for undo."""
         key = _checked_key(key)
         if not isinstance(value, str):
             raise BadValue(f"A secret must be text, not {type(value).__name__}.")
-        with self._store.journal.edit("set secret", session.key) as edit:
+        with self._store.transaction() as connection:
             session = self._store.sessions.by_key(session.key)
             kept, data_key = self._vault.ensured()
-            version, current = self._store.row(
-                "select coalesce(max(version), 0) + 1, max(case current when 1 then version end)"
-                " from secrets where session = ? and key = ?",
-                session.key,
-                key,
+            (version,) = self._store.row(
+                "select coalesce(max(version), 0) + 1 from secrets where session = ? and key = ?", session.key, key
             )
-            sealed = data_key.seal(value, Place(kept.store, session.id, key, version))
-            self._store.connection.execute(
+            connection.execute(
                 "insert into secrets (session, key, version, sealed, created_at) values (?, ?, ?, ?, ?)",
-                (session.key, key, version, sealed, now()),
+                (
+                    session.key,
+                    key,
+                    version,
+                    data_key.seal(value, Place(kept.store, session.id, key, version)),
+                    now(),
+                ),
             )
-            if current is not None:
-                edit.update("secrets", [session.key, key, current], current=0)
-            edit.update("secrets", [session.key, key, version], current=1)
+            return int(version)
 
-    def get(self, session: Session, key: str) -> str:
-        row = self._store.row(_CURRENT, session.key, _checked_key(key))
+    def get(self, session: Session, key: str, version: int | None = None) -> str:
+        """The current value, or that of one version."""
+        which, values = ("secrets.current = 1", ()) if version is None else ("secrets.version = ?", (version,))
+        row = self._store.row(_SEALED + which, session.key, _checked_key(key), *values)
         if row is None:
             raise _not_found(session, key)
         version, sealed, *kept = row
