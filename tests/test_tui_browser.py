@@ -262,6 +262,19 @@ async def test_the_demo_has_a_store_of_its_own(store: Store) -> None:
     app.close_stores()
 
 
+async def test_a_demo_that_cannot_be_made_is_told_and_may_be_tried_again(store: Store) -> None:
+    (data_dir() / "demo.db").mkdir(parents=True)
+    app = browser(store)
+    async with app.run_test(size=(120, 24), notifications=True) as pilot:
+        await until_shown(pilot, "Press d")
+        await pilot.press("d")
+        await until_shown(pilot, "is a folder, not a store", "Press d")
+        (data_dir() / "demo.db").rmdir()
+        await pilot.press("d")
+        await until_shown(pilot, "backscroll demo")
+    app.close_stores()
+
+
 async def test_the_demo_key_does_nothing_on_a_store_with_sessions(filled: Store) -> None:
     async with browser(filled).run_test() as pilot:
         await until_shown(pilot, "6 sessions")

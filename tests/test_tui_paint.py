@@ -88,7 +88,7 @@ def test_a_row_tells_everything_by_signs() -> None:
         gone=1,
     )
     row = Row(session, has_summary=True, has_secrets=True)
-    assert lines_of(row) == ("★ Mine", "  cx beta · 3h · 1,204⟲ 52⚙ 3✗  ∑  🔒  ⑂ fork  ⌫ gone  archived")
+    assert lines_of(row) == ("★ Mine", "  cx beta · 3h · 1,204⟲ 52⚙ 3✗  ∑  🔒  ↱ fork  ⌫ gone  archived")
 
 
 @given(text=st.text(max_size=200), width=st.integers(4, 200))
@@ -175,5 +175,5 @@ def test_no_line_of_a_conversation_is_wider_than_its_place(text: str, width: int
 def test_the_heading_tells_where_and_how_big(store: Store) -> None:
     fill(store)
     session = store.sessions.get("claude:e0741090")
-    told = "claude · claude-opus · /home/ada/code/alpha · 1 turn · 1 call · 4m · 1 failed"
+    told = "claude · claude-opus · 1 turn · 1 call · 1 failed · 4m · /home/ada/code/alpha"
     assert heading(session, 100, NOW).plain == f"Fix the flaky upload test\n{told}"

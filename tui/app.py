@@ -4,29 +4,28 @@ from __future__ import annotations
 
 import traceback
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
 from rich.text import Text
-from textual import on, work
+from textual import on
 from textual.app import App, SystemCommand
 from textual.binding import Binding, BindingType
-from textual.message import Message
 from textual.screen import Screen
 from textual.worker import WorkerFailed
 
 from store.clean import clean
 from store.errors import StoreError
-from store.paths import data_dir
-from store.store import Store
 from tui.backstop import Backstop
+from tui.paint import SIGNS
 from tui.screens.browser import BrowserScreen, Clock
-from tui.screens.help import HelpScreen, KeyLine
+from tui.screens.help import HelpScreen, Line
 
 if TYPE_CHECKING:
     from textual.filter import LineFilter
+
+    from store.store import Store
 
 
 class Backscroll(App[None]):
@@ -36,10 +35,6 @@ class Backscroll(App[None]):
         Binding("question_mark", "help", "Keys", key_display="?", id="app.help", tooltip="All keys of this screen"),
         Binding("q", "quit", "Quit", id="app.quit", tooltip="Leave Backscroll"),
     ]
-
-    @dataclass
-    class DemoReady(Message):
-        store: Store
 
     def __init__(self, store: Store, clock: Clock = lambda: datetime.now(UTC)) -> None:
         super().__init__()
@@ -82,9 +77,9 @@ class Backscroll(App[None]):
     # ── help ──────────────────────────────────────────────────────────────────────────────────────
 
     def action_help(self) -> None:
-        self.push_screen(HelpScreen(self._keys_of(self.screen)))
+        self.push_screen(HelpScreen(self._keys_of(self.screen), SIGNS))
 
-    def _keys_of(self, screen: Screen[object]) -> Iterable[KeyLine]:
+    def _keys_of(self, screen: Screen[object]) -> Iterable[Line]:
         """Only bindings with an id are ours; keys that do the same stand on one line."""
         keys: dict[str, list[str]] = {}
         told: dict[str, str] = {}
@@ -96,18 +91,7 @@ class Backscroll(App[None]):
 
     # ── demo ──────────────────────────────────────────────────────────────────────────────────────
 
-    @on(BrowserScreen.DemoAsked)
-    @work(thread=True, exclusive=True, group="demo")
-    def _make_demo(self) -> None:
-        """In a store of its own, so that the person's stays clean."""
-        from store import demo
-
-        store = Store.open(data_dir() / "demo.db")
-        if not store.sessions.keys(limit=1):
-            demo.fill(store)
-        self.post_message(self.DemoReady(store))
-
-    @on(DemoReady)
-    def _browse_demo(self, ready: DemoReady) -> None:
-        self._stores.append(ready.store)
-        self.push_screen(BrowserScreen(ready.store, self._clock, title="backscroll demo"))
+    @on(BrowserScreen.DemoMade)
+    def _browse_demo(self, made: BrowserScreen.DemoMade) -> None:
+        self._stores.append(made.store)
+        self.push_screen(BrowserScreen(made.store, self._clock, title="backscroll demo"))

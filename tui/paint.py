@@ -83,7 +83,7 @@ SNIPPET_AT_LEAST = 24
 """Fewer cells than this say nothing."""
 
 _RELATIONS: dict[Relation, str] = {
-    "fork": "⑂ fork",
+    "fork": "↱ fork",
     "delegate": "↳ delegate",
     "sidechain": "↳ side chain",
     "superseded": "superseded",
@@ -97,6 +97,19 @@ class Row:
     session: Session
     has_summary: bool = False
     has_secrets: bool = False
+
+
+SIGNS = (
+    ("★", "pinned"),
+    ("⟲", "turns: a prompt and all that was done about it"),
+    ("⚙", "tool calls"),
+    ("✗", "tool calls that failed"),
+    ("∑", "has a summary"),
+    ("🔒", "has secrets"),
+    ("↱", "forked off another session"),
+    ("↳", "worked for another session"),
+)
+"""What a row says without words."""
 
 
 def session_lines(row: Row, width: int, now: datetime) -> tuple[Content, Content]:
@@ -229,19 +242,18 @@ _STATUS: dict[Status, Piece] = {
 
 def heading(session: Session, width: int, now: datetime) -> Content:
     """Two lines: what it is called, and where and how big it was."""
-    facts = [
-        session.source,
-        session.model,
-        session.cwd or session.channel,
-        _count(session.turns, "turn"),
-        _count(session.tool_calls, "call"),
-        age(session.updated_at, now),
+    facts: list[Piece] = [
+        (one_line(session.source, 20), mark_of(session.source).style),
+        (one_line(session.model, 40), MUTED),
+        (_count(session.turns, "turn"), MUTED),
+        (_count(session.tool_calls, "call"), MUTED),
+        (f"{session.errors:,} failed" if session.errors else "", ERROR),
+        (age(session.updated_at, now), MUTED),
+        (one_line(session.cwd or session.channel, width), MUTED),
     ]
-    pieces = [(one_line(" · ".join(filter(None, facts))), MUTED)]
-    if session.errors:
-        pieces.append((f" · {session.errors:,} failed", ERROR))
-    told = _content(pieces).truncate(width, ellipsis=True)
-    return Content.assemble((one_line(title_of(session), width), STRONG), "\n", told)
+    told = Content.styled(" · ", MUTED).join([_content([fact]) for fact in facts if fact[0]])
+    title = one_line(title_of(session), width)
+    return Content.assemble((title, STRONG), "\n", told.truncate(width, ellipsis=True))
 
 
 def conversation(session: Session, turns: Iterable[Turn], width: int) -> list[Content]:

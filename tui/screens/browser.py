@@ -16,8 +16,10 @@ from textual.getters import query_one
 from textual.message import Message
 from textual.screen import Screen
 from textual.widgets import Footer, Static
+from textual.worker import Worker, WorkerState
 
 from store.errors import StoreError
+from store.paths import data_dir
 from tui.paint import Row, nothing_found, welcome
 from tui.screens.conversation import ConversationScreen
 from tui.widgets.session_list import PAGE, SessionList
@@ -31,6 +33,7 @@ Clock = Callable[[], datetime]
 
 POLL_SECONDS = 0.5
 AGES_SECONDS = 30
+DEMO = "demo"
 
 
 class BrowserScreen(Screen[None]):
@@ -70,8 +73,8 @@ class BrowserScreen(Screen[None]):
         rows: Sequence[Row]
 
     @dataclass
-    class DemoAsked(Message):
-        pass
+    class DemoMade(Message):
+        store: Store
 
     def __init__(self, store: Store, clock: Clock, title: str = "backscroll") -> None:
         super().__init__()
@@ -81,6 +84,7 @@ class BrowserScreen(Screen[None]):
         self._query = ""
         self._generation = 0
         self._is_empty = False
+        self._making_demo = False
         self._version = store.sessions.data_version()
 
     def compose(self) -> ComposeResult:
@@ -155,9 +159,10 @@ class BrowserScreen(Screen[None]):
             self.set_focus(self.sessions)
         self.refresh_bindings()
 
-    def _show_welcome(self, *, busy: bool = False) -> None:
+    def _show_welcome(self) -> None:
         self.set_focus(None)
-        self.empty.update(welcome(_with_tilde(self._store.path), busy))
+        self.empty.update(welcome(_with_tilde(self._store.path), self._making_demo))
+        self.refresh_bindings()
 
     @on(Read)
     def _show_rows(self, read: Read) -> None:
@@ -180,12 +185,13 @@ class BrowserScreen(Screen[None]):
 
     @on(TopBar.Left)
     def _leave_bar(self) -> None:
-        self.set_focus(self.sessions)
+        if self.sessions.keys:
+            self.set_focus(self.sessions)
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         match action:
             case "demo":
-                return self._is_empty
+                return self._is_empty and not self._making_demo
             case "filter":
                 return not self._is_empty and not self.bar.words.has_focus
             case "clear":
@@ -199,9 +205,29 @@ class BrowserScreen(Screen[None]):
         self.bar.clear()
         self.set_focus(self.sessions)
 
+    # ── the demo ──────────────────────────────────────────────────────────────────────────────────
+
     def action_demo(self) -> None:
-        self._show_welcome(busy=True)
-        self.post_message(self.DemoAsked())
+        self._making_demo = True
+        self._show_welcome()
+        self._make_demo()
+
+    @work(thread=True, group=DEMO)
+    def _make_demo(self) -> None:
+        """In a store of its own, so that the person's stays clean."""
+        from store import demo
+        from store.store import Store
+
+        store = Store.open(data_dir() / "demo.db")
+        if not store.sessions.keys(limit=1):
+            demo.fill(store)
+        self.post_message(self.DemoMade(store))
+
+    @on(Worker.StateChanged)
+    def _allow_another_try(self, changed: Worker.StateChanged) -> None:
+        if changed.worker.group == DEMO and changed.state is WorkerState.ERROR:
+            self._making_demo = False
+            self._show_welcome()
 
 
 def _with_tilde(path: Path) -> str:

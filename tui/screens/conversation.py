@@ -63,5 +63,5 @@ class ConversationScreen(Screen[None]):
 
     @on(LaidOut)
     def _show(self, laid_out: LaidOut) -> None:
-        if laid_out.width == self.transcript.page.width:
+        if laid_out.width == self.transcript.text_width:
             self.transcript.show(laid_out.lines)

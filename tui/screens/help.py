@@ -1,4 +1,4 @@
-"""All keys of the screen beneath, told by the keys themselves."""
+"""All keys of the screen beneath, told by the keys themselves, and what the signs mean."""
 
 from __future__ import annotations
 
@@ -13,9 +13,10 @@ from textual.screen import ModalScreen
 from textual.widgets import Static
 
 from store.clean import cells
+from tui.paint import MUTED
 
-KeyLine = tuple[str, str]
-"""The keys, and what they do."""
+Line = tuple[str, str]
+"""Keys and what they do, or a sign and what it means."""
 
 
 class HelpScreen(ModalScreen[None]):
@@ -23,18 +24,22 @@ class HelpScreen(ModalScreen[None]):
         Binding("escape,question_mark,enter,q", "dismiss", "Close", id="help.close", tooltip="Close this page"),
     ]
 
-    def __init__(self, keys: Iterable[KeyLine]) -> None:
+    def __init__(self, keys: Iterable[Line], signs: Iterable[Line]) -> None:
         super().__init__()
         self._keys = list(keys)
+        self._signs = list(signs)
 
     def compose(self) -> ComposeResult:
         with VerticalScroll():
             yield Static(self._page())
 
     def _page(self) -> Content:
-        width = max(cells(keys) for keys, _ in self._keys)
-        lines = [
-            Content.assemble((" " * (width - cells(keys)) + keys, "bold $text-accent"), "  ", told)
-            for keys, told in self._keys
-        ]
-        return Content("\n").join([*lines, Content(""), Content.styled("Esc closes this page", "$foreground 60%")])
+        width = max(cells(sign) for sign, _ in self._keys)
+        keys, signs = ([_line(line, width) for line in lines] for lines in (self._keys, self._signs))
+        closing = Content.styled("Esc closes this page", MUTED)
+        return Content("\n").join([*keys, Content(""), *signs, Content(""), closing])
+
+
+def _line(line: Line, width: int) -> Content:
+    sign, told = line
+    return Content.assemble((" " * (width - cells(sign)) + sign, "bold $text-accent"), "  ", told)

@@ -39,8 +39,13 @@ class Transcript(LineView):
         self.line_count = len(lines)
         self.forget_strips()
 
+    @property
+    def text_width(self) -> int:
+        """Words do not touch the scrollbar."""
+        return self.page.width - 1
+
     def on_resize(self) -> None:
-        self.post_message(self.Resized(self.page.width))
+        self.post_message(self.Resized(self.text_width))
 
     def paint_line(self, line: int, width: int) -> Strip:
         return self.strip_of(self._lines[line], width, self.visual_style)
