@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import os
 import shutil
 import sqlite3
@@ -142,7 +143,7 @@ class WritingBack:
     def _journaled(self, preview: Preview, change: RowChange) -> Change:
         """As the journal may keep it: a secret by its sealed version, never by its value."""
         where = {"locator": preview.locator, "table": change.table, "key": dict(change.key)}
-        before, after = (dict(side) if side is not None else None for side in (change.before, change.after))
+        before, after = (_in_json(side) for side in (change.before, change.after))
         if change.secret is not None:
             name = change.secret.key
             if before and "value" in before:
@@ -164,11 +165,26 @@ class WritingBack:
     def _opened(self, columns: Mapping[str, Any] | None) -> dict[str, Any] | None:
         if columns is None:
             return None
+        columns = {name: _from_json(value) for name, value in columns.items()}
         sealed = columns.get("value")
         if not isinstance(sealed, Mapping) or "$secret" not in sealed:
-            return dict(columns)
+            return columns
         session_id, key, version = sealed["$secret"]
         return {**columns, "value": self._store.secrets.get(self._store.sessions.get(session_id), key, version)}
+
+
+def _in_json(columns: Mapping[str, Any] | None) -> dict[str, Any] | None:
+    """The journal is JSON; bytes stand in it as what they are."""
+    if columns is None:
+        return None
+    return {
+        name: {"$base64": base64.b64encode(value).decode()} if isinstance(value, bytes) else value
+        for name, value in columns.items()
+    }
+
+
+def _from_json(value: Any) -> Any:
+    return base64.b64decode(value["$base64"]) if isinstance(value, Mapping) and "$base64" in value else value
 
 
 # ── the foreign file ──────────────────────────────────────────────────────────────────────────────
@@ -184,6 +200,12 @@ class _SqliteRows:
 
     def columns(self, table: str) -> frozenset[str]:
         return frozenset(row[1] for row in self.connection.execute(f'pragma table_info("{table}")'))
+
+    def primary_key(self, table: str) -> tuple[str, ...]:
+        """Its columns in order; all columns of a table that has none."""
+        rows = list(self.connection.execute(f'pragma table_info("{table}")'))
+        key = sorted((row[5], row[1]) for row in rows if row[5])
+        return tuple(name for _, name in key) or tuple(row[1] for row in rows)
 
     def select(self, sql: str, *values: Any) -> Sequence[Mapping[str, Any]]:
         return [dict(row) for row in self.connection.execute(sql, tuple(map(_bound, values)))]

@@ -257,7 +257,7 @@ def _plan_memory(rows: Rows, fact: WantedFact, made: WritePlan) -> None:
     if row["content"] != fact.seen:
         made.conflicts.append(f"Pingu has changed its memory {number}.")
     elif fact.text is None:
-        made.delete_rows(rows, "memories", ("id",), "select * from memories where id = ?", number)
+        made.delete_rows(rows, "memories", "id = ?", number)
     else:
         # The embedding belongs to the old words; without one Pingu makes it anew.
         before = {"content": row["content"], "embedding": row["embedding"], "content_hash": row["content_hash"]}
@@ -269,7 +269,5 @@ def _plan_memory(rows: Rows, fact: WantedFact, made: WritePlan) -> None:
 def _plan_delete(rows: Rows, native_id: str, made: WritePlan) -> None:
     """Memories too: they are no foreign key's affair and would stay behind."""
     for table in ("memories", "messages", "turns"):
-        made.delete_rows(
-            rows, table, ("id",), f'select * from "{table}" where session_id = ? order by id desc', native_id
-        )
-    made.delete_rows(rows, "sessions", ("id",), "select * from sessions where id = ?", native_id)
+        made.delete_rows(rows, table, "session_id = ? order by id desc", native_id)
+    made.delete_rows(rows, "sessions", "id = ?", native_id)

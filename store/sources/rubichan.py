@@ -306,7 +306,7 @@ def _plan_memory(rows: Rows, fact: WantedFact, made: WritePlan) -> None:
     if found and found[0]["content"] != fact.seen:
         made.conflicts.append(f"Rubichan has changed its memory {number}.")
     elif found and fact.text is None:
-        made.delete_rows(rows, "memories", ("id",), "select * from memories where id = ?", number)
+        made.delete_rows(rows, "memories", "id = ?", number)
     elif found:
         made.changes.append(RowChange("memories", {"id": number}, {"content": fact.seen}, {"content": fact.text}))
 
@@ -318,12 +318,6 @@ def _plan_delete(rows: Rows, native_id: str, made: WritePlan) -> None:
     ):
         made.conflicts.append("The session has forks in Rubichan that share its data; delete those first.")
         return
-    for table, key in (
-        ("session_snapshots", "session_id"),
-        ("tool_result_blobs", "id"),
-        ("messages", "id"),
-    ):
-        made.delete_rows(
-            rows, table, (key,), f'select * from "{table}" where session_id = ? order by "{key}" desc', native_id
-        )
-    made.delete_rows(rows, "sessions", ("id",), "select * from sessions where id = ?", native_id)
+    for table in ("session_snapshots", "tool_result_blobs", "messages"):
+        made.delete_rows(rows, table, "session_id = ? order by rowid desc", native_id)
+    made.delete_rows(rows, "sessions", "id = ?", native_id)

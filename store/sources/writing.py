@@ -67,6 +67,7 @@ class Rows(Protocol):
     "The foreign store, read row by row exactly as it is now."
 
     def columns(self, table: str) -> frozenset[str]: ...
+    def primary_key(self, table: str) -> tuple[str, ...]: ...
     def select(self, sql: str, *values: Any) -> Sequence[Mapping[str, Any]]: ...
 
 
@@ -86,11 +87,12 @@ class WritePlan:
         else:
             self.changes.append(RowChange(table, key, {column: found}, {column: wanted.new}))
 
-    def delete_rows(self, rows: Rows, table: str, key: Sequence[str], sql: str, *values: Any) -> None:
-        """Every row the select finds, in its order; nothing where the store has no such table."""
+    def delete_rows(self, rows: Rows, table: str, condition: str, *values: Any) -> None:
+        """Every row that fits, in the order the condition asks for; nothing where the store has no such table."""
         if not rows.columns(table):
             return
-        for row in rows.select(sql, *values):
+        key = rows.primary_key(table)
+        for row in rows.select(f'select * from "{table}" where {condition}', *values):
             rest = {name: value for name, value in row.items() if name not in key}
             self.changes.append(RowChange(table, {name: row[name] for name in key}, rest, None))
 

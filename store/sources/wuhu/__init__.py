@@ -28,11 +28,15 @@ from store.sources.shape import (
 )
 from store.sources.wuhu.chain import Chain
 from store.sources.wuhu.entries import Conversation, decoded, is_header, text_of
+from store.sources.wuhu.writing import plan
+
+__all__ = ["LABEL", "LIVE_WRITES", "LOCAL_IDS", "NAME", "READER", "detect", "open", "plan", "resume", "roots", "stamp"]
 
 NAME = "wuhu"
 LABEL = "Wuhu"
 READER = 1
 LOCAL_IDS = True
+LIVE_WRITES = False
 
 STATE = frozenset(["updatedAt", "executionStatus", "pendingProvider", "pendingModel", "pendingReasoningEffort"])
 """What of a session's row moves while nothing is said."""
