@@ -3,7 +3,9 @@
 PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
+WHOLE := .venv/.whole
 LOCK_ENV := build/lock-env
+INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
 .PHONY: help env run test test-all check format bench screenshots lock clean
 
@@ -15,7 +17,7 @@ help:
 	@echo "make format       let ruff format and fix what it can"
 	@echo "make bench        print how fast the store is beside bare sqlite3"
 	@echo "make screenshots  make the pictures again"
-	@echo "make lock         pin the newest versions in requirements.lock"
+	@echo "make lock         pin the newest versions in the two locks"
 	@echo "make clean        remove the environment and everything built"
 
 env: $(READY)
@@ -24,23 +26,26 @@ $(READY): requirements.lock pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
 	    echo "Backscroll needs Python 3.11 or newer, and '$(PYTHON)' is not: try make PYTHON=python3.13" >&2; exit 1; }
 	$(PYTHON) -m venv .venv
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check \
-	    --require-hashes --only-binary :all: --requirement requirements.lock
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check \
-	    --no-deps --no-build-isolation --editable .
+	$(INSTALL) --require-hashes --only-binary :all: --requirement requirements.lock
+	$(INSTALL) --no-deps --no-build-isolation --editable .
+	@touch $@
+
+# With google-adk and a PostgreSQL server, which only tests and types need: whoever browses need not wait for them.
+$(WHOLE): requirements-adk.lock $(READY)
+	$(INSTALL) --require-hashes --only-binary :all: --requirement requirements-adk.lock
 	@touch $@
 
 run: env
 	@$(BIN)/backscroll $(ARGS)
 
-test: env
+test: $(WHOLE)
 	$(BIN)/pytest $(ARGS)
 
 # An empty -m overrides the default that leaves the long runs out.
-test-all: env
+test-all: $(WHOLE)
 	$(BIN)/pytest -m "" $(ARGS)
 
-check: env
+check: $(WHOLE)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy --strict store tui
@@ -57,12 +62,14 @@ screenshots: env
 	$(BIN)/python screenshots/make.py
 
 # uv resolves for every platform at once, which pip cannot; it is needed for nothing else.
+COMPILE = $(LOCK_ENV)/bin/uv pip compile --quiet --upgrade --universal --python-version 3.11 \
+    --generate-hashes --no-emit-index-url --custom-compile-command "make lock" pyproject.toml
+
 lock:
 	$(PYTHON) -m venv $(LOCK_ENV)
 	$(LOCK_ENV)/bin/python -m pip install --quiet --disable-pip-version-check uv
-	$(LOCK_ENV)/bin/uv pip compile --quiet --upgrade --universal --python-version 3.11 \
-	    --generate-hashes --no-emit-index-url --custom-compile-command "make lock" \
-	    --extra dev --output-file requirements.lock pyproject.toml
+	$(COMPILE) --extra dev --output-file requirements.lock
+	$(COMPILE) --extra dev-adk --constraint requirements.lock --output-file requirements-adk.lock
 
 clean:
 	rm -rf .venv build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

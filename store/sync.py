@@ -20,6 +20,7 @@ from store import sources
 from store.coding import decode, encode, now
 from store.errors import Busy, NotFound, StoreError, Unreadable
 from store.knowledge import Knowledge
+from store.locating import is_url, place_of
 from store.model import NewEntry, Session, SessionFields, foreign_id
 from store.records import digest_of
 from store.sources.shape import Batch, ForeignSummary, Opened, Problem, Ref, Source
@@ -59,6 +60,8 @@ class Progress:
 class Target:
     source: Source
     locator: str
+    address: str = field(repr=False)
+    "What opens it; with a password where it takes one, so it is neither kept nor shown."
 
 
 def targets(paths: Sequence[str] = (), only: str | None = None) -> list[Target]:
@@ -70,25 +73,23 @@ def targets(paths: Sequence[str] = (), only: str | None = None) -> list[Target]:
     if paths:
         return [_named(path, chosen) for path in paths]
     return [
-        Target(source, located)
+        Target(source, *place)
         for source in chosen
-        for located in dict.fromkeys(map(_absolute, source.roots()))
-        if source.detect(located)
+        for place in dict.fromkeys(map(place_of, source.roots()))
+        if source.detect(place.address)
     ]
 
 
 def _named(path: str, chosen: Sequence[Source]) -> Target:
-    located = _absolute(path)
+    place = place_of(path)
     for source in chosen:
-        if source.detect(located):
-            return Target(source, located)
-    if "://" not in located and not Path(located).exists():
+        if source.detect(place.address):
+            return Target(source, *place)
+    if is_url(place.locator):
+        raise Unreadable(f"{place.locator} is not a database that Backscroll can read.")
+    if not Path(place.locator).exists():
         raise Unreadable(f"{path} is not there.")
     raise Unreadable(f"{path} is not a conversation store that Backscroll can read.")
-
-
-def _absolute(locator: str) -> str:
-    return locator if "://" in locator else os.path.realpath(os.path.expanduser(locator))
 
 
 @contextmanager
@@ -119,12 +120,13 @@ class _Syncing:
         self.store = store
         self.source = target.source
         self.locator = target.locator
+        self.address = target.address
         self.report = Report(target.source.NAME, target.locator)
 
     def run(self) -> Iterator[Progress]:
         key, marks, old_problems = self._row()
         known = self._known(key)
-        stamp = self.source.stamp(self.locator)
+        stamp = self.source.stamp(self.address)
         marks_now = {"stamp": stamp, "reader": self.source.READER}
         if stamp and marks == marks_now:
             self.report.seen = self.report.unchanged = sum(not gone for _, _, gone in known.values())
@@ -132,7 +134,7 @@ class _Syncing:
             yield Progress(self.report, self.report.seen, self.report.seen)
             return
         try:
-            with self.source.open(self.locator) as opened:
+            with self.source.open(self.address) as opened:
                 yield from self._read_all(opened, key, known)
         except StoreError as reason:
             self.report.problems.append(Problem(self.locator, str(reason)))

@@ -120,7 +120,8 @@ def test_no_file_names_a_package_registry() -> None:
     assert files_that_say("|".join(map(re.escape, REGISTRY_HOSTS))) == []
 
 
-def test_the_lock_holds_pins_and_hashes_only() -> None:
+def test_the_locks_hold_pins_and_hashes_only() -> None:
     allowed = re.compile(r"\s*#.*|[a-z0-9.-]+==\S+( ; .+)? \\|    --hash=sha256:[0-9a-f]{64}( \\)?")
-    lines = (ROOT / "requirements.lock").read_text("utf-8").splitlines()
+    locks = [ROOT / name for name in ("requirements.lock", "requirements-adk.lock")]
+    lines = [line for lock in locks for line in lock.read_text("utf-8").splitlines()]
     assert [line for line in lines if not allowed.fullmatch(line)] == []

@@ -1,4 +1,4 @@
-"""google-adk, which DAK is built on: events of apps and their users, in three layouts.
+"""google-adk, which DAK is built on: events of apps and their users, in three layouts, in SQLite or PostgreSQL.
 
 Since v1 an event carries its own moment. In v0 it has a local time whose zone nobody wrote down: it is taken for UTC,
 so it may stand hours off the session's own times, which are. The pickled `actions` of v0 are measured and never read,
@@ -19,6 +19,7 @@ from types import UnionType
 from typing import Any, Protocol
 from urllib.parse import quote, unquote
 
+from store import postgres
 from store.coding import encode_derived, parse
 from store.errors import BadValue, Unreadable
 from store.genai import Events, state_line
@@ -67,17 +68,34 @@ def roots() -> Iterable[str]:
 
 
 def detect(locator: str) -> bool:
-    return reading.looks_like(locator, _SIGNATURE)
+    """A server that does not answer may well be ADK's; opening it tells why it does not."""
+    if not postgres.is_address(locator):
+        return reading.looks_like(locator, _SIGNATURE)
+    try:
+        with postgres.opened(locator) as rows:
+            return all(set(names) <= rows.tables.get(table, frozenset()) for table, names in _SIGNATURE.items())
+    except Unreadable:
+        return True
 
 
 def stamp(locator: str) -> str:
-    return reading.file_stamp(Path(locator))
+    if not postgres.is_address(locator):
+        return reading.file_stamp(Path(locator))
+    try:
+        with postgres.opened(locator) as rows:
+            return rows.visible()
+    except Unreadable:
+        return ""
 
 
 @contextmanager
 def open(locator: str) -> Iterator[Adk]:  # noqa: A001 the shape's own word
-    with reading.snapshot(Path(locator)) as connection:
-        yield Adk(_Sqlite(connection))
+    if postgres.is_address(locator):
+        with postgres.opened(locator) as rows:
+            yield Adk(rows)
+    else:
+        with reading.snapshot(Path(locator)) as connection:
+            yield Adk(_Sqlite(connection))
 
 
 def resume(session: Session) -> Continuing:
@@ -113,7 +131,7 @@ class Rows(Protocol):
         """Streamed; JSON as text, times as text or epoch."""
         ...
 
-    def fingerprints(self, table: str, by: Sequence[str], columns: str) -> dict[tuple[str, ...], str]:
+    def fingerprints(self, table: str, by: Sequence[str]) -> dict[tuple[str, ...], str]:
         """For each group of rows something that differs when anything in them does."""
         ...
 
@@ -136,26 +154,20 @@ class _Sqlite:
 
     def select(self, sql: str, **values: str) -> Iterator[Row]:
         try:
-            for row in self._connection.execute(sql, values):
-                yield {name: _spelled(row[name]) for name in row.keys()}  # noqa: SIM118 sqlite3.Row
+            yield from map(dict, self._connection.execute(sql, values))
         except sqlite3.Error as reason:
             raise Unreadable(f"It cannot be read any further: {reason}.") from None
 
-    def fingerprints(self, table: str, by: Sequence[str], columns: str) -> dict[tuple[str, ...], str]:
+    def fingerprints(self, table: str, by: Sequence[str]) -> dict[tuple[str, ...], str]:
         """In the order of the file, each group's rows hashed as they come."""
         told: dict[tuple[str, ...], str] = {}
-        for row in self.select(f"select {columns} from {table}"):
+        for row in self.select(f"select * from {table}"):
             group = tuple(row[name] for name in by)
             told[group] = reading.digest(told.get(group), *row.values())
         return told
 
     def number_in(self, column: str, name: str) -> str:
         return f"case when json_valid({column}) then json_extract({column}, '$.{name}') end"
-
-
-def _spelled(value: object) -> object:
-    """What no column here should hold stays recognisable."""
-    return {"$base64": base64.b64encode(value).decode()} if isinstance(value, bytes) else value
 
 
 def _quoted(name: str) -> str:
@@ -178,7 +190,7 @@ class Adk:
         self._order = f'"timestamp", {"id" if told_by_id else rows.append_order}'
 
     def scan(self) -> Iterator[Ref]:
-        told = self._rows.fingerprints("events", ("app_name", "user_id", "session_id"), self._columns)
+        told = self._rows.fingerprints("events", ("app_name", "user_id", "session_id"))
         for places, row in self._named("sessions", _SESSION_KEY, "create_time, update_time"):
             content = reading.digest(told.get(places), row["create_time"])
             yield Ref(native_id(*places), content, reading.utc(row["update_time"]))
@@ -229,7 +241,7 @@ class Adk:
         return (row for _, row in by_moment)
 
     def _entries(self, events: Events, row: Row, fallback: str) -> tuple[list[NewEntry], list[Problem]]:
-        record = NewRecord(encode_derived(row), "events", str(row["id"]))
+        record = _record(row, "events", str(row["id"]))
         problems: list[Problem] = []
         body = "event_data" if self._has_json else "content"
         event: Mapping[str, Json] = {}
@@ -240,7 +252,7 @@ class Adk:
             problems.append(Problem(f"events:{row['id']}", f"{body} cannot be read: {reason}"))
         at = reading.utc(event.get("timestamp")) or reading.utc(row["timestamp"]) or fallback
         if problems and not event:
-            unread = (Opaque(body, row[body]),)
+            unread = (Opaque(body, _spelled(row[body])),)
             return [NewEntry(kind="unknown", parts=unread, record=record, created_at=at)], problems
         return events.entries(event, record, at), problems
 
@@ -292,7 +304,7 @@ def _scope(places: Sequence[str]) -> str:
 def _about(row: Row) -> Batch:
     made = reading.utc(row["create_time"]) or reading.utc(row["update_time"])
     kept = {name: value for name, value in row.items() if name not in ("state", "update_time")}
-    record = NewRecord(encode_derived(kept), "sessions", native_id(row["app_name"], row["user_id"], row["id"]))
+    record = _record(kept, "sessions", native_id(row["app_name"], row["user_id"], row["id"]))
     return Batch(
         header=NewEntry(kind="header", record=record, created_at=made),
         fields={
@@ -303,6 +315,17 @@ def _about(row: Row) -> Batch:
             "updated_at": reading.utc(row["update_time"]) or made,
         },
     )
+
+
+def _record(row: Row, place: str, position: str) -> NewRecord:
+    return NewRecord(encode_derived({name: _spelled(value) for name, value in row.items()}), place, position)
+
+
+def _spelled(value: object) -> object:
+    """What no column of ADK's own holds stays recognisable."""
+    if isinstance(value, bytes):
+        return {"$base64": base64.b64encode(value).decode()}
+    return value if value is None or isinstance(value, str | int | float) else str(value)
 
 
 def _known_or_before(before: float, at: object) -> float:

