@@ -237,19 +237,27 @@ class Sessions:
 
     # ── purging ───────────────────────────────────────────────────────────────────────────────────
 
-    def purge(self, sessions: Sequence[Session]) -> None:
-        """For good: out of the tables, the index, the journal and the file's free pages."""
+    def purge(self, sessions: Sequence[Session], *, rewrite: bool = True) -> bool:
+        """For good: out of the tables, the index, the journal and, by writing the file anew, out of its free space.
+
+        False when another program reads the store just now, so that the WAL holds a copy until it is done.
+        """
         with self._store.transaction() as connection:
-            for session in sessions:
+            for session in self._with_superseded(sessions):
                 self._remove(session.key)
                 connection.execute(
                     "insert or replace into tombstones (source, native_id, purged_at) values (?, ?, ?)",
                     (session.source, session.native_id, now()),
                 )
         self._store.search.forget()
-        self._store.checkpoint()
         for session in sessions:
             self._store.published.forget(session.key)
+        return self._store.rewrite() if rewrite else self._store.checkpoint()
+
+    def _with_superseded(self, sessions: Sequence[Session]) -> list[Session]:
+        """What a source told before and took back goes with what it tells now."""
+        told = [child for session in sessions for child in self.children(session.id) if child.relation == "superseded"]
+        return list(dict.fromkeys([*told, *sessions]))
 
     def _remove(self, key: int) -> None:
         connection = self._store.connection
@@ -257,7 +265,7 @@ class Sessions:
         self._store.chains.bequeath(key)
         self._store.journal.blank(key)
         connection.execute("insert into purging (session) values (?)", (key,))
-        for table in ("turns", "tool_calls", "summaries", "tags", "notes", "published"):
+        for table in ("turns", "tool_calls", "summaries", "tags", "notes", "published", "foreign_secrets"):
             connection.execute(f"delete from {table} where session = ?", (key,))
         if connection.execute("delete from secrets where session = ?", (key,)).rowcount:
             self._store.secrets.scrub()

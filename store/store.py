@@ -147,10 +147,17 @@ class Store(Words):
         with connecting.translated(self.path):
             return self.connection.execute(sql, values).fetchone()
 
-    def checkpoint(self) -> None:
-        """Empty the WAL into the file, so that what was deleted stands in neither."""
+    def checkpoint(self) -> bool:
+        """Empty the WAL into the file, so that what was deleted stands in neither. False while somebody reads it."""
         with connecting.translated(self.path):
-            self.connection.execute("pragma wal_checkpoint(truncate)")
+            (busy, *_) = self.connection.execute("pragma wal_checkpoint(truncate)").fetchone()
+        return not busy
+
+    def rewrite(self) -> bool:
+        """The whole file anew, of what lives. Zeroed pages are not enough: SQLite leaves copies of rows it moved."""
+        with connecting.translated(self.path):
+            self.connection.execute("vacuum")
+        return self.checkpoint()
 
     # ── shelves ───────────────────────────────────────────────────────────────────────────────────
     # Made when first asked for: a warm start that only lists sessions imports nothing else.

@@ -105,7 +105,7 @@ class Words:
 
     def delete_session(self: Shelves, session_id: str) -> None:
         """At once and for good, entries with it. The trash is the browser's and the command line's."""
-        self.sessions.purge([self.sessions.get(session_id)])
+        self.sessions.purge([self.sessions.get(session_id)], rewrite=False)
 
     def list_sessions(self: Shelves, limit: int = 50) -> list[Session]:
         return self.sessions.newest(limit)
