@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from datetime import timedelta
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from rich.cells import cell_len
+from textual.content import Content
 from tui_world import NOW, add, answer, before, fill, prompt
 
 from store.model import Attachment, Entry, NewEntry, Opaque, Session, Text, Thinking, ToolCall, ToolResult, Turn
 from store.store import Store
 from tui import paint
-from tui.paint import Row, age, conversation, heading, mark_of, session_lines
+from tui.paint import Row, age, heading, mark_of, session_lines, turn_lines
 
 
 @pytest.mark.parametrize(
@@ -106,6 +108,10 @@ def test_brackets_stay_as_they_are(text: str) -> None:
     session = a_session(own_title=f"x{text}x")
     shown = session_lines(Row(session), 500, NOW)[0].plain
     assert shown == f"  x{text}x".replace("\x1b", "␛")
+
+
+def conversation(session: Session, turns: Iterable[Turn], width: int) -> list[Content]:
+    return [line for turn in turns for line in turn_lines(session, turn, width)]
 
 
 def test_a_conversation_shows_each_part_in_its_place(store: Store) -> None:

@@ -1,4 +1,7 @@
-"""The browser's table of contents: its screens, its keys, and the one place that shows errors."""
+"""The browser's table of contents: its screens, its keys, and the one place that shows errors.
+
+Screens are imported when they are first opened; only the list is needed to begin with.
+"""
 
 from __future__ import annotations
 
@@ -20,12 +23,12 @@ from store.errors import StoreError
 from tui.backstop import Backstop
 from tui.paint import SIGNS
 from tui.screens.browser import BrowserScreen, Clock
-from tui.screens.help import HelpScreen, Line
 
 if TYPE_CHECKING:
     from textual.filter import LineFilter
 
     from store.store import Store
+    from tui.screens.help import Line
 
 
 class Backscroll(App[None]):
@@ -63,10 +66,9 @@ class Backscroll(App[None]):
         self.notify(clean(str(error)), severity="error", timeout=10, markup=False)
 
     def _handle_exception(self, error: Exception) -> None:
-        """What the store refuses is told and survived; anything else is a fault of the program and ends it."""
-        cause = error.error if isinstance(error, WorkerFailed) else error
-        if isinstance(cause, StoreError):
-            self.show_error(cause)
+        """What the store refuses a worker is told and survived; anything else is a fault of the program and ends it."""
+        if isinstance(error, WorkerFailed) and isinstance(error.error, StoreError):
+            self.show_error(error.error)
         else:
             super()._handle_exception(error)
 
@@ -77,6 +79,8 @@ class Backscroll(App[None]):
     # ── help ──────────────────────────────────────────────────────────────────────────────────────
 
     def action_help(self) -> None:
+        from tui.screens.help import HelpScreen
+
         self.push_screen(HelpScreen(self._keys_of(self.screen), SIGNS))
 
     def _keys_of(self, screen: Screen[object]) -> Iterable[Line]:

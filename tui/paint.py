@@ -256,9 +256,9 @@ def heading(session: Session, width: int, now: datetime) -> Content:
     return Content.assemble((title, STRONG), "\n", told.truncate(width, ellipsis=True))
 
 
-def conversation(session: Session, turns: Iterable[Turn], width: int) -> list[Content]:
-    """All of it, a Content a line."""
-    return [line for turn in turns for line in _TurnPainter(session, turn, width).lines()]
+def turn_lines(session: Session, turn: Turn, width: int) -> Iterator[Content]:
+    """What was asked and all that was done about it, a Content a line."""
+    return _TurnPainter(session, turn, width).lines()
 
 
 class _TurnPainter:

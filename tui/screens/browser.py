@@ -21,7 +21,6 @@ from textual.worker import Worker, WorkerState
 from store.errors import StoreError
 from store.paths import data_dir
 from tui.paint import Row, nothing_found, welcome
-from tui.screens.conversation import ConversationScreen
 from tui.widgets.session_list import PAGE, SessionList
 from tui.widgets.top_bar import TopBar
 
@@ -176,6 +175,8 @@ class BrowserScreen(Screen[None]):
 
     @on(SessionList.Opened)
     def _open(self, opened: SessionList.Opened) -> None:
+        from tui.screens.conversation import ConversationScreen
+
         self.app.push_screen(ConversationScreen(self._store, opened.session, self._clock))
 
     @on(TopBar.Asked)

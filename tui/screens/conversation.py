@@ -15,13 +15,17 @@ from textual.getters import query_one
 from textual.message import Message
 from textual.screen import Screen
 from textual.widgets import Footer, Static
+from textual.worker import get_current_worker
 
 from store.model import Session, Turn
-from tui.paint import conversation, heading
+from tui.paint import heading, turn_lines
 from tui.widgets.transcript import Transcript
 
 if TYPE_CHECKING:
     from store.store import Store
+
+FIRST_TURNS = 20
+"""So many are shown before the rest of a long conversation is laid out."""
 
 
 class ConversationScreen(Screen[None]):
@@ -57,9 +61,17 @@ class ConversationScreen(Screen[None]):
 
     @work(thread=True, exclusive=True, group="lay out")
     def _lay_out(self, width: int) -> None:
+        worker = get_current_worker()
         if self._turns is None:
             self._turns = self._store.chains.turns(self._session.key)
-        self.post_message(self.LaidOut(width, conversation(self._session, self._turns, width)))
+        lines: list[Content] = []
+        for number, turn in enumerate(self._turns):
+            if worker.is_cancelled:
+                return
+            lines += turn_lines(self._session, turn, width)
+            if number == FIRST_TURNS:
+                self.post_message(self.LaidOut(width, lines.copy()))
+        self.post_message(self.LaidOut(width, lines))
 
     @on(LaidOut)
     def _show(self, laid_out: LaidOut) -> None:
