@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from store.sources import pingu, rubichan, wuhu
+from store.sources import adk, kiso, pingu, rubichan, wuhu
 from store.sources.shape import Source
 
-ALL: tuple[Source, ...] = (wuhu, pingu, rubichan)
+ALL: tuple[Source, ...] = (wuhu, adk, pingu, rubichan, kiso)
 
 
 def by_name(name: str) -> Source | None:

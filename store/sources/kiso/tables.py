@@ -1,0 +1,112 @@
+"""Kiso's tables as every version has them: columns by name, null for what is lacking, records that outlast upgrades."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable, Iterable, Iterator
+from operator import itemgetter
+
+from store.model import NewRecord
+from store.sources import reading
+from store.sources.reading import Row
+
+_COLUMNS = {
+    "sessions": "session connector webhook description summary project_id created_at updated_at",
+    "messages": "id session user role content trusted source timestamp",
+    "plans": "id session message_id goal status total_input_tokens total_output_tokens llm_calls created_at",
+    "tasks": "id plan_id session type detail skill tool wrapper server method args command status output stderr"
+    " input_tokens output_tokens llm_calls duration_ms parallel_group created_at updated_at",
+    "facts": "id content session category project_id created_at",
+    "projects": "id name",
+    "meta": "key value updated_at",
+    "secrets": "id session key created_at",
+    "published": "id session filename path created_at",
+}
+"""What is asked of each table, and nothing else of `secrets`, whose values stay where they are."""
+_NEEDED = {
+    "plans": {"id", "session", "message_id"},
+    "tasks": {"id", "session", "plan_id", "type"},
+    "facts": {"id", "content"},
+    "projects": {"id", "name"},
+    "meta": {"key", "value"},
+    "secrets": {"id", "session", "key"},
+    "published": {"id", "session", "filename", "path"},
+}
+"""Without these a table is another program's, or of a design that never was; it is left alone."""
+_CHANGED_IN_PLACE = {
+    "sessions": {"updated_at"},
+    "messages": {"processed"},
+    "plans": {"total_input_tokens", "total_output_tokens", "model", "install_proposal", "awaits_input"},
+}
+_DEFAULTS = {"source": "user", "retry_count": 0, "input_tokens": 0, "output_tokens": 0}
+"""What an upgrade writes into the rows it finds: as good as absent, or every record would change with it."""
+
+_PLANS = """
+    select cast(message_id as integer) as message_id, id from plans where session = ?1
+    union all
+    select (select coalesce(max(cast(message_id as integer)), 0) from plans where session = ?1 and id < tasks.plan_id),
+        plan_id
+    from tasks where session = ?1 and plan_id not in (select id from plans) group by plan_id
+    order by message_id, id
+"""
+
+
+class Tables:
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self._connection = connection
+        self._columns = {
+            table: columns
+            for table, columns in reading.tables(connection).items()
+            if table in _COLUMNS and columns >= _NEEDED.get(table, set())
+        }
+
+    @property
+    def keep_plans(self) -> bool:
+        return {"plans", "tasks"} <= self._columns.keys()
+
+    def rows(self, table: str, clause: str = "", *values: object) -> Iterator[Row]:
+        """Whole rows; those of a table that is not there are none."""
+        nulls = "".join(f", null as {name}" for name in self._lacking(table))
+        return self._select(f"*{nulls}", table, clause, values)
+
+    def chosen(self, table: str, clause: str = "", *values: object) -> Iterator[Row]:
+        """Only the columns that are asked of the table."""
+        lacking = self._lacking(table)
+        names = [f"null as {name}" if name in lacking else name for name in _COLUMNS[table].split()]
+        return self._select(", ".join(names), table, clause, values)
+
+    def lasting(self, table: str) -> Callable[[Row], object]:
+        """Takes out of a row what does not change while nothing is said."""
+        kept = self._columns.get(table, frozenset()) - _CHANGED_IN_PLACE.get(table, set())
+        return itemgetter(*sorted(kept | {"session"}))
+
+    def one(self, table: str, clause: str, *values: object) -> Row | None:
+        return next(self.rows(table, f"{clause} limit 1", *values), None)
+
+    def plans(self, session: str) -> list[Row]:
+        """Where the session's plans stand: `message_id`, `id`. Also those of which only the tasks are left."""
+        return self._connection.execute(_PLANS, (session,)).fetchall() if self.keep_plans else []
+
+    def _lacking(self, table: str) -> set[str]:
+        return set(_COLUMNS[table].split()) - self._columns.get(table, frozenset())
+
+    def _select(self, columns: str, table: str, clause: str, values: Iterable[object]) -> Iterator[Row]:
+        if table not in self._columns:
+            return iter(())
+        return self._connection.execute(f"select {columns} from {table} {clause}", tuple(values))
+
+
+def record(row: Row, table: str, key: object, *without: str) -> NewRecord:
+    """The row but for what says nothing, or nothing that lasts."""
+    empty = {name for name in row.keys() if row[name] is None or row[name] == _DEFAULTS.get(name)}  # noqa: SIM118
+    return reading.row_record(row, table, key, without=empty.union(_CHANGED_IN_PLACE.get(table, ()), without))
+
+
+def text(value: object) -> str:
+    if isinstance(value, bytes):
+        return value.decode("utf-8", "replace")
+    return "" if value is None else str(value)
+
+
+def number(value: object) -> int:
+    return value if isinstance(value, int) and 0 < value < 2**53 else 0
