@@ -9,12 +9,12 @@ from __future__ import annotations
 import fcntl
 import os
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from store import sources
 from store.coding import decode, encode, now
@@ -23,6 +23,7 @@ from store.knowledge import Knowledge
 from store.locating import is_url, place_of
 from store.model import NewEntry, Session, SessionFields, foreign_id
 from store.records import digest_of
+from store.sources.reading import BROKEN
 from store.sources.shape import Batch, ForeignSummary, Opened, Problem, Ref, Source
 from store.superseding import supersede
 
@@ -31,6 +32,8 @@ if TYPE_CHECKING:
 
 
 COMMIT_SECONDS = 0.2
+
+T = TypeVar("T")
 
 Known = dict[str, tuple[int, str, int]]
 """By native id: the session's key, its stamp, and whether it is gone from its source."""
@@ -157,7 +160,7 @@ class _Syncing:
                     yield Progress(self.report, done, len(refs))
         self._mark_gone(known, {ref.native_id for ref in refs})
         knowledge = Knowledge(self.store, self.source.NAME, self.locator, key)
-        knowledge.take_facts(opened.facts())
+        knowledge.take_facts(_foreign(opened.facts()))
         knowledge.take_secrets(opened.secrets())
         self.report.problems.extend(opened.problems)
 
@@ -222,7 +225,7 @@ class _Syncing:
         chain: Chain | None = None
         summary: ForeignSummary | None = None
         try:
-            for batch in opened.read(ref):
+            for batch in _foreign(opened.read(ref)):
                 pace.begin()
                 self.report.problems.extend(batch.problems)
                 summary = batch.summary or summary
@@ -230,9 +233,10 @@ class _Syncing:
                 chain.take(batch.entries)
                 if pace.breathe():
                     yield
-            if chain is not None:
-                pace.begin()
-                self._finish(chain, summary, self._stamp(ref))
+            if chain is None:
+                raise Unreadable("It cannot be found by its name.")
+            pace.begin()
+            self._finish(chain, summary, self._stamp(ref))
         except StoreError as reason:
             self.report.problems.append(Problem(ref.native_id, str(reason)))
             return
@@ -275,6 +279,14 @@ class _Syncing:
 
     def _public_id(self, native_id: str) -> str:
         return foreign_id(self.source.NAME, native_id, self.locator if self.source.LOCAL_IDS else "")
+
+
+def _foreign(told: Iterable[T]) -> Iterator[T]:
+    """A foreign store's failure in words of its own, before the transaction around it takes it for one of ours."""
+    try:
+        yield from told
+    except BROKEN as reason:
+        raise Unreadable(f"It cannot be read any further: {reason}.") from None
 
 
 class Pace:

@@ -7,6 +7,7 @@ import hashlib
 import os
 import shutil
 import sqlite3
+import stat
 import tempfile
 import time
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -19,9 +20,13 @@ from typing import Any
 import orjson
 
 from store.errors import Busy, Unreadable
-from store.model import NewRecord
+from store.model import NewEntry, NewRecord
+from store.sources.shape import Batch, Problem
 
 Row = sqlite3.Row
+
+BROKEN = (sqlite3.Error, UnicodeDecodeError)
+"""What damage that no check found makes of a statement; the second where a name in the schema is no text."""
 
 LONGEST_VALUE = 64 * 1024 * 1024
 SECONDS_PER_STATEMENT = 60.0
@@ -37,11 +42,14 @@ def file_stamp(path: Path) -> str:
     """Size, time and change counter of the file, and of the WAL beside it. Empty when it cannot be told."""
     try:
         main = path.stat()
+        # A pipe would be waited for until somebody writes to it.
+        if not stat.S_ISREG(main.st_mode):
+            return ""
         with path.open("rb") as file:
             counter = file.read(28)[24:28].hex()
         wal = _side_file(path, "-wal")
         beside = wal.stat() if wal.exists() else None
-    except OSError:
+    except (OSError, ValueError):
         return ""
     told = [main.st_size, main.st_mtime_ns, counter]
     if beside:
@@ -51,9 +59,11 @@ def file_stamp(path: Path) -> str:
 
 def is_sqlite(path: Path) -> bool:
     try:
+        if not path.is_file():
+            return False
         with path.open("rb") as file:
             return file.read(16) == b"SQLite format 3\0"
-    except OSError:
+    except (OSError, ValueError):
         return False
 
 
@@ -62,15 +72,10 @@ def snapshot(path: Path, *, check: bool = True) -> Iterator[sqlite3.Connection]:
     """The store as it was at one moment, readable for as long as it takes."""
     with private_copy(path) as copy:
         try:
-            connection = _guarded(copy, path, check)
-        except sqlite3.Error as reason:
-            raise Unreadable(f"{path} cannot be read: {reason}.") from None
-        with closing(connection):
-            try:
+            with closing(_guarded(copy, path, check)) as connection:
                 yield connection
-            except (sqlite3.Error, UnicodeDecodeError) as reason:
-                # Damage that no check found; a name in the schema that is no text.
-                raise Unreadable(f"{path} cannot be read: {reason}.") from None
+        except BROKEN as reason:
+            raise Unreadable(f"{path} cannot be read: {reason}.") from None
 
 
 @contextmanager
@@ -78,7 +83,11 @@ def private_copy(path: Path) -> Iterator[Path]:
     """A copy, since a lock held while rows are understood makes owners without a busy timeout lose what they write."""
     if not is_sqlite(path):
         raise Unreadable(f"{path} is not a SQLite database.")
-    with tempfile.TemporaryDirectory(prefix="backscroll-") as folder:
+    try:
+        made = tempfile.TemporaryDirectory(prefix="backscroll-")
+    except OSError as reason:
+        raise Unreadable(f"{path} cannot be copied to be read: {reason.strerror}.") from None
+    with made as folder:
         copy = Path(folder) / "copy.db"
         os.close(os.open(copy, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
         _copy(path, copy)
@@ -117,22 +126,44 @@ def _copy_live_wal(path: Path, copy: Path) -> None:
 
 
 def _copy_settled(path: Path, copy: Path) -> None:
-    """No SQLite lock at all: byte for byte, accepted when nothing moved meanwhile."""
+    """No SQLite lock at all: byte for byte, accepted when nothing moved meanwhile.
+
+    A journal means that a transaction is under way. One that is still there in the end was left by a crash, or its
+    owner is in no hurry: it is copied too, and the copy goes back to where the transaction began.
+    """
     for attempt in range(COPY_TRIES):
         if attempt:
             time.sleep(0.05 * attempt)
-        before = file_stamp(path)
-        if _side_file(path, "-journal").exists() and _side_file(path, "-journal").stat().st_size:
+        before = _all_stamps(path)
+        if _has_journal(path) and attempt < COPY_TRIES - 1:
             continue
+        ending = "-wal" if _is_wal(path) else "-journal"
         shutil.copyfile(path, copy)
-        wal = _side_file(path, "-wal")
-        if _is_wal(path) and wal.exists():
-            shutil.copyfile(wal, _side_file(copy, "-wal"))
-        if file_stamp(path) == before and not _side_file(path, "-journal").exists():
+        _side_file(copy, ending).unlink(missing_ok=True)
+        if _side_file(path, ending).exists():
+            shutil.copyfile(_side_file(path, ending), _side_file(copy, ending))
+        if _all_stamps(path) == before:
             return
     raise Busy(f"{path} is being written to; it will be read later.")
 
 
+def _has_journal(path: Path) -> bool:
+    journal = _side_file(path, "-journal")
+    return journal.exists() and journal.stat().st_size > 0
+
+
+def _all_stamps(path: Path) -> tuple[str, str]:
+    return file_stamp(path), file_stamp(_side_file(path, "-journal"))
+
+
+_PRAGMAS = (
+    "trusted_schema = off",
+    "cell_size_check = on",
+    "ignore_check_constraints = on",
+    "query_only = on",
+    "mmap_size = 0",
+)
+_COMPUTED_WHEN_READ = 2
 _ALLOWED = frozenset(
     {
         sqlite3.SQLITE_SELECT,
@@ -149,26 +180,37 @@ def _guarded(copy: Path, path: Path, check: bool) -> sqlite3.Connection:
     connection.text_factory = lambda data: data.decode("utf-8", "replace")
     connection.row_factory = sqlite3.Row
     connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, LONGEST_VALUE)
-    for pragma in ("trusted_schema = off", "cell_size_check = on", "query_only = on", "mmap_size = 0"):
+    for pragma in _PRAGMAS:
         connection.execute(f"pragma {pragma}")
     try:
         found = connection.execute("pragma quick_check(1)").fetchone()[0] if check else "ok"
         if found != "ok":
-            raise Unreadable(f"{path} is damaged: {found}.")
+            raise Unreadable(f"{path} is damaged: {' '.join(found.split())}.")
         _give_up_after(connection, SECONDS_PER_STATEMENT)
-        connection.set_authorizer(
-            lambda action, what, *_: (
-                sqlite3.SQLITE_OK if action in _ALLOWED or _is_harmless(action, what) else sqlite3.SQLITE_DENY
-            )
-        )
+        _allow_reading_only(connection)
     except BaseException:
         connection.close()
         raise
     return connection
 
 
-def _is_harmless(action: int, what: str | None) -> bool:
-    return action == sqlite3.SQLITE_PRAGMA and (what or "").lower() in ("table_info", "table_xinfo")
+def _allow_reading_only(connection: sqlite3.Connection) -> None:
+    """Columns that are computed read as null: a file can ask for any amount of work and memory in them."""
+    computed = {
+        (table, row["name"])
+        for table in _table_names(connection)
+        for row in connection.execute(f"pragma table_xinfo({_quoted(table)})")
+        if row["hidden"] == _COMPUTED_WHEN_READ
+    }
+
+    def judged(action: int, first: str | None, second: str | None, *_: object) -> int:
+        if action == sqlite3.SQLITE_READ and (first, second) in computed:
+            return sqlite3.SQLITE_IGNORE
+        if action == sqlite3.SQLITE_PRAGMA:
+            return sqlite3.SQLITE_OK if first == "table_info" else sqlite3.SQLITE_DENY
+        return sqlite3.SQLITE_OK if action in _ALLOWED else sqlite3.SQLITE_DENY
+
+    connection.set_authorizer(judged)
 
 
 def _give_up_after(connection: sqlite3.Connection, seconds: float) -> None:
@@ -187,13 +229,16 @@ def _give_up_after(connection: sqlite3.Connection, seconds: float) -> None:
 
 def tables(connection: sqlite3.Connection) -> dict[str, frozenset[str]]:
     """Real tables and their columns; views and virtual tables are not looked at."""
-    names = connection.execute(
-        "select name from sqlite_master where type = 'table' and sql not like 'create virtual%'"
-    ).fetchall()
     return {
-        name: frozenset(row[1] for row in connection.execute(f"pragma table_info({_quoted(name)})").fetchall())
-        for (name,) in names
+        name: frozenset(row[1] for row in connection.execute(f"pragma table_info({_quoted(name)})"))
+        for name in _table_names(connection)
     }
+
+
+def _table_names(connection: sqlite3.Connection) -> list[str]:
+    """SQLite itself spells these words so, whatever was written."""
+    found = connection.execute("select name from sqlite_master where type = 'table' and sql like 'create table %'")
+    return [name for (name,) in found.fetchall()]
 
 
 def _quoted(name: str) -> str:
@@ -218,6 +263,45 @@ def _peek(path: Path, stamp: str) -> dict[str, frozenset[str]]:
 
 
 # ── rows and records ──────────────────────────────────────────────────────────────────────────────
+
+
+def rows(
+    connection: sqlite3.Connection, table: str, problems: list[Problem], clause: str = "order by rowid", *values: object
+) -> Iterator[Row]:
+    """Whole rows. One that is too large to be held is a problem, and its neighbours come."""
+    numbers = connection.execute(f"select rowid from {table} {clause}", values).fetchall()
+    for (number,) in numbers:
+        try:
+            row = connection.execute(f"select * from {table} where rowid = ?", (number,)).fetchone()
+        except sqlite3.DataError:
+            too_large = f"It is larger than {LONGEST_VALUE >> 20} MB and is left out."
+            problems.append(Problem(f"{table}:{number}", too_large))
+            continue
+        if row is not None:
+            yield row
+
+
+def sweep(connection: sqlite3.Connection, table: str, columns: str) -> Iterator[tuple[Any, ...]]:
+    """Every row in the order of the file, by its rowid and these columns; one that is too large by its rowid alone."""
+    cursor = connection.cursor()
+    cursor.row_factory = None
+    last: int | None = -(2**63)
+    while last is not None:
+        try:
+            for row in cursor.execute(f"select rowid, {columns} from {table} where rowid > ? order by rowid", (last,)):
+                last = row[0]
+                yield row
+            return
+        except sqlite3.DataError:
+            (last,) = cursor.execute(f"select min(rowid) from {table} where rowid > ?", (last,)).fetchone()
+            yield (last,)
+
+
+def text(value: object) -> str:
+    """Of a column that should hold text, whatever it holds."""
+    if isinstance(value, bytes):
+        return value.decode("utf-8", "replace")
+    return "" if value is None else str(value)
 
 
 def row_record(row: Row, place: str, position: object, *, without: Collection[str] = ()) -> NewRecord:
@@ -280,6 +364,19 @@ def _spelled(moment: datetime) -> str:
 
 def latest(times: Iterable[str]) -> str:
     return max(times, default="")
+
+
+def batches(told: Iterable[tuple[Sequence[NewEntry], Sequence[Problem]]]) -> Iterator[Batch]:
+    """Entries and problems, record by record, gathered until they are enough for a batch."""
+    batch, size = Batch(), 0
+    for entries, problems in told:
+        batch.entries += entries
+        batch.problems += problems
+        size += sum(len(entry.record.data) for entry in entries[:1] if entry.record)
+        if len(batch.entries) >= BATCH_ENTRIES or size >= BATCH_BYTES:
+            yield batch
+            batch, size = Batch(), 0
+    yield batch
 
 
 def chunked(sequence: Sequence[Any], size: int = BATCH_ENTRIES) -> Iterator[Sequence[Any]]:
