@@ -42,7 +42,7 @@ _DEFAULTS = {"source": "user", "retry_count": 0, "input_tokens": 0, "output_toke
 """What an upgrade writes into the rows it finds: as good as absent, or every record would change with it."""
 
 _PLANS = """
-    select cast(message_id as integer) as message_id, id from plans where session = ?1
+    select coalesce(cast(message_id as integer), 0) as message_id, id from plans where session = ?1
     union all
     select (select coalesce(max(cast(message_id as integer)), 0) from plans where session = ?1 and id < tasks.plan_id),
         plan_id
