@@ -117,7 +117,8 @@ def column_text(text: str) -> str:
     try:
         text.encode()
     except UnicodeEncodeError:
-        return text.encode("utf-8", "replace").decode()
+        # By way of UTF-16, where two halves side by side are one character, as they are in JSON.
+        return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
     return text
 
 

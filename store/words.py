@@ -121,8 +121,10 @@ class Words:
     ) -> str:
         """Gives the entry's public id."""
         session = self.sessions.get(session_id)
-        record = NewRecord(encode({"role": role, "content": blocks}))
-        entry = NewEntry(role=role, parts=parts_of_blocks(blocks), author=author, model=model, record=record)
+        data = encode({"role": role, "content": blocks})
+        # As they will be read again: what is taken out of the index one day must be what went in.
+        kept = blocks if isinstance(blocks, str) else decode(data)["content"]
+        entry = NewEntry(role=role, parts=parts_of_blocks(kept), author=author, model=model, record=NewRecord(data))
         (key,) = self.chains.append(session.key, [entry])
         return entry_id(session.id, self.chains.entry_by_key(key)[1].seq)
 
@@ -190,6 +192,7 @@ def prompt_entries(prompt: str | Sequence[Json]) -> list[NewEntry]:
     else:
         items = prompt
     record = NewRecord(encode({"input": list(items)}))
+    items = decode(record.data)["input"]
     return [NewEntry(role=_role_of_item(item, "user"), parts=part_of_item(item), record=record) for item in items]
 
 
@@ -233,6 +236,7 @@ def _response_json(response: Json) -> tuple[bytes, Mapping[str, Json]]:
         dump: Any = getattr(response, "model_dump", None)
         value = dump(mode="json", exclude_unset=True) if dump else response
         data = encode(value)
+        value = decode(data)
     if not isinstance(value, Mapping):
         raise BadValue("A response must be a JSON object.")
     return data, value
