@@ -150,6 +150,7 @@ def has_half_characters(value: Json) -> bool:
 
 
 @given(said=st.lists(text, min_size=1, max_size=5), thought=text)
+@example(said=["\ud83d\ude00"], thought="\ud83d\ude00")
 def test_a_purged_conversation_leaves_no_word_in_the_index(bare: Store, said: list[str], thought: str) -> None:
     """Taking out needs the very text that went in, whatever became of it on the way."""
     bare.create_session("a")
@@ -165,6 +166,14 @@ def test_a_purged_conversation_leaves_no_word_in_the_index(bare: Store, said: li
         for table in ("conversation_fts", "tools_fts"):
             connection.execute(f"create virtual table temp.{table}_words using fts5vocab(main, {table}, row)")
             assert connection.execute(f"select * from {table}_words").fetchall() == []
+
+
+def test_keys_that_json_spells_otherwise_leave_no_word_either(store: Store) -> None:
+    store.create_session("a")
+    store.append_message("a", "assistant", [{"type": "tool_use", "name": "x", "input": {None: 1, True: 2, 3: 4}}])
+    store.save_turn("a", [{"type": "function_call_output", "output": {None: 1}}], {"output": [{"summary": {True: 2}}]})
+    store.delete_session("a")
+    assert store.list_sessions(5) == []
 
 
 @given(words=text)
@@ -406,7 +415,10 @@ def test_an_odd_id_is_kept_and_found_again(store: Store, name: str) -> None:
     assert store.list_sessions(10) == [other]
 
 
-@pytest.mark.parametrize("name", ["", "\0", "a\0b", "\ud800", "half \udcff", "x" * (LONGEST_ID + 1)], ids=repr)
+BAD_IDS = ["", "\0", "a\0b", "\ud800", "half \udcff", "x" * (LONGEST_ID + 1)]
+
+
+@pytest.mark.parametrize("name", BAD_IDS, ids=lambda name: repr(name[:20]))
 def test_an_id_that_cannot_be_kept_is_refused_everywhere(store: Store, name: str) -> None:
     ways: list[Callable[[str], object]] = [
         store.create_session,
