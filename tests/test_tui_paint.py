@@ -139,6 +139,11 @@ def test_a_conversation_shows_each_part_in_its_place(store: Store) -> None:
     )
 
 
+def test_one_blank_line_parts_a_prompt_from_its_answer() -> None:
+    told = [line.plain for line in conversation(a_session(), [a_turn("Hello?", "Hello.\n\n\nAnd again.")], 40)]
+    assert told[2:] == ["┃ Hello?", "", "  Hello.", "  ", "  ", "  And again."]
+
+
 def test_what_has_no_text_is_still_told(store: Store) -> None:
     at = before()
     strange = (Attachment("image/png", "cat.png"), Opaque("hologram", {"x": 1}), ToolCall("9", "Slow", "soon"))

@@ -257,8 +257,12 @@ def heading(session: Session, width: int, now: datetime) -> Content:
 
 
 def turn_lines(session: Session, turn: Turn, width: int) -> Iterator[Content]:
-    """What was asked and all that was done about it, a Content a line."""
-    return _TurnPainter(session, turn, width).lines()
+    """What was asked and all that was done about it, a Content a line, set apart by single blank lines."""
+    before = None
+    for line in _TurnPainter(session, turn, width).lines():
+        if line or before is None or before:
+            yield line
+        before = line
 
 
 class _TurnPainter:
