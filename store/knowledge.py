@@ -1,4 +1,4 @@
-"""What foreign programs remember beyond a conversation, taken in: facts and the names of secrets.
+"""What foreign programs remember beyond a conversation, taken in: facts, published files and the names of secrets.
 
 A fact that a person corrected here stays as they put it; what the source says of it now is kept beside it.
 """
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from store.coding import column_text, now
 from store.model import foreign_id
-from store.sources.shape import ForeignFact, ForeignSecret
+from store.sources.shape import ForeignFact, ForeignFile, ForeignSecret
 
 if TYPE_CHECKING:
     from store.store import Store
@@ -117,3 +117,18 @@ class Knowledge:
                     if place not in stored
                 ],
             )
+
+    def take_published(self, files: Iterable[ForeignFile]) -> None:
+        """Under the ids their program gave them; whether a file may be shown is asked when somebody asks for it."""
+        sessions = self._sessions()
+        known = {public for (public,) in self._store.rows("select id from published")}
+        fresh = [
+            (file.id, sessions[file.native_session], column_text(file.filename), file.path, file.created_at or now())
+            for file in files
+            if file.id and file.id not in known and file.native_session in sessions
+        ]
+        if fresh:
+            with self._store.transaction(durable=False) as connection:
+                connection.executemany(
+                    "insert into published (id, session, filename, path, created_at) values (?, ?, ?, ?, ?)", fresh
+                )

@@ -11,14 +11,14 @@ import os
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from store import sources
 from store.coding import decode, encode, now
-from store.errors import Busy, NotFound, StoreError, Unreadable
+from store.errors import Busy, NotFound, StoreError, Unreadable, WriteFailed
 from store.knowledge import Knowledge
 from store.locating import is_url, place_of
 from store.model import NewEntry, Session, SessionFields, foreign_id
@@ -138,14 +138,16 @@ class _Syncing:
             return
         try:
             with self.source.open(self.address) as opened:
-                yield from self._read_all(opened, key, known)
+                yield from self._read_all(opened, key, known, [Problem(**problem) for problem in old_problems])
         except StoreError as reason:
+            if isinstance(reason, WriteFailed) and not isinstance(reason, Busy):
+                raise
             self.report.problems.append(Problem(self.locator, str(reason)))
             marks_now = marks
         self._save_row(key, marks, marks_now, old_problems)
         yield Progress(self.report, self.report.seen, self.report.seen)
 
-    def _read_all(self, opened: Opened, key: int, known: Known) -> Iterator[Progress]:
+    def _read_all(self, opened: Opened, key: int, known: Known, before: list[Problem]) -> Iterator[Progress]:
         refs = sorted(opened.scan(), key=lambda ref: ref.updated_at, reverse=True)
         buried = {
             native
@@ -154,6 +156,8 @@ class _Syncing:
         changed = [ref for ref in refs if self._is_new(ref, known) and ref.native_id not in buried]
         self.report.seen = len(refs)
         self.report.unchanged = len(refs) - len(changed)
+        unchanged = {ref.native_id for ref in refs} - {ref.native_id for ref in changed}
+        self.report.problems = [problem for problem in before if problem.session in unchanged]
         with Pace(self.store) as pace:
             for done, ref in enumerate(changed, 1 + self.report.unchanged):
                 for _ in self._take(opened, ref, key, known.get(ref.native_id), pace):
@@ -162,6 +166,7 @@ class _Syncing:
         knowledge = Knowledge(self.store, self.source.NAME, self.locator, key)
         knowledge.take_facts(_foreign(opened.facts()))
         knowledge.take_secrets(opened.secrets())
+        knowledge.take_published(opened.published())
         self.report.problems.extend(opened.problems)
 
     def _is_new(self, ref: Ref, known: Known) -> bool:
@@ -186,7 +191,7 @@ class _Syncing:
     def _save_row(
         self, key: int, marks: dict[str, Any], marks_now: dict[str, Any], old_problems: list[dict[str, str]]
     ) -> None:
-        problems = [{"where": problem.where, "reason": problem.reason} for problem in self.report.problems]
+        problems = [asdict(problem) for problem in self.report.problems]
         if marks == marks_now and problems == old_problems:
             return
         with self.store.transaction(durable=False) as connection:
@@ -227,7 +232,7 @@ class _Syncing:
         try:
             for batch in _foreign(opened.read(ref)):
                 pace.begin()
-                self.report.problems.extend(batch.problems)
+                self.report.problems += [replace(problem, session=ref.native_id) for problem in batch.problems]
                 summary = batch.summary or summary
                 chain = chain or Chain(self.store, self._session(ref, source_key, batch, known))
                 chain.take(batch.entries)
@@ -237,8 +242,10 @@ class _Syncing:
                 raise Unreadable("It cannot be found by its name.")
             pace.begin()
             self._finish(chain, summary, self._stamp(ref))
+        except WriteFailed:
+            raise
         except StoreError as reason:
-            self.report.problems.append(Problem(ref.native_id, str(reason)))
+            self.report.problems.append(Problem(ref.native_id, str(reason), ref.native_id))
             return
         if known is None:
             self.report.new += 1

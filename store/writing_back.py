@@ -132,13 +132,14 @@ class WritingBack:
     def _mark_written(self, preview: Preview, edit: Editing) -> None:
         """What was carried over is now what the source says, too."""
         wanted = self._wanted(preview.session)
-        if wanted.title:
+        if wanted.title and preview.plan.titled:
             edit.update("sessions", preview.session.key, agent_title=wanted.title.new)
         prefix = self._fact_prefix(preview.session)
         for fact in wanted.facts:
             row = self._store.row("select id, text from facts where foreign_place = ?", prefix + fact.place)
             if row and fact.text is not None:
-                edit.update("facts", row[0], foreign_text=row[1])
+                place = prefix + preview.plan.moves.get(fact.place, fact.place)
+                edit.update("facts", row[0], foreign_text=row[1], foreign_place=place)
 
     def _journaled(self, preview: Preview, change: RowChange) -> Change:
         """As the journal may keep it: a secret by its sealed version, never by its value."""

@@ -254,6 +254,10 @@ def test_bad_rows_are_one_problem_each_and_their_neighbours_come_in(store: Store
     assert texts(store, "b") == ["hello"]
     again = pull(store, foreign)
     assert [problem.where for problem in again.problems] == ["messages:1"]
+    rubichan_messages(foreign, "b", 1, ("user", "more"))
+    assert [problem.where for problem in pull(store, foreign).problems] == ["messages:1"]
+    write(foreign, 'update messages set content = \'[{"type": "text", "text": "mended"}]\' where id = 1')
+    assert pull(store, foreign).problems == []
 
 
 def test_every_source_has_the_one_shape() -> None:

@@ -17,6 +17,8 @@ class Problem:
     where: str
     "A file and line, or a table and row."
     reason: str
+    session: str = ""
+    "The native id of the session it stands in; said by the sync, so that it is told until that session is read again."
 
 
 @dataclass(frozen=True, slots=True)

@@ -78,6 +78,14 @@ class WritePlan:
     "What the foreign store has no place for, in a sentence each."
     conflicts: list[str] = field(default_factory=list)
     "What was changed there since it was read."
+    titled: bool = False
+    "Whether the title has a place there."
+    moves: dict[str, str] = field(default_factory=dict)
+    "Facts whose place is what they say, and so is another one afterwards."
+
+    def swap_title(self, table: str, key: Mapping[str, Any], column: str, found: Any, wanted: WantedText) -> None:
+        self.titled = True
+        self.swap_text(table, key, column, found, wanted)
 
     def swap_text(self, table: str, key: Mapping[str, Any], column: str, found: Any, wanted: WantedText) -> None:
         """One text column. NULL and text that is not UTF-8 count as what a reader showed in their place."""

@@ -15,6 +15,7 @@ from store.model import UNKNOWN_USER, NewEntry, Session, SessionFields
 from store.sources import reading
 from store.sources.kiso.tables import Tables, record, text
 from store.sources.kiso.telling import FINISHED, Telling
+from store.sources.kiso.writing import plan
 from store.sources.reading import Row
 from store.sources.shape import (
     Batch,
@@ -27,10 +28,13 @@ from store.sources.shape import (
     Ref,
 )
 
+__all__ = ["LABEL", "LIVE_WRITES", "LOCAL_IDS", "NAME", "READER", "detect", "open", "plan", "resume", "roots", "stamp"]
+
 NAME = "kiso"
 LABEL = "Kiso"
 READER = 1
 LOCAL_IDS = True
+LIVE_WRITES = True
 
 QUIET = timedelta(hours=1)
 """What nobody touched for so long is told as it is, finished or not."""

@@ -28,7 +28,7 @@ def plan(rows: Rows, wanted: Wanted) -> WritePlan:
         _plan_delete(rows, wanted.native_id, made)
         return made
     if wanted.title and "customTitle" in rows.columns("sessions"):
-        made.swap_text("sessions", {"id": wanted.native_id}, "customTitle", found[0]["customTitle"], wanted.title)
+        made.swap_title("sessions", {"id": wanted.native_id}, "customTitle", found[0]["customTitle"], wanted.title)
     elif wanted.title:
         made.unplaced.append("This version of Wuhu has no place for a title; it stays here.")
     if wanted.summary:
