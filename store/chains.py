@@ -80,15 +80,18 @@ class Chains:
         if not spans:
             return []
         entries = self.entries(session, spans[0][1], spans[-1][2])
-        calls = self.tool_calls(session, turn=only)
+        calls: dict[int, list[PairedCall]] = {}
+        for call in self.tool_calls(session, turn=only):
+            calls.setdefault(call.turn, []).append(call)
+        base = entries[0].seq
         return [
             Turn(
                 n,
-                entries[first - entries[0].seq].text if n else "",
+                entries[first - base].text if n else "",
                 started,
                 ended,
-                tuple(entries[first - entries[0].seq : last + 1 - entries[0].seq]),
-                tuple(call for call in calls if call.turn == n),
+                tuple(entries[first - base : last + 1 - base]),
+                tuple(calls.get(n, ())),
             )
             for n, first, last, started, ended in spans
         ]
