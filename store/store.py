@@ -139,6 +139,21 @@ class Store(Words):
                         connection.execute(statement)
                 raise
 
+    @contextmanager
+    def snapshot(self) -> Iterator[None]:
+        """Several reads of one moment, whatever others write meanwhile. Not for writing."""
+        connection = self.connection
+        if connection.in_transaction:
+            yield
+            return
+        with connecting.translated(self.path):
+            connection.execute("begin")
+            try:
+                yield
+            finally:
+                if connection.in_transaction:
+                    connection.execute("rollback")
+
     def rows(self, sql: str, *values: Any) -> list[Any]:
         with connecting.translated(self.path):
             return self.connection.execute(sql, values).fetchall()

@@ -23,6 +23,8 @@ from store.rebuild import responses_input
 
 if TYPE_CHECKING:
     import os
+    import sqlite3
+    from contextlib import AbstractContextManager
     from pathlib import Path
 
     from store.chains import Chains
@@ -53,6 +55,8 @@ def _columns(fields: AgentFields) -> SessionFields:
 class Shelves(Protocol):
     "The part of Store that the words need."
 
+    def transaction(self) -> AbstractContextManager[sqlite3.Connection]: ...
+    def snapshot(self) -> AbstractContextManager[None]: ...
     @property
     def sessions(self) -> Sessions: ...
     @property
@@ -88,9 +92,10 @@ class Words:
 
     def load_input_history(self: Shelves, session_id: str) -> list[Json]:
         """The conversation as input items, nothing lost of what the API gave."""
-        session = self.sessions.get(session_id)
-        records = {key: _lenient(data) for key, data in self.records.of_session(session.key)}
-        return responses_input(self.chains.entries(session.key), records)
+        with self.snapshot():
+            session = self.sessions.get(session_id)
+            records = {key: _lenient(data) for key, data in self.records.of_session(session.key)}
+            return responses_input(self.chains.entries(session.key), records)
 
     # ── the fourth document: sessions and messages of blocks ──────────────────────────────────────
 
@@ -125,13 +130,16 @@ class Words:
         # As they will be read again: what is taken out of the index one day must be what went in.
         kept = blocks if isinstance(blocks, str) else decode(data)["content"]
         entry = NewEntry(role=role, parts=parts_of_blocks(kept), author=author, model=model, record=NewRecord(data))
-        (key,) = self.chains.append(session.key, [entry])
-        return entry_id(session.id, self.chains.entry_by_key(key)[1].seq)
+        with self.transaction():
+            (key,) = self.chains.append(session.key, [entry])
+            return entry_id(session.id, self.chains.entry_by_key(key)[1].seq)
 
     def get_messages(self: Shelves, session_id: str) -> list[StoredMessage]:
         """In order; content as the blocks that were given."""
-        session = self.sessions.get(session_id)
-        records = dict(self.records.of_session(session.key))
+        with self.snapshot():
+            session = self.sessions.get(session_id)
+            records = dict(self.records.of_session(session.key))
+            entries = self.chains.entries(session.key)
         return [
             StoredMessage(
                 entry_id(session.id, entry.seq),
@@ -141,7 +149,7 @@ class Words:
                 _given_blocks(records.get(entry.record or 0)) or [block_of_part(part) for part in entry.parts],
                 entry.created_at,
             )
-            for entry in self.chains.entries(session.key)
+            for entry in entries
             if entry.kind == "message"
         ]
 
