@@ -13,7 +13,7 @@ import struct
 import subprocess
 import sys
 import termios
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -21,6 +21,7 @@ from typing import Any
 from click.testing import CliRunner
 
 from store.cli import run
+from store.cli.console import Browse
 from store.model import Session
 from store.store import Store
 
@@ -55,11 +56,21 @@ class Ran:
         return dict(value)
 
 
+class Browser:
+    """Where a screen would open: remembers on what."""
+
+    def __init__(self) -> None:
+        self.paths: list[Path] = []
+
+    def __call__(self, path: Path, *, follow: bool) -> None:
+        self.paths.append(path)
+
+
 class CommandLine:
     def __init__(self, path: Path) -> None:
         self.path = path
 
-    def __call__(self, *args: str, stdin: str | bytes = b"", browse: Callable[[Path], None] | None = None) -> Ran:
+    def __call__(self, *args: str, stdin: str | bytes = b"", browse: Browse | None = None) -> Ran:
         with CliRunner().isolation(input=stdin) as (out, err, _):
             status = run(browse, ["--store", str(self.path), *args])
             ran = Ran(status, out.getvalue(), err.getvalue().decode())

@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from cli_running import CommandLine, upload_session
+from cli_running import Browser, CommandLine, upload_session
 
 from store import connecting
 from store.cli import COMMANDS, run
@@ -146,32 +146,32 @@ def test_listing_loads_nothing_it_does_not_need(cli: CommandLine, store: Store) 
 
 
 def test_without_a_command_the_browser_opens_on_the_store(cli: CommandLine, store: Store) -> None:
-    opened: list[Path] = []
-    assert cli(browse=opened.append).status == 0
-    assert opened == [store.path]
+    opened = Browser()
+    assert cli(browse=opened).status == 0
+    assert opened.paths == [store.path]
 
 
 def test_the_store_may_be_named_by_the_environment(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("BACKSCROLL_STORE", str(store.path))
-    opened: list[Path] = []
-    assert run(opened.append, []) == 0
-    assert opened == [store.path]
+    opened = Browser()
+    assert run(opened, []) == 0
+    assert opened.paths == [store.path]
 
 
 def test_a_path_in_the_place_of_a_command_is_browsed(cli: CommandLine, store: Store, tmp_path: Path) -> None:
     other = tmp_path / "another.db"
     Store.open(other).close()
-    opened: list[Path] = []
-    assert cli(str(other), browse=opened.append).status == 0
-    assert opened == [other]
+    opened = Browser()
+    assert cli(str(other), browse=opened).status == 0
+    assert opened.paths == [other]
 
 
 def test_a_path_that_is_no_store_is_unreadable_and_left_alone(cli: CommandLine, tmp_path: Path) -> None:
     (tmp_path / "empty").touch()
-    opened: list[Path] = []
+    opened = Browser()
     for path in (tmp_path / "empty", tmp_path):
-        assert cli(str(path), browse=opened.append).status == 3
-    assert opened == []
+        assert cli(str(path), browse=opened).status == 3
+    assert opened.paths == []
     assert (tmp_path / "empty").stat().st_size == 0
 
 

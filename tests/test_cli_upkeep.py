@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
-from cli_running import CommandLine, upload_session
+from cli_running import Browser, CommandLine, upload_session
 
 from store.store import Store
 
@@ -44,12 +42,12 @@ def test_the_index_is_built_anew(cli: CommandLine, store: Store) -> None:
 
 
 def test_demo_fills_an_empty_store_and_no_other(cli: CommandLine, store: Store) -> None:
-    opened: list[Path] = []
-    ran = cli("demo", browse=opened.append)
+    opened = Browser()
+    ran = cli("demo", browse=opened)
     assert ran.status == 0
     total = cli("list", "--json").json["total"]
     assert total > 5
-    assert opened == []
+    assert opened.paths == []
     assert cli("demo").status == 1
     assert cli("list", "--json").json["total"] == total
 

@@ -8,11 +8,11 @@ import time
 from pathlib import Path
 
 import pytest
+from foreign import RUBICHAN, make, rubichan_session, texts
 
 from store import sync
 from store.errors import StoreError
 from store.store import Store
-from tests.foreign import RUBICHAN, make, rubichan_session, texts
 
 WRITES = 400
 

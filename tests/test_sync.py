@@ -9,11 +9,11 @@ import sqlite3
 from pathlib import Path
 
 import pytest
+from foreign import RUBICHAN, RUBICHAN_HEAD, make, pull, rubichan_messages, rubichan_session, texts, write
 
 from store import sources, sync
 from store.errors import Busy, NotFound, Unreadable
 from store.store import Store
-from tests.foreign import RUBICHAN, RUBICHAN_HEAD, make, pull, rubichan_messages, rubichan_session, texts, write
 
 
 @pytest.fixture

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from foreign import RUBICHAN, make, rubichan_session
 from textual.app import SystemCommand
 from textual.pilot import Pilot
 from textual.widgets import Input
@@ -318,3 +319,14 @@ async def test_q_quits(filled: Store) -> None:
         await pilot.press("q")
         await pilot.pause()
     assert pilot.app.return_code == 0
+
+
+async def test_what_agents_write_is_read_while_the_browser_is_open(store: Store, home: Path) -> None:
+    (home / ".config/rubichan").mkdir(parents=True)
+    path = make(home / ".config/rubichan/rubichan.db", RUBICHAN)
+    rubichan_session(path, "a", ("user", "found at the start"))
+    app = Backscroll(store, follow=True)
+    async with app.run_test() as pilot:
+        await until(pilot, lambda: store.sessions.matching("")[1] == 1)
+        rubichan_session(path, "b", ("user", "written meanwhile"))
+        await until(pilot, lambda: len(session_list(pilot).keys) == 2)

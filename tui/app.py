@@ -39,14 +39,15 @@ class Backscroll(App[None]):
         Binding("q", "quit", "Quit", id="app.quit", tooltip="Leave Backscroll"),
     ]
 
-    def __init__(self, store: Store, clock: Clock = lambda: datetime.now(UTC)) -> None:
+    def __init__(self, store: Store, clock: Clock = lambda: datetime.now(UTC), *, follow: bool = False) -> None:
         super().__init__()
         self._stores = [store]
+        self._follow = follow
         self._clock = clock
         self._backstop = Backstop()
 
     def get_default_screen(self) -> Screen[None]:
-        return BrowserScreen(self._stores[-1], self._clock)
+        return BrowserScreen(self._stores[-1], self._clock, follow=self._follow)
 
     def close_stores(self) -> None:
         """After `run`, when no worker is left that might still be reading."""

@@ -12,12 +12,12 @@ def main() -> int:
     return run(browse=browse)
 
 
-def browse(path: Path) -> None:
+def browse(path: Path, *, follow: bool) -> None:
     """Open the store at `path` in the browser; comes back when the person quits."""
     from store.store import Store
     from tui.app import Backscroll
 
-    app = Backscroll(Store.open(path))
+    app = Backscroll(Store.open(path), follow=follow)
     try:
         app.run()
     finally:

@@ -356,3 +356,14 @@ def _brief(arguments: Json, width: int) -> str:
 
 def _count(n: int, thing: str) -> str:
     return f"{n:,} {thing}{'' if n == 1 else 's'}" if n else ""
+
+
+PROGRESS_CELLS = 6
+
+
+def reading_progress(done: int, total: int) -> str:
+    """`reading 312/2,000 ▓▓▓░░░`, while there is something left to read."""
+    if done >= total:
+        return ""
+    full = PROGRESS_CELLS * done // total
+    return f"reading {done:,}/{total:,} {'▓' * full}{'░' * (PROGRESS_CELLS - full)}"

@@ -6,13 +6,13 @@ and an exit status.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import click
 
 from store.cli import printing
-from store.cli.console import Console, console
+from store.cli.console import Browse, Console, console
 from store.cli.groups import LazyGroup
 from store.connecting import APPLICATION_ID
 
@@ -81,7 +81,7 @@ def browse(paths: Sequence[str] = ()) -> None:
     elif paths:
         _browse_foreign(paths)
     else:
-        console().open_browser()
+        console().open_browser(follow=True)
 
 
 def _is_store(path: str) -> bool:
@@ -103,7 +103,7 @@ def _browse_foreign(paths: Sequence[str]) -> None:
         console().open_browser(store.path)
 
 
-def run(browse: Callable[[Path], None] | None = None, argv: Sequence[str] | None = None) -> int:
+def run(browse: Browse | None = None, argv: Sequence[str] | None = None) -> int:
     """The exit status: 0 done; 1 not found, refused or nothing to undo; 2 wrong usage; 3 unreadable."""
     printing.prepare()
     opened = Console(browse)

@@ -8,7 +8,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property, wraps
 from pathlib import Path
-from typing import Concatenate, ParamSpec, TypeVar
+from typing import Concatenate, ParamSpec, Protocol, TypeVar
 
 import click
 
@@ -28,10 +28,16 @@ session_id = click.argument("session_id", metavar="ID")
 session_ids = click.argument("session_ids", metavar="ID...", nargs=-1, required=True)
 
 
+class Browse(Protocol):
+    "Opens the browser on a store; `follow`: what the agents on this machine write is read into it meanwhile."
+
+    def __call__(self, path: Path, *, follow: bool) -> None: ...
+
+
 @dataclass
 class Console:
-    browse: Callable[[Path], None] | None = None
-    "Opens the browser on a store; None where there is no browser."
+    browse: Browse | None = None
+    "None where there is no browser."
     named: Path | None = None
     "What --store said."
 
@@ -48,11 +54,11 @@ class Console:
         if opened is not None:
             opened.close()
 
-    def open_browser(self, path: Path | None = None) -> None:
+    def open_browser(self, path: Path | None = None, *, follow: bool = False) -> None:
         if self.browse is None:
             raise Refused("The browser is not installed; `list`, `show` and `search` work without it.")
         self.close()
-        self.browse(path or self.path)
+        self.browse(path or self.path, follow=follow)
 
 
 def console() -> Console:

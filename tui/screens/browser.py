@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from array import array
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -16,11 +17,11 @@ from textual.getters import query_one
 from textual.message import Message
 from textual.screen import Screen
 from textual.widgets import Footer, Static
-from textual.worker import Worker, WorkerState
+from textual.worker import Worker, WorkerState, get_current_worker
 
-from store.errors import StoreError
+from store.errors import Busy, StoreError
 from store.paths import data_dir
-from tui.paint import Row, nothing_found, welcome
+from tui.paint import Row, nothing_found, reading_progress, welcome
 from tui.widgets.session_list import PAGE, SessionList
 from tui.widgets.top_bar import TopBar
 
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 Clock = Callable[[], datetime]
 
 POLL_SECONDS = 0.5
+FOLLOW_SECONDS = 1.0
 AGES_SECONDS = 30
 DEMO = "demo"
 
@@ -75,9 +77,16 @@ class BrowserScreen(Screen[None]):
     class DemoMade(Message):
         store: Store
 
-    def __init__(self, store: Store, clock: Clock, title: str = "backscroll") -> None:
+    @dataclass
+    class Reading(Message):
+        """How far the reading of the agents' own stores is; nothing to say once it is done."""
+
+        text: str
+
+    def __init__(self, store: Store, clock: Clock, title: str = "backscroll", *, follow: bool = False) -> None:
         super().__init__()
         self._store = store
+        self._follow = follow
         self._clock = clock
         self._shown_title = title
         self._query = ""
@@ -97,6 +106,8 @@ class BrowserScreen(Screen[None]):
         self._load(follow=False)
         self._poll = self.set_interval(POLL_SECONDS, self._notice_changes)
         self.set_interval(AGES_SECONDS, self._tell_time)
+        if self._follow:
+            self._sync()
 
     # ── what the store says ───────────────────────────────────────────────────────────────────────
 
@@ -131,6 +142,27 @@ class BrowserScreen(Screen[None]):
         if version != self._version:
             self._version = version
             self._load(follow=True)
+
+    @work(thread=True, group="sync")
+    def _sync(self) -> None:
+        """What the agents on this machine write, as long as the browser is open. The list hears of it by polling."""
+        from store import sync
+
+        worker = get_current_worker()
+        while not worker.is_cancelled:
+            try:
+                for progress in sync.sync(self._store, sync.targets()):
+                    if worker.is_cancelled:
+                        return
+                    self.post_message(self.Reading(reading_progress(progress.done, progress.total)))
+            except Busy:
+                pass  # another browser or a sync is at it; what it brings appears here, too
+            self.post_message(self.Reading(""))
+            time.sleep(FOLLOW_SECONDS)
+
+    @on(Reading)
+    def _show_reading(self, reading: Reading) -> None:
+        self.bar.show_status(reading.text)
 
     def _tell_time(self) -> None:
         self.sessions.now = self._clock()

@@ -46,10 +46,14 @@ class TopBar(Horizontal):
         yield Static(Content(self._shown_name), id="name")
         yield Static(Content("/"), id="slash")
         yield Words(compact=True, placeholder="filter by title or words said", select_on_focus=False)
+        yield Static(id="status")
         yield Static(id="count")
 
     def show_count(self, text: str) -> None:
         self.query_one("#count", Static).update(Content(text))
+
+    def show_status(self, text: str) -> None:
+        self.query_one("#status", Static).update(Content(text))
 
     def clear(self) -> None:
         self.words.value = ""
