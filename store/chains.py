@@ -72,16 +72,18 @@ class Chains:
 
     def turns(self, session: int, only: int | None = None) -> list[Turn]:
         """Whole turns, in order; what came before the first prompt is turn 0."""
-        spans = self._spans(session)
-        if only is not None:
-            spans = [span for span in spans if span[0] == only]
+        with self._store.snapshot():
+            spans = self._spans(session)
+            if only is not None:
+                spans = [span for span in spans if span[0] == only]
+                if not spans:
+                    raise NotFound(f"That session has no turn {only}.")
             if not spans:
-                raise NotFound(f"That session has no turn {only}.")
-        if not spans:
-            return []
-        entries = self.entries(session, spans[0][1], spans[-1][2])
+                return []
+            entries = self.entries(session, spans[0][1], spans[-1][2])
+            paired = self.tool_calls(session, turn=only)
         calls: dict[int, list[PairedCall]] = {}
-        for call in self.tool_calls(session, turn=only):
+        for call in paired:
             calls.setdefault(call.turn, []).append(call)
         base = entries[0].seq
         return [

@@ -182,9 +182,10 @@ class Search:
             return [], 0
         match = query.fts()
         order = "at desc" if newest else "rank, at desc"
-        (total,) = self._store.row(f"select count(*) from ({_EVERY_MATCH})", match, match)
-        found = self._store.rows(f"{_EVERY_MATCH} order by {order} limit ?", match, match, limit)
-        return [self._hit(key, table, query) for key, table, _, _ in found], total
+        with self._store.snapshot():
+            (total,) = self._store.row(f"select count(*) from ({_EVERY_MATCH})", match, match)
+            found = self._store.rows(f"{_EVERY_MATCH} order by {order} limit ?", match, match, limit)
+            return [self._hit(key, table, query) for key, table, _, _ in found], total
 
     def _hit(self, key: int, table: str, query: Query) -> Hit:
         session_id, entry = self._store.chains.entry_by_key(key)
