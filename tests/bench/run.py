@@ -6,6 +6,7 @@ import argparse
 import json
 import sqlite3
 import statistics
+import subprocess
 import sys
 import tempfile
 import time
@@ -217,6 +218,11 @@ def main() -> int:
             f"{name:44} {statistics.median(result.ours) * 1000:7.1f}ms {statistics.median(result.bare) * 1000:7.1f}ms"
             f" {result.ratio:5.2f}x {shown:>7}  {min(result.ours) * 1000:.1f}–{max(result.ours) * 1000:.1f}ms {verdict}"
         )
+    print()
+    # In a process of its own, whose memory is that of the sync alone.
+    with tempfile.TemporaryDirectory() as folder:
+        program = Path(__file__).with_name("foreign.py")
+        missed += subprocess.run([sys.executable, str(program), folder, str(1_000_000 // scale)]).returncode
     return 1 if missed else 0
 
 

@@ -1,0 +1,118 @@
+"""A first sync of a large Rubichan store beside a bare loop: read the rows, parse their JSON, index their text."""
+
+from __future__ import annotations
+
+import json
+import random
+import resource
+import sqlite3
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import orjson
+
+from store import sync
+from store.store import Store
+
+PER_SESSION = 200
+WORDS = (
+    "upload retry test fails when file closed before second attempt reopen check status code handler queue parser"
+    " timeout migration schema index session token cache branch commit review deploy"
+).split()
+
+DDL = """
+create table sessions (
+    id text primary key, title text not null default '', model text not null, working_dir text not null default '',
+    system_prompt text not null default '', created_at datetime not null default (datetime('now')),
+    updated_at datetime not null default (datetime('now')), token_count integer not null default 0
+);
+create table messages (
+    id integer primary key autoincrement, session_id text not null references sessions(id) on delete cascade,
+    seq integer not null, role text not null, content text not null,
+    created_at datetime not null default (datetime('now')), unique (session_id, seq)
+);
+create index idx_messages_session on messages(session_id, seq);
+"""
+
+
+def make_store(path: Path, messages: int) -> None:
+    """The same rows every time."""
+    chance = random.Random(7)
+    with closing(sqlite3.connect(path)) as connection:
+        connection.executescript(DDL)
+        for number in range(messages // PER_SESSION):
+            name = f"{number:08x}-0000-4000-8000-000000000000"
+            connection.execute(
+                "insert into sessions (id, title, model) values (?, ?, 'm')", (name, f"Session {number}")
+            )
+            connection.executemany(
+                "insert into messages (session_id, seq, role, content) values (?, ?, ?, ?)", _messages(name, chance)
+            )
+        connection.commit()
+
+
+def _messages(session: str, chance: random.Random) -> Iterator[tuple[str, int, str, str]]:
+    for seq in range(PER_SESSION):
+        said = {"type": "text", "text": " ".join(chance.choices(WORDS, k=30))}
+        match seq % 4:
+            case 1:
+                call = {"type": "tool_use", "id": f"t{seq}", "name": "shell", "input": {"command": "pytest -q"}}
+                yield session, seq, "assistant", json.dumps([said, call])
+            case 2:
+                result = {"type": "tool_result", "text": said["text"] * 2, "tool_use_id": f"t{seq - 1}"}
+                yield session, seq, "user", json.dumps([result])
+            case _:
+                yield session, seq, "assistant" if seq % 4 else "user", json.dumps([said])
+
+
+def bare_loop(source: Path, target: Path) -> float:
+    with closing(sqlite3.connect(source)) as rows, closing(sqlite3.connect(target, isolation_level=None)) as index:
+        index.execute("pragma journal_mode = wal")
+        index.execute("create virtual table texts using fts5(text)")
+        begun = time.perf_counter()
+        index.execute("begin")
+        index.executemany(
+            "insert into texts (rowid, text) values (?, ?)",
+            (
+                (number, "\n".join(block.get("text", "") for block in orjson.loads(content)))
+                for number, content in rows.execute("select id, content from messages")
+            ),
+        )
+        index.execute("commit")
+        return time.perf_counter() - begun
+
+
+def our_sync(store: Store, source: Path) -> float:
+    begun = time.perf_counter()
+    for _ in sync.sync(store, sync.targets([str(source)])):
+        pass
+    return time.perf_counter() - begun
+
+
+def measure(folder: Path, messages: int) -> int:
+    source = folder / "rubichan.db"
+    make_store(source, messages)
+    bare = bare_loop(source, folder / "bare.db")
+    with Store.open(folder / "store.db") as store:
+        first = our_sync(store, source)
+        second = our_sync(store, source)
+        (entries,) = store.row("select count(*) from entries where kind = 'message'")
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    lines = [
+        (f"first sync of {entries:,} messages", first / bare, 3.0, f"{first:.1f} s, bare loop {bare:.1f} s"),
+        ("second, unchanged sync, of the first", second / first, 0.02, f"{second * 1000:.1f} ms"),
+        ("peak memory in MB", peak, 200.0, ""),
+    ]
+    missed = 0
+    for name, value, target, told in lines:
+        met = value <= target
+        missed += not met
+        print(f"{name:44} {value:8.3f}  ≤ {target:g}  {'met' if met else 'MISSED'}  {told}")
+    return missed
+
+
+if __name__ == "__main__":
+    sys.exit(measure(Path(sys.argv[1]), int(sys.argv[2])))
