@@ -56,7 +56,7 @@ format: env
 	$(BIN)/ruff format .
 
 bench: env
-	@$(BIN)/python tests/bench/run.py $(ARGS)
+	@cd tests && $(abspath $(BIN))/python -m bench.run $(ARGS)
 
 screenshots: env
 	$(BIN)/python screenshots/make.py

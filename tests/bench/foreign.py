@@ -13,6 +13,7 @@ from contextlib import closing
 from pathlib import Path
 
 import orjson
+from foreign import RUBICHAN
 
 from store import sync
 from store.store import Store
@@ -23,26 +24,12 @@ WORDS = (
     " timeout migration schema index session token cache branch commit review deploy"
 ).split()
 
-DDL = """
-create table sessions (
-    id text primary key, title text not null default '', model text not null, working_dir text not null default '',
-    system_prompt text not null default '', created_at datetime not null default (datetime('now')),
-    updated_at datetime not null default (datetime('now')), token_count integer not null default 0
-);
-create table messages (
-    id integer primary key autoincrement, session_id text not null references sessions(id) on delete cascade,
-    seq integer not null, role text not null, content text not null,
-    created_at datetime not null default (datetime('now')), unique (session_id, seq)
-);
-create index idx_messages_session on messages(session_id, seq);
-"""
-
 
 def make_store(path: Path, messages: int) -> None:
     """The same rows every time."""
     chance = random.Random(7)
     with closing(sqlite3.connect(path)) as connection:
-        connection.executescript(DDL)
+        connection.executescript(RUBICHAN)
         for number in range(messages // PER_SESSION):
             name = f"{number:08x}-0000-4000-8000-000000000000"
             connection.execute(

@@ -221,8 +221,7 @@ def main() -> int:
     print()
     # In a process of its own, whose memory is that of the sync alone.
     with tempfile.TemporaryDirectory() as folder:
-        program = Path(__file__).with_name("foreign.py")
-        missed += subprocess.run([sys.executable, str(program), folder, str(1_000_000 // scale)]).returncode
+        missed += subprocess.run([sys.executable, "-m", "bench.foreign", folder, str(1_000_000 // scale)]).returncode
     return 1 if missed else 0
 
 
