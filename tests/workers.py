@@ -24,7 +24,7 @@ from dataclasses import dataclass, field
 from sqlite_utils import Database
 
 from store import connecting, schema
-from store.errors import StoreError
+from store.errors import NotFound, StoreError
 from store.model import Json, Session
 from store.store import Store
 
@@ -208,6 +208,40 @@ def _take_a_turn(store: Store, name: str, n: int) -> Iterator[tuple[str, str]]:
 def _open_another(store: Store, name: str, n: int) -> Iterator[tuple[str, str]]:
     session = store.create_session(f"{name}:delegate:{n}", title=f"another {n}")
     yield store.append_message(session.id, "user", f"{name} delegates {n}"), f"{name} delegates {n}"
+
+
+def come_and_go(tell: Tell, path: str, count: int) -> None:
+    """Sessions that are made and soon purged again, so that their places in the file are taken by others."""
+    with Store.open(path) as store:
+        for n in range(count):
+            name = f"brief{n}"
+            store.create_session(name)
+            for text in (f"{name} says it", f"{name} says it at length " + random.Random(n).randbytes(20_000).hex()):
+                store.append_message(name, "user", text)
+            if n % 3 == 2:
+                for gone in range(n - 2, n + 1):
+                    store.delete_session(f"brief{gone}")
+    tell("done")
+
+
+def read_meanwhile(tell: Tell, path: str, stop: str) -> None:
+    """Tells how many messages it read; each must be its own session's, and whole."""
+    read = 0
+    with Store.open(path) as store:
+        while not os.path.exists(stop):
+            hits, total = store.search.find("says")
+            assert len(hits) == min(total, 50)
+            for session in store.list_sessions(10):
+                # It may be gone by now, which is no fault.
+                with contextlib.suppress(NotFound):
+                    assert all(turn.entries for turn in store.chains.turns(session.key))
+                    for message in store.get_messages(session.id):
+                        said = message.content[0]
+                        assert said == f"{session.id} says it" or (
+                            said.startswith(f"{session.id} says it at length ") and len(said) > 40_000
+                        ), (session.id, said[:40])
+                        read += 1
+    tell(read)
 
 
 def open_and_append(tell: Tell, path: str, count: int = 1, size: int = 10) -> None:
