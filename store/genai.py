@@ -6,7 +6,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
-from store.coding import encode_derived
+from store.coding import decode, encode_derived
+from store.errors import BadValue
 from store.model import (
     Attachment,
     Json,
@@ -43,10 +44,10 @@ _BODIES = (
 class Events:
     """One session's events into entries, in order: what one means may hang on those before it."""
 
-    def __init__(self) -> None:
-        self._long_running: set[str] = set()
-        self._answered: set[str] = set()
-        self._codes = 0
+    def __init__(self, long_running: Iterable[str] = (), answered: Iterable[str] = ()) -> None:
+        """From the beginning; or in the middle, told which calls take their time and which have their answer."""
+        self._long_running = set(long_running)
+        self._answered = set(answered)
 
     def entries(self, event: Mapping[str, Json], record: NewRecord, created_at: str) -> list[NewEntry]:
         """One or more, all of the one record."""
@@ -83,15 +84,15 @@ class Events:
             return Opaque(kind, dict(item))
         match kind:
             case "function_call":
+                self._answered.discard(_call_id(body))
                 return ToolCall(_call_id(body), _text(body.get("name")), body.get("args"))
             case "function_response":
                 return self._response(body, awaited)
             case "executable_code":
-                self._codes += 1
-                return ToolCall(self._code_id(body), _CODE, {name: body[name] for name in body if name != "id"})
+                return ToolCall(_code_id(body), _CODE, {name: body[name] for name in body if name != "id"})
             case "code_execution_result":
                 failed = body.get("outcome") not in (None, "OUTCOME_OK")
-                return ToolResult(self._code_id(body), body.get("output"), failed, _CODE)
+                return ToolResult(_code_id(body), body.get("output"), failed, _CODE)
             case "inline_data" | "file_data":
                 return Attachment(
                     _text(body.get("mime_type")),
@@ -101,10 +102,6 @@ class Events:
                 )
         return Opaque(kind, dict(item))
 
-    def _code_id(self, body: Mapping[str, Json]) -> str:
-        """Older models give code and its result no id; the result is that of the newest code."""
-        return _text(body.get("id")) or f"{_CODE}-{self._codes}"
-
     def _response(self, body: Mapping[str, Json], awaited: set[str]) -> Part:
         """The first real one answers the call; a ticket, a question back, or a further one stands beside it."""
         call_id = _call_id(body)
@@ -113,6 +110,12 @@ class Events:
         self._answered.add(call_id)
         output = body.get("response")
         return ToolResult(call_id, output, _failed(output), _text(body.get("name")))
+
+
+def response_ids(event: Mapping[str, Json]) -> list[str]:
+    """The calls that an event answers."""
+    items = map(_mapping, _list(_mapping(event.get("content")).get("parts")))
+    return [_call_id(_mapping(item["function_response"])) for item in items if "function_response" in item]
 
 
 # ── what an event says beside its content ─────────────────────────────────────────────────────────
@@ -153,9 +156,23 @@ def _change(event: Mapping[str, Json]) -> str:
 
 
 def state_line(key: str, value: Json) -> str:
-    """One key of a state as a person reads it."""
-    plain = isinstance(value, str) and value.isprintable()
+    """One key of a state as a person reads and corrects it; exact, so that `state_value` gives the same value back."""
+    plain = isinstance(value, str) and value.isprintable() and value == value.strip() and not _is_json(value)
     return f"{key}: {value if plain else encode_derived(value).decode()}"
+
+
+def state_value(key: str, line: str) -> Json:
+    """What such a line says; words that are no JSON are text."""
+    told = line.removeprefix(f"{key}: ")
+    return decode(told) if _is_json(told) else told
+
+
+def _is_json(text: str) -> bool:
+    try:
+        decode(text)
+    except BadValue:
+        return False
+    return True
 
 
 def tokens(usage: Json) -> Tokens | None:
@@ -183,6 +200,11 @@ def _failed(output: Json) -> bool:
     """By the convention of google-genai, `error`; by that of ADK's own examples, a status; by MCP's, a flag."""
     told = _mapping(output)
     return bool(told.get("error")) or told.get("status") == "error" or told.get("isError") is True
+
+
+def _code_id(body: Mapping[str, Json]) -> str:
+    """Many models give code and its result no id; then the result is that of the newest code."""
+    return _text(body.get("id")) or _CODE
 
 
 def _call_id(body: Mapping[str, Json]) -> str:

@@ -6,6 +6,7 @@ import hashlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple, TypedDict
+from urllib.parse import quote
 
 Json = Any
 """A value that JSON can spell: what a foreign program wrote, before anybody understood it."""
@@ -432,6 +433,11 @@ def parent_of_delegate(session_id: str) -> str | None:
 
 def entry_id(session_id: str, seq: int) -> str:
     return f"{session_id}#{seq}"
+
+
+def joined_id(*names: str) -> str:
+    """Quoted, so that no slash inside a name can make two sessions one."""
+    return "/".join(quote(name, safe="") for name in names)
 
 
 def user_scope(app: str, user: str) -> str:

@@ -1,11 +1,17 @@
-"""A small conversation as google-adk's own services are told it. Whoever imports this needs google-adk."""
+"""A small conversation as google-adk's own services are told it, and a real agent with a scripted model. Whoever
+imports this needs google-adk."""
 
 from __future__ import annotations
 
+from collections.abc import AsyncGenerator
 from typing import Any
 
+from google.adk.agents import LlmAgent
 from google.adk.events import Event, EventActions
+from google.adk.models import BaseLlm, LlmRequest, LlmResponse
+from google.adk.runners import Runner
 from google.adk.sessions import BaseSessionService, Session
+from google.adk.tools import ToolContext
 from google.genai import types
 
 
@@ -40,3 +46,34 @@ async def talk(service: BaseSessionService) -> Session:
     ):
         await service.append_event(session, event)
     return session
+
+
+class Scripted(BaseLlm):
+    """Counts when asked, then says what came of it."""
+
+    async def generate_content_async(
+        self, llm_request: LlmRequest, stream: bool = False
+    ) -> AsyncGenerator[LlmResponse, None]:
+        (*_, heard) = llm_request.contents[-1].parts or [types.Part()]
+        counted = heard.function_response
+        part = types.Part(text=f"{counted.response}") if counted else called("count", "", days=30)
+        yield LlmResponse(content=types.Content(role="model", parts=[part]))
+
+
+def count(days: int, tool_context: ToolContext) -> dict[str, int]:
+    """How many are overdue."""
+    tool_context.state["user:runs"] = runs = tool_context.state.get("user:runs", 0) + 1
+    return {"overdue": days // 4, "run": runs}
+
+
+async def ask(service: BaseSessionService, text: str) -> str:
+    """What the agent finally answers, in the session `session_ana` of ana."""
+    agent = LlmAgent(name="dak_agent", model=Scripted(model="scripted"), tools=[count])
+    runner = Runner(app_name="dak", agent=agent, session_service=service)
+    message = types.Content(role="user", parts=[types.Part(text=text)])
+    said_last = [
+        event.content.parts[0].text
+        async for event in runner.run_async(user_id="ana", session_id="session_ana", new_message=message)
+        if event.is_final_response() and event.content and event.content.parts
+    ]
+    return said_last[-1] or ""

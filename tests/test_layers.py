@@ -30,8 +30,12 @@ UNSAFE_TO_LOAD = {"marshal", "pickle", "shelve"}
 LOAD_THE_WHOLE_STORE = """
 import importlib, pkgutil, sys, store.cli
 for module in pkgutil.walk_packages(store.__path__, "store."):
-    if not module.name.endswith("__main__"):
-        importlib.import_module(module.name)
+    try:
+        if not module.name.endswith("__main__"):
+            importlib.import_module(module.name)
+    except ImportError as reason:
+        if "backscroll[" not in str(reason):
+            raise
 sys.exit("textual was loaded" if "textual" in sys.modules else 0)
 """
 
@@ -104,10 +108,7 @@ def test_every_module_says_why_it_exists() -> None:
 
 def test_nothing_unsafe_is_loaded() -> None:
     found = {
-        named(path): name
-        for path in modules()
-        for name in imports_of(path)
-        if name.partition(".")[0] in UNSAFE_TO_LOAD
+        named(path): name for path in modules() for name in imports_of(path) if name.partition(".")[0] in UNSAFE_TO_LOAD
     }
     assert found == {}
 

@@ -14,6 +14,7 @@ import pytest
 from adk_stores import LAYOUTS, NOON, TOUCHES_A_FILE, Made
 
 from store import sync
+from store.errors import Unreadable
 from store.model import Attachment, Opaque, Session, Text, Thinking, Tokens, ToolCall, ToolResult, user_scope
 from store.sources import adk
 from store.store import Store
@@ -381,6 +382,8 @@ def test_other_databases_are_not_adks(tmp_path: Path, made: Made) -> None:
     with closing(sqlite3.connect(other)) as connection:
         connection.executescript("create table sessions (id text, state text); create table events (id text);")
     assert not adk.detect(str(other))
+    with pytest.raises(Unreadable, match="google-adk's tables"), adk.open(str(other)):
+        pass
 
 
 def test_going_back_is_told_in_words(v1: Made, store: Store, read: Any) -> None:

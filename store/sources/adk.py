@@ -23,7 +23,7 @@ from store import postgres
 from store.coding import encode_derived, parse
 from store.errors import BadValue, Unreadable
 from store.genai import Events, state_line
-from store.model import Json, NewEntry, NewRecord, Opaque, Session, user_scope
+from store.model import Json, NewEntry, NewRecord, Opaque, Session, joined_id, user_scope
 from store.sources import reading
 from store.sources.shape import (
     Batch,
@@ -73,9 +73,13 @@ def detect(locator: str) -> bool:
         return reading.looks_like(locator, _SIGNATURE)
     try:
         with postgres.opened(locator) as rows:
-            return all(set(names) <= rows.tables.get(table, frozenset()) for table, names in _SIGNATURE.items())
+            return _is_adks(rows.tables)
     except Unreadable:
         return True
+
+
+def _is_adks(tables: Mapping[str, frozenset[str]]) -> bool:
+    return all(tables.get(name, frozenset()).issuperset(columns) for name, columns in _SIGNATURE.items())
 
 
 def stamp(locator: str) -> str:
@@ -105,11 +109,6 @@ def resume(session: Session) -> Continuing:
         hint = f"Start DAK with `--username {shlex.quote(user)}`, or send it the header X-Session-ID: {name}"
     adk = "`adk web --session_service_uri` with the address of this database"
     return Continuing(None, hint=f"{hint}; with ADK itself, {adk}, then app {app!r}, user {user!r}, session {name!r}.")
-
-
-def native_id(*places: str) -> str:
-    """App, user and id together; quoted, so that no slash inside a name can make two sessions one."""
-    return "/".join(quote(place, safe="") for place in places)
 
 
 def _places(native: str) -> list[str]:
@@ -179,6 +178,8 @@ def _quoted(name: str) -> str:
 
 class Adk:
     def __init__(self, rows: Rows) -> None:
+        if not _is_adks(rows.tables):
+            raise Unreadable("It does not hold google-adk's tables.")
         self._rows = rows
         self.problems: list[Problem] = []
         names = sorted(rows.tables["events"])
@@ -193,7 +194,7 @@ class Adk:
         told = self._rows.fingerprints("events", ("app_name", "user_id", "session_id"))
         for places, row in self._named("sessions", _SESSION_KEY, "create_time, update_time"):
             content = reading.digest(told.get(places), row["create_time"])
-            yield Ref(native_id(*places), content, reading.utc(row["update_time"]))
+            yield Ref(joined_id(*places), content, reading.utc(row["update_time"]))
 
     def _named(self, table: str, key: Sequence[str], columns: str) -> Iterator[tuple[tuple[str, ...], Row]]:
         for row in self._rows.select(f"select {', '.join(key)}, {columns} from {table}"):
@@ -267,7 +268,7 @@ class Adk:
         if not {*key, "state"} <= self._rows.tables.get(table, frozenset()):
             return
         for places, row in self._named(table, key, "state, update_time"):
-            where = f"{table}:{native_id(*places)}"
+            where = f"{table}:{joined_id(*places)}"
             at = reading.utc(row["update_time"])
             for name, value in self._state(row["state"], where).items():
                 yield ForeignFact(
@@ -275,7 +276,7 @@ class Adk:
                     state_line(name, value),
                     scope=_scope(places),
                     category="state",
-                    native_session=native_id(*places) if table == "sessions" else "",
+                    native_session=joined_id(*places) if table == "sessions" else "",
                     created_at=at,
                     updated_at=at,
                 )
@@ -304,7 +305,7 @@ def _scope(places: Sequence[str]) -> str:
 def _about(row: Row) -> Batch:
     made = reading.utc(row["create_time"]) or reading.utc(row["update_time"])
     kept = {name: value for name, value in row.items() if name not in ("state", "update_time")}
-    record = _record(kept, "sessions", native_id(row["app_name"], row["user_id"], row["id"]))
+    record = _record(kept, "sessions", joined_id(row["app_name"], row["user_id"], row["id"]))
     return Batch(
         header=NewEntry(kind="header", record=record, created_at=made),
         fields={
