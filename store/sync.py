@@ -79,8 +79,16 @@ def targets(paths: Sequence[str] = (), only: str | None = None) -> list[Target]:
         Target(source, *place)
         for source in chosen
         for place in dict.fromkeys(map(place_of, source.roots()))
-        if source.detect(place.address)
+        if _is_there(source, place.address)
     ]
+
+
+def _is_there(source: Source, address: str) -> bool:
+    """What is being written to right now is there, where its program keeps it; reading it will tell that it is busy."""
+    try:
+        return source.detect(address)
+    except Busy:
+        return True
 
 
 def _named(path: str, chosen: Sequence[Source]) -> Target:

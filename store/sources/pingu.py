@@ -13,7 +13,7 @@ from typing import Any
 from store.blocks import part_of_item, response_tokens
 from store.coding import parse
 from store.errors import BadValue
-from store.model import Json, NewEntry, Session, Text, Tokens, parent_of_delegate
+from store.model import Json, NewEntry, Part, Session, SessionFields, Text, Thinking, Tokens, parent_of_delegate
 from store.sources import reading
 from store.sources.reading import Row
 from store.sources.shape import (
@@ -36,21 +36,31 @@ LIVE_WRITES = True
 
 NOT_STORED = "(reply not stored)"
 
-_CONFIG = Path(".config/pingu/config.toml")
-_DEFAULT = Path(".local/share/pingu/pingu.db")
+_CONFIG = ".config/pingu/config.toml"
+_DEFAULT = "~/.local/share/pingu/pingu.db"
+
+_TURN = ("session_id", "user_message", "response_json", "model", "created_at")
+_SIGNATURE = {
+    "sessions": "id channel channel_id title model summary summary_up_to created_at updated_at".split(),
+    "turns": ("id", *_TURN),
+}
+_MEMORY = set("id session_id category content created_at updated_at".split())
 
 
 def roots() -> Iterable[str]:
     """The configured path, else the default one; Pingu looks at neither XDG nor any other variable."""
+    path = _DEFAULT
     try:
-        config = tomllib.loads((Path.home() / _CONFIG).read_text("utf-8"))
-        yield str(Path(config["db"]["path"]).expanduser())
+        configured = tomllib.loads((Path.home() / _CONFIG).read_text("utf-8"))["db"]["path"]
+        if isinstance(configured, str) and configured and "\0" not in configured:
+            path = configured
     except (OSError, ValueError, LookupError, TypeError):
-        yield str(Path.home() / _DEFAULT)
+        pass
+    yield str(Path.home() / path[2:]) if path.startswith("~/") else path
 
 
 def detect(locator: str) -> bool:
-    return reading.looks_like(locator, {"sessions": ("id",), "turns": ("session_id", "user_message", "response_json")})
+    return reading.looks_like(locator, _SIGNATURE)
 
 
 def stamp(locator: str) -> str:
@@ -79,37 +89,39 @@ class Pingu:
         self.problems: list[Problem] = []
 
     def scan(self) -> Iterator[Ref]:
-        turns: dict[str, list[str]] = {}
-        for row in self._connection.execute("select * from turns order by session_id, created_at, id"):
-            turns.setdefault(row["session_id"], []).append(reading.digest(*row))
-        for row in self._connection.execute("select * from sessions"):
-            said = turns.get(row["id"], [])
-            yield Ref(row["id"], reading.digest(*_lasting(row), *said), reading.utc(row["updated_at"]))
+        said: dict[Any, str] = {}
+        for number, session, *told in reading.sweep(self._connection, "turns", *_TURN):
+            said[session] = reading.digest(said.get(session), number, *told)
+        for row in reading.rows(self._connection, "sessions", self.problems):
+            if isinstance(row["id"], str):
+                content = reading.digest(*_lasting(row), said.get(row["id"]))
+                yield Ref(row["id"], content, reading.utc(row["updated_at"]))
+            else:
+                self.problems.append(Problem("sessions", f"The session {row['id']!r} is not named by text."))
 
     def read(self, ref: Ref) -> Iterator[Batch]:
-        session = self._connection.execute("select * from sessions where id = ?", (ref.native_id,)).fetchone()
-        rows = self._connection.execute(
-            "select * from turns where session_id = ? order by created_at, id", (ref.native_id,)
-        ).fetchall()
-        yield _about(session, [row["id"] for row in rows])
-        for chunk in reading.chunked(rows):
-            batch = Batch()
-            for row in chunk:
-                entries, problems = _entries(row)
-                batch.entries += entries
-                batch.problems += problems
-            yield batch
+        met: list[Problem] = []
+        session = next(reading.rows(self._connection, "sessions", met, "where id = ?", ref.native_id), None)
+        if session is None:
+            return
+        order = "where session_id = ? order by created_at, rowid"
+        numbers = [row[0] for row in self._connection.execute(f"select rowid from turns {order}", (ref.native_id,))]
+        about = _about(session, numbers)
+        yield about
+        made = (about.fields or {}).get("created_at", "")
+        turns = reading.rows(self._connection, "turns", met, order, ref.native_id)
+        yield from reading.batches((_entries(row, made, met) for row in turns), met)
 
     def facts(self) -> Iterable[ForeignFact]:
-        if "memories" not in self._tables:
+        if not self._tables.get("memories", frozenset()) >= _MEMORY:
             return
-        for row in self._connection.execute("select * from memories order by id"):
-            session = row["session_id"] or ""
+        for row in reading.rows(self._connection, "memories", self.problems):
+            session = reading.text(row["session_id"])
             yield ForeignFact(
                 f"memories:{row['id']}",
-                row["content"],
+                reading.text(row["content"]),
                 scope="session" if session else "source",
-                category=row["category"] or "",
+                category=reading.text(row["category"]),
                 native_session=session,
                 created_at=reading.utc(row["created_at"]),
                 updated_at=reading.utc(row["updated_at"]),
@@ -127,63 +139,61 @@ def _lasting(row: Row) -> list[Any]:
     return [row[name] for name in row.keys() if name != "updated_at"]  # noqa: SIM118 sqlite3.Row
 
 
-def _about(row: Row, turn_ids: list[int]) -> Batch:
-    made = reading.utc(row["created_at"])
+def _about(row: Row, numbers: list[int]) -> Batch:
+    fields: SessionFields = {
+        "channel": reading.text(row["channel"]),
+        "channel_id": reading.text(row["channel_id"]),
+        "agent_title": reading.text(row["title"]),
+        "model": reading.text(row["model"]),
+    }
+    fields |= reading.lifetime(row["created_at"], row["updated_at"])
+    if parent := parent_of_delegate(row["id"]):
+        fields |= {"parent_id": parent, "relation": "delegate"}
     record = reading.row_record(row, "sessions", row["id"], without=("updated_at",))
-    batch = Batch(
-        header=NewEntry(kind="header", record=record, created_at=made),
-        fields={
-            "channel": row["channel"] or "",
-            "channel_id": row["channel_id"] or "",
-            "agent_title": row["title"] or "",
-            "model": row["model"] or "",
-            "created_at": made,
-            "updated_at": reading.utc(row["updated_at"]) or made,
-        },
+    summary = reading.text(row["summary"])
+    return Batch(
+        header=NewEntry(kind="header", record=record),
+        fields=fields,
+        summary=ForeignSummary(summary, _covered(row["summary_up_to"], numbers)) if summary else None,
     )
-    if (parent := parent_of_delegate(row["id"])) and batch.fields is not None:
-        batch.fields["parent_id"] = parent
-        batch.fields["relation"] = "delegate"
-    if row["summary"]:
-        batch.summary = ForeignSummary(row["summary"], _covered(row["summary_up_to"], turn_ids))
-    return batch
 
 
-def _covered(up_to: object, turn_ids: list[int]) -> int | None:
+def _covered(up_to: object, numbers: list[int]) -> int | None:
     """Pingu names the last turn covered by its row's id; we count the session's own turns."""
     try:
-        last = int(str(up_to))
+        last = int(reading.text(up_to))
     except ValueError:
         return None
-    return sum(number <= last for number in turn_ids)
+    return sum(number <= last for number in numbers)
 
 
-def _entries(row: Row) -> tuple[list[NewEntry], list[Problem]]:
+def _entries(row: Row, made: str, met: list[Problem]) -> list[NewEntry]:
     record = reading.row_record(row, "turns", row["id"])
-    at = reading.utc(row["created_at"])
-    prompt = NewEntry(role="user", parts=(Text(row["user_message"]),), prompt=True, record=record, created_at=at)
+    at = reading.utc(row["created_at"]) or made
+    words = Text(reading.text(row["user_message"]))
+    prompt = NewEntry(role="user", parts=(words,), prompt=True, record=record, created_at=at)
     try:
-        response = parse(row["response_json"])
+        response = parse(reading.text(row["response_json"]))
         if not isinstance(response, Mapping):
-            raise BadValue("not a JSON object")
+            raise BadValue("It is not a JSON object.")
     except BadValue as reason:
-        return [prompt], [Problem(f"turns:{row['id']}", f"The reply cannot be read: {reason}")]
-    model = row["model"] or _text(response.get("model"))
-    replies = [
-        NewEntry(
-            role="assistant",
-            parts=part_of_item(_item(item)),
-            model=model,
-            message_key=f"turns:{row['id']}",
-            record=record,
-            created_at=at,
-        )
-        for item in _output(response)
-    ]
-    if not any(reply.parts for reply in replies):
-        replies = [NewEntry(role="assistant", text=NOT_STORED, model=model, record=record, created_at=at)]
+        met.append(Problem(f"turns:{row['id']}", f"The reply cannot be read: {reason}"))
+        return [prompt]
+    replies = [NewEntry(parts=parts) for item in _output(response) if _is_told(parts := part_of_item(_item(item)))]
+    if not any(not isinstance(part, Thinking) for reply in replies for part in reply.parts):
+        replies.append(NewEntry(text=NOT_STORED))
+    for reply in replies:
+        reply.role = "assistant"
+        reply.model = reading.text(row["model"]) or _text(response.get("model"))
+        reply.message_key = f"turns:{row['id']}"
+        reply.record, reply.created_at = record, at
     replies[-1].tokens = _tokens(response)
-    return [prompt, *replies], []
+    return [prompt, *replies]
+
+
+def _is_told(parts: tuple[Part, ...]) -> bool:
+    """Where the model answered through a tool, Pingu stores a message without words."""
+    return any(not isinstance(part, Text) or part.text.strip() for part in parts)
 
 
 def _output(response: Mapping[str, Json]) -> list[Json]:
@@ -223,7 +233,7 @@ def plan(rows: Rows, wanted: Wanted) -> WritePlan:
         return made
     key = {"id": wanted.native_id}
     if wanted.title:
-        made.swap_text("sessions", key, "title", found[0]["title"], wanted.title)
+        made.swap_title("sessions", key, "title", found[0]["title"], wanted.title)
     if wanted.summary:
         _plan_summary(rows, found[0], wanted, made)
     for fact in wanted.facts:

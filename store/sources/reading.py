@@ -20,7 +20,7 @@ from typing import Any
 import orjson
 
 from store.errors import Busy, Unreadable
-from store.model import NewEntry, NewRecord
+from store.model import NewEntry, NewRecord, SessionFields
 from store.sources.shape import Batch, Problem
 
 Row = sqlite3.Row
@@ -214,17 +214,21 @@ def _allow_reading_only(connection: sqlite3.Connection) -> None:
 
 
 def _give_up_after(connection: sqlite3.Connection, seconds: float) -> None:
-    """A hostile view can select for ever; an honest table gives its next row soon."""
-    deadline = [time.monotonic() + seconds]
+    """A hostile view can select for ever; an honest table soon gives its next row, and with it some text."""
+    waiting_since: list[float] = []
 
-    def past_deadline() -> int:
-        return time.monotonic() > deadline[0]
+    def come(data: bytes) -> str:
+        waiting_since.clear()
+        return data.decode("utf-8", "replace")
 
-    def restart(_: str) -> None:
-        deadline[0] = time.monotonic() + seconds
+    def too_long() -> bool:
+        if not waiting_since:
+            waiting_since.append(time.monotonic())
+        return time.monotonic() - waiting_since[0] > seconds
 
-    connection.set_progress_handler(past_deadline, 100_000)
-    connection.set_trace_callback(restart)
+    connection.text_factory = come
+    connection.set_trace_callback(lambda _: waiting_since.clear())
+    connection.set_progress_handler(too_long, 100_000)
 
 
 def tables(connection: sqlite3.Connection) -> dict[str, frozenset[str]]:
@@ -246,11 +250,14 @@ def _quoted(name: str) -> str:
 
 
 def looks_like(locator: str, wanted: Mapping[str, Iterable[str]]) -> bool:
-    """Whether the file is a SQLite database with these tables and columns. By content, never by name."""
+    """Whether the file is a SQLite database with these tables and columns. By content, never by name.
+
+    Raises Busy where it cannot be told yet.
+    """
     path = Path(locator)
     try:
         found = _peek(path, file_stamp(path))
-    except (Unreadable, Busy):
+    except Unreadable:
         return False
     return all(set(columns) <= found.get(table, frozenset()) for table, columns in wanted.items())
 
@@ -269,36 +276,50 @@ def rows(
     connection: sqlite3.Connection, table: str, problems: list[Problem], clause: str = "order by rowid", *values: object
 ) -> Iterator[Row]:
     """Whole rows. One that is too large to be held is a problem, and its neighbours come."""
-    numbers = connection.execute(f"select rowid from {table} {clause}", values).fetchall()
-    for (number,) in numbers:
+    came = 0
+    try:
+        for row in connection.execute(f"select * from {table} {clause}", values):
+            came += 1
+            yield row
+    except sqlite3.DataError:
+        numbers = connection.execute(f"select rowid from {table} {clause}", values).fetchall()
+        yield from _one_by_one(connection, table, problems, [number for (number,) in numbers[came:]])
+
+
+def _one_by_one(
+    connection: sqlite3.Connection, table: str, problems: list[Problem], numbers: Iterable[int]
+) -> Iterator[Row]:
+    for number in numbers:
         try:
             row = connection.execute(f"select * from {table} where rowid = ?", (number,)).fetchone()
         except sqlite3.DataError:
-            too_large = f"It is larger than {LONGEST_VALUE >> 20} MB and is left out."
-            problems.append(Problem(f"{table}:{number}", too_large))
-            continue
-        if row is not None:
+            reason = f"It is larger than {LONGEST_VALUE >> 20} MB and is left out."
+            problems.append(Problem(f"{table}:{number}", reason))
+        else:
             yield row
 
 
-def sweep(connection: sqlite3.Connection, table: str, columns: str) -> Iterator[tuple[Any, ...]]:
-    """Every row in the order of the file, by its rowid and these columns; one that is too large by its rowid alone."""
+def sweep(connection: sqlite3.Connection, table: str, *columns: str) -> Iterator[tuple[Any, ...]]:
+    """Every row in the order of the file: its rowid and these columns, which are null where it is too large."""
     cursor = connection.cursor()
     cursor.row_factory = None
+    select = f"select rowid, {', '.join(columns)} from {table}"
     last: int | None = -(2**63)
     while last is not None:
         try:
-            for row in cursor.execute(f"select rowid, {columns} from {table} where rowid > ? order by rowid", (last,)):
+            for row in cursor.execute(f"{select} where rowid > ? order by rowid", (last,)):
                 last = row[0]
                 yield row
             return
         except sqlite3.DataError:
             (last,) = cursor.execute(f"select min(rowid) from {table} where rowid > ?", (last,)).fetchone()
-            yield (last,)
+            yield (last, *(None for _ in columns))
 
 
 def text(value: object) -> str:
     """Of a column that should hold text, whatever it holds."""
+    if isinstance(value, str):
+        return value
     if isinstance(value, bytes):
         return value.decode("utf-8", "replace")
     return "" if value is None else str(value)
@@ -362,20 +383,24 @@ def _spelled(moment: datetime) -> str:
     return moment.isoformat(timespec="microseconds") + "Z"
 
 
-def latest(times: Iterable[str]) -> str:
-    return max(times, default="")
+def lifetime(created: object, updated: object) -> SessionFields:
+    """A session's times as far as they can be told; without a time that means anything, nothing is said of them."""
+    made, moved = utc(created) or utc(updated), utc(updated) or utc(created)
+    return {"created_at": made, "updated_at": moved} if made else {}
 
 
-def batches(told: Iterable[tuple[Sequence[NewEntry], Sequence[Problem]]]) -> Iterator[Batch]:
-    """Entries and problems, record by record, gathered until they are enough for a batch."""
+def batches(told: Iterable[Sequence[NewEntry]], met: list[Problem]) -> Iterator[Batch]:
+    """Entries, record by record, gathered until they are enough for a batch; with the problems met by then."""
     batch, size = Batch(), 0
-    for entries, problems in told:
+    for entries in told:
         batch.entries += entries
-        batch.problems += problems
-        size += sum(len(entry.record.data) for entry in entries[:1] if entry.record)
+        size += len(entries[0].record.data) if entries and entries[0].record else 0
         if len(batch.entries) >= BATCH_ENTRIES or size >= BATCH_BYTES:
+            batch.problems = met.copy()
+            met.clear()
             yield batch
             batch, size = Batch(), 0
+    batch.problems = met
     yield batch
 
 

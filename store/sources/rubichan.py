@@ -5,16 +5,17 @@ from __future__ import annotations
 import hashlib
 import re
 import sqlite3
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
 from store.blocks import parts_of_blocks
-from store.coding import encode, parse
+from store.coding import encode, encode_derived, parse
 from store.errors import BadValue
-from store.model import Json, NewEntry, Opaque, Part, Session, ToolResult, readable
+from store.model import Json, NewEntry, Opaque, Part, Session, SessionFields, ToolResult, readable
 from store.sources import reading
 from store.sources.reading import Row
 from store.sources.shape import (
@@ -35,9 +36,21 @@ READER = 1
 LOCAL_IDS = True
 LIVE_WRITES = False
 
-_SET_ASIDE = re.compile(r'ref_id="([0-9A-Za-z-]{1,64})"')
-_MESSAGES = "select * from messages where session_id = ? order by seq"
-_SCAN = "select session_id, id, seq, role, created_at, cast(content as blob) from messages"
+_SIGNATURE = {
+    "sessions": "id title model working_dir system_prompt created_at updated_at".split(),
+    "messages": "id session_id seq role content created_at".split(),
+}
+_MEMORY = set("id working_dir tag content created_at updated_at".split())
+
+# The last one in the note: before it stands the beginning of the result itself, which may say anything.
+_SET_ASIDE = re.compile(r'\[Tool result stored .*\bref_id="([^"]+)"', re.DOTALL)
+_MARK_BYTES = 16
+_IN_ORDER = "where session_id = ? order by seq, rowid"
+_SHARED = """
+    select ours.role is theirs.role and ours.content is theirs.content and ours.created_at is theirs.created_at
+    from messages as ours left join messages as theirs on theirs.session_id = ? and theirs.seq = ours.seq
+    where ours.session_id = ? order by ours.seq
+"""
 
 
 def roots() -> Iterable[str]:
@@ -45,9 +58,7 @@ def roots() -> Iterable[str]:
 
 
 def detect(locator: str) -> bool:
-    return reading.looks_like(
-        locator, {"sessions": ("id", "working_dir"), "messages": ("session_id", "seq", "role", "content")}
-    )
+    return reading.looks_like(locator, _SIGNATURE)
 
 
 def stamp(locator: str) -> str:
@@ -72,140 +83,129 @@ class Rubichan:
 
     def scan(self) -> Iterator[Ref]:
         """In the order of the file, not of the sessions: a million rows are hashed in one sweep."""
-        said: dict[str, Any] = {}
-        cursor = self._connection.cursor()
-        cursor.row_factory = None
-        for session_id, number, seq, role, at, content in cursor.execute(_SCAN):
-            if session_id not in said:
-                said[session_id] = hashlib.blake2b(digest_size=12)
-            said[session_id].update(repr((number, seq, role, at)).encode("utf-8", "surrogatepass"))
-            said[session_id].update(content or b"")
-        for row in self._connection.execute("select * from sessions"):
-            told = said[row["id"]].hexdigest() if row["id"] in said else ""
-            yield Ref(
-                row["id"],
-                reading.digest(told, *_lasting(row), self._snapshot_text(row["id"])),
-                reading.utc(row["updated_at"]),
-            )
+        said: dict[Any, Any] = {}
+        columns = ("session_id", "seq", "role", "created_at", "cast(content as blob)")
+        for number, session, seq, role, at, content in reading.sweep(self._connection, "messages", *columns):
+            if session not in said:
+                said[session] = hashlib.blake2b(digest_size=12)
+            said[session].update(repr((number, seq, role, at)).encode("utf-8", "surrogatepass"))
+            said[session].update(content or b"")
+        snapshots = self._snapshot_stamps()
+        for row in reading.rows(self._connection, "sessions", self.problems):
+            if isinstance(row["id"], str):
+                told = [said[row["id"]].hexdigest() if row["id"] in said else "", snapshots.get(row["id"])]
+                yield Ref(row["id"], reading.digest(*told, *_lasting(row)), reading.utc(row["updated_at"]))
+            else:
+                self.problems.append(Problem("sessions", f"The session {row['id']!r} is not named by text."))
+
+    def _snapshot_stamps(self) -> dict[Any, str]:
+        if not self._has("session_snapshots", "session_id", "messages"):
+            return {}
+        swept = reading.sweep(self._connection, "session_snapshots", "session_id", "messages")
+        return {session: reading.digest(kept) for _, session, kept in swept}
+
+    def _has(self, table: str, *columns: str) -> bool:
+        return set(columns) <= self._tables.get(table, frozenset())
 
     def read(self, ref: Ref) -> Iterator[Batch]:
-        session = self._connection.execute("select * from sessions where id = ?", (ref.native_id,)).fetchone()
-        first = self._about(session)
+        met: list[Problem] = []
+        session = next(reading.rows(self._connection, "sessions", met, "where id = ?", ref.native_id), None)
+        if session is None:
+            return
         shared = self._shared_with_parent(session)
-        if shared and first.fields is not None:
-            first.fields["forked_at"] = shared - 1
-        yield first
-        cursor = self._connection.execute(_MESSAGES, (ref.native_id,))
-        position = 0
-        while rows := cursor.fetchmany(reading.BATCH_ENTRIES):
-            batch = Batch()
-            for row in rows:
-                entry = self._entry(row, session, batch.problems)
-                entry.inherited = position < shared
-                batch.entries.append(entry)
-                position += 1
-            yield batch
+        yield self._about(session, shared, met)
+        yield from reading.batches(self._told(session, shared, met), met)
 
-    def _about(self, row: Row) -> Batch:
-        made = reading.utc(row["created_at"])
+    def _about(self, row: Row, shared: int, met: list[Problem]) -> Batch:
+        prompt = reading.text(row["system_prompt"])
+        fields: SessionFields = {
+            "agent_title": reading.text(row["title"]),
+            "model": reading.text(row["model"]),
+            "cwd": reading.text(row["working_dir"]),
+            "system_prompt": prompt,
+        }
+        fields |= reading.lifetime(row["created_at"], row["updated_at"])
+        if parent := _forked_from(row):
+            fields |= {"parent_id": parent, "relation": "fork"}
+        if shared:
+            fields["forked_at"] = shared - 1
         record = reading.row_record(row, "sessions", row["id"], without=("updated_at", "token_count"))
-        batch = Batch(
-            header=NewEntry(kind="header", text=row["system_prompt"], record=record, created_at=made),
-            fields={
-                "agent_title": row["title"],
-                "model": row["model"],
-                "cwd": row["working_dir"],
-                "system_prompt": row["system_prompt"],
-                "created_at": made,
-                "updated_at": reading.utc(row["updated_at"]) or made,
-            },
-            summary=self._summary(row["id"]),
-        )
-        if (parent := _forked_from(row)) and batch.fields is not None:
-            batch.fields["parent_id"] = parent
-            batch.fields["relation"] = "fork"
-        return batch
+        header = NewEntry(kind="header", text=prompt, record=record)
+        return Batch(header=header, fields=fields, summary=self._summary(row["id"], met))
 
-    def _entry(self, row: Row, session: Row, problems: list[Problem]) -> NewEntry:
-        record = reading.row_record(row, "messages", row["id"])
-        at = reading.utc(row["created_at"]) or reading.utc(session["created_at"])
+    def _told(self, session: Row, shared: int, met: list[Problem]) -> Iterator[list[NewEntry]]:
+        made = reading.utc(session["created_at"]) or reading.utc(session["updated_at"])
+        model = reading.text(session["model"])
+        messages = reading.rows(self._connection, "messages", met, _IN_ORDER, session["id"])
+        for position, row in enumerate(messages):
+            parts = self._parts(row, met)
+            role = "tool" if {type(part) for part in parts} == {ToolResult} else reading.text(row["role"])
+            entry = NewEntry(
+                role=role,
+                parts=parts,
+                model=model if role == "assistant" else "",
+                record=reading.row_record(row, "messages", row["id"]),
+                inherited=position < shared,
+                created_at=reading.utc(row["created_at"]) or made,
+            )
+            yield [entry]
+
+    def _parts(self, row: Row, met: list[Problem]) -> tuple[Part, ...]:
+        content = reading.text(row["content"])
         try:
-            blocks = parse(row["content"])
-            parts = tuple(map(self._inline, parts_of_blocks(blocks if isinstance(blocks, list | str) else [blocks])))
+            return tuple([self._inline(part, met) for part in parts_of_blocks(_blocks(content))])
         except BadValue as reason:
-            problems.append(Problem(f"messages:{row['id']}", f"The content cannot be read: {reason}"))
-            parts = (Opaque("content", row["content"]),)
-        role = row["role"]
-        if parts and all(isinstance(part, ToolResult) for part in parts):
-            role = "tool"
-        model = session["model"] if role == "assistant" else ""
-        return NewEntry(role=role, parts=parts, model=model, record=record, created_at=at)
+            met.append(Problem(f"messages:{row['id']}", f"The content cannot be read: {reason}"))
+            return (Opaque("content", content),)
 
-    def _inline(self, part: Part) -> Part:
+    def _inline(self, part: Part, met: list[Problem]) -> Part:
         """A result over 4 KB stands in a table of its own, with a note in its place."""
         if not isinstance(part, ToolResult) or not isinstance(part.output, str):
             return part
-        found = _SET_ASIDE.search(part.output) if "tool_result_blobs" in self._tables else None
-        blob = (
-            self._connection.execute("select content from tool_result_blobs where id = ?", (found.group(1),)).fetchone()
-            if found
-            else None
-        )
-        if blob is None:
+        found = _SET_ASIDE.match(part.output)
+        if not found or not self._has("tool_result_blobs", "id", "content"):
             return part
-        content = blob[0] if isinstance(blob[0], str) else bytes(blob[0]).decode("utf-8", "replace")
-        return ToolResult(part.call_id, content, part.is_error, part.name)
+        blobs = reading.rows(self._connection, "tool_result_blobs", met, "where id = ?", found.group(1))
+        whole = next((reading.text(row["content"]) for row in blobs), part.output)
+        return replace(part, output=whole)
 
     # ── forks and snapshots ───────────────────────────────────────────────────────────────────────
 
     def _shared_with_parent(self, row: Row) -> int:
-        """How many of a fork's messages are its parent's: Rubichan copies them."""
+        """How many of a fork's messages are its parent's: Rubichan copies them, with their numbers and times."""
         parent = _forked_from(row)
         if not parent:
             return 0
-        select = "select role, content from messages where session_id = ? order by seq"
-        ours, theirs = (self._connection.execute(select, (name,)) for name in (row["id"], parent))
-        return sum(1 for _ in takewhile(lambda pair: tuple(pair[0]) == tuple(pair[1]), zip(ours, theirs, strict=False)))
+        same = self._connection.execute(_SHARED, (parent, row["id"]))
+        return sum(1 for _ in takewhile(lambda one: one[0], same))
 
-    def _snapshot_text(self, session_id: str) -> str:
-        if "session_snapshots" not in self._tables:
-            return ""
-        row = self._connection.execute(
-            "select messages from session_snapshots where session_id = ?", (session_id,)
-        ).fetchone()
-        return row[0] if row and isinstance(row[0], str) else ""
-
-    def _summary(self, session_id: str) -> ForeignSummary | None:
+    def _summary(self, session_id: str, met: list[Problem]) -> ForeignSummary | None:
         """A snapshot is what resume loads: a summary of the beginning, then the messages that were kept."""
-        text = self._snapshot_text(session_id)
-        if not text:
+        if not self._has("session_snapshots", "session_id", "messages"):
             return None
+        found = reading.rows(self._connection, "session_snapshots", met, "where session_id = ?", session_id)
+        row = next(found, None)
+        if row is None:
+            return None
+        messages = reading.rows(self._connection, "messages", [], _IN_ORDER, session_id)
         try:
-            kept = parse(text)
+            snapshot = _Snapshot(row["messages"], messages)
         except BadValue as reason:
-            self.problems.append(Problem(f"session_snapshots:{session_id}", f"The snapshot cannot be read: {reason}"))
+            met.append(Problem(f"session_snapshots:{session_id}", f"The snapshot cannot be read: {reason}"))
             return None
-        if not isinstance(kept, list):
-            return None
-        rows = self._connection.execute(_MESSAGES, (session_id,)).fetchall()
-        tail = _common_tail(kept, rows)
-        said = "\n\n".join(filter(None, (_said(message) for message in kept[: len(kept) - tail])))
-        if not said:
-            return None
-        cut = len(rows) - tail
-        return ForeignSummary(said, _turns(rows[:cut], rows[cut:]) or None)
+        return ForeignSummary(snapshot.summary, snapshot.turns_covered()) if snapshot.summary else None
 
     # ── the rest ──────────────────────────────────────────────────────────────────────────────────
 
     def facts(self) -> Iterable[ForeignFact]:
-        if "memories" not in self._tables:
+        if not self._has("memories", *_MEMORY):
             return
-        for row in self._connection.execute("select * from memories order by id"):
+        for row in reading.rows(self._connection, "memories", self.problems):
             yield ForeignFact(
                 f"memories:{row['id']}",
-                row["content"],
-                scope=f"app:{row['working_dir']}",
-                category=row["tag"],
+                reading.text(row["content"]),
+                scope=f"app:{reading.text(row['working_dir'])}",
+                category=reading.text(row["tag"]),
                 created_at=reading.utc(row["created_at"]),
                 updated_at=reading.utc(row["updated_at"]),
             )
@@ -222,35 +222,61 @@ def _lasting(row: Row) -> list[Any]:
 
 
 def _forked_from(row: Row) -> str:
-    return (row["forked_from"] if "forked_from" in row.keys() else "") or ""  # noqa: SIM118 sqlite3.Row
+    parent = reading.text(row["forked_from"]) if "forked_from" in row.keys() else ""  # noqa: SIM118 sqlite3.Row
+    return parent if parent != row["id"] else ""
 
 
-def _common_tail(kept: list[Json], rows: Sequence[Mapping[str, Any] | Row]) -> int:
-    """How many messages at the end the snapshot and the conversation share."""
-    count = 0
-    for message, row in zip(reversed(kept), reversed(rows), strict=False):
-        try:
-            if not isinstance(message, dict) or message.get("content") != parse(row["content"]):
-                break
-        except BadValue:
-            break
-        count += 1
-    return count
+def _blocks(content: str) -> str | list[Json]:
+    blocks = parse(content)
+    return blocks if isinstance(blocks, list | str) else [blocks]
+
+
+class _Snapshot:
+    """What resume loads, beside the conversation it was made of.
+
+    What stands at its head and nowhere in the conversation is the summary; behind it come the messages that were kept.
+    More may have been said since it was saved.
+    """
+
+    def __init__(self, spelled: object, messages: Iterable[Mapping[str, Any] | Row]) -> None:
+        kept = parse(reading.text(spelled))
+        if not isinstance(kept, list):
+            raise BadValue("It is not a list of messages.")
+        told = [_spoken(message["role"], message["content"]) for message in messages]
+        self._prompts = [prompt for _, prompt in told]
+        self._marks = [mark for mark, _ in told]
+        known = set(self._marks)
+        self.head = list(takewhile(lambda message: _mark(message) not in known, kept))
+        self.tail = kept[len(self.head) :]
+        self.summary = "\n\n".join(filter(None, map(_said, self.head)))
+
+    def turns_covered(self) -> int | None:
+        """How many turns had ended where the kept messages begin; a turn that goes on there had not."""
+        found = b"".join(self._marks).rfind(b"".join(map(_mark, self.tail)))
+        if not self.tail or found < 0:
+            return None
+        first = found // _MARK_BYTES
+        return max(sum(self._prompts[:first]) - (not self._prompts[first]), 0) or None
+
+
+def _spoken(role: object, content: object) -> tuple[bytes, bool]:
+    """By what a message is known again, and whether it begins a turn."""
+    try:
+        blocks = _blocks(reading.text(content))
+    except BadValue:
+        blocks = []
+    begins = NewEntry(role=reading.text(role), parts=parts_of_blocks(blocks)).begins_turn()
+    return _mark({"role": reading.text(role), "content": blocks}), begins
+
+
+def _mark(message: Json) -> bytes:
+    told = [message.get("role"), message.get("content")] if isinstance(message, Mapping) else message
+    return hashlib.blake2b(encode_derived(told), digest_size=_MARK_BYTES).digest()
 
 
 def _said(message: Json) -> str:
-    content = message.get("content") if isinstance(message, dict) else None
+    content = message.get("content") if isinstance(message, Mapping) else None
     return readable([block for block in content if isinstance(block, dict)]) if isinstance(content, list) else ""
-
-
-def _turns(rows: list[Row], after: list[Row]) -> int:
-    """How many turns ended before this point; one that goes on behind it did not."""
-    begun = sum(map(_is_prompt, rows))
-    return begun - bool(after and not _is_prompt(after[0]))
-
-
-def _is_prompt(row: Row) -> bool:
-    return row["role"] == "user" and '"tool_result"' not in row["content"]
 
 
 # ── writing back ──────────────────────────────────────────────────────────────────────────────────
@@ -267,7 +293,7 @@ def plan(rows: Rows, wanted: Wanted) -> WritePlan:
         _plan_delete(rows, wanted.native_id, made)
         return made
     if wanted.title:
-        made.swap_text("sessions", {"id": wanted.native_id}, "title", found[0]["title"], wanted.title)
+        made.swap_title("sessions", {"id": wanted.native_id}, "title", found[0]["title"], wanted.title)
     if wanted.summary:
         _plan_summary(rows, wanted, made)
     for fact in wanted.facts:
@@ -287,15 +313,13 @@ def _plan_summary(rows: Rows, wanted: Wanted, made: WritePlan) -> None:
     if not found or wanted.summary is None:
         made.unplaced.append("Rubichan keeps a summary only in a snapshot, and this session has none; it stays here.")
         return
-    kept = parse(found[0]["messages"])
     messages = rows.select("select role, content from messages where session_id = ? order by seq", wanted.native_id)
-    tail = _common_tail(kept, messages)
-    head = kept[: len(kept) - tail]
-    if "\n\n".join(filter(None, map(_said, head))) != wanted.summary_seen:
+    snapshot = _Snapshot(found[0]["messages"], messages)
+    if snapshot.summary != wanted.summary_seen:
         made.conflicts.append("Rubichan has written a newer snapshot.")
         return
     told = {"role": "user", "content": [{"type": "text", "text": wanted.summary.text}]}
-    after = encode([told, *kept[len(kept) - tail :]]).decode()
+    after = encode([told, *snapshot.tail]).decode()
     key = {"session_id": wanted.native_id}
     made.changes.append(RowChange("session_snapshots", key, {"messages": found[0]["messages"]}, {"messages": after}))
 
