@@ -17,10 +17,10 @@ import zstandard
 
 from store import connecting
 from store.chains import parts_of
+from store.deriving import digest_of
 from store.errors import StoreError
+from store.indexing import conversation_row
 from store.model import Session, entry_id
-from store.records import digest_of
-from store.search import conversation_row
 
 if TYPE_CHECKING:
     from store.store import Store

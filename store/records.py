@@ -3,35 +3,23 @@ takes a third less room than compressing each alone."""
 
 from __future__ import annotations
 
-import hashlib
-import sqlite3
 from collections import OrderedDict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 import zstandard
 
 from store.coding import encode
+from store.deriving import BLOCK_BYTES, compressed
 from store.errors import NotFound, Unreadable
-from store.model import NewRecord
 
 if TYPE_CHECKING:
     from store.store import Store
 
-BLOCK_BYTES = 256 * 1024
-WORTH_A_BLOCK = 16 * 1024
 BLOCKS_CACHED = 8
 
 _WHERE_IT_LIES = "select key, block, start, length, data from records"
 _LOOSE_BYTES = "select coalesce(sum(length), 0) from records where session = ? and data is not null"
-_INSERT = """
-    insert into records (key, session, place, position, digest, length, block, start, data)
-    values (?, ?, ?, ?, ?, ?, ?, ?, ?)
-"""
-
-
-def digest_of(data: bytes) -> bytes:
-    return hashlib.blake2b(data, digest_size=16).digest()
 
 
 class Records:
@@ -41,40 +29,15 @@ class Records:
 
     # ── writing ───────────────────────────────────────────────────────────────────────────────────
 
-    def add(self, session: int, records: Sequence[NewRecord]) -> range:
-        """Within a transaction. Gives the keys, in order."""
-        connection = self._store.connection
-        first = _next_key(connection, "records")
-        keys = range(first, first + len(records))
-        connection.executemany(_INSERT, self._rows(session, keys, records))
-        if sum(len(record.data) for record in records) < WORTH_A_BLOCK:
-            (loose,) = connection.execute(_LOOSE_BYTES, (session,)).fetchone()
+    def tidy(self, session: int, *, packed: bool) -> None:
+        """After small records were laid down loose: together they may be worth a block by now."""
+        if not packed:
+            (loose,) = self._store.connection.execute(_LOOSE_BYTES, (session,)).fetchone()
             if loose >= BLOCK_BYTES:
                 self.pack(session)
-        return keys
 
-    def _rows(self, session: int, keys: range, records: Sequence[NewRecord]) -> Iterator[tuple[object, ...]]:
-        for chunk in _chunks(list(zip(keys, records, strict=True))):
-            size = sum(len(record.data) for _, record in chunk)
-            block = self._add_block([record.data for _, record in chunk]) if size >= WORTH_A_BLOCK else None
-            start = 0
-            for key, record in chunk:
-                data = record.data
-                where = (block, start, None) if block is not None else (None, None, data)
-                yield (
-                    key,
-                    session,
-                    record.place,
-                    record.position,
-                    digest_of(data),
-                    len(data),
-                    *where,
-                )
-                start += len(data)
-
-    def _add_block(self, pieces: Iterable[bytes]) -> int:
-        packed = zstandard.ZstdCompressor(level=3).compress(b"".join(pieces))
-        added = self._store.connection.execute("insert into blocks (data) values (?)", (packed,))
+    def _add_block(self, pieces: Sequence[bytes]) -> int:
+        added = self._store.connection.execute("insert into blocks (data) values (?)", (compressed(pieces),))
         return int(added.lastrowid or 0)
 
     def pack(self, session: int) -> None:
@@ -88,7 +51,7 @@ class Records:
 
     def _move(self, pieces: Sequence[tuple[int, bytes]]) -> None:
         start = 0
-        block = self._add_block(data for _, data in pieces)
+        block = self._add_block([data for _, data in pieces])
         for key, data in pieces:
             self._store.connection.execute(
                 "update records set block = ?, start = ?, data = null where key = ?",
@@ -160,21 +123,3 @@ class Records:
             while len(self._blocks) > BLOCKS_CACHED:
                 self._blocks.popitem(last=False)
         return whole
-
-
-def _chunks(records: list[tuple[int, NewRecord]]) -> Iterator[list[tuple[int, NewRecord]]]:
-    chunk: list[tuple[int, NewRecord]] = []
-    size = 0
-    for pair in records:
-        chunk.append(pair)
-        size += len(pair[1].data)
-        if size >= BLOCK_BYTES:
-            yield chunk
-            chunk, size = [], 0
-    if chunk:
-        yield chunk
-
-
-def _next_key(connection: sqlite3.Connection, table: str) -> int:
-    (last,) = connection.execute(f"select coalesce(max(key), 0) from {table}").fetchone()
-    return int(last) + 1

@@ -1,8 +1,4 @@
-"""Words, phrases and prefixes over conversations and tool calls.
-
-The two FTS5 tables hold no text of their own; what goes in is `search_text` of what the entry says, so the same
-function must be used to take it out again. Raise INDEX_VERSION when it changes, and `doctor --reindex`.
-"""
+"""Words, phrases and prefixes over conversations and tool calls. The two FTS5 tables hold no text of their own."""
 
 from __future__ import annotations
 
@@ -12,52 +8,17 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from store.coding import column_text
+from store.indexing import INDEXED, call_text, conversation_row, search_text, tools_row
 from store.model import Hit, Part, Thinking, ToolCall, ToolResult, entry_id, readable
 
 if TYPE_CHECKING:
     from store.store import Store
 
-INDEX_VERSION = 1
-INDEXED = frozenset({"message", "compaction"})
-"""The kinds of entries that can be found: what was said, not what only marks an event."""
 SNIPPET_BEFORE = 40
 SNIPPET_LENGTH = 160
 
-_CJK = re.compile("[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff\U00020000-\U0003ffff]")
 _TERM = re.compile(r'"([^"]*)"?(\*?)|([^\s"]+)')
 _CONTROL = re.compile("[\x00-\x1f\x7f]")
-
-
-def search_text(text: str) -> str:
-    """CJK characters set apart, so that a word inside a sentence is found as a phrase of its characters."""
-    if text.isascii():
-        return text
-    return _CJK.sub(r" \g<0> ", column_text(text))
-
-
-def conversation_row(text: str, parts: Sequence[Part]) -> tuple[str, str] | None:
-    """What the conversation index holds of an entry: what was said, and what was thought."""
-    thoughts = [part.text for part in parts if isinstance(part, Thinking)]
-    if not text and not thoughts:
-        return None
-    return search_text(text), search_text("\n\n".join(thoughts))
-
-
-def tools_row(parts: Sequence[Part]) -> tuple[str, str] | None:
-    """What the tool index holds of an entry: what was called, and what came back."""
-    calls = [call_text(part) for part in parts if isinstance(part, ToolCall)]
-    results = [readable(part.output) for part in parts if isinstance(part, ToolResult)]
-    if not calls and not results:
-        return None
-    return search_text("\n".join(calls)), search_text("\n".join(results))
-
-
-def call_text(call: ToolCall) -> str:
-    """Every argument, also those that a reader would leave out of an output: a call is found by its file's name."""
-    given = call.arguments
-    if isinstance(given, dict):
-        return "\n".join([call.name, *(f"{name}: {readable(value)}" for name, value in given.items())])
-    return f"{call.name}\n{readable(given)}"
 
 
 # ── the query ─────────────────────────────────────────────────────────────────────────────────────

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from store.deriving import BLOCK_BYTES
 from store.errors import BadValue, NotFound
 from store.model import Attachment, NewEntry, NewRecord, Opaque, Session, Text, Thinking, Tokens, ToolCall, ToolResult
-from store.records import BLOCK_BYTES
 from store.store import Store
 
 

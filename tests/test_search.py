@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from store.indexing import search_text
 from store.model import NewEntry, Text, Thinking, ToolCall, ToolResult
-from store.search import Query, Term, search_text, snippet
+from store.search import Query, Term, snippet
 from store.store import Store
 
 SAID = {

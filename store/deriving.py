@@ -1,0 +1,235 @@
+"""Entries into rows: turns, paired tool calls, what the search index holds, compressed blocks of records. Pure.
+
+All numbers count from the batch's own beginning; only the store knows where that is. So a batch can be made ready
+anywhere, also in another process, while the one writer writes the batch before it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import zstandard
+
+from store.coding import column_text, encode, encode_derived, exact_integer, exact_text, now
+from store.errors import Refused
+from store.indexing import INDEXED, conversation_row, search_text, tools_row
+from store.model import UNKNOWN_USER, NewEntry, NewRecord, Part, Text, ToolCall, ToolResult, part_to_json
+
+PROMPT_SHOWN = 200
+"""How much of the first prompt a session carries as its title of last resort."""
+
+BLOCK_BYTES = 256 * 1024
+WORTH_A_BLOCK = 16 * 1024
+
+
+@dataclass(slots=True)
+class Answer:
+    "A result whose call stands before the batch, or nowhere."
+
+    call_id: str
+    name: str
+    turn: int
+    status: str
+    duration_ms: float | None
+    entry: int
+    part: int
+    inherited: bool
+
+
+@dataclass(slots=True)
+class Derived:
+    "The rows of a batch of entries."
+
+    entries: list[tuple[Any, ...]] = field(default_factory=list)
+    "n, record, turn, kind, role, author, model, message key, text, parts, inherited, tokens, created"
+    records: list[tuple[Any, ...]] = field(default_factory=list)
+    "n, place, position, digest, length, block, start, data"
+    blocks: list[bytes] = field(default_factory=list)
+    turns: list[tuple[Any, ...]] = field(default_factory=list)
+    "turn, first entry, last entry, started, ended; of the turns that begin here"
+    continued: tuple[int, str] | None = None
+    "The last entry, and its time, of the turn that was under way before."
+    calls: list[tuple[Any, ...]] = field(default_factory=list)
+    "turn, call id, name, status, duration, entry, part, result entry, result part, inherited"
+    answers: list[Answer] = field(default_factory=list)
+    conversation: list[tuple[int, str, str]] = field(default_factory=list)
+    tools: list[tuple[int, str, str]] = field(default_factory=list)
+    header: bool = False
+    first_prompt: str = ""
+    model: str = ""
+    updated_at: str = ""
+    counts: dict[str, int] = field(default_factory=dict)
+    "turns, entries, tool_calls, errors, input, output, cached"
+
+
+def derive(entries: Sequence[NewEntry]) -> Derived:
+    deriving = _Deriving()
+    for entry in entries:
+        deriving.take(entry)
+    return deriving.finish()
+
+
+def digest_of(data: bytes) -> bytes:
+    return hashlib.blake2b(data, digest_size=16).digest()
+
+
+class _Deriving:
+    def __init__(self) -> None:
+        self.made = Derived()
+        self._turn = 0
+        self._counts = dict.fromkeys(("turns", "entries", "tool_calls", "errors", "input", "output", "cached"), 0)
+        self._records: list[NewRecord] = []
+        self._numbers: dict[int, int] = {}
+        self._calls: list[list[Any]] = []
+        self._open: dict[str, list[Any]] = {}
+
+    def take(self, entry: NewEntry) -> None:
+        made, n = self.made, len(self.made.entries)
+        if entry.kind == "header":
+            if n:
+                raise Refused("A chain begins with its one header and has no other.")
+            made.header = True
+        at = entry.created_at or now()
+        text = column_text(entry.reading_text())
+        author = entry.author
+        if entry.begins_turn():
+            author = author or UNKNOWN_USER
+            self._begin_turn(n, text, at, entry.inherited)
+        elif made.turns:
+            turn, first, _, started, ended = made.turns[-1]
+            made.turns[-1] = (turn, first, n, started, max(ended, at))
+        else:
+            made.continued = (n, max(at, made.continued[1]) if made.continued else at)
+        self._take_parts(n, entry, text)
+        if not entry.inherited:
+            self._count(entry)
+        made.updated_at = max(made.updated_at, at)
+        made.entries.append(
+            (
+                n,
+                self._record_number(entry.record),
+                self._turn,
+                exact_text(entry.kind, "kind"),
+                exact_text(entry.role, "role"),
+                column_text(author),
+                column_text(entry.model),
+                column_text(entry.message_key),
+                text,
+                _parts_column(entry, text),
+                entry.inherited,
+                encode(entry.tokens).decode() if entry.tokens else None,
+                at,
+            )
+        )
+
+    def _begin_turn(self, n: int, text: str, at: str, inherited: bool) -> None:
+        self._turn += 1
+        self._counts["turns"] += not inherited
+        self.made.turns.append((self._turn, n, n, at, at))
+        if not self.made.first_prompt:
+            self.made.first_prompt = " ".join(text[: PROMPT_SHOWN * 4].split())[:PROMPT_SHOWN]
+
+    def _record_number(self, record: NewRecord | None) -> int | None:
+        if record is None:
+            return None
+        number = self._numbers.get(id(record))
+        if number is None:
+            number = self._numbers[id(record)] = len(self._records)
+            self._records.append(record)
+        return number
+
+    # ── parts ─────────────────────────────────────────────────────────────────────────────────────
+
+    def _take_parts(self, n: int, entry: NewEntry, text: str) -> None:
+        indexed = entry.kind in INDEXED and not entry.inherited
+        if _is_plain(entry.parts):
+            if indexed and text:
+                self.made.conversation.append((n, search_text(text), ""))
+            return
+        for index, part in enumerate(entry.parts):
+            if isinstance(part, ToolCall):
+                self._open_call(n, index, part, entry.inherited)
+            elif isinstance(part, ToolResult):
+                self._close_call(n, index, part, entry.inherited)
+        if indexed:
+            if (said := conversation_row(text, entry.parts)) is not None:
+                self.made.conversation.append((n, *said))
+            if (done := tools_row(entry.parts)) is not None:
+                self.made.tools.append((n, *done))
+
+    def _open_call(self, n: int, index: int, call: ToolCall, inherited: bool) -> None:
+        call_id = column_text(call.id)
+        row = [self._turn, call_id, column_text(call.name), "pending", None, n, index, None, None, inherited]
+        self._calls.append(row)
+        self._open[call_id] = row
+        self._counts["tool_calls"] += not inherited
+
+    def _close_call(self, n: int, index: int, result: ToolResult, inherited: bool) -> None:
+        call_id = column_text(result.call_id)
+        status = "error" if result.is_error else "ok"
+        waiting = self._open.pop(call_id, None)
+        if waiting is not None:
+            waiting[3:5] = [status, result.duration_ms]
+            waiting[7:9] = [n, index]
+            self._counts["errors"] += result.is_error and not inherited
+            return
+        name = column_text(result.name)
+        self.made.answers.append(Answer(call_id, name, self._turn, status, result.duration_ms, n, index, inherited))
+
+    def _count(self, entry: NewEntry) -> None:
+        self._counts["entries"] += entry.kind != "header"
+        if entry.model and entry.role == "assistant":
+            self.made.model = column_text(entry.model)
+        if entry.tokens:
+            for name, amount in zip(("input", "output", "cached"), entry.tokens, strict=True):
+                self._counts[name] += exact_integer(amount, "token count")
+
+    # ── records ───────────────────────────────────────────────────────────────────────────────────
+
+    def finish(self) -> Derived:
+        self.made.calls = [tuple(row) for row in self._calls]
+        self.made.counts = self._counts
+        chunk: list[NewRecord] = []
+        size = 0
+        for record in self._records:
+            chunk.append(record)
+            size += len(record.data)
+            if size >= BLOCK_BYTES:
+                self._lay_down(chunk, size)
+                chunk, size = [], 0
+        self._lay_down(chunk, size)
+        return self.made
+
+    def _lay_down(self, chunk: Sequence[NewRecord], size: int) -> None:
+        """Together in a block, or loose when they are not worth one."""
+        block = None
+        if size >= WORTH_A_BLOCK:
+            block = len(self.made.blocks)
+            self.made.blocks.append(compressed([record.data for record in chunk]))
+        start = 0
+        for record in chunk:
+            data = record.data
+            where = (None, None, data) if block is None else (block, start, None)
+            place = (len(self.made.records), record.place, record.position, digest_of(data), len(data))
+            self.made.records.append(place + where)
+            start += len(data)
+
+
+def compressed(pieces: Sequence[bytes]) -> bytes:
+    return zstandard.ZstdCompressor(level=3).compress(b"".join(pieces))
+
+
+def _is_plain(parts: Sequence[Part]) -> bool:
+    """Most of what people and models say is one piece of text, and worth a shorter way."""
+    return len(parts) == 1 and type(parts[0]) is Text
+
+
+def _parts_column(entry: NewEntry, text: str) -> bytes | None:
+    """NULL where the text column says it all. The exact form is in the record, where there is one."""
+    if _is_plain(entry.parts) and entry.parts == (Text(text),):
+        return None
+    write = encode if entry.record is None else encode_derived
+    return write([part_to_json(part) for part in entry.parts])
