@@ -18,11 +18,11 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from store import sources
 from store.coding import decode, encode, now
+from store.deriving import digest_of
 from store.errors import Busy, NotFound, StoreError, Unreadable, WriteFailed
 from store.knowledge import Knowledge
 from store.locating import is_url, place_of
 from store.model import NewEntry, Session, SessionFields, foreign_id
-from store.records import digest_of
 from store.sources.reading import BROKEN
 from store.sources.shape import Batch, ForeignSummary, Opened, Problem, Ref, Source
 from store.superseding import supersede
