@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from store import appending
 from store.coding import decode
+from store.deriving import Derived
 from store.errors import NotFound
 from store.model import (
     Entry,
@@ -45,6 +46,9 @@ class Chains:
 
     def append(self, session: int, entries: Sequence[NewEntry], *, durable: bool = True) -> range:
         return appending.append(self._store, session, entries, durable=durable)
+
+    def append_derived(self, session: int, rows: Derived, *, durable: bool = True) -> range:
+        return appending.append_derived(self._store, session, rows, durable=durable)
 
     # ── entries ───────────────────────────────────────────────────────────────────────────────────
 

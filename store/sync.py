@@ -17,6 +17,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from store import sources
+from store.ahead import Ahead, opening
 from store.coding import decode, encode, now
 from store.deriving import digest_of
 from store.errors import Busy, NotFound, StoreError, Unreadable, WriteFailed
@@ -145,7 +146,7 @@ class _Syncing:
             yield Progress(self.report, self.report.seen, self.report.seen)
             return
         try:
-            with self.source.open(self.address) as opened:
+            with opening(self.source, self.address) as opened:
                 yield from self._read_all(opened, key, known, [Problem(**problem) for problem in old_problems])
         except StoreError as reason:
             if isinstance(reason, WriteFailed) and not isinstance(reason, Busy):
@@ -166,6 +167,8 @@ class _Syncing:
         self.report.unchanged = len(refs) - len(changed)
         unchanged = {ref.native_id for ref in refs} - {ref.native_id for ref in changed}
         self.report.problems = [problem for problem in before if problem.session in unchanged]
+        if isinstance(opened, Ahead):
+            opened.prepare([(ref, ref.native_id not in known) for ref in changed])
         with Pace(self.store) as pace:
             for done, ref in enumerate(changed, 1 + self.report.unchanged):
                 for _ in self._take(opened, ref, key, known.get(ref.native_id), pace):
@@ -243,7 +246,7 @@ class _Syncing:
                 self.report.problems += [replace(problem, session=ref.native_id) for problem in batch.problems]
                 summary = batch.summary or summary
                 chain = chain or Chain(self.store, self._session(ref, source_key, batch, known))
-                chain.take(batch.entries)
+                chain.take(batch)
                 if pace.breathe():
                     yield
             if chain is None:
@@ -355,7 +358,11 @@ class Chain:
         ]
         self._at = 0
 
-    def take(self, entries: Sequence[NewEntry]) -> None:
+    def take(self, batch: Batch) -> None:
+        if batch.rows is not None:
+            self.store.chains.append_derived(self.session.key, batch.rows, durable=False)
+            return
+        entries = batch.entries
         fresh = 0
         while fresh < len(entries) and self._at < len(self._stored) and self._same(entries[fresh]):
             fresh += 1

@@ -7,6 +7,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from store.deriving import Derived
 from store.model import NewEntry, Session, SessionFields
 
 
@@ -42,6 +43,8 @@ class Batch:
     "Some of a session's entries, in order, bounded in size; the first batch of a session tells of the session too."
 
     entries: list[NewEntry] = field(default_factory=list)
+    rows: Derived | None = None
+    "In place of the entries, when somebody made them ready for a session that the store has nothing of."
     fields: SessionFields | None = None
     "What the foreign program says of the session; given with the first batch."
     header: NewEntry | None = None

@@ -1,0 +1,155 @@
+"""Reads a large foreign store in a process of its own: understood on one core while it is written on the other.
+
+And a file that brings SQLite down takes only that process with it.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import signal
+from collections.abc import Iterable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import Any
+
+from store import sources
+from store.deriving import derive
+from store.errors import Busy, StoreError, Unreadable
+from store.sources.reading import BROKEN
+from store.sources.shape import Batch, ForeignFact, ForeignFile, ForeignSecret, Opened, Problem, Ref, Source
+
+LARGE = 16 * 1024 * 1024
+"""Bytes of a file below which a process of its own would cost more than it brings."""
+
+READY, REFS, BATCH, END, FAILED, KNOWN, BROKE = "ready", "refs", "batch", "end", "failed", "known", "broke"
+
+
+def opening(source: Source, address: str) -> AbstractContextManager[Opened]:
+    """The foreign store, read here or ahead, whichever is quicker."""
+    return _ahead(source, address) if _is_large(address) else source.open(address)
+
+
+def _is_large(address: str) -> bool:
+    try:
+        return Path(address).stat().st_size >= LARGE
+    except (OSError, ValueError):
+        return False
+
+
+@contextmanager
+def _ahead(source: Source, address: str) -> Iterator[Opened]:
+    # Spawned, not forked: the browser has threads, and a fork would take their locks along, held for ever.
+    context = multiprocessing.get_context("spawn")
+    ours, theirs = context.Pipe(duplex=True)
+    process = context.Process(target=_serve, args=(theirs, source.NAME, address), daemon=True)
+    process.start()
+    theirs.close()
+    try:
+        if _is_ready(ours):
+            yield Ahead(ours)
+            return
+    finally:
+        ours.close()
+        process.terminate()
+        process.join()
+    # A program that cannot be started a second time, such as one typed at a prompt, reads by itself.
+    with source.open(address) as opened:
+        yield opened
+
+
+def _is_ready(pipe: Connection) -> bool:
+    try:
+        return bool(pipe.recv() == READY)
+    except EOFError:
+        return False
+
+
+class Ahead:
+    """A foreign store on the other side of a pipe, which is never full of more than a batch or two."""
+
+    def __init__(self, pipe: Connection) -> None:
+        self._pipe = pipe
+        self._known: tuple[list[ForeignFact], list[ForeignSecret], list[ForeignFile]] | None = None
+        self.problems: list[Problem] = []
+
+    def scan(self) -> Iterator[Ref]:
+        yield from self._expect(REFS)
+
+    def prepare(self, refs: Iterable[tuple[Ref, bool]]) -> None:
+        """What will be read, in order; True where the store has nothing of it, so that rows can be made ready."""
+        self._pipe.send(list(refs))
+
+    def read(self, ref: Ref) -> Iterator[Batch]:
+        while True:
+            what, told = self._receive()
+            if what == END:
+                return
+            if what == FAILED:
+                raise Unreadable(told)
+            yield told
+
+    def facts(self) -> Iterable[ForeignFact]:
+        return self._rest()[0]
+
+    def secrets(self) -> Iterable[ForeignSecret]:
+        return self._rest()[1]
+
+    def published(self) -> Iterable[ForeignFile]:
+        return self._rest()[2]
+
+    def _rest(self) -> tuple[list[ForeignFact], list[ForeignSecret], list[ForeignFile]]:
+        if self._known is None:
+            *known, self.problems = self._expect(KNOWN)
+            self._known = (known[0], known[1], known[2])
+        return self._known
+
+    def _expect(self, wanted: str) -> Any:
+        what, told = self._receive()
+        if what != wanted:
+            raise Unreadable("The reader said something unexpected.")
+        return told
+
+    def _receive(self) -> tuple[str, Any]:
+        try:
+            what, told = self._pipe.recv()
+        except (EOFError, OSError):
+            raise Unreadable("The file brought its reader down; it may be damaged.") from None
+        if what == BROKE:
+            sentence, busy = told
+            raise Busy(sentence) if busy else Unreadable(sentence)
+        return what, told
+
+
+# ── the other side ────────────────────────────────────────────────────────────────────────────────
+
+
+def _serve(pipe: Connection, name: str, address: str) -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    source = sources.by_name(name)
+    if source is None:
+        return
+    pipe.send(READY)
+    try:
+        with source.open(address) as opened:
+            pipe.send((REFS, list(opened.scan())))
+            for ref, fresh in pipe.recv():
+                _send_session(pipe, opened, ref, fresh)
+            known = (list(opened.facts()), list(opened.secrets()), list(opened.published()))
+            pipe.send((KNOWN, (*known, opened.problems)))
+    except (StoreError, *BROKEN) as reason:
+        pipe.send((BROKE, (str(reason), isinstance(reason, Busy))))
+    except (EOFError, BrokenPipeError):
+        return  # nobody waits any more
+
+
+def _send_session(pipe: Connection, opened: Opened, ref: Ref, fresh: bool) -> None:
+    try:
+        for batch in opened.read(ref):
+            if fresh:
+                batch.rows, batch.entries = derive(batch.entries), []
+            pipe.send((BATCH, batch))
+    except (StoreError, *BROKEN) as reason:
+        pipe.send((FAILED, str(reason)))
+    else:
+        pipe.send((END, None))
