@@ -16,10 +16,12 @@ import zstandard
 from store.coding import column_text, encode, encode_derived, exact_integer, exact_text, now
 from store.errors import Refused
 from store.indexing import INDEXED, conversation_row, search_text, tools_row
-from store.model import UNKNOWN_USER, NewEntry, NewRecord, Part, Text, ToolCall, ToolResult, part_to_json
+from store.model import UNKNOWN_USER, NewEntry, NewRecord, Text, ToolCall, ToolResult, part_to_json
 
 PROMPT_SHOWN = 200
 """How much of the first prompt a session carries as its title of last resort."""
+
+_USUAL = frozenset({"", "message", "event", "user", "assistant", "tool", "system", "header", "compaction", "unknown"})
 
 BLOCK_BYTES = 256 * 1024
 WORTH_A_BLOCK = 16 * 1024
@@ -103,22 +105,24 @@ class _Deriving:
             made.turns[-1] = (turn, first, n, started, max(ended, at))
         else:
             made.continued = (n, max(at, made.continued[1]) if made.continued else at)
-        self._take_parts(n, entry, text)
+        plain = len(entry.parts) == 1 and type(entry.parts[0]) is Text
+        self._take_parts(n, entry, text, plain)
         if not entry.inherited:
             self._count(entry)
-        made.updated_at = max(made.updated_at, at)
+        if at > made.updated_at:
+            made.updated_at = at
         made.entries.append(
             (
                 n,
                 self._record_number(entry.record),
                 self._turn,
-                exact_text(entry.kind, "kind"),
-                exact_text(entry.role, "role"),
-                column_text(author),
-                column_text(entry.model),
-                column_text(entry.message_key),
+                entry.kind if entry.kind in _USUAL else exact_text(entry.kind, "kind"),
+                entry.role if entry.role in _USUAL else exact_text(entry.role, "role"),
+                author and column_text(author),
+                entry.model and column_text(entry.model),
+                entry.message_key and column_text(entry.message_key),
                 text,
-                _parts_column(entry, text),
+                None if plain and entry.parts[0].text == text else _parts_column(entry),  # type: ignore[union-attr]
                 entry.inherited,
                 encode(entry.tokens).decode() if entry.tokens else None,
                 at,
@@ -143,9 +147,9 @@ class _Deriving:
 
     # ── parts ─────────────────────────────────────────────────────────────────────────────────────
 
-    def _take_parts(self, n: int, entry: NewEntry, text: str) -> None:
+    def _take_parts(self, n: int, entry: NewEntry, text: str, plain: bool) -> None:
         indexed = entry.kind in INDEXED and not entry.inherited
-        if _is_plain(entry.parts):
+        if plain:
             if indexed and text:
                 self.made.conversation.append((n, search_text(text), ""))
             return
@@ -222,14 +226,7 @@ def compressed(pieces: Sequence[bytes]) -> bytes:
     return zstandard.ZstdCompressor(level=3).compress(b"".join(pieces))
 
 
-def _is_plain(parts: Sequence[Part]) -> bool:
-    """Most of what people and models say is one piece of text, and worth a shorter way."""
-    return len(parts) == 1 and type(parts[0]) is Text
-
-
-def _parts_column(entry: NewEntry, text: str) -> bytes | None:
-    """NULL where the text column says it all. The exact form is in the record, where there is one."""
-    if _is_plain(entry.parts) and entry.parts == (Text(text),):
-        return None
+def _parts_column(entry: NewEntry) -> bytes:
+    """The exact form is in the record, where there is one."""
     write = encode if entry.record is None else encode_derived
     return write([part_to_json(part) for part in entry.parts])

@@ -60,11 +60,16 @@ class Records:
             start += len(data)
 
     def drop_unused(self, session: int) -> None:
-        """Within a purge: forget the records that no entry points at any more, in the blocks too."""
+        """Within a purge: forget the records that no entry points at any more, in the blocks too.
+
+        No index leads from a record to its entries, nor from a block to its records: they would cost every import, and
+        only a purge would ever use them. One sweep over the entries tells as well.
+        """
         connection = self._store.connection
         unused = """
-            select key, block from records
-            where session = ? and not exists (select 1 from entries where entries.record = records.key)
+            select key, block from records where session = ?1 and key not in (
+                select record from entries where record in (select key from records where session = ?1)
+            )
         """
         found = connection.execute(unused, (session,)).fetchall()
         blocks = {block for _, block in found if block is not None}
@@ -75,8 +80,7 @@ class Records:
             self._blocks.pop(block, None)
 
     def _rewrite(self, blocks: set[int], dropped: set[int]) -> None:
-        """What the blocks hold beside the dropped records goes into new ones. No index leads from a block to its
-        records: it would cost every import, and only a purge would ever use it."""
+        """What the blocks hold beside the dropped records goes into new ones."""
         numbers = encode(sorted(blocks)).decode()
         rows = self._store.rows(f"{_WHERE_IT_LIES} where block in (select value from json_each(?))", numbers)
         for block in blocks:

@@ -136,7 +136,7 @@ create table entries (
     session integer not null references sessions(key),
     parent integer,
     seq integer not null,
-    record integer references records(key),
+    record integer,
     turn integer not null,
     kind text not null,
     role text not null default '',
@@ -158,8 +158,6 @@ create table entries (
 create unique index entries_one_header on entries(session) where parent is null
 
 create unique index entries_one_child on entries(parent) where parent is not null
-
-create index entries_record on entries(record) where record is not null
 
 create trigger entries_frozen before update of key, session, parent, seq, record on entries
 when new.key is not old.key or new.session is not old.session or new.parent is not old.parent
