@@ -362,6 +362,12 @@ def test_a_broken_state_is_one_problem(made: Made, store: Store, read: Any) -> N
     assert facts(store) == {"user:dak/ana": {"lang: en"}}
 
 
+def test_half_a_character_in_a_key_is_kept_apart(v1: Made, store: Store, read: Any) -> None:
+    v1.session(state='{"\\ud800": "a", "\\udc00": "b", "\\ufffd": "c"}')
+    assert read(v1).problems == []
+    assert {fact.text[-1] for fact in store.facts.current(None)} == {"a", "b", "c"}
+
+
 # ── where, and back ───────────────────────────────────────────────────────────────────────────────
 
 

@@ -15,16 +15,15 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import accumulate
 from pathlib import Path
-from types import UnionType
 from typing import Any, Protocol
-from urllib.parse import quote, unquote
 
 from store import postgres
-from store.coding import encode_derived, parse
+from store.coding import encode_derived
 from store.errors import BadValue, Unreadable
 from store.genai import Events, state_line
 from store.model import Json, NewEntry, NewRecord, Opaque, Session, joined_id, user_scope
 from store.sources import reading
+from store.sources.adk.spelling import SESSION_KEY, STATE_KEYS, parsed, places_of, state_place
 from store.sources.shape import (
     Batch,
     Continuing,
@@ -46,7 +45,6 @@ _SIGNATURE = {
     "sessions": ("app_name", "user_id", "id", "state"),
     "events": ("app_name", "user_id", "session_id", "timestamp"),
 }
-_SESSION_KEY = ("app_name", "user_id", "id")
 _OF_SESSION = "app_name = :app and user_id = :user and session_id = :session"
 _V0_JSON = {
     "usage_metadata": "usage_metadata",
@@ -103,16 +101,12 @@ def open(locator: str) -> Iterator[Adk]:  # noqa: A001 the shape's own word
 
 
 def resume(session: Session) -> Continuing:
-    app, user, name = _places(session.native_id)
+    app, user, name = places_of(session.native_id)
     hint = f"Send DAK the header X-Session-ID: {name}"
     if name == f"session_{user}":
         hint = f"Start DAK with `--username {shlex.quote(user)}`, or send it the header X-Session-ID: {name}"
     adk = "`adk web --session_service_uri` with the address of this database"
     return Continuing(None, hint=f"{hint}; with ADK itself, {adk}, then app {app!r}, user {user!r}, session {name!r}.")
-
-
-def _places(native: str) -> list[str]:
-    return [unquote(place) for place in native.split("/")]
 
 
 # ── rows, wherever they are kept ──────────────────────────────────────────────────────────────────
@@ -192,7 +186,7 @@ class Adk:
 
     def scan(self) -> Iterator[Ref]:
         told = self._rows.fingerprints("events", ("app_name", "user_id", "session_id"))
-        for places, row in self._named("sessions", _SESSION_KEY, "create_time, update_time"):
+        for places, row in self._named("sessions", SESSION_KEY, "create_time, update_time"):
             content = reading.digest(told.get(places), row["create_time"])
             yield Ref(joined_id(*places), content, reading.utc(row["update_time"]))
 
@@ -205,7 +199,7 @@ class Adk:
                 self.problems.append(Problem(table, f"The row {places} is not named by text."))
 
     def read(self, ref: Ref) -> Iterator[Batch]:
-        app, user, name = _places(ref.native_id)
+        app, user, name = places_of(ref.native_id)
         select = "select * from sessions where app_name = :app and user_id = :user and id = :session"
         session = next(self._rows.select(select, app=app, user=user, session=name), None)
         if session is None:
@@ -247,7 +241,7 @@ class Adk:
         body = "event_data" if self._has_json else "content"
         event: Mapping[str, Json] = {}
         try:
-            found = _parsed(row[body], dict | None) if row[body] is not None else None
+            found = parsed(row[body], dict | None) if row[body] is not None else None
             event = found or {} if self._has_json else _event_of_columns(row, found, problems)
         except BadValue as reason:
             problems.append(Problem(f"events:{row['id']}", f"{body} cannot be read: {reason}"))
@@ -260,19 +254,17 @@ class Adk:
     # ── what outlives a session ───────────────────────────────────────────────────────────────────
 
     def facts(self) -> Iterable[ForeignFact]:
-        yield from self._states("app_states", ("app_name",))
-        yield from self._states("user_states", ("app_name", "user_id"))
-        yield from self._states("sessions", _SESSION_KEY)
+        for table, key in STATE_KEYS.items():
+            yield from self._states(table, key)
 
     def _states(self, table: str, key: tuple[str, ...]) -> Iterator[ForeignFact]:
         if not {*key, "state"} <= self._rows.tables.get(table, frozenset()):
             return
         for places, row in self._named(table, key, "state, update_time"):
-            where = f"{table}:{joined_id(*places)}"
             at = reading.utc(row["update_time"])
-            for name, value in self._state(row["state"], where).items():
+            for name, value in self._state(row["state"], f"{table}:{joined_id(*places)}").items():
                 yield ForeignFact(
-                    f"{where}/{quote(name, safe='')}",
+                    state_place(table, places, name),
                     state_line(name, value),
                     scope=_scope(places),
                     category="state",
@@ -283,7 +275,7 @@ class Adk:
 
     def _state(self, text: object, where: str) -> Mapping[str, Json]:
         try:
-            state: Mapping[str, Json] = _parsed(text, dict)
+            state: Mapping[str, Json] = parsed(text, dict)
             return state
         except BadValue as reason:
             self.problems.append(Problem(where, f"The state cannot be read: {reason}"))
@@ -341,16 +333,7 @@ def _event_of_columns(row: Row, content: Json, problems: list[Problem]) -> Mappi
     event = {name: row.get(name) for name in ("author", "error_code", "error_message")} | {"content": content}
     for column, name in _V0_JSON.items():
         try:
-            event[name] = _parsed(row[column], dict | list | None) if row.get(column) else None
+            event[name] = parsed(row[column], dict | list | None) if row.get(column) else None
         except BadValue as reason:
             problems.append(Problem(f"events:{row['id']}", f"{column} cannot be read: {reason}"))
     return event
-
-
-def _parsed(text: object, wanted: type | UnionType) -> Any:
-    if not isinstance(text, str):
-        raise BadValue("It is not text.")
-    value = parse(text)
-    if not isinstance(value, wanted):
-        raise BadValue("It is JSON of another kind.")
-    return value
