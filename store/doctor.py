@@ -303,12 +303,18 @@ _RECORDS = """
     select block, key, start, length, data, digest from records
     where key in (select record from entries where {only session}) order by block, start
 """
+_LOST_RECORDS = """
+    select sessions.id, entries.seq from entries join sessions on sessions.key = entries.session
+    where entries.record is not null and entries.record not in (select key from records) and {only session}
+"""
 _UNUSED_BLOCKS = "select key from blocks where key not in (select block from records where block is not null)"
 _UNUSED_RECORDS = "select key from records where key not in (select record from entries where record is not null)"
 
 
 def _records(ward: _Ward) -> Iterator[Finding]:
     """Each block is opened once."""
+    for session_id, seq in ward.rows(_LOST_RECORDS):
+        yield Finding(entry_id(session_id, seq), "Its record is lost.")
     for block, rows in groupby(ward.rows(_RECORDS), itemgetter(0)):
         whole = b""
         if block is not None:

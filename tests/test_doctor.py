@@ -341,6 +341,12 @@ def test_a_block_that_does_not_open_is_named(healthy: Store, harm: str) -> None:
     assert f"block {block}: It cannot be opened, and the records in it are lost." in told(examine(healthy))
 
 
+def test_an_entry_whose_record_is_lost_is_named(healthy: Store) -> None:
+    with damage(healthy) as connection:
+        connection.execute("delete from records where key = (select max(record) from entries where seq = 0)")
+    assert any(line.endswith("Its record is lost.") for line in told(examine(healthy)))
+
+
 def test_what_nobody_uses_any_more_is_named(healthy: Store) -> None:
     with damage(healthy) as connection:
         connection.execute("insert into blocks (key, data) values (700, x'00')")
