@@ -17,7 +17,7 @@ from store import sources
 from store.deriving import derive
 from store.errors import Busy, StoreError, Unreadable
 from store.sources.reading import BROKEN
-from store.sources.shape import Batch, ForeignFact, ForeignFile, ForeignSecret, Opened, Problem, Ref, Source
+from store.sources.shape import Batch, ForeignFact, ForeignFile, ForeignSecret, Opened, Problem, Ref, Source, Unhurried
 
 LARGE = 16 * 1024 * 1024
 """Bytes of a file below which a process of its own would cost more than it brings."""
@@ -28,6 +28,13 @@ READY, REFS, BATCH, END, FAILED, KNOWN, BROKE = "ready", "refs", "batch", "end",
 def opening(source: Source, address: str) -> AbstractContextManager[Opened]:
     """The foreign store, read here or ahead, whichever is quicker."""
     return _ahead(source, address) if _is_large(address) else source.open(address)
+
+
+def scan(opened: Opened, *, stamped: bool) -> Iterator[Ref]:
+    """What there is; without stamps when nothing is known to compare them with."""
+    if isinstance(opened, Ahead):
+        return opened.ask(stamped)
+    return opened.scan_unstamped() if isinstance(opened, Unhurried) and not stamped else opened.scan()
 
 
 def _is_large(address: str) -> bool:
@@ -73,8 +80,12 @@ class Ahead:
         self._known: tuple[list[ForeignFact], list[ForeignSecret], list[ForeignFile]] | None = None
         self.problems: list[Problem] = []
 
-    def scan(self) -> Iterator[Ref]:
+    def ask(self, stamped: bool) -> Iterator[Ref]:
+        self._pipe.send(stamped)
         yield from self._expect(REFS)
+
+    def scan(self) -> Iterator[Ref]:
+        return self.ask(stamped=True)
 
     def prepare(self, refs: Iterable[tuple[Ref, bool]]) -> None:
         """What will be read, in order; True where the store has nothing of it, so that rows can be made ready."""
@@ -132,7 +143,7 @@ def _serve(pipe: Connection, name: str, address: str) -> None:
     pipe.send(READY)
     try:
         with source.open(address) as opened:
-            pipe.send((REFS, list(opened.scan())))
+            pipe.send((REFS, list(scan(opened, stamped=pipe.recv()))))
             for ref, fresh in pipe.recv():
                 _send_session(pipe, opened, ref, fresh)
             known = (list(opened.facts()), list(opened.secrets()), list(opened.published()))

@@ -17,7 +17,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from store import sources
-from store.ahead import Ahead, opening
+from store.ahead import Ahead, opening, scan
 from store.coding import decode, encode, now
 from store.deriving import digest_of
 from store.errors import Busy, NotFound, StoreError, Unreadable, WriteFailed
@@ -157,7 +157,7 @@ class _Syncing:
         yield Progress(self.report, self.report.seen, self.report.seen)
 
     def _read_all(self, opened: Opened, key: int, known: Known, before: list[Problem]) -> Iterator[Progress]:
-        refs = sorted(opened.scan(), key=lambda ref: ref.updated_at, reverse=True)
+        refs = sorted(scan(opened, stamped=bool(known)), key=lambda ref: ref.updated_at, reverse=True)
         buried = {
             native
             for (native,) in self.store.rows("select native_id from tombstones where source = ?", self.source.NAME)
@@ -181,10 +181,10 @@ class _Syncing:
         self.report.problems.extend(opened.problems)
 
     def _is_new(self, ref: Ref, known: Known) -> bool:
-        return ref.native_id not in known or known[ref.native_id][1] != self._stamp(ref)
+        return ref.native_id not in known or known[ref.native_id][1] != self._stamp(ref.stamp)
 
-    def _stamp(self, ref: Ref) -> str:
-        return f"{self.source.READER}:{ref.stamp}"
+    def _stamp(self, stamp: str) -> str:
+        return f"{self.source.READER}:{stamp}"
 
     # ── the foreign store's row ───────────────────────────────────────────────────────────────────
 
@@ -240,11 +240,13 @@ class _Syncing:
         """Yields whenever what was read is committed, and no lock is held."""
         chain: Chain | None = None
         summary: ForeignSummary | None = None
+        stamp = ref.stamp
         try:
             for batch in _foreign(opened.read(ref)):
                 pace.begin()
                 self.report.problems += [replace(problem, session=ref.native_id) for problem in batch.problems]
                 summary = batch.summary or summary
+                stamp = batch.stamp or stamp
                 chain = chain or Chain(self.store, self._session(ref, source_key, batch, known))
                 chain.take(batch)
                 if pace.breathe():
@@ -252,7 +254,7 @@ class _Syncing:
             if chain is None:
                 raise Unreadable("It cannot be found by its name.")
             pace.begin()
-            self._finish(chain, summary, self._stamp(ref))
+            self._finish(chain, summary, self._stamp(stamp))
         except WriteFailed:
             raise
         except StoreError as reason:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from store.deriving import Derived
 from store.model import NewEntry, Session, SessionFields
@@ -28,7 +28,7 @@ class Ref:
 
     native_id: str
     stamp: str
-    "Differs when anything of the session differs."
+    "Differs when anything of the session differs; empty when only reading it can tell, and the last batch says it."
     updated_at: str = ""
 
 
@@ -51,6 +51,8 @@ class Batch:
     "The session's own foreign record, as the header of its chain; given with the first batch."
     summary: ForeignSummary | None = None
     archived: bool = False
+    stamp: str = ""
+    "With the last batch of a session whose ref has none."
     problems: list[Problem] = field(default_factory=list)
 
 
@@ -88,6 +90,15 @@ class ForeignFile:
     filename: str
     path: str
     created_at: str = ""
+
+
+@runtime_checkable
+class Unhurried(Protocol):
+    "A store so large that its stamps are better made while it is read."
+
+    def scan_unstamped(self) -> Iterator[Ref]:
+        """For a first sync, which reads everything anyway."""
+        ...
 
 
 class Opened(Protocol):
