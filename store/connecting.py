@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sqlite3
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 
@@ -161,7 +161,7 @@ def _save_as_it_was(path: Path, connection: sqlite3.Connection) -> None:
         raise Unreadable(
             f"{path} is damaged and was not migrated ({' '.join(found.split())}); put a backup in its place."
         )
-    for abandoned in _backup_folder(path).glob(f"*{UNFINISHED}"):
+    for abandoned in backup_folder(path).glob(f"*{UNFINISHED}"):
         abandoned.unlink(missing_ok=True)
     # SQLite does not copy through a connection that is writing.
     with closing(connect(path)) as reader:
@@ -184,8 +184,14 @@ def create_private(path: Path) -> bool:
 
 def backup(path: Path, connection: sqlite3.Connection) -> Path:
     """A whole copy, 0600, beside the store in a folder of its own; the oldest beyond three go."""
-    target = _backup_folder(path) / f"{now().replace(':', '')}.db"
-    # By its right name only once it is whole: a backup that was interrupted must never pass for one.
+    target = backup_folder(path) / f"{now().replace(':', '')}.db"
+    copy_whole(path, connection, target)
+    expire(backups(path)[BACKUPS_KEPT:])
+    return target
+
+
+def copy_whole(path: Path, connection: sqlite3.Connection, target: Path) -> None:
+    """What a connection to `path` sees; by its right name only once it is whole, since half of one must never pass."""
     unfinished = target.with_suffix(UNFINISHED)
     try:
         private_folder(target.parent)
@@ -203,16 +209,18 @@ def backup(path: Path, connection: sqlite3.Connection) -> Path:
     finally:
         with suppress(OSError):
             unfinished.unlink(missing_ok=True)
-    for old in backups(path)[BACKUPS_KEPT:]:
+
+
+def expire(old: Iterable[Path]) -> None:
+    for one in old:
         with suppress(OSError):
-            old.unlink()
-    return target
+            one.unlink()
 
 
 def backups(path: Path) -> list[Path]:
     """Newest first."""
-    return sorted(_backup_folder(path).glob("*.db"), reverse=True)
+    return sorted(backup_folder(path).glob("*.db"), reverse=True)
 
 
-def _backup_folder(path: Path) -> Path:
+def backup_folder(path: Path) -> Path:
     return path.with_name(f"{path.name}.backups")

@@ -4,8 +4,8 @@ round, so one mechanism serves titles, facts, secrets and all the rest, and an u
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any, cast
 
 from sqlite_utils.db import NotFoundError
@@ -179,19 +179,34 @@ class Journal:
 
     def undo(self, edit_id: int | None = None) -> Edit:
         """Take back that edit, or the newest that still stands; gives the edit that was taken back."""
-        with self._store.transaction():
-            edit = self.get(edit_id) if edit_id is not None else self._newest()
-            if edit.undone_by is not None:
-                raise NothingToUndo(f"Edit {edit.id} is undone already.")
-            if edit.blanked:
-                raise Refused(f"What edit {edit.id} changed was purged, and is gone for good.")
+        chosen = self.get(edit_id) if edit_id is not None else self._newest()
+        foreign = [change for change in chosen.changes if change.table == FOREIGN]
+        with self._theirs(chosen, foreign) as put_theirs_back, self._store.transaction():
+            edit = self._standing(chosen.id)
             sessions = decode(self._store.row("select sessions from edits where id = ?", edit.id)[0])
             with self.edit(UNDO, *sessions, undoes=edit.id) as editing:
                 self._reverse(edit, editing)
+                put_theirs_back()
+                for change in reversed(foreign):
+                    editing.note(Change(FOREIGN, change.key, change.after, change.before))
         return edit
 
+    def _standing(self, edit_id: int) -> Edit:
+        edit = self.get(edit_id)
+        if edit.undone_by is not None:
+            raise NothingToUndo(f"Edit {edit.id} is undone already.")
+        if edit.blanked:
+            raise Refused(f"What edit {edit.id} changed was purged, and is gone for good.")
+        return edit
+
+    def _theirs(self, edit: Edit, foreign: list[Change]) -> AbstractContextManager[Callable[[], None]]:
+        """What puts rows of a foreign store back; in an edit of our own rows alone, nothing."""
+        if not foreign:
+            return nullcontext(lambda: None)
+        self._standing(edit.id)
+        return self._store.writing_back.reversing(foreign)
+
     def _reverse(self, edit: Edit, editing: Editing) -> None:
-        foreign = [change for change in reversed(edit.changes) if change.table == FOREIGN]
         try:
             for change in reversed(edit.changes):
                 if change.table == FOREIGN:
@@ -205,10 +220,6 @@ class Journal:
                     raise ChangedMeanwhile(message, clash.current) from None
         except sqlite3.IntegrityError as reason:
             raise Refused(f"Edit {edit.id} cannot be undone as things are now: {reason}.") from None
-        if foreign:
-            self._store.writing_back.reverse(foreign)
-            for change in foreign:
-                editing.note(Change(FOREIGN, change.key, change.after, change.before))
 
     def _later(self, edit_id: int, change: Change) -> int | None:
         """The newest edit of the same row that stands; to undo an undo would only bring more back."""
@@ -231,10 +242,12 @@ class Journal:
     def blank(self, session: int) -> None:
         """Within a purge: its edits say no more of that session than that they were."""
         rows = self._store.rows(f"select id, before, after from edits where {_OF_SESSION}", session)
-        for number, *sides in rows:
-            kept = [
-                [_unlinked(item, session) for item in decode(side) if self._outlives(item, session)] for side in sides
-            ]
+        for number, *spelled in rows:
+            sides = [decode(side) for side in spelled]
+            # Half an undo of what was written back would part what the two stores say.
+            if any(item["table"] == FOREIGN for item in sides[0]):
+                sides = [[], []]
+            kept = [[_unlinked(item, session) for item in side if self._outlives(item, session)] for side in sides]
             self._store.connection.execute(
                 "update edits set before = ?, after = ?, blanked = ? where id = ?",
                 (*(encode(side).decode() for side in kept), not kept[0], number),

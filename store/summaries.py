@@ -39,7 +39,10 @@ class Summaries:
     def newer_from_source(self, session: Session) -> Summary | None:
         """What the source has said since the version that is current, which a person chose to keep."""
         current = self.current(session)
-        return self._newest(session, "origin = 'source' and summaries.key > ?", current.key) if current else None
+        if current is None:
+            return None
+        newer = self._newest(session, "origin = 'source' and summaries.key > ?", current.key)
+        return newer if newer and newer.text != current.text else None
 
     def _newest(self, session: Session, condition: str, *values: int) -> Summary | None:
         sql = f"{_SUMMARIES} and {condition} order by summaries.key desc limit 1"

@@ -3,31 +3,41 @@
 from __future__ import annotations
 
 import base64
-import os
-import shutil
-import sqlite3
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager, suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
+from math import isfinite
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
-from store import sources
+from store import connecting, sources, swapping
 from store.coding import now
-from store.connecting import create_private
-from store.errors import Busy, ChangedMeanwhile, Refused, WriteFailed
+from store.errors import ChangedMeanwhile, Refused, SecretLocked
 from store.journal import FOREIGN, Editing
 from store.model import Change, Session, foreign_id
-from store.paths import private_folder
-from store.sources import reading
 from store.sources.shape import ForeignSummary, Source
-from store.sources.writing import RowChange, Wanted, WantedFact, WantedSecret, WantedText, Writable, WritePlan
+from store.sources.writing import (
+    RowChange,
+    SecretText,
+    Wanted,
+    WantedFact,
+    WantedSecret,
+    WantedText,
+    Writable,
+    WritePlan,
+)
 
 if TYPE_CHECKING:
     from store.store import Store
 
-BACKUPS_KEPT = 5
-_BUSY_SECONDS = 1.0
+WRITE_BACK = "write-back"
+
+_FACTS = """
+    select id, substr(foreign_place, length(?1) + 1), text, foreign_text, retired_at from facts
+    where foreign_place >= ?1 and foreign_place < ?1 || char(1114111)
+        and (scope not like 'session:%' or scope = 'session:' || ?2)
+    order by id
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +45,7 @@ class Preview:
     session: Session
     source: str
     locator: str
+    wanted: Wanted
     plan: WritePlan
 
 
@@ -45,14 +56,13 @@ class WritingBack:
     # ── what would change ─────────────────────────────────────────────────────────────────────────
 
     def preview(self, session: Session) -> Preview:
-        """Opens the foreign store and changes nothing."""
+        """Looks into the foreign store and changes nothing."""
+        session = self._store.sessions.by_key(session.key)
         source, locator = self._origin(session)
-        if not isinstance(source, Writable):
-            raise Refused(f"{source.LABEL} takes no edits back; they stay here.")
         wanted = self._wanted(session)
-        with _foreign(locator, writing=False) as rows:
-            plan = source.plan(rows, wanted)
-        return Preview(session, source.NAME, locator, plan)
+        with swapping.looking(locator) as rows:
+            plan = _writable(source).plan(rows, wanted)
+        return Preview(session, source.NAME, locator, wanted, plan)
 
     def _origin(self, session: Session) -> tuple[Source, str]:
         row = self._store.row("select kind, locator from sources where key = ?", session.source_key or 0)
@@ -71,7 +81,7 @@ class WritingBack:
             title=title,
             summary=summary,
             summary_seen=seen,
-            facts=tuple(self._wanted_facts(session)),
+            facts=tuple(fact for _, fact in self._wanted_facts(session)),
             secrets=tuple(self._wanted_secrets(session)),
             delete=bool(session.deleted),
         )
@@ -79,222 +89,190 @@ class WritingBack:
     def _wanted_summary(self, session: Session) -> tuple[ForeignSummary | None, str]:
         current = self._store.summaries.current(session)
         told = next((old for old in self._store.summaries.history(session) if old.origin == "source"), None)
+        if current is None:
+            return (ForeignSummary(""), told.text) if told else (None, "")
         seen = told.text if told else ""
-        if current is None or current.origin == "source" or current.text == seen:
+        if current.text == seen and (not told or current.up_to_turn in (None, told.up_to_turn)):
             return None, seen
         return ForeignSummary(current.text, current.up_to_turn), seen
 
-    def _wanted_facts(self, session: Session) -> Iterator[WantedFact]:
-        """Those of the whole foreign store: most belong to no one session."""
-        prefix = self._fact_prefix(session)
-        rows = self._store.rows(
-            """
-            select substr(foreign_place, length(?1) + 1), text, foreign_text, category, retired_at from facts
-            where foreign_place >= ?1 and foreign_place < ?1 || char(1114111) order by id
-            """,
-            prefix,
-        )
-        for place, text, told, category, retired in rows:
+    def _wanted_facts(self, session: Session) -> Iterator[tuple[int, WantedFact]]:
+        """With their numbers. Those of the whole foreign store but for other sessions' own: most belong to no one."""
+        for number, place, text, told, retired in self._store.rows(_FACTS, self._prefix(session), session.id):
             if retired is not None or text != told:
-                yield WantedFact(place, None if retired is not None else text, told, category)
+                yield number, WantedFact(place, None if retired is not None else text, told)
 
-    def _fact_prefix(self, session: Session) -> str:
+    def _prefix(self, session: Session) -> str:
+        """Of the places of that foreign store's facts."""
         source, locator = self._origin(session)
         return foreign_id(source.NAME, "", locator) + "/"
 
     def _wanted_secrets(self, session: Session) -> Iterator[WantedSecret]:
-        for name in self._store.secrets.names(session):
-            yield WantedSecret(name.key, self._store.secrets.get(session, name.key), name.version)
+        """But for those that were carried over: what became of them there since is their owner's affair."""
+        names = self._store.secrets.names(session)
+        written = self._written_secrets(session) if names else set()
+        for name in names:
+            if (name.key, name.version) not in written:
+                yield WantedSecret(name.key, name.version, self._opener(session, name.key, name.version))
+
+    def _opener(self, session: Session, key: str, version: int) -> Callable[[], SecretText]:
+        return lambda: SecretText(self._store.secrets.get(session, key, version), key, version)
+
+    def _written_secrets(self, session: Session) -> set[tuple[str, int]]:
+        edits = self._store.journal.newest(session.key, limit=-1)
+        return {
+            (value["$secret"][1], value["$secret"][2])
+            for edit in edits
+            if edit.kind == WRITE_BACK and edit.undone_by is None
+            for change in edit.changes
+            for value in (change.after or {}).values()
+            if isinstance(value, Mapping) and "$secret" in value
+        }
 
     # ── doing it ──────────────────────────────────────────────────────────────────────────────────
 
     def write(self, preview: Preview) -> Path | None:
         """Carries the plan out, if everything is still as the plan saw it. Gives the backup that was taken."""
-        if preview.plan.conflicts:
-            raise ChangedMeanwhile(f"{preview.plan.conflicts[0]} Sync first.", preview.plan.conflicts)
-        if not preview.plan.changes:
+        plan = preview.plan
+        if plan.conflicts:
+            raise ChangedMeanwhile(plan.conflicts[0], plan.conflicts)
+        if not plan.changes:
             return None
-        self._refuse_while_open(preview)
-        copy = _back_up(self._store, preview.locator)
-        with self._store.journal.edit("write-back", preview.session.key) as edit:
-            for change in preview.plan.changes:
+        self._refuse_locked(plan.changes)
+        backup = self._back_up(preview.source, preview.locator)
+        carrying = self._carrying(preview.source, preview.locator, plan.changes)
+        with carrying as carry, self._store.journal.edit(WRITE_BACK, preview.session.key) as edit:
+            session = self._store.sessions.by_key(preview.session.key)
+            if self._wanted(session) != preview.wanted:
+                raise ChangedMeanwhile(
+                    "The session was edited here meanwhile; look again at what would be written.", []
+                )
+            for change in plan.changes:
                 edit.note(self._journaled(preview, change))
-            self._mark_written(preview, edit)
+            self._mark_written(preview, session, edit)
             # Last, so that whatever fails before it has touched nothing of theirs.
-            _apply(preview.locator, preview.plan.changes)
-        return copy
+            carry()
+        return backup
 
-    def _refuse_while_open(self, preview: Preview) -> None:
-        source = sources.by_name(preview.source)
-        if isinstance(source, Writable) and not source.LIVE_WRITES and (holders := open_by(Path(preview.locator))):
-            raise Busy(f"{preview.locator} is open in process {holders[0]}; end that program first.")
+    def _refuse_locked(self, changes: Sequence[RowChange]) -> None:
+        secret = any(isinstance(value, SecretText) for change in changes for value in (change.before or {}).values())
+        if secret and self._store.secrets.locked:
+            raise SecretLocked()
 
-    def _mark_written(self, preview: Preview, edit: Editing) -> None:
-        """What was carried over is now what the source says, too."""
-        wanted = self._wanted(preview.session)
-        if wanted.title and preview.plan.titled:
-            edit.update("sessions", preview.session.key, agent_title=wanted.title.new)
-        prefix = self._fact_prefix(preview.session)
-        for fact in wanted.facts:
-            row = self._store.row("select id, text from facts where foreign_place = ?", prefix + fact.place)
-            if row and fact.text is not None:
-                place = prefix + preview.plan.moves.get(fact.place, fact.place)
-                edit.update("facts", row[0], foreign_text=row[1], foreign_place=place)
+    def _back_up(self, source: str, locator: str) -> Path:
+        """Refused first where nobody else may have the file open: then there is no need of one."""
+        if not _writable(sources.by_name(source)).LIVE_WRITES:
+            swapping.refuse_while_open(locator)
+        return swapping.back_up(self._backup_folder, _identity(source, locator), locator)
+
+    def backups(self, session: Session) -> list[Path]:
+        """Of the foreign store it came from, newest first."""
+        row = self._store.row("select kind, locator from sources where key = ?", session.source_key or 0)
+        return swapping.backups(self._backup_folder, _identity(*row)) if row else []
+
+    @property
+    def _backup_folder(self) -> Path:
+        return connecting.backup_folder(self._store.path) / "foreign"
+
+    @contextmanager
+    def _carrying(self, source: str, locator: str, changes: Sequence[RowChange]) -> Iterator[Callable[[], None]]:
+        """Gives what swaps the rows there; they are put back should our own transaction fail after all."""
+        alone = not _writable(sources.by_name(source)).LIVE_WRITES
+        carried = False
+
+        def carry() -> None:
+            nonlocal carried
+            swapping.swap(locator, changes, alone=alone)
+            carried = True
+
+        try:
+            yield carry
+        except BaseException:
+            if carried:
+                swapping.swap(locator, [change.turned_round() for change in reversed(changes)], alone=alone)
+            raise
+
+    def _mark_written(self, preview: Preview, session: Session, edit: Editing) -> None:
+        """What was carried over is now what the source says, too: the next sync finds nothing new in it."""
+        wanted, plan = preview.wanted, preview.plan
+        if wanted.delete:
+            edit.update("sessions", session.key, gone=1)
+        if wanted.title and plan.titled:
+            edit.update("sessions", session.key, agent_title=wanted.title.new)
+        if plan.summary and plan.summary.text:
+            told = {"text": plan.summary.text, "up_to_turn": plan.summary.up_to_turn, "origin": "source"}
+            edit.insert("summaries", session=session.key, current=0, created_at=now(), **told)
+        placed = [(number, fact) for number, fact in self._wanted_facts(session) if fact.place in plan.facts]
+        prefix = self._prefix(session)
+        for number, fact in placed:
+            # No two facts may have one place, not even while they change places.
+            if plan.facts[fact.place] != fact.place:
+                edit.update("facts", number, foreign_place="")
+        for number, fact in placed:
+            if place := plan.facts[fact.place]:
+                edit.update("facts", number, foreign_text=fact.text, foreign_place=prefix + place)
+            else:
+                edit.update("facts", number, retired_at=now())
+
+    # ── the journal ───────────────────────────────────────────────────────────────────────────────
 
     def _journaled(self, preview: Preview, change: RowChange) -> Change:
-        """As the journal may keep it: a secret by its sealed version, never by its value."""
-        where = {"locator": preview.locator, "table": change.table, "key": dict(change.key)}
-        before, after = (_in_json(side) for side in (change.before, change.after))
-        if change.secret is not None:
-            name = change.secret.key
-            if before and "value" in before:
-                version = self._store.secrets.keep(preview.session, name, before["value"])
-                before["value"] = {"$secret": [preview.session.id, name, version]}
-            if after and "value" in after:
-                after["value"] = {"$secret": [preview.session.id, name, change.secret.version]}
-        return Change(FOREIGN, where, before, after)
+        session = preview.session
+        where = {"source": preview.source, "locator": preview.locator, "table": change.table}
+        sides = (self._in_json(session, side) for side in (change.before, change.after))
+        return Change(FOREIGN, {**where, "key": self._in_json(session, change.key)}, *sides)
 
-    def reverse(self, changes: Sequence[Change]) -> None:
-        """Undo of a write-back: the foreign rows as they were, if they still are as we left them."""
-        back = [
-            RowChange(where["table"], where["key"], self._opened(change.after), self._opened(change.before))
-            for change in changes
-            for where in [change.key]
-        ]
-        _apply(changes[0].key["locator"], back)
-
-    def _opened(self, columns: Mapping[str, Any] | None) -> dict[str, Any] | None:
+    def _in_json(self, session: Session, columns: Mapping[str, Any] | None) -> dict[str, Any] | None:
         if columns is None:
             return None
-        columns = {name: _from_json(value) for name, value in columns.items()}
-        sealed = columns.get("value")
-        if not isinstance(sealed, Mapping) or "$secret" not in sealed:
-            return columns
-        session_id, key, version = sealed["$secret"]
-        return {**columns, "value": self._store.secrets.get(self._store.sessions.get(session_id), key, version)}
+        return {name: self._value_in_json(session, value) for name, value in columns.items()}
+
+    def _value_in_json(self, session: Session, value: Any) -> Any:
+        """What JSON cannot spell by its kind; a secret by its sealed version, never by its value."""
+        if isinstance(value, SecretText):
+            version = value.version or self._store.secrets.keep(session, value.key, str(value))
+            return {"$secret": [session.id, value.key, version]}
+        if isinstance(value, bytes):
+            return {"$base64": base64.b64encode(value).decode()}
+        if isinstance(value, float) and not isfinite(value):
+            return {"$float": str(value)}
+        return value
+
+    def _from_json(self, value: Any) -> Any:
+        match value:
+            case {"$secret": [session_id, key, version]}:
+                session = self._store.sessions.get(session_id)
+                return SecretText(self._store.secrets.get(session, key, version), key, version)
+            case {"$base64": text}:
+                return base64.b64decode(text)
+            case {"$float": text}:
+                return float(text)
+        return value
+
+    @contextmanager
+    def reversing(self, changes: Sequence[Change]) -> Iterator[Callable[[], None]]:
+        """Around an undo: gives what makes the foreign rows as they were, if they still are as we left them."""
+        where = cast("dict[str, Any]", changes[0].key)
+        back = [self._turned_round(change) for change in reversed(changes)]
+        self._back_up(where["source"], where["locator"])
+        with self._carrying(where["source"], where["locator"], back) as carry:
+            yield carry
+
+    def _turned_round(self, change: Change) -> RowChange:
+        where = cast("dict[str, Any]", change.key)
+        key, before, after = map(self._from_json_row, (where["key"], change.after, change.before))
+        return RowChange(where["table"], key or {}, before, after)
+
+    def _from_json_row(self, columns: Mapping[str, Any] | None) -> dict[str, Any] | None:
+        return None if columns is None else {name: self._from_json(value) for name, value in columns.items()}
 
 
-def _in_json(columns: Mapping[str, Any] | None) -> dict[str, Any] | None:
-    """The journal is JSON; bytes stand in it as what they are."""
-    if columns is None:
-        return None
-    return {
-        name: {"$base64": base64.b64encode(value).decode()} if isinstance(value, bytes) else value
-        for name, value in columns.items()
-    }
+def _writable(source: Source | None) -> Writable:
+    if isinstance(source, Writable):
+        return source
+    raise Refused(f"{source.LABEL if source else 'That program'} takes no edits back; they stay here.")
 
 
-def _from_json(value: Any) -> Any:
-    return base64.b64decode(value["$base64"]) if isinstance(value, Mapping) and "$base64" in value else value
-
-
-# ── the foreign file ──────────────────────────────────────────────────────────────────────────────
-
-
-class _SqliteRows:
-    """Text that is not UTF-8 comes as it is, in surrogates, so that it can be compared and put back byte for byte."""
-
-    def __init__(self, connection: sqlite3.Connection) -> None:
-        self.connection = connection
-        connection.row_factory = sqlite3.Row
-        connection.text_factory = lambda data: data.decode("utf-8", "surrogateescape")
-
-    def columns(self, table: str) -> frozenset[str]:
-        return frozenset(row[1] for row in self.connection.execute(f'pragma table_info("{table}")'))
-
-    def primary_key(self, table: str) -> tuple[str, ...]:
-        """Its columns in order; all columns of a table that has none."""
-        rows = list(self.connection.execute(f'pragma table_info("{table}")'))
-        key = sorted((row[5], row[1]) for row in rows if row[5])
-        return tuple(name for _, name in key) or tuple(row[1] for row in rows)
-
-    def select(self, sql: str, *values: Any) -> Sequence[Mapping[str, Any]]:
-        return [dict(row) for row in self.connection.execute(sql, tuple(map(_bound, values)))]
-
-
-def _bound(value: Any) -> Any:
-    """Text with surrogates is bytes that were never UTF-8."""
-    if isinstance(value, str):
-        try:
-            value.encode()
-        except UnicodeEncodeError:
-            return value.encode("utf-8", "surrogateescape")
-    return value
-
-
-@contextmanager
-def _foreign(locator: str, *, writing: bool) -> Iterator[_SqliteRows]:
-    if not writing:
-        with reading.snapshot(Path(locator)) as connection:
-            yield _SqliteRows(connection)
-        return
-    uri = f"{Path(locator).absolute().as_uri()}?mode=rw"
-    with closing(sqlite3.connect(uri, uri=True, isolation_level=None, timeout=_BUSY_SECONDS)) as connection:
-        connection.execute("pragma foreign_keys = on")
-        yield _SqliteRows(connection)
-
-
-def _apply(locator: str, changes: Sequence[RowChange]) -> None:
-    """All of it or nothing, in one transaction of milliseconds, after every row was compared with what was seen."""
-    try:
-        with _foreign(locator, writing=True) as rows:
-            rows.connection.execute("begin immediate")
-            try:
-                for change in changes:
-                    _swap(rows, change)
-                rows.connection.execute("commit")
-            except BaseException:
-                rows.connection.execute("rollback")
-                raise
-    except sqlite3.Error as reason:
-        raise WriteFailed(f"{locator} could not be written, and is as it was: {reason}.") from None
-
-
-def _swap(rows: _SqliteRows, change: RowChange) -> None:
-    where = " and ".join(f'"{name}" is ?' for name in change.key)
-    key = tuple(map(_bound, change.key.values()))
-    found = rows.select(f'select * from "{change.table}" where {where}', *change.key.values())
-    if len(found) > 1 or bool(found) != (change.before is not None):
-        raise ChangedMeanwhile(f"{change.table} in the foreign store has changed since it was read.", found)
-    if found and change.before and any(found[0].get(name) != value for name, value in change.before.items()):
-        raise ChangedMeanwhile(f"{change.table} in the foreign store has changed since it was read.", found)
-    if change.after is None:
-        rows.connection.execute(f'delete from "{change.table}" where {where}', key)
-    elif change.before is None:
-        columns = {**change.key, **change.after}
-        names = ", ".join(f'"{name}"' for name in columns)
-        marks = ", ".join("?" * len(columns))
-        values = tuple(map(_bound, columns.values()))
-        rows.connection.execute(f'insert into "{change.table}" ({names}) values ({marks})', values)
-    else:
-        assignments = ", ".join(f'"{name}" = {_mark(value)}' for name, value in change.after.items())
-        values = (*map(_bound, change.after.values()), *key)
-        rows.connection.execute(f'update "{change.table}" set {assignments} where {where}', values)
-
-
-def _mark(value: Any) -> str:
-    """Bytes that stand for text go in as text."""
-    return "cast(? as text)" if isinstance(value, str) and isinstance(_bound(value), bytes) else "?"
-
-
-def _back_up(store: Store, locator: str) -> Path:
-    folder = private_folder(store.path.parent / f"{store.path.name}.backups" / "foreign")
-    target = folder / f"{now().replace(':', '')}-{Path(locator).name}"
-    create_private(target)
-    with reading.private_copy(Path(locator)) as copy:
-        shutil.copyfile(copy, target)
-    for old in sorted(folder.iterdir(), reverse=True)[BACKUPS_KEPT:]:
-        with suppress(OSError):
-            old.unlink()
-    return target
-
-
-def open_by(path: Path) -> list[int]:
-    """The processes that have the file, or one beside it, open, as far as this person may see."""
-    wanted = {os.path.realpath(f"{path}{ending}") for ending in ("", "-wal", "-shm", "-journal")}
-    holders = []
-    for process in Path("/proc").glob("[0-9]*"):
-        with suppress(OSError):
-            if any(os.path.realpath(handle) in wanted for handle in (process / "fd").iterdir()):
-                holders.append(int(process.name))
-    return [holder for holder in holders if holder != os.getpid()]
+def _identity(source: str, locator: str) -> str:
+    """Of a foreign store, in a file's name."""
+    return foreign_id(source, "", locator).replace(":", "")

@@ -93,13 +93,13 @@ def _is_store(path: str) -> bool:
 
 
 def _browse_foreign(paths: Sequence[str]) -> None:
-    from store.cli.syncing import read
+    from store.cli.syncing import read, refuse_unread
     from store.store import Store
     from store.sync import targets
 
     chosen = targets(paths)
     with Store.memory() as store:
-        read(store, chosen)
+        refuse_unread(paths, read(store, chosen))
         console().open_browser(store.path)
 
 

@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
+import base64
 import difflib
 from collections.abc import Iterator
+from typing import Any
 
 import click
 
 from store.cli import printing, shapes
 from store.cli.console import COUNT, NUMBER, as_json, with_store
-from store.cli.printing import Ink, Piece, age
+from store.cli.printing import Ink, Piece, age, count
+from store.cli.sealing import opening_if_needed, passphrase_on_stdin
 from store.coding import spell
+from store.journal import FOREIGN
 from store.model import Change, Edit, Json
 from store.store import Store
 
 _OF_EVERY_CHANGE = {"updated_at"}
 _OF_EVERY_ROW = {"id", "key", "session", "current", "created_at", "updated_at"}
 """Columns that tell a reader of the journal nothing."""
+_NAMED = 3
+"""Of more rows that came or went in a table of another program's, only their number is told."""
 
 
 @click.command()
@@ -38,19 +44,20 @@ def log(store: Store, session_id: str | None, limit: int, as_json: bool) -> None
 
 @click.command()
 @click.argument("edit", type=NUMBER, required=False)
+@passphrase_on_stdin
 @with_store
-def undo(store: Store, edit: int | None) -> None:
+def undo(store: Store, edit: int | None, passphrase_stdin: bool) -> None:
     """Take back an EDIT, or the newest that still stands."""
-    undone = store.journal.undo(edit)
+    undone = opening_if_needed(store, lambda: store.journal.undo(edit), passphrase_stdin)
     printing.say(f"Edit {undone.id} ({undone.kind}) is undone.")
 
 
 def write_edits(edits: list[Edit]) -> None:
     for edit in edits:
         printing.write(*_headline(edit))
-        for change in edit.changes:
-            for line in _difference(change):
-                printing.write("    ", *line)
+        ours = [change for change in edit.changes if change.table != FOREIGN]
+        for line in [*_written_back(edit), *(line for change in ours for line in _difference(change))]:
+            printing.write("    ", *line)
 
 
 def _headline(edit: Edit) -> list[Piece]:
@@ -94,9 +101,35 @@ def _row(change: Change) -> str:
 
 
 def _spelled(value: Json) -> str:
-    if value is None:
-        return ""
-    return value if isinstance(value, str) else spell(value).decode()
+    match value:
+        case None:
+            return ""
+        case str():
+            return value
+        case {"$secret": [_, _, version]}:
+            return f"sealed version {version}"
+        case {"$base64": text}:
+            return f"{len(base64.b64decode(text)):,} bytes"
+    return spell(value).decode()
+
+
+def _written_back(edit: Edit) -> Iterator[list[Piece]]:
+    """Rows of a foreign store: where it is, what changed in them, and which came or went."""
+    places: list[dict[str, Any]] = [change.key for change in edit.changes if change.table == FOREIGN]
+    for locator in sorted({place["locator"] for place in places}):
+        yield [Ink(f"in {printing.flat(locator)}", "quiet")]
+    moved: dict[str, list[str]] = {}
+    for change in edit.changes:
+        if change.table != FOREIGN:
+            continue
+        table, name = change.key["table"], " ".join(map(_spelled, change.key["key"].values()))
+        if change.before is not None and change.after is not None:
+            yield from _difference(Change(table, name, change.before, change.after))
+        else:
+            moved.setdefault(("+ " if change.before is None else "- ") + table, []).append(name)
+    for table, names in moved.items():
+        told = f": {count(len(names), 'row')}" if len(names) > _NAMED else f" {', '.join(names)}"
+        yield [Ink(table + told, "good" if table.startswith("+") else "bad")]
 
 
 def _arrow(old: str, new: str) -> list[Piece]:

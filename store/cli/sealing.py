@@ -9,7 +9,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from functools import wraps
-from typing import Concatenate, ParamSpec
+from typing import Concatenate, ParamSpec, TypeVar
 
 import click
 
@@ -21,6 +21,11 @@ from store.model import SecretName
 from store.store import Store
 
 P = ParamSpec("P")
+R = TypeVar("R")
+
+passphrase_on_stdin = click.option(
+    "--passphrase-stdin", is_flag=True, help="The first line of stdin is the passphrase of the secrets."
+)
 
 _PROTECTIONS = {
     "none": "There are no secrets yet.",
@@ -39,7 +44,7 @@ def with_key(command: Callable[Concatenate[Store, P], None]) -> Callable[..., No
     """Hands over the store with its secrets open, having asked for the passphrase where one is needed."""
 
     @wraps(command)
-    @click.option("--passphrase-stdin", is_flag=True, help="The first line of stdin is the passphrase.")
+    @passphrase_on_stdin
     def opened(*args: P.args, **kwargs: P.kwargs) -> None:
         store = console().store
         given = _stdin_line() if kwargs.pop("passphrase_stdin") else None
@@ -48,6 +53,17 @@ def with_key(command: Callable[Concatenate[Store, P], None]) -> Callable[..., No
         command(store, *args, **kwargs)
 
     return opened
+
+
+def opening_if_needed(store: Store, action: Callable[[], R], passphrase_stdin: bool) -> R:
+    """For what seldom touches a secret: the passphrase is asked for only once one has to be opened."""
+    if passphrase_stdin:
+        store.secrets.unlock(_stdin_line())
+    try:
+        return action()
+    except SecretLocked:
+        store.secrets.unlock(_asked_passphrase())
+        return action()
 
 
 def _asked_passphrase() -> str:

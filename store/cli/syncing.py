@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import base64
 import sys
 from collections.abc import Mapping, Sequence
+from math import isfinite
+from pathlib import Path
 from typing import Any
 
 import click
@@ -11,12 +14,15 @@ import click
 from store import sources as known
 from store.cli import printing
 from store.cli.console import as_json, session_id, with_store
-from store.cli.printing import Ink, Piece, age, count
+from store.cli.printing import Ink, Piece, Style, age, count
+from store.cli.sealing import opening_if_needed, passphrase_on_stdin
 from store.coding import decode, spell
 from store.errors import Unreadable
+from store.sources.writing import MASK, SecretText
 from store.store import Store
 from store.sync import Report, Target, targets
 from store.sync import sync as run_sync
+from store.writing_back import Preview
 
 
 @click.command()
@@ -36,10 +42,10 @@ def sync(store: Store, paths: Sequence[str], source: str | None, as_json: bool) 
                 printing.say(f"{problem.where}: {problem.reason}")
         if not reports:
             printing.say("No conversations were found where the agents keep them; name a PATH to read from elsewhere.")
-    _refuse_unread(paths, reports)
+    refuse_unread(paths, reports)
 
 
-def _refuse_unread(paths: Sequence[str], reports: Sequence[Report]) -> None:
+def refuse_unread(paths: Sequence[str], reports: Sequence[Report]) -> None:
     """A named store that could not be opened at all is an error; problems inside one are not."""
     for report in reports:
         unread = [problem for problem in report.problems if problem.where == report.locator]
@@ -112,54 +118,79 @@ def sources(store: Store, as_json: bool) -> None:
 @click.command(name="write-back")
 @session_id
 @click.option("--dry-run", is_flag=True, help="Only show the rows, before and after.")
+@passphrase_on_stdin
 @as_json
 @with_store
-def write_back(store: Store, session_id: str, dry_run: bool, as_json: bool) -> None:
+def write_back(store: Store, session_id: str, dry_run: bool, passphrase_stdin: bool, as_json: bool) -> None:
     """Carry edits of a session into the store it came from."""
-    preview = store.writing_back.preview(store.sessions.find(session_id))
-    backup = None if dry_run else store.writing_back.write(preview)
-    plan = preview.plan
+    session = store.sessions.find(session_id)
+
+    def carry() -> tuple[Preview, Path | None]:
+        preview = store.writing_back.preview(session)
+        return preview, None if dry_run else store.writing_back.write(preview)
+
+    preview, backup = opening_if_needed(store, carry, passphrase_stdin)
     if as_json:
-        rows = [_row_change(change) for change in plan.changes]
-        told = {"changes": rows, "unplaced": plan.unplaced, "conflicts": plan.conflicts}
-        printing.emit_json({"locator": preview.locator, "dry_run": dry_run, **told})
+        _emit_plan(preview, backup, dry_run)
         return
+    plan = preview.plan
     for change in plan.changes:
-        printing.write(Ink(f"{change.table} ", "name"), _spelled(change.key))
-        _write_sides(change.before, change.after, secret=change.secret is not None)
+        named = " ".join(_spelled(value) for value in change.key.values())
+        printing.write(Ink(change.table, "name"), f" {named}")
+        _write_side(change.before, "- ", "bad")
+        _write_side(change.after, "+ ", "good")
     for sentence in (*plan.unplaced, *plan.conflicts):
         printing.say(sentence)
-    if not plan.changes:
+    if not plan.changes and not plan.conflicts:
         printing.say("There is nothing to write back.")
     elif backup is not None:
         printing.say(f"{count(len(plan.changes), 'row')} written to {preview.locator}; a backup is {backup}.")
 
 
-def _row_change(change: Any) -> dict[str, Any]:
-    secret = change.secret is not None
-    return {
-        "table": change.table,
-        "key": dict(change.key),
-        "before": _masked(change.before, secret),
-        "after": _masked(change.after, secret),
-    }
+def _emit_plan(preview: Preview, backup: Path | None, dry_run: bool) -> None:
+    plan = preview.plan
+    rows = [
+        {
+            "table": change.table,
+            "key": _masked(change.key),
+            "before": _masked(change.before),
+            "after": _masked(change.after),
+        }
+        for change in plan.changes
+    ]
+    told = {"changes": rows, "unplaced": plan.unplaced, "conflicts": plan.conflicts}
+    taken = str(backup) if backup else None
+    printing.emit_json({"locator": preview.locator, "dry_run": dry_run, **told, "backup": taken})
 
 
-def _masked(columns: Mapping[str, Any] | None, secret: bool) -> dict[str, Any] | None:
+def _masked(columns: Mapping[str, Any] | None) -> dict[str, Any] | None:
+    """As JSON can spell it, and without the value of a secret."""
     if columns is None:
         return None
-    return {name: "••••" if secret and name == "value" else _shown(value) for name, value in columns.items()}
+    return {name: _in_json(value) for name, value in columns.items()}
 
 
-def _shown(value: Any) -> Any:
-    return f"<{len(value):,} bytes>" if isinstance(value, bytes) else value
+def _in_json(value: Any) -> Any:
+    match value:
+        case SecretText():
+            return MASK
+        case bytes():
+            return {"$base64": base64.b64encode(value).decode()}
+        case float() if not isfinite(value):
+            return str(value)
+    return value
 
 
-def _write_sides(before: Mapping[str, Any] | None, after: Mapping[str, Any] | None, *, secret: bool) -> None:
-    for columns, mark, style in ((before, "- ", "bad"), (after, "+ ", "good")):
-        for name, value in (_masked(columns, secret) or {}).items():
-            printing.write("  ", Ink(f"{mark}{name}: {_spelled(value)}", style))  # type: ignore[arg-type]
+def _write_side(columns: Mapping[str, Any] | None, mark: str, style: Style) -> None:
+    for name, value in (columns or {}).items():
+        printing.write("  ", Ink(f"{mark}{name}: {_spelled(value)}", style))
 
 
 def _spelled(value: Any) -> str:
-    return value if isinstance(value, str) else spell(dict(value) if isinstance(value, Mapping) else value).decode()
+    if isinstance(value, bytes):
+        try:
+            return value.decode()
+        except UnicodeDecodeError:
+            return f"{len(value):,} bytes"
+    shown = _in_json(value)
+    return shown if isinstance(shown, str) else spell(shown).decode()

@@ -72,11 +72,12 @@ def purge(store: Store, session_ids: tuple[str, ...], trash: bool, yes: bool) ->
         return
     if not yes:
         _ask(sessions)
+    theirs = [backup for session in sessions for backup in store.writing_back.backups(session)]
     clean = store.sessions.purge(sessions)
     printing.say(f"{count(len(sessions), 'session')} gone for good.")
     if not clean:
         printing.say("Another program reads the store just now; a trace stays in its WAL until that program is done.")
-    for backup in _backups_that_hold(store.path, sessions):
+    for backup in (*_backups_that_hold(store.path, sessions), *dict.fromkeys(theirs)):
         printing.say(f"Still in the backup {backup}")
 
 

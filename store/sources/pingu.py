@@ -26,7 +26,7 @@ from store.sources.shape import (
     Problem,
     Ref,
 )
-from store.sources.writing import RowChange, Rows, Wanted, WantedFact, WritePlan
+from store.sources.writing import RowChange, Rows, Wanted, WritePlan, as_read
 
 NAME = "pingu"
 LABEL = "Pingu"
@@ -224,60 +224,45 @@ def _text(value: Json) -> str:
 def plan(rows: Rows, wanted: Wanted) -> WritePlan:
     """Title, summary with its coverage, memories, and the whole session."""
     made = WritePlan()
-    found = rows.select("select * from sessions where id = ?", wanted.native_id)
-    if not found:
-        made.conflicts.append(f"Pingu does not have the session {wanted.native_id!r} any more.")
+    session = made.find_session(rows, LABEL, "id", wanted)
+    if session is None:
         return made
     if wanted.delete:
-        _plan_delete(rows, wanted.native_id, made)
+        # A memory points to its session by no foreign key, and would stay behind; nor need a message.
+        for table in ("memories", "messages", "turns"):
+            made.delete_rows(rows, table, "session_id = ?", wanted.native_id)
+        made.delete_row(rows, "sessions", session)
         return made
-    key = {"id": wanted.native_id}
     if wanted.title:
-        made.swap_title("sessions", key, "title", found[0]["title"], wanted.title)
+        made.swap_title("sessions", {"id": wanted.native_id}, "title", session["title"], wanted.title)
     if wanted.summary:
-        _plan_summary(rows, found[0], wanted, made)
+        _plan_summary(rows, session, wanted.summary, wanted.summary_seen, made)
     for fact in wanted.facts:
-        _plan_memory(rows, fact, made)
+        # The embedding belongs to the old words; without one Pingu makes it anew.
+        digest = hashlib.sha256(fact.text.encode()).hexdigest() if fact.text is not None else None
+        made.swap_fact(rows, fact, {"embedding": None, "content_hash": digest})
     if wanted.secrets:
         made.unplaced.append("Pingu has no place for secrets; they stay here.")
     return made
 
 
-def _plan_summary(rows: Rows, row: Mapping[str, Any], wanted: Wanted, made: WritePlan) -> None:
-    if (row["summary"] or "") != wanted.summary_seen:
-        made.conflicts.append("Pingu has written a newer summary.")
+def _plan_summary(rows: Rows, session: Mapping[str, Any], wanted: ForeignSummary, seen: str, made: WritePlan) -> None:
+    if as_read(session["summary"]) not in (seen, wanted.text):
+        made.conflicts.append("Pingu has written a newer summary since it was read; sync first.")
         return
-    if wanted.summary is None:
-        return
-    turns = rows.select("select id from turns where session_id = ? order by created_at, id", wanted.native_id)
-    covered = turns[: wanted.summary.up_to_turn] if wanted.summary.up_to_turn else []
-    before = {"summary": row["summary"], "summary_up_to": row["summary_up_to"]}
-    # Pingu keeps the id of the last turn covered as text.
-    up_to = str(covered[-1]["id"]) if covered else row["summary_up_to"]
-    after = {"summary": wanted.summary.text, "summary_up_to": up_to}
-    made.changes.append(RowChange("sessions", {"id": wanted.native_id}, before, after))
+    turns = rows.select("turns", "session_id = ?", session["id"])
+    numbers = [turn["id"] for turn in sorted(turns, key=lambda turn: (reading.text(turn["created_at"]), turn["id"]))]
+    before = {name: session[name] for name in ("summary", "summary_up_to")}
+    after = {"summary": wanted.text or None, "summary_up_to": _up_to(wanted, numbers, before["summary_up_to"])}
+    if before != after:
+        made.changes.append(RowChange("sessions", {"id": session["id"]}, before, after))
+    made.summary = ForeignSummary(wanted.text, _covered(after["summary_up_to"], numbers))
 
 
-def _plan_memory(rows: Rows, fact: WantedFact, made: WritePlan) -> None:
-    number = int(fact.place.removeprefix("memories:"))
-    found = rows.select("select * from memories where id = ?", number)
-    if not found:
-        return
-    row = found[0]
-    if row["content"] != fact.seen:
-        made.conflicts.append(f"Pingu has changed its memory {number}.")
-    elif fact.text is None:
-        made.delete_rows(rows, "memories", "id = ?", number)
-    else:
-        # The embedding belongs to the old words; without one Pingu makes it anew.
-        before = {"content": row["content"], "embedding": row["embedding"], "content_hash": row["content_hash"]}
-        digest = hashlib.sha256(fact.text.encode()).hexdigest() if row["content_hash"] else row["content_hash"]
-        after = {"content": fact.text, "embedding": None, "content_hash": digest}
-        made.changes.append(RowChange("memories", {"id": number}, before, after))
-
-
-def _plan_delete(rows: Rows, native_id: str, made: WritePlan) -> None:
-    """Memories too: they are no foreign key's affair and would stay behind."""
-    for table in ("memories", "messages", "turns"):
-        made.delete_rows(rows, table, "session_id = ? order by id desc", native_id)
-    made.delete_rows(rows, "sessions", "id = ?", native_id)
+def _up_to(wanted: ForeignSummary, numbers: list[int], before: Any) -> Any:
+    """The id of the last turn covered, as text. Where nobody says how far it goes, as far as the one before."""
+    if not wanted.text:
+        return None
+    if wanted.up_to_turn is None:
+        return before
+    return str(numbers[: wanted.up_to_turn][-1]) if numbers and wanted.up_to_turn else "0"

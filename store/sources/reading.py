@@ -163,6 +163,7 @@ _PRAGMAS = (
     "query_only = on",
     "mmap_size = 0",
 )
+_HARMLESS = ("table_info", "foreign_key_list")
 _COMPUTED_WHEN_READ = 2
 _ALLOWED = frozenset(
     {
@@ -207,7 +208,7 @@ def _allow_reading_only(connection: sqlite3.Connection) -> None:
         if action == sqlite3.SQLITE_READ and (first, second) in computed:
             return sqlite3.SQLITE_IGNORE
         if action == sqlite3.SQLITE_PRAGMA:
-            return sqlite3.SQLITE_OK if first == "table_info" else sqlite3.SQLITE_DENY
+            return sqlite3.SQLITE_OK if first in _HARMLESS else sqlite3.SQLITE_DENY
         return sqlite3.SQLITE_OK if action in _ALLOWED else sqlite3.SQLITE_DENY
 
     connection.set_authorizer(judged)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import re
 import sqlite3
 from collections.abc import Iterable, Iterator, Mapping
@@ -28,7 +29,7 @@ from store.sources.shape import (
     Problem,
     Ref,
 )
-from store.sources.writing import RowChange, Rows, Wanted, WantedFact, WritePlan
+from store.sources.writing import RowChange, Rows, Wanted, WritePlan
 
 NAME = "rubichan"
 LABEL = "Rubichan"
@@ -45,6 +46,8 @@ _MEMORY = set("id working_dir tag content created_at updated_at".split())
 # The last one in the note: before it stands the beginning of the result itself, which may say anything.
 _SET_ASIDE = re.compile(r'\[Tool result stored .*\bref_id="([^"]+)"', re.DOTALL)
 _MARK_BYTES = 16
+_BETWEEN = re.compile(r"[\s,]*")
+_DECODER = json.JSONDecoder()
 _IN_ORDER = "where session_id = ? order by seq, rowid"
 _SHARED = """
     select ours.role is theirs.role and ours.content is theirs.content and ours.created_at is theirs.created_at
@@ -239,7 +242,8 @@ class _Snapshot:
     """
 
     def __init__(self, spelled: object, messages: Iterable[Mapping[str, Any] | Row]) -> None:
-        kept = parse(reading.text(spelled))
+        self._spelled = reading.text(spelled)
+        kept = parse(self._spelled)
         if not isinstance(kept, list):
             raise BadValue("It is not a list of messages.")
         told = [_spoken(message["role"], message["content"]) for message in messages]
@@ -257,6 +261,19 @@ class _Snapshot:
             return None
         first = found // _MARK_BYTES
         return max(sum(self._prompts[:first]) - (not self._prompts[first]), 0) or None
+
+    def headed(self, summary: str) -> str:
+        """With this summary. What was kept stays as it is spelled: not every number outlives being parsed."""
+        at = self._spelled.index("[") + 1
+        for _ in self.head:
+            _, at = _DECODER.raw_decode(self._spelled, self._next(at))
+        first = self.head[0] if self.head and isinstance(self.head[0], Mapping) else {"role": "user"}
+        head = encode({**first, "content": [{"type": "text", "text": summary}]}).decode()
+        return f"[{head}{',' if self.tail else ''}{self._spelled[self._next(at) :]}"
+
+    def _next(self, at: int) -> int:
+        found = _BETWEEN.match(self._spelled, at)
+        return found.end() if found else at
 
 
 def _spoken(role: object, content: object) -> tuple[bytes, bool]:
@@ -285,63 +302,53 @@ def _said(message: Json) -> str:
 def plan(rows: Rows, wanted: Wanted) -> WritePlan:
     """Title, the summary at the head of the snapshot that resume loads, memories, and the whole session."""
     made = WritePlan()
-    found = rows.select("select * from sessions where id = ?", wanted.native_id)
-    if not found:
-        made.conflicts.append(f"Rubichan does not have the session {wanted.native_id!r} any more.")
+    session = made.find_session(rows, LABEL, "id", wanted)
+    if session is None:
         return made
     if wanted.delete:
-        _plan_delete(rows, wanted.native_id, made)
+        _plan_delete(rows, session, made)
         return made
     if wanted.title:
-        made.swap_title("sessions", {"id": wanted.native_id}, "title", found[0]["title"], wanted.title)
+        made.swap_title("sessions", {"id": wanted.native_id}, "title", session["title"], wanted.title)
     if wanted.summary:
-        _plan_summary(rows, wanted, made)
+        _plan_summary(rows, session, wanted.summary, wanted.summary_seen, made)
     for fact in wanted.facts:
-        _plan_memory(rows, fact, made)
+        made.swap_fact(rows, fact)
     if wanted.secrets:
         made.unplaced.append("Rubichan has no place for secrets; they stay here.")
     return made
 
 
-def _plan_summary(rows: Rows, wanted: Wanted, made: WritePlan) -> None:
+def _plan_summary(rows: Rows, session: Mapping[str, Any], wanted: ForeignSummary, seen: str, made: WritePlan) -> None:
     """Only a snapshot holds one; without it, resume loads the whole conversation."""
-    found = (
-        rows.select("select messages from session_snapshots where session_id = ?", wanted.native_id)
-        if rows.columns("session_snapshots")
-        else []
-    )
-    if not found or wanted.summary is None:
-        made.unplaced.append("Rubichan keeps a summary only in a snapshot, and this session has none; it stays here.")
+    found = rows.select("session_snapshots", "session_id = ?", session["id"])
+    if not found:
+        made.unplaced.append(
+            "Rubichan keeps a summary only in a snapshot, and this session has none; yours stays here."
+        )
         return
-    messages = rows.select("select role, content from messages where session_id = ? order by seq", wanted.native_id)
-    snapshot = _Snapshot(found[0]["messages"], messages)
-    if snapshot.summary != wanted.summary_seen:
-        made.conflicts.append("Rubichan has written a newer snapshot.")
+    messages = sorted(rows.select("messages", "session_id = ?", session["id"]), key=lambda row: (row["seq"], row["id"]))
+    try:
+        snapshot = _Snapshot(found[0]["messages"], messages)
+    except BadValue:
+        made.unplaced.append("Rubichan's snapshot of this session cannot be read; your summary stays here.")
         return
-    told = {"role": "user", "content": [{"type": "text", "text": wanted.summary.text}]}
-    after = encode([told, *snapshot.tail]).decode()
-    key = {"session_id": wanted.native_id}
-    made.changes.append(RowChange("session_snapshots", key, {"messages": found[0]["messages"]}, {"messages": after}))
+    if snapshot.summary not in (seen, wanted.text):
+        made.conflicts.append("Rubichan has written a newer snapshot since it was read; sync first.")
+    elif not wanted.text:
+        made.delete_row(rows, "session_snapshots", found[0])
+    else:
+        after = snapshot.headed(wanted.text)
+        if snapshot.summary != wanted.text:
+            change = {"messages": found[0]["messages"]}, {"messages": after}
+            made.changes.append(RowChange("session_snapshots", {"session_id": session["id"]}, *change))
+        told = _Snapshot(after, messages)
+        made.summary = ForeignSummary(told.summary, told.turns_covered())
 
 
-def _plan_memory(rows: Rows, fact: WantedFact, made: WritePlan) -> None:
-    number = int(fact.place.removeprefix("memories:"))
-    found = rows.select("select * from memories where id = ?", number)
-    if found and found[0]["content"] != fact.seen:
-        made.conflicts.append(f"Rubichan has changed its memory {number}.")
-    elif found and fact.text is None:
-        made.delete_rows(rows, "memories", "id = ?", number)
-    elif found:
-        made.changes.append(RowChange("memories", {"id": number}, {"content": fact.seen}, {"content": fact.text}))
-
-
-def _plan_delete(rows: Rows, native_id: str, made: WritePlan) -> None:
+def _plan_delete(rows: Rows, session: Mapping[str, Any], made: WritePlan) -> None:
     """Not while it has forks, which share its blobs; Rubichan itself refuses that too."""
-    if "forked_from" in rows.columns("sessions") and rows.select(
-        "select id from sessions where forked_from = ?", native_id
-    ):
+    if "forked_from" in session and rows.select("sessions", "forked_from = ?", session["id"]):
         made.conflicts.append("The session has forks in Rubichan that share its data; delete those first.")
         return
-    for table in ("session_snapshots", "tool_result_blobs", "messages"):
-        made.delete_rows(rows, table, "session_id = ? order by rowid desc", native_id)
-    made.delete_rows(rows, "sessions", "id = ?", native_id)
+    made.delete_row(rows, "sessions", session)

@@ -5,89 +5,109 @@ No message is ever inserted: one that is not marked processed would be run by th
 
 from __future__ import annotations
 
-from store.sources import reading
-from store.sources.writing import RowChange, Rows, Wanted, WantedFact, WantedSecret, WantedText, WritePlan
+from collections.abc import Iterable, Mapping
+from typing import Any
 
+from store.sources import reading
+from store.sources.shape import ForeignSummary
+from store.sources.writing import RowChange, Rows, SecretText, Wanted, WantedFact, WantedText, WritePlan, as_read
+
+_LABEL = "Kiso"
 _OF_A_SESSION = ("tasks", "plans", "learnings", "facts", "published", "messages")
 _META = "meta:facts:"
+_TAGS_OF = "fact_id in (select id from facts where {})"
 
 
 def plan(rows: Rows, wanted: Wanted) -> WritePlan:
     made = WritePlan()
-    found = rows.select("select * from sessions where session = ?", wanted.native_id)
-    if not found:
-        made.conflicts.append(f"Kiso does not have the session {wanted.native_id!r} any more.")
+    session = made.find_session(rows, _LABEL, "session", wanted)
+    if session is None:
         return made
     if wanted.delete:
-        _plan_delete(rows, wanted.native_id, made)
+        _plan_delete(rows, session, made)
         return made
     key = {"session": wanted.native_id}
-    if wanted.title and "description" in rows.columns("sessions"):
-        made.swap_title("sessions", key, "description", found[0]["description"], wanted.title)
+    if wanted.title and "description" in session:
+        made.swap_title("sessions", key, "description", session["description"], wanted.title)
     elif wanted.title:
-        made.unplaced.append("This layout of Kiso has no place for a title; it stays here.")
+        made.unplaced.append("This layout of Kiso has no place for a title; yours stays here.")
     if wanted.summary:
         told = WantedText(wanted.summary.text, wanted.summary_seen)
-        made.swap_text("sessions", key, "summary", found[0]["summary"], told)
+        if made.swap_text("sessions", key, "summary", session["summary"], told):
+            made.summary = ForeignSummary(wanted.summary.text)
     for fact in wanted.facts:
         if not fact.place.startswith(_META):
             _plan_fact(rows, fact, made)
     _plan_lines(rows, [fact for fact in wanted.facts if fact.place.startswith(_META)], made)
-    if wanted.secrets:
-        _plan_secrets(rows, wanted, made)
+    _plan_secrets(rows, wanted, made)
     return made
 
 
 def _plan_fact(rows: Rows, fact: WantedFact, made: WritePlan) -> None:
-    number = int(fact.place.removeprefix("facts:"))
-    found = rows.select("select * from facts where id = ?", number)
-    if found and found[0]["content"] != fact.seen:
-        made.conflicts.append(f"Kiso has changed its fact {number}.")
-    elif found and fact.text is None:
-        made.delete_rows(rows, "facts", "id = ?", number)
-    elif found:
-        made.changes.append(RowChange("facts", {"id": number}, {"content": fact.seen}, {"content": fact.text}))
+    if fact.text is None and rows.columns("fact_tags"):
+        # A trigger takes them along, and no undo would bring them back.
+        number = fact.place.removeprefix("facts:")
+        made.delete_rows(rows, "fact_tags", _TAGS_OF.format("id = ? and content = ?"), number, fact.seen)
+    made.swap_fact(rows, fact)
 
 
-def _plan_lines(rows: Rows, facts: list[WantedFact], made: WritePlan) -> None:
-    """All facts of the documented layout are lines of one row."""
-    found = rows.select("select value from meta where key = 'facts'") if facts and rows.columns("meta") else []
-    if not found:
-        return
+def _plan_lines(rows: Rows, facts: Iterable[WantedFact], made: WritePlan) -> None:
+    """All facts of the documented layout are lines of one row; every other line stays as it is spelled."""
     wanted = {fact.seen: fact for fact in facts}
-    lines = []
-    for line in found[0]["value"].splitlines():
-        fact = wanted.get(line.strip())
-        if fact is None or fact.text is not None:
-            lines.append(line if fact is None else str(fact.text))
-        if fact is not None and fact.text is not None:
-            made.moves[fact.place] = _META + reading.digest(fact.text)
-    before, after = {"value": found[0]["value"]}, {"value": "\n".join(lines)}
-    if before != after:
-        made.changes.append(RowChange("meta", {"key": "facts"}, before, after))
+    found = rows.select("meta", "key = 'facts'") if wanted else []
+    value = found[0]["value"] if found and isinstance(found[0]["value"], str) else ""
+    lines = value.splitlines(keepends=True)
+    said = {as_read(line.strip()) for line in lines}
+    standing = said - wanted.keys()
+    kept = []
+    for line in lines:
+        fact = wanted.get(as_read(line.strip()))
+        if fact is None:
+            kept.append(line)
+        elif fact.text is not None:
+            if fact.place not in made.facts:
+                made.facts[fact.place] = "" if fact.text in standing else _META + reading.digest(fact.text)
+                standing.add(fact.text)
+            if made.facts[fact.place]:
+                kept.append(line.replace(line.strip(), fact.text))
+    for fact in wanted.values():
+        if fact.text is not None and fact.seen not in said:
+            made.unplaced.append(f"Kiso does not say {fact.seen!r} any more; your correction of it stays here.")
+    after = "".join(kept) if value.endswith("\n") else "".join(kept).rstrip("\r\n")
+    if after != value:
+        made.changes.append(RowChange("meta", {"key": "facts"}, {"value": value}, {"value": after}))
 
 
 def _plan_secrets(rows: Rows, wanted: Wanted, made: WritePlan) -> None:
-    if not rows.columns("secrets"):
+    if wanted.secrets and not rows.columns("secrets"):
         made.unplaced.append("This layout of Kiso keeps no secrets in its database; yours stay here.")
         return
     for secret in wanted.secrets:
         key = {"session": wanted.native_id, "key": secret.key}
-        found = rows.select("select value from secrets where session = ? and key = ?", *key.values())
-        before = {"value": found[0]["value"]} if found else None
-        after = {"value": secret.value}
+        found = rows.select("secrets", "session = ? and key = ?", *key.values())
+        before = {"value": _held(found[0], made)} if found else None
+        after = {"value": secret.open()}
         if before != after:
-            made.changes.append(RowChange("secrets", key, before, after, secret))
+            made.changes.append(RowChange("secrets", key, before, after))
 
 
-def _plan_delete(rows: Rows, native_id: str, made: WritePlan) -> None:
+def _held(row: Mapping[str, Any], made: WritePlan) -> SecretText:
+    """What Kiso holds. What is not text could not be sealed, and so not be put back."""
+    if not isinstance(row["value"], str):
+        made.conflicts.append(f"The secret {row['key']!r} in Kiso is not text and cannot be sealed; correct it there.")
+    return SecretText(reading.text(row["value"]), row["key"])
+
+
+def _plan_delete(rows: Rows, session: Mapping[str, Any], made: WritePlan) -> None:
     """As `kiso reset session` does: no foreign key takes the rest along."""
-    for row in rows.select("select * from secrets where session = ?", native_id) if rows.columns("secrets") else []:
-        key = {"session": native_id, "key": row["key"]}
-        rest = {name: value for name, value in row.items() if name not in key}
-        secret = WantedSecret(row["key"], row["value"], 0)
-        made.changes.append(RowChange("secrets", key, rest, None, secret))
+    name = session["session"]
+    for row in rows.select("secrets", "session = ?", name):
+        made.delete_row(rows, "secrets", {**row, "value": _held(row, made)})
+    if rows.columns("fact_tags"):
+        made.delete_rows(rows, "fact_tags", _TAGS_OF.format("session = ?"), name)
     for table in _OF_A_SESSION:
         if "session" in rows.columns(table):
-            made.delete_rows(rows, table, "session = ? order by rowid desc", native_id)
-    made.delete_rows(rows, "sessions", "session = ?", native_id)
+            made.delete_rows(rows, table, "session = ?", name)
+    made.delete_row(rows, "sessions", session)
+    if rows.select("cron_jobs", "session = ?", name):
+        made.unplaced.append("Kiso's scheduled jobs of this session stay, and would begin it anew; cancel them there.")

@@ -2,35 +2,29 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from store.sources import reading
 from store.sources.writing import Rows, Wanted, WritePlan
 
-# Everything that hangs on a session; which of them a store has depends on its version.
-_HANGING = (
-    "tool_call_status",
-    "user_queue_pending",
-    "user_queue_journal",
-    "system_queue_pending",
-    "system_queue_journal",
-    "session_child_status",
-    "mounts",
-)
+_LABEL = "Wuhu"
 
 
 def plan(rows: Rows, wanted: Wanted) -> WritePlan:
     made = WritePlan()
-    found = rows.select("select * from sessions where id = ?", wanted.native_id)
-    if not found:
-        made.conflicts.append(f"Wuhu does not have the session {wanted.native_id!r} any more.")
+    session = made.find_session(rows, _LABEL, "id", wanted)
+    if session is None:
         return made
-    if found[0].get("executionStatus") == "running":
-        made.conflicts.append("Wuhu is running this session.")
+    if session.get("executionStatus") == "running":
+        made.conflicts.append("Wuhu is running this session; wait until it rests.")
     if wanted.delete:
-        _plan_delete(rows, wanted.native_id, made)
+        _plan_delete(rows, session, made)
         return made
-    if wanted.title and "customTitle" in rows.columns("sessions"):
-        made.swap_title("sessions", {"id": wanted.native_id}, "customTitle", found[0]["customTitle"], wanted.title)
+    if wanted.title and "customTitle" in session:
+        made.swap_title("sessions", {"id": wanted.native_id}, "customTitle", session["customTitle"], wanted.title)
     elif wanted.title:
-        made.unplaced.append("This version of Wuhu has no place for a title; it stays here.")
+        made.unplaced.append("This version of Wuhu has no place for a title; yours stays here.")
     if wanted.summary:
         made.unplaced.append("Wuhu keeps its summaries inside the chain, which is never rewritten; yours stays here.")
     if wanted.secrets:
@@ -38,10 +32,24 @@ def plan(rows: Rows, wanted: Wanted) -> WritePlan:
     return made
 
 
-def _plan_delete(rows: Rows, native_id: str, made: WritePlan) -> None:
-    """Entries from the tail: each is held by the one behind it."""
-    for table in _HANGING:
-        if "sessionID" in rows.columns(table):
-            made.delete_rows(rows, table, "sessionID = ?", native_id)
-    made.delete_rows(rows, "session_entries", "sessionID = ? order by id desc", native_id)
-    made.delete_rows(rows, "sessions", "id = ?", native_id)
+def _plan_delete(rows: Rows, session: Mapping[str, Any], made: WritePlan) -> None:
+    entries = rows.select("session_entries", "sessionID = ?", session["id"])
+    for entry in _tail_first(entries):
+        made.delete_row(rows, "session_entries", entry)
+    made.delete_row(rows, "sessions", session)
+    if any("blob:" in reading.text(entry["payload"]) for entry in entries):
+        made.unplaced.append("The session's images are files of their own; they stay in Wuhu's folder of blobs.")
+
+
+def _tail_first(entries: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """Each is held by the one behind it, and goes after it; as a rule, but not always, that one is the newer."""
+    behind = {entry["parentEntryID"]: entry for entry in entries}
+    ordered: dict[int, Mapping[str, Any]] = {}
+    for entry in entries:
+        chain: dict[int, Mapping[str, Any]] = {}
+        link: Mapping[str, Any] | None = entry
+        while link is not None and link["id"] not in ordered and link["id"] not in chain:
+            chain[link["id"]] = link
+            link = behind.get(link["id"])
+        ordered |= reversed(chain.items())
+    return list(ordered.values())
