@@ -1,0 +1,115 @@
+"""Reading ahead in a process of its own gives what reading here gives, and dies alone."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+from pathlib import Path
+from typing import Any
+
+import pytest
+from foreign import RUBICHAN_HEAD, make, pull, rubichan_messages, rubichan_session, texts, write
+
+from store import ahead, sync
+from store.store import Store
+
+
+@pytest.fixture
+def foreign(tmp_path: Path) -> Path:
+    path = make(tmp_path / "rubichan.db", RUBICHAN_HEAD)
+    call = {"type": "tool_use", "id": "t1", "name": "shell", "input": {"command": "ls"}}
+    result = {"type": "tool_result", "text": "a.go", "tool_use_id": "t1", "is_error": True}
+    told: list[tuple[str, Any]] = [("user", "one"), ("assistant", [call]), ("user", [result]), ("assistant", "done")]
+    rubichan_session(path, "a", *told, title="First", working_dir="/src")
+    rubichan_session(path, "fork", *told, ("user", "another way"), forked_from="a")
+    rubichan_session(path, "long", *[("user", f"message {number} " + "x" * 100) for number in range(1200)])
+    rubichan_session(path, "empty")
+    write(path, "insert into memories (working_dir, tag, content) values ('/src', 'a', 'remembered')")
+    return path
+
+
+@pytest.fixture
+def large(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every store counts as large."""
+    monkeypatch.setattr(ahead, "LARGE", 0)
+
+
+TABLES = {
+    "sessions": "id, parent_id, relation, forked_at, agent_title, first_prompt, model, cwd, turns, entries, tool_calls,"
+    " errors, created_at, updated_at, gone, stamp",
+    "entries": "key, session, parent, seq, record, turn, kind, role, author, model, text, parts, inherited, created_at",
+    "records": "key, session, place, position, digest, length, block is null, start",
+    "turns": "session, n, entry, first_seq, last_seq, started_at, ended_at",
+    "tool_calls": "session, turn, call_id, name, status, entry, part, result_entry, result_part, inherited",
+    "facts": "text, scope, category, foreign_place",
+}
+
+
+def everything(store: Store) -> dict[str, list[Any]]:
+    return {table: store.rows(f"select {columns} from {table} order by 1, 2") for table, columns in TABLES.items()}
+
+
+def test_it_is_the_same_as_reading_here(tmp_path: Path, foreign: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    told = []
+    for name, size in (("here", ahead.LARGE), ("ahead", 0)):
+        monkeypatch.setattr(ahead, "LARGE", size)
+        with Store.open(tmp_path / f"{name}.db") as store:
+            report = pull(store, foreign)
+            assert (report.new, report.problems) == (4, [])
+            told.append(everything(store))
+            assert texts(store, "long")[-1].startswith("message 1199")
+    assert told[0] == told[1]
+
+
+@pytest.mark.usefixtures("large")
+def test_what_came_is_known_again_and_what_is_new_comes(store: Store, foreign: Path) -> None:
+    pull(store, foreign)
+    os.utime(foreign)
+    assert pull(store, foreign).unchanged == 4
+    rubichan_messages(foreign, "a", 4, ("user", "two"))
+    report = pull(store, foreign)
+    assert (report.updated, report.unchanged) == (1, 3)
+    assert texts(store, "a")[-1] == "two"
+    assert store.rows("select id from sessions where relation = 'superseded'") == []
+
+
+@pytest.mark.usefixtures("large")
+def test_a_bad_row_is_a_problem_and_its_neighbours_come(store: Store, foreign: Path) -> None:
+    write(foreign, "update messages set content = '[{\"type' where session_id = 'a' and seq = 0")
+    report = pull(store, foreign)
+    assert [problem.where for problem in report.problems] == ["messages:1"]
+    assert report.new == 4
+
+
+@pytest.mark.usefixtures("large")
+def test_a_reader_that_dies_is_a_problem_and_what_came_stays(store: Store, foreign: Path) -> None:
+    running = sync.sync(store, sync.targets([str(foreign)]))
+    report = next(running).report
+    for child in multiprocessing.active_children():
+        os.kill(child.pid or 0, signal.SIGKILL)
+    for progress in running:
+        report = progress.report
+    assert report.problems == [] or "brought its reader down" in report.problems[0].reason
+    assert pull(store, foreign).problems == []
+    assert len(texts(store, "long")) == 1200
+    assert not multiprocessing.active_children()
+
+
+@pytest.mark.usefixtures("large")
+def test_a_damaged_file_is_a_sentence(store: Store, foreign: Path) -> None:
+    targets = sync.targets([str(foreign)])
+    data = bytearray(foreign.read_bytes())
+    data[4096:12288] = os.urandom(8192)
+    foreign.write_bytes(data)
+    report = [progress.report for progress in sync.sync(store, targets)][-1]
+    assert report.problems
+    assert store.list_sessions(9) == []
+
+
+@pytest.mark.usefixtures("large")
+def test_a_sync_that_is_left_ends_its_reader(store: Store, foreign: Path) -> None:
+    running = sync.sync(store, sync.targets([str(foreign)]))
+    next(running)
+    running.close()
+    assert not multiprocessing.active_children()
