@@ -1,4 +1,4 @@
-"""Another program's PostgreSQL database, read in one transaction that can change nothing and holds nobody up.
+"""Another program's PostgreSQL database, opened for one transaction that holds nobody up and mostly can change nothing.
 
 SQLAlchemy and psycopg come with the extra `postgres`; they are imported when a database is first opened.
 """
@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from store.errors import Unreadable
+from store.errors import Busy, StoreError, Unreadable, WriteFailed
 from store.locating import place_of, scheme_of
 
 if TYPE_CHECKING:
@@ -22,19 +22,30 @@ ANSWERS_WITHIN_SECONDS = 3
 ROWS_AT_ONCE = 100
 
 # A statement may be slow, but nobody's schema change waits for it, and a sync that was put to sleep lets go.
-_SETTINGS = """
-    set local statement_timeout = '60s';
-    set local lock_timeout = '3s';
-    set local idle_in_transaction_session_timeout = '5min';
-    set local datestyle = 'iso';
-    set local timezone = 'utc'
-"""
+_READING = {
+    "statement_timeout": "60s",
+    "lock_timeout": "3s",
+    "idle_in_transaction_session_timeout": "5min",
+    "datestyle": "iso",
+    "timezone": "utc",
+    "bytea_output": "hex",
+    "extra_float_digits": "1",
+}
+# Sooner than a server looks for a deadlock, so that it is never the agent who has to give way.
+_WRITING = {
+    **_READING,
+    "statement_timeout": "10s",
+    "lock_timeout": "500ms",
+    "idle_in_transaction_session_timeout": "10s",
+}
+_HELD_BY_OTHERS = ("40P01", "55P03")
 _TABLES = """
     select relname, attname from pg_class join pg_attribute on attrelid = pg_class.oid
     where relkind in ('r', 'p') and relnamespace <> cast('pg_catalog' as regnamespace)
         and pg_table_is_visible(pg_class.oid) and attnum > 0 and not attisdropped
 """
 _SPELLED_AS_TEXT = ("json", "jsonb", "timestamp", "timestamptz")
+_NOT_GIVEN = "no password supplied"
 _SSL_MODES = ("disable", "allow", "prefer", "require", "verify-ca", "verify-full")
 
 
@@ -44,17 +55,29 @@ def is_address(address: str) -> bool:
 
 @contextmanager
 def opened(address: str) -> Iterator[Postgres]:
-    """The database as it is at one moment. Read-only, so that not even a function in it can change anything."""
+    """The database as it is at one moment."""
+    with connected(address) as connection:
+        yield Postgres(connection)
+
+
+@contextmanager
+def connected(address: str, *, writing: bool = False) -> Iterator[Connection]:
+    """One transaction, committed in the end if it is to write. Else read-only, so that not even a function in the
+    database can change anything."""
     engine = _engine(address)
     from sqlalchemy.exc import SQLAlchemyError
 
+    level = "READ COMMITTED" if writing else "REPEATABLE READ"
     try:
-        with engine.connect().execution_options(
-            isolation_level="REPEATABLE READ", postgresql_readonly=True
-        ) as connection:
-            yield Postgres(connection)
+        with engine.connect().execution_options(isolation_level=level, postgresql_readonly=not writing) as connection:
+            settings = (_WRITING if writing else _READING).items()
+            told = ", ".join(f"set_config('{name}', '{value}', true)" for name, value in settings)
+            connection.exec_driver_sql(f"select {told}")
+            yield connection
+            if writing:
+                connection.commit()
     except SQLAlchemyError as error:
-        raise Unreadable(f"{place_of(address).locator} cannot be read: {_reason(error, engine.url)}.") from None
+        raise _failure(error, engine.url, place_of(address).locator, writing) from None
     finally:
         engine.dispose()
 
@@ -69,8 +92,6 @@ class Postgres:
         adapters: Any = getattr(connection.connection.dbapi_connection, "adapters", None)
         for name in _SPELLED_AS_TEXT:
             adapters.register_loader(name, TextLoader)
-        for setting in _SETTINGS.split(";"):
-            connection.exec_driver_sql(setting)
         self.tables: Mapping[str, frozenset[str]] = self._find_tables()
 
     def _find_tables(self) -> dict[str, frozenset[str]]:
@@ -112,7 +133,7 @@ def _engine(address: str) -> Engine:
 
         url = _url(address)
     except ImportError:
-        raise Unreadable("Reading PostgreSQL needs two more packages: pip install 'backscroll[postgres]'.") from None
+        raise Unreadable("Opening PostgreSQL needs two more packages: pip install 'backscroll[postgres]'.") from None
     known = {"connect_timeout": ANSWERS_WITHIN_SECONDS, "application_name": "backscroll", "prepare_threshold": None}
     return create_engine(url, poolclass=NullPool, connect_args=known)
 
@@ -142,6 +163,14 @@ def _with_password(address: str) -> str:
     return agents if same else address
 
 
+def _failure(error: SQLAlchemyError, url: URL, locator: str, writing: bool) -> StoreError:
+    if not writing:
+        return Unreadable(f"{locator} cannot be read: {_reason(error, url)}.")
+    if getattr(getattr(error, "orig", None), "sqlstate", "") in _HELD_BY_OTHERS:
+        return Busy(f"Another program is writing to {locator}; try again in a moment.")
+    return WriteFailed(f"{locator} could not be written, and is as it was: {_reason(error, url)}.")
+
+
 def _reason(error: SQLAlchemyError, url: URL) -> str:
     """The first line of what the server or the driver said, without any password it may quote."""
     said = str(getattr(error, "orig", None) or error).strip().partition("\n")[0].rstrip(".")
@@ -149,4 +178,4 @@ def _reason(error: SQLAlchemyError, url: URL) -> str:
     for secret in secrets:
         if isinstance(secret, str) and secret:
             said = said.replace(secret, "…")
-    return said
+    return f"{said}; give one in SESSION_SERVICE_URI, PGPASSWORD or ~/.pgpass" if said.endswith(_NOT_GIVEN) else said
