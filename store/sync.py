@@ -24,7 +24,7 @@ from store.errors import Busy, NotFound, StoreError, Unreadable, WriteFailed
 from store.knowledge import Knowledge
 from store.locating import is_url, place_of
 from store.model import NewEntry, Session, SessionFields, foreign_id
-from store.sources.reading import BROKEN
+from store.sources import reading
 from store.sources.shape import Batch, ForeignSummary, Opened, Problem, Ref, Source
 from store.superseding import supersede
 
@@ -101,6 +101,7 @@ def _named(path: str, chosen: Sequence[Source]) -> Target:
         raise Unreadable(f"{place.locator} is not a database that Backscroll can read.")
     if not Path(place.locator).exists():
         raise Unreadable(f"{path} is not there.")
+    reading.refuse_damaged(Path(place.locator))
     raise Unreadable(f"{path} is not a conversation store that Backscroll can read.")
 
 
@@ -305,7 +306,7 @@ def _foreign(told: Iterable[T]) -> Iterator[T]:
     """A foreign store's failure in words of its own, before the transaction around it takes it for one of ours."""
     try:
         yield from told
-    except BROKEN as reason:
+    except reading.BROKEN as reason:
         raise Unreadable(f"It cannot be read any further: {reason}.") from None
 
 

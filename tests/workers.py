@@ -23,8 +23,8 @@ from dataclasses import dataclass, field
 
 from sqlite_utils import Database
 
-from store import connecting, schema
-from store.errors import NotFound, StoreError
+from store import connecting, schema, sync
+from store.errors import NotFound, StoreError, Unreadable
 from store.model import Json, Session
 from store.store import Store
 
@@ -350,6 +350,40 @@ def keep_first_secret(tell: Tell, path: str, config: str) -> None:
         store.secrets.set(session, "TOKEN", "first")
         tell("kept")
         signal.pause()
+
+
+# ── reading foreign stores ────────────────────────────────────────────────────────────────────────
+
+
+def take_in(tell: Tell, folder: str, seconds_of_work: float) -> None:
+    """Every file of a folder; tells what was wrong with each. One that takes longer ends the child."""
+    with Store.memory() as store:
+        for name in sorted(os.listdir(folder)):
+            signal.setitimer(signal.ITIMER_PROF, seconds_of_work)
+            signal.alarm(60)
+            tell([name, _taken_in(store, os.path.join(folder, name))])
+
+
+def _taken_in(store: Store, path: str) -> list[str]:
+    try:
+        *_, last = sync.sync(store, sync.targets([path]))
+    except StoreError as refusal:
+        return [str(refusal)]
+    return [problem.reason for problem in last.report.problems]
+
+
+def read_all(tell: Tell, path: str) -> None:
+    """What the foreign store's sessions say, by their ids there."""
+    with Store.memory() as store:
+        *_, last = sync.sync(store, sync.targets([path]))
+        for problem in last.report.problems:
+            raise Unreadable(problem.reason)
+        tell(
+            {
+                session.native_id: [entry.text for entry in store.chains.entries(session.key, first=0)]
+                for session in store.list_sessions(99)
+            }
+        )
 
 
 # ── migrating ─────────────────────────────────────────────────────────────────────────────────────

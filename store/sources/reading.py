@@ -57,6 +57,13 @@ def file_stamp(path: Path) -> str:
     return ":".join(map(str, told))
 
 
+def refuse_damaged(path: Path) -> None:
+    """Raises Unreadable for a SQLite database that is not whole; any other file is another's affair."""
+    if is_sqlite(path):
+        with snapshot(path):
+            pass
+
+
 def is_sqlite(path: Path) -> bool:
     try:
         if not path.is_file():

@@ -1,0 +1,139 @@
+"""One small store of every kind that can be opened, with a session to spoil and a neighbour that must come through."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+import adk_stores
+import wuhu_stores
+from foreign import (
+    PINGU,
+    PINGU_MEMORIES,
+    RUBICHAN,
+    RUBICHAN_HEAD,
+    insert,
+    make,
+    pingu_native,
+    pingu_raw,
+    pingu_session,
+    raw_message,
+    rubichan_session,
+)
+from kiso_stores import FIRST, HEAD, KisoStore
+from wuhu_stores import WuhuStore
+
+SPOILED, NEIGHBOUR = "spoiled", "neighbour"
+ASKED, ANSWERED = "Are you there?", "I am here."
+
+
+@dataclass(frozen=True)
+class Kind:
+    name: str
+    build: Callable[[Path], object]
+    neighbour: str = NEIGHBOUR
+    "Its native id."
+
+    def __str__(self) -> str:
+        return self.name
+
+
+def _pingu(path: Path, *, newest: bool = True) -> None:
+    make(path, PINGU + PINGU_MEMORIES if newest else PINGU)
+    reasoning = {"id": "rs_1", "type": "reasoning", "summary": [{"type": "summary_text", "text": "hm"}]}
+    call = {"type": "function_call", "call_id": "c1", "name": "shell", "arguments": '{"command":"ls"}'}
+    usage = {"input_tokens": 9, "output_tokens": 3}
+    turns = [
+        ("disk?", pingu_raw(reasoning, call, raw_message("41% full"), usage=usage)),
+        ("memory?", pingu_native({"type": "message", "content": "60%"}, **usage)),
+    ]
+    pingu_session(path, SPOILED, *turns, title="Disks", model="m", summary="About disks.", summary_up_to="1")
+    pingu_session(path, NEIGHBOUR, (ASKED, pingu_raw(raw_message(ANSWERED))))
+    if newest:
+        insert(path, "memories", session_id=SPOILED, content="Runs Debian", embedding=b"\0\0\x80\x3f")
+
+
+def _rubichan(path: Path, *, head: bool = True) -> None:
+    make(path, RUBICHAN_HEAD if head else RUBICHAN)
+    note = '[Tool result stored — 5000 bytes from "shell".\nFirst…]\nUse "read_result" with ref_id="b1" to read it.'
+    call = {"type": "tool_use", "id": "t1", "name": "shell", "input": {"command": "ls"}}
+    talk = [
+        ("user", "Fix it"),
+        ("assistant", [{"type": "thinking", "text": "hm"}, {"type": "text", "text": "Reading."}, call]),
+        ("user", [{"type": "tool_result", "text": note, "tool_use_id": "t1"}]),
+        ("assistant", "Fixed."),
+    ]
+    rubichan_session(path, SPOILED, *talk, title="Tests", working_dir="/srv", system_prompt="Be brief.")
+    rubichan_session(path, NEIGHBOUR, ("user", ASKED), ("assistant", ANSWERED))
+    if head:
+        rubichan_session(path, "fork", *talk, ("user", "go on"), forked_from=SPOILED)
+        blob = {"tool_name": "shell", "content": "x" * 5000, "byte_size": 5000}
+        insert(path, "tool_result_blobs", id="b1", session_id=SPOILED, **blob)
+        kept = '[{"role": "user", "content": [{"type": "text", "text": "[Summary] fixed"}]}]'
+        insert(path, "session_snapshots", session_id=SPOILED, messages=kept)
+        insert(path, "memories", working_dir="/srv", tag="go", content="Uses Go")
+
+
+def _wuhu(path: Path, layout: str = wuhu_stores.NEWEST) -> None:
+    owner = WuhuStore(path, layout)
+    owner.session(SPOILED)
+    for payload in (
+        wuhu_stores.user("Fix it"),
+        wuhu_stores.assistant(wuhu_stores.text("Reading."), wuhu_stores.call()),
+        wuhu_stores.result(wuhu_stores.text("a.go")),
+        wuhu_stores.injected("wuhu_mount_context_v1", "mounted"),
+        wuhu_stores.SETTINGS_CHANGE,
+        wuhu_stores.compaction("They began.", 3),
+        wuhu_stores.custom("wuhu_llm_retry_v1", {"error": "429"}),
+    ):
+        owner.append(payload, SPOILED)
+    owner.session(NEIGHBOUR)
+    owner.append(wuhu_stores.user(ASKED), NEIGHBOUR)
+    owner.append(wuhu_stores.assistant(wuhu_stores.text(ANSWERED)), NEIGHBOUR)
+
+
+def _adk(path: Path, layout: str) -> None:
+    owner = adk_stores.Made(path, layout)
+    owner.session(name=SPOILED, state='{"mood": "fine"}')
+    spoiled, neighbour = ("dak", "ana", SPOILED), ("dak", "ana", NEIGHBOUR)
+    owner.event("user", [{"text": "How many?"}], session=spoiled, role="user")
+    owner.event("dak_agent", [{"function_call": {"id": "c1", "name": "count", "args": {"days": 3}}}], session=spoiled)
+    answer = {"function_response": {"id": "c1", "name": "count", "response": {"n": 7}}}
+    owner.event("dak_agent", [answer], session=spoiled, role="user")
+    owner.event("dak_agent", [{"text": "Seven."}], session=spoiled, error_code="STOP")
+    owner.session(name=NEIGHBOUR)
+    owner.event("user", [{"text": ASKED}], session=neighbour, role="user")
+    owner.event("dak_agent", [{"text": ANSWERED}], session=neighbour)
+    at = owner.time(adk_stores.NOON)
+    owner.run("insert into app_states values ('dak', '{\"a\": 1}', ?)", at)
+    owner.run("insert into user_states values ('dak', 'ana', '{\"b\": 2}', ?)", at)
+
+
+def _kiso(path: Path, *, head: bool = True) -> None:
+    owner = KisoStore(path, HEAD if head else FIRST)
+    owner.session(SPOILED, summary="About logs.")
+    message = owner.message("List the logs", session=SPOILED)
+    if head:
+        plan = owner.plan(message, "find them", session=SPOILED)
+        owner.task(plan, "exec", "list", session=SPOILED, command="ls", output="a.log", args='{"x": 1}')
+        owner.task(plan, "msg", "answer", session=SPOILED, output="a.log it is")
+        owner.add("facts", content="Logs are in /var", source="curator", session=SPOILED, category="user")
+    owner.message("a.log it is", "assistant", session=SPOILED)
+    owner.session(NEIGHBOUR)
+    owner.message(ASKED, session=NEIGHBOUR)
+    owner.message(ANSWERED, "assistant", session=NEIGHBOUR)
+
+
+KINDS = [
+    Kind("pingu", _pingu),
+    Kind("pingu first", partial(_pingu, newest=False)),
+    Kind("rubichan", _rubichan),
+    Kind("rubichan first", partial(_rubichan, head=False)),
+    Kind("wuhu", _wuhu),
+    Kind("wuhu first", partial(_wuhu, layout="feb11")),
+    *(Kind(f"adk {layout}", partial(_adk, layout=layout), f"dak/ana/{NEIGHBOUR}") for layout in adk_stores.LAYOUTS),
+    Kind("kiso", _kiso),
+    Kind("kiso first", partial(_kiso, head=False)),
+]
