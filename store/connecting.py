@@ -83,6 +83,32 @@ def connect(path: Path, *, busy_timeout_ms: int = 5_000) -> sqlite3.Connection:
     return connection
 
 
+def patiently(connection: sqlite3.Connection, statement: str) -> None:
+    """Execute it when the lock it needs is free, for as long as busy_timeout allows.
+
+    SQLite's own wait looks ever less often, at last ten times a second, and so loses to busier writers for seconds on
+    end; and to change the journal mode it does not wait at all.
+    """
+    (patience_ms,) = connection.execute("pragma busy_timeout").fetchone()
+    deadline = time.monotonic() + patience_ms / 1000
+    connection.execute("pragma busy_timeout = 0")
+    try:
+        while not _done(connection, statement, deadline):
+            time.sleep(0.002)
+    finally:
+        connection.execute(f"pragma busy_timeout = {patience_ms:d}")
+
+
+def _done(connection: sqlite3.Connection, statement: str, deadline: float) -> bool:
+    try:
+        connection.execute(statement)
+    except sqlite3.OperationalError as error:
+        if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY or time.monotonic() > deadline:
+            raise
+        return False
+    return True
+
+
 def prepare(path: Path, connection: sqlite3.Connection) -> None:
     """Make a new file ours, bring an old one up to date, refuse any other."""
     version = _version_of(path, connection)
@@ -90,7 +116,7 @@ def prepare(path: Path, connection: sqlite3.Connection) -> None:
     if version < SCHEMA_VERSION:
         _migrate(path, connection)
     if connection.execute("pragma journal_mode").fetchone()[0] != "wal":
-        _use_wal(connection)
+        patiently(connection, "pragma journal_mode = wal")
 
 
 def _refuse_cut_short(path: Path, connection: sqlite3.Connection) -> None:
@@ -117,27 +143,13 @@ def _version_of(path: Path, connection: sqlite3.Connection) -> int:
     return int(version)
 
 
-def _use_wal(connection: sqlite3.Connection) -> None:
-    """For this change SQLite does not wait as busy_timeout tells it to."""
-    (patience_ms,) = connection.execute("pragma busy_timeout").fetchone()
-    deadline = time.monotonic() + patience_ms / 1000
-    while True:
-        try:
-            connection.execute("pragma journal_mode = wal")
-            return
-        except sqlite3.OperationalError as error:
-            if error.sqlite_errorcode != sqlite3.SQLITE_BUSY or time.monotonic() > deadline:
-                raise
-        time.sleep(0.01)
-
-
 def _migrate(path: Path, connection: sqlite3.Connection) -> None:
     from sqlite_utils import Database
 
     from store.schema import migrations
 
     connection.execute("pragma synchronous = full")
-    connection.execute("begin immediate")
+    patiently(connection, "begin immediate")
     try:
         # Somebody else may have migrated it while this process waited for the lock.
         version = _version_of(path, connection)
@@ -191,16 +203,23 @@ def backup(path: Path, connection: sqlite3.Connection) -> Path:
 
 
 def copy_whole(path: Path, connection: sqlite3.Connection, target: Path) -> None:
-    """What a connection to `path` sees; by its right name only once it is whole, since half of one must never pass."""
-    unfinished = target.with_suffix(UNFINISHED)
-    try:
-        private_folder(target.parent)
-        create_private(unfinished)
+    """What a connection to `path` sees."""
+    with whole(path, target) as unfinished:
         with closing(sqlite3.connect(unfinished)) as copy:
             connection.backup(copy)
             (found,) = copy.execute("pragma quick_check(1)").fetchone()
         if found != "ok":
             raise WriteFailed(f"The backup of {path} did not come out whole; nothing was changed.")
+
+
+@contextmanager
+def whole(path: Path | str, target: Path) -> Iterator[Path]:
+    """A backup of `path` in the making, 0600; by its right name only once it is whole, since half must never pass."""
+    unfinished = target.with_suffix(UNFINISHED)
+    try:
+        private_folder(target.parent)
+        create_private(unfinished)
+        yield unfinished
         unfinished.rename(target)
     except OSError as reason:
         raise WriteFailed(

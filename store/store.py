@@ -123,9 +123,11 @@ class Store(Words):
         begin, commit, rollback = _NESTED if nested else _OUTERMOST
         waiting_before = len(self.waiting)
         with connecting.translated(self.path):
-            if not nested:
+            if nested:
+                connection.execute(begin)
+            else:
                 connection.execute(f"pragma synchronous = {'full' if durable else 'normal'}")
-            connection.execute(begin)
+                connecting.patiently(connection, begin)
             try:
                 yield connection
                 if not nested and self.waiting:
