@@ -40,33 +40,14 @@ json_values = st.recursive(
     max_leaves=12,
 )
 KNOWN_BLOCKS = ["text", "thinking", "tool_use", "tool_result", "image", "document", "never heard of", ""]
-KNOWN_ITEMS = [
-    "message",
-    "reasoning",
-    "function_call",
-    "function_call_output",
-    "custom_tool_call",
-    "computer_call",
-    "computer_call_output",
-    "file_search_call",
-    "web_search_call",
-    "code_interpreter_call",
-    "compaction",
-]
-FIELDS = [
-    "text",
-    "thinking",
-    "signature",
-    "id",
-    "name",
-    "input",
-    "tool_use_id",
-    "content",
-    "is_error",
-    "source",
-    "title",
-]
-FIELDS += ["role", "status", "call_id", "arguments", "output", "action", "summary", "results", "queries", "code"]
+KNOWN_ITEMS = (
+    "message reasoning function_call function_call_output custom_tool_call computer_call computer_call_output"
+    " file_search_call web_search_call code_interpreter_call compaction"
+).split()
+FIELDS = (
+    "text thinking signature id name input tool_use_id content is_error source title"
+    " role status call_id arguments output action summary results queries code"
+).split()
 
 
 def shaped(kinds: list[str]) -> st.SearchStrategy[Json]:
