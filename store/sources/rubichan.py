@@ -9,6 +9,7 @@ import sqlite3
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import cached_property
 from itertools import takewhile
 from pathlib import Path
 from typing import Any
@@ -44,6 +45,7 @@ _SIGNATURE = {
 _MEMORY = set("id working_dir tag content created_at updated_at".split())
 
 # The last one in the note: before it stands the beginning of the result itself, which may say anything.
+_NOTE = "[Tool result stored "
 _SET_ASIDE = re.compile(r'\[Tool result stored .*\bref_id="([^"]+)"', re.DOTALL)
 _MARK_BYTES = 16
 _BETWEEN = re.compile(r"[\s,]*")
@@ -78,6 +80,20 @@ def resume(session: Session) -> Continuing:
     return Continuing(("rubichan", "--resume", session.native_id), cwd=session.cwd)
 
 
+class Said:
+    """A running sum of a session's messages, the same whether they are swept or read."""
+
+    def __init__(self) -> None:
+        self._sum = hashlib.blake2b(digest_size=12)
+
+    def hear(self, number: object, seq: object, role: object, at: object, content: bytes) -> None:
+        self._sum.update(repr((number, seq, role, at)).encode("utf-8", "surrogatepass"))
+        self._sum.update(content)
+
+    def digest(self) -> str:
+        return self._sum.hexdigest()
+
+
 class Rubichan:
     def __init__(self, connection: sqlite3.Connection) -> None:
         self._connection = connection
@@ -86,21 +102,33 @@ class Rubichan:
 
     def scan(self) -> Iterator[Ref]:
         """In the order of the file, not of the sessions: a million rows are hashed in one sweep."""
-        said: dict[Any, Any] = {}
+        said: dict[Any, Said] = {}
         columns = ("session_id", "seq", "role", "created_at", "cast(content as blob)")
         for number, session, seq, role, at, content in reading.sweep(self._connection, "messages", *columns):
             if session not in said:
-                said[session] = hashlib.blake2b(digest_size=12)
-            said[session].update(repr((number, seq, role, at)).encode("utf-8", "surrogatepass"))
-            said[session].update(content or b"")
-        snapshots = self._snapshot_stamps()
+                said[session] = Said()
+            said[session].hear(number, seq, role, at, content or b"")
+        for row in self._sessions():
+            yield self._ref(row, self._stamp(row, said.get(row["id"], Said())))
+
+    def scan_unstamped(self) -> Iterator[Ref]:
+        for row in self._sessions():
+            yield self._ref(row, "")
+
+    def _sessions(self) -> Iterator[Row]:
         for row in reading.rows(self._connection, "sessions", self.problems):
             if isinstance(row["id"], str):
-                told = [said[row["id"]].hexdigest() if row["id"] in said else "", snapshots.get(row["id"])]
-                yield Ref(row["id"], reading.digest(*told, *_lasting(row)), reading.utc(row["updated_at"]))
+                yield row
             else:
                 self.problems.append(Problem("sessions", f"The session {row['id']!r} is not named by text."))
 
+    def _ref(self, row: Row, stamp: str) -> Ref:
+        return Ref(row["id"], stamp, reading.utc(row["updated_at"]))
+
+    def _stamp(self, row: Row, said: Said) -> str:
+        return reading.digest(said.digest(), self._snapshot_stamps.get(row["id"]), *_lasting(row))
+
+    @cached_property
     def _snapshot_stamps(self) -> dict[Any, str]:
         if not self._has("session_snapshots", "session_id", "messages"):
             return {}
@@ -117,7 +145,10 @@ class Rubichan:
             return
         shared = self._shared_with_parent(session)
         yield self._about(session, shared, met)
-        yield from reading.batches(self._told(session, shared, met), met)
+        said = Said()
+        yield from reading.batches(self._told(session, shared, met, said), met)
+        if not ref.stamp:
+            yield Batch(stamp=self._stamp(session, said))
 
     def _about(self, row: Row, shared: int, met: list[Problem]) -> Batch:
         prompt = reading.text(row["system_prompt"])
@@ -136,30 +167,35 @@ class Rubichan:
         header = NewEntry(kind="header", text=prompt, record=record)
         return Batch(header=header, fields=fields, summary=self._summary(row["id"], met))
 
-    def _told(self, session: Row, shared: int, met: list[Problem]) -> Iterator[list[NewEntry]]:
+    def _told(self, session: Row, shared: int, met: list[Problem], said: Said) -> Iterator[list[NewEntry]]:
         made = reading.utc(session["created_at"]) or reading.utc(session["updated_at"])
         model = reading.text(session["model"])
         messages = reading.rows(self._connection, "messages", met, _IN_ORDER, session["id"])
         for position, row in enumerate(messages):
-            parts = self._parts(row, met)
-            role = "tool" if {type(part) for part in parts} == {ToolResult} else reading.text(row["role"])
+            number, content, at = row["id"], reading.text(row["content"]), row["created_at"]
+            said.hear(number, row["seq"], row["role"], at, content.encode())
+            parts = self._parts(number, content, met)
+            results = (
+                type(parts[0]) is ToolResult if len(parts) == 1 else {type(part) for part in parts} == {ToolResult}
+            )
+            role = "tool" if results else reading.text(row["role"])
             entry = NewEntry(
                 role=role,
                 parts=parts,
                 model=model if role == "assistant" else "",
-                record=reading.row_record(row, "messages", row["id"]),
+                record=reading.row_record(row, "messages", number),
                 inherited=position < shared,
-                created_at=reading.utc(row["created_at"]) or made,
+                created_at=reading.utc(at) or made,
             )
             yield [entry]
 
-    def _parts(self, row: Row, met: list[Problem]) -> tuple[Part, ...]:
-        content = reading.text(row["content"])
+    def _parts(self, number: object, content: str, met: list[Problem]) -> tuple[Part, ...]:
         try:
-            return tuple([self._inline(part, met) for part in parts_of_blocks(_blocks(content))])
+            parts = parts_of_blocks(_blocks(content))
         except BadValue as reason:
-            met.append(Problem(f"messages:{row['id']}", f"The content cannot be read: {reason}"))
+            met.append(Problem(f"messages:{number}", f"The content cannot be read: {reason}"))
             return (Opaque("content", content),)
+        return tuple([self._inline(part, met) for part in parts]) if _NOTE in content else parts
 
     def _inline(self, part: Part, met: list[Problem]) -> Part:
         """A result over 4 KB stands in a table of its own, with a note in its place."""
