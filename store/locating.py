@@ -40,6 +40,12 @@ def is_url(locator: str) -> bool:
     return _URL.fullmatch(locator) is not None
 
 
+def name_of(locator: str) -> str:
+    """The last of its names: a file's, or a database's."""
+    found = _URL.fullmatch(locator)
+    return (found["where"] if found else locator).rpartition("/")[2]
+
+
 def scheme_of(locator: str) -> str:
     """Without the driver; empty for a path."""
     found = _URL.fullmatch(locator)

@@ -1,6 +1,7 @@
-"""A foreign SQLite file as it is written to: backed up, compared row by row, swapped in one short transaction.
+"""A foreign store as it is written to: backed up, compared row by row, swapped in one short transaction.
 
-Text that is not UTF-8 comes and goes as it is, in surrogates, so that it is compared and put back byte for byte.
+Here is what all databases share, and SQLite's files. Text in them that is not UTF-8 comes and goes as it is, in
+surrogates, so that it is compared and put back byte for byte.
 """
 
 from __future__ import annotations
@@ -10,11 +11,12 @@ import shutil
 import sqlite3
 import subprocess
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager, suppress
+from contextlib import AbstractContextManager, closing, contextmanager, suppress
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from store import connecting
 from store.coding import now
@@ -32,16 +34,51 @@ _PROCESSES = Path("/proc")
 _TABLES = "select name from sqlite_master where type = 'table'"
 
 
-class SqliteRows:
-    def __init__(self, connection: sqlite3.Connection) -> None:
-        self.connection = connection
-        connection.text_factory = lambda data: data.decode("utf-8", "surrogateescape")
+class Swapping(Protocol):
+    "What a module does for the foreign stores of one kind of database."
+
+    def looking(self, locator: str) -> AbstractContextManager[SwappableRows]:
+        """The store as it is now; nothing of it is touched."""
+        ...
+
+    def swap(self, locator: str, changes: Sequence[RowChange], *, alone: bool) -> None:
+        """All of it or nothing, in one transaction of milliseconds, after every row was compared with what was seen."""
+        ...
+
+    def back_up(self, folder: Path, name: str, locator: str, changes: Sequence[RowChange]) -> Path:
+        """0600; of each store the newest few are kept. Its name tells which store it is of."""
+        ...
+
+
+class SwappableRows(ABC):
+    "What is the same in every database."
+
+    def __init__(self) -> None:
         self._described = cache(self._describe)
         self.cascading = cache(self._cascading)
         self._order = cache(self._newest_first)
 
+    @abstractmethod
+    def _describe(self, table: str) -> Sequence[tuple[str, int]]:
+        """Its columns but for those that are computed, which nobody can write; and their places in the primary key,
+        from 1."""
+
+    @abstractmethod
+    def _cascading(self, table: str) -> list[Hanging]:
+        """Those that go with a row of this one without a word."""
+
+    @abstractmethod
+    def _newest_first(self, table: str) -> str:
+        """So that rows put back one by one, the last first, stand in the order they had."""
+
+    @abstractmethod
+    def _execute(self, sql: str, values: Iterable[Any]) -> Sequence[Sequence[Any]]: ...
+    @abstractmethod
+    def _same(self, name: str, value: Any) -> str: ...
+    @abstractmethod
+    def _mark(self, value: Any) -> str: ...
+
     def columns(self, table: str) -> list[str]:
-        """Without those that are computed, which nobody can write."""
         return [name for name, _ in self._described(table)]
 
     def primary_key(self, table: str) -> list[str]:
@@ -51,54 +88,70 @@ class SqliteRows:
 
     def select(self, table: str, condition: str, *values: Any) -> list[dict[str, Any]]:
         """Whole rows, the newest first; none where there is no such table."""
+        return self._rows(table, f"{condition} {self._order(table)}", values)
+
+    def find(self, table: str, key: Mapping[str, Any]) -> list[dict[str, Any]]:
+        return self._rows(table, self._matching(key), key.values())
+
+    def _rows(self, table: str, which: str, values: Iterable[Any]) -> list[dict[str, Any]]:
         columns = self.columns(table)
         if not columns:
             return []
-        names = ", ".join(map(_quoted, columns))
-        sql = f"select {names} from {_quoted(table)} where {condition} {self._order(table)}"
+        sql = f"select {', '.join(map(quoted, columns))} from {quoted(table)} where {which}"
         return [dict(zip(columns, row, strict=True)) for row in self._execute(sql, values)]
 
-    def find(self, table: str, key: Mapping[str, Any]) -> list[dict[str, Any]]:
-        condition = " and ".join(f"{_quoted(name)} is {_mark(value)}" for name, value in key.items())
-        return self.select(table, condition, *key.values())
+    def as_kept(self, change: RowChange) -> RowChange:
+        """An update with the values that will be found afterwards, where the database spells them in its own way."""
+        return change
+
+    def _matching(self, key: Mapping[str, Any]) -> str:
+        return " and ".join(self._same(name, value) for name, value in key.items())
 
     def write(self, change: RowChange) -> None:
-        table = _quoted(change.table)
-        where = " and ".join(f"{_quoted(name)} is {_mark(value)}" for name, value in change.key.items())
+        table, where = quoted(change.table), self._matching(change.key)
         if change.after is None:
             self._execute(f"delete from {table} where {where}", change.key.values())
         elif change.before is None:
             row = {**change.key, **change.after}
-            names, marks = ", ".join(map(_quoted, row)), ", ".join(map(_mark, row.values()))
+            names, marks = ", ".join(map(quoted, row)), ", ".join(map(self._mark, row.values()))
             self._execute(f"insert into {table} ({names}) values ({marks})", row.values())
         else:
-            swaps = ", ".join(f"{_quoted(name)} = {_mark(value)}" for name, value in change.after.items())
+            swaps = ", ".join(f"{quoted(name)} = {self._mark(value)}" for name, value in change.after.items())
             self._execute(f"update {table} set {swaps} where {where}", [*change.after.values(), *change.key.values()])
+
+
+class SqliteRows(SwappableRows):
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        super().__init__()
+        self.connection = connection
+        connection.text_factory = lambda data: data.decode("utf-8", "surrogateescape")
 
     def _execute(self, sql: str, values: Iterable[Any]) -> list[tuple[Any, ...]]:
         return self.connection.execute(sql, [_bound(value) for value in values]).fetchall()
 
-    # ── the schema ────────────────────────────────────────────────────────────────────────────────
+    def _same(self, name: str, value: Any) -> str:
+        return f"{quoted(name)} is {self._mark(value)}"
+
+    def _mark(self, value: Any) -> str:
+        """Bytes that stand for text go in as text."""
+        return "cast(? as text)" if isinstance(value, str) and isinstance(_bound(value), bytes) else "?"
 
     def _describe(self, table: str) -> list[tuple[str, int]]:
-        """Its columns, and their places in the primary key, from 1."""
-        return [(row[1], row[5]) for row in self._execute(f"pragma table_info({_quoted(table)})", ())]
+        return [(row[1], row[5]) for row in self._execute(f"pragma table_info({quoted(table)})", ())]
 
     def _newest_first(self, table: str) -> str:
-        """So that rows put back one by one, the last first, stand in the order they had."""
         try:
-            self._execute(f"select rowid from {_quoted(table)} limit 0", ())
+            self._execute(f"select rowid from {quoted(table)} limit 0", ())
         except sqlite3.OperationalError:
             return ""  # a table without rowids stands in the order of its key
         return "order by rowid desc"
 
     def _cascading(self, table: str) -> list[Hanging]:
-        """Those that SQLite deletes with a row of this one, without a word."""
         found = []
         for (other,) in self._execute(_TABLES, ()):
             pointers: dict[int, dict[str, str]] = {}
             for number, seq, target, column, to, _, on_delete, _ in self._execute(
-                f"pragma foreign_key_list({_quoted(other)})", ()
+                f"pragma foreign_key_list({quoted(other)})", ()
             ):
                 if target.lower() == table.lower() and on_delete == "CASCADE":
                     pointers.setdefault(number, {})[column] = to or self.primary_key(table)[seq]
@@ -106,7 +159,7 @@ class SqliteRows:
         return found
 
 
-def _quoted(name: str) -> str:
+def quoted(name: str) -> str:
     return '"' + name.replace('"', '""') + '"'
 
 
@@ -120,28 +173,21 @@ def _bound(value: Any) -> Any:
     return value
 
 
-def _mark(value: Any) -> str:
-    """Bytes that stand for text go in as text."""
-    return "cast(? as text)" if isinstance(value, str) and isinstance(_bound(value), bytes) else "?"
-
-
 # ── reading and writing ───────────────────────────────────────────────────────────────────────────
 
 
 @contextmanager
 def looking(locator: str) -> Iterator[SqliteRows]:
-    """The store as it is now; nothing of it is touched."""
     with reading.snapshot(Path(locator)) as connection:
         connection.row_factory = None
         yield SqliteRows(connection)
 
 
 def swap(locator: str, changes: Sequence[RowChange], *, alone: bool) -> None:
-    """All of it or nothing, in one transaction of milliseconds, after every row was compared with what was seen."""
     try:
         with _writing(locator, alone) as rows:
             for change in changes:
-                _compare(rows, change, locator)
+                compare(rows, change, locator)
                 rows.write(change)
     except sqlite3.Error as reason:
         name = getattr(reason, "sqlite_errorname", "") or ""
@@ -171,11 +217,14 @@ def _writing(locator: str, alone: bool) -> Iterator[SqliteRows]:
             raise
 
 
-def _compare(rows: SqliteRows, change: RowChange, locator: str) -> None:
+def compare(rows: SwappableRows, change: RowChange, locator: str) -> None:
     found = rows.find(change.table, change.key)
     same = len(found) == (change.before is not None) and all(
         row.get(name) == value for row in found for name, value in (change.before or {}).items()
     )
+    if change.after is None:
+        # What came to hang on it since would go with it unseen, and no undo would bring it back.
+        same = same and not any(hanging.of(rows, row) for hanging in rows.cascading(change.table) for row in found)
     if not same:
         named = " ".join(reading.text(value) for value in change.key.values())
         raise ChangedMeanwhile(
@@ -187,8 +236,8 @@ def _compare(rows: SqliteRows, change: RowChange, locator: str) -> None:
 # ── before it is written to ───────────────────────────────────────────────────────────────────────
 
 
-def back_up(folder: Path, name: str, locator: str) -> Path:
-    """As a whole, 0600; of each store the newest few are kept. Its name tells which store it is of."""
+def back_up(folder: Path, name: str, locator: str, _: Sequence[RowChange]) -> Path:
+    """As a whole."""
     path = Path(locator)
     target = folder / f"{now().replace(':', '')}-{name}-{path.name}"
     with reading.private_copy(path) as copy, closing(sqlite3.connect(copy)) as connection:

@@ -10,7 +10,7 @@ from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-from store import connecting, sources, swapping
+from store import connecting, postgres, sources, swapping, swapping_postgres
 from store.coding import now
 from store.errors import ChangedMeanwhile, Refused, SecretLocked
 from store.journal import FOREIGN, Editing
@@ -26,6 +26,7 @@ from store.sources.writing import (
     Writable,
     WritePlan,
 )
+from store.swapping import Swapping
 
 if TYPE_CHECKING:
     from store.store import Store
@@ -60,8 +61,9 @@ class WritingBack:
         session = self._store.sessions.by_key(session.key)
         source, locator = self._origin(session)
         wanted = self._wanted(session)
-        with swapping.looking(locator) as rows:
+        with _swapping(locator).looking(locator) as rows:
             plan = _writable(source).plan(rows, wanted)
+            plan.changes = [rows.as_kept(change) for change in plan.changes]
         return Preview(session, source.NAME, locator, wanted, plan)
 
     def _origin(self, session: Session) -> tuple[Source, str]:
@@ -139,7 +141,7 @@ class WritingBack:
         if not plan.changes:
             return None
         self._refuse_locked(plan.changes)
-        backup = self._back_up(preview.source, preview.locator)
+        backup = self._back_up(preview.source, preview.locator, plan.changes)
         carrying = self._carrying(preview.source, preview.locator, plan.changes)
         with carrying as carry, self._store.journal.edit(WRITE_BACK, preview.session.key) as edit:
             session = self._store.sessions.by_key(preview.session.key)
@@ -159,11 +161,11 @@ class WritingBack:
         if secret and self._store.secrets.locked:
             raise SecretLocked()
 
-    def _back_up(self, source: str, locator: str) -> Path:
+    def _back_up(self, source: str, locator: str, changes: Sequence[RowChange]) -> Path:
         """Refused first where nobody else may have the file open: then there is no need of one."""
         if not _writable(sources.by_name(source)).LIVE_WRITES:
             swapping.refuse_while_open(locator)
-        return swapping.back_up(self._backup_folder, _identity(source, locator), locator)
+        return _swapping(locator).back_up(self._backup_folder, _identity(source, locator), locator, changes)
 
     def backups(self, session: Session) -> list[Path]:
         """Of the foreign store it came from, newest first."""
@@ -182,14 +184,15 @@ class WritingBack:
 
         def carry() -> None:
             nonlocal carried
-            swapping.swap(locator, changes, alone=alone)
+            _swapping(locator).swap(locator, changes, alone=alone)
             carried = True
 
         try:
             yield carry
         except BaseException:
             if carried:
-                swapping.swap(locator, [change.turned_round() for change in reversed(changes)], alone=alone)
+                back = [change.turned_round() for change in reversed(changes)]
+                _swapping(locator).swap(locator, back, alone=alone)
             raise
 
     def _mark_written(self, preview: Preview, session: Session, edit: Editing) -> None:
@@ -210,7 +213,10 @@ class WritingBack:
                 edit.update("facts", number, foreign_place="")
         for number, fact in placed:
             if place := plan.facts[fact.place]:
-                edit.update("facts", number, foreign_text=fact.text, foreign_place=prefix + place)
+                words = plan.words.get(fact.place)
+                edit.update("facts", number, foreign_text=words or fact.text, foreign_place=prefix + place)
+                if words:
+                    edit.update("facts", number, text=words)
             else:
                 edit.update("facts", number, retired_at=now())
 
@@ -254,7 +260,7 @@ class WritingBack:
         """Around an undo: gives what makes the foreign rows as they were, if they still are as we left them."""
         where = cast("dict[str, Any]", changes[0].key)
         back = [self._turned_round(change) for change in reversed(changes)]
-        self._back_up(where["source"], where["locator"])
+        self._back_up(where["source"], where["locator"], back)
         with self._carrying(where["source"], where["locator"], back) as carry:
             yield carry
 
@@ -271,6 +277,10 @@ def _writable(source: Source | None) -> Writable:
     if isinstance(source, Writable):
         return source
     raise Refused(f"{source.LABEL if source else 'That program'} takes no edits back; they stay here.")
+
+
+def _swapping(locator: str) -> Swapping:
+    return swapping_postgres if postgres.is_address(locator) else swapping
 
 
 def _identity(source: str, locator: str) -> str:

@@ -91,6 +91,10 @@ class Hanging:
     columns: Mapping[str, str]
     "Theirs, and the ones they point to."
 
+    def of(self, rows: Rows, row: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
+        pointing = " and ".join(f'"{name}" = ?' for name in self.columns)
+        return rows.select(self.table, pointing, *(row[name] for name in self.columns.values()))
+
 
 class Rows(Protocol):
     "The foreign store, read row by row exactly as it is now."
@@ -119,6 +123,8 @@ class WritePlan:
     "What a reader will be told then, if it takes the summary."
     facts: dict[str, str] = field(default_factory=dict)
     "The facts it takes, by their place, and their place then; empty when another fact says the same already."
+    words: dict[str, str] = field(default_factory=dict)
+    "What a reader will say of such a fact then, by its place, where it is not what the person wrote."
     _deleted: set[tuple[Any, ...]] = field(default_factory=set, repr=False)
 
     def find_session(self, rows: Rows, label: str, column: str, wanted: Wanted) -> Mapping[str, Any] | None:
@@ -172,8 +178,8 @@ class WritePlan:
             return
         self._deleted.add((table, *key.values()))
         for hanging in rows.cascading(table):
-            pointing = " and ".join(f'"{name}" = ?' for name in hanging.columns)
-            self.delete_rows(rows, hanging.table, pointing, *(row[name] for name in hanging.columns.values()))
+            for hung in hanging.of(rows, row):
+                self.delete_row(rows, hanging.table, hung)
         rest = {name: value for name, value in row.items() if name not in key}
         self.changes.append(RowChange(table, key, rest, None))
 

@@ -24,6 +24,7 @@ from store.genai import Events, state_line
 from store.model import Json, NewEntry, NewRecord, Opaque, Session, joined_id, user_scope
 from store.sources import reading
 from store.sources.adk.spelling import SESSION_KEY, STATE_KEYS, parsed, places_of, state_place
+from store.sources.adk.writing import plan
 from store.sources.shape import (
     Batch,
     Continuing,
@@ -34,10 +35,13 @@ from store.sources.shape import (
     Ref,
 )
 
+__all__ = ["LABEL", "LIVE_WRITES", "LOCAL_IDS", "NAME", "READER", "detect", "open", "plan", "resume", "roots", "stamp"]
+
 NAME = "adk"
 LABEL = "google-adk"
 READER = 1
 LOCAL_IDS = True
+LIVE_WRITES = True
 
 Row = Mapping[str, Any]
 

@@ -1,0 +1,106 @@
+"""What google-adk's stores take back: the state of an app, a user or a session, key by key, and a session's deletion.
+
+`update_time` is never touched: an agent that is at work compares it, and refuses a session that seems to have moved.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from store.coding import column_text, encode
+from store.errors import BadValue
+from store.genai import state_line, state_value
+from store.model import Json
+from store.sources.adk.spelling import STATE_KEYS, parsed, places_of, rewritten, row_and_name
+from store.sources.writing import RowChange, Rows, Wanted, WantedFact, WritePlan
+
+_OF_SESSION = "app_name = ? and user_id = ? and session_id = ?"
+
+StateRow = tuple[str, tuple[str, ...]]
+"""A table, and the key of one of its rows."""
+
+
+def plan(rows: Rows, wanted: Wanted) -> WritePlan:
+    made = WritePlan()
+    places = tuple(places_of(wanted.native_id))
+    session = _found(rows, ("sessions", places))
+    if session is None:
+        if not wanted.delete:
+            name = "/".join(places)
+            made.conflicts.append(f"google-adk does not have the session {name!r} any more; your edits stay here.")
+        return made
+    if wanted.delete:
+        made.delete_rows(rows, "events", _OF_SESSION, *places)
+        made.delete_row(rows, "sessions", session)
+        return made
+    for what, told in (("titles", wanted.title), ("summaries", wanted.summary), ("secrets", wanted.secrets)):
+        if told:
+            made.unplaced.append(f"google-adk has no place for {what}; yours stay here.")
+    for row, facts in _by_row(wanted.facts).items():
+        _plan_state(rows, row, facts, made)
+    return made
+
+
+def _found(rows: Rows, row: StateRow) -> Mapping[str, Any] | None:
+    table, places = row
+    names = " and ".join(f"{name} = ?" for name in STATE_KEYS[table])
+    return next(iter(rows.select(table, names, *places)), None)
+
+
+def _by_row(facts: Iterable[WantedFact]) -> dict[StateRow, dict[str, WantedFact]]:
+    """By the names in their state. In the order of google-adk's own locks, so that neither waits for the other."""
+    gathered: dict[StateRow, dict[str, WantedFact]] = {}
+    for fact in facts:
+        table, places, name = row_and_name(fact.place)
+        gathered.setdefault((table, places), {})[name] = fact
+    order = list(STATE_KEYS)
+    return dict(sorted(gathered.items(), key=lambda item: order.index(item[0][0])))
+
+
+def _plan_state(rows: Rows, row: StateRow, facts: Mapping[str, WantedFact], made: WritePlan) -> None:
+    table, places = row
+    found = _found(rows, row)
+    before = found["state"] if found else "{}"
+    try:
+        state = parsed(before, dict)
+    except BadValue as reason:
+        made.conflicts.append(f"The state of {'/'.join(places)} in {table} cannot be read any more: {reason}")
+        return
+    values: dict[str, str | None] = {}
+    for name, fact in facts.items():
+        if name not in state:
+            _leave(fact, f"google-adk does not keep {name!r} any more", made)
+        elif (said := _line(name, state[name])) == fact.seen:
+            _plan_value(name, fact, values, made)
+        elif said != fact.text:
+            made.conflicts.append(f"{name!r} in {table} was changed there since it was read; sync first.")
+    after = rewritten(before, values)
+    if values:
+        key = dict(zip(STATE_KEYS[table], places, strict=True))
+        made.changes.append(RowChange(table, key, {"state": before}, {"state": after}))
+
+
+def _plan_value(name: str, fact: WantedFact, values: dict[str, str | None], made: WritePlan) -> None:
+    if fact.text is None:
+        values[name] = None
+        return
+    value = state_value(name, fact.text)
+    try:
+        values[name] = encode(value).decode()
+    except BadValue as reason:
+        _leave(fact, f"What {name!r} is to say cannot be kept there ({reason.args[0].rstrip('.')})", made)
+    else:
+        made.facts[fact.place] = fact.place
+        if (line := _line(name, value)) != fact.text:
+            made.words[fact.place] = line
+
+
+def _line(name: str, value: Json) -> str:
+    """As a reader tells it."""
+    return column_text(state_line(name, value))
+
+
+def _leave(fact: WantedFact, why: str, made: WritePlan) -> None:
+    if fact.text is not None:
+        made.unplaced.append(f"{why}; your correction of it stays here.")
