@@ -307,7 +307,7 @@ def _foreign(told: Iterable[T]) -> Iterator[T]:
     try:
         yield from told
     except reading.BROKEN as reason:
-        raise Unreadable(f"It cannot be read any further: {reason}.") from None
+        raise Unreadable(f"It cannot be read any further: {reading.in_a_line(reason)}.") from None
 
 
 class Pace:

@@ -57,6 +57,11 @@ def file_stamp(path: Path) -> str:
     return ":".join(map(str, told))
 
 
+def in_a_line(reason: object) -> str:
+    """What SQLite says of damage quotes the damaged words, line breaks and all."""
+    return " ".join(str(reason).split())
+
+
 def refuse_damaged(path: Path) -> None:
     """Raises Unreadable for a SQLite database that is not whole; any other file is another's affair."""
     if is_sqlite(path):
@@ -82,7 +87,7 @@ def snapshot(path: Path, *, check: bool = True) -> Iterator[sqlite3.Connection]:
             with closing(_guarded(copy, path, check)) as connection:
                 yield connection
         except BROKEN as reason:
-            raise Unreadable(f"{path} cannot be read: {reason}.") from None
+            raise Unreadable(f"{path} cannot be read: {in_a_line(reason)}.") from None
 
 
 @contextmanager
@@ -193,7 +198,7 @@ def _guarded(copy: Path, path: Path, check: bool) -> sqlite3.Connection:
     try:
         found = connection.execute("pragma quick_check(1)").fetchone()[0] if check else "ok"
         if found != "ok":
-            raise Unreadable(f"{path} is damaged: {' '.join(found.split())}.")
+            raise Unreadable(f"{path} is damaged: {in_a_line(found)}.")
         _give_up_after(connection, SECONDS_PER_STATEMENT)
         _allow_reading_only(connection)
     except BaseException:

@@ -45,10 +45,13 @@ LIVE_WRITES = True
 
 Row = Mapping[str, Any]
 
-_SIGNATURE = {
-    "sessions": ("app_name", "user_id", "id", "state"),
-    "events": ("app_name", "user_id", "session_id", "timestamp"),
-}
+_SIGNATURES = [
+    {
+        "sessions": ("app_name", "user_id", "id", "state", "create_time", "update_time"),
+        "events": ("app_name", "user_id", "session_id", "id", "timestamp", body),
+    }
+    for body in ("event_data", "content")
+]
 _OF_SESSION = "app_name = :app and user_id = :user and session_id = :session"
 _V0_JSON = {
     "usage_metadata": "usage_metadata",
@@ -72,7 +75,7 @@ def roots() -> Iterable[str]:
 def detect(locator: str) -> bool:
     """A server that does not answer may well be ADK's; opening it tells why it does not."""
     if not postgres.is_address(locator):
-        return reading.looks_like(locator, _SIGNATURE)
+        return any(reading.looks_like(locator, signature) for signature in _SIGNATURES)
     try:
         with postgres.opened(locator) as rows:
             return _is_adks(rows.tables)
@@ -81,7 +84,10 @@ def detect(locator: str) -> bool:
 
 
 def _is_adks(tables: Mapping[str, frozenset[str]]) -> bool:
-    return all(tables.get(name, frozenset()).issuperset(columns) for name, columns in _SIGNATURE.items())
+    return any(
+        all(tables.get(name, frozenset()).issuperset(columns) for name, columns in signature.items())
+        for signature in _SIGNATURES
+    )
 
 
 def stamp(locator: str) -> str:
