@@ -369,6 +369,16 @@ class SecretName:
 
 
 @dataclass(frozen=True, slots=True)
+class ExposedSecret:
+    "A secret that lies open in a foreign store: where, never what."
+
+    session_id: str
+    key: str
+    locator: str
+    place: str
+
+
+@dataclass(frozen=True, slots=True)
 class Published:
     id: str
     session_id: str

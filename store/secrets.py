@@ -15,7 +15,7 @@ from uuid import uuid4
 
 from store.coding import decode, encode, exact_id, now
 from store.errors import BadValue, NotFound, SecretDamaged, SecretLocked, StoreError
-from store.model import Json, SecretName, Session
+from store.model import ExposedSecret, Json, SecretName, Session
 from store.paths import key_file
 from store.vault import (
     DataKey,
@@ -50,6 +50,13 @@ _SEALED = f"""
 _NAMES = """
     select sessions.id, secrets.key, secrets.version, secrets.created_at
     from secrets join sessions on sessions.key = secrets.session where secrets.current = 1
+"""
+_EXPOSED = """
+    select sessions.id, foreign_secrets.key, sources.locator, foreign_secrets.place from foreign_secrets
+    join sessions on sessions.key = foreign_secrets.session join sources on sources.key = sessions.source_key
+    where not exists (
+        select 1 from secrets where secrets.session = sessions.key and secrets.key = foreign_secrets.key and current = 1
+    )
 """
 _EVERY_VERSION = """
     select secrets.session, secrets.key, secrets.version, sessions.id
@@ -123,6 +130,12 @@ class Secrets:
         where, values = (" and sessions.key = ?", (session.key,)) if session else ("", ())
         rows = self._store.rows(f"{_NAMES}{where} order by sessions.id, secrets.key", *values)
         return [SecretName(*row) for row in rows]
+
+    def exposed(self, session: Session | None = None) -> list[ExposedSecret]:
+        """Those that stand as plain text in the store a session came from, and are not sealed here."""
+        where, values = (" and sessions.key = ?", (session.key,)) if session else ("", ())
+        rows = self._store.rows(f"{_EXPOSED}{where} order by sessions.id, foreign_secrets.key", *values)
+        return [ExposedSecret(*row) for row in rows]
 
     def remove(self, session: Session, key: str, forever: bool = False) -> None:
         """Undo brings it back; `forever` takes every version and what the journal says of them."""

@@ -12,11 +12,12 @@ from typing import TYPE_CHECKING, Any, cast
 
 from store import connecting, postgres, sources, swapping, swapping_postgres
 from store.coding import now
-from store.errors import ChangedMeanwhile, Refused, SecretLocked
+from store.errors import ChangedMeanwhile, NotFound, Refused, SecretLocked
 from store.journal import FOREIGN, Editing
 from store.model import Change, Session, foreign_id
 from store.sources.shape import ForeignSummary, Source
 from store.sources.writing import (
+    HoldsSecrets,
     RowChange,
     SecretText,
     Wanted,
@@ -65,6 +66,17 @@ class WritingBack:
             plan = _writable(source).plan(rows, wanted)
             plan.changes = [rows.as_kept(change) for change in plan.changes]
         return Preview(session, source.NAME, locator, wanted, plan)
+
+    def seal(self, session: Session, key: str) -> None:
+        """Into our vault what the foreign store holds as plain text; there it stays until it is changed there."""
+        source, locator = self._origin(session)
+        value = None
+        if isinstance(source, HoldsSecrets):
+            with _swapping(locator).looking(locator) as rows:
+                value = source.secret(rows, session.native_id, key)
+        if not isinstance(value, str):
+            raise NotFound(f"{source.LABEL} holds no secret {key!r} of that session.")
+        self._store.secrets.set(session, key, value)
 
     def _origin(self, session: Session) -> tuple[Source, str]:
         row = self._store.row("select kind, locator from sources where key = ?", session.source_key or 0)

@@ -49,7 +49,7 @@ def test_names_are_listed_and_values_never(cli: CommandLine, store: Store) -> No
     sealed(cli, value="hunter3")
     cli("secrets", "set", "other", "key", stdin="hunter4")
     told = cli("secrets", "list", "telegram", "--json").json
-    assert told.keys() == {"schema", "secrets"}
+    assert told.keys() == {"schema", "secrets", "exposed"}
     (only,) = told["secrets"]
     assert only.keys() == SECRET
     assert (only["session"], only["key"], only["version"]) == (NAME, "token", 2)

@@ -90,12 +90,18 @@ def _hidden(what: str, twice: bool = False) -> str:
 @with_store
 def list_names(store: Store, session_id: str | None, as_json: bool) -> None:
     """The names of the secrets, of one session or of all; never a value."""
-    names = store.secrets.names(store.sessions.find(session_id) if session_id else None)
+    session = store.sessions.find(session_id) if session_id else None
+    names, exposed = store.secrets.names(session), store.secrets.exposed(session)
     if as_json:
-        printing.emit_json({"secrets": [shapes.secret(name) for name in names]})
+        open_ones = [shapes.exposed_secret(one) for one in exposed]
+        printing.emit_json({"secrets": [shapes.secret(name) for name in names], "exposed": open_ones})
         return
     printing.table(["name", ":version", ":age", "session"], [_name_row(name) for name in names])
     printing.say(_PROTECTIONS[store.secrets.protection])
+    for one in exposed:
+        printing.say(
+            f"{one.key} lies open in {one.locator} ({one.place}); `backscroll secrets seal {one.session_id} {one.key}`."
+        )
 
 
 def _name_row(name: SecretName) -> list[Piece]:
@@ -113,6 +119,16 @@ def set_value(store: Store, session_id: str, key: str) -> None:
     if not value:
         raise BadValue("The value is empty; `secrets rm` removes a secret.")
     store.secrets.set(session, key, value)
+
+
+@secrets.command("seal")
+@session_id
+@click.argument("key")
+@with_key
+def seal_foreign(store: Store, session_id: str, key: str) -> None:
+    """Seal a value that lies open in the store its session came from."""
+    store.writing_back.seal(store.sessions.find(session_id), key)
+    printing.say("Sealed here. It still lies open there: change it where it is used, and `write-back` the new one.")
 
 
 def _without_last_break(text: str) -> str:

@@ -9,6 +9,7 @@ from store.coding import encode
 from store.model import (
     Edit,
     Entry,
+    ExposedSecret,
     Fact,
     Hit,
     Json,
@@ -168,6 +169,10 @@ def fact(one: Fact) -> Shape:
         "updated_at": one.updated_at,
         "retired_at": one.retired_at,
     }
+
+
+def exposed_secret(one: ExposedSecret) -> Shape:
+    return {"session": one.session_id, "key": one.key, "locator": one.locator, "place": one.place}
 
 
 def secret(one: SecretName) -> Shape:

@@ -197,3 +197,12 @@ class Writable(Protocol):
     "Whether its program may be running meanwhile; where it may not, a file that is open anywhere is refused."
 
     def plan(self, rows: Rows, wanted: Wanted) -> WritePlan: ...
+
+
+@runtime_checkable
+class HoldsSecrets(Protocol):
+    "A source whose stores hold secrets as plain text, which a person may want sealed."
+
+    def secret(self, rows: Rows, native_id: str, key: str) -> str | None:
+        """The value as it is there now; read only when somebody asks for it to be sealed."""
+        ...

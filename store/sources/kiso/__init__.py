@@ -15,7 +15,7 @@ from store.model import UNKNOWN_USER, NewEntry, Session, SessionFields
 from store.sources import reading
 from store.sources.kiso.tables import Tables, record, text
 from store.sources.kiso.telling import FINISHED, Telling
-from store.sources.kiso.writing import plan
+from store.sources.kiso.writing import plan, secret
 from store.sources.reading import Row
 from store.sources.shape import (
     Batch,
@@ -28,7 +28,20 @@ from store.sources.shape import (
     Ref,
 )
 
-__all__ = ["LABEL", "LIVE_WRITES", "LOCAL_IDS", "NAME", "READER", "detect", "open", "plan", "resume", "roots", "stamp"]
+__all__ = [
+    "LABEL",
+    "LIVE_WRITES",
+    "LOCAL_IDS",
+    "NAME",
+    "READER",
+    "detect",
+    "open",
+    "plan",
+    "resume",
+    "roots",
+    "secret",
+    "stamp",
+]
 
 NAME = "kiso"
 LABEL = "Kiso"

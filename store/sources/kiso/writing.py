@@ -18,6 +18,11 @@ _META = "meta:facts:"
 _TAGS_OF = "fact_id in (select id from facts where {})"
 
 
+def secret(rows: Rows, native_id: str, key: str) -> str | None:
+    found = rows.select("secrets", "session = ? and key = ?", native_id, key)
+    return found[0]["value"] if found else None
+
+
 def plan(rows: Rows, wanted: Wanted) -> WritePlan:
     made = WritePlan()
     session = made.find_session(rows, _LABEL, "session", wanted)
