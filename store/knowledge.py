@@ -20,6 +20,9 @@ _STORED = """
     where foreign_place >= ?1 and foreign_place < ?1 || char(1114111)
 """
 
+_NOTHING = ""
+"""What a source says of a fact that it dropped; should it say it again, the fact stands again."""
+
 
 class Knowledge:
     def __init__(self, store: Store, source: str, locator: str, source_key: int) -> None:
@@ -42,7 +45,7 @@ class Knowledge:
                     self._told_anew(fact, stored[place])
             for place, (number, text, told, _, _, retired) in stored.items():
                 if place not in seen and retired is None and text == told:
-                    self._set(number, retired_at=now())
+                    self._set(number, retired_at=now(), foreign_text=_NOTHING)
 
     def _sessions(self) -> dict[str, int]:
         rows = self._store.rows("select native_id, key from sessions where source_key = ?", self._source_key)
@@ -80,7 +83,7 @@ class Knowledge:
     def _told_anew(self, fact: ForeignFact, row: tuple[int, str, str, str, str, str | None]) -> None:
         number, text, told, *_ = row
         said = column_text(fact.text)
-        if text == told:
+        if told in (text, _NOTHING):
             self._set(number, text=said, foreign_text=said, retired_at=None, updated_at=fact.updated_at or now())
         else:
             self._set(number, foreign_text=said)
