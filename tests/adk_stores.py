@@ -25,7 +25,8 @@ create table events (id varchar(128) not null, app_name varchar(128) not null, u
     session_id varchar(128) not null, invocation_id varchar(256) not null, author varchar(256) not null,
     actions blob not null, long_running_tool_ids_json text, branch varchar(256), timestamp datetime not null,
     content text, grounding_metadata text, partial boolean, turn_complete boolean, error_code varchar(256),
-    error_message varchar(1024), interrupted boolean, primary key (id, app_name, user_id, session_id));
+    error_message varchar(1024), interrupted boolean, primary key (id, app_name, user_id, session_id),
+    foreign key (app_name, user_id, session_id) references sessions (app_name, user_id, id) on delete cascade);
 """
 V0_LATER = "".join(
     f"alter table events add column {name} text;"
@@ -42,7 +43,8 @@ create table adk_internal_metadata ("key" varchar(128) not null, value varchar(2
 insert into adk_internal_metadata values ('schema_version', '1');
 create table events (id varchar(128) not null, app_name varchar(128) not null, user_id varchar(128) not null,
     session_id varchar(128) not null, invocation_id varchar(256) not null, timestamp datetime not null, event_data text,
-    primary key (id, app_name, user_id, session_id));
+    primary key (id, app_name, user_id, session_id),
+    foreign key (app_name, user_id, session_id) references sessions (app_name, user_id, id) on delete cascade);
 """
 SERVICE = """
 create table app_states (app_name text primary key, state text not null, update_time real not null);
@@ -52,7 +54,8 @@ create table sessions (app_name text not null, user_id text not null, id text no
     create_time real not null, update_time real not null, primary key (app_name, user_id, id));
 create table events (id text not null, app_name text not null, user_id text not null, session_id text not null,
     invocation_id text not null, timestamp real not null, event_data text not null,
-    primary key (app_name, user_id, session_id, id));
+    primary key (app_name, user_id, session_id, id),
+    foreign key (app_name, user_id, session_id) references sessions (app_name, user_id, id) on delete cascade);
 """
 LAYOUTS = {"1.0 v0": STATES + V0, "1.19 v0": STATES + V0 + V0_LATER, "v1": STATES + V1, "sqlite service": SERVICE}
 

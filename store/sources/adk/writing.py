@@ -69,38 +69,33 @@ def _plan_state(rows: Rows, row: StateRow, facts: Mapping[str, WantedFact], made
         return
     values: dict[str, str | None] = {}
     for name, fact in facts.items():
-        if name not in state:
-            _leave(fact, f"google-adk does not keep {name!r} any more", made)
-        elif (said := _line(name, state[name])) == fact.seen:
-            _plan_value(name, fact, values, made)
-        elif said != fact.text:
-            made.conflicts.append(f"{name!r} in {table} was changed there since it was read; sync first.")
-    after = rewritten(before, values)
+        if name in state:
+            _plan_value(name, fact, _line(name, state[name]), values, made)
+        elif fact.text is not None:
+            made.unplaced.append(f"google-adk does not keep {name!r} any more; your correction of it stays here.")
     if values:
         key = dict(zip(STATE_KEYS[table], places, strict=True))
-        made.changes.append(RowChange(table, key, {"state": before}, {"state": after}))
+        made.changes.append(RowChange(table, key, {"state": before}, {"state": rewritten(before, values)}))
 
 
-def _plan_value(name: str, fact: WantedFact, values: dict[str, str | None], made: WritePlan) -> None:
-    if fact.text is None:
-        values[name] = None
+def _plan_value(name: str, fact: WantedFact, said: str, values: dict[str, str | None], made: WritePlan) -> None:
+    value = None if fact.text is None else state_value(name, fact.text)
+    line = None if fact.text is None else _line(name, value)
+    if said not in (fact.seen, line):
+        made.conflicts.append(f"{name!r} was changed there since it was read; sync first.")
         return
-    value = state_value(name, fact.text)
-    try:
-        values[name] = encode(value).decode()
-    except BadValue as reason:
-        _leave(fact, f"What {name!r} is to say cannot be kept there ({reason.args[0].rstrip('.')})", made)
-    else:
+    if said != line:
+        try:
+            values[name] = None if line is None else encode(value).decode()
+        except BadValue as reason:
+            made.unplaced.append(f"What {name!r} is to be stays here, since a state cannot hold it. {reason}")
+            return
+    if line is not None:
         made.facts[fact.place] = fact.place
-        if (line := _line(name, value)) != fact.text:
+        if line != fact.text:
             made.words[fact.place] = line
 
 
 def _line(name: str, value: Json) -> str:
     """As a reader tells it."""
     return column_text(state_line(name, value))
-
-
-def _leave(fact: WantedFact, why: str, made: WritePlan) -> None:
-    if fact.text is not None:
-        made.unplaced.append(f"{why}; your correction of it stays here.")
