@@ -77,9 +77,9 @@ class Secrets:
 
     # ── values ────────────────────────────────────────────────────────────────────────────────────
 
-    def set(self, session: Session, key: str, value: str) -> None:
+    def set(self, session: Session, key: str, value: str, *, kind: str = "set secret") -> None:
         """A new version; the one before stays, for undo, until it is removed for ever."""
-        with self._store.journal.edit("set secret", session.key) as edit:
+        with self._store.journal.edit(kind, session.key) as edit:
             current = self._store.row(
                 "select version from secrets where session = ? and key = ? and current = 1",
                 session.key,

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from store.store import Store
 
 WRITE_BACK = "write-back"
+SEAL = "seal secret"
 
 _FACTS = """
     select id, substr(foreign_place, length(?1) + 1), text, foreign_text, retired_at from facts
@@ -76,7 +77,7 @@ class WritingBack:
                 value = source.secret(rows, session.native_id, key)
         if not isinstance(value, str):
             raise NotFound(f"{source.LABEL} holds no secret {key!r} of that session.")
-        self._store.secrets.set(session, key, value)
+        self._store.secrets.set(session, key, value, kind=SEAL)
 
     def _origin(self, session: Session) -> tuple[Source, str]:
         row = self._store.row("select kind, locator from sources where key = ?", session.source_key or 0)
@@ -122,26 +123,30 @@ class WritingBack:
         return foreign_id(source.NAME, "", locator) + "/"
 
     def _wanted_secrets(self, session: Session) -> Iterator[WantedSecret]:
-        """But for those that were carried over: what became of them there since is their owner's affair."""
+        """But for those of which the foreign store knows: what becomes of them there is its owner's affair."""
         names = self._store.secrets.names(session)
-        written = self._written_secrets(session) if names else set()
+        known = self._known_there(session) if names else {}
         for name in names:
-            if (name.key, name.version) not in written:
-                yield WantedSecret(name.key, name.version, self._opener(session, name.key, name.version))
+            seen = known.get(name.key)
+            if name.version != seen:
+                known_opener = self._opener(session, name.key, seen) if seen else None
+                yield WantedSecret(name.key, name.version, self._opener(session, name.key, name.version), known_opener)
 
     def _opener(self, session: Session, key: str, version: int) -> Callable[[], SecretText]:
         return lambda: SecretText(self._store.secrets.get(session, key, version), key, version)
 
-    def _written_secrets(self, session: Session) -> set[tuple[str, int]]:
-        edits = self._store.journal.newest(session.key, limit=-1)
-        return {
-            (value["$secret"][1], value["$secret"][2])
-            for edit in edits
-            if edit.kind == WRITE_BACK and edit.undone_by is None
-            for change in edit.changes
-            for value in (change.after or {}).values()
-            if isinstance(value, Mapping) and "$secret" in value
-        }
+    def _known_there(self, session: Session) -> dict[str, int]:
+        """By key, the version that the foreign store held last, as far as we know: it came from there or went there."""
+        known: dict[str, int] = {}
+        for edit in reversed(self._store.journal.newest(session.key, limit=-1)):
+            if edit.kind not in (SEAL, WRITE_BACK) or edit.undone_by is not None:
+                continue
+            for change in edit.changes:
+                for value in (change.after or {}).values():
+                    match change.table, change.key, value:
+                        case ("secrets", [_, key, version], 1) | (_, _, {"$secret": [_, key, version]}):
+                            known[key] = version
+        return known
 
     # ── doing it ──────────────────────────────────────────────────────────────────────────────────
 

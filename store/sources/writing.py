@@ -38,6 +38,8 @@ class WantedSecret:
     version: int
     open: Callable[[], SecretText] = field(repr=False, compare=False)
     "Unseals it; only where there is a place for it, since the vault may be locked."
+    seen: Callable[[], SecretText] | None = field(default=None, repr=False, compare=False)
+    "What is held there as far as we know; None where we never knew."
 
 
 class SecretText(str):

@@ -92,7 +92,11 @@ def _plan_secrets(rows: Rows, wanted: Wanted, made: WritePlan) -> None:
         found = rows.select("secrets", "session = ? and key = ?", *key.values())
         before = {"value": _held(found[0], made)} if found else None
         after = {"value": secret.open()}
-        if before != after:
+        if before and secret.seen and before["value"] not in (secret.seen(), after["value"]):
+            made.conflicts.append(
+                f"The secret {secret.key!r} was changed in Kiso since it was read; `secrets seal` it, then set yours."
+            )
+        elif before != after:
             made.changes.append(RowChange("secrets", key, before, after))
 
 
