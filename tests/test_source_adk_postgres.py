@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote
-from uuid import uuid4
 
 import pytest
+from adk_postgres import SECRET, V0_TABLES, Base, no_password_at_hand  # noqa: F401 a fixture
 from cli_running import CommandLine
 from postgres_server import PASSWORD, Server, postgres_server  # noqa: F401 a fixture
 
@@ -25,40 +23,6 @@ for needed in ("asyncpg", "google.adk", "psycopg", "sqlalchemy"):
 adk_sessions = pytest.importorskip("google.adk.sessions")
 adk_talking = pytest.importorskip("adk_talking")
 said, talk = adk_talking.said, adk_talking.talk
-
-SECRET = quote(PASSWORD)
-
-V0_TABLES = """
-create table app_states (app_name varchar(128) primary key, state jsonb not null, update_time timestamp not null);
-create table sessions (app_name varchar(128) not null, user_id varchar(128) not null, id varchar(128) not null,
-    state jsonb not null, create_time timestamp not null, update_time timestamp not null,
-    primary key (app_name, user_id, id));
-create table events (id varchar(128) not null, app_name varchar(128) not null, user_id varchar(128) not null,
-    session_id varchar(128) not null, invocation_id varchar(256) not null, author varchar(256) not null,
-    actions bytea not null, long_running_tool_ids_json text, timestamp timestamp not null, content jsonb,
-    usage_metadata jsonb, error_code varchar(256), error_message text,
-    primary key (id, app_name, user_id, session_id));
-insert into sessions values ('dak', 'ana', 's1', '{"topic": "old"}', '2026-11-16 12:00:00', '2026-11-16 12:00:01');
-insert into events values ('b', 'dak', 'ana', 's1', 'e-1', 'user', '\\x80ff00', null, '2026-11-16 12:00:00.25',
-    '{"role": "user", "parts": [{"text": "From long ago"}]}', null, null, null);
-insert into events values ('a', 'dak', 'ana', 's1', 'e-1', 'counter', '\\x80', null, '2026-11-16 12:00:01', null,
-    '{"prompt_token_count": 5}', '429', 'quota');
-"""
-
-
-class Base:
-    """A database of its own on the server, and the ways to it."""
-
-    def __init__(self, server: Server) -> None:
-        self.server = server
-        self.name = f"dak_{uuid4().hex[:8]}"
-        server.create(self.name)
-        self.bare = server.url(self.name)
-        self.url = server.url(self.name, password=SECRET)
-        self.for_agents = server.url(self.name, password=SECRET, driver="+asyncpg")
-
-    def run(self, sql: str) -> None:
-        self.server.run("psql", "-h", str(self.server.folder), "-U", "postgres", "-c", sql, self.name, user=None)
 
 
 @pytest.fixture
@@ -85,12 +49,6 @@ def only(store: Store) -> Session:
 
 def texts(store: Store) -> list[str]:
     return [entry.text for entry in store.chains.entries(only(store).key, 0)]
-
-
-@pytest.fixture(autouse=True)
-def no_password_at_hand(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in [name for name in os.environ if name.startswith("PG")]:
-        monkeypatch.delenv(name)
 
 
 # ── reading ───────────────────────────────────────────────────────────────────────────────────────
