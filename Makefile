@@ -43,7 +43,7 @@ test: $(WHOLE)
 
 # An empty -m overrides the default that leaves the long runs out.
 test-all: $(WHOLE)
-	$(BIN)/pytest -m "" $(ARGS)
+	BACKSCROLL_KILLS=500 $(BIN)/pytest -m "" $(ARGS)
 
 check: $(WHOLE)
 	$(BIN)/ruff check .

@@ -22,6 +22,9 @@ from store.sources.shape import Batch, ForeignFact, ForeignFile, ForeignSecret, 
 LARGE = 16 * 1024 * 1024
 """Bytes of a file below which a process of its own would cost more than it brings."""
 
+PATIENCE = 5.0
+"""Seconds for a reader to notice that nobody listens any more, and to tidy up."""
+
 READY, REFS, BATCH, END, FAILED, KNOWN, BROKE = "ready", "refs", "batch", "end", "failed", "known", "broke"
 
 
@@ -58,8 +61,10 @@ def _ahead(source: Source, address: str) -> Iterator[Opened]:
             return
     finally:
         ours.close()
-        process.terminate()
-        process.join()
+        process.join(PATIENCE)
+        if process.is_alive():
+            process.kill()
+            process.join()
     # A program that cannot be started a second time, such as one typed at a prompt, reads by itself.
     with source.open(address) as opened:
         yield opened

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 _STATE = """
     select sessions.tail, coalesce(entries.seq, -2), coalesce(entries.turn, 0),
         (select coalesce(max(key), 0) from entries), (select coalesce(max(key), 0) from records),
-        (select coalesce(max(key), 0) from blocks)
+        coalesce((select seq from sqlite_sequence where name = 'blocks'), 0)
     from sessions left join entries on entries.key = sessions.tail where sessions.key = ?
 """
 _EXTEND_TURN = "update turns set last_seq = ?, ended_at = max(ended_at, ?) where session = ? and n = ?"

@@ -110,7 +110,7 @@ when old.head is not null and new.head is not old.head
 begin select raise(abort, 'the head of a session never changes'); end
 
 create table blocks (
-    key integer primary key,
+    key integer primary key autoincrement,
     data blob not null
 ) strict
 

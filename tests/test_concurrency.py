@@ -94,7 +94,6 @@ def test_processes_that_open_the_store_together_share_it(tmp_path: Path, restore
             assert faults(path) == []
 
 
-@pytest.mark.xfail(reason="blocks give the key of a purged one to the next, and a reader may have the old one cached")
 def test_a_reader_never_sees_what_another_process_purged(tmp_path: Path) -> None:
     path, stop = tmp_path / "store.db", tmp_path / "stop"
     Store.open(path).close()
