@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -232,6 +234,16 @@ def test_an_empty_session_is_shown(owner: Path, store: Store) -> None:
     pingu_session(owner)
     assert pull(store, owner).new == 1
     assert (store.sessions.find("s").turns, told(store, "s")) == (0, [])
+
+
+def test_turns_of_a_session_that_is_gone_are_a_problem(owner: Path, store: Store) -> None:
+    pingu_session(owner, "s", ("hi", ANSWER))
+    pingu_session(owner, "gone", ("one", ANSWER), ("two", ANSWER))
+    with closing(sqlite3.connect(owner)) as connection, connection:
+        connection.execute("delete from sessions where id = 'gone'")
+    (problem,) = pull(store, owner).problems
+    assert (problem.where, problem.reason) == ("turns:2", "There is no session 'gone'.")
+    assert texts(store, "s") == ["hi", "41% full"]
 
 
 def test_delegates_are_children_however_deep(owner: Path, store: Store) -> None:

@@ -113,6 +113,16 @@ def test_an_empty_session_is_shown(owner: Path, store: Store) -> None:
     assert (store.sessions.find("s").turns, told(store, "s")) == (0, [])
 
 
+def test_messages_of_a_session_that_is_gone_are_a_problem(owner: Path, store: Store) -> None:
+    rubichan_session(owner, "s", ("user", "hi"))
+    rubichan_session(owner, "gone", ("user", "one"), ("assistant", "first"))
+    with closing(sqlite3.connect(owner)) as connection, connection:
+        connection.execute("delete from sessions where id = 'gone'")
+    (problem,) = pull(store, owner).problems
+    assert (problem.where, problem.reason) == ("messages:2", "There is no session 'gone'.")
+    assert texts(store, "s") == ["hi"]
+
+
 def test_a_title_cut_inside_a_letter(owner: Path, store: Store) -> None:
     cut = ("a" + "ю" * 40).encode()[:50]
     rubichan_session(owner, "s", ("user", "hi"))

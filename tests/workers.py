@@ -361,10 +361,11 @@ def take_in(tell: Tell, folder: str, seconds_of_work: float) -> None:
         for name in sorted(os.listdir(folder)):
             signal.setitimer(signal.ITIMER_PROF, seconds_of_work)
             signal.alarm(60)
-            tell([name, _taken_in(store, os.path.join(folder, name))])
+            tell([name, taken_in(store, os.path.join(folder, name))])
 
 
-def _taken_in(store: Store, path: str) -> list[str]:
+def taken_in(store: Store, path: str) -> list[str]:
+    """What was wrong with it."""
     try:
         *_, last = sync.sync(store, sync.targets([path]))
     except StoreError as refusal:

@@ -98,6 +98,7 @@ class Pingu:
                 yield Ref(row["id"], content, reading.utc(row["updated_at"]))
             else:
                 self.problems.append(Problem("sessions", f"The session {row['id']!r} is not named by text."))
+        self.problems += reading.strays(self._connection, "turns")
 
     def read(self, ref: Ref) -> Iterator[Batch]:
         met: list[Problem] = []

@@ -85,6 +85,9 @@ def snapshot(path: Path, *, check: bool = True) -> Iterator[sqlite3.Connection]:
     with private_copy(path) as copy:
         try:
             with closing(_guarded(copy, path, check)) as connection:
+                # From here on only this connection can reach it, and it is gone even if we are killed.
+                for file in copy.parent.iterdir():
+                    file.unlink()
                 yield connection
         except BROKEN as reason:
             raise Unreadable(f"{path} cannot be read: {in_a_line(reason)}.") from None
@@ -196,8 +199,7 @@ def _guarded(copy: Path, path: Path, check: bool) -> sqlite3.Connection:
     for pragma in _PRAGMAS:
         connection.execute(f"pragma {pragma}")
     try:
-        found = connection.execute("pragma quick_check(1)").fetchone()[0] if check else "ok"
-        if found != "ok":
+        if check and (found := _damage(connection)) != "ok":
             raise Unreadable(f"{path} is damaged: {in_a_line(found)}.")
         _give_up_after(connection, SECONDS_PER_STATEMENT)
         _allow_reading_only(connection)
@@ -205,6 +207,14 @@ def _guarded(copy: Path, path: Path, check: bool) -> sqlite3.Connection:
         connection.close()
         raise
     return connection
+
+
+def _damage(connection: sqlite3.Connection) -> str:
+    try:
+        return str(connection.execute("pragma quick_check(1)").fetchone()[0])
+    except sqlite3.DataError:
+        # A value too large to be held ends the check, but is no damage: its row will be left out.
+        return "ok"
 
 
 def _allow_reading_only(connection: sqlite3.Connection) -> None:
@@ -327,6 +337,19 @@ def sweep(connection: sqlite3.Connection, table: str, *columns: str) -> Iterator
         except sqlite3.DataError:
             (last,) = cursor.execute(f"select min(rowid) from {table} where rowid > ?", (last,)).fetchone()
             yield (last, *(None for _ in columns))
+
+
+def strays(connection: sqlite3.Connection, table: str) -> Iterator[Problem]:
+    """Rows of sessions that are not there, each session by its first."""
+    its_session = f"select 1 from sessions where sessions.id = {table}.session_id"
+    try:
+        found = connection.execute(
+            f"select min(rowid), session_id from {table} group by session_id having not exists ({its_session})"
+        ).fetchall()
+    except sqlite3.DataError:
+        return
+    for number, session in found:
+        yield Problem(f"{table}:{number}", f"There is no session {session!r}.")
 
 
 def text(value: object) -> str:

@@ -121,6 +121,7 @@ class Rubichan:
                 yield row
             else:
                 self.problems.append(Problem("sessions", f"The session {row['id']!r} is not named by text."))
+        self.problems += reading.strays(self._connection, "messages")
 
     def _ref(self, row: Row, stamp: str) -> Ref:
         return Ref(row["id"], stamp, reading.utc(row["updated_at"]))
