@@ -101,7 +101,6 @@ class SwappableRows(ABC):
         return [dict(zip(columns, row, strict=True)) for row in self._execute(sql, values)]
 
     def as_kept(self, change: RowChange) -> RowChange:
-        """An update with the values that will be found afterwards, where the database spells them in its own way."""
         return change
 
     def _matching(self, key: Mapping[str, Any]) -> str:

@@ -121,6 +121,10 @@ class World:
     def write(self) -> Path | None:
         return self.store.writing_back.write(self.preview())
 
+    def check_backup(self, backup: Path, before: Dump, preview: Preview) -> None:
+        """It holds what there was."""
+        assert dump(backup) == before
+
     def newest_edit(self) -> Edit:
         return self.store.journal.newest(limit=1)[0]
 
@@ -139,7 +143,7 @@ def there_and_back(world: World) -> Preview:
     backup = world.store.writing_back.write(preview)
     edit = world.newest_edit()
     assert backup is not None
-    assert dump(backup) == before
+    world.check_backup(backup, before, preview)
     assert expected != before
     assert world.rows() == expected
     _nothing_is_left(world)

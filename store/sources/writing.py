@@ -111,6 +111,10 @@ class Rows(Protocol):
         """Whole rows, the newest first; none where there is no such table."""
         ...
 
+    def as_kept(self, change: RowChange) -> RowChange:
+        """An update with the values that will be found afterwards, where the database spells them in its own way."""
+        ...
+
 
 @dataclass(slots=True)
 class WritePlan:

@@ -68,32 +68,38 @@ def _plan_state(rows: Rows, row: StateRow, facts: Mapping[str, WantedFact], made
         made.conflicts.append(f"The state of {'/'.join(places)} in {table} cannot be read any more: {reason}")
         return
     values: dict[str, str | None] = {}
-    for name, fact in facts.items():
-        if name in state:
-            _plan_value(name, fact, _line(name, state[name]), values, made)
-        elif fact.text is not None:
-            made.unplaced.append(f"google-adk does not keep {name!r} any more; your correction of it stays here.")
+    told = {name: fact for name, fact in facts.items() if _plan_value(name, fact, state, values, made)}
     if values:
         key = dict(zip(STATE_KEYS[table], places, strict=True))
-        made.changes.append(RowChange(table, key, {"state": before}, {"state": rewritten(before, values)}))
+        change = rows.as_kept(RowChange(table, key, {"state": before}, {"state": rewritten(before, values)}))
+        made.changes.append(change)
+        state = parsed((change.after or {})["state"], dict)
+    for name, fact in told.items():
+        made.facts[fact.place] = fact.place
+        if (line := _line(name, state[name])) != fact.text:
+            made.words[fact.place] = line
 
 
-def _plan_value(name: str, fact: WantedFact, said: str, values: dict[str, str | None], made: WritePlan) -> None:
+def _plan_value(
+    name: str, fact: WantedFact, state: Mapping[str, Json], values: dict[str, str | None], made: WritePlan
+) -> bool:
+    """Whether the state says then what the person does."""
+    if name not in state:
+        if fact.text is not None:
+            made.unplaced.append(f"google-adk does not keep {name!r} any more; your correction of it stays here.")
+        return False
     value = None if fact.text is None else state_value(name, fact.text)
-    line = None if fact.text is None else _line(name, value)
+    said, line = _line(name, state[name]), None if fact.text is None else _line(name, value)
     if said not in (fact.seen, line):
         made.conflicts.append(f"{name!r} was changed there since it was read; sync first.")
-        return
+        return False
     if said != line:
         try:
             values[name] = None if line is None else encode(value).decode()
         except BadValue as reason:
             made.unplaced.append(f"What {name!r} is to be stays here, since a state cannot hold it. {reason}")
-            return
-    if line is not None:
-        made.facts[fact.place] = fact.place
-        if line != fact.text:
-            made.words[fact.place] = line
+            return False
+    return line is not None
 
 
 def _line(name: str, value: Json) -> str:
