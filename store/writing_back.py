@@ -65,7 +65,6 @@ class WritingBack:
         wanted = self._wanted(session)
         with _swapping(locator).looking(locator) as rows:
             plan = _writable(source).plan(rows, wanted)
-            plan.changes = [rows.as_kept(change) for change in plan.changes]
         return Preview(session, source.NAME, locator, wanted, plan)
 
     def seal(self, session: Session, key: str) -> None:
@@ -184,10 +183,9 @@ class WritingBack:
             swapping.refuse_while_open(locator)
         return _swapping(locator).back_up(self._backup_folder, _identity(source, locator), locator, changes)
 
-    def backups(self, session: Session) -> list[Path]:
-        """Of the foreign store it came from, newest first."""
-        row = self._store.row("select kind, locator from sources where key = ?", session.source_key or 0)
-        return swapping.backups(self._backup_folder, _identity(*row)) if row else []
+    def backups(self, source: str, locator: str) -> list[Path]:
+        """Of a foreign store from before it was written to, newest first."""
+        return swapping.backups(self._backup_folder, _identity(source, locator))
 
     @property
     def _backup_folder(self) -> Path:

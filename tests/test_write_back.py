@@ -64,6 +64,11 @@ def backups(store: Store) -> list[Path]:
     return sorted(Path(f"{store.path}.backups/foreign").glob("*"))
 
 
+def backups_of(world: World) -> list[Path]:
+    preview = world.preview()
+    return world.store.writing_back.backups(preview.source, preview.locator)
+
+
 def unwritten(world: World, refusal: type[Exception], words: str, action: Callable[[], object]) -> None:
     """It is refused with these words, and neither store says anything else than before."""
     rows, told, edit = world.rows(), world.told(), world.newest_edit()
@@ -136,7 +141,7 @@ def test_a_backup_is_taken_first_and_is_private(store: Store, tmp_path: Path, ma
     before = world.rows()
     backup = world.write()
     assert backups(store) == [backup]
-    assert store.writing_back.backups(world.session) == [backup]
+    assert backups_of(world) == [backup]
     assert backup is not None
     assert stat.S_IMODE(backup.stat().st_mode) == 0o600
     assert stat.S_IMODE(backup.parent.stat().st_mode) == 0o700
@@ -150,7 +155,7 @@ def test_five_of_each_store_are_kept(store: Store, tmp_path: Path) -> None:
     world = World(store, pingu(tmp_path))
     for number in range(7):
         world.titled(f"Mine {number}").write()
-    newest, *older = store.writing_back.backups(world.session)
+    newest, *older = backups_of(world)
     assert len(older) == 4
     assert kept in backups(store)
     assert [row["title"] for row in dump(newest)["sessions"]] == ["Mine 5"]
@@ -368,4 +373,4 @@ def test_an_undo_is_backed_up_too(store: Store, tmp_path: Path, made: Maker) -> 
     world.write()
     written = world.rows()
     store.journal.undo()
-    assert dump(store.writing_back.backups(world.session)[0]) == written
+    assert dump(backups_of(world)[0]) == written

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from store.cli import printing
+from store.locating import is_url
 
 if TYPE_CHECKING:
     # What it adds has no types; what it is, is a group.
@@ -21,7 +22,7 @@ __all__ = ["DefaultGroup", "LazyGroup"]
 
 
 class LazyGroup(DefaultGroup):
-    """Command names mapped to `module:function`; a first word that is no command but a path goes to the default."""
+    """Command names mapped to `module:function`; a first word that is no command but a path or URL is the default's."""
 
     def __init__(self, *args: Any, lazy: Mapping[str, str], **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -34,7 +35,7 @@ class LazyGroup(DefaultGroup):
         if cmd_name not in self.commands and cmd_name in self._lazy:
             module, _, function = self._lazy[cmd_name].partition(":")
             self.add_command(getattr(import_module(module), function), cmd_name)
-        if cmd_name not in self.commands and not os.path.exists(cmd_name):
+        if cmd_name not in self.commands and not os.path.exists(cmd_name) and not is_url(cmd_name):
             return None
         return super().get_command(ctx, cmd_name)
 

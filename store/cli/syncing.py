@@ -18,6 +18,8 @@ from store.cli.printing import Ink, Piece, Style, age, count
 from store.cli.sealing import opening_if_needed, passphrase_on_stdin
 from store.coding import decode, spell
 from store.errors import Unreadable
+from store.locating import is_url
+from store.sources.shape import Problem
 from store.sources.writing import MASK, SecretText
 from store.store import Store
 from store.sync import Report, Target, targets
@@ -36,21 +38,32 @@ def sync(store: Store, paths: Sequence[str], source: str | None, as_json: bool) 
     if as_json:
         printing.emit_json({"sources": [_report(report) for report in reports]})
     else:
-        printing.table(["source", ":seen", ":new", ":updated", "where"], [_report_row(report) for report in reports])
-        for report in reports:
-            for problem in report.problems:
-                printing.say(f"{problem.where}: {problem.reason}")
-        if not reports:
-            printing.say("No conversations were found where the agents keep them; name a PATH to read from elsewhere.")
+        _write_reports(reports)
     refuse_unread(paths, reports)
 
 
-def refuse_unread(paths: Sequence[str], reports: Sequence[Report]) -> None:
-    """A named store that could not be opened at all is an error; problems inside one are not."""
+def _write_reports(reports: Sequence[Report]) -> None:
+    printing.table(["source", ":seen", ":new", ":updated", "where"], [_report_row(report) for report in reports])
     for report in reports:
-        unread = [problem for problem in report.problems if problem.where == report.locator]
-        if paths and unread and not report.seen:
-            raise Unreadable(unread[0].reason)
+        for problem in report.problems:
+            if problem not in _unread(report):
+                printing.say(f"{problem.where}: {problem.reason}")
+    if not reports:
+        printing.say("No conversations were found where the agents keep them; name a PATH to read from elsewhere.")
+
+
+def _unread(report: Report) -> list[Problem]:
+    """Why the store could not be opened at all."""
+    return [] if report.seen else [problem for problem in report.problems if problem.where == report.locator]
+
+
+def refuse_unread(paths: Sequence[str], reports: Sequence[Report]) -> None:
+    """A named store that could not be opened at all is an error; problems inside one, or of one found, are not."""
+    reasons = [problem.reason for report in reports for problem in _unread(report)]
+    if paths and reasons:
+        raise Unreadable(reasons[0])
+    for reason in reasons:
+        printing.say(reason)
 
 
 def read(store: Store, chosen: Sequence[Target]) -> list[Report]:
@@ -96,9 +109,7 @@ def sources(store: Store, as_json: bool) -> None:
         """
     )
     if as_json:
-        names = ("source", "locator", "changed_at", "problems", "sessions")
-        shown = [dict(zip(names, row, strict=True)) for row in rows]
-        printing.emit_json({"sources": [one | {"problems": decode(one["problems"])} for one in shown]})
+        printing.emit_json({"sources": [_source(store, *row) for row in rows]})
         return
     labels = {source.NAME: source.LABEL for source in known.ALL}
     printing.table(
@@ -108,11 +119,24 @@ def sources(store: Store, as_json: bool) -> None:
             for kind, locator, at, problems, sessions in rows
         ],
     )
-    for _, locator, _, problems, _ in rows:
+    for kind, locator, _, problems, _ in rows:
         for problem in decode(problems):
             printing.say(f"{locator}: {problem['where']}: {problem['reason']}")
+        for backup in store.writing_back.backups(kind, locator):
+            printing.say(f"{locator}: as it was before edits were written back: {backup}")
     if not rows:
         printing.say("Nothing was read yet; `backscroll sync` looks where the agents keep their histories.")
+
+
+def _source(store: Store, kind: str, locator: str, at: str | None, problems: str, sessions: int) -> dict[str, Any]:
+    return {
+        "source": kind,
+        "locator": locator,
+        "changed_at": at,
+        "problems": decode(problems),
+        "sessions": sessions,
+        "backups": [str(backup) for backup in store.writing_back.backups(kind, locator)],
+    }
 
 
 @click.command(name="write-back")
@@ -144,7 +168,8 @@ def write_back(store: Store, session_id: str, dry_run: bool, passphrase_stdin: b
     if not plan.changes and not plan.conflicts:
         printing.say("There is nothing to write back.")
     elif backup is not None:
-        printing.say(f"{count(len(plan.changes), 'row')} written to {preview.locator}; a backup is {backup}.")
+        kept = "the rows as they were are in" if is_url(preview.locator) else "a backup is"
+        printing.say(f"{count(len(plan.changes), 'row')} written to {preview.locator}; {kept} {backup}.")
 
 
 def _emit_plan(preview: Preview, backup: Path | None, dry_run: bool) -> None:

@@ -72,12 +72,12 @@ def purge(store: Store, session_ids: tuple[str, ...], trash: bool, yes: bool) ->
         return
     if not yes:
         _ask(sessions)
-    theirs = [backup for session in sessions for backup in store.writing_back.backups(session)]
+    foreign = _foreign_backups(store, sessions)
     clean = store.sessions.purge(sessions)
     printing.say(f"{count(len(sessions), 'session')} gone for good.")
     if not clean:
         printing.say("Another program reads the store just now; a trace stays in its WAL until that program is done.")
-    for backup in (*_backups_that_hold(store.path, sessions), *dict.fromkeys(theirs)):
+    for backup in (*_backups_that_hold(store.path, sessions), *foreign):
         printing.say(f"Still in the backup {backup}")
 
 
@@ -93,6 +93,13 @@ def _ask(sessions: Sequence[Session]) -> None:
 def _backups_that_hold(path: Path, sessions: Sequence[Session]) -> list[Path]:
     ids = encode([session.id for session in sessions]).decode()
     return [backup for backup in connecting.backups(path) if _holds_one_of(backup, ids)]
+
+
+def _foreign_backups(store: Store, sessions: Sequence[Session]) -> list[Path]:
+    """Of the stores they came from: what is gone here may stand there."""
+    keys = encode([session.source_key for session in sessions if session.source_key]).decode()
+    rows = store.rows("select kind, locator from sources where key in (select value from json_each(?))", keys)
+    return [backup for row in rows for backup in store.writing_back.backups(*row)]
 
 
 def _holds_one_of(backup: Path, ids: str) -> bool:
