@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import stat
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
 import pytest
@@ -218,6 +220,27 @@ def test_it_gives_way_to_who_holds_a_row(world: Served) -> None:
     assert (world.rows(), world.newest_edit().kind) == (before, "edit fact")
     world.store.writing_back.write(preview)
     assert json.loads(world.rows()["user_states"][0]["state"]) == {"lang": "de"}
+
+
+def test_what_is_being_written_is_waited_for_and_not_written_over(world: Served) -> None:
+    preview = world.correct("lang: en", "lang: de").preview()
+    with psycopg.connect(world.base.url) as other, psycopg.connect(world.base.url, autocommit=True) as watching:
+        other.execute("""update user_states set state = '{"lang": "fr"}'""")
+
+        def commit_when_waited_for() -> None:
+            waiting = (
+                "select 1 from pg_stat_activity where application_name = 'backscroll' and wait_event_type = 'Lock'"
+            )
+            while not watching.execute(waiting).fetchone():
+                time.sleep(0.01)
+            other.commit()
+
+        committing = Thread(target=commit_when_waited_for)
+        committing.start()
+        with pytest.raises((ChangedMeanwhile, Busy)):
+            world.store.writing_back.write(preview)
+        committing.join()
+    assert json.loads(world.rows()["user_states"][0]["state"]) == {"lang": "fr"}
 
 
 def test_readers_do_not_hold_it_up(world: Served) -> None:
