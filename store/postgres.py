@@ -168,6 +168,8 @@ def _failure(error: SQLAlchemyError, url: URL, locator: str, writing: bool) -> S
         return Unreadable(f"{locator} cannot be read: {_reason(error, url)}.")
     if getattr(getattr(error, "orig", None), "sqlstate", "") in _HELD_BY_OTHERS:
         return Busy(f"Another program is writing to {locator}; try again in a moment.")
+    if getattr(error, "connection_invalidated", False):
+        return WriteFailed(f"The connection to {locator} was lost; sync to see whether it was written to.")
     return WriteFailed(f"{locator} could not be written, and is as it was: {_reason(error, url)}.")
 
 

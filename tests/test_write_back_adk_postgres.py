@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import stat
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -222,25 +222,42 @@ def test_it_gives_way_to_who_holds_a_row(world: Served) -> None:
     assert json.loads(world.rows()["user_states"][0]["state"]) == {"lang": "de"}
 
 
-def test_what_is_being_written_is_waited_for_and_not_written_over(world: Served) -> None:
-    preview = world.correct("lang: en", "lang: de").preview()
-    with psycopg.connect(world.base.url) as other, psycopg.connect(world.base.url, autocommit=True) as watching:
+@contextmanager
+def once_we_wait(base: Base, act: Callable[[Any], object]) -> Iterator[None]:
+    """Holds a row; when we wait for it, acts on the server."""
+    with psycopg.connect(base.url) as other, psycopg.connect(base.url, autocommit=True) as watching:
         other.execute("""update user_states set state = '{"lang": "fr"}'""")
 
-        def commit_when_waited_for() -> None:
-            waiting = (
-                "select 1 from pg_stat_activity where application_name = 'backscroll' and wait_event_type = 'Lock'"
-            )
-            while not watching.execute(waiting).fetchone():
+        def watch() -> None:
+            ours = "select wait_event_type from pg_stat_activity where application_name = 'backscroll'"
+            while ("Lock",) not in watching.execute(ours).fetchall():
                 time.sleep(0.01)
+            act(watching)
             other.commit()
 
-        committing = Thread(target=commit_when_waited_for)
-        committing.start()
-        with pytest.raises((ChangedMeanwhile, Busy)):
-            world.store.writing_back.write(preview)
-        committing.join()
+        thread = Thread(target=watch)
+        thread.start()
+        yield
+        thread.join()
+
+
+def test_what_is_being_written_is_waited_for_and_not_written_over(world: Served) -> None:
+    preview = world.correct("lang: en", "lang: de").preview()
+    with once_we_wait(world.base, lambda _: None), pytest.raises((ChangedMeanwhile, Busy)):
+        world.store.writing_back.write(preview)
     assert json.loads(world.rows()["user_states"][0]["state"]) == {"lang": "fr"}
+
+
+def test_a_lost_connection_is_said(world: Served) -> None:
+    world.correct("topic: old", "topic: new")
+    preview = world.correct("lang: en", "lang: de").preview()
+    end = "select pg_terminate_backend(pid) from pg_stat_activity where application_name = 'backscroll'"
+    with (
+        once_we_wait(world.base, lambda server: server.execute(end)),
+        pytest.raises(WriteFailed, match="was lost; sync to see whether it was written to"),
+    ):
+        world.store.writing_back.write(preview)
+    assert json.loads(world.rows()["sessions"][0]["state"])["topic"] == "old"
 
 
 def test_readers_do_not_hold_it_up(world: Served) -> None:
