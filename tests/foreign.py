@@ -105,6 +105,7 @@ def make(path: Path, ddl: str, *, wal: bool = False) -> Path:
 def write(path: Path, sql: str, rows: Iterable[tuple[Any, ...]] = ((),)) -> None:
     with closing(sqlite3.connect(path)) as connection:
         connection.execute("pragma foreign_keys = on")
+        connection.execute("pragma synchronous = off")
         connection.executemany(sql, rows)
         connection.commit()
 
