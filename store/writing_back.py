@@ -81,6 +81,8 @@ class WritingBack:
     def _origin(self, session: Session) -> tuple[Source, str]:
         row = self._store.row("select kind, locator from sources where key = ?", session.source_key or 0)
         source = sources.by_name(row[0]) if row else None
+        if session.relation == "superseded":
+            raise Refused("That is what the program told once; write back the session as it tells it now.")
         if source is None:
             raise Refused("That session did not come from a foreign store; there is nothing to write back to.")
         return source, row[1]
@@ -157,6 +159,7 @@ class WritingBack:
         if not plan.changes:
             return None
         self._refuse_locked(plan.changes)
+        self._refuse_outdated_deletion(preview)
         backup = self._back_up(preview.source, preview.locator, plan.changes)
         carrying = self._carrying(preview.source, preview.locator, plan.changes)
         with carrying as carry, self._store.journal.edit(WRITE_BACK, preview.session.key) as edit:
@@ -171,6 +174,13 @@ class WritingBack:
             # Last, so that whatever fails before it has touched nothing of theirs.
             carry()
         return backup
+
+    def _refuse_outdated_deletion(self, preview: Preview) -> None:
+        """Where no foreign key holds it, what was said since it was shown would stay behind alone."""
+        if preview.wanted.delete:
+            again = self.preview(preview.session)
+            if again.wanted == preview.wanted and again.plan != preview.plan:
+                raise ChangedMeanwhile("More was said there meanwhile; look again at what would be deleted.", again)
 
     def _refuse_locked(self, changes: Sequence[RowChange]) -> None:
         secret = any(isinstance(value, SecretText) for change in changes for value in (change.before or {}).values())

@@ -112,6 +112,15 @@ def test_a_session_of_our_own_has_nowhere_to_go(store: Store) -> None:
         store.writing_back.preview(session)
 
 
+def test_what_a_program_told_once_is_not_written_back(store: Store, tmp_path: Path) -> None:
+    world = World(store, rubichan(tmp_path))
+    write(world.path, "update messages set content = '[]'")
+    world.pull()
+    (old,) = store.sessions.children(world.session.id)
+    with pytest.raises(Refused, match="what the program told once"):
+        store.writing_back.preview(old)
+
+
 @every
 def test_a_store_that_is_not_there_any_more(store: Store, tmp_path: Path, made: Maker) -> None:
     world = World(store, made(tmp_path)).titled()

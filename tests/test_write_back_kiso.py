@@ -222,6 +222,15 @@ def test_whether_a_message_was_processed_is_never_touched(world: World) -> None:
     assert processed() == before
 
 
+def test_what_was_said_after_the_deletion_was_shown_is_no_orphan(world: World, owner: KisoStore) -> None:
+    preview = world.deleted().preview()
+    owner.message("wait!")
+    before = world.rows()
+    with pytest.raises(ChangedMeanwhile, match="More was said there meanwhile"):
+        world.store.writing_back.write(preview)
+    assert world.rows() == before
+
+
 def test_scheduled_jobs_stay_and_that_is_said(world: World, owner: KisoStore) -> None:
     owner.add("cron_jobs", session="dev", prompt="look again")
     assert there_and_back(world.deleted()).plan.unplaced == [
