@@ -182,4 +182,4 @@ def response_tokens(response: Mapping[str, Json]) -> Tokens | None:
 
 def _number(value: Any, name: str) -> int:
     found = value.get(name) if isinstance(value, Mapping) else None
-    return found if isinstance(found, int) and not isinstance(found, bool) else 0
+    return found if isinstance(found, int) and not isinstance(found, bool) and 0 <= found < 2**53 else 0

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Callable
+from contextlib import closing
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import adk_stores
 import wuhu_stores
@@ -25,8 +28,13 @@ from foreign import (
 from kiso_stores import FIRST, HEAD, KisoStore
 from wuhu_stores import WuhuStore
 
+from store.store import Store
+
 SPOILED, NEIGHBOUR = "spoiled", "neighbour"
 ASKED, ANSWERED = "Are you there?", "I am here."
+
+NO_TEXT = b"\xffabc\xed\xa0\x80"
+"""Neither a byte of UTF-8 nor half a character; SQLite keeps it as text all the same."""
 
 
 @dataclass(frozen=True)
@@ -137,3 +145,19 @@ KINDS = [
     Kind("kiso", _kiso),
     Kind("kiso first", partial(_kiso, head=False)),
 ]
+
+
+def spoil(path: Path, table: str, column: str, value: Any) -> None:
+    """The first row's."""
+    spelled = "cast(? as text)" if value is NO_TEXT else "?"
+    first = f"rowid = (select min(rowid) from {table})"
+    with closing(sqlite3.connect(path)) as connection, connection:
+        connection.execute("pragma synchronous = off")
+        connection.execute(f"update {table} set {column} = {spelled} where {first}", (value,))
+
+
+def neighbour(store: Store, path: Path, native_id: str = NEIGHBOUR) -> list[str]:
+    """What the session says that nobody touched."""
+    its_own = "(select key from sources where locator = ?)"
+    found = store.rows(f"select key from sessions where source_key = {its_own} and native_id = ?", str(path), native_id)
+    return [entry.text for (key,) in found for entry in store.chains.entries(key, first=0)]

@@ -105,6 +105,13 @@ def test_raw_and_native_responses_stand_in_one_session(owner: Path, store: Store
     assert (session.turns, session.tokens_total, session.model) == (2, 146, "gpt-native")
 
 
+def test_counts_that_cannot_be_are_left_out(owner: Path, store: Store) -> None:
+    usage = {"input_tokens": 10**30, "output_tokens": -5, "input_tokens_details": {"cached_tokens": True}}
+    pingu_session(owner, "s", ("one", pingu_raw(raw_message("first"), usage=usage)))
+    assert pull(store, owner).problems == []
+    assert store.sessions.find("s").tokens_total == 0
+
+
 def test_the_row_s_model_comes_before_the_response_s(owner: Path, store: Store) -> None:
     pingu_session(owner)
     pingu_turn(owner, "one", ANSWER, model="gpt-of-the-row")
