@@ -11,8 +11,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-import zstandard
-
 from store.coding import column_text, encode, encode_derived, exact_integer, exact_text, now
 from store.errors import Refused
 from store.indexing import INDEXED, conversation_row, search_text, tools_row
@@ -223,6 +221,9 @@ class _Deriving:
 
 
 def compressed(pieces: Sequence[bytes]) -> bytes:
+    # Here, so that a command that only lists need not load it.
+    import zstandard
+
     return zstandard.ZstdCompressor(level=3).compress(b"".join(pieces))
 
 

@@ -7,10 +7,11 @@ from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
 
+from foreign import pull
+
 from store.model import Entry, Session
 from store.store import Store
 from store.sync import Report
-from tests.foreign import pull
 
 LONG_AGO = "2026-03-01 10:00:00"
 

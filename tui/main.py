@@ -12,7 +12,7 @@ def main() -> int:
     return run(browse=browse)
 
 
-def browse(path: Path, *, follow: bool) -> None:
+def browse(path: Path, *, follow: bool = False) -> None:
     """Open the store at `path` in the browser; comes back when the person quits."""
     from store.store import Store
     from tui.app import Backscroll

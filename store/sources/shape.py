@@ -18,7 +18,7 @@ class Problem:
     where: str
     "A file and line, or a table and row."
     reason: str
-    session: str = ""
+    session: str = field(default="", compare=False)
     "The native id of the session it stands in; said by the sync, so that it is told until that session is read again."
 
 

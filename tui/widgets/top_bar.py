@@ -53,7 +53,9 @@ class TopBar(Horizontal):
         self.query_one("#count", Static).update(Content(text))
 
     def show_status(self, text: str) -> None:
-        self.query_one("#status", Static).update(Content(text))
+        status = self.query_one("#status", Static)
+        status.display = bool(text)
+        status.update(Content(text))
 
     def clear(self) -> None:
         self.words.value = ""
