@@ -11,7 +11,7 @@ import stat
 import tempfile
 import time
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from datetime import UTC, datetime
 from functools import lru_cache
 from pathlib import Path
@@ -120,16 +120,39 @@ def _is_wal(path: Path) -> bool:
 
 def _copy(path: Path, copy: Path) -> None:
     try:
-        if _is_wal(path) and _side_file(path, "-wal").exists() and _side_file(path, "-shm").exists():
-            _copy_live_wal(path, copy)
-        else:
-            _copy_settled(path, copy)
+        for attempt in range(COPY_TRIES):
+            time.sleep(0.05 * attempt)
+            if _copied(path, copy, journal_too=attempt == COPY_TRIES - 1) or _copied_live(path, copy):
+                return
     except OSError as reason:
         raise Unreadable(f"{path} cannot be read: {reason.strerror}.") from None
+    raise Busy(f"{path} is being written to; it will be read later.")
 
 
-def _copy_live_wal(path: Path, copy: Path) -> None:
+def _copied(path: Path, copy: Path, *, journal_too: bool) -> bool:
+    """No SQLite lock at all: byte for byte, accepted when nothing moved meanwhile.
+
+    A WAL comes after its file, so that it holds whatever was carried from it into the file by then. A journal means
+    that a transaction is under way. One that is still there in the end was left by a crash, or its owner is in no
+    hurry: with it, the copy goes back to where the transaction began.
+    """
+    before = _all_stamps(path)
+    if not journal_too and _size(_side_file(path, "-journal")):
+        return False
+    ending = "-wal" if _is_wal(path) else "-journal"
+    shutil.copyfile(path, copy)
+    _side_file(copy, ending).unlink(missing_ok=True)
+    with suppress(FileNotFoundError):
+        shutil.copyfile(_side_file(path, ending), _side_file(copy, ending))
+    return _all_stamps(path) == before
+
+
+def _copied_live(path: Path, copy: Path) -> bool:
     """One short read transaction, which in WAL mode no writer ever waits for."""
+    if not (_is_wal(path) and _size(_side_file(path, "-wal")) and _size(_side_file(path, "-shm"))):
+        return False
+    os.truncate(copy, 0)
+    _side_file(copy, "-wal").unlink(missing_ok=True)
     try:
         with (
             closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)) as live,
@@ -137,38 +160,26 @@ def _copy_live_wal(path: Path, copy: Path) -> None:
         ):
             live.backup(target)
     except sqlite3.Error:
-        _copy_settled(path, copy)
+        return False
+    return True
 
 
-def _copy_settled(path: Path, copy: Path) -> None:
-    """No SQLite lock at all: byte for byte, accepted when nothing moved meanwhile.
-
-    A journal means that a transaction is under way. One that is still there in the end was left by a crash, or its
-    owner is in no hurry: it is copied too, and the copy goes back to where the transaction began.
-    """
-    for attempt in range(COPY_TRIES):
-        if attempt:
-            time.sleep(0.05 * attempt)
-        before = _all_stamps(path)
-        if _has_journal(path) and attempt < COPY_TRIES - 1:
-            continue
-        ending = "-wal" if _is_wal(path) else "-journal"
-        shutil.copyfile(path, copy)
-        _side_file(copy, ending).unlink(missing_ok=True)
-        if _side_file(path, ending).exists():
-            shutil.copyfile(_side_file(path, ending), _side_file(copy, ending))
-        if _all_stamps(path) == before:
-            return
-    raise Busy(f"{path} is being written to; it will be read later.")
+def _size(path: Path) -> int:
+    try:
+        return path.stat().st_size
+    except FileNotFoundError:
+        return 0
 
 
-def _has_journal(path: Path) -> bool:
-    journal = _side_file(path, "-journal")
-    return journal.exists() and journal.stat().st_size > 0
-
-
-def _all_stamps(path: Path) -> tuple[str, str]:
-    return file_stamp(path), file_stamp(_side_file(path, "-journal"))
+def _all_stamps(path: Path) -> tuple[str, str, bytes]:
+    """With the WAL's header, which differs each time the WAL begins anew."""
+    wal = _side_file(path, "-wal")
+    try:
+        with wal.open("rb") as file:
+            header = file.read(32)
+    except FileNotFoundError:
+        header = b""
+    return file_stamp(path), file_stamp(_side_file(path, "-journal")), header
 
 
 _PRAGMAS = (
