@@ -6,11 +6,13 @@ The rows are right or the refusal is clear; and afterwards everything beside the
 from __future__ import annotations
 
 import hashlib
+import itertools
 import multiprocessing
 import os
 import shutil
 import sqlite3
 import tempfile
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import closing, suppress
 from pathlib import Path
@@ -19,8 +21,10 @@ import pytest
 from foreign import RUBICHAN, make, rubichan_messages, rubichan_session
 from workers import NOBODY, Nursery, nursery, read_all
 
+from store import sync
 from store.errors import Busy
 from store.sources import reading
+from store.store import Store
 
 AS_ROOT = os.geteuid() == 0
 """Whose rights are not checked, so that a child must give them up first."""
@@ -252,3 +256,33 @@ def test_what_is_read_is_one_moment(tmp_path: Path, mode: str) -> None:
         owner.join()
     assert owner.exitcode == 0
     assert {count % 2 for count in counts} == {0}
+
+
+@pytest.fixture
+def restless(home: Path) -> Iterator[Path]:
+    """A store where its program keeps it, which never holds still for as long as it takes to copy it."""
+    (home / ".config/rubichan").mkdir(parents=True)
+    path = home / ".config/rubichan/rubichan.db"
+    talk(path)
+    quiet = threading.Event()
+
+    def stir() -> None:
+        for moment in itertools.count(1):
+            os.utime(path, ns=(moment, moment))
+            if quiet.is_set():
+                return
+
+    stirring = threading.Thread(target=stir)
+    stirring.start()
+    yield path
+    quiet.set()
+    stirring.join()
+
+
+def test_a_store_that_never_holds_still_is_busy_and_not_unknown(restless: Path, store: Store) -> None:
+    with pytest.raises(Busy, match="is being written to"):
+        sync.targets([str(restless)])
+    (target,) = sync.targets()
+    *_, last = sync.sync(store, [target])
+    (problem,) = last.report.problems
+    assert problem.reason == f"{restless} is being written to; it will be read later."
