@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 from store import connecting
+from store.errors import StoreError
 from store.paths import store_path
 from store.words import Words
 
@@ -40,6 +41,26 @@ _OUTERMOST = ("begin immediate", "commit", ("rollback",))
 _NESTED = ("savepoint nested", "release nested", ("rollback to nested", "release nested"))
 
 
+CLOSING_SECONDS = 5.0
+
+
+class _Held:
+    """A thread's connection, and the lock that says it is in use: closing one under a thread that reads is a crash."""
+
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self.connection = connection
+        self.lock = threading.RLock()
+
+    def close(self) -> None:
+        self.connection.interrupt()
+        # A thread that never lets go keeps its connection; the system takes it when the program ends.
+        if self.lock.acquire(timeout=CLOSING_SECONDS):
+            try:
+                self.connection.close()
+            finally:
+                self.lock.release()
+
+
 class Store(Words):
     """`Store.open()` for the person's own, `Store.open(path)` for another, `Store.memory()` for one without a trace."""
 
@@ -48,8 +69,9 @@ class Store(Words):
         self._busy_timeout_ms = busy_timeout_ms
         self._ephemeral = ephemeral
         self._local = threading.local()
-        self._connections: dict[threading.Thread, sqlite3.Connection] = {}
+        self._held: dict[threading.Thread, _Held] = {}
         self._closing = threading.Lock()
+        self._closed = False
         try:
             connecting.create_private(path)
             with connecting.translated(path):
@@ -68,10 +90,12 @@ class Store(Words):
         return cls(Path(tempfile.mkdtemp(prefix="backscroll-")) / "store.db", ephemeral=True)
 
     def close(self) -> None:
+        """Also while other threads read: each is stopped in what it asks, and its connection closed when it lets go."""
         with self._closing:
-            for connection in self._connections.values():
-                connection.close()
-            self._connections.clear()
+            self._closed = True
+            held, self._held = self._held, {}
+        for one in held.values():
+            one.close()
         if self._ephemeral:
             shutil.rmtree(self.path.parent, ignore_errors=True)
 
@@ -86,16 +110,22 @@ class Store(Words):
     @property
     def connection(self) -> sqlite3.Connection:
         """This thread's own."""
-        connection: sqlite3.Connection | None = getattr(self._local, "connection", None)
-        if connection is None:
+        return self._mine().connection
+
+    def _mine(self) -> _Held:
+        mine: _Held | None = getattr(self._local, "held", None)
+        if mine is None:
             with connecting.translated(self.path):
-                connection = connecting.connect(self.path, busy_timeout_ms=self._busy_timeout_ms)
-            self._local.connection = connection
+                mine = _Held(connecting.connect(self.path, busy_timeout_ms=self._busy_timeout_ms))
             with self._closing:
-                for thread in [thread for thread in self._connections if not thread.is_alive()]:
-                    self._connections.pop(thread).close()
-                self._connections[threading.current_thread()] = connection
-        return connection
+                for thread in [thread for thread in self._held if not thread.is_alive()]:
+                    self._held.pop(thread).close()
+                if not self._closed:
+                    self._held[threading.current_thread()] = self._local.held = mine
+            if self._closed:
+                mine.close()
+                raise StoreError(f"The store {self.path} is closed.")
+        return mine
 
     @property
     def db(self) -> Database:
@@ -118,11 +148,12 @@ class Store(Words):
     @contextmanager
     def transaction(self, *, durable: bool = True) -> Iterator[sqlite3.Connection]:
         """All or nothing, also inside another one. Not durable: an import that can be run again."""
-        connection = self.connection
+        mine = self._mine()
+        connection = mine.connection
         nested = connection.in_transaction
         begin, commit, rollback = _NESTED if nested else _OUTERMOST
         waiting_before = len(self.waiting)
-        with connecting.translated(self.path):
+        with connecting.translated(self.path), mine.lock:
             if nested:
                 connection.execute(begin)
             else:
@@ -144,11 +175,12 @@ class Store(Words):
     @contextmanager
     def snapshot(self) -> Iterator[None]:
         """Several reads of one moment, whatever others write meanwhile. Not for writing."""
-        connection = self.connection
+        mine = self._mine()
+        connection = mine.connection
         if connection.in_transaction:
             yield
             return
-        with connecting.translated(self.path):
+        with connecting.translated(self.path), mine.lock:
             connection.execute("begin")
             try:
                 yield
@@ -157,12 +189,14 @@ class Store(Words):
                     connection.execute("rollback")
 
     def rows(self, sql: str, *values: Any) -> list[Any]:
-        with connecting.translated(self.path):
-            return self.connection.execute(sql, values).fetchall()
+        mine = self._mine()
+        with connecting.translated(self.path), mine.lock:
+            return mine.connection.execute(sql, values).fetchall()
 
     def row(self, sql: str, *values: Any) -> Any:
-        with connecting.translated(self.path):
-            return self.connection.execute(sql, values).fetchone()
+        mine = self._mine()
+        with connecting.translated(self.path), mine.lock:
+            return mine.connection.execute(sql, values).fetchone()
 
     def checkpoint(self) -> bool:
         """Empty the WAL into the file, so that what was deleted stands in neither. False while somebody reads it."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sqlite3
 import stat
 import threading
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -182,3 +183,28 @@ def test_an_inner_transaction_that_fails_takes_only_itself_back(store: Store) ->
         with pytest.raises(StoreError):
             store.create_session("kept")
     assert [session.id for session in store.list_sessions(5)] == ["kept"]
+
+
+def test_closing_while_other_threads_read_is_no_crash(tmp_path: Path) -> None:
+    """Closing a connection under a thread that uses it brings the whole process down."""
+    for number in range(30):
+        store = Store.open(tmp_path / f"{number}.db")
+        for name in "abcdef":
+            store.create_session(name, title="x" * 2000)
+        begun = threading.Barrier(5)
+
+        def read(store: Store = store, begun: threading.Barrier = begun) -> None:
+            begun.wait()
+            with suppress(StoreError):
+                while True:
+                    store.list_sessions(100)
+                    store.search.find("x*")
+
+        threads = [threading.Thread(target=read) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        begun.wait()
+        store.close()
+        for thread in threads:
+            thread.join(20)
+            assert not thread.is_alive()
