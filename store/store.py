@@ -7,7 +7,7 @@ import sqlite3
 import tempfile
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
@@ -52,13 +52,18 @@ class _Held:
         self.lock = threading.RLock()
 
     def close(self) -> None:
-        self.connection.interrupt()
-        # A thread that never lets go keeps its connection; the system takes it when the program ends.
-        if self.lock.acquire(timeout=CLOSING_SECONDS):
-            try:
-                self.connection.close()
-            finally:
-                self.lock.release()
+        if not self.lock.acquire(blocking=False):
+            self.connection.interrupt()
+            # A thread that never lets go keeps its connection; the system takes it when the program ends.
+            if not self.lock.acquire(timeout=CLOSING_SECONDS):
+                return
+        try:
+            with suppress(sqlite3.Error):
+                # Ends an interrupt that came too late: it would stop the WAL from being emptied into the file.
+                self.connection.execute("select 1")
+            self.connection.close()
+        finally:
+            self.lock.release()
 
 
 class Store(Words):
