@@ -248,7 +248,6 @@ def test_a_count_of_tokens_that_sqlite_cannot_hold_is_refused(store: Store, coun
         store.chains.append(session.key, [NewEntry(role="user", tokens=Tokens(count))])
     with pytest.raises(BadValue):
         store.update_session("a", tokens_input=count)
-    assert store.get_messages("a") == []
 
 
 @pytest.mark.parametrize("count", [2**63, 2**70, -(2**63) - 1])
@@ -256,8 +255,8 @@ def test_a_response_with_an_impossible_count_is_kept_and_the_count_is_none(store
     session = store.create_session("a")
     store.save_turn("a", "x", {"output": [], "usage": {"input_tokens": 0, "output_tokens": count}})
     assert store.get_session("a").tokens_output == 0
-    kept = [decode(data) for _, data in store.records.of_session(session.key)]
-    assert kept[-1]["usage"]["output_tokens"] == count
+    *_, (_, last) = store.records.of_session(session.key)
+    assert decode(last)["usage"]["output_tokens"] == count
 
 
 def test_counts_that_only_together_are_too_large_are_refused(store: Store) -> None:
