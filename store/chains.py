@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from store import appending
@@ -263,8 +263,3 @@ def _nth(column: bytes | None, index: int | None) -> Part | None:
     if column is None or index is None:
         return None
     return part_from_json(decode(column)[index])
-
-
-def chained(entries: Iterable[Entry]) -> Iterator[Entry]:
-    """The entries that are part of the model's context: all but the header and what only marks events."""
-    return (entry for entry in entries if entry.kind in ("message", "compaction"))
