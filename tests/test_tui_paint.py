@@ -14,8 +14,9 @@ from tui_world import NOW, add, answer, before, fill, prompt
 
 from store.model import Attachment, Entry, NewEntry, Opaque, Session, Text, Thinking, ToolCall, ToolResult, Turn
 from store.store import Store
-from tui import paint
-from tui.paint import Row, age, heading, mark_of, session_lines, turn_lines
+from tui.painting.pieces import MARKS, age, mark_of
+from tui.painting.sessions import Row, session_lines
+from tui.painting.turns import heading, turn_lines
 
 
 @pytest.mark.parametrize(
@@ -43,7 +44,7 @@ def test_a_time_nobody_can_read_is_left_out(spelled: str) -> None:
 
 
 def test_every_agent_has_a_mark_of_two_cells_and_no_two_the_same() -> None:
-    letters = [mark.letters for mark in paint.MARKS.values()]
+    letters = [mark.letters for mark in MARKS.values()]
     assert len(set(letters)) == len(letters)
     assert {cell_len(mark) for mark in letters} == {2}
     assert cell_len(mark_of("x").letters) == 2

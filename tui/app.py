@@ -21,7 +21,7 @@ from textual.worker import WorkerFailed
 from store.clean import clean
 from store.errors import StoreError
 from tui.backstop import Backstop
-from tui.paint import SIGNS
+from tui.painting.sessions import SIGNS
 from tui.screens.browser import BrowserScreen, Clock
 
 if TYPE_CHECKING:

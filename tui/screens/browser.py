@@ -21,7 +21,7 @@ from textual.worker import Worker, WorkerState, get_current_worker
 
 from store.errors import Busy, StoreError
 from store.paths import data_dir
-from tui.paint import Row, nothing_found, reading_progress, welcome
+from tui.painting.sessions import Row, nothing_found, reading_progress, welcome
 from tui.widgets.session_list import PAGE, SessionList
 from tui.widgets.top_bar import TopBar
 

@@ -18,7 +18,7 @@ from textual.widgets import Footer, Static
 from textual.worker import get_current_worker
 
 from store.model import Session, Turn
-from tui.paint import heading, turn_lines
+from tui.painting.turns import heading, turn_lines
 from tui.widgets.transcript import Transcript
 
 if TYPE_CHECKING:

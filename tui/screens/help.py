@@ -13,7 +13,7 @@ from textual.screen import ModalScreen
 from textual.widgets import Static
 
 from store.clean import cells
-from tui.paint import MUTED
+from tui.painting.pieces import MUTED
 
 Line = tuple[str, str]
 """Keys and what they do, or a sign and what it means."""

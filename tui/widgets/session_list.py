@@ -21,7 +21,7 @@ from textual.reactive import reactive
 from textual.strip import Strip
 
 from store.model import Session
-from tui.paint import Row, session_lines
+from tui.painting.sessions import Row, session_lines
 from tui.widgets.line_view import LineView
 
 LINES = 2

@@ -1,0 +1,99 @@
+"""What all pictures share: styles, the marks of agents, ages, counts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import datetime
+from pathlib import PurePath
+from typing import NamedTuple
+
+from textual.content import Content
+
+from store.clean import one_line
+from store.model import Session
+
+MUTED = "$foreground 65%"
+FAINT = "$foreground 45%"
+STRONG = "bold"
+ERROR = "$text-error"
+STAR = "$text-warning"
+
+Piece = tuple[str, str]
+"""Text and its style."""
+
+
+def content(pieces: Iterable[Piece]) -> Content:
+    return Content.assemble(*pieces)
+
+
+def count(n: int, thing: str) -> str:
+    return f"{n:,} {thing}{'' if n == 1 else 's'}" if n else ""
+
+
+class Mark(NamedTuple):
+    """How an agent is told from the others: two letters first, a colour besides."""
+
+    letters: str
+    style: str
+
+
+MARKS = {
+    "adk": Mark("ad", "$text-primary"),
+    "chatgpt": Mark("gp", "$text-success"),
+    "claude": Mark("cc", "$text-warning"),
+    "claude-ai": Mark("ca", "$text-warning"),
+    "codex": Mark("cx", "$text-success"),
+    "copilot": Mark("cp", "$text-primary"),
+    "crush": Mark("cr", "$text-error"),
+    "gemini": Mark("gm", "$text-primary"),
+    "goose": Mark("go", "$text-secondary"),
+    "kiso": Mark("ki", "$text-accent"),
+    "library": Mark("li", "$text-secondary"),
+    "llm": Mark("lm", "$text-secondary"),
+    "opencode": Mark("oc", "$text-accent"),
+    "pi": Mark("pi", "$text-success"),
+    "pingu": Mark("pg", "$text-primary"),
+    "qwen": Mark("qw", "$text-accent"),
+    "rubichan": Mark("ru", "$text-error"),
+    "wuhu": Mark("wu", "$text-success"),
+}
+
+
+def mark_of(source: str) -> Mark:
+    return MARKS.get(source) or Mark(one_line(source, 2).ljust(2), "$text-secondary")
+
+
+def title_of(session: Session) -> str:
+    return session.title or session.id
+
+
+def place_of(session: Session) -> str:
+    """Where it happened: the folder's name, else the channel's, else whatever else names a place."""
+    folder = PurePath(session.cwd).name
+    return folder or session.channel or session.environment_name or session.user
+
+
+def age(at: str, now: datetime) -> str:
+    """How long ago, as short as it can be said; a date when it is long ago."""
+    then = moment(at)
+    if then is None:
+        return ""
+    minutes = int((now - then).total_seconds()) // 60
+    if minutes < 1:
+        return "now"
+    if minutes < 60:
+        return f"{minutes}m"
+    if minutes < 24 * 60:
+        return f"{minutes // 60}h"
+    if minutes < 30 * 24 * 60:
+        return f"{minutes // (24 * 60)}d"
+    return f"{then:%b %Y}" if then.year != now.year else f"{then.day} {then:%b}"
+
+
+def moment(at: str) -> datetime | None:
+    """None for a time that a foreign program spelled in a way of its own."""
+    try:
+        then = datetime.fromisoformat(at)
+    except ValueError:
+        return None
+    return then.astimezone()
