@@ -1,0 +1,241 @@
+"""What readers of files share: folders walked without falling into a trap, and JSON taken line by line, however long,
+broken or binary a line may be."""
+
+from __future__ import annotations
+
+import io
+import os
+import stat
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import NamedTuple
+
+from store.coding import parse
+from store.errors import BadValue
+from store.model import Json, NewRecord
+from store.sources.reading import digest, in_a_line, utc
+from store.sources.shape import Problem
+
+LONGEST_LINE = 32 * 1024 * 1024
+LONGEST_FILE = 64 * 1024 * 1024
+"""Of a file that is one JSON value, which can only be held whole."""
+
+LONGEST_LINES = 8 * 1024 * 1024 * 1024
+"""Of one file of lines: a few kilobytes of zstd can stand for any amount."""
+
+DEEPEST_FOLDER = 12
+_WIDEST_WINDOW = 128 * 1024 * 1024
+_CHUNK = 256 * 1024
+
+UNREADABLE = (OSError, ValueError)
+"""What a path that cannot be read raises; the second for a name that no file can have."""
+
+
+class Line(NamedTuple):
+    offset: int
+    data: bytes
+    "Verbatim, without the newline."
+    value: Json
+
+
+# ── folders ───────────────────────────────────────────────────────────────────────────────────────
+
+
+def walk(
+    root: Path, problems: list[Problem], *, suffixes: Collection[str] = (".jsonl",), depth: int = DEEPEST_FOLDER
+) -> Iterator[Path]:
+    """The regular files below, sorted, each folder once however many links lead to it."""
+    yield from _walk(root, problems, tuple(suffixes), depth, set())
+
+
+def _walk(
+    folder: Path, problems: list[Problem], suffixes: tuple[str, ...], depth: int, seen: set[tuple[int, int]]
+) -> Iterator[Path]:
+    folders: list[Path] = []
+    try:
+        found = folder.stat()
+        if (found.st_dev, found.st_ino) in seen:
+            return
+        seen.add((found.st_dev, found.st_ino))
+        with os.scandir(folder) as entries:
+            ordered = sorted(entries, key=lambda entry: entry.name)
+    except UNREADABLE as reason:
+        problems.append(Problem(str(folder), f"The folder cannot be read: {_said(reason)}."))
+        return
+    for entry in ordered:
+        if _is_folder(entry):
+            folders.append(folder / entry.name)
+        elif entry.name.endswith(suffixes) and _is_file(entry):
+            yield folder / entry.name
+    if depth:
+        for below in folders:
+            yield from _walk(below, problems, suffixes, depth - 1, seen)
+
+
+def _is_folder(entry: os.DirEntry[str]) -> bool:
+    try:
+        return entry.is_dir()
+    except OSError:
+        return False
+
+
+def _is_file(entry: os.DirEntry[str]) -> bool:
+    try:
+        return entry.is_file()
+    except OSError:
+        return False
+
+
+def tree_stamp(root: Path, *, suffixes: Collection[str] = (".jsonl",), depth: int = DEEPEST_FOLDER) -> str:
+    """Differs when a file below came, went or changed; empty when it cannot be told."""
+    try:
+        if not root.is_dir():
+            return ""
+    except UNREADABLE:
+        return ""
+    return digest(*((str(path), file_digest_stamp(path)) for path in walk(root, [], suffixes=suffixes, depth=depth)))
+
+
+def file_digest_stamp(path: Path) -> str:
+    """Size, time and inode of one regular file; empty when it cannot be told."""
+    try:
+        found = path.stat()
+    except UNREADABLE:
+        return ""
+    return f"{found.st_size}:{found.st_mtime_ns}:{found.st_ino}" if stat.S_ISREG(found.st_mode) else ""
+
+
+# ── JSON in files ─────────────────────────────────────────────────────────────────────────────────
+
+
+@contextmanager
+def opened(path: Path) -> Iterator[io.BufferedReader]:
+    """A regular file, unpacked on the way where it is zstd. A pipe is refused rather than waited for."""
+    handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    with os.fdopen(handle, "rb") as file:
+        if not stat.S_ISREG(os.fstat(handle).st_mode):
+            raise OSError(0, "it is not a regular file")
+        if path.suffix == ".zst":
+            yield _unpacked(file)
+        else:
+            yield file
+
+
+def _unpacked(file: io.BufferedReader) -> io.BufferedReader:
+    # Here, since few files are packed.
+    import zstandard
+
+    class Unpacked(io.RawIOBase):
+        def readable(self) -> bool:
+            return True
+
+        def readinto(self, buffer: memoryview) -> int:  # type: ignore[override]  # what io asks of it
+            try:
+                data = stream.read(len(buffer))
+            except zstandard.ZstdError as reason:
+                raise OSError(0, str(reason)) from None
+            buffer[: len(data)] = data
+            return len(data)
+
+    unpacker = zstandard.ZstdDecompressor(max_window_size=_WIDEST_WINDOW)
+    stream = unpacker.stream_reader(file, read_across_frames=True)
+    return io.BufferedReader(Unpacked())
+
+
+def json_lines(path: Path, problems: list[Problem], *, name: str = "") -> Iterator[Line]:
+    """Each line that is JSON; each that is not is a problem, but for a last one that is still being written."""
+    name = name or str(path)
+    try:
+        with opened(path) as file:
+            yield from _json_lines(file, problems, name)
+    except UNREADABLE as reason:
+        problems.append(Problem(name, f"It cannot be read: {_said(reason)}."))
+
+
+def _json_lines(file: io.BufferedReader, problems: list[Problem], name: str) -> Iterator[Line]:
+    offset = 0
+    while data := file.readline(LONGEST_LINE + 1):
+        start, offset = offset, offset + len(data)
+        if offset > LONGEST_LINES:
+            raise OSError(0, f"it is larger than {LONGEST_LINES >> 30} GB")
+        whole = data.endswith(b"\n")
+        if not whole and len(data) > LONGEST_LINE:
+            offset += _skip_line(file)
+            too_long = f"The line is longer than {LONGEST_LINE >> 20} MB and is left out."
+            problems.append(Problem(f"{name}:{start}", too_long))
+        elif stripped := data.rstrip(b"\r\n"):
+            try:
+                value = parsed(stripped)
+            except BadValue as reason:
+                if whole:
+                    problems.append(Problem(f"{name}:{start}", str(reason)))
+            else:
+                yield Line(start, stripped, value)
+
+
+def _skip_line(file: io.BufferedReader) -> int:
+    """How many bytes were left of it."""
+    skipped = 0
+    while piece := file.readline(_CHUNK):
+        skipped += len(piece)
+        if piece.endswith(b"\n") or skipped > LONGEST_LINES:
+            break
+    return skipped
+
+
+def json_file(path: Path, problems: list[Problem], *, name: str = "") -> Json | None:
+    """A file that is one JSON value; None and a problem when it is not, or is too large to be held."""
+    name = name or str(path)
+    try:
+        with opened(path) as file:
+            data = file.read(LONGEST_FILE + 1)
+        if len(data) > LONGEST_FILE:
+            raise OSError(0, f"it is larger than {LONGEST_FILE >> 20} MB")
+        return parsed(data)
+    except UNREADABLE as reason:
+        problems.append(Problem(name, f"It cannot be read: {_said(reason)}."))
+    except BadValue as reason:
+        problems.append(Problem(name, str(reason)))
+    return None
+
+
+def parsed(data: bytes) -> Json:
+    """A stray byte inside a string costs a character; the record keeps it as it was."""
+    return parse(data.decode("utf-8", "replace"))
+
+
+def _said(reason: Exception) -> str:
+    return in_a_line(getattr(reason, "strerror", None) or reason)
+
+
+def record(line: Line, place: str) -> NewRecord:
+    return NewRecord(line.data, place, str(line.offset))
+
+
+# ── fields of any type at all ─────────────────────────────────────────────────────────────────────
+
+
+def words(value: Json) -> str:
+    """Of a field that should be text."""
+    return value if isinstance(value, str) else ""
+
+
+def mapping(value: Json) -> Mapping[str, Json]:
+    """Of a field that should be an object."""
+    return value if isinstance(value, dict) else {}
+
+
+def items(value: Json) -> list[Json]:
+    """Of a field that should be a list."""
+    return value if isinstance(value, list) else []
+
+
+def count(value: Json) -> int:
+    """Of a field that should be a number of something."""
+    return value if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 2**53 else 0
+
+
+def moment(value: Json) -> str:
+    """Of a field that should be a time."""
+    return utc(value) if isinstance(value, str) or (isinstance(value, int | float) and abs(value) < 2**53) else ""
