@@ -1,0 +1,122 @@
+"""What readers of trees of records share: the branch that is told last is the session, every other a fork of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from store.model import SessionFields
+from store.sources.shape import ForeignFact, ForeignFile, ForeignSecret, Problem
+
+
+class Transcripts:
+    """A folder or file of conversations, which holds nothing beside them."""
+
+    def __init__(self) -> None:
+        self.problems: list[Problem] = []
+
+    def facts(self) -> Iterable[ForeignFact]:
+        return ()
+
+    def secrets(self) -> Iterable[ForeignSecret]:
+        return ()
+
+    def published(self) -> Iterable[ForeignFile]:
+        return ()
+
+
+class Node(NamedTuple):
+    id: str
+    parent: str | None
+    "None at a root. One that nobody has is taken for the node before: a lost record is no branch."
+    spoken: bool
+    "Whether it is part of a conversation; a branch without such a node is none."
+
+
+@dataclass(slots=True)
+class Branch:
+    name: str = ""
+    "The id of the first node that only it has; empty for the session itself."
+    own: list[int] = field(default_factory=list)
+    "The nodes that only it has, by their places among all nodes."
+    leaves: Branch | None = None
+    "The branch it shares its past with."
+    left: int | None = None
+    "The last node that it shares."
+
+    def past(self) -> list[int]:
+        """What it shares, from the root on. Made when asked for, since every branch may have the same long one."""
+        line: list[int] = []
+        lineage = [self]
+        while (before := lineage[-1].leaves) is not None:
+            lineage.append(before)
+        for branch, after in zip(lineage[:0:-1], lineage[-2::-1], strict=True):
+            line += branch.own
+            line = line[: line.index(after.left) + 1] if after.left is not None else []
+        return line
+
+    def native_id(self, session: str) -> str:
+        return f"{session}/{self.name}" if self.name else session
+
+    def fields(self, session: str) -> SessionFields:
+        """What makes it a fork. Every node is one entry of the chain."""
+        if self.leaves is None:
+            return {}
+        return {
+            "parent_id": self.leaves.native_id(session),
+            "relation": "fork",
+            "forked_at": len(self.past()) - 1,
+        }
+
+
+def branches(nodes: Sequence[Node], leaf: int | None = None) -> list[Branch]:
+    """Parents come before their children. The branch of the leaf is the session; without one, that of the last node."""
+    parents = _parents(nodes)
+    owners: dict[int, Branch] = {}
+    found: list[Branch] = []
+    for end in _ends(parents, leaf):
+        own: list[int] = []
+        at: int | None = end
+        while at is not None and at not in owners:
+            own.append(at)
+            at = parents[at]
+        if not own:
+            continue
+        branch = owners[at] if at is not None else found[0] if found else None
+        if branch is None or any(nodes[place].spoken for place in own):
+            branch = Branch(_name(nodes, own[-1], found) if branch else "", leaves=branch, left=at)
+            found.append(branch)
+        branch.own += own
+        owners.update(dict.fromkeys(own, branch))
+    for branch in found:
+        branch.own.sort()
+    return found
+
+
+def _name(nodes: Sequence[Node], first: int, found: Sequence[Branch]) -> str:
+    name = nodes[first].id
+    return name if name and all(name != branch.name for branch in found) else f"{name}.{first}"
+
+
+def _parents(nodes: Sequence[Node]) -> list[int | None]:
+    parents: list[int | None] = []
+    places: dict[str, int] = {}
+    for place, node in enumerate(nodes):
+        before = place - 1 if place else None
+        # A second record of the same id goes on where the first ended.
+        known = places.get(node.id) if node.id else None
+        if known is None and node.parent is not None:
+            known = places.get(node.parent, before)
+        parents.append(known)
+        if node.id:
+            places[node.id] = place
+    return parents
+
+
+def _ends(parents: Sequence[int | None], leaf: int | None) -> Iterable[int]:
+    """The leaf first, then all others from the last on."""
+    if leaf is not None:
+        yield leaf
+    inner = set(parents)
+    yield from (place for place in range(len(parents) - 1, -1, -1) if place not in inner)
