@@ -1,0 +1,128 @@
+"""A long conversation read in the order in which a screen needs it: the outline of all its turns at once, the turns
+themselves a few at a time, and where in it some words stand."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+from store.coding import parse
+from store.model import Json, Turn
+from store.outline import Outline, Place, TurnOutline, tells_failure
+
+if TYPE_CHECKING:
+    from store.store import Store
+
+PROMPT_SHOWN = 240
+EVENT_READ = 400
+"""Characters: how a prompt begins, and how much of an event tells whether something failed."""
+
+PAGE = 500
+"""Entries looked through between two questions whether anybody still wants to know."""
+
+_TURNS = """
+    select turns.n, turns.first_seq, turns.last_seq, turns.started_at, turns.ended_at,
+        substr(entries.text, 1, ?), entries.author
+    from turns join entries on entries.session = turns.session and entries.seq = turns.first_seq
+    where turns.session = ? order by turns.n
+"""
+_BEFORE = "select max(seq), min(created_at), max(created_at) from entries where session = ? and seq < ?"
+_CALLS = "select turn, count(*), sum(status = 'error') from tool_calls where session = ? group by turn"
+_TOKENS = """
+    select turn, total(json_extract(tokens, '$[0]') + json_extract(tokens, '$[1]')) from entries
+    where session = ? and tokens is not null group by turn
+"""
+_EVENTS = "select turn, substr(text, 1, ?) from entries where session = ? and kind = 'event' and text != ''"
+_COVERED = "select up_to_turn from summaries where session = ? and current = 1"
+_TEXTS = "select seq, turn, text, parts from entries where session = ? and seq between ? and ? order by seq"
+_LAST = "select coalesce(max(seq), -1) from entries where session = ?"
+
+
+class Outlines:
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    def outline(self, session: int) -> Outline:
+        rows = self._store.rows
+        with self._store.snapshot():
+            spans = rows(_TURNS, PROMPT_SHOWN, session)
+            (last, started, ended), *_ = rows(_BEFORE, session, spans[0][1] if spans else 2**62)
+            calls = {turn: (count, failed) for turn, count, failed in rows(_CALLS, session)}
+            tokens = {turn: int(spent) for turn, spent in rows(_TOKENS, session)}
+            events = [turn for turn, text in rows(_EVENTS, EVENT_READ, session) if tells_failure(text)]
+            covered = rows(_COVERED, session)
+        if last is not None:
+            spans.insert(0, (0, -1, last, started, ended, "", ""))
+        failures = {turn: failed for turn, (_, failed) in calls.items()}
+        for turn in events:
+            failures[turn] = failures.get(turn, 0) + 1
+        return Outline(
+            tuple(
+                TurnOutline._make(
+                    (*span, calls.get(span[0], (0, 0))[0], failures.get(span[0], 0), tokens.get(span[0], 0))
+                )
+                for span in spans
+            ),
+            (covered[0][0] or 0) if covered else 0,
+        )
+
+    def turns(self, session: int, wanted: Sequence[TurnOutline]) -> list[Turn]:
+        """Whole, each as it stands now, which may be longer than its outline tells."""
+        return [
+            Turn(
+                turn.n,
+                turn.prompt,
+                turn.started_at,
+                turn.ended_at,
+                tuple(self._store.chains.entries(session, turn.first_seq, turn.last_seq)),
+                tuple(self._store.chains.tool_calls(session, turn.n)),
+            )
+            for turn in wanted
+        ]
+
+    def find(self, session: int, words: re.Pattern[str], stop: Callable[[], bool] = lambda: False) -> list[Place]:
+        """Every entry in which the words are shown, in order; of those so far when nobody wants the rest."""
+        found: list[Place] = []
+        (last,) = self._store.row(_LAST, session)
+        for first in range(-1, last + 1, PAGE):
+            if stop():
+                break
+            for seq, turn, text, parts in self._store.rows(_TEXTS, session, first, first + PAGE - 1):
+                if words.search(text) or any(map(words.search, _shown(parts))):
+                    found.append(Place(turn, seq))
+        return found
+
+
+def _shown(column: bytes | None) -> Iterator[str]:
+    """What a person is shown of an entry's parts. Off the JSON itself: making parts of it all would take far longer."""
+    for part in parse(column.decode()) if column else ():
+        for name in _TOLD.get(part.get("type"), ()):
+            yield from strings(part.get(name))
+
+
+_TOLD = {
+    "text": ("text",),
+    "thinking": ("text",),
+    "tool_call": ("name", "arguments"),
+    "tool_result": ("output",),
+    "attachment": ("name",),
+}
+
+
+def strings(value: Json) -> Iterator[str]:
+    """Every text in a JSON value, whatever it is wrapped in."""
+    left: list[Any] = [value]
+    while left:
+        match left.pop():
+            case str() as text:
+                yield text
+            case dict() as table:
+                left += reversed(table.values())
+            case list() as items:
+                left += reversed(items)
+            case None:
+                pass
+            case other:
+                yield json.dumps(other)
