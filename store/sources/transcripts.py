@@ -1,13 +1,20 @@
-"""What readers of trees of records share: the branch that is told last is the session, every other a fork of it."""
+"""What readers of transcripts share: where an agent keeps them, and trees of records, of which the branch that is told
+last is the session, every other one a fork of it."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import os
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from itertools import islice
+from pathlib import Path
+from typing import NamedTuple, cast
 
-from store.model import SessionFields
-from store.sources.shape import ForeignFact, ForeignFile, ForeignSecret, Problem
+from store.coding import column_text
+from store.model import Json, NewEntry, SessionFields
+from store.sources import lines
+from store.sources.lines import Line
+from store.sources.shape import Batch, ForeignFact, ForeignFile, ForeignSecret, Problem
 
 
 class Transcripts:
@@ -24,6 +31,56 @@ class Transcripts:
 
     def published(self) -> Iterable[ForeignFile]:
         return ()
+
+
+def about(fields: SessionFields, head: Line | None, path: Path) -> Batch:
+    """A session's first batch. What a foreign program says of it may be no text that SQLite can hold."""
+    told = cast("SessionFields", {name: column_text(v) if isinstance(v, str) else v for name, v in fields.items()})
+    record = lines.record(head, place_of(path)) if head else None
+    return Batch(header=NewEntry(kind="header", record=record), fields=told)
+
+
+def place_of(path: Path) -> str:
+    """A file's name need not be text either."""
+    return column_text(str(path))
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """Where an agent keeps its transcripts. A person may name its folder, one inside, or a single transcript."""
+
+    folders: tuple[str, ...]
+    "Inside the agent's own folder; the first that is there is it."
+    depth: int
+    "How many folders down the transcripts are."
+    suffixes: tuple[str, ...] = (".jsonl",)
+
+    def files(self, root: Path, problems: list[Problem]) -> Iterator[Path]:
+        if os.path.isfile(root):
+            yield root
+        elif os.path.isdir(folder := self._folder(root)):
+            yield from lines.walk(folder, problems, suffixes=self.suffixes, depth=self.depth)
+
+    def stamp(self, locator: str) -> str:
+        """By the files' sizes and times alone; empty when it cannot be told."""
+        path = Path(locator)
+        if os.path.isfile(path):
+            return lines.file_digest_stamp(path)
+        return lines.tree_stamp(self._folder(path), suffixes=self.suffixes, depth=self.depth)
+
+    def holds(self, locator: str, is_ours: Callable[[Json], bool]) -> bool:
+        """By the first line of some of its files."""
+        for path in islice(self.files(Path(locator), []), _LOOKED_AT):
+            first = next(lines.json_lines(path, []), None)
+            if first is not None and is_ours(first.value):
+                return True
+        return False
+
+    def _folder(self, root: Path) -> Path:
+        return next((root / name for name in self.folders if os.path.isdir(root / name)), root)
+
+
+_LOOKED_AT = 50
 
 
 class Node(NamedTuple):

@@ -1,0 +1,14 @@
+"""What tests of transcripts look at: every record that the store kept, in whichever session."""
+
+from __future__ import annotations
+
+from store.store import Store
+
+
+def kept_records(store: Store) -> set[bytes]:
+    return {
+        store.records.get(entry.record)
+        for session in store.sessions.newest(1000)
+        for entry in store.chains.entries(session.key)
+        if entry.record is not None
+    }
