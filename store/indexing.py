@@ -15,14 +15,14 @@ INDEX_VERSION = 1
 INDEXED = frozenset({"message", "compaction"})
 """The kinds of entries that can be found: what was said, not what only marks an event."""
 
-_CJK = re.compile("[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff\U00020000-\U0003ffff]")
+CJK = re.compile("[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff\U00020000-\U0003ffff]")
 
 
 def search_text(text: str) -> str:
     """CJK characters set apart, so that a word inside a sentence is found as a phrase of its characters."""
     if text.isascii():
         return text
-    return _CJK.sub(r" \g<0> ", column_text(text))
+    return CJK.sub(r" \g<0> ", column_text(text))
 
 
 def conversation_row(text: str, parts: Sequence[Part]) -> tuple[str, str] | None:

@@ -4,62 +4,20 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
 
-from store.coding import column_text
-from store.indexing import INDEXED, call_text, conversation_row, search_text, tools_row
+from store.coding import encode
+from store.conditions import on_entries, on_speakers
+from store.indexing import INDEXED, call_text, conversation_row, tools_row
 from store.model import Hit, Part, Thinking, ToolCall, ToolResult, entry_id, readable
+from store.query import Query, Vocabulary
 
 if TYPE_CHECKING:
     from store.store import Store
 
 SNIPPET_BEFORE = 40
 SNIPPET_LENGTH = 160
-
-_TERM = re.compile(r'"([^"]*)"?(\*?)|([^\s"]+)')
-_CONTROL = re.compile("[\x00-\x1f\x7f]")
-
-
-# ── the query ─────────────────────────────────────────────────────────────────────────────────────
-
-
-@dataclass(frozen=True, slots=True)
-class Term:
-    text: str
-    prefix: bool = False
-
-    def fts(self) -> str:
-        quoted = " ".join(search_text(self.text).split()).replace('"', '""')
-        return f'"{quoted}"' + ("*" if self.prefix else "")
-
-
-@dataclass(frozen=True, slots=True)
-class Query:
-    """Any text is a query: words are joined by "and", "…" is a phrase, a trailing * a prefix."""
-
-    terms: tuple[Term, ...]
-
-    @classmethod
-    def parse(cls, text: str) -> Query:
-        terms = []
-        for phrase, star, word in _TERM.findall(_CONTROL.sub(" ", column_text(text))):
-            if word:
-                bare = word.rstrip("*")
-                terms.append(Term(bare, prefix=bare != word))
-            else:
-                terms.append(Term(phrase, prefix=bool(star)))
-        # Each once: what repeats a word changes no result, and would ask for it again and again.
-        return cls(tuple(dict.fromkeys(term for term in terms if any(map(str.isalnum, term.text)))))
-
-    def fts(self) -> str:
-        return " ".join(term.fts() for term in self.terms)
-
-    def pattern(self) -> re.Pattern[str] | None:
-        """Where the words stand in a text, near enough for a snippet: accents are FTS5's affair."""
-        spelled = [r"\W+".join(map(re.escape, term.text.split())) for term in self.terms]
-        return re.compile("|".join(spelled), re.IGNORECASE) if spelled else None
-
 
 # ── the shelf ─────────────────────────────────────────────────────────────────────────────────────
 
@@ -69,12 +27,26 @@ _DELETE_CONVERSATION = """
     insert into conversation_fts (conversation_fts, rowid, text, thinking) values ('delete', ?, ?, ?)
 """
 _DELETE_TOOLS = "insert into tools_fts (tools_fts, rowid, call, result) values ('delete', ?, ?, ?)"
+_TABLES = ("conversation_fts", "tools_fts")
 _MATCHES = """
     select entries.key, '{table}', bm25({table}) as rank, entries.created_at as at from {table}
     join entries on entries.key = {table}.rowid join sessions on sessions.key = entries.session
-    where {table} match ? and sessions.deleted = 0
+    where {table} match ? and sessions.deleted = 0 and {condition}
 """
-_EVERY_MATCH = " union all ".join(_MATCHES.format(table=table) for table in ("conversation_fts", "tools_fts"))
+_NEWEST_HITS = """
+    select entries.session, max(entries.key) from entries join sessions on sessions.key = entries.session
+    where entries.key in (select rowid from conversation_fts where conversation_fts match ?)
+    and entries.session in (select value from json_each(?)) and {} group by entries.session
+"""
+_VOCABULARY = {
+    "agents": "select source, count(*) from sessions where deleted = 0 group by source",
+    "models": "select model, count(*) from sessions where deleted = 0 group by model",
+    "folders": "select cwd, count(*) from sessions where deleted = 0 group by cwd",
+    "tools": "select name, count(*) from tool_calls where inherited = 0 group by name",
+    "tags": "select name, count(*) from tags group by name",
+}
+VALUES_KEPT = 500
+"""Of each kind; nobody chooses from more."""
 
 Row = tuple[int, str, str]
 
@@ -124,7 +96,7 @@ class Search:
         """Both indexes anew from the entries; gives how many sessions were read."""
         keys = [key for (key,) in self._store.rows("select key from sessions order by key")]
         with self._store.transaction() as connection:
-            for table in ("conversation_fts", "tools_fts"):
+            for table in _TABLES:
                 connection.execute(f"insert into {table} ({table}) values ('delete-all')")
             for key in keys:
                 self.index(*self.rows_of(key))
@@ -133,20 +105,56 @@ class Search:
     def forget(self) -> None:
         """After a purge: merge what is left, so that no deleted word stays in the index's older segments."""
         with self._store.transaction() as connection:
-            for table in ("conversation_fts", "tools_fts"):
+            for table in _TABLES:
                 connection.execute(f"insert into {table} ({table}) values ('optimize')")
 
-    def find(self, text: str, *, limit: int = 50, newest: bool = False) -> tuple[list[Hit], int]:
-        """The best hits and how many there are in all."""
-        query = Query.parse(text)
-        if not query.terms:
-            return [], 0
+    # ── finding ───────────────────────────────────────────────────────────────────────────────────
+
+    def find(
+        self, given: Query | str, *, limit: int = 50, newest: bool = False, now: datetime | None = None
+    ) -> tuple[list[Hit], int]:
+        """The best hits and how many there are in all; none without a word to look for."""
+        query = Query.parse(given) if isinstance(given, str) else given
         match = query.fts()
+        if not match:
+            return [], 0
+        conditions = [on_entries(query, table, now or datetime.now(UTC)) for table in _TABLES]
+        found = [
+            _MATCHES.format(table=table, condition=one.sql) for table, one in zip(_TABLES, conditions, strict=True)
+        ]
+        every = " union all ".join(found)
+        values = [value for one in conditions for value in (match, *one.values)]
         order = "at desc" if newest else "rank, at desc"
         with self._store.snapshot():
-            (total,) = self._store.row(f"select count(*) from ({_EVERY_MATCH})", match, match)
-            found = self._store.rows(f"{_EVERY_MATCH} order by {order} limit ?", match, match, limit)
-            return [self._hit(key, table, query) for key, table, _, _ in found], total
+            (total,) = self._store.row(f"select count(*) from ({every})", *values)
+            rows = self._store.rows(f"{every} order by {order} limit ?", *values, limit)
+            return [self._hit(key, table, query) for key, table, _, _ in rows], total
+
+    def newest_hits(self, sessions: Sequence[int], query: Query) -> dict[int, Hit]:
+        """Of each session that holds the words, where they were said last."""
+        match = query.fts()
+        if not match:
+            return {}
+        spoken = on_speakers(query, datetime.now(UTC))
+        with self._store.snapshot():
+            keys = encode(list(sessions)).decode()
+            rows = self._store.rows(_NEWEST_HITS.format(spoken.sql), match, keys, *spoken.values)
+            return {session: self._hit(key, "conversation_fts", query) for session, key in rows}
+
+    def first_hit(self, session: int, query: Query) -> str | None:
+        """The entry at which a session that was found opens."""
+        hit = self.newest_hits([session], query).get(session)
+        return hit.entry if hit else None
+
+    def vocabulary(self) -> Vocabulary:
+        """What there is to filter by."""
+        named = {
+            kind: tuple(
+                value for value, _ in self._store.rows(f"{sql} order by 2 desc, 1 limit ?", VALUES_KEPT) if value
+            )
+            for kind, sql in _VOCABULARY.items()
+        }
+        return Vocabulary(**named)
 
     def _hit(self, key: int, table: str, query: Query) -> Hit:
         session_id, entry = self._store.chains.entry_by_key(key)
@@ -201,19 +209,3 @@ def snippet(body: str, at: int, pattern: re.Pattern[str] | None) -> tuple[str, t
         cut += "…"
     marks = tuple(found.span() for found in pattern.finditer(cut)) if pattern else ()
     return cut, tuple(span for span in marks if span[0] < span[1])
-
-
-def matching_sessions(text: str) -> tuple[str, list[Any]]:
-    """A condition on `sessions` and its values: the words in a title or anywhere in the conversation."""
-    query = Query.parse(text)
-    conditions, values = (
-        ["instr(lower(own_title || ' ' || agent_title || ' ' || id), lower(?)) > 0"],
-        [column_text(text.strip())],
-    )
-    if query.terms:
-        conditions.append(
-            "key in (select session from entries where key in"
-            " (select rowid from conversation_fts where conversation_fts match ?))"
-        )
-        values.append(query.fts())
-    return f"({' or '.join(conditions)})", values

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Sequence
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Unpack, cast
 from uuid import uuid4
 
 from store.coding import encode, exact_id, exact_integer, exact_text, now
+from store.conditions import on_sessions
 from store.errors import AlreadyThere, Ambiguous, BadValue, ChangedMeanwhile, NotFound
 from store.model import LIBRARY, NewEntry, NewRecord, Session, SessionFields, parent_of_delegate
-from store.search import matching_sessions
+from store.query import Query
 
 if TYPE_CHECKING:
     from store.store import Store
@@ -141,9 +143,12 @@ class Sessions:
         """Newest first, without the trash."""
         return list(map(Session._make, self._store.rows(_NEWEST, limit, offset)))
 
-    def matching(self, query: str, limit: int = 50) -> tuple[list[Session], int]:
+    def matching(
+        self, given: Query | str = "", limit: int = 50, *, now: datetime | None = None
+    ) -> tuple[list[Session], int]:
         """Those whose title or conversation holds the words, newest first, and how many there are in all."""
-        condition, values = matching_sessions(query) if query.strip() else ("1", [])
+        query = Query.parse(given) if isinstance(given, str) else given
+        condition, values = on_sessions(query, now or datetime.now(UTC))
         where = f"where deleted = 0 and {_TELLING} and {condition}"
         (total,) = self._store.row(f"select count(*) from sessions {where}", *values)
         rows = self._store.rows(
@@ -155,9 +160,7 @@ class Sessions:
 
     def keys(self, query: str = "", limit: int = -1) -> array[int]:
         """Of every session that `matching` would give, newest first. The last word may be half typed."""
-        condition, values = matching_sessions(query) if query.strip() else ("1", [])
-        if len(values) > 1 and query[-1].isalnum():
-            values[-1] += "*"
+        condition, values = on_sessions(Query.parse(query, typing=True), datetime.now(UTC))
         rows = self._store.rows(f"{_KEYS} and {condition} order by updated_at desc, key desc limit ?", *values, limit)
         return array("q", [key for (key,) in rows])
 

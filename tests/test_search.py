@@ -6,7 +6,8 @@ import pytest
 
 from store.indexing import search_text
 from store.model import NewEntry, Text, Thinking, ToolCall, ToolResult
-from store.search import Query, Term, snippet
+from store.query import Query, Term
+from store.search import snippet
 from store.store import Store
 
 SAID = {

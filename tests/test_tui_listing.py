@@ -32,7 +32,7 @@ def test_keys_are_those_of_every_session_newest_first(store: Store) -> None:
         ('"file was closed', ["claude:e0741090"]),
         ("  ", None),
         ("%", []),
-        ('"', []),
+        ('"', None),
         ("zebra", []),
     ],
 )

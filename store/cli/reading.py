@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from datetime import UTC, datetime
 
 import click
 
@@ -11,16 +11,13 @@ from store.cli import printing, shapes
 from store.cli.console import COUNT, as_json, with_store
 from store.cli.naming import short_names
 from store.cli.printing import Ink, Piece, age, count
+from store.conditions import on_calls
 from store.model import Hit, Json, PairedCall, Session, Status, readable
-from store.search import Query
+from store.query import Query
 from store.store import Store
 
 words = click.argument("words", metavar="[QUERY]", nargs=-1)
 
-_HAS_WORD = """
-    (tool_calls.entry in (select rowid from tools_fts where tools_fts match ?)
-    or tool_calls.result_entry in (select rowid from tools_fts where tools_fts match ?))
-"""
 MARKS: dict[Status, Ink] = {
     "ok": Ink("✓", "good"),
     "error": Ink("✗", "bad"),
@@ -36,14 +33,18 @@ MARKS: dict[Status, Ink] = {
 @as_json
 @with_store
 def list_sessions(store: Store, words: tuple[str, ...], limit: int, trash: bool, as_json: bool) -> None:
-    """Sessions, newest first; with a QUERY those that hold the words."""
+    """Sessions, newest first; with a QUERY those that hold the words.
+
+    Beside words, a QUERY may hold "phrases", beginn* -not OR, and filters: agent: model: cwd: tool: role: tag:
+    is: (error, pinned, archived, fork, delegate, live, gone) has: (secret, summary, note) before: after:
+    """
     if trash and words:
         raise click.UsageError("The trash is listed whole: leave the QUERY or --trash out.")
     if trash:
         found = store.sessions.trash()
         page, total = found[:limit], len(found)
     else:
-        page, total = store.sessions.matching(" ".join(words), limit)
+        page, total = store.sessions.matching(_understood(words), limit)
     if as_json:
         printing.emit_json({"sessions": shapes.sessions(store, page), "total": total})
         return
@@ -51,6 +52,13 @@ def list_sessions(store: Store, words: tuple[str, ...], limit: int, trash: bool,
     heads = ["id", ":age", "source", ":turns", ":calls", ":err", "title"]
     printing.table(heads, [_session_row(session, names[session.id]) for session in page])
     _tell_how_many(len(page), total, "session")
+
+
+def _understood(words: tuple[str, ...]) -> Query:
+    query = Query.parse(" ".join(words))
+    if query.puzzled:
+        printing.say(query.puzzled)
+    return query
 
 
 def _session_row(session: Session, name: str) -> list[Piece]:
@@ -87,7 +95,10 @@ def _tell_how_many(shown: int, total: int, noun: str) -> None:
 @with_store
 def search(store: Store, words: tuple[str, ...], limit: int, as_json: bool) -> None:
     """Hits in conversations and tool calls, the best first."""
-    hits, total = store.search.find(" ".join(words), limit=limit)
+    query = _understood(words)
+    if not query.fts():
+        printing.say("No word to search for; `list` and `tools` take filters alone.")
+    hits, total = store.search.find(query, limit=limit)
     if as_json:
         printing.emit_json({"hits": [shapes.hit(hit) for hit in hits], "total": total})
         return
@@ -126,11 +137,9 @@ def _marked(hit: Hit) -> list[Piece]:
 @with_store
 def tools(store: Store, words: tuple[str, ...], failed: bool, limit: int, as_json: bool) -> None:
     """Tool calls across sessions, newest first; with a QUERY those that hold the words."""
-    conditions, values = _calls_with(" ".join(words))
-    if failed:
-        conditions.append("tool_calls.status = 'error'")
-    found = store.chains.all_tool_calls(" and ".join(conditions) or "1", values, limit)
-    calls = _with_words_of_their_own(found, " ".join(words))
+    query = _understood((*words, "is:error") if failed else words)
+    condition = on_calls(query, datetime.now(UTC))
+    calls = _with_words_of_their_own(store.chains.all_tool_calls(condition.sql, condition.values, limit), query)
     if as_json:
         printing.emit_json({"tools": [shapes.call_of_any_session(call) for call in calls]})
         return
@@ -141,17 +150,9 @@ def tools(store: Store, words: tuple[str, ...], failed: bool, limit: int, as_jso
         printing.say("No tool calls found.")
 
 
-def _calls_with(text: str) -> tuple[list[str], list[Any]]:
-    """Each word in the call or in its result. A query of which no word is left finds nothing."""
-    terms = [term.fts() for term in Query.parse(text).terms]
-    if text.strip() and not terms:
-        return ["0"], []
-    return [_HAS_WORD] * len(terms), [term for term in terms for _ in range(2)]
-
-
-def _with_words_of_their_own(calls: list[PairedCall], text: str) -> list[PairedCall]:
+def _with_words_of_their_own(calls: list[PairedCall], query: Query) -> list[PairedCall]:
     """The index knows messages, not calls: of several in one message, those that hold the words themselves."""
-    patterns = [pattern for term in Query.parse(text).terms if (pattern := Query((term,)).pattern())]
+    patterns = [pattern for group in query.words if (pattern := Query((group,)).pattern())]
     holding = {call.key: call.entry for call in calls if all(word.search(_words_of(call)) for word in patterns)}
     told_apart = set(holding.values())
     return [call for call in calls if call.key in holding or call.entry not in told_apart]
