@@ -11,7 +11,9 @@ from pathlib import Path
 from typing import Any
 
 import adk_stores
+import crush_stores
 import wuhu_stores
+from crush_stores import CrushStore
 from foreign import (
     PINGU,
     PINGU_MEMORIES,
@@ -134,6 +136,17 @@ def _kiso(path: Path, *, head: bool = True) -> None:
     owner.message(ANSWERED, "assistant", session=NEIGHBOUR)
 
 
+def _crush(path: Path) -> None:
+    owner = CrushStore(path)
+    thought = crush_stores.part("reasoning", thinking="hm", signature="s")
+    owner.session(SPOILED, ("user", crush_stores.say("Fix it")), title="Tests", prompt_tokens=9, todos="[]")
+    caller = owner.message("assistant", [thought, crush_stores.call(), crush_stores.finish("tool_use")], SPOILED)
+    owner.message("tool", crush_stores.result(metadata='{"exit_code": 1}'), SPOILED)
+    owner.message("assistant", [crush_stores.finish("error", message="529")], SPOILED, is_summary_message=1)
+    owner.session(f"{caller}$$call_1", ("user", crush_stores.say("look")), parent_session_id=SPOILED)
+    owner.session(NEIGHBOUR, ("user", crush_stores.say(ASKED)), ("assistant", crush_stores.say(ANSWERED)))
+
+
 KINDS = [
     Kind("pingu", _pingu),
     Kind("pingu first", partial(_pingu, newest=False)),
@@ -144,6 +157,7 @@ KINDS = [
     *(Kind(f"adk {layout}", partial(_adk, layout=layout), f"dak/ana/{NEIGHBOUR}") for layout in adk_stores.LAYOUTS),
     Kind("kiso", _kiso),
     Kind("kiso first", partial(_kiso, head=False)),
+    Kind("crush", _crush),
 ]
 
 

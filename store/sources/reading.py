@@ -31,6 +31,9 @@ BROKEN = (sqlite3.Error, UnicodeDecodeError)
 LONGEST_VALUE = 64 * 1024 * 1024
 SECONDS_PER_STATEMENT = 60.0
 COPY_TRIES = 3
+QUIET_SECONDS = 3600.0
+"""What nobody touched for so long is told as it is, finished or not."""
+
 BATCH_ENTRIES = 500
 BATCH_BYTES = 4 * 1024 * 1024
 
@@ -55,6 +58,21 @@ def file_stamp(path: Path) -> str:
     if beside:
         told += [beside.st_size, beside.st_mtime_ns]
     return ":".join(map(str, told))
+
+
+def resting_stamp(path: Path) -> str:
+    """Also tells a store at rest from one that moves, so that what was held back unfinished is told in the end."""
+    told = file_stamp(path)
+    try:
+        moved = max(file.stat().st_mtime for file in (path, _side_file(path, "-wal")) if file.exists())
+    except (OSError, ValueError):
+        return ""
+    return f"{told}:{time.time() - moved > QUIET_SECONDS}" if told else ""
+
+
+def is_quiet(at: str) -> bool:
+    """Whether it is long enough ago, of a time in our spelling; none is no time to wait for."""
+    return at < _from_epoch(time.time() - QUIET_SECONDS)
 
 
 def in_a_line(reason: object) -> str:
@@ -372,9 +390,11 @@ def text(value: object) -> str:
     return "" if value is None else str(value)
 
 
-def row_record(row: Row, place: str, position: object, *, without: Collection[str] = ()) -> NewRecord:
-    """The row verbatim, as a JSON object; `without` what must not be kept."""
-    shown = dict(zip(row.keys(), row, strict=True))
+def row_record(
+    row: Row, place: str, position: object, *, without: Collection[str] = (), instead: Mapping[str, object] | None = None
+) -> NewRecord:
+    """The row verbatim, as a JSON object; `without` what must not be kept, `instead` of what changes in place."""
+    shown = dict(zip(row.keys(), row, strict=True)) | dict(instead or {})
     for name in without:
         shown.pop(name, None)
     return NewRecord(orjson.dumps(shown, default=_blob), place, str(position))
