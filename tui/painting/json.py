@@ -1,0 +1,180 @@
+"""What a row of a JSON value looks like: what fits on one line, and a word about what does not."""
+
+from __future__ import annotations
+
+import re
+
+from textual.content import Content
+
+from store.clean import cells, clean, one_line
+from store.model import Json
+from tui.painting.json_tree import Chunk, Row
+from tui.painting.json_values import Lines, Number, Repeated, looks_like_json, plain, quoted
+from tui.painting.pieces import FAINT, MUTED, STAR, Piece, content
+
+KEY = "$text-primary"
+TEXT = ""
+NUMBER = "$text-warning"
+WORD = "$text-accent"
+HIT = "$block-cursor-foreground on $warning"
+
+ARROW_CELLS = 2
+INDENT = 2
+BEFORE_HIT = 20
+"""Characters shown before the words that were found in a long string."""
+
+_BASE64 = re.compile(r"[A-Za-z0-9+/_-]{256}")
+_DATA_URL = re.compile(r"data:([\w.+-]+/[\w.+-]+)?[^,]{0,100};base64,")
+_MAGIC = {
+    "iVBORw0KGgo": "image/png",
+    "/9j/": "image/jpeg",
+    "R0lGOD": "image/gif",
+    "UklGR": "image/webp",
+    "JVBERi0": "application/pdf",
+}
+
+
+def row_line(row: Row, width: int, words: str = "") -> Content:
+    """The row within so many cells; with the words that are being looked for set off."""
+    left = indent(row, width)
+    room = width - left - ARROW_CELLS
+    if isinstance(row.value, Chunk):
+        shown = Content(row.value)
+    elif row.parent is not None and isinstance(row.parent.value, Lines):
+        shown = content(_text_line(row, room, words))
+    else:
+        shown = content(_pair(row, room, words))
+    if words:
+        shown = _with_hits(shown, words)
+    arrow = ("▾ " if row.open else "▸ ") if can_open(row, width) else "  "
+    return Content.assemble(" " * left, (arrow, FAINT), shown).truncate(width, ellipsis=True)
+
+
+def indent(row: Row, width: int) -> int:
+    """However deep, two thirds of the line are left to read."""
+    return min(INDENT * row.depth, width // 3)
+
+
+def can_open(row: Row, width: int) -> bool:
+    """Whether there is more to it than the line shows."""
+    if isinstance(row.value, Chunk):
+        return False
+    if type(row.value) is str and row.inside is None:
+        return row.open or "\n" in row.value or len(row.value) > _room_for_text(row, width)
+    return bool(row.content) and isinstance(row.content, dict | list)
+
+
+def _room_for_text(row: Row, width: int) -> int:
+    key = cells(_key(row)) + 2 if row.key is not None else 0
+    return width - indent(row, width) - ARROW_CELLS - key - 2
+
+
+def folded(value: Json, width: int = 60) -> str:
+    """What is in a container: `{type, text}`, `{31}` when the names do not fit, `[12]`."""
+    if isinstance(value, list):
+        return f"[{len(value):,}]" if value else "[]"
+    names = ", ".join(one_line(key, 30) for key in list(value)[:16])
+    fits = len(value) <= 16 and cells(names) + 2 <= width
+    return f"{{{names}}}" if fits else f"{{{len(value):,}}}"
+
+
+def about(text: str) -> str:
+    """How much there is of a string that is not shown whole, and what it seems to be."""
+    start = text[:600]
+    url = _DATA_URL.match(start)
+    body = start[url.end() :] if url else start
+    if _BASE64.match(body):
+        size = (len(text) - (url.end() if url else 0)) * 3 // 4
+        kind = (url and url[1]) or next((kind for magic, kind in _MAGIC.items() if body.startswith(magic)), "")
+        return ", ".join(filter(None, [clean(kind), "base64", size_of(size)]))
+    lines = text.count("\n") + 1
+    return f"{lines:,} lines" if lines > 1 else f"{len(text):,} characters"
+
+
+def size_of(n: int) -> str:
+    if n < 1_000:
+        return f"{n} bytes"
+    return f"{n / 1_000:,.0f} KB" if n < 1_000_000 else f"{n / 1_000_000:,.1f} MB"
+
+
+# ── a key and its value ───────────────────────────────────────────────────────────────────────────
+
+
+def _pair(row: Row, room: int, words: str) -> list[Piece]:
+    is_container = isinstance(row.content, dict | list)
+    key = _key(row)
+    pieces: list[Piece] = []
+    if key:
+        pieces = [(key, MUTED if isinstance(row.key, int) else KEY), (" " if is_container else ": ", FAINT)]
+    room -= sum(cells(text) for text, _ in pieces)
+    if is_container:
+        pieces += _container(row, room)
+    elif type(row.value) is str:
+        pieces += _string(row, room, words)
+    else:
+        pieces.append((one_line(plain(row.value), max(room, 1)), _style(row.value)))
+    return pieces + _warning(row)
+
+
+def _key(row: Row) -> str:
+    return "" if row.key is None else one_line(str(row.key), 60)
+
+
+def _container(row: Row, room: int) -> list[Piece]:
+    told = folded(row.content, min(room, 60))
+    if row.open and isinstance(row.content, dict):
+        told = ""
+    return [(told, MUTED), (" from a string" if row.inside is not None else "", FAINT)]
+
+
+def _string(row: Row, room: int, words: str) -> list[Piece]:
+    text: str = row.value
+    is_json = looks_like_json(text)
+    if row.open:
+        return [(about(text), FAINT)]
+    if len(text) + 2 <= room and "\n" not in text and not is_json:
+        spelled = clean(quoted(text))
+        if cells(spelled) <= room:
+            return [(spelled, TEXT)]
+    told = "  " + about(text) + (" · JSON" if is_json else "")
+    left = max(room - cells(told) - 2, 8)
+    return [(_excerpt(text, left, words), TEXT), (told, FAINT)]
+
+
+def _excerpt(text: str, width: int, words: str) -> str:
+    """The beginning, or what is around the words that are looked for."""
+    start = 0
+    if words:
+        at = text.casefold().find(words.casefold())
+        if at + len(words) > width - 2:
+            start = max(at - BEFORE_HIT, 0)
+    cut = text[start : start + width + 1]
+    spelled = clean(quoted(cut))[1:-1]
+    shown = one_line(("…" if start else '"') + spelled, width - 1)
+    return shown.removesuffix("…") + "…" if len(text) > start + len(cut) or shown.endswith("…") else shown + '"'
+
+
+def _warning(row: Row) -> list[Piece]:
+    holder = row.parent.content if row.parent is not None else None
+    if isinstance(holder, Repeated) and row.key in holder.times:
+        return [(f"  ! given {holder.times[str(row.key)]} times, this is the last", STAR)]
+    return []
+
+
+def _text_line(row: Row, room: int, words: str) -> list[Piece]:
+    if row.open:
+        return [(about(row.value), FAINT)]
+    shown = clean(row.value[: max(room, 1)]).replace("\t", "    ")
+    return [(shown, TEXT), (f"…  {about(row.value)}", FAINT)] if len(row.value) > room else [(shown, TEXT)]
+
+
+def _style(value: Json) -> str:
+    if isinstance(value, dict | list):
+        return MUTED
+    return NUMBER if isinstance(value, int | float | Number) and not isinstance(value, bool) else WORD
+
+
+def _with_hits(shown: Content, words: str) -> Content:
+    for found in re.finditer(re.escape(words), shown.plain, re.IGNORECASE):
+        shown = shown.stylize(HIT, found.start(), found.end())
+    return shown

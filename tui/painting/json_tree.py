@@ -1,0 +1,349 @@
+"""A JSON value as rows to look through, made as they are asked for.
+
+Only what lies open has rows, so that fifteen megabytes cost little more than their parsing.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from bisect import bisect_right
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from itertools import accumulate
+from typing import Final
+
+from store.clean import cells, clean, expand_tabs
+from store.model import Json
+from tui.painting.json_values import json_in, plain, quoted
+
+
+class Inside:
+    """The step of a path from a string to the JSON that is in it."""
+
+
+INSIDE: Final = Inside()
+
+Step = str | int | Inside
+Path = tuple[Step, ...]
+
+ROWS_AT_FIRST = 60
+LEVELS_AT_FIRST = 3
+LONG_LIST = 12
+"""Longer ones are folded at first."""
+
+EVERYTHING: Final = 10**9
+HITS_AT_MOST = 10_000
+WRAP_AT_LEAST = 20
+
+
+class Chunk(str):
+    """A line of a long string, laid out to be read: clean, its tabs expanded."""
+
+    __slots__ = ()
+
+
+@dataclass(slots=True, eq=False)
+class Row:
+    depth: int
+    key: Step | None
+    value: Json
+    parent: Row | None
+    open: bool = False
+    inside: Json = None
+    "The JSON that a string holds, once somebody asked for it."
+
+    @property
+    def content(self) -> Json:
+        return self.value if self.inside is None else self.inside
+
+    @property
+    def whole(self) -> Row:
+        """The row of the value: a line of a long string belongs to it."""
+        return self.parent if isinstance(self.value, Chunk) and self.parent else self
+
+
+# ── paths ─────────────────────────────────────────────────────────────────────────────────────────
+
+_IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_WITHIN = " | fromjson | ."
+_STEP = re.compile(
+    rf"""\.?(?P<inside>{re.escape(_WITHIN)}) | \.?(?P<name>{_IDENTIFIER.pattern}) | \.?\[(?P<index>\d+)\]
+    | \.?\[(?P<quoted>"(?:[^"\\]|\\.)*")\] | \.$""",
+    re.X,
+)
+
+
+def spell(path: Path) -> str:
+    """As jq would have it: `.output[3].arguments | fromjson | .["a b"]`."""
+    spelled = "."
+    for step in path:
+        dot = "" if spelled.endswith(".") else "."
+        if isinstance(step, Inside):
+            spelled += _WITHIN
+        elif isinstance(step, int):
+            spelled += f"[{step}]"
+        else:
+            spelled += dot + step if _IDENTIFIER.fullmatch(step) else f"[{quoted(step)}]"
+    return spelled
+
+
+def path_from(spelled: str) -> Path | None:
+    """The other way round; None for what is no path."""
+    steps: list[Step] = []
+    at = 0
+    while at < len(spelled):
+        found = _STEP.match(spelled, at)
+        if found is None:
+            return None
+        at = found.end()
+        match found.lastgroup:
+            case "inside":
+                steps.append(INSIDE)
+            case "name":
+                steps.append(found["name"])
+            case "index":
+                steps.append(int(found["index"]))
+            case "quoted":
+                steps.append(json.loads(found["quoted"]))
+    return tuple(steps)
+
+
+def path_of(row: Row) -> Path:
+    steps: list[Step] = []
+    at = row.whole
+    while at.parent is not None:
+        if at.key is not None:
+            steps.append(at.key)
+        at = at.parent
+        if at.inside is not None:
+            steps.append(INSIDE)
+    return tuple(reversed(steps))
+
+
+# ── rows ──────────────────────────────────────────────────────────────────────────────────────────
+
+
+class Tree:
+    """The rows that lie open, from the top. At first so many levels and about so many rows."""
+
+    def __init__(self, value: Json, width: int = 80, levels: int = LEVELS_AT_FIRST, rows: int = ROWS_AT_FIRST) -> None:
+        self.width = width
+        self.root = Row(-1, None, value, None)
+        "Has no row, unless it is all there is."
+        if _has_children(value):
+            self.rows = self._unfolded(levels, rows)
+        else:
+            self.root.depth = 0
+            self.rows = [self.root]
+
+    def _unfolded(self, levels: int, room: int) -> list[Row]:
+        """Level by level as far as the room goes, so that what is small is seen whole and what is big in outline."""
+        made: dict[Row, list[Row]] = {}
+        waiting = [self.root]
+        for depth in range(levels + 1):
+            below: list[Row] = []
+            for row in waiting:
+                size = len(row.value)
+                if depth and room < EVERYTHING and (size > room or (isinstance(row.value, list) and size > LONG_LIST)):
+                    continue
+                room -= size if room < EVERYTHING else 0
+                row.open = True
+                made[row] = list(self._children(row))
+                below += [child for child in made[row] if _has_children(child.value)]
+            waiting = below
+            if not waiting:
+                break
+        return list(_flattened(self.root, made))
+
+    def _children(self, row: Row) -> Iterator[Row]:
+        content, depth = row.content, row.depth + 1
+        if isinstance(content, dict):
+            return (Row(depth, key, value, row) for key, value in content.items())
+        if isinstance(content, list):
+            return (Row(depth, index, value, row) for index, value in enumerate(content))
+        return (Row(depth, None, chunk, row) for chunk in wrapped(content, self.width - 2 * depth))
+
+    # ── opening and closing ───────────────────────────────────────────────────────────────────────
+
+    def open(self, at: int, chunks: Iterable[Chunk] | None = None) -> None:
+        """With chunks: a string so long that somebody else laid it out, meanwhile."""
+        row = self.rows[at]
+        if not row.open and isinstance(row.content, dict | list | str):
+            row.open = True
+            made = self._children(row) if chunks is None else (Row(row.depth + 1, None, p, row) for p in chunks)
+            self.rows[at + 1 : at + 1] = made
+
+    def close(self, at: int) -> None:
+        row = self.rows[at]
+        if row.open:
+            row.open = False
+            del self.rows[at + 1 : self._end(at)]
+
+    def open_inside(self, at: int) -> bool:
+        """The JSON that the string holds, in its place; False when it holds none."""
+        row = self.rows[at]
+        inside = json_in(row.value)
+        if inside is None:
+            return False
+        self.close(at)
+        row.inside = inside
+        self.open(at)
+        return True
+
+    def close_inside(self, at: int) -> None:
+        self.close(at)
+        self.rows[at].inside = None
+
+    def _end(self, at: int) -> int:
+        """The first row after all that hangs on this one."""
+        depth = self.rows[at].depth if at >= 0 else -1
+        end = at + 1
+        while end < len(self.rows) and self.rows[end].depth > depth:
+            end += 1
+        return end
+
+    def wrap(self, width: int) -> None:
+        """Strings that lie open are laid out anew for another width."""
+        if width == self.width:
+            return
+        self.width = width
+        if not any(isinstance(row.value, Chunk) for row in self.rows):
+            return
+        rows: list[Row] = []
+        for row in self.rows:
+            if not isinstance(row.value, Chunk):
+                rows.append(row)
+                if row.open and type(row.content) is str:
+                    rows += self._children(row)
+        self.rows = rows
+
+    # ── finding one's way ─────────────────────────────────────────────────────────────────────────
+
+    def parent(self, at: int) -> int:
+        """Where the row's parent is; the row itself at the top."""
+        parent = self.rows[at].parent
+        above = at
+        while above >= 0 and self.rows[above] is not parent:
+            above -= 1
+        return above if above >= 0 else at
+
+    def nearest(self, path: Path) -> int:
+        """The row of the path, or of what it lies folded in."""
+        at = self._top
+        for step in path:
+            child = None if isinstance(step, Inside) else self._child(at, step)
+            at = at if child is None else child
+        return max(at, 0)
+
+    def reveal(self, path: Path) -> int | None:
+        """Opens what the path goes through; None when it leads nowhere."""
+        at = self._top
+        for step in path:
+            if isinstance(step, Inside):
+                if at < 0 or (self.rows[at].inside is None and not self.open_inside(at)):
+                    return None
+                continue
+            if at >= 0 and _has_children(self.rows[at].content):
+                self.open(at)
+            child = self._child(at, step)
+            if child is None:
+                return None
+            at = child
+        return max(at, 0)
+
+    @property
+    def _top(self) -> int:
+        return 0 if self.rows[0] is self.root else -1
+
+    def _child(self, at: int, key: str | int) -> int | None:
+        row = self.rows[at] if at >= 0 else self.root
+        for below in range(at + 1, self._end(at)):
+            if self.rows[below].parent is row and self.rows[below].key == key:
+                return below
+        return None
+
+    def insides(self) -> dict[Path, Json]:
+        """Of which strings the JSON is open."""
+        return {path_of(row): row.inside for row in self.rows if row.inside is not None}
+
+
+def _flattened(root: Row, made: Mapping[Row, list[Row]]) -> Iterator[Row]:
+    stack = [iter(made[root])]
+    while stack:
+        row = next(stack[-1], None)
+        if row is None:
+            stack.pop()
+            continue
+        yield row
+        if row in made:
+            stack.append(iter(made[row]))
+
+
+def _has_children(value: Json) -> bool:
+    return isinstance(value, dict | list) and bool(value)
+
+
+# ── long strings ──────────────────────────────────────────────────────────────────────────────────
+
+
+def wrapped(text: str, width: int) -> Iterator[Chunk]:
+    """The lines of a text, broken between words where there are any."""
+    width = max(width, WRAP_AT_LEAST)
+    for line in text.split("\n"):
+        yield from map(Chunk, _broken(expand_tabs(clean(line)), width))
+
+
+def _broken(line: str, width: int) -> Iterator[str]:
+    at = 0
+    while len(line) - at > width or cells(line[at:]) > width:
+        piece = line[at : at + width + 1]
+        end = width if piece.isascii() else bisect_right([*accumulate(map(cells, piece))], width)
+        space = piece.rfind(" ", width // 2, end + 1)
+        end = space if space > 0 else max(end, 1)
+        yield line[at : at + end]
+        at += end + (space > 0)
+    yield line[at:]
+
+
+# ── finding ───────────────────────────────────────────────────────────────────────────────────────
+
+LOOKED_AT = 2_000
+"""How many values are looked at before asking whether anybody still wants to know."""
+
+
+def find(value: Json, words: str, insides: Mapping[Path, Json], stopped: Callable[[], bool]) -> Iterator[Path]:
+    """The paths of the keys and values that hold the words, from the top, whatever their case."""
+    words = words.casefold()
+    if not _has_children(value):
+        if _holds(value, words):
+            yield ()
+        return
+    stack: list[tuple[Path, Iterator[tuple[Step, Json]]]] = [((), _items(value))]
+    seen = 0
+    while stack:
+        path, items = stack[-1]
+        step, item = next(items, (None, None))
+        if step is None:
+            stack.pop()
+            continue
+        seen += 1
+        if seen % LOOKED_AT == 0 and stopped():
+            return
+        if (isinstance(step, str) and words in step.casefold()) or _holds(item, words):
+            yield (*path, step)
+        if insides and (*path, step) in insides:
+            inner = (*path, step)
+            stack.append(((*inner, INSIDE), _items(insides[inner])))
+        elif _has_children(item):
+            stack.append(((*path, step), _items(item)))
+
+
+def _items(value: Json) -> Iterator[tuple[Step, Json]]:
+    return iter(value.items()) if isinstance(value, dict) else iter(enumerate(value))
+
+
+def _holds(value: Json, words: str) -> bool:
+    if isinstance(value, str):
+        return words in value.casefold()
+    return not isinstance(value, dict | list) and words in plain(value)
