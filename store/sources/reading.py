@@ -391,7 +391,12 @@ def text(value: object) -> str:
 
 
 def row_record(
-    row: Row, place: str, position: object, *, without: Collection[str] = (), instead: Mapping[str, object] | None = None
+    row: Row,
+    place: str,
+    position: object,
+    *,
+    without: Collection[str] = (),
+    instead: Mapping[str, object] | None = None,
 ) -> NewRecord:
     """The row verbatim, as a JSON object; `without` what must not be kept, `instead` of what changes in place."""
     shown = dict(zip(row.keys(), row, strict=True)) | dict(instead or {})
