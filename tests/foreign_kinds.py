@@ -12,6 +12,7 @@ from typing import Any
 
 import adk_stores
 import crush_stores
+import goose_stores
 import wuhu_stores
 from crush_stores import CrushStore
 from foreign import (
@@ -27,6 +28,7 @@ from foreign import (
     raw_message,
     rubichan_session,
 )
+from goose_stores import GooseStore
 from kiso_stores import FIRST, HEAD, KisoStore
 from wuhu_stores import WuhuStore
 
@@ -147,6 +149,16 @@ def _crush(path: Path) -> None:
     owner.session(NEIGHBOUR, ("user", crush_stores.say(ASKED)), ("assistant", crush_stores.say(ANSWERED)))
 
 
+def _goose(path: Path) -> None:
+    owner = GooseStore(path)
+    thought = {"type": "thinking", "thinking": "hm", "signature": "s"}
+    owner.session(SPOILED, ("user", goose_stores.say("Fix it")), description="Tests", total_tokens=9)
+    owner.message("assistant", [thought, goose_stores.call()], SPOILED)
+    owner.message("user", [goose_stores.result(goose_stores.say("a.go")[0])], SPOILED)
+    owner.message("user", goose_stores.say("Mended."), SPOILED, goose_stores.FOR_THE_AGENT)
+    owner.session(NEIGHBOUR, ("user", goose_stores.say(ASKED)), ("assistant", goose_stores.say(ANSWERED)))
+
+
 KINDS = [
     Kind("pingu", _pingu),
     Kind("pingu first", partial(_pingu, newest=False)),
@@ -158,6 +170,7 @@ KINDS = [
     Kind("kiso", _kiso),
     Kind("kiso first", partial(_kiso, head=False)),
     Kind("crush", _crush),
+    Kind("goose", _goose),
 ]
 
 
