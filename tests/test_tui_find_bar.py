@@ -105,6 +105,9 @@ async def test_it_tells_which_hit_of_how_many() -> None:
             app.bar.tell(at, of)
             await pilot.pause()
             assert told in screen_text(pilot)
+        app.bar.tell(3, 10_000, more=True)
+        await pilot.pause()
+        assert "3 of 10,000+" in screen_text(pilot)
         app.bar.words.value = ""
         app.bar.tell(0, 0)
         await pilot.pause()

@@ -6,9 +6,9 @@ import re
 
 from textual.content import Content
 
-from store.clean import cells, clean, one_line
+from store.clean import cells, clean, expand_tabs, one_line
 from store.model import Json
-from tui.painting.json_tree import Chunk, Row
+from tui.painting.json_tree import Chunk, Row, indent, room
 from tui.painting.json_values import Lines, Number, Repeated, looks_like_json, plain, quoted
 from tui.painting.pieces import FAINT, MUTED, STAR, Piece, content
 
@@ -18,8 +18,6 @@ NUMBER = "$text-warning"
 WORD = "$text-accent"
 HIT = "$block-cursor-foreground on $warning"
 
-ARROW_CELLS = 2
-INDENT = 2
 BEFORE_HIT = 20
 """Characters shown before the words that were found in a long string."""
 
@@ -36,23 +34,17 @@ _MAGIC = {
 
 def row_line(row: Row, width: int, words: str = "") -> Content:
     """The row within so many cells; with the words that are being looked for set off."""
-    left = indent(row, width)
-    room = width - left - ARROW_CELLS
+    space = room(row.depth, width)
     if isinstance(row.value, Chunk):
         shown = Content(row.value)
-    elif row.parent is not None and isinstance(row.parent.value, Lines):
-        shown = content(_text_line(row, room, words))
+    elif _is_line_of_text(row):
+        shown = content(_text_line(row, space))
     else:
-        shown = content(_pair(row, room, words))
+        shown = content(_pair(row, space, words))
     if words:
         shown = _with_hits(shown, words)
     arrow = ("▾ " if row.open else "▸ ") if can_open(row, width) else "  "
-    return Content.assemble(" " * left, (arrow, FAINT), shown).truncate(width, ellipsis=True)
-
-
-def indent(row: Row, width: int) -> int:
-    """However deep, two thirds of the line are left to read."""
-    return min(INDENT * row.depth, width // 3)
+    return Content.assemble(" " * indent(row.depth, width), (arrow, FAINT), shown).truncate(width, ellipsis=True)
 
 
 def can_open(row: Row, width: int) -> bool:
@@ -60,13 +52,21 @@ def can_open(row: Row, width: int) -> bool:
     if isinstance(row.value, Chunk):
         return False
     if type(row.value) is str and row.inside is None:
-        return row.open or "\n" in row.value or len(row.value) > _room_for_text(row, width)
+        return row.open or "\n" in row.value or not _fits(row.value, _room_for_text(row, width))
     return bool(row.content) and isinstance(row.content, dict | list)
 
 
 def _room_for_text(row: Row, width: int) -> int:
-    key = cells(_key(row)) + 2 if row.key is not None else 0
-    return width - indent(row, width) - ARROW_CELLS - key - 2
+    around = 0 if _is_line_of_text(row) else 4 if row.key is not None else 2
+    return room(row.depth, width) - cells(_key(row)) - around
+
+
+def _fits(text: str, space: int) -> bool:
+    return len(text) <= space and cells(text) <= space
+
+
+def _is_line_of_text(row: Row) -> bool:
+    return row.parent is not None and isinstance(row.parent.value, Lines)
 
 
 def folded(value: Json, width: int = 60) -> str:
@@ -100,44 +100,44 @@ def size_of(n: int) -> str:
 # ── a key and its value ───────────────────────────────────────────────────────────────────────────
 
 
-def _pair(row: Row, room: int, words: str) -> list[Piece]:
+def _pair(row: Row, space: int, words: str) -> list[Piece]:
     is_container = isinstance(row.content, dict | list)
     key = _key(row)
     pieces: list[Piece] = []
     if key:
         pieces = [(key, MUTED if isinstance(row.key, int) else KEY), (" " if is_container else ": ", FAINT)]
-    room -= sum(cells(text) for text, _ in pieces)
+    space -= sum(cells(text) for text, _ in pieces)
     if is_container:
-        pieces += _container(row, room)
+        pieces += _container(row, space)
     elif type(row.value) is str:
-        pieces += _string(row, room, words)
+        pieces += _string(row, space, words)
     else:
-        pieces.append((one_line(plain(row.value), max(room, 1)), _style(row.value)))
+        pieces.append((one_line(plain(row.value), max(space, 1)), _style(row.value)))
     return pieces + _warning(row)
 
 
 def _key(row: Row) -> str:
-    return "" if row.key is None else one_line(str(row.key), 60)
+    return "" if row.key is None or _is_line_of_text(row) else one_line(str(row.key), 60)
 
 
-def _container(row: Row, room: int) -> list[Piece]:
-    told = folded(row.content, min(room, 60))
+def _container(row: Row, space: int) -> list[Piece]:
+    told = folded(row.content, min(space, 60))
     if row.open and isinstance(row.content, dict):
         told = ""
     return [(told, MUTED), (" from a string" if row.inside is not None else "", FAINT)]
 
 
-def _string(row: Row, room: int, words: str) -> list[Piece]:
+def _string(row: Row, space: int, words: str) -> list[Piece]:
     text: str = row.value
     is_json = looks_like_json(text)
     if row.open:
         return [(about(text), FAINT)]
-    if len(text) + 2 <= room and "\n" not in text and not is_json:
+    if len(text) + 2 <= space and "\n" not in text and not is_json:
         spelled = clean(quoted(text))
-        if cells(spelled) <= room:
+        if cells(spelled) <= space:
             return [(spelled, TEXT)]
-    told = "  " + about(text) + (" · JSON" if is_json else "")
-    left = max(room - cells(told) - 2, 8)
+    told = "  JSON" if is_json else "  " + about(text)
+    left = max(space - cells(told) - 2, 8)
     return [(_excerpt(text, left, words), TEXT), (told, FAINT)]
 
 
@@ -161,11 +161,13 @@ def _warning(row: Row) -> list[Piece]:
     return []
 
 
-def _text_line(row: Row, room: int, words: str) -> list[Piece]:
+def _text_line(row: Row, space: int) -> list[Piece]:
     if row.open:
         return [(about(row.value), FAINT)]
-    shown = clean(row.value[: max(room, 1)]).replace("\t", "    ")
-    return [(shown, TEXT), (f"…  {about(row.value)}", FAINT)] if len(row.value) > room else [(shown, TEXT)]
+    if _fits(row.value, space):
+        return [(expand_tabs(clean(row.value)), TEXT)]
+    told = "  " + about(row.value)
+    return [(expand_tabs(one_line(row.value, max(space - cells(told), 8))), TEXT), (told, FAINT)]
 
 
 def _style(value: Json) -> str:

@@ -35,6 +35,8 @@ LONG_LIST = 12
 EVERYTHING: Final = 10**9
 HITS_AT_MOST = 10_000
 WRAP_AT_LEAST = 20
+INDENT = 2
+ARROW_CELLS = 2
 
 
 class Chunk(str):
@@ -162,7 +164,7 @@ class Tree:
             return (Row(depth, key, value, row) for key, value in content.items())
         if isinstance(content, list):
             return (Row(depth, index, value, row) for index, value in enumerate(content))
-        return (Row(depth, None, chunk, row) for chunk in wrapped(content, self.width - 2 * depth))
+        return (Row(depth, None, chunk, row) for chunk in wrapped(content, room(depth, self.width)))
 
     # ── opening and closing ───────────────────────────────────────────────────────────────────────
 
@@ -266,6 +268,16 @@ class Tree:
     def insides(self) -> dict[Path, Json]:
         """Of which strings the JSON is open."""
         return {path_of(row): row.inside for row in self.rows if row.inside is not None}
+
+
+def indent(depth: int, width: int) -> int:
+    """However deep, two thirds of the line are left to read."""
+    return min(INDENT * depth, width // 3)
+
+
+def room(depth: int, width: int) -> int:
+    """Cells for a key and its value."""
+    return width - indent(depth, width) - ARROW_CELLS
 
 
 def _flattened(root: Row, made: Mapping[Row, list[Row]]) -> Iterator[Row]:

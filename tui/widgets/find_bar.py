@@ -103,11 +103,11 @@ class FindBar(Horizontal):
         self._asked = ""
         self.display = False
 
-    def tell(self, at: int, of: int) -> None:
-        """Which hit of how many: 3, 17 is `3 of 17`."""
+    def tell(self, at: int, of: int, *, more: bool = False) -> None:
+        """Which hit of how many: 3, 17 is `3 of 17`; `3 of 17+` when there are more than were counted."""
         nothing = not of and bool(self.text)
         self.told.set_class(nothing, "find-bar--none")
-        self.told.update(Content(f"{at:,} of {of:,}" if of else NOTHING_FOUND if nothing else ""))
+        self.told.update(Content(f"{at:,} of {of:,}{'+' if more else ''}" if of else NOTHING_FOUND if nothing else ""))
 
     # ── typing ────────────────────────────────────────────────────────────────────────────────────
 

@@ -1,0 +1,123 @@
+"""The base of lists in which one line is chosen: where the cursor is, how it looks, and the keys that move it."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from typing import ClassVar
+
+from textual import events
+from textual.binding import Binding, BindingType
+from textual.content import Content
+from textual.geometry import Region
+from textual.reactive import reactive
+from textual.strip import Strip
+
+from tui.widgets.line_view import LineView
+
+
+class CursorView(LineView):
+    """Subclasses say what stands on a line with `line`, and act on `chosen` and `pressed`."""
+
+    DEFAULT_CSS = """
+    CursorView {
+        .cursor-view--cursor {
+            background: $surface-lighten-1;
+        }
+
+        .cursor-view--bar {
+            color: $foreground 45%;
+        }
+
+        &:focus {
+            .cursor-view--cursor {
+                background: $primary-muted;
+            }
+
+            .cursor-view--bar {
+                color: $accent;
+            }
+        }
+    }
+    """
+    COMPONENT_CLASSES: ClassVar[set[str]] = {"cursor-view--cursor", "cursor-view--bar"}
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("down,j", "move(1)", "Down", id="rows.down", show=False, tooltip="The next row"),
+        Binding("up,k", "move(-1)", "Up", id="rows.up", show=False, tooltip="The row before"),
+        Binding("pagedown,ctrl+d", "page(1)", "Page down", id="rows.page_down", show=False, tooltip="A page on"),
+        Binding("pageup,ctrl+u", "page(-1)", "Page up", id="rows.page_up", show=False, tooltip="A page back"),
+        Binding("home", "first", "First", id="rows.first", show=False, tooltip="The first row"),
+        Binding("end", "last", "Last", id="rows.last", show=False, tooltip="The last row"),
+    ]
+
+    cursor: reactive[int] = reactive(0, repaint=False)
+
+    def line(self, index: int, width: int) -> Content:
+        raise NotImplementedError
+
+    def chosen(self) -> None:
+        """The cursor stands elsewhere now."""
+
+    def pressed(self, x: int) -> None:
+        """The row under the cursor was clicked, so many cells from its left."""
+
+    def pressed_twice(self) -> None:
+        pass
+
+    @property
+    def text_width(self) -> int:
+        """Without the cursor's bar, and without touching the scrollbar."""
+        return max(self.page.width - 2, 1)
+
+    # ── painting ──────────────────────────────────────────────────────────────────────────────────
+
+    def strip_key(self, line: int) -> Hashable:
+        return line, line == self.cursor, line == self.cursor and self.has_focus
+
+    def paint_line(self, line: int, width: int) -> Strip:
+        text = self.line(line, self.text_width)
+        if line != self.cursor:
+            return self.strip_of(Content.assemble(" ", text), width, self.visual_style)
+        style = self.get_visual_style("cursor-view--cursor")
+        return self.strip_of(Content.assemble(("▌", ".cursor-view--bar"), text), width, style)
+
+    # ── moving ────────────────────────────────────────────────────────────────────────────────────
+
+    def validate_cursor(self, index: int) -> int:
+        return max(0, min(index, self.line_count - 1))
+
+    def watch_cursor(self, before: int, after: int) -> None:
+        self.refresh_lines(before)
+        self.refresh_lines(after)
+        self.keep_in_sight()
+        self.chosen()
+
+    def keep_in_sight(self) -> None:
+        self.scroll_to_region(Region(0, self.cursor, 1, 1), animate=False, force=True, immediate=True)
+
+    def on_focus(self) -> None:
+        self.refresh_lines(self.cursor)
+
+    def on_blur(self) -> None:
+        self.refresh_lines(self.cursor)
+
+    def on_click(self, event: events.Click) -> None:
+        index = event.y + self.scroll_offset.y
+        if index >= self.line_count:
+            return
+        self.cursor = index
+        if event.chain == 2:
+            self.pressed_twice()
+        else:
+            self.pressed(event.x - 1)
+
+    def action_move(self, by: int) -> None:
+        self.cursor += by
+
+    def action_page(self, by: int) -> None:
+        self.cursor += by * max(self.page.height - 1, 1)
+
+    def action_first(self) -> None:
+        self.cursor = 0
+
+    def action_last(self) -> None:
+        self.cursor = self.line_count - 1
