@@ -1,0 +1,141 @@
+"""Claude Code: a transcript of JSON lines per session, whose records form a tree; sub-agents have transcripts of their
+own, a fork is a copy, and what is long stands in files beside."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
+from itertools import islice
+from pathlib import Path
+
+from store.model import Session
+from store.sources import reading
+from store.sources.claude_code.chain import Chain
+from store.sources.claude_code.files import (
+    DEPTH,
+    SUFFIXES,
+    Found,
+    Transcript,
+    branches,
+    folder_of,
+    looks_like_ours,
+    some_transcripts,
+    transcripts,
+)
+from store.sources.claude_code.telling import Telling
+from store.sources.lines import UNREADABLE, json_file, mapping, tree_stamp
+from store.sources.shape import Batch, Continuing, ForeignFact, ForeignFile, ForeignSecret, Problem, Ref
+
+NAME = "claude"
+LABEL = "Claude Code"
+READER = 1
+LOCAL_IDS = False
+
+DAYS_KEPT = 30
+"""What Claude Code keeps when nobody says otherwise."""
+
+_TRIED = 20
+_SUBAGENT = "A sub-agent's conversation cannot be resumed; resume the session that sent it off."
+_LEFT_BEHIND = "Claude Code goes on with the newest branch; resume its session and press Esc twice to go back."
+
+
+def roots() -> Iterable[str]:
+    yield os.environ.get("CLAUDE_CONFIG_DIR") or str(Path.home() / ".claude")
+
+
+def detect(locator: str) -> bool:
+    try:
+        return any(map(looks_like_ours, islice(some_transcripts(Path(locator)), _TRIED)))
+    except UNREADABLE:
+        return False
+
+
+def stamp(locator: str) -> str:
+    path = Path(locator)
+    try:
+        if path.is_file():
+            return reading.digest(*(one.stamp() for one in transcripts(path, [])))
+        return tree_stamp(folder_of(path), suffixes=SUFFIXES, depth=DEPTH)
+    except UNREADABLE:
+        return ""
+
+
+@contextmanager
+def open(locator: str) -> Iterator[Claude]:  # noqa: A001 the shape's own word
+    yield Claude(Path(locator))
+
+
+def resume(session: Session) -> Continuing:
+    if session.relation in ("delegate", "sidechain"):
+        return Continuing(None, cwd=session.cwd, hint=_SUBAGENT)
+    if "/" in session.native_id:
+        return Continuing(None, cwd=session.cwd, hint=_LEFT_BEHIND)
+    return Continuing(("claude", "--resume", session.native_id), cwd=session.cwd)
+
+
+def expires(locator: str) -> dict[str, str]:
+    """When Claude Code will delete each transcript, if it is not used until then, by native id."""
+    path = Path(locator)
+    told = mapping(json_file(path / "settings.json", [])).get("cleanupPeriodDays")
+    days = told if isinstance(told, int) and not isinstance(told, bool) and 0 <= told < 100_000 else DAYS_KEPT
+    when: dict[str, str] = {}
+    for one in transcripts(path, []):
+        try:
+            touched = max(file.stat().st_mtime for file in one.files)
+        except OSError:
+            continue
+        when[one.native_id] = reading.utc((datetime.fromtimestamp(touched, UTC) + timedelta(days)).isoformat())
+    return when
+
+
+class Claude:
+    """The transcripts as they are now. A line that comes while they are read is read the next time."""
+
+    def __init__(self, locator: Path) -> None:
+        self.problems: list[Problem] = []
+        self._found = Found(locator, self.problems)
+
+    def scan(self) -> Iterator[Ref]:
+        for one in self._found.by_id.values():
+            stamp = reading.digest(one.stamp(), *self._around(one))
+            moved = max(map(_modified, one.files))
+            yield Ref(one.native_id, stamp, moved)
+            for branch in branches(one):
+                yield Ref(one.named(branch), stamp, moved)
+
+    def _around(self, one: Transcript) -> Iterator[str]:
+        """What else decides how it is told: whose copy it is, and in which call a sub-agent was sent off."""
+        yield from self._found.elders(one)
+        parent = self._found.by_id.get(one.parent)
+        if parent is not None and not one.sidecar.exists():
+            yield parent.stamp()
+
+    def read(self, ref: Ref) -> Iterator[Batch]:
+        named = self._found.named(ref.native_id)
+        chain = Chain(self._found, *named) if named else None
+        if chain is None or not chain.is_known:
+            return
+        yield Batch(fields=chain.fields())
+        met: list[Problem] = []
+        telling = Telling(met, is_agent=chain.is_agent)
+        yield from reading.batches(chain.entries(telling, met), met)
+        if telling.summary is not None:
+            yield Batch(summary=telling.summary)
+
+    def facts(self) -> Iterable[ForeignFact]:
+        return ()
+
+    def secrets(self) -> Iterable[ForeignSecret]:
+        return ()
+
+    def published(self) -> Iterable[ForeignFile]:
+        return ()
+
+
+def _modified(path: Path) -> str:
+    try:
+        return reading.utc(path.stat().st_mtime)
+    except OSError:
+        return ""

@@ -1,0 +1,186 @@
+"""Where Claude Code keeps its transcripts, and what of each is known without reading it through."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from functools import lru_cache
+from pathlib import Path
+from typing import NamedTuple
+
+from store.coding import column_text
+from store.sources.claude_code.tree import Branch, may_branch, outline
+from store.sources.lines import file_digest_stamp, json_lines, mapping, moment, walk, words
+from store.sources.shape import Problem
+
+DEPTH = 6
+"""Below `projects`: folder, session, `subagents`, `workflows`, run, and one to spare."""
+
+SUFFIXES = (".jsonl", ".meta.json")
+_UUID = re.compile(r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
+_AGENT = "agent-"
+_PEEKED_LINES = 200
+
+
+class Transcript(NamedTuple):
+    native_id: str
+    files: tuple[Path, ...]
+    "More than one where a session moved to another folder."
+    parent: str = ""
+    "Of a sub-agent: the session it worked for."
+
+    @property
+    def is_agent(self) -> bool:
+        return bool(self.parent)
+
+    @property
+    def agent(self) -> str:
+        return self.files[0].stem.removeprefix(_AGENT)
+
+    @property
+    def sidecar(self) -> Path:
+        return self.files[0].with_suffix(".meta.json")
+
+    def named(self, branch: Branch | None) -> str:
+        """The native id of one of its branches, or of the session itself."""
+        return f"{self.native_id}/{branch.root}" if branch else self.native_id
+
+    def stamp(self) -> str:
+        return " ".join(map(file_digest_stamp, (*self.files, *([self.sidecar] if self.is_agent else []))))
+
+
+class Glance(NamedTuple):
+    "What the head of a transcript tells."
+
+    first: str
+    "The uuid of the first record that has one."
+    began: str
+    "When its first line was written; of a fork later than its first message, which is a copy."
+    session: str
+    "The session that the first record says it belongs to."
+    summaries: tuple[tuple[str, str], ...]
+    "Titles of other sessions, by their last record, as 1.x wrote them."
+
+
+def folder_of(locator: Path) -> Path:
+    return locator / "projects" if (locator / "projects").is_dir() else locator
+
+
+def transcripts(locator: Path, problems: list[Problem]) -> list[Transcript]:
+    if locator.is_file():
+        files = [locator]
+        if (beside := locator.with_suffix("") / "subagents").is_dir():
+            files += walk(beside, problems, depth=DEPTH)
+    else:
+        files = [path for path in walk(folder_of(locator), problems, depth=DEPTH) if _is_transcript(path)]
+    found: dict[str, Transcript] = {}
+    for path in files:
+        parent = _parent_of(path) if path.name.startswith(_AGENT) else ""
+        native_id = f"{parent}/{path.stem}" if parent else path.stem
+        before = found.get(native_id)
+        found[native_id] = Transcript(native_id, (*before.files, path) if before else (path,), parent)
+    return [_in_order(one) for one in found.values()]
+
+
+def _is_transcript(path: Path) -> bool:
+    if path.name.startswith(_AGENT):
+        return True
+    return bool(_UUID.fullmatch(path.stem)) and not {"subagents", "tool-results", "memory"} & {*path.parts[-4:-1]}
+
+
+def _in_order(one: Transcript) -> Transcript:
+    if len(one.files) == 1:
+        return one
+    begun = {path: glanced.began if (glanced := glance(path)) else "" for path in one.files}
+    return one._replace(files=tuple(sorted(one.files, key=lambda path: (begun[path], str(path)))))
+
+
+def _parent_of(path: Path) -> str:
+    """A sub-agent lies in its session's folder; until 2.0 it lay beside it, and only its records name the session."""
+    names = path.parts
+    if "subagents" in names:
+        return names[len(names) - 1 - names[::-1].index("subagents") - 1]
+    glanced = glance(path)
+    return glanced.session if glanced else ""
+
+
+def glance(path: Path) -> Glance | None:
+    """None of a transcript in which nobody says anything."""
+    return _glance(path, file_digest_stamp(path))
+
+
+@lru_cache(maxsize=65_536)
+def _glance(path: Path, stamp: str) -> Glance | None:
+    first = began = session = ""
+    summaries: list[tuple[str, str]] = []
+    for line in json_lines(path, []):
+        value = mapping(line.value)
+        began = began or moment(value.get("timestamp"))
+        if value.get("type") == "summary":
+            summaries.append((words(value.get("leafUuid")), words(value.get("summary"))))
+        first = first or words(value.get("uuid"))
+        session = session or column_text(words(value.get("sessionId")))
+        if value.get("type") in ("user", "assistant") and "message" in value:
+            return Glance(first, began, session, tuple(summaries))
+    return Glance("", began, session, tuple(summaries)) if summaries else None
+
+
+def branches(one: Transcript) -> tuple[Branch, ...]:
+    return _branches(one.files, one.is_agent, one.stamp())
+
+
+@lru_cache(maxsize=65_536)
+def _branches(files: Sequence[Path], is_agent: bool, stamp: str) -> tuple[Branch, ...]:
+    if len(files) == 1 and not may_branch(files[0], is_agent=is_agent):
+        return ()
+    return tuple(outline(files, is_agent=is_agent).branches.values())
+
+
+def looks_like_ours(path: Path) -> bool:
+    """A message with content under a uuid of its own; others write such lines too, but with parts in its place."""
+    for seen, line in enumerate(json_lines(path, [])):
+        value = mapping(line.value)
+        is_talk = value.get("type") in ("user", "assistant") and isinstance(value.get("sessionId"), str)
+        if is_talk and "content" in mapping(value.get("message")) and isinstance(value.get("uuid"), str):
+            return True
+        if seen >= _PEEKED_LINES:
+            break
+    return False
+
+
+def some_transcripts(locator: Path) -> Iterator[Path]:
+    if locator.is_file():
+        yield locator
+    elif locator.is_dir():
+        yield from filter(_is_transcript, walk(folder_of(locator), [], depth=DEPTH))
+
+
+class Found:
+    """All transcripts of a place, and which of them are copies of which."""
+
+    def __init__(self, locator: Path, problems: list[Problem]) -> None:
+        self.by_id: dict[str, Transcript] = {}
+        self.summaries: dict[str, str] = {}
+        self._begun: dict[str, list[tuple[bool, str, str]]] = {}
+        for one in transcripts(locator, problems):
+            glanced = glance(one.files[0])
+            if glanced is None:
+                continue
+            self.summaries.update(glanced.summaries)
+            if glanced.first:
+                self.by_id[one.native_id] = one
+                copied = glanced.session != one.native_id
+                self._begun.setdefault(glanced.first, []).append((copied, glanced.began, one.native_id))
+
+    def named(self, native_id: str) -> tuple[Transcript, str] | None:
+        """The transcript and the branch of it that a native id names; no file's name has a slash in it."""
+        own = native_id
+        while own and own not in self.by_id:
+            own = own.rpartition("/")[0]
+        return (self.by_id[own], native_id[len(own) + 1 :]) if own else None
+
+    def elders(self, one: Transcript) -> list[str]:
+        """The transcripts that begin with the same record and were begun before, the eldest first."""
+        glanced = glance(one.files[0])
+        kin = [native_id for *_, native_id in sorted(self._begun.get(glanced.first, ()))] if glanced else []
+        return kin[: kin.index(one.native_id)] if one.native_id in kin and not one.is_agent else []
