@@ -29,7 +29,7 @@ from store.model import (
 from store.sources import lines, reading
 from store.sources.lines import Line, count, items, mapping, moment, words
 from store.sources.shape import Batch, Continuing, Problem, Ref
-from store.sources.transcripts import Branch, Layout, Node, Transcripts, about, branches, place_of
+from store.sources.transcripts import Branch, Layout, Node, Transcripts, about, branches, first_value, place_of
 
 NAME = "pi"
 LABEL = "pi"
@@ -50,7 +50,7 @@ def roots() -> Iterable[str]:
 
 
 def detect(locator: str) -> bool:
-    return _LAYOUT.holds(locator, _is_header)
+    return _LAYOUT.holds(locator, lambda path: _is_header(first_value(path)))
 
 
 def stamp(locator: str) -> str:
@@ -88,7 +88,7 @@ class _Outline:
         self.offsets: list[int] = []
         self.names: dict[int, str] = {}
         self.provider = ""
-        self.ended = ""
+        self.times: list[str] = []
         for line in lines.json_lines(path, problems):
             if self.header is None and _is_header(line.value):
                 self.header = line
@@ -103,7 +103,8 @@ class _Outline:
         self.provider = words(mapping(value.get("message")).get("provider")) or self.provider
         self.nodes.append(node)
         self.offsets.append(offset)
-        self.ended = max(self.ended, moment(value.get("timestamp")))
+        at = moment(value.get("timestamp")) or moment(mapping(value.get("message")).get("timestamp"))
+        self.times.append(at or (self.times[-1] if self.times else self.begun))
 
     @property
     def about(self) -> Mapping[str, Json]:
@@ -146,7 +147,7 @@ def _peek(path: Path, stamp: str) -> _Found:
         problems = problems or [Problem(str(path), "It is not a session of pi.")]
         return _Found("", (), "", tuple(problems))
     names = tuple(branch.name for branch in branches(outline.nodes)) or ("",)
-    return _Found(outline.native_id, names, outline.ended or outline.begun, ())
+    return _Found(outline.native_id, names, max(outline.times, default=outline.begun), ())
 
 
 # ── the sessions ──────────────────────────────────────────────────────────────────────────────────
@@ -189,11 +190,10 @@ class Pi(Transcripts):
             "provider": outline.provider or words(outline.about.get("provider")),
             "model": words(outline.about.get("modelId")),
         }
-        fields |= reading.lifetime(outline.begun, outline.ended)
+        fields |= reading.lifetime(outline.begun, max((outline.times[place] for place in branch.own), default=""))
         yield about(fields, outline.header, path)
-        told = {outline.offsets[place]: False for place in branch.own}
-        told |= {outline.offsets[place]: True for place in [*past, *copied]}
-        yield from reading.batches(_entries(outline, told), met)
+        places = {outline.offsets[place]: place for place in past + branch.own}
+        yield from reading.batches(_entries(outline, places, {*past, *copied}), met)
 
     def _origin(self, outline: _Outline, branch: Branch) -> tuple[list[int], SessionFields]:
         """A branch leaves its session; a session that was forked has copies of another file's records."""
@@ -215,18 +215,15 @@ class Pi(Transcripts):
         return copied, fields
 
 
-def _entries(outline: _Outline, told: Mapping[int, bool]) -> Iterator[list[NewEntry]]:
-    at, place = outline.begun, place_of(outline.path)
+def _entries(outline: _Outline, places: Mapping[int, int], inherited: set[int]) -> Iterator[list[NewEntry]]:
+    where = place_of(outline.path)
     for line in lines.json_lines(outline.path, []):
-        inherited = told.get(line.offset)
-        if inherited is None:
-            continue
-        value = mapping(line.value)
-        at = moment(value.get("timestamp")) or moment(mapping(value.get("message")).get("timestamp")) or at
-        entry = _entry(line.value)
-        entry.record = lines.record(line, place)
-        entry.inherited, entry.created_at = inherited, at
-        yield [entry]
+        place = places.get(line.offset)
+        if place is not None:
+            entry = _entry(line.value)
+            entry.record = lines.record(line, where)
+            entry.inherited, entry.created_at = place in inherited, outline.times[place]
+            yield [entry]
 
 
 # ── the records ───────────────────────────────────────────────────────────────────────────────────

@@ -54,12 +54,14 @@ class Layout:
     depth: int
     "How many folders down the transcripts are."
     suffixes: tuple[str, ...] = (".jsonl",)
+    among: Callable[[Path], bool] = lambda path: True
+    "Which of the files that are there are transcripts."
 
     def files(self, root: Path, problems: list[Problem]) -> Iterator[Path]:
         if os.path.isfile(root):
             yield root
         elif os.path.isdir(folder := self._folder(root)):
-            yield from lines.walk(folder, problems, suffixes=self.suffixes, depth=self.depth)
+            yield from filter(self.among, lines.walk(folder, problems, suffixes=self.suffixes, depth=self.depth))
 
     def stamp(self, locator: str) -> str:
         """By the files' sizes and times alone; empty when it cannot be told."""
@@ -68,19 +70,21 @@ class Layout:
             return lines.file_digest_stamp(path)
         return lines.tree_stamp(self._folder(path), suffixes=self.suffixes, depth=self.depth)
 
-    def holds(self, locator: str, is_ours: Callable[[Json], bool]) -> bool:
-        """By the first line of some of its files."""
-        for path in islice(self.files(Path(locator), []), _LOOKED_AT):
-            first = next(lines.json_lines(path, []), None)
-            if first is not None and is_ours(first.value):
-                return True
-        return False
+    def holds(self, locator: str, is_ours: Callable[[Path], bool]) -> bool:
+        """By the content of some of its files."""
+        return any(map(is_ours, islice(self.files(Path(locator), []), _LOOKED_AT)))
 
     def _folder(self, root: Path) -> Path:
         return next((root / name for name in self.folders if os.path.isdir(root / name)), root)
 
 
 _LOOKED_AT = 50
+
+
+def first_value(path: Path) -> Json:
+    """Of a file of JSON lines; None when it has none."""
+    first = next(lines.json_lines(path, []), None)
+    return first.value if first else None
 
 
 class Node(NamedTuple):
