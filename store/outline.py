@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -44,6 +44,11 @@ class Outline:
     "In order; what came before the first prompt is turn 0."
     covered: int = 0
     "The last turn that the summary covers; 0 when there is none, or when it does not say."
+
+    def place_of(self, n: int) -> int | None:
+        """Where among the turns the one of that number stands."""
+        at = bisect_left(self.turns, n, key=lambda turn: turn.n)
+        return at if at < len(self.turns) and self.turns[at].n == n else None
 
     def index_of(self, seq: int) -> int | None:
         """Which of the turns holds that entry."""

@@ -8,7 +8,8 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from store.coding import parse
+from store.chains import LAST_SEQ
+from store.coding import encode, parse
 from store.model import Json, Turn
 from store.outline import Outline, Place, TurnOutline, tells_failure
 
@@ -28,6 +29,11 @@ _TURNS = """
     from turns join entries on entries.session = turns.session and entries.seq = turns.first_seq
     where turns.session = ? order by turns.n
 """
+_SPANS = """
+    select n, first_seq, last_seq, started_at, ended_at from turns
+    where session = ? and n in (select value from json_each(?))
+"""
+_FIRST = f"select coalesce(min(first_seq), {LAST_SEQ}) from turns where session = ?"
 _BEFORE = "select max(seq), min(created_at), max(created_at) from entries where session = ? and seq < ?"
 _CALLS = "select turn, count(*), sum(status = 'error') from tool_calls where session = ? group by turn"
 _TOKENS = """
@@ -48,7 +54,7 @@ class Outlines:
         rows = self._store.rows
         with self._store.snapshot():
             spans = rows(_TURNS, PROMPT_SHOWN, session)
-            (last, started, ended), *_ = rows(_BEFORE, session, spans[0][1] if spans else 2**62)
+            (last, started, ended), *_ = rows(_BEFORE, session, spans[0][1] if spans else LAST_SEQ)
             calls = {turn: (count, failed) for turn, count, failed in rows(_CALLS, session)}
             tokens = {turn: int(spent) for turn, spent in rows(_TOKENS, session)}
             events = [turn for turn, text in rows(_EVENTS, EVENT_READ, session) if tells_failure(text)]
@@ -68,19 +74,21 @@ class Outlines:
             (covered[0][0] or 0) if covered else 0,
         )
 
-    def turns(self, session: int, wanted: Sequence[TurnOutline]) -> list[Turn]:
-        """Whole, each as it stands now, which may be longer than its outline tells."""
-        return [
-            Turn(
-                turn.n,
-                turn.prompt,
-                turn.started_at,
-                turn.ended_at,
-                tuple(self._store.chains.entries(session, turn.first_seq, turn.last_seq)),
-                tuple(self._store.chains.tool_calls(session, turn.n)),
-            )
-            for turn in wanted
-        ]
+    def turns(self, session: int, numbers: Sequence[int]) -> list[Turn]:
+        """Those of these numbers that there are, whole, as they stand now."""
+        wanted = encode(list(numbers)).decode()
+        with self._store.snapshot():
+            spans = self._store.rows(_SPANS, session, wanted)
+            if 0 in numbers:
+                first = self._store.row(_FIRST, session)
+                (last, started, ended), *_ = self._store.rows(_BEFORE, session, first[0])
+                spans += [(0, -1, last, started, ended)] if last is not None else []
+            return [self._turn(session, *span) for span in sorted(spans)]
+
+    def _turn(self, session: int, n: int, first: int, last: int, started: str, ended: str) -> Turn:
+        entries = tuple(self._store.chains.entries(session, first, last))
+        calls = tuple(self._store.chains.tool_calls(session, n))
+        return Turn(n, entries[0].text if n else "", started, ended, entries, calls)
 
     def find(self, session: int, words: re.Pattern[str], stop: Callable[[], bool] = lambda: False) -> list[Place]:
         """Every entry in which the words are shown, in order; of those so far when nobody wants the rest."""

@@ -163,7 +163,7 @@ async def test_enter_opens_the_conversation_and_escape_comes_back(filled: Store)
         await until(pilot, lambda: selected(pilot))
         await pilot.press("enter")
         await until_shown(
-            pilot, "┃ It still fails on CI.", "⚙ Bash  pytest -q", "2.1 s ✗ failed", "- it now reopens it"
+            pilot, "It still fails on CI.", "⚙ Bash  pytest -q", "2.1 s  ✗ failed", "• it now reopens it"
         )
         await pilot.press("escape")
         await until_shown(pilot, "6 sessions")
@@ -175,6 +175,8 @@ async def test_a_long_conversation_scrolls_to_its_end(store: Store) -> None:
     async with browser(store).run_test() as pilot:
         await until(pilot, lambda: selected(pilot))
         await pilot.press("enter")
+        await until_shown(pilot, "question number 299")
+        await pilot.press("home")
         await until_shown(pilot, "question number 0")
         await pilot.press("end")
         await until_shown(pilot, "question number 299")
@@ -191,9 +193,9 @@ async def test_a_conversation_is_laid_out_again_for_another_width(store: Store) 
         await until(pilot, lambda: selected(pilot))
         await pilot.press("enter")
         await until_shown(pilot, "last")
-        assert screen_text(pilot).count("┃") == 4
+        assert screen_text(pilot).count("▌") == 5
         await pilot.resize_terminal(120, 24)
-        await until(pilot, lambda: screen_text(pilot).count("┃") == 2)
+        await until(pilot, lambda: screen_text(pilot).count("▌") == 3)
 
 
 # ── what others write ─────────────────────────────────────────────────────────────────────────────
@@ -223,7 +225,7 @@ async def test_a_store_that_fails_is_told_once_and_survived(filled: Store, monke
 
     async with browser(filled).run_test(size=(120, 24), notifications=True) as pilot:
         await until(pilot, lambda: selected(pilot))
-        monkeypatch.setattr(type(filled.chains), "turns", busy)
+        monkeypatch.setattr(type(filled.chains), "entries", busy)
         await pilot.press("enter")
         await until_shown(pilot, "[b]here[/b]␛[2J")
         await pilot.press("escape", "down")
@@ -298,9 +300,9 @@ async def test_help_tells_every_key_of_the_screen(filled: Store) -> None:
 
 def test_every_binding_of_ours_has_an_id_and_says_what_it_does() -> None:
     from tui.widgets.session_list import SessionList
-    from tui.widgets.transcript import Transcript
+    from tui.widgets.timeline import Timeline, TimelinePane
 
-    for owner in (Backscroll, BrowserScreen, ConversationScreen, HelpScreen, SessionList, Transcript):
+    for owner in (Backscroll, BrowserScreen, ConversationScreen, HelpScreen, SessionList, Timeline, TimelinePane):
         for binding in owner.__dict__["BINDINGS"]:
             assert binding.id
             assert binding.tooltip

@@ -138,8 +138,14 @@ def browsed(path: Path, text: str) -> bytes:
         terminal.until_shown("1 found")
         terminal.press("\r")
         terminal.until_shown("prompt", "thinking", "name", "argument", "orphan", "answer", "the end", "Back")
+        terminal.press("XX\r")
+        terminal.until_shown("▾ name", "command:", "│ result", "│ more")
+        terminal.press("k\r")
+        terminal.until_shown("▾ thinking")
+        terminal.press("H")
+        terminal.until_shown("▸ 1  author")
         terminal.press("?")
-        terminal.until_shown("Back to the list")
+        terminal.until_shown("The beginning")
         terminal.press(QUIT)
         assert terminal.until_closed() == 0
         return terminal.raw

@@ -10,70 +10,87 @@ from typing import TYPE_CHECKING, ClassVar
 from textual import on, work
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
-from textual.content import Content
 from textual.getters import query_one
 from textual.message import Message
 from textual.screen import Screen
-from textual.widgets import Footer, Static
+from textual.widgets import Footer
 from textual.worker import get_current_worker
 
 from store.model import Session, Turn
-from tui.painting.turns import heading, turn_lines
-from tui.widgets.transcript import Transcript
+from store.outline import Outline, Place
+from tui.widgets.timeline import TimelinePane
 
 if TYPE_CHECKING:
     from store.store import Store
 
-FIRST_TURNS = 20
-"""So many are shown before the rest of a long conversation is laid out."""
-
 
 class ConversationScreen(Screen[None]):
-    AUTO_FOCUS = "Transcript"
+    AUTO_FOCUS = "Timeline"
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("escape,backspace,left", "app.pop_screen", "Back", id="read.back", tooltip="Back to the list"),
+        Binding("escape,backspace", "app.pop_screen", "Back", id="read.back", tooltip="Back to the list"),
     ]
 
-    title_lines = query_one("#heading", Static)
-    transcript = query_one(Transcript)
+    pane = query_one(TimelinePane)
 
     @dataclass
-    class LaidOut(Message):
-        width: int
-        lines: Sequence[Content]
+    class Outlined(Message):
+        outline: Outline
+
+    @dataclass
+    class Read(Message):
+        wanted: TimelinePane.Wanted
+        turns: Sequence[Turn]
+
+    @dataclass
+    class Found(Message):
+        wanted: TimelinePane.FindWanted
+        hits: Sequence[Place]
 
     def __init__(self, store: Store, session: Session, clock: Callable[[], datetime]) -> None:
         super().__init__()
-        self._store = store
+        from store.outlines import Outlines
+
+        self._outlines = Outlines(store)
         self._session = session
         self._clock = clock
-        self._turns: Sequence[Turn] | None = None
 
     def compose(self) -> ComposeResult:
-        yield Static(id="heading")
-        yield Transcript()
+        yield TimelinePane(self._clock)
         yield Footer(show_command_palette=False)
 
-    @on(Transcript.Resized)
-    def _lay_out_again(self, resized: Transcript.Resized) -> None:
-        self.title_lines.update(heading(self._session, self.title_lines.size.width, self._clock()))
-        self._lay_out(resized.width)
+    def on_mount(self) -> None:
+        self._outline()
 
-    @work(thread=True, exclusive=True, group="lay out")
-    def _lay_out(self, width: int) -> None:
+    @work(thread=True, group="outline")
+    def _outline(self) -> None:
+        self.post_message(self.Outlined(self._outlines.outline(self._session.key)))
+
+    @work(thread=True, group="turns")
+    def _read(self, wanted: TimelinePane.Wanted) -> None:
+        self.post_message(self.Read(wanted, self._outlines.turns(self._session.key, wanted.turns)))
+
+    @work(thread=True, exclusive=True, group="find")
+    def _find(self, wanted: TimelinePane.FindWanted) -> None:
         worker = get_current_worker()
-        if self._turns is None:
-            self._turns = self._store.chains.turns(self._session.key)
-        lines: list[Content] = []
-        for number, turn in enumerate(self._turns):
-            if worker.is_cancelled:
-                return
-            lines += turn_lines(self._session, turn, width)
-            if number == FIRST_TURNS:
-                self.post_message(self.LaidOut(width, lines.copy()))
-        self.post_message(self.LaidOut(width, lines))
+        hits = self._outlines.find(self._session.key, wanted.words, lambda: worker.is_cancelled)
+        self.post_message(self.Found(wanted, hits))
 
-    @on(LaidOut)
-    def _show(self, laid_out: LaidOut) -> None:
-        if laid_out.width == self.transcript.text_width:
-            self.transcript.show(laid_out.lines)
+    @on(Outlined)
+    def _show(self, outlined: Outlined) -> None:
+        self.pane.show(self._session, outlined.outline)
+
+    @on(TimelinePane.Wanted)
+    def _read_turns(self, wanted: TimelinePane.Wanted) -> None:
+        self._read(wanted)
+
+    @on(Read)
+    def _supply(self, read: Read) -> None:
+        self.pane.supply(read.wanted, read.turns)
+
+    @on(TimelinePane.FindWanted)
+    def _find_words(self, wanted: TimelinePane.FindWanted) -> None:
+        self._find(wanted)
+
+    @on(Found)
+    def _show_hits(self, found: Found) -> None:
+        self.pane.found(found.wanted.generation, found.hits)

@@ -1,0 +1,182 @@
+"""The pane in the middle: what the conversation is, its turns, and a line to find words in them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import ClassVar, TypeAlias
+
+from textual import on, work
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Vertical
+from textual.content import Content
+from textual.getters import query_one
+from textual.message import Message
+from textual.widgets import Static
+
+from store.model import Session, Turn
+from store.outline import Outline, Place
+from tui.painting.cards import coverage, heading
+from tui.widgets.find_bar import FindBar
+from tui.widgets.turns import Timeline
+
+
+class TimelinePane(Vertical):
+    DEFAULT_CSS = """
+    TimelinePane {
+        #about {
+            height: auto;
+            max-height: 4;
+            padding: 0 1 1 2;
+        }
+    }
+    """
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding(
+            "slash", "find", "Find", key_display="/", id="timeline.find", tooltip="Find words in this conversation"
+        ),
+        Binding(
+            "escape", "drop_hits", "No hits", id="timeline.drop_hits", show=False, tooltip="Take the marks away again"
+        ),
+    ]
+
+    Wanted: TypeAlias = Timeline.Wanted
+    Selected: TypeAlias = Timeline.Selected
+    Inspect: TypeAlias = Timeline.Inspect
+
+    @dataclass
+    class FindWanted(Message):
+        """Where in the conversation do these words stand? `found` takes the answer."""
+
+        generation: int
+        text: str
+        words: re.Pattern[str]
+
+    about = query_one("#about", Static)
+    timeline = query_one(Timeline)
+    bar = query_one(FindBar)
+
+    def __init__(self, clock: Callable[[], datetime] = lambda: datetime.now(UTC), *, id: str | None = None) -> None:  # noqa: A002
+        super().__init__(id=id)
+        self._clock = clock
+        self._session: Session | None = None
+        self._finding = 0
+        self._goes = False
+
+    def compose(self) -> ComposeResult:
+        yield Static(id="about")
+        yield Timeline()
+        yield FindBar()
+
+    def on_mount(self) -> None:
+        self._warm_up()
+
+    @work(thread=True, group="warm up")
+    def _warm_up(self) -> None:
+        from tui.painting.markdown import warm_up
+
+        warm_up()
+
+    # ── what is handed down ───────────────────────────────────────────────────────────────────────
+
+    @property
+    def outline(self) -> Outline:
+        return self.timeline.cards.outline
+
+    def show(
+        self,
+        session: Session,
+        outline: Outline,
+        *,
+        at: str | None = None,
+        marks: re.Pattern[str] | None = None,
+        follow: bool = False,
+    ) -> None:
+        """A conversation, open at an entry (its public id) or at the end. Follow: the one that is shown has grown."""
+        follow = follow and self._session is not None and self._session.id == session.id
+        self._session = session
+        if follow:
+            self.timeline.grow(outline)
+        else:
+            self.timeline.show(session, outline, at=_seq(at), marks=marks)
+            self.bar.close()
+            self._find("", marks, goes=False)
+        self._tell_heading()
+
+    def supply(self, wanted: Timeline.Wanted, turns: Sequence[Turn]) -> None:
+        self.timeline.supply(wanted, turns)
+
+    def found(self, generation: int, hits: Sequence[Place]) -> None:
+        if generation == self._finding:
+            self.timeline.set_hits(hits, go=self._goes)
+
+    def _tell_heading(self) -> None:
+        if self._session is None:
+            return
+        width = max(self.size.width - 3, 10)
+        told = heading(self._session, width, self._clock())
+        covers = coverage(self.outline, width)
+        self.about.update(Content("\n").join([told, covers]) if covers else told)
+
+    def on_resize(self) -> None:
+        self._tell_heading()
+
+    # ── finding ───────────────────────────────────────────────────────────────────────────────────
+
+    def action_find(self) -> None:
+        self.bar.open()
+
+    def action_drop_hits(self) -> None:
+        self.bar.close()
+        self._forget_hits()
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        if action == "drop_hits":
+            return self.timeline.cards.marks is not None
+        if action == "find":
+            return not self.bar.words.has_focus
+        return super().check_action(action, parameters)
+
+    @on(FindBar.Asked)
+    def _ask(self, asked: FindBar.Asked) -> None:
+        asked.stop()
+        words = re.compile(re.escape(asked.text), re.IGNORECASE) if asked.text.strip() else None
+        self.timeline.mark(words)
+        self._find(asked.text, words, goes=True)
+
+    def _find(self, text: str, words: re.Pattern[str] | None, *, goes: bool) -> None:
+        self._finding += 1
+        self._goes = goes
+        if words is None:
+            self.timeline.set_hits((), go=False)
+        else:
+            self.post_message(self.FindWanted(self._finding, text, words))
+        self.refresh_bindings()
+
+    @on(FindBar.Left)
+    def _leave_bar(self, left: FindBar.Left) -> None:
+        left.stop()
+        if not left.kept:
+            self._forget_hits()
+        self.timeline.focus()
+
+    @on(Timeline.AtHit)
+    def _tell_hit(self, told: Timeline.AtHit) -> None:
+        told.stop()
+        self.bar.tell(told.at, told.of)
+
+    def _forget_hits(self) -> None:
+        self.timeline.mark(None)
+        self._find("", None, goes=False)
+
+
+def _seq(entry: str | None) -> int | None:
+    """Of an entry's public id, `<session>#<seq>`."""
+    try:
+        return int(entry.rpartition("#")[2]) if entry else None
+    except ValueError:
+        return None
