@@ -8,15 +8,16 @@ from textual.content import Content
 
 from store.clean import cells, clean, expand_tabs, one_line
 from store.model import Json
-from tui.painting.json_tree import Chunk, Row, indent, room
+from tui.painting.hits import with_hits
+from tui.painting.json_tree import Row, indent, room
 from tui.painting.json_values import Lines, Number, Repeated, looks_like_json, plain, quoted
 from tui.painting.pieces import FAINT, MUTED, STAR, Piece, content
+from tui.painting.wrapping import Chunk
 
 KEY = "$text-primary"
 TEXT = ""
 NUMBER = "$text-warning"
 WORD = "$text-accent"
-HIT = "$block-cursor-foreground on $warning"
 
 BEFORE_HIT = 20
 """Characters shown before the words that were found in a long string."""
@@ -41,8 +42,7 @@ def row_line(row: Row, width: int, words: str = "") -> Content:
         shown = content(_text_line(row, space))
     else:
         shown = content(_pair(row, space, words))
-    if words:
-        shown = _with_hits(shown, words)
+    shown = with_hits(shown, words)
     arrow = ("▾ " if row.open else "▸ ") if can_open(row, width) else "  "
     return Content.assemble(" " * indent(row.depth, width), (arrow, FAINT), shown).truncate(width, ellipsis=True)
 
@@ -174,9 +174,3 @@ def _style(value: Json) -> str:
     if isinstance(value, dict | list):
         return MUTED
     return NUMBER if isinstance(value, int | float | Number) and not isinstance(value, bool) else WORD
-
-
-def _with_hits(shown: Content, words: str) -> Content:
-    for found in re.finditer(re.escape(words), shown.plain, re.IGNORECASE):
-        shown = shown.stylize(HIT, found.start(), found.end())
-    return shown

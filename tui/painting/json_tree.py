@@ -7,15 +7,13 @@ from __future__ import annotations
 
 import json
 import re
-from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from itertools import accumulate
 from typing import Final
 
-from store.clean import cells, clean, expand_tabs
 from store.model import Json
 from tui.painting.json_values import json_in, plain, quoted
+from tui.painting.wrapping import Chunk, wrapped
 
 
 class Inside:
@@ -33,16 +31,8 @@ LONG_LIST = 12
 """Longer ones are folded at first."""
 
 EVERYTHING: Final = 10**9
-HITS_AT_MOST = 10_000
-WRAP_AT_LEAST = 20
 INDENT = 2
 ARROW_CELLS = 2
-
-
-class Chunk(str):
-    """A line of a long string, laid out to be read: clean, its tabs expanded."""
-
-    __slots__ = ()
 
 
 @dataclass(slots=True, eq=False)
@@ -294,28 +284,6 @@ def _flattened(root: Row, made: Mapping[Row, list[Row]]) -> Iterator[Row]:
 
 def _has_children(value: Json) -> bool:
     return isinstance(value, dict | list) and bool(value)
-
-
-# ── long strings ──────────────────────────────────────────────────────────────────────────────────
-
-
-def wrapped(text: str, width: int) -> Iterator[Chunk]:
-    """The lines of a text, broken between words where there are any."""
-    width = max(width, WRAP_AT_LEAST)
-    for line in text.split("\n"):
-        yield from map(Chunk, _broken(expand_tabs(clean(line)), width))
-
-
-def _broken(line: str, width: int) -> Iterator[str]:
-    at = 0
-    while len(line) - at > width or cells(line[at:]) > width:
-        piece = line[at : at + width + 1]
-        end = width if piece.isascii() else bisect_right([*accumulate(map(cells, piece))], width)
-        space = piece.rfind(" ", width // 2, end + 1)
-        end = space if space > 0 else max(end, 1)
-        yield line[at : at + end]
-        at += end + (space > 0)
-    yield line[at:]
 
 
 # ── finding ───────────────────────────────────────────────────────────────────────────────────────

@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import islice
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Protocol
 
 from textual import on, work
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical
 from textual.getters import query_one
 from textual.message import Message
-from textual.widget import Widget
 from textual.worker import get_current_worker
 
 from tui.widgets.find_bar import FindBar
@@ -20,14 +19,25 @@ from tui.widgets.find_bar import FindBar
 HITS_AT_MOST = 10_000
 
 Hit = Any
-"""Where a hit is; only the pane that found it needs to know how to go there."""
+"""Where a hit is; only what found it needs to know how to go there."""
 
 Search = Callable[[Callable[[], bool]], Iterable[Hit]]
 """Runs in a thread, and may ask whether anybody still wants to know."""
 
 
+class Findable(Protocol):
+    def search_for(self, words: str) -> Search: ...
+
+    def reveal(self, hit: Hit) -> None: ...
+
+    def set_off(self, words: str) -> None:
+        """Show where the words stand; no words, nothing to show."""
+
+    def focus(self, scroll_visible: bool = True) -> Any: ...
+
+
 class FindPane(Vertical):
-    """Subclasses compose a FindBar, and say how to find, how to go to a hit, and where the focus belongs."""
+    """Subclasses compose a FindBar and what is looked through."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("slash,ctrl+f", "find", "Find", key_display="/", id="find.open", tooltip="Find in this pane"),
@@ -49,18 +59,9 @@ class FindPane(Vertical):
         self._at = 0
         self._looked = 0
 
-    def search_for(self, words: str) -> Search:
-        raise NotImplementedError
-
-    def go_to(self, hit: Hit) -> None:
-        raise NotImplementedError
-
-    def set_off(self, words: str) -> None:
-        """Show where the words stand; no words, nothing to show."""
-        raise NotImplementedError
-
     @property
-    def view(self) -> Widget:
+    def view(self) -> Findable:
+        """What is looked through."""
         raise NotImplementedError
 
     # ── looking ───────────────────────────────────────────────────────────────────────────────────
@@ -68,11 +69,11 @@ class FindPane(Vertical):
     @on(FindBar.Asked)
     def _ask(self, asked: FindBar.Asked) -> None:
         asked.stop()
-        self.set_off(asked.text)
+        self.view.set_off(asked.text)
         self._hits = ()
         self._looked += 1
         if asked.text:
-            self._look(self.search_for(asked.text), self._looked)
+            self._look(self.view.search_for(asked.text), self._looked)
         else:
             self.find_bar.tell(0, 0)
 
@@ -99,7 +100,7 @@ class FindPane(Vertical):
         count = min(len(self._hits), HITS_AT_MOST)
         if count:
             self._at = at % count
-            self.go_to(self._hits[self._at])
+            self.view.reveal(self._hits[self._at])
         self.find_bar.tell(self._at + 1, count, more=len(self._hits) > count)
 
     # ── keys ──────────────────────────────────────────────────────────────────────────────────────
@@ -114,7 +115,7 @@ class FindPane(Vertical):
     def _forget(self) -> None:
         self._hits = ()
         self._looked += 1
-        self.set_off("")
+        self.view.set_off("")
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         if action in ("hit", "forget_hits"):

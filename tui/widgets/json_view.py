@@ -21,7 +21,6 @@ from tui.painting.json_tree import (
     ARROW_CELLS,
     EVERYTHING,
     ROWS_AT_FIRST,
-    Chunk,
     Path,
     Row,
     Tree,
@@ -31,10 +30,10 @@ from tui.painting.json_tree import (
     path_of,
     room,
     spell,
-    wrapped,
 )
 from tui.painting.json_values import Lines, parse, spelled
 from tui.painting.pieces import MUTED
+from tui.painting.wrapping import Chunk, wrapped
 from tui.widgets.cursor_view import CursorView
 from tui.widgets.find_bar import FindBar
 from tui.widgets.find_pane import FindPane, Search
@@ -334,20 +333,9 @@ class JsonPane(FindPane):
         moved.stop()
         self.path_line.update(Content(one_line(moved.path)))
 
-    # ── finding ───────────────────────────────────────────────────────────────────────────────────
-
     @property
     def view(self) -> JsonView:
         return self.json
-
-    def search_for(self, words: str) -> Search:
-        return self.json.search_for(words)
-
-    def go_to(self, hit: Path) -> None:
-        self.json.reveal(hit)
-
-    def set_off(self, words: str) -> None:
-        self.json.set_off(words)
 
     # ── copying ───────────────────────────────────────────────────────────────────────────────────
 

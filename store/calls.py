@@ -1,0 +1,74 @@
+"""The tool calls of one session to look through: all of them without their results, or a single one whole.
+
+A result can be of any length. Whoever lists calls wants to know what was done to what, and how it ended; only the one
+that is looked at is read with what came of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+from store.chains import parts_of
+from store.errors import NotFound
+from store.model import PairedCall, Part, ToolCall, ToolResult, entry_id
+
+if TYPE_CHECKING:
+    from store.store import Store
+
+_CALL = """
+    select tool_calls.key, sessions.id, tool_calls.turn, tool_calls.call_id, tool_calls.name, tool_calls.status,
+        tool_calls.duration_ms, asked.seq, answered.seq, coalesce(asked.created_at, answered.created_at),
+        asked.key, asked.text, asked.parts, tool_calls.part
+"""
+_RESULT = ", answered.text, answered.parts, tool_calls.result_part"
+_FROM = """
+    from tool_calls join sessions on sessions.key = tool_calls.session
+    left join entries as asked on asked.key = tool_calls.entry
+    left join entries as answered on answered.key = tool_calls.result_entry
+"""
+
+
+def of_session(store: Store, session: int) -> Iterator[PairedCall]:
+    """In the order of the chain, each with its arguments and without its result."""
+    last, parts = None, tuple[Part, ...]()
+    for row in store.rows(f"{_CALL} {_FROM} where tool_calls.session = ? order by tool_calls.key", session):
+        *_, asked, text, column, part = row
+        if asked != last or asked is None:  # many calls of one entry share its parts
+            last, parts = asked, _parts(text, column)
+        yield _paired(row, _nth(parts, part), None)
+
+
+def get(store: Store, key: int) -> PairedCall:
+    row = store.row(f"{_CALL} {_RESULT} {_FROM} where tool_calls.key = ?", key)
+    if row is None:
+        raise NotFound(f"There is no tool call {key}.")
+    *_, asked_text, asked_parts, part, answered_text, answered_parts, result_part = row
+    call, result = _nth(_parts(asked_text, asked_parts), part), _nth(_parts(answered_text, answered_parts), result_part)
+    return _paired(row, call, result)
+
+
+def _parts(text: str | None, column: bytes | None) -> tuple[Part, ...]:
+    return () if text is None else parts_of(text, column)
+
+
+def _nth(parts: Sequence[Part], index: int | None) -> Part | None:
+    return parts[index] if index is not None and index < len(parts) else None
+
+
+def _paired(row: Sequence[Any], call: Part | None, result: Part | None) -> PairedCall:
+    key, session_id, turn, call_id, name, status, duration, asked, answered, at, *_ = row
+    return PairedCall(
+        key,
+        session_id,
+        turn,
+        call_id,
+        name,
+        status,
+        duration,
+        entry_id(session_id, asked) if asked is not None else None,
+        entry_id(session_id, answered) if answered is not None else None,
+        call.arguments if isinstance(call, ToolCall) else None,
+        result.output if isinstance(result, ToolResult) else None,
+        at,
+    )

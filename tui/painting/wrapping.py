@@ -1,0 +1,36 @@
+"""Long text in lines that fit."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterator
+from itertools import accumulate
+
+from store.clean import cells, clean, expand_tabs
+
+WRAP_AT_LEAST = 20
+
+
+class Chunk(str):
+    """A line of a long string, laid out to be read: clean, its tabs expanded."""
+
+    __slots__ = ()
+
+
+def wrapped(text: str, width: int) -> Iterator[Chunk]:
+    """The lines of a text, broken between words where there are any."""
+    width = max(width, WRAP_AT_LEAST)
+    for line in text.split("\n"):
+        yield from map(Chunk, _broken(expand_tabs(clean(line)), width))
+
+
+def _broken(line: str, width: int) -> Iterator[str]:
+    at = 0
+    while len(line) - at > width or cells(line[at:]) > width:
+        piece = line[at : at + width + 1]
+        end = width if piece.isascii() else bisect_right([*accumulate(map(cells, piece))], width)
+        space = piece.rfind(" ", width // 2, end + 1)
+        end = space if space > 0 else max(end, 1)
+        yield line[at : at + end]
+        at += end + (space > 0)
+    yield line[at:]

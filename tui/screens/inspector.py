@@ -1,0 +1,272 @@
+"""One tool call: what was asked and what came of it, side by side; and from there to the others."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+from textual import on, work
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Container
+from textual.content import Content
+from textual.getters import query_one
+from textual.message import Message
+from textual.screen import Screen
+from textual.widgets import Footer, Static
+
+from store.model import PairedCall, Session, readable
+from tui.messages import Copy
+from tui.painting.diffs import diff_of, tally
+from tui.painting.exits import exit_code
+from tui.painting.inspecting import CallLine, arguments_title, call_line, heading, result_title, same_calls
+from tui.painting.json_tree import Tree
+from tui.painting.json_values import spelled
+from tui.widgets.call_panes import ArgumentsPane, OutputPane
+
+if TYPE_CHECKING:
+    from store.store import Store
+
+
+class InspectorScreen(Screen[str | None]):
+    """Answers with the public id of the entry to go to, if the person wants to read on there."""
+
+    AUTO_FOCUS = "OutputPane TextView"
+    HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (100, "-wide")]  # noqa: RUF012 (declared so by Textual)
+    DEFAULT_CSS = """
+    InspectorScreen {
+        #call, #same {
+            height: 1;
+            padding: 0 1;
+        }
+
+        #call {
+            margin-bottom: 1;
+        }
+
+        #sides {
+            height: 1fr;
+        }
+
+        ArgumentsPane {
+            height: 2fr;
+            border-bottom: solid $foreground 15%;
+        }
+
+        OutputPane {
+            height: 3fr;
+        }
+
+        &.-wide {
+            #sides {
+                layout: horizontal;
+            }
+
+            ArgumentsPane {
+                width: 2fr;
+                height: 1fr;
+                border-bottom: none;
+                border-right: solid $foreground 15%;
+
+                &.-diff {
+                    width: 3fr;
+                }
+            }
+
+            OutputPane {
+                width: 3fr;
+                height: 1fr;
+            }
+        }
+    }
+    """
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("escape,q,i", "dismiss(None)", "Back", id="call.back", tooltip="Back to the conversation"),
+        Binding("enter,g", "go", "Go to turn", id="call.go", tooltip="Read on where the call was made"),
+        Binding("J", "step(1)", "Next call", id="call.next", tooltip="The next call of the session"),
+        Binding("K", "step(-1)", "Previous", show=False, id="call.previous", tooltip="The call before"),
+        Binding(
+            "left_square_bracket",
+            "same(-1)",
+            "Before",
+            key_display="[",
+            id="call.same_before",
+            tooltip="The call before with the same name",
+        ),
+        Binding(
+            "right_square_bracket",
+            "same(1)",
+            "After",
+            key_display="]",
+            id="call.same_after",
+            tooltip="The next call with the same name",
+        ),
+        Binding("a", "all", "All calls", id="call.all", tooltip="All calls of this session, to filter"),
+        Binding(
+            "y", "copy_arguments", "Copy arguments", show=False, id="call.copy_arguments", tooltip="Copy what was asked"
+        ),
+        Binding("Y", "copy_output", "Copy output", show=False, id="call.copy_output", tooltip="Copy what came of it"),
+    ]
+
+    told = query_one("#call", Static)
+    same = query_one("#same", Static)
+    arguments = query_one(ArgumentsPane)
+    output = query_one(OutputPane)
+
+    @dataclass
+    class Listed(Message):
+        """All calls of the session, in order."""
+
+        calls: Sequence[CallLine]
+
+    @dataclass
+    class Read(Message):
+        """A call with its result, ready to be shown."""
+
+        generation: int
+        call: PairedCall
+        text: str
+        tree: Tree
+        diff: Sequence[Content] | None
+        changed: tuple[int, int] | None
+        exit_code: int | None
+
+    def __init__(self, store: Store, session: Session, call_key: int) -> None:
+        super().__init__()
+        self._store = store
+        self._session = session
+        self._key = call_key
+        self._generation = 0
+        self._calls: Sequence[CallLine] = ()
+        self._shown: InspectorScreen.Read | None = None
+
+    def compose(self) -> ComposeResult:
+        yield Static(id="call")
+        with Container(id="sides"):
+            yield ArgumentsPane()
+            yield OutputPane()
+        yield Static(id="same")
+        yield Footer(show_command_palette=False)
+
+    def on_mount(self) -> None:
+        self._look_at(self._key)
+        self._list()
+
+    # ── what the store says ───────────────────────────────────────────────────────────────────────
+
+    @work(thread=True, group="list")
+    def _list(self) -> None:
+        from store import calls
+
+        found = calls.of_session(self._store, self._session.key)
+        self.post_message(self.Listed([call_line(call, self._session.cwd) for call in found]))
+
+    @work(thread=True, exclusive=True, group="read")
+    def _read(self, key: int, generation: int) -> None:
+        from store import calls
+
+        if generation != self._generation:
+            return
+        call = calls.get(self._store, key)
+        self.post_message(
+            self.Read(
+                generation,
+                call,
+                readable(call.result),
+                Tree(call.arguments),
+                diff_of(call.name, call.arguments),
+                tally(call.name, call.arguments),
+                exit_code(call.result),
+            )
+        )
+
+    def _look_at(self, key: int) -> None:
+        """What is shown stays until the other call is there."""
+        self._key = key
+        self._generation += 1
+        self._read(key, self._generation)
+
+    # ── what goes down ────────────────────────────────────────────────────────────────────────────
+
+    @on(Listed)
+    def _take_list(self, listed: Listed) -> None:
+        self._calls = listed.calls
+        self._tell()
+
+    @on(Read)
+    def _show(self, read: Read) -> None:
+        if read.generation != self._generation:
+            return
+        self._shown = read
+        self.arguments.show(read.tree, read.diff, arguments_title(read.changed))
+        self.output.show(read.text, result_title(read.text, read.call.status))
+        self._tell()
+
+    def _tell(self) -> None:
+        """Where among all calls this one is; known once both have been read."""
+        if self._shown is not None:
+            call, at = self._shown.call, self._at
+            self.told.update(heading(call, at or 0, len(self._calls) if at is not None else 0, self._shown.exit_code))
+            self.same.update(same_calls(self._calls, at) if at is not None else Content(""))
+        self.refresh_bindings()
+
+    @property
+    def _at(self) -> int | None:
+        return next((at for at, call in enumerate(self._calls) if call.key == self._key), None)
+
+    # ── to other calls ────────────────────────────────────────────────────────────────────────────
+
+    def action_step(self, by: int) -> None:
+        at = self._at
+        if at is not None and 0 <= at + by < len(self._calls):
+            self._look_at(self._calls[at + by].key)
+
+    def action_same(self, by: int) -> None:
+        other = self._same(by)
+        if other is not None:
+            self._look_at(other.key)
+
+    def _same(self, by: int) -> CallLine | None:
+        at = self._at
+        if at is None:
+            return None
+        others = self._calls[at + 1 :] if by > 0 else self._calls[:at][::-1]
+        return next((call for call in others if call.name == self._calls[at].name), None)
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        match action, parameters:
+            case "same", (int(by),):
+                return self._same(by) is not None
+            case (("go" | "copy_arguments" | "copy_output"), _):
+                return self._shown is not None
+            case "all", _:
+                return bool(self._calls)
+        return super().check_action(action, parameters)
+
+    @work
+    async def action_all(self) -> None:
+        from tui.screens.calls import CallsScreen
+
+        chosen = await self.app.push_screen_wait(CallsScreen(self._calls, self._key))
+        if chosen is not None:
+            self._look_at(chosen)
+
+    # ── away from here ────────────────────────────────────────────────────────────────────────────
+
+    def action_go(self) -> None:
+        if self._shown is not None:
+            self.dismiss(self._shown.call.entry or self._shown.call.result_entry)
+
+    def action_copy_arguments(self) -> None:
+        if self._shown is not None:
+            self._copy_arguments(self._shown.call)
+
+    @work(thread=True, group="copy")
+    def _copy_arguments(self, call: PairedCall) -> None:
+        arguments = call.arguments
+        self.post_message(Copy(arguments if isinstance(arguments, str) else spelled(arguments), "arguments"))
+
+    def action_copy_output(self) -> None:
+        if self._shown is not None:
+            self.post_message(Copy(self._shown.text, "output"))

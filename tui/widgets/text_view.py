@@ -1,0 +1,160 @@
+"""Text of any length, to read: laid out for the width in a thread when it is long, painted as it comes into view."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import ClassVar
+
+from textual import on, work
+from textual.binding import Binding, BindingType
+from textual.content import Content
+from textual.message import Message
+from textual.strip import Strip
+from textual.worker import get_current_worker
+
+from tui.painting.hits import with_hits
+from tui.painting.wrapping import wrapped
+from tui.widgets.find_pane import Search
+from tui.widgets.line_view import LineView
+
+SMALL = 64_000
+"""Characters that are laid out at once."""
+
+FIRST_LINES = 2_000
+"""So many are shown before the rest of a long text is laid out."""
+
+Source = str | Sequence[Content]
+"""Foreign text as it is kept, or lines that were painted elsewhere."""
+
+
+class TextView(LineView):
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("down,j", "scroll_by(1)", "Down", id="text.down", show=False, tooltip="A line on"),
+        Binding("up,k", "scroll_by(-1)", "Up", id="text.up", show=False, tooltip="A line back"),
+        Binding("pagedown,space", "scroll_page(1)", "Page down", id="text.page_down", show=False, tooltip="A page on"),
+        Binding("pageup,b", "scroll_page(-1)", "Page up", id="text.page_up", show=False, tooltip="A page back"),
+        Binding("home", "scroll_home", "Start", id="text.first", show=False, tooltip="The beginning"),
+        Binding("end", "scroll_end", "End", id="text.last", show=False, tooltip="The end"),
+    ]
+
+    @dataclass
+    class LaidOut(Message):
+        generation: int
+        lines: Sequence[str]
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._source: Source = ""
+        self._lines: Sequence[str | Content] = ()
+        self._width = 0
+        self._generation = 0
+        self._words = ""
+        self._hit: int | None = None
+
+    def show(self, source: Source) -> None:
+        self._source = source
+        self._hit = None
+        self._lay_out()
+        self.scroll_to(y=0, animate=False, force=True)
+
+    @property
+    def text_width(self) -> int:
+        """Without the mark of a hit, and without touching the scrollbar."""
+        return max(self.page.width - 2, 1)
+
+    # ── laying out ────────────────────────────────────────────────────────────────────────────────
+
+    def on_resize(self) -> None:
+        if self._width != self.text_width:
+            self._lay_out()
+
+    def _lay_out(self) -> None:
+        self._generation += 1
+        self._width = self.text_width
+        if not isinstance(self._source, str):
+            self._show_lines([line for whole in self._source for line in whole.wrap(self._width) or [whole]])
+        elif len(self._source) <= SMALL:
+            self._show_lines(list(wrapped(self._source, self._width)) if self._source else [])
+        else:
+            self._wrap(self._source, self._width, self._generation)
+
+    @work(thread=True, exclusive=True, group="wrap")
+    def _wrap(self, text: str, width: int, generation: int) -> None:
+        worker = get_current_worker()
+        lines: list[str] = []
+        for line in wrapped(text, width):
+            lines.append(line)
+            if len(lines) % FIRST_LINES == 0:
+                if worker.is_cancelled:
+                    return
+                if len(lines) == FIRST_LINES:
+                    self.post_message(self.LaidOut(generation, lines.copy()))
+        self.post_message(self.LaidOut(generation, lines))
+
+    @on(LaidOut)
+    def _show_laid_out(self, laid_out: LaidOut) -> None:
+        if laid_out.generation == self._generation:
+            self._show_lines(laid_out.lines)
+
+    def _show_lines(self, lines: Sequence[str | Content]) -> None:
+        self._lines = lines
+        self.line_count = len(lines)
+        self.forget_strips()
+
+    # ── painting ──────────────────────────────────────────────────────────────────────────────────
+
+    def strip_key(self, line: int) -> Hashable:
+        return line, line == self._hit
+
+    def paint_line(self, line: int, width: int) -> Strip:
+        text = self._lines[line]
+        shown = text if isinstance(text, Content) else Content(text)
+        mark = ("▌", "$accent") if line == self._hit else (" ", "")
+        return self.strip_of(Content.assemble(mark, with_hits(shown, self._words)), width, self.visual_style)
+
+    # ── finding ───────────────────────────────────────────────────────────────────────────────────
+
+    def search_for(self, words: str) -> Search:
+        lines = self._lines
+        return lambda stopped: _lines_with(lines, words.casefold(), stopped)
+
+    def reveal(self, hit: int) -> None:
+        before, self._hit = self._hit, hit
+        for line in (before, hit):
+            if line is not None:
+                self.refresh_lines(line)
+        top = self.scroll_offset.y
+        if not top <= hit < top + self.page.height:
+            self.scroll_to(y=hit - self.page.height // 3, animate=False, force=True, immediate=True)
+
+    def set_off(self, words: str) -> None:
+        self._words = words
+        self._hit = None
+        self.forget_strips()
+
+    # ── scrolling ─────────────────────────────────────────────────────────────────────────────────
+
+    def action_scroll_by(self, lines: int) -> None:
+        self.scroll_relative(y=lines, animate=False)
+
+    def action_scroll_page(self, pages: int) -> None:
+        self.scroll_relative(y=pages * (self.page.height - 1), animate=False)
+
+    def action_scroll_home(self) -> None:
+        self.scroll_to(y=0, animate=False)
+
+    def action_scroll_end(self) -> None:
+        self.scroll_to(y=self.max_scroll_y, animate=False)
+
+
+def _lines_with(lines: Sequence[str | Content], words: str, stopped: Callable[[], bool]) -> Iterator[int]:
+    """Words may have been parted by the end of a line; then they are where they begin."""
+    texts = (line.plain if isinstance(line, Content) else line for line in (*lines, ""))
+    reach = len(words)
+    for number, (text, after) in enumerate(pairwise(text.casefold() for text in texts)):
+        if number % FIRST_LINES == 0 and stopped():
+            return
+        if words in text or (reach > 1 and words in f"{text[1 - reach :]} {after[: reach - 1]}"):
+            yield number
