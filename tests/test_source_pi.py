@@ -232,7 +232,7 @@ def test_a_lost_header_and_a_file_of_nothing(store: Store, owner: Path) -> None:
     path.write_bytes(b"".join(path.read_bytes().splitlines(keepends=True)[1:]))
     (path.parent / "2025_x.jsonl").write_text('{"type":"other"}\n')
     report = pull(store, owner)
-    assert [problem.reason for problem in report.problems] == ["It is not a session of pi."]
+    assert [problem.reason for problem in report.problems] == ["Nobody speaks in it."]
     assert find(store, OLD).turns == 1
 
 

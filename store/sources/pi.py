@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from functools import lru_cache
 from itertools import takewhile
 from pathlib import Path
-from typing import NamedTuple
 
 from store.coding import column_text
 from store.model import (
@@ -26,10 +24,11 @@ from store.model import (
     ToolCall,
     ToolResult,
 )
-from store.sources import lines, reading
-from store.sources.lines import Line, count, items, mapping, moment, words
-from store.sources.shape import Batch, Continuing, Problem, Ref
-from store.sources.transcripts import Branch, Layout, Node, Transcripts, about, branches, first_value, place_of
+from store.sources import lines
+from store.sources.lines import count, items, mapping, moment, words
+from store.sources.shape import Continuing, Problem
+from store.sources.transcripts import Branch, Layout, Node, first_value
+from store.sources.trees import Outline, Teller, Trees
 
 NAME = "pi"
 LABEL = "pi"
@@ -59,7 +58,7 @@ def stamp(locator: str) -> str:
 
 @contextmanager
 def open(locator: str) -> Iterator[Pi]:  # noqa: A001 the shape's own word
-    yield Pi(Path(locator))
+    yield Pi(Path(locator), _LAYOUT, _Session)
 
 
 def resume(session: Session) -> Continuing:
@@ -75,55 +74,48 @@ def _is_header(value: Json) -> bool:
     return header.get("type") == "session" and isinstance(header.get("id"), str) and "cwd" in header
 
 
-# ── a file in outline ─────────────────────────────────────────────────────────────────────────────
+# ── the sessions ──────────────────────────────────────────────────────────────────────────────────
 
 
-class _Outline:
-    """Who is whose parent, and what is said of the whole; the records themselves are read when they are told."""
-
+class _Session(Outline):
     def __init__(self, path: Path, problems: list[Problem]) -> None:
-        self.path = path
-        self.header: Line | None = None
-        self.nodes: list[Node] = []
-        self.offsets: list[int] = []
-        self.names: dict[int, str] = {}
-        self.provider = ""
-        self.times: list[str] = []
-        for line in lines.json_lines(path, problems):
-            if self.header is None and _is_header(line.value):
-                self.header = line
-            else:
-                self._take(line.offset, mapping(line.value))
+        self._names: dict[int, str] = {}
+        self._provider = ""
+        super().__init__(path, problems)
 
-    def _take(self, offset: int, value: Mapping[str, Json]) -> None:
-        parent = value.get("parentId", "")
-        node = Node(words(value.get("id")), None if parent is None else words(parent), value.get("type") == "message")
+    def is_head(self, value: Mapping[str, Json]) -> bool:
+        return _is_header(value)
+
+    def node(self, value: Mapping[str, Json]) -> Node:
         if name := words(value.get("name")).strip() if value.get("type") == "session_info" else "":
-            self.names[len(self.nodes)] = name
-        self.provider = words(mapping(value.get("message")).get("provider")) or self.provider
-        self.nodes.append(node)
-        self.offsets.append(offset)
-        at = moment(value.get("timestamp")) or moment(mapping(value.get("message")).get("timestamp"))
-        self.times.append(at or (self.times[-1] if self.times else self.begun))
+            self._names[len(self.nodes)] = name
+        self._provider = words(mapping(value.get("message")).get("provider")) or self._provider
+        # Version 1 has neither ids nor parents: each record follows the one before.
+        parent = value.get("parentId", "")
+        return Node(words(value.get("id")), None if parent is None else words(parent), value.get("type") == "message")
+
+    def time(self, value: Mapping[str, Json]) -> str:
+        return moment(value.get("timestamp")) or moment(mapping(value.get("message")).get("timestamp"))
 
     @property
-    def about(self) -> Mapping[str, Json]:
-        return mapping(self.header.value) if self.header else {}
+    def header(self) -> Mapping[str, Json]:
+        return mapping(self.head.value) if self.head else {}
 
     @property
     def native_id(self) -> str:
         """Where the header is lost, the file's name has it too."""
-        return column_text(words(self.about.get("id")) or _id_in_name(self.path.name))
+        return column_text(words(self.header.get("id")) or _id_in_name(self.path.name))
 
-    @property
-    def begun(self) -> str:
-        return moment(self.about.get("timestamp"))
+    def fields(self, line: Sequence[int]) -> SessionFields:
+        return {
+            "agent_title": next((self._names[place] for place in reversed(line) if place in self._names), ""),
+            "cwd": words(self.header.get("cwd")),
+            "provider": self._provider or words(self.header.get("provider")),
+            "model": words(self.header.get("modelId")),
+        }
 
-    def branch(self, name: str) -> Branch | None:
-        return next((branch for branch in branches(self.nodes) if branch.name == name), None)
-
-    def title(self, line: Iterable[int]) -> str:
-        return next((self.names[place] for place in reversed(list(line)) if place in self.names), "")
+    def teller(self) -> Teller:
+        return _entry
 
 
 def _id_in_name(name: str) -> str:
@@ -131,99 +123,24 @@ def _id_in_name(name: str) -> str:
     return found.group(1) if found else ""
 
 
-class _Found(NamedTuple):
-    native_id: str
-    branches: tuple[str, ...]
-    updated_at: str
-    problems: tuple[Problem, ...]
-
-
-@lru_cache(maxsize=4096)
-def _peek(path: Path, stamp: str) -> _Found:
-    """Looked at once for as long as the file stays as it is."""
-    problems: list[Problem] = []
-    outline = _Outline(path, problems)
-    if not outline.header and not any(node.spoken for node in outline.nodes):
-        problems = problems or [Problem(str(path), "It is not a session of pi.")]
-        return _Found("", (), "", tuple(problems))
-    names = tuple(branch.name for branch in branches(outline.nodes)) or ("",)
-    return _Found(outline.native_id, names, max(outline.times, default=outline.begun), ())
-
-
-# ── the sessions ──────────────────────────────────────────────────────────────────────────────────
-
-
-class Pi(Transcripts):
-    def __init__(self, root: Path) -> None:
-        super().__init__()
-        self._root = root
-        self._places: dict[str, tuple[Path, str]] = {}
-
-    def scan(self) -> Iterator[Ref]:
-        for path in _LAYOUT.files(self._root, self.problems):
-            stamp = lines.file_digest_stamp(path)
-            found = _peek(path, stamp)
-            self.problems += found.problems
-            for name in found.branches:
-                native = Branch(name).native_id(found.native_id)
-                if not found.native_id:
-                    self.problems.append(Problem(str(path), "The session has no id."))
-                elif native in self._places:
-                    self.problems.append(Problem(str(path), f"It is another copy of the session {native}; left out."))
-                else:
-                    self._places[native] = path, name
-                    yield Ref(native, stamp, found.updated_at)
-
-    def read(self, ref: Ref) -> Iterator[Batch]:
-        met: list[Problem] = []
-        path, name = self._places[ref.native_id]
-        # A fork's file is its session's, which tells of its problems.
-        outline = _Outline(path, [] if name else met)
-        branch = outline.branch(name) if outline.nodes else Branch()
-        if branch is None:
-            return
-        past = branch.past()
-        copied, fields = self._origin(outline, branch)
-        fields |= {
-            "agent_title": outline.title(past + branch.own),
-            "cwd": words(outline.about.get("cwd")),
-            "provider": outline.provider or words(outline.about.get("provider")),
-            "model": words(outline.about.get("modelId")),
-        }
-        fields |= reading.lifetime(outline.begun, max((outline.times[place] for place in branch.own), default=""))
-        yield about(fields, outline.header, path)
-        places = {outline.offsets[place]: place for place in past + branch.own}
-        yield from reading.batches(_entries(outline, places, {*past, *copied}), met)
-
-    def _origin(self, outline: _Outline, branch: Branch) -> tuple[list[int], SessionFields]:
+class Pi(Trees):
+    def origin(self, outline: Outline, branch: Branch) -> tuple[list[int], SessionFields]:
         """A branch leaves its session; a session that was forked has copies of another file's records."""
-        named = words(outline.about.get("parentSession")).replace("\\", "/")
-        parent = _id_in_name(named)
+        header = mapping(outline.head.value) if outline.head else {}
+        named = words(header.get("parentSession")).replace("\\", "/")
+        parent = column_text(_id_in_name(named))
         if branch.leaves is not None or not parent or parent == outline.native_id:
-            return [], branch.fields(outline.native_id)
+            return super().origin(outline, branch)
         fields: SessionFields = {"parent_id": parent, "relation": "fork"}
         beside = outline.path.with_name(named.rpartition("/")[2])
-        other = _Outline(self._places.get(parent, (beside, ""))[0], [])
-        main = other.branch("")
-        if main is None:
-            return [], fields
+        other = _Session(self.places.get(parent, (beside, ""))[0], [])
         known = {node.id for node in other.nodes if node.id}
         copied = list(takewhile(lambda place: outline.nodes[place].id in known, branch.own))
         shared = {outline.nodes[place].id for place in copied}
-        if places := [n for n, place in enumerate(main.own) if other.nodes[place].id in shared]:
+        line = (other.branch("") or Branch()).own
+        if places := [n for n, place in enumerate(line) if other.nodes[place].id in shared]:
             fields["forked_at"] = places[-1]
         return copied, fields
-
-
-def _entries(outline: _Outline, places: Mapping[int, int], inherited: set[int]) -> Iterator[list[NewEntry]]:
-    where = place_of(outline.path)
-    for line in lines.json_lines(outline.path, []):
-        place = places.get(line.offset)
-        if place is not None:
-            entry = _entry(line.value)
-            entry.record = lines.record(line, where)
-            entry.inherited, entry.created_at = place in inherited, outline.times[place]
-            yield [entry]
 
 
 # ── the records ───────────────────────────────────────────────────────────────────────────────────
