@@ -104,11 +104,13 @@ def _below(path: str, cwd: str) -> str:
 
 
 def _ending(call: PairedCall | None) -> Piece:
-    match call.status if call else "orphan":
+    if call is None:
+        return "asked before", MUTED
+    match call.status:
         case "ok":
             return "✓", "$text-success"
         case "error":
-            code = _exit_code(call.result) if call else None
+            code = _exit_code(call.result)
             return (f"✗ exit {code}" if code else "✗ failed"), f"bold {ERROR}"
         case "pending":
             return "… no answer", MUTED

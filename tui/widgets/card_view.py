@@ -146,7 +146,8 @@ class CardView(LineView):
             self._aim = aim
 
     def _hit_aim(self, aim: Aim) -> None:
-        block = max(aim.pick(self.cards.blocks(aim.turn)) or 0, 0)
+        folded = self.cards.is_folded(aim.turn)
+        block = 0 if folded else max(aim.pick(self.cards.blocks(aim.turn)) or 0, 0)
         self.go(Spot(aim.turn, block), aim.row, at_end=aim.row is None)
 
     def go(self, spot: Spot, row: int | None = None, *, at_end: bool = False) -> None:
@@ -158,7 +159,14 @@ class CardView(LineView):
             self.settle(None, 0)
         else:
             self.settle(spot, self._row_for(spot, row))
-        self._tell_later()
+        self.rest_on(spot)
+
+    def rest_on(self, spot: Spot) -> None:
+        """The cursor to a block that is in view; nothing scrolls."""
+        self.cursor = spot
+        if self._rest is not None:
+            self._rest.stop()
+        self._rest = self.set_timer(REST, self._tell)
         self.refresh()
 
     def _row_for(self, spot: Spot, wished: int | None) -> int:
@@ -177,11 +185,6 @@ class CardView(LineView):
         marks = self.cards.marks
         lines = self.cards.lines(spot) if marks else ()
         return next((n for n, line in enumerate(lines) if marks and marks.search(line.plain)), 0)
-
-    def _tell_later(self) -> None:
-        if self._rest is not None:
-            self._rest.stop()
-        self._rest = self.set_timer(REST, self._tell)
 
     def _tell(self) -> None:
         self._rest = None

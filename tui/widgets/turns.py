@@ -94,24 +94,14 @@ class Timeline(CardView):
 
     def action_page(self, by: int) -> None:
         self._hit = None
-        page = max(self.page.height - 2, 1)
-        before = self.scroll_offset.y
-        self.scroll_relative(y=by * page, animate=False)
-        if self.scroll_offset.y == before:
+        before, page = self.scroll_offset.y, self.page.height
+        row = max(min(self.cards.start(self.cursor) - before, page - 1), 0)
+        self.scroll_relative(y=by * max(page - 2, 1), animate=False)
+        top = self.scroll_offset.y
+        if top == before:
             self.action_last() if by > 0 else self.action_first()
-            return
-        self._pull_cursor(by)
-
-    def _pull_cursor(self, by: int) -> None:
-        """The cursor to a block that begins on the page; or that fills it."""
-        top, end = self.scroll_offset.y, min(self.scroll_offset.y + self.page.height, self.cards.line_count)
-        spot, below = self.cards.at(top if by > 0 else end - 1)
-        after = self.cards.beside(spot, 1)
-        if by > 0 and below and after is not None and self.cards.start(after) < end:
-            spot = after
-        self.cursor = spot
-        self._tell_later()
-        self.refresh()
+        else:
+            self.rest_on(self.cards.at(min(top + row, self.cards.line_count - 1))[0])
 
     def action_first(self) -> None:
         self._hit = None
