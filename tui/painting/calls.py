@@ -53,7 +53,7 @@ def call_line(block: Block, look: Look, *, is_open: bool) -> Content:
     if call is not None and (changed := tally(call.name, call.arguments)):
         head += [(f"  +{changed[0]}", "$text-success"), (f" −{changed[1]}", "$text-error")]
     start = look.mark(content(head)).truncate(room, ellipsis=True)
-    return start + Content(" " * (room - start.cell_length)) + end
+    return (start + Content(" " * (room - start.cell_length)) + end).truncate(look.width)
 
 
 def why_failed(block: Block, look: Look) -> Iterator[Content]:

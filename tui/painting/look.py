@@ -41,11 +41,13 @@ class Look:
         return line
 
     def wrap(self, text: Content) -> list[Content]:
-        return self.mark(text).wrap(self.width)
+        return [line.truncate(self.width) for line in self.mark(text).wrap(self.width)]
 
     def fold(self, line: Content) -> list[Content]:
         """Broken where the width ends, as code is: a space is worth as much as a letter."""
-        return self.mark(line).fold(self.width) or [Content("")]
+        # Emoji joined into one picture may come apart, and take more room in pieces.
+        room = max(self.width - 2 * ("\u200d" in line.plain), 1)
+        return [part.truncate(self.width) for part in self.mark(line).fold(room)] or [Content("")]
 
     def cut(self, line: Content) -> Content:
         return self.mark(line).truncate(self.width, ellipsis=True)
