@@ -2,10 +2,40 @@
 
 from __future__ import annotations
 
-from store.sources import adk, claude_code, crush, gemini, goose, kiso, llm, pi, pingu, qwen, rubichan, wuhu
+from store.sources import (
+    adk,
+    claude_code,
+    codex,
+    crush,
+    gemini,
+    goose,
+    kiso,
+    llm,
+    opencode,
+    pi,
+    pingu,
+    qwen,
+    rubichan,
+    wuhu,
+)
 from store.sources.shape import Source
 
-ALL: tuple[Source, ...] = (wuhu, adk, pingu, rubichan, kiso, claude_code, pi, crush, goose, gemini, llm, qwen)
+ALL: tuple[Source, ...] = (
+    wuhu,
+    adk,
+    pingu,
+    rubichan,
+    kiso,
+    claude_code,
+    codex,
+    pi,
+    crush,
+    goose,
+    gemini,
+    llm,
+    qwen,
+    opencode,
+)
 
 
 def by_name(name: str) -> Source | None:

@@ -26,7 +26,8 @@ from store.sources.claude_code.files import (
 )
 from store.sources.claude_code.telling import Telling
 from store.sources.lines import UNREADABLE, json_file, mapping, tree_stamp
-from store.sources.shape import Batch, Continuing, ForeignFact, ForeignFile, ForeignSecret, Problem, Ref
+from store.sources.shape import Batch, Continuing, Problem, Ref
+from store.sources.transcripts import Transcripts
 
 NAME = "claude"
 LABEL = "Claude Code"
@@ -90,11 +91,11 @@ def expires(locator: str) -> dict[str, str]:
     return when
 
 
-class Claude:
+class Claude(Transcripts):
     """The transcripts as they are now. A line that comes while they are read is read the next time."""
 
     def __init__(self, locator: Path) -> None:
-        self.problems: list[Problem] = []
+        super().__init__()
         self._found = Found(locator, self.problems)
 
     def scan(self) -> Iterator[Ref]:
@@ -123,15 +124,6 @@ class Claude:
         yield from reading.batches(chain.entries(telling, met), met)
         if telling.summary is not None:
             yield Batch(summary=telling.summary)
-
-    def facts(self) -> Iterable[ForeignFact]:
-        return ()
-
-    def secrets(self) -> Iterable[ForeignSecret]:
-        return ()
-
-    def published(self) -> Iterable[ForeignFile]:
-        return ()
 
 
 def _modified(path: Path) -> str:

@@ -7,11 +7,12 @@ from collections.abc import Iterator
 from store.coding import column_text
 from store.model import NewEntry, SessionFields
 from store.sources import reading
-from store.sources.claude_code.files import Found, Transcript
+from store.sources.claude_code.files import Found, Transcript, outlined
 from store.sources.claude_code.telling import Telling
-from store.sources.claude_code.tree import MAIN, PROMPT_KEPT, Outline, numbered, outline
+from store.sources.claude_code.tree import MAIN, PROMPT_KEPT, Outline, numbered
 from store.sources.lines import json_file, mapping, record, words
 from store.sources.shape import Problem
+from store.sources.transcripts import place_of
 
 _TITLE = 200
 
@@ -21,7 +22,7 @@ class Chain:
         self._found = found
         self._one = one
         self._branch = branch
-        self._outline = outline(one.files, is_agent=one.is_agent)
+        self._outline = outlined(one)
         self._lineage = self._outline.lineage(branch)
         self._copied: set[int] = set()
         self._title = ""
@@ -55,7 +56,7 @@ class Chain:
             at = told.times.get(index, at)
             if index <= self._lineage.get(told.branch_of.get(index, MAIN), -1):
                 entry = telling.entry(line.value, path, silent=index in told.silent)
-                entry.record = record(line, str(path))
+                entry.record = record(line, place_of(path))
                 entry.created_at = at
                 entry.inherited = not self._owns(index)
                 yield [entry]
@@ -91,7 +92,7 @@ class Chain:
         parent = self._found.by_id.get(parent_id)
         if parent is None or parent_id == self._one.native_id:
             return {"parent_id": self._one.parent, "relation": "delegate"}
-        theirs = outline(parent.files, is_agent=parent.is_agent)
+        theirs = outlined(parent)
         first = next(iter(self._outline.prompts.values()), "")
         call = words(told.get("toolUseId")) or theirs.agents.get(self._one.agent) or _call_that_said(theirs, first)
         return {"relation": "delegate"} | self._sent_off_in(parent, theirs, call)
@@ -110,12 +111,12 @@ class Chain:
         if told.forked_from and told.forked_from != self._one.native_id:
             self._copied = set(told.forked)
             parent = self._found.by_id.get(told.forked_from)
-            theirs = outline(parent.files, is_agent=False) if parent else Outline()
+            theirs = outlined(parent) if parent else Outline()
             shared = [uuid for uuid in told.forked.values() if uuid in theirs.nodes]
             return self._copied_up_to(told.forked_from, theirs, shared[-1:])
         best: tuple[list[str], str, Outline] = ([], "", Outline())
         for native_id in self._found.elders(self._one):
-            theirs = outline(self._found.by_id[native_id].files, is_agent=False)
+            theirs = outlined(self._found.by_id[native_id])
             shared = [uuid for uuid in nodes if uuid in theirs.nodes]
             if len(shared) > len(best[0]):
                 best = (shared, native_id, theirs)

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from store.coding import column_text
-from store.sources.claude_code.tree import Branch, may_branch, outline
+from store.sources.claude_code.tree import Branch, Outline, may_branch, outline
 from store.sources.lines import file_digest_stamp, json_lines, mapping, moment, walk, words
 from store.sources.shape import Problem
 
@@ -133,7 +133,17 @@ def branches(one: Transcript) -> tuple[Branch, ...]:
 def _branches(files: Sequence[Path], is_agent: bool, stamp: str) -> tuple[Branch, ...]:
     if len(files) == 1 and not may_branch(files[0], is_agent=is_agent):
         return ()
-    return tuple(outline(files, is_agent=is_agent).branches.values())
+    return tuple(_outlined(files, is_agent, stamp).branches.values())
+
+
+def outlined(one: Transcript) -> Outline:
+    """A session is asked for again by each of its sub-agents and forks."""
+    return _outlined(one.files, one.is_agent, one.stamp())
+
+
+@lru_cache(maxsize=4)
+def _outlined(files: Sequence[Path], is_agent: bool, stamp: str) -> Outline:
+    return outline(files, is_agent=is_agent)
 
 
 def looks_like_ours(path: Path) -> bool:

@@ -1,0 +1,120 @@
+"""Codex: a rollout of JSON lines per thread, in which everything shown stands twice. The response items are told; the
+events say when, how much, and how a call ended."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from itertools import islice
+from pathlib import Path
+
+from store.model import Session
+from store.sources import reading
+from store.sources.codex.files import (
+    DEPTH,
+    FOLDERS,
+    SUFFIXES,
+    Found,
+    Named,
+    Rollout,
+    databases,
+    meta_of,
+    names,
+    rollouts,
+    rolls_back,
+)
+from store.sources.codex.thread import Thread
+from store.sources.lines import UNREADABLE, file_digest_stamp, tree_stamp
+from store.sources.shape import Batch, Continuing, Problem, Ref
+from store.sources.transcripts import Transcripts
+
+NAME = "codex"
+LABEL = "Codex"
+READER = 1
+LOCAL_IDS = False
+
+_TRIED = 20
+_TOLD_OF_ITSELF = frozenset(["cwd", "originator", "cli_version", "model_provider", "instructions"])
+_LEFT_BEHIND = "Codex goes on with what was kept; resume the thread itself, or start anew from here."
+
+
+def roots() -> Iterable[str]:
+    yield os.environ.get("CODEX_HOME") or str(Path.home() / ".codex")
+
+
+def detect(locator: str) -> bool:
+    try:
+        return any(map(_is_ours, islice(rollouts(Path(locator), []), _TRIED)))
+    except UNREADABLE:
+        return False
+
+
+def _is_ours(one: Rollout) -> bool:
+    meta, _ = meta_of(one.path)
+    return bool(_TOLD_OF_ITSELF & meta.keys()) and isinstance(meta.get("id"), str)
+
+
+def stamp(locator: str) -> str:
+    path = Path(locator)
+    if path.is_file():
+        return file_digest_stamp(path)
+    folders = [path / name for name in FOLDERS if (path / name).is_dir()] or [path]
+    trees = [tree_stamp(folder, suffixes=SUFFIXES, depth=DEPTH) for folder in folders]
+    beside = [reading.file_stamp(database) for database in databases(path)]
+    return reading.digest(*trees, *beside, file_digest_stamp(path / "session_index.jsonl")) if all(trees) else ""
+
+
+@contextmanager
+def open(locator: str) -> Iterator[Codex]:  # noqa: A001 the shape's own word
+    yield Codex(Path(locator))
+
+
+def resume(session: Session) -> Continuing:
+    if "/" in session.native_id:
+        return Continuing(None, cwd=session.cwd, hint=_LEFT_BEHIND)
+    return Continuing(("codex", "resume", session.native_id), cwd=session.cwd)
+
+
+class Codex(Transcripts):
+    """The rollouts as they are now. A line that comes while they are read is read the next time."""
+
+    def __init__(self, locator: Path) -> None:
+        super().__init__()
+        self._found = Found(locator, self.problems)
+        self._names = names(locator) if locator.is_dir() else {}
+
+    def scan(self) -> Iterator[Ref]:
+        for thread, written in self._found.threads.items():
+            for one in written:
+                native_id = thread if one == written[-1] else f"{thread}/{one.id}"
+                newest = [(rollout.id, end) for rollout, end in self._found.segments(written[-1])]
+                stamp = reading.digest(self._found.stamps(one), newest, self._names.get(thread), one.is_archived)
+                moved = _modified(one.path)
+                yield Ref(native_id, stamp, moved)
+                if any(rolls_back(rollout.path) for rollout, _ in self._found.segments(one)):
+                    for name in Thread(self._found, one, "", Named()).names:
+                        yield Ref(f"{native_id}/{name}", stamp, moved)
+
+    def read(self, ref: Ref) -> Iterator[Batch]:
+        thread, *rest = ref.native_id.split("/")
+        written = self._found.threads.get(thread)
+        if not written:
+            return
+        one = self._found.by_id[rest.pop(0)] if rest and rest[0] in self._found.by_id else written[-1]
+        chain = Thread(self._found, one, rest[0] if rest else "", self._names.get(thread, Named()))
+        if not chain.is_known:
+            return
+        yield chain.about()
+        met: list[Problem] = []
+        telling = chain.telling()
+        yield from reading.batches(chain.entries(telling, met), met)
+        if telling.summary is not None:
+            yield Batch(summary=telling.summary)
+
+
+def _modified(path: Path) -> str:
+    try:
+        return reading.utc(path.stat().st_mtime)
+    except OSError:
+        return ""
