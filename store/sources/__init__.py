@@ -6,6 +6,7 @@ from store.sources import (
     adk,
     claude_code,
     codex,
+    copilot,
     crush,
     gemini,
     goose,
@@ -34,6 +35,7 @@ ALL: tuple[Source, ...] = (
     gemini,
     llm,
     qwen,
+    copilot,
     opencode,
 )
 

@@ -41,9 +41,17 @@ class Outline(ABC):
         self.offsets.append(line.offset)
         self.times.append(at or (self.times[-1] if self.times else self.begun))
 
+    def branches(self) -> list[Branch]:
+        """The session itself first."""
+        return branches(self.nodes) or [Branch()]
+
     def branch(self, name: str) -> Branch | None:
-        found = branches(self.nodes) or [Branch()]
-        return next((branch for branch in found if branch.name == name), None)
+        return next((branch for branch in self.branches() if branch.name == name), None)
+
+    @classmethod
+    def stamp(cls, path: Path) -> str:
+        """Differs when anything that it is made of differs."""
+        return lines.file_digest_stamp(path)
 
     def is_head(self, value: Mapping[str, Json]) -> bool:
         return False
@@ -85,7 +93,7 @@ def _peek(kind: type[Outline], path: Path, stamp: str) -> _Found:
         return _Found("", (), "", tuple(problems or [Problem(str(path), "Nobody speaks in it.")]))
     if not outline.native_id:
         return _Found("", (), "", (Problem(str(path), "The session has no id."),))
-    names = tuple(branch.name for branch in branches(outline.nodes)) or ("",)
+    names = tuple(branch.name for branch in outline.branches())
     return _Found(outline.native_id, names, max(outline.times, default=outline.begun), ())
 
 
@@ -102,7 +110,7 @@ class Trees(Transcripts):
 
     def scan(self) -> Iterator[Ref]:
         for path in self._layout.files(self._root, self.problems):
-            stamp = lines.file_digest_stamp(path)
+            stamp = self._kind.stamp(path)
             found = _peek(self._kind, path, stamp)
             self.problems += found.problems
             if found.native_id in self.places:
