@@ -186,13 +186,19 @@ def _skip_line(file: io.BufferedReader) -> int:
 
 def json_file(path: Path, problems: list[Problem], *, name: str = "") -> Json | None:
     """A file that is one JSON value; None and a problem when it is not, or is too large to be held."""
+    whole = whole_file(path, problems, name=name)
+    return whole.value if whole else None
+
+
+def whole_file(path: Path, problems: list[Problem], *, name: str = "") -> Line | None:
+    """The same with what it was parsed from."""
     name = name or str(path)
     try:
         with opened(path) as file:
             data = file.read(LONGEST_FILE + 1)
         if len(data) > LONGEST_FILE:
             raise OSError(0, f"it is larger than {LONGEST_FILE >> 20} MB")
-        return parsed(data)
+        return Line(0, data, parsed(data))
     except UNREADABLE as reason:
         problems.append(Problem(name, f"It cannot be read: {_said(reason)}."))
     except BadValue as reason:
