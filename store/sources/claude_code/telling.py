@@ -9,7 +9,7 @@ from pathlib import Path
 
 from store.blocks import part_of_block
 from store.coding import encode_derived
-from store.model import Attachment, Json, NewEntry, Opaque, Part, Text, Thinking, Tokens, ToolCall, ToolResult
+from store.model import Json, NewEntry, Opaque, Part, Text, Thinking, Tokens, ToolCall, ToolResult
 from store.sources.claude_code.prompts import blocks_of, said, typed
 from store.sources.lines import LONGEST_LINE, UNREADABLE, count, items, mapping, opened, words
 from store.sources.reading import digest
@@ -76,12 +76,12 @@ class Telling:
             return NewEntry(kind="compaction", role="system", parts=parts, prompt=False)
         if any(isinstance(part, ToolResult) for part in parts):
             return NewEntry(role="tool", parts=parts, prompt=False)
-        if told.get("isMeta") is True:
-            return NewEntry(role="user", parts=parts, text="", prompt=False)
         text = said(told)
-        prompt = text is not None and not silent
-        author = "claude" if self._is_agent and prompt else ""
-        return NewEntry(role="user", parts=parts, text=text, prompt=prompt, author=author)
+        if text is None:
+            # The model reads it as the user's, though no person said it; what is marked so no person is to read either.
+            return NewEntry(role="system", parts=parts, text="" if told.get("isMeta") is True else None, prompt=False)
+        author = "claude" if self._is_agent and not silent else ""
+        return NewEntry(role="user", parts=_said_parts(parts), text=text, prompt=not silent, author=author)
 
     def _result(self, part: Part, told: Mapping[str, Json], path: Path) -> Part:
         if not isinstance(part, ToolResult):
@@ -153,10 +153,14 @@ def _attachment(told: Mapping[str, Json]) -> NewEntry:
     kind, prompt = words(told.get("type")), told.get("prompt")
     if kind != "queued_command" or told.get("commandMode", "prompt") != "prompt":
         return NewEntry(kind="event", role="system", text=kind)
-    parts = (Text(prompt),) if isinstance(prompt, str) else tuple(map(_part, items(prompt)))
-    text = "\n\n".join(filter(None, (typed(part.text) for part in parts if isinstance(part, Text))))
-    is_said = bool(text) or any(isinstance(part, Attachment) for part in parts)
-    return NewEntry(role="user", parts=parts, text=text, prompt=is_said)
+    parts = _said_parts((Text(prompt),) if isinstance(prompt, str) else tuple(map(_part, items(prompt))))
+    return NewEntry(role="user", parts=parts, prompt=bool(parts))
+
+
+def _said_parts(parts: tuple[Part, ...]) -> tuple[Part, ...]:
+    """Without the reminders that the program put among a person's words."""
+    said_parts = (Text(typed(part.text)) if isinstance(part, Text) else part for part in parts)
+    return tuple(part for part in said_parts if not isinstance(part, Text) or part.text.strip())
 
 
 def _part(block: Json) -> Part:
@@ -191,5 +195,7 @@ def _duration(beside: Mapping[str, Json]) -> float | None:
 
 def _words_of_event(told: Mapping[str, Json]) -> str:
     kind = words(told.get("subtype")) or words(mapping(told.get("data")).get("type")) or words(told.get("type"))
-    text = next((text for name in _WORDS_OF_EVENTS if (text := words(told.get(name)))), "")
+    # A prompt that waits in the queue is told when it is sent.
+    telling = ("content", *_WORDS_OF_EVENTS) if told.get("type") == "system" else _WORDS_OF_EVENTS
+    text = next((text for name in telling if (text := words(told.get(name)))), "")
     return f"{kind}: {text}" if text else kind

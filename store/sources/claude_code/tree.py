@@ -3,6 +3,7 @@ was left behind, and which to a helper that was sent off."""
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -12,11 +13,12 @@ from typing import NamedTuple
 from store.coding import column_text
 from store.model import Json
 from store.sources.claude_code.prompts import is_command, is_command_output, said
-from store.sources.lines import UNREADABLE, Line, json_lines, mapping, moment, opened, words
+from store.sources.lines import UNREADABLE, Line, items, json_lines, mapping, moment, opened, words
 from store.sources.shape import Problem
 
 MAIN = ""
 PROMPT_KEPT = 2_000
+_TITLES = {"custom-title": "customTitle", "ai-title": "aiTitle"}
 
 
 class Node(NamedTuple):
@@ -51,7 +53,6 @@ class Outline:
     "By index; what is not named belongs to the main one."
     branches: dict[str, Branch] = field(default_factory=dict)
     titles: dict[str, str] = field(default_factory=dict)
-    summaries: dict[str, str] = field(default_factory=dict)
     prompts: dict[str, str] = field(default_factory=dict)
     "What a person said, or its beginning, by the record's uuid."
     forked: dict[int, str] = field(default_factory=dict)
@@ -102,8 +103,8 @@ def outline(files: Sequence[Path], *, is_agent: bool) -> Outline:
     for index, _, line in numbered(files, []):
         value = mapping(line.value)
         made.count = index + 1
-        _note(made, index, value)
         kind = words(value.get("type"))
+        _note(made, index, kind, value)
         if waiting is not None and kind in ("user", "assistant", "system"):
             if is_command_output(value):
                 made.silent.add(waiting)
@@ -133,30 +134,30 @@ def _id(value: Json) -> str:
     return column_text(words(value))
 
 
-def _note(made: Outline, index: int, value: Mapping[str, Json]) -> None:
-    kind = words(value.get("type"))
-    if told := {"custom-title": "customTitle", "ai-title": "aiTitle"}.get(kind):
-        made.titles[kind] = words(value.get(told))
-    elif kind == "summary":
-        made.summaries[words(value.get("leafUuid"))] = words(value.get("summary"))
-    made.cwd = made.cwd or words(value.get("cwd"))
+def _note(made: Outline, index: int, kind: str, value: Mapping[str, Json]) -> None:
     if at := moment(value.get("timestamp")):
         made.times[index] = at
-    copied = mapping(value.get("forkedFrom"))
-    if session := _id(copied.get("sessionId")):
+    made.cwd = made.cwd or words(value.get("cwd"))
+    if session := _id(mapping(value.get("forkedFrom")).get("sessionId")):
         made.forked_from = made.forked_from or session
-        made.forked[index] = _id(copied.get("messageUuid"))
-    result, data = mapping(value.get("toolUseResult")), mapping(value.get("data"))
-    content = mapping(value.get("message")).get("content")
-    for block in map(mapping, content if isinstance(content, list) else ()):
-        asked = mapping(block.get("input"))
-        if block.get("type") == "tool_use" and isinstance(asked.get("prompt"), str):
-            told_of = (index, words(asked.get("description")), asked["prompt"])
-            made.calls.setdefault(words(block.get("id")), told_of)
-        elif block.get("type") == "tool_result" and (agent := words(result.get("agentId"))):
+        made.forked[index] = _id(mapping(value["forkedFrom"]).get("messageUuid"))
+    if kind == "assistant":
+        for block in _blocks(value):
+            asked = mapping(block.get("input"))
+            if block.get("type") == "tool_use" and isinstance(asked.get("prompt"), str):
+                called = (index, words(asked.get("description")), asked["prompt"])
+                made.calls.setdefault(words(block.get("id")), called)
+    elif kind == "user" and (agent := words(mapping(value.get("toolUseResult")).get("agentId"))):
+        for block in _blocks(value):
             made.agents.setdefault(agent, words(block.get("tool_use_id")))
-    if data.get("type") == "agent_progress" and (agent := words(data.get("agentId"))):
+    elif kind == "progress" and (agent := words(mapping(value.get("data")).get("agentId"))):
         made.agents.setdefault(agent, words(value.get("parentToolUseID")))
+    elif kind in _TITLES:
+        made.titles[kind] = words(value.get(_TITLES[kind]))
+
+
+def _blocks(value: Mapping[str, Json]) -> Iterator[Mapping[str, Json]]:
+    return map(mapping, items(mapping(value.get("message")).get("content")))
 
 
 class _Dividing:
@@ -198,29 +199,32 @@ class _Dividing:
         talk = [uuid for uuid in members if nodes[uuid].is_talk]
         if not talk:
             return
-        path = self._way_up(max(talk, key=lambda uuid: nodes[uuid].at), set())
+        path = self._way_up(max(talk, key=lambda uuid: nodes[uuid].at))
         kept, begins_anew = set(path), nodes[path[-1]].is_prompt and not nodes[path[-1]].parent
         gone: set[str] = set()
+        adrift: set[str] = set()
         for uuid in sorted(members, key=lambda uuid: nodes[uuid].at):
             if not nodes[uuid].is_prompt or uuid in kept or uuid in gone or uuid == branch:
                 continue
-            shared = self._way_up(uuid, kept)[-1]
+            way = self._way_up(uuid, kept, adrift)
+            shared = way[-1]
             if shared in kept:
                 after = nodes[shared].at
             elif begins_anew and not nodes[shared].parent and nodes[shared].is_prompt:
                 after = -1
             else:
+                adrift.update(way)
                 continue
             below = self._below(uuid)
             gone.update(below)
             self._give(Branch(uuid, "branch", branch, after), below)
             yield uuid, below
 
-    def _way_up(self, uuid: str, until: set[str]) -> list[str]:
+    def _way_up(self, uuid: str, *ends: set[str]) -> list[str]:
         """From a record towards the root, to the first of those to stop at; a loop in the links ends it too."""
         way = [uuid]
         seen = {uuid}
-        while way[-1] not in until:
+        while not any(way[-1] in end for end in ends):
             parent = self.made.nodes[way[-1]].parent
             if parent not in self.made.nodes or parent in seen:
                 break
@@ -231,10 +235,9 @@ class _Dividing:
 
 # ── without understanding it all ──────────────────────────────────────────────────────────────────
 
-_LINKED = b'\n{"parentUuid":"'
+_LINKED = re.compile(rb'\n\{"parentUuid":"([^"]+)"')
 _ROOT = b'\n{"parentUuid":null'
 _HEAD = re.compile(rb'\{"parentUuid":["n]')
-_UUID = 36
 _SHORT = 32 * 1024 * 1024
 
 
@@ -242,11 +245,13 @@ def may_branch(path: Path, *, is_agent: bool) -> bool:
     """Whether a transcript is worth dividing. Most are one straight line, and the links at its lines' heads tell."""
     try:
         with opened(path) as file:
-            data = b"\n" + file.read(_SHORT)
+            if os.fstat(file.fileno()).st_size > _SHORT:
+                return True
+            data = b"\n" + file.read()
     except UNREADABLE:
         return False
     first = data.find(b'"parentUuid":')
-    if len(data) > _SHORT or (first > 0 and not _HEAD.match(data, first - 1)):
+    if first > 0 and not _HEAD.match(data, first - 1):
         return True
     has_sidechain = not is_agent and b'"isSidechain":true' in data
     return has_sidechain or data.count(_ROOT) > 1 or _parts_somewhere(data)
@@ -254,13 +259,11 @@ def may_branch(path: Path, *, is_agent: bool) -> bool:
 
 def _parts_somewhere(data: bytes) -> bool:
     seen: dict[bytes, int] = {}
-    at = data.find(_LINKED)
-    while at >= 0:
-        parent = data[at + len(_LINKED) : at + len(_LINKED) + _UUID]
-        before = seen.setdefault(parent, at)
+    for link in _LINKED.finditer(data):
+        at = link.start()
+        before = seen.setdefault(link[1], at)
         if before != at and not (_goes_straight(data, before) and _goes_straight(data, at)):
             return True
-        at = data.find(_LINKED, at + 1)
     return False
 
 

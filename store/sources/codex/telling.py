@@ -120,8 +120,10 @@ class Telling:
             return NewEntry(role="system", parts=parts, text="", prompt=False)
         text = said(item)
         if text is None:
-            return NewEntry(role=role, parts=parts, text="", prompt=False)
-        return NewEntry(role=role, parts=parts, text=text, prompt=True, author="codex" if self._is_agent else "")
+            return NewEntry(role="system", parts=parts, text="", prompt=False)
+        others = tuple(part for part in parts if not isinstance(part, Text))
+        author = "codex" if self._is_agent else ""
+        return NewEntry(role=role, parts=(Text(text), *others) if text else others, prompt=True, author=author)
 
     def _result(self, item: Mapping[str, Json]) -> ToolResult:
         call_id = words(item.get("call_id")) or words(item.get("id"))
