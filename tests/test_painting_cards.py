@@ -44,7 +44,7 @@ def conversation(store: Store, session: Session, **how: object) -> Iterator[str]
 
 def an_outline(**fields: object) -> TurnOutline:
     told = TurnOutline(12, 0, 9, "2026-11-03T10:41:00Z", "2026-11-03T10:43:05Z", "Look at the retry", "", 0, 0, 0)
-    return told._replace(**fields)
+    return told._replace(**fields)  # type: ignore[arg-type]
 
 
 # ── blocks ────────────────────────────────────────────────────────────────────────────────────────

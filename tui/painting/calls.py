@@ -31,6 +31,7 @@ _EXITS = ("exit_code", "exitCode", "exit_status", "exitStatus", "returncode", "r
 _SAID_EXIT = re.compile(r"\A\W*(?:error: )?(?:process )?exit(?:ed)?(?: with)?(?: code| status)?:? (\d{1,3})\b", re.I)
 _NAMED = re.compile(r"\b[A-Za-z_.]{1,60}(?:Error|Exception)\b: \S")
 _REASON = re.compile(r"error|exception|failed|fatal|denied|refused|not found|no such|cannot|unable", re.I)
+_FRAMES = " \t│╷╵╭╰|"
 _LOOKED_AT = 400
 """Lines from the end of a result, and characters of a line, in which the reason of a failure is looked for."""
 
@@ -64,7 +65,7 @@ def why_failed(block: Block, look: Look) -> Iterator[Content]:
     told = (next(filter(sign.search, reversed(lines)), "") for sign in (_NAMED, _REASON))
     line = next(filter(None, told), lines[-1] if lines else "")
     if line:
-        yield look.cut(content([("  └ ", FAINT), (one_line(line, look.width), ERROR)]))
+        yield look.cut(content([("  └ ", FAINT), (one_line(line.strip(_FRAMES), look.width), ERROR)]))
 
 
 def call_body(block: Block, look: Look) -> Iterator[Content]:

@@ -92,11 +92,11 @@ class CardView(LineView):
         self.cards.mark(marks)
         self._begin_anew()
         index = outline.index_of(at) if at is not None else None
-        if index is None:
+        if index is None or at is None:
             self._at_end = True
             self.aim(max(len(outline.turns) - 1, 0), lambda blocks: len(blocks) - 1, at_end=True)
         else:
-            self.aim(index, lambda blocks: block_of(blocks, at))
+            self.aim(index, lambda blocks: self.block_of(index, blocks, at))
 
     def grow(self, outline: Outline) -> None:
         """The same conversation has gone on: who is at its end stays there, who is not stays where they are."""
@@ -107,8 +107,13 @@ class CardView(LineView):
         if was_last and self._at_end:
             self.aim(len(outline.turns) - 1, lambda blocks: len(blocks) - 1, at_end=True)
 
+    def block_of(self, turn: int, blocks: Sequence[Block], seq: int) -> int | None:
+        """Which of a turn's blocks shows the entry."""
+        return next((n for n, block in enumerate(blocks) if seq in block.seqs), None)
+
     def _begin_anew(self) -> None:
         self.generation += 1
+        self.refresh_bindings()
         self._asked.clear()
         self._aim = None
 
@@ -314,8 +319,3 @@ class CardView(LineView):
 
     def on_blur(self) -> None:
         self.refresh()
-
-
-def block_of(blocks: Sequence[Block], seq: int | None) -> int | None:
-    """Which of the blocks shows the entry."""
-    return next((n for n, block in enumerate(blocks) if seq in block.seqs), None)

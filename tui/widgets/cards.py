@@ -243,6 +243,8 @@ class Cards:
             if self.is_folded(spot.turn):
                 return [title_line(turn, look, self.gutter, folded=True, dated=dated)]
             return waiting_lines(turn, look, self.gutter, dated=dated)
+        if spot.block >= len(body.blocks):
+            return []
         laid = self._laid.get(spot)
         if laid is None:
             laid = list(self._paint(spot, turn, body.blocks[spot.block]))

@@ -18,7 +18,7 @@ from store.model import readable
 from store.outline import Place, TurnOutline
 from tui.messages import Copy
 from tui.painting.blocks import Block
-from tui.widgets.card_view import LEFT, CardView, block_of
+from tui.widgets.card_view import LEFT, CardView
 from tui.widgets.cards import Spot
 
 STEP = 3
@@ -74,6 +74,10 @@ class Timeline(CardView):
         self._hits: Sequence[Place] = ()
         self._hit: int | None = None
 
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """Nothing can be done with a conversation that is not there yet."""
+        return bool(len(self.cards)) and super().check_action(action, parameters)
+
     # ── moving ────────────────────────────────────────────────────────────────────────────────────
 
     def action_move(self, by: int) -> None:
@@ -89,6 +93,9 @@ class Timeline(CardView):
             self.scroll_to(y=self.max_scroll_y if by > 0 else 0, animate=False)
         elif by < 0 and spot.turn != self.cursor.turn and self.cards.turn(spot.turn) is None:
             self.aim(spot.turn, lambda blocks: len(blocks) - 1)
+        elif by < 0 and len(self.cards.lines(spot)) > page:
+            self.settle(spot, page - self.cards.height(spot))
+            self.rest_on(spot)
         else:
             self.go(spot, at_end=by > 0 and self.cards.beside(spot, 1) is None)
 
@@ -181,17 +188,17 @@ class Timeline(CardView):
         seq = self._hits[number].seq
         index = self.cards.outline.index_of(seq)
         if index is not None:
-            self.aim(index, lambda blocks: self._open_hit(index, blocks, seq))
+            self.aim(index, lambda blocks: self.block_of(index, blocks, seq))
         self._hit = number
         self.post_message(self.AtHit(number + 1, len(self._hits)))
 
-    def _open_hit(self, index: int, blocks: Sequence[Block], seq: int) -> int | None:
-        """The block of the entry that has the words, unfolded if they are inside."""
+    def block_of(self, turn: int, blocks: Sequence[Block], seq: int) -> int | None:
+        """The block of the entry that has the words, if some are looked for; unfolded if they are inside."""
         marks = self.cards.marks
         n = next((n for n, block in enumerate(blocks) if seq in block.seqs and marks and _says(block, marks)), None)
         if n is None:
-            return block_of(blocks, seq)
-        spot = Spot(index, n)
+            return super().block_of(turn, blocks, seq)
+        spot = Spot(turn, n)
         if not self.cards.is_open(spot) and not any(
             marks and marks.search(line.plain) for line in self.cards.lines(spot)
         ):
