@@ -40,6 +40,18 @@ ASKED, ANSWERED = "Are you there?", "I am here."
 NO_TEXT = b"\xffabc\xed\xa0\x80"
 """Neither a byte of UTF-8 nor half a character; SQLite keeps it as text all the same."""
 
+WRONG: list[Any] = [
+    None,
+    b"\xff\x00\x80",
+    NO_TEXT,
+    "nul\0inside",
+    3,
+    -(2**63),
+    float("inf"),
+    "not what it should be",
+    '[{"type": "te',
+]
+
 
 @dataclass(frozen=True)
 class Kind:
@@ -172,6 +184,34 @@ KINDS = [
     Kind("crush", _crush),
     Kind("goose", _goose),
 ]
+
+
+def loosen(path: Path) -> list[tuple[str, str]]:
+    """The same rows in tables that take any value; and every column that does."""
+    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        connection.execute("pragma journal_mode = delete")
+        for kind, condition in (("trigger", ""), ("view", ""), ("table", "and sql like 'create virtual%'")):
+            found = connection.execute(f"select name from sqlite_master where type = ? {condition}", (kind,)).fetchall()
+            for (name,) in found:
+                connection.execute(f"drop {kind} {name}")
+        tables = connection.execute(
+            "select name from sqlite_master where type = 'table' and name not like 'sqlite%'"
+        ).fetchall()
+        return [(table, column) for (table,) in tables for column in _loosen_table(connection, table)]
+
+
+def _loosen_table(connection: sqlite3.Connection, table: str) -> list[str]:
+    """A rowid stays what it is: no file can hold another."""
+    columns = connection.execute(f"pragma table_info({table})").fetchall()
+    rowid = [name for _, name, kind, _, _, key in columns if key and kind.lower() == "integer"]
+    others = [name for _, name, *_ in columns if name not in rowid]
+    declared = ", ".join([f"{name} integer primary key" for name in rowid] + [f'"{name}"' for name in others])
+    connection.execute(f"create table loose ({declared})")
+    names = ", ".join(f'"{name}"' for name in rowid + others)
+    filled = connection.execute(f"insert into loose ({names}) select {names} from {table}").rowcount
+    connection.execute(f"drop table {table}")
+    connection.execute(f"alter table loose rename to {table}")
+    return others if filled else []
 
 
 def spoil(path: Path, table: str, column: str, value: Any) -> None:

@@ -21,7 +21,7 @@ from typing import Any
 
 import pytest
 from foreign import RUBICHAN_HEAD, make, pull, rubichan_session, write
-from foreign_kinds import ANSWERED, ASKED, KINDS, NEIGHBOUR, NO_TEXT, SPOILED, Kind, neighbour, spoil
+from foreign_kinds import ANSWERED, ASKED, KINDS, NEIGHBOUR, SPOILED, WRONG, Kind, loosen, neighbour, spoil
 from workers import Nursery, nursery, take_in, taken_in
 
 from store import sync
@@ -299,46 +299,7 @@ def test_a_statement_that_gives_row_after_row_is_not(owner: Path) -> None:
 
 # ── values ────────────────────────────────────────────────────────────────────────────────────────
 
-WRONG: list[Any] = [
-    None,
-    b"\xff\x00\x80",
-    NO_TEXT,
-    "nul\0inside",
-    3,
-    -(2**63),
-    float("inf"),
-    "not what it should be",
-    '[{"type": "te',
-]
 PLACES_OF_WORDS = ("sessions", "messages", "turns", "events", "session_entries")
-
-
-def loosen(path: Path) -> list[tuple[str, str]]:
-    """The same rows in tables that take any value; and every column that does."""
-    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
-        connection.execute("pragma journal_mode = delete")
-        for kind, condition in (("trigger", ""), ("table", "and sql like 'create virtual%'")):
-            found = connection.execute(f"select name from sqlite_master where type = ? {condition}", (kind,)).fetchall()
-            for (name,) in found:
-                connection.execute(f"drop {kind} {name}")
-        tables = connection.execute(
-            "select name from sqlite_master where type = 'table' and name not like 'sqlite%'"
-        ).fetchall()
-        return [(table, column) for (table,) in tables for column in _loosen_table(connection, table)]
-
-
-def _loosen_table(connection: sqlite3.Connection, table: str) -> list[str]:
-    """A rowid stays what it is: no file can hold another."""
-    columns = connection.execute(f"pragma table_info({table})").fetchall()
-    rowid = [name for _, name, kind, _, _, key in columns if key and kind.lower() == "integer"]
-    others = [name for _, name, *_ in columns if name not in rowid]
-    declared = ", ".join([f"{name} integer primary key" for name in rowid] + others)
-    connection.execute(f"create table loose ({declared})")
-    names = ", ".join(rowid + others)
-    filled = connection.execute(f"insert into loose ({names}) select {names} from {table}").rowcount
-    connection.execute(f"drop table {table}")
-    connection.execute(f"alter table loose rename to {table}")
-    return others if filled else []
 
 
 @pytest.mark.parametrize("kind", OF_EACH, ids=str)
