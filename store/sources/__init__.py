@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from store.sources import (
     adk,
+    chatgpt,
+    claude_ai,
     claude_code,
     codex,
     copilot,
@@ -36,6 +38,8 @@ ALL: tuple[Source, ...] = (
     llm,
     qwen,
     copilot,
+    chatgpt,
+    claude_ai,
     opencode,
 )
 

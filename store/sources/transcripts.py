@@ -34,10 +34,15 @@ class Transcripts:
 
 
 def about(fields: SessionFields, head: Line | None, path: Path) -> Batch:
-    """A session's first batch. What a foreign program says of it may be no text that SQLite can hold."""
-    told = cast("SessionFields", {name: column_text(v) if isinstance(v, str) else v for name, v in fields.items()})
+    """A session's first batch."""
     record = lines.record(head, place_of(path)) if head else None
-    return Batch(header=NewEntry(kind="header", record=record), fields=told)
+    return Batch(header=NewEntry(kind="header", record=record), fields=holdable(fields))
+
+
+def holdable(fields: SessionFields) -> SessionFields:
+    """What a foreign program says of a session may be no text that SQLite can hold."""
+    told = {name: column_text(value) if isinstance(value, str) else value for name, value in fields.items()}
+    return cast("SessionFields", told)
 
 
 def place_of(path: Path) -> str:
