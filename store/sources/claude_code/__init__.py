@@ -37,7 +37,7 @@ LOCAL_IDS = False
 DAYS_KEPT = 30
 """What Claude Code keeps when nobody says otherwise."""
 
-_TRIED = 20
+_TRIED = 200
 _SUBAGENT = "A sub-agent's conversation cannot be resumed; resume the session that sent it off."
 _LEFT_BEHIND = "Claude Code goes on with the newest branch; resume its session and press Esc twice to go back."
 

@@ -34,7 +34,7 @@ LABEL = "Codex"
 READER = 1
 LOCAL_IDS = False
 
-_TRIED = 20
+_TRIED = 200
 _TOLD_OF_ITSELF = frozenset(["cwd", "originator", "cli_version", "model_provider", "instructions"])
 _LEFT_BEHIND = "Codex goes on with what was kept; resume the thread itself, or start anew from here."
 
