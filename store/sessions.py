@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from array import array
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Unpack, cast
@@ -21,12 +20,6 @@ _COLUMNS = ", ".join(Session._fields)
 _BY_ID = f"select {_COLUMNS} from sessions where id = ?"
 _BY_KEY = f"select {_COLUMNS} from sessions where key = ?"
 _BY_KEYS = f"select {_COLUMNS} from sessions where key in (select value from json_each(?))"
-# The superseded are taken out by their index, so that listing all keys reads indexes alone and no session's row.
-_KEYS = """
-    select key from sessions where deleted = 0
-    and key not in (select key from sessions where parent_id is not null and relation = 'superseded')
-"""
-_HAVING = "select session from {table} where current = 1 and session in (select value from json_each(?))"
 _TELLING = "relation is not 'superseded'"
 _NEWEST = f"""
     select {_COLUMNS} from sessions where deleted = 0 and {_TELLING}
@@ -158,24 +151,9 @@ class Sessions:
         )
         return list(map(Session._make, rows)), total
 
-    def keys(self, query: str = "", limit: int = -1) -> array[int]:
-        """Of every session that `matching` would give, newest first. The last word may be half typed."""
-        condition, values = on_sessions(Query.parse(query, typing=True), datetime.now(UTC))
-        rows = self._store.rows(f"{_KEYS} and {condition} order by updated_at desc, key desc limit ?", *values, limit)
-        return array("q", [key for (key,) in rows])
-
     def by_keys(self, keys: Sequence[int]) -> list[Session]:
         """In no order; those that were purged meanwhile are missing."""
         return list(map(Session._make, self._store.rows(_BY_KEYS, encode(list(keys)).decode())))
-
-    def badges(self, keys: Sequence[int]) -> tuple[set[int], set[int]]:
-        """Which of them have a summary, and which have secrets."""
-        wanted = encode(list(keys)).decode()
-        summarised, with_secrets = (
-            {key for (key,) in self._store.rows(_HAVING.format(table=table), wanted)}
-            for table in ("summaries", "secrets")
-        )
-        return summarised, with_secrets
 
     def data_version(self) -> int:
         """Another number whenever another connection wrote; comparable only within one thread."""

@@ -9,6 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tui_world import NOW, add, add_many, answer, before, fill, prompt
 
+from store.errors import StoreError
+from store.interrupting import until_stale
 from store.listed import LINES, Grouping, Heading, Listing, Order, Wanted
 from store.listing import listing, rows, work_tree
 from store.query import Query
@@ -189,6 +191,52 @@ def test_sessions_that_call_each_other_parent_are_all_listed(store: Store) -> No
         told = [name.strip(">") for name in tree(store, wanted)]
         assert {"a", "b"} <= set(told)
         assert len(told) == len(set(told))
+
+
+# ── words ─────────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize(
+    ("typed", "found"),
+    [
+        ("fl", ["claude:e0741090"]),
+        ("FLAKY upl", ["claude:e0741090"]),
+        ("upload flaky", ["claude:e0741090"]),
+        ("reope", ["claude:e0741090"]),
+        ("reope ", []),
+        ("失敗", ["kiso:1"]),
+        ("telegram:6480", ["telegram:648079060", ">telegram:648079060:delegate:sysinfo"]),
+        ('"file was closed', ["claude:e0741090"]),
+        ("  ", None),
+        ('"', None),
+        ("is:", None),
+        ("%", []),
+        ("zebra", []),
+    ],
+)
+def test_titles_and_words_said_the_last_word_half_typed(world: Store, typed: str, found: list[str] | None) -> None:
+    assert tree(world, Wanted(typed)) == (tree(world, Wanted()) if found is None else found)
+
+
+def test_the_data_version_tells_of_what_others_write(store: Store) -> None:
+    seen = store.sessions.data_version()
+    assert store.sessions.data_version() == seen
+    with Store.open(store.path) as other:
+        add(other, "new", before(), prompt("hello", before()))
+    assert store.sessions.data_version() != seen
+
+
+def test_a_read_that_nobody_waits_for_is_broken_off(store: Store) -> None:
+    add_many(store, 5_000)
+    looks = iter([False, True])
+    done = []
+    with until_stale(store, lambda: next(looks, True)):
+        listing(store, Wanted("number"))
+        done.append("never")
+    assert done == []
+    assert len(listing(store, Wanted("number"))) == 5_000
+    with pytest.raises(StoreError), until_stale(store, lambda: False):
+        store.rows("select nonsense")
 
 
 # ── scope and limits ──────────────────────────────────────────────────────────────────────────────

@@ -52,7 +52,7 @@ async def test_a_filter_narrows_them_and_lets_go_again(large: Path) -> None:
         async with browser(store).run_test(size=(80, 24)) as pilot:
             await until_shown(pilot, "100,000 sessions")
             await pilot.press("slash", *"number 7777")
-            await until_shown(pilot, "11 found", "Session number 77770")
+            await until_shown(pilot, "19 found", "Session number 17777")
             await pilot.press("9", "enter")
             await until_shown(pilot, "1 found", "▌  Session number 77779")
             await pilot.press("escape")

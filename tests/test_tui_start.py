@@ -70,7 +70,7 @@ import sys
 from pathlib import Path
 from tui.main import browse
 from tui.widgets import session_list
-def broken(row, width, now):
+def broken(*_):
     raise RuntimeError("out of order \\x1b[2J")
 session_list.session_lines = broken
 browse(Path(sys.argv[1]))

@@ -22,7 +22,8 @@ from store.clean import clean
 from store.errors import StoreError
 from tui.backstop import Backstop
 from tui.painting.sessions import SIGNS
-from tui.screens.browser import BrowserScreen, Clock
+from tui.screens.browser import BrowserScreen
+from tui.screens.listing import Clock
 
 if TYPE_CHECKING:
     from textual.filter import LineFilter

@@ -1,19 +1,39 @@
-"""A session in the list, and the list that has none."""
+"""A session in the list, the headings between them, and the list that has none."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
-from datetime import datetime
+from datetime import date, datetime, timedelta
+from os.path import expanduser
+from typing import NamedTuple
 
 from textual.content import Content
 
 from store.clean import cells, clean, one_line
-from store.model import Relation, Session
-from tui.painting.pieces import ERROR, FAINT, MUTED, STAR, STRONG, Piece, age, content, mark_of, place_of, title_of
+from store.conditions import LIVE
+from store.listed import Grouping, Heading, Listing, Row, Wanted
+from store.model import Hit, Relation, Session
+from store.query import Query
+from tui.painting.look import HIT
+from tui.painting.pieces import (
+    ERROR,
+    FAINT,
+    MUTED,
+    STAR,
+    STRONG,
+    Piece,
+    age,
+    content,
+    mark_of,
+    moment,
+    place_of,
+    title_of,
+)
 
 SNIPPET_AT_LEAST = 24
 """Fewer cells than this say nothing."""
+
+LIVE_STYLE = "$text-success"
 
 _RELATIONS: dict[Relation, str] = {
     "fork": "↱ fork",
@@ -22,58 +42,91 @@ _RELATIONS: dict[Relation, str] = {
     "superseded": "superseded",
 }
 
-
-@dataclass(frozen=True, slots=True)
-class Row:
-    """What the list shows of a session."""
-
-    session: Session
-    has_summary: bool = False
-    has_secrets: bool = False
-
-
 SIGNS = (
     ("★", "pinned"),
+    ("✓", "marked: what is done next is done to all that are"),
     ("⟲", "turns: a prompt and all that was done about it"),
     ("⚙", "tool calls"),
     ("✗", "tool calls that failed"),
-    ("∑", "has a summary"),
-    ("🔒", "has secrets"),
+    ("●", "live: its agent wrote to it in the last two minutes"),
+    ("▸ +3", "three sessions came from it and are folded away"),
     ("↱", "forked off another session"),
     ("↳", "worked for another session"),
+    ("∑", "has a summary"),
+    ("🔒", "has secrets"),
+    ("⌫", "gone: its agent does not have it any more"),
+    ("#", "your own tags"),
 )
 """What a row says without words."""
 
 
-def session_lines(row: Row, width: int, now: datetime) -> tuple[Content, Content]:
+class Branch(NamedTuple):
+    """What stands before the two lines of a row: the lines that join it to its parent, and whether it can be folded."""
+
+    first: str = ""
+    second: str = ""
+    fold: str = " "
+
+
+ON_TOP = Branch()
+
+
+def branch_of(listing: Listing, row: int, children: int) -> Branch:
+    """`├`, `└` and `│`; and `▸` before what more there is to see."""
+    depth = listing.depth(row)
+    above = "".join("│ " if listing.continues(row, level) else "  " for level in range(1, depth))
+    goes_on = listing.continues(row, depth)
+    fold = " " if not children else "▾" if listing.keys[row] in listing.wanted.unfolded else "▸"
+    if not depth:
+        return Branch(fold=fold)
+    return Branch(above + ("├ " if goes_on else "└ "), above + ("│ " if goes_on else "  "), fold)
+
+
+def session_lines(row: Row, width: int, now: datetime, branch: Branch = ON_TOP) -> tuple[Content, Content]:
     """The two lines of a session."""
-    return _title_line(row.session, width), _facts_line(row, width, now)
+    first, room = _title_line(row, width, branch)
+    snippet = row.hit if row.hit and room < SNIPPET_AT_LEAST else None
+    return first, _facts_line(row, width, now, branch, snippet)
 
 
-def _title_line(session: Session, width: int) -> Content:
-    title = one_line(title_of(session), width - 2)
-    pieces = [("★ ", STAR) if session.pinned else ("  ", ""), (title, STRONG)]
-    room = width - 2 - cells(title) - 2
-    if room >= SNIPPET_AT_LEAST and session.first_prompt and session.first_prompt != session.title:
-        pieces.append(("  " + one_line(session.first_prompt, room), FAINT))
-    return content(pieces)
-
-
-def _facts_line(row: Row, width: int, now: datetime) -> Content:
+def _title_line(row: Row, width: int, branch: Branch) -> tuple[Content, int]:
+    """And how much room there was behind the title."""
     session = row.session
-    mark = mark_of(session.source)
-    pieces: list[Piece] = [("  ", ""), mark, (" ", "")]
-    said = [one_line(place_of(session), 40), age(session.updated_at, now)]
+    lead: list[Piece] = [("★ ", STAR) if session.pinned else ("  ", ""), (branch.first, FAINT)]
+    title = one_line(title_of(session), width - 2 - cells(branch.first))
+    room = width - 2 - cells(branch.first) - cells(title) - 2
+    pieces = [*lead, (title, STRONG if not branch.first else "")]
+    if room >= SNIPPET_AT_LEAST:
+        if row.hit:
+            pieces += [("  ", ""), *hit_pieces(row.hit, room, FAINT)]
+        elif session.first_prompt and session.first_prompt != session.title:
+            pieces.append(("  " + one_line(session.first_prompt, room), FAINT))
+    return content(pieces).truncate(width, ellipsis=True), room
+
+
+def _facts_line(row: Row, width: int, now: datetime, branch: Branch, snippet: Hit | None) -> Content:
+    """Where, when, how much, and what else is so; in a narrow list, rather what was found."""
+    session = row.session
+    pieces: list[Piece] = [(f"{branch.fold} ", FAINT), (branch.second, FAINT), mark_of(session.source), (" ", "")]
+    if is_live(session, now):
+        pieces.append(("● ", LIVE_STYLE))
+    told = age(session.updated_at, now)
+    if snippet:
+        pieces.append((f"{told} ", MUTED))
+        pieces += hit_pieces(snippet, width - sum(cells(text) for text, _ in pieces), MUTED)
+        return content(pieces).truncate(width, ellipsis=True)
     counts = [f"{n:,}{sign}" for n, sign in ((session.turns, "⟲"), (session.tool_calls, "⚙")) if n]
-    pieces.append((" · ".join(filter(None, [*said, " ".join(counts)])), MUTED))
+    pieces.append((" · ".join(filter(None, [one_line(place_of(session), 40), told, " ".join(counts)])), MUTED))
     if session.errors:
         pieces.append((f" {session.errors:,}✗", ERROR))
-    pieces += [(f"  {badge}", MUTED) for badge in badges(row)]
+    pieces += [(f"  {badge}", MUTED) for badge in badges(row, branch)]
     return content(pieces).truncate(width, ellipsis=True)
 
 
-def badges(row: Row) -> Iterator[str]:
+def badges(row: Row, branch: Branch) -> Iterator[str]:
     session = row.session
+    if branch.fold == "▸":
+        yield f"+{row.children:,}"
     if row.has_summary:
         yield "∑"
     if row.has_secrets:
@@ -84,6 +137,64 @@ def badges(row: Row) -> Iterator[str]:
         yield "⌫ gone"
     if session.archived:
         yield "archived"
+    for tag in row.tags:
+        yield f"#{one_line(tag, 20)}"
+
+
+def is_live(session: Session, now: datetime) -> bool:
+    """Its source changed so lately that it is taken to be going on."""
+    then = moment(session.updated_at)
+    return then is not None and now - then < LIVE and not session.gone
+
+
+def hit_pieces(hit: Hit, room: int, style: str) -> Iterator[Piece]:
+    """What was said, with the words set off; so cut that the first of them is seen."""
+    text, begin = hit.snippet, 0
+    if hit.marks and hit.marks[0][0] > room // 3:
+        begin = hit.marks[0][0] - room // 4
+        yield "…", style
+    for start, end in hit.marks:
+        yield clean(text[begin:start]), style
+        yield clean(text[max(start, begin) : end]), HIT
+        begin = max(begin, end)
+    yield clean(text[begin:]), style
+
+
+# ── headings ──────────────────────────────────────────────────────────────────────────────────────
+
+HEADING = "bold $text-secondary"
+
+
+def heading_line(heading: Heading, group: Grouping, width: int, now: datetime) -> Content:
+    told = content([(f"{heading.sessions:,}", FAINT)])
+    pieces = [mark_of(heading.value), (" ", "")] if group == "agent" else []
+    room = width - told.cell_length - 2 - sum(cells(text) for text, _ in pieces)
+    name = content([*pieces, (one_line(_name(heading.value, group, now), room), HEADING)])
+    return Content.assemble(name, "  ", told).truncate(width)
+
+
+def _name(value: str, group: Grouping, now: datetime) -> str:
+    match group:
+        case "day":
+            return day_name(value, now)
+        case "folder":
+            return with_tilde(value) or "no folder"
+    return value
+
+
+def day_name(day: str, now: datetime) -> str:
+    if not day:
+        return "no date"
+    then, today = date.fromisoformat(day), now.astimezone().date()
+    if timedelta(0) <= today - then < timedelta(days=7):
+        ago = (today - then).days
+        return ("Today", "Yesterday")[ago] if ago < 2 else f"{then:%A}"
+    return f"{then:%a} {then.day} {then:%b}" + (f" {then.year}" if then.year != today.year else "")
+
+
+def with_tilde(path: str) -> str:
+    home = expanduser("~").rstrip("/")
+    return f"~{path.removeprefix(home)}" if home and f"{path}/".startswith(f"{home}/") else path
 
 
 # ── no session in the list ────────────────────────────────────────────────────────────────────────
@@ -108,10 +219,16 @@ def welcome(store_path: str, busy: bool) -> Content:
 _DEMO = " to look around in a demo first.\nIt is kept in a file of its own; your store stays empty."
 
 
-def nothing_found(query: str) -> Content:
-    return content(
-        [("No title and no conversation has\n", ""), (one_line(query, 60), STRONG), ("\n\nEsc shows all again", MUTED)]
-    )
+def nothing_found(wanted: Wanted) -> Content:
+    """Why the list is empty, and the way back."""
+    if not wanted.query.strip():
+        told = [("Nothing happened here yet, in\n", ""), (one_line(with_tilde(wanted.folder), 60), STRONG)]
+        return content([*told, ("\n\nEsc shows everywhere", MUTED)])
+    why = "No title and no conversation has\n" if Query.parse(wanted.query).terms else "No session is\n"
+    pieces = [(why, ""), (one_line(wanted.query, 60), STRONG)]
+    if wanted.folder:
+        pieces += [("\nin ", ""), (one_line(with_tilde(wanted.folder), 60), "")]
+    return content([*pieces, ("\n\nEsc shows all again", MUTED)])
 
 
 PROGRESS_CELLS = 6

@@ -1,7 +1,7 @@
 """The list of sessions: all their keys, and the rows of those in view.
 
-It never reads the store. It is given keys, asks upwards for the rows that are about to be seen, and paints them when
-they come; so a hundred thousand sessions cost it an array of integers and a few pages.
+It never reads the store. It is given a listing, asks upwards for the rows that are about to be seen, and paints them
+when they come; so a hundred thousand sessions cost it an array of integers and a few pages.
 """
 
 from __future__ import annotations
@@ -20,21 +20,33 @@ from textual.message import Message
 from textual.reactive import reactive
 from textual.strip import Strip
 
+from store.listed import LINES, Listing, Row
 from store.model import Session
-from tui.painting.sessions import Row, session_lines
+from tui.painting.sessions import branch_of, heading_line, session_lines
 from tui.widgets.line_view import LineView
-
-LINES = 2
-"""Lines to a session."""
 
 PAGE = 64
 """How many rows are asked for at once."""
 
 ROWS_KEPT = 16 * PAGE
 
+FOLD_CELLS = 3
+"""So many cells from the left is the sign that folds."""
+
 
 class SessionList(LineView):
-    COMPONENT_CLASSES: ClassVar[set[str]] = {"session-list--row", "session-list--cursor", "session-list--bar"}
+    DEFAULT_CSS = """
+    SessionList .session-list--mark {
+        color: $text-accent;
+        text-style: bold;
+    }
+    """
+    COMPONENT_CLASSES: ClassVar[set[str]] = {
+        "session-list--row",
+        "session-list--cursor",
+        "session-list--bar",
+        "session-list--mark",
+    }
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("enter", "open", "Open", id="list.open", tooltip="Read the conversation"),
@@ -42,8 +54,15 @@ class SessionList(LineView):
         Binding("up,k", "move(-1)", "Up", id="list.up", show=False, tooltip="The session before"),
         Binding("pagedown,ctrl+d", "page(1)", "Page down", id="list.page_down", show=False, tooltip="A page on"),
         Binding("pageup,ctrl+u", "page(-1)", "Page up", id="list.page_up", show=False, tooltip="A page back"),
-        Binding("home,g", "first", "First", id="list.first", show=False, tooltip="The newest session"),
-        Binding("end,G", "last", "Last", id="list.last", show=False, tooltip="The oldest session"),
+        Binding("home,g", "first", "First", id="list.first", show=False, tooltip="The first session"),
+        Binding("end,G", "last", "Last", id="list.last", show=False, tooltip="The last session"),
+        Binding("right", "unfold", "Unfold", id="list.unfold", show=False, tooltip="Show what came from this session"),
+        Binding("left", "fold", "Fold", id="list.fold", show=False, tooltip="Hide what came from it; then, its parent"),
+        Binding(
+            "space", "mark", "Mark", id="list.mark", show=False, tooltip="Mark it, to do something to many at once"
+        ),
+        Binding("s", "scope", "Scope", id="list.scope", tooltip="Everywhere, this folder, this git work tree"),
+        Binding("o", "order", "Order", id="list.order", tooltip="In which order, under which headings"),
     ]
 
     cursor: reactive[int] = reactive(0, repaint=False)
@@ -62,21 +81,43 @@ class SessionList(LineView):
     class Opened(Message):
         session: Session
 
+    @dataclass
+    class Folded(Message):
+        """The children of a session are to be shown, or not any more."""
+
+        key: int
+        folded: bool
+
+    @dataclass
+    class Marked(Message):
+        """Others are marked now."""
+
+        keys: frozenset[int]
+
+    @dataclass
+    class ScopeAsked(Message):
+        """Another part of the world, please."""
+
+    @dataclass
+    class OrderAsked(Message):
+        """Another order, or other headings, please."""
+
     def __init__(self) -> None:
         super().__init__()
-        self.keys: array[int] = array("q")
+        self.listing = Listing()
         self._rows: dict[int, tuple[int, Row]] = {}
         self._asked: set[int] = set()
+        self._marked: frozenset[int] = frozenset()
         self._edition = 0
 
     # ── what is handed down ───────────────────────────────────────────────────────────────────────
 
-    def show(self, keys: array[int], *, follow: bool) -> None:
+    def show(self, listing: Listing, *, follow: bool) -> None:
         """Another list. Follow: the session under the cursor stays under it, and where it is on the screen."""
-        found = _index(keys, self.selected_key) if follow else 0
-        line = self.cursor * LINES - self.scroll_offset.y
-        self.keys = keys
-        self.line_count = len(keys) * LINES
+        found = listing.index(self.selected_key) if follow else 0
+        line = self._line - self.scroll_offset.y
+        self.listing = listing
+        self.line_count = listing.line_count
         self.set_reactive(SessionList.cursor, self.validate_cursor(self.cursor if found is None else found))
         self.scroll_to(y=self._top_for(line) if follow else 0, animate=False, force=True)
         self.expire()
@@ -84,7 +125,7 @@ class SessionList(LineView):
     def _top_for(self, line: int) -> int:
         """Where to scroll so that the cursor is on that line of the screen again. Whoever is at the top stays there
         to see what is new, unless that would push the cursor out of sight."""
-        at, height = self.cursor * LINES, self.page.height
+        at, height = self._line, self.page.height
         if self.scroll_offset.y:
             return at - line
         return max(at + LINES - height, 0) if line < height else 0
@@ -111,14 +152,31 @@ class SessionList(LineView):
     # ── what is asked for ─────────────────────────────────────────────────────────────────────────
 
     @property
+    def keys(self) -> array[int]:
+        return self.listing.keys
+
+    @property
     def selected_key(self) -> int | None:
         return self.keys[self.cursor] if self.keys else None
 
     @property
     def selected(self) -> Session | None:
-        key = self.selected_key
+        row = self._row(self.selected_key)
+        return row.session if row else None
+
+    @property
+    def marked(self) -> frozenset[int]:
+        """The keys of the sessions that are marked, in sight or not."""
+        return self._marked
+
+    def mark(self, keys: frozenset[int]) -> None:
+        self._marked = keys
+        self.refresh()
+        self.post_message(self.Marked(keys))
+
+    def _row(self, key: int | None) -> Row | None:
         known = self._rows.get(key) if key is not None else None
-        return known[1].session if known else None
+        return known[1] if known else None
 
     def _want_rows(self) -> None:
         for page in self._pages_near():
@@ -129,8 +187,8 @@ class SessionList(LineView):
 
     def _pages_near(self) -> range:
         """The pages in view, and one on either side, so that scrolling meets rows that are there already."""
-        top = self.scroll_offset.y // LINES
-        bottom = top + self.page.height // LINES
+        top = self.listing.place(self.scroll_offset.y).row
+        bottom = self.listing.place(self.scroll_offset.y + self.page.height).row
         last = (len(self.keys) - 1) // PAGE
         return range(max(top // PAGE - 1, 0), min(bottom // PAGE + 1, last) + 1)
 
@@ -144,27 +202,46 @@ class SessionList(LineView):
     # ── painting ──────────────────────────────────────────────────────────────────────────────────
 
     def strip_key(self, line: int) -> Hashable:
-        return line, line // LINES == self.cursor and self.has_focus, line // LINES == self.cursor
+        place = self.listing.place(line)
+        chosen = place.row == self.cursor and place.heading is None
+        return line, chosen, chosen and self.has_focus, self.keys[place.row] in self._marked
 
     def paint_line(self, line: int, width: int) -> Strip:
-        index, part = divmod(line, LINES)
-        known = self._rows.get(self.keys[index])
-        text = session_lines(known[1], width - 2, self.now)[part] if known else Content("")
-        if index != self.cursor:
-            style = self.get_visual_style("session-list--row")
-            return self.strip_of(Content.assemble(" ", text), width, style)
-        style = self.get_visual_style("session-list--cursor")
-        return self.strip_of(Content.assemble(("▌", ".session-list--bar"), text), width, style)
+        place = self.listing.place(line)
+        if place.heading is not None:
+            told = heading_line(self.listing.headings[place.heading], self.listing.wanted.group, width - 2, self.now)
+            return self.strip_of(Content.assemble(" ", told), width, self.get_visual_style("session-list--row"))
+        key = self.keys[place.row]
+        row = self._row(key)
+        text = Content("")
+        if row:
+            branch = branch_of(self.listing, place.row, row.children)
+            text = session_lines(row, width - 2, self.now, branch)[place.part]
+        chosen = place.row == self.cursor
+        lead = ("▌", ".session-list--bar") if chosen else (" ", "")
+        if key in self._marked and not place.part:
+            lead = ("✓", ".session-list--mark")
+        style = self.get_visual_style("session-list--cursor" if chosen else "session-list--row")
+        return self.strip_of(Content.assemble(lead, text), width, style)
 
     # ── moving ────────────────────────────────────────────────────────────────────────────────────
 
-    def validate_cursor(self, index: int) -> int:
-        return max(0, min(index, len(self.keys) - 1))
+    @property
+    def _line(self) -> int:
+        """The first line of the row under the cursor."""
+        return self.listing.line_of(self.cursor)
+
+    def validate_cursor(self, row: int) -> int:
+        return max(0, min(row, len(self.keys) - 1))
 
     def watch_cursor(self, before: int, after: int) -> None:
-        self.refresh_lines(before * LINES, LINES)
-        self.refresh_lines(after * LINES, LINES)
-        self.scroll_to_region(Region(0, after * LINES, 1, LINES), animate=False, force=True, immediate=True)
+        for row in (before, after):
+            self.refresh_lines(self.listing.line_of(row), LINES)
+        begin = self._line
+        if begin and self.listing.place(begin - 1).heading is not None:
+            begin -= 1  # with the heading, which nobody could reach otherwise
+        height = self._line + LINES - begin
+        self.scroll_to_region(Region(0, begin, 1, height), animate=False, force=True, immediate=True)
 
     def watch_now(self) -> None:
         self.forget_strips()
@@ -177,17 +254,22 @@ class SessionList(LineView):
         self._want_rows()
 
     def on_focus(self) -> None:
-        self.refresh_lines(self.cursor * LINES, LINES)
+        self.refresh_lines(self._line, LINES)
 
     def on_blur(self) -> None:
-        self.refresh_lines(self.cursor * LINES, LINES)
+        self.refresh_lines(self._line, LINES)
 
     def on_click(self, event: events.Click) -> None:
-        index = (event.y + self.scroll_offset.y) // LINES
-        if index < len(self.keys):
-            self.cursor = index
-            if event.chain == 2:
-                self.action_open()
+        line = event.y + self.scroll_offset.y
+        if line >= self.line_count or (place := self.listing.place(line)).heading is not None:
+            return
+        self.cursor = place.row
+        if event.ctrl:
+            self._turn_mark()
+        elif place.part and event.x < FOLD_CELLS and self._has_children():
+            self._ask_to_fold(self.keys[place.row] in self.listing.wanted.unfolded)
+        elif event.chain == 2:
+            self.action_open()
 
     def action_move(self, by: int) -> None:
         self.cursor += by
@@ -201,13 +283,44 @@ class SessionList(LineView):
     def action_last(self) -> None:
         self.cursor = len(self.keys) - 1
 
+    # ── acting ────────────────────────────────────────────────────────────────────────────────────
+
     def action_open(self) -> None:
         if self.selected is not None:
             self.post_message(self.Opened(self.selected))
 
+    def action_scope(self) -> None:
+        self.post_message(self.ScopeAsked())
 
-def _index(keys: array[int], key: int | None) -> int | None:
-    try:
-        return keys.index(key) if key is not None else None
-    except ValueError:
-        return None
+    def action_order(self) -> None:
+        self.post_message(self.OrderAsked())
+
+    def action_unfold(self) -> None:
+        """Then, into what was unfolded."""
+        if self._has_children() and self.selected_key not in self.listing.wanted.unfolded:
+            self._ask_to_fold(False)
+        elif self.keys and self.listing.has_rows_beneath(self.cursor):
+            self.cursor += 1
+
+    def action_fold(self) -> None:
+        if self.selected_key in self.listing.wanted.unfolded:
+            self._ask_to_fold(True)
+        elif self.keys and (parent := self.listing.parent(self.cursor)) is not None:
+            self.cursor = parent
+
+    def action_mark(self) -> None:
+        """And on to the next, so that many are marked by holding the key."""
+        self._turn_mark()
+        self.cursor += 1
+
+    def _turn_mark(self) -> None:
+        if self.selected_key is not None:
+            self.mark(self._marked ^ {self.selected_key})
+
+    def _has_children(self) -> bool:
+        row = self._row(self.selected_key)
+        return row is not None and row.children > 0
+
+    def _ask_to_fold(self, folded: bool) -> None:
+        if self.selected_key is not None:
+            self.post_message(self.Folded(self.selected_key, folded))

@@ -1,4 +1,4 @@
-"""The line on top: the program's name, the words that filter the list, and how much is shown."""
+"""The line on top: the program's name, the words and filters that narrow the list, and how much is shown."""
 
 from __future__ import annotations
 
@@ -8,25 +8,117 @@ from typing import ClassVar
 from textual import on
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
-from textual.containers import Horizontal
+from textual.containers import Horizontal, Vertical
 from textual.content import Content
 from textual.getters import query_one
 from textual.message import Message
 from textual.timer import Timer
 from textual.widgets import Input, Static
 
+from store.clean import one_line
+from store.query import Query, Vocabulary, accept, complete
+from tui.widgets.offers import Offers
+
 PAUSE = 0.1
 """Seconds without a key before the words are looked for."""
 
+HINT = "words, or agent: tool: cwd: tag: is:error after:3d …"
+
 
 class Words(Input):
+    """Offers what a filter could be as one types. Nothing is taken unless it was asked for: Enter means the list."""
+
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("enter,down", "submit", "To the list", id="filter.leave", tooltip="Go to what was found"),
+        Binding("enter", "leave", "To the list", id="filter.leave", tooltip="Go to what was found"),
+        Binding("down", "choose(1)", "Down", id="filter.down", show=False, tooltip="To the offers, or to the list"),
+        Binding("up", "choose(-1)", "Up", id="filter.up", show=False, tooltip="The offer before"),
+        Binding("tab", "accept", "Complete", id="filter.accept", tooltip="Take the offer"),
+        Binding("ctrl+@,ctrl+space", "offer", "Filters", id="filter.offer", show=False, tooltip="All the filters"),
+        Binding("escape", "close", "Close", id="filter.close", show=False, tooltip="Close the offers"),
     ]
+
+    @dataclass
+    class Left(Message):
+        entered: bool
+        "With Enter; else with an arrow."
+
+    def __init__(self, offers: Offers) -> None:
+        super().__init__(compact=True, placeholder=HINT, select_on_focus=False)
+        self.vocabulary = Vocabulary()
+        self._offers = offers
+
+    @property
+    def offering(self) -> bool:
+        return self._offers.display
+
+    # Here and not by a message: Tab may follow in the same breath.
+    def watch_value(self, value: str) -> None:
+        self._offers.show(self._known() if self.has_focus and self._is_begun() else ())
+
+    def on_blur(self) -> None:
+        self._offers.show(())
+
+    def _known(self) -> list[str]:
+        return complete(self.value, self.cursor_position, self.vocabulary)
+
+    def _is_begun(self) -> bool:
+        """One letter may become anything."""
+        typed = self.value[: self.cursor_position].split(" ")[-1].removeprefix("-")
+        return len(typed) > 1
+
+    def take(self, offer: str) -> None:
+        text, cursor = accept(self.value, self.cursor_position, offer)
+        self.value = text
+        self.cursor_position = cursor
+        self._offers.show(self._known() if offer.endswith(":") else ())
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        if action in ("accept", "close"):
+            return self.offering
+        if action == "choose" and parameters == (-1,):
+            return self.offering
+        return super().check_action(action, parameters)
+
+    def action_leave(self) -> None:
+        if self.offering and self._offers.chosen is not None:
+            self.take(self._offers.offer)
+        else:
+            self._offers.show(())
+            self.post_message(self.Left(entered=True))
+
+    def action_choose(self, by: int) -> None:
+        if self.offering:
+            self._offers.move(by)
+        else:
+            self.post_message(self.Left(entered=False))
+
+    def action_accept(self) -> None:
+        self.take(self._offers.offer)
+
+    def action_offer(self) -> None:
+        self._offers.show(self._known())
+
+    def action_close(self) -> None:
+        self._offers.show(())
 
 
 class TopBar(Horizontal):
+    DEFAULT_CSS = """
+    TopBar {
+        #ask {
+            width: 1fr;
+            height: 2;
+        }
+
+        #puzzled {
+            height: 1;
+            color: $text-warning;
+        }
+    }
+    """
+
     words = query_one(Words)
+    offers = query_one(Offers)
 
     @dataclass
     class Asked(Message):
@@ -34,7 +126,13 @@ class TopBar(Horizontal):
 
     @dataclass
     class Left(Message):
-        """The person is done with the words and wants the list."""
+        """The person is done with the words and wants the list, or, by Enter, what is chosen in it."""
+
+        entered: bool
+
+    @dataclass
+    class Entered(Message):
+        """Somebody is about to type: what is there to be offered?"""
 
     def __init__(self, name: str) -> None:
         super().__init__()
@@ -45,7 +143,11 @@ class TopBar(Horizontal):
     def compose(self) -> ComposeResult:
         yield Static(Content(self._shown_name), id="name")
         yield Static(Content("/"), id="slash")
-        yield Words(compact=True, placeholder="filter by title or words said", select_on_focus=False)
+        offers = Offers()
+        with Vertical(id="ask"):
+            yield Words(offers)
+            yield offers
+            yield Static(id="puzzled")
         yield Static(id="status")
         yield Static(id="count")
 
@@ -57,25 +159,43 @@ class TopBar(Horizontal):
         status.display = bool(text)
         status.update(Content(text))
 
+    def know(self, vocabulary: Vocabulary) -> None:
+        """What can be offered from now on."""
+        self.words.vocabulary = vocabulary
+
     def clear(self) -> None:
         self.words.value = ""
         self._ask()
 
+    def on_descendant_focus(self) -> None:
+        self.post_message(self.Entered())
+
     @on(Input.Changed)
-    def _wait_for_a_pause(self) -> None:
+    def _wait_for_a_pause(self, changed: Input.Changed) -> None:
+        changed.stop()
         self._stop_waiting()
         self._pause = self.set_timer(PAUSE, self._ask)
 
-    @on(Input.Submitted)
-    def _leave(self) -> None:
+    @on(Words.Left)
+    def _leave(self, left: Words.Left) -> None:
         self._ask()
-        self.post_message(self.Left())
+        self.post_message(self.Left(left.entered))
+
+    @on(Offers.Clicked)
+    def _take(self, clicked: Offers.Clicked) -> None:
+        self.words.take(clicked.offer)
+        self.words.focus()
 
     def _ask(self) -> None:
         self._stop_waiting()
         if self.words.value != self._asked:
             self._asked = self.words.value
+            self._tell_puzzles()
             self.post_message(self.Asked(self._asked))
+
+    def _tell_puzzles(self) -> None:
+        puzzled = one_line(Query.parse(self._asked).puzzled)
+        self.query_one("#puzzled", Static).update(Content(puzzled))
 
     def _stop_waiting(self) -> None:
         if self._pause is not None:

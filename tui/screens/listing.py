@@ -1,0 +1,248 @@
+"""What every screen with a list of sessions does: read it, narrow it, order it, fold it, and keep it true."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, ClassVar, NamedTuple, TypeVar
+
+from textual import on, work
+from textual.binding import Binding, BindingType
+from textual.getters import query_one
+from textual.message import Message
+from textual.screen import Screen
+
+from store.errors import StoreError
+from store.interrupting import until_stale
+from store.listed import Listing, Row, Wanted
+from store.listing import listing, rows, work_tree
+from store.query import Query, Vocabulary
+from tui.widgets.session_list import PAGE, SessionList
+from tui.widgets.top_bar import TopBar
+
+if TYPE_CHECKING:
+    from store.store import Store
+    from tui.app import Backscroll
+
+Clock = Callable[[], datetime]
+Answer = TypeVar("Answer")
+
+POLL_SECONDS = 0.5
+AGES_SECONDS = 30
+
+
+class Scope(NamedTuple):
+    name: str
+    folder: str
+
+
+def scopes(here: Path | None) -> list[Scope]:
+    """Everywhere, this folder, and the git work tree it is in, where that is another."""
+    found = [Scope("everywhere", "")]
+    if here is not None:
+        found.append(Scope(f"in {here.name or here}", str(here)))
+        tree = work_tree(here)
+        if tree and tree != here:
+            found.append(Scope(f"in work tree {tree.name}", str(tree)))
+    return found
+
+
+def current_folder() -> Path | None:
+    """None when it was deleted under us."""
+    try:
+        return Path.cwd()
+    except OSError:
+        return None
+
+
+class ListingScreen(Screen[Answer]):
+    """Subclasses compose a TopBar and a SessionList, and may look at each listing as it comes with `listed`."""
+
+    AUTO_FOCUS = "SessionList"
+    BINDINGS: ClassVar[list[BindingType]] = [
+        # Priority: the words may follow in the same breath, and must find the focus where it is going.
+        Binding(
+            "slash",
+            "search",
+            "Search",
+            key_display="/",
+            priority=True,
+            id="list.search",
+            tooltip="Only the sessions with these words, or that these filters let through",
+        ),
+        Binding("escape", "clear", "All sessions", id="list.clear", tooltip="Without words; then, everywhere"),
+    ]
+
+    app: Backscroll
+    bar = query_one(TopBar)
+    sessions = query_one(SessionList)
+
+    @dataclass
+    class Listed(Message):
+        """All sessions that match; the first few when it is not the whole list."""
+
+        generation: int
+        listing: Listing
+        follow: bool
+        whole: bool
+
+    @dataclass
+    class Read(Message):
+        wanted: SessionList.Wanted
+        rows: Sequence[Row]
+
+    @dataclass
+    class Known(Message):
+        vocabulary: Vocabulary
+
+    def __init__(self, store: Store, clock: Clock, *, folder: Path | None = None) -> None:
+        super().__init__()
+        self._store = store
+        self._clock = clock
+        self._scopes = scopes(folder or current_folder())
+        self._wanted = Wanted()
+        self._generation = 0
+        self._version = store.sessions.data_version()
+
+    def on_mount(self) -> None:
+        self._tell_time()
+        self._load(follow=False)
+        self._poll = self.set_interval(POLL_SECONDS, self._notice_changes)
+        self.set_interval(AGES_SECONDS, self._tell_time)
+
+    def listed(self, shown: Listing) -> None:
+        """The whole of a new list is shown."""
+
+    @property
+    def looked_for(self) -> Query:
+        """What is looked for, to mark it in what is opened."""
+        return self.sessions.listing.query
+
+    # ── what the store says ───────────────────────────────────────────────────────────────────────
+
+    def want(self, *, follow: bool, **changes: object) -> None:
+        """Another list. Follow: stay where the cursor is."""
+        self._wanted = replace(self._wanted, **changes)  # type: ignore[arg-type]
+        self._load(follow=follow)
+
+    def _load(self, *, follow: bool) -> None:
+        self._generation += 1
+        at_once = not self.sessions.keys and self._wanted.group in ("day", "none")
+        self._list(self._wanted, self._generation, follow, at_once)
+
+    @work(thread=True, exclusive=True, group="list")
+    def _list(self, wanted: Wanted, generation: int, follow: bool, at_once: bool) -> None:
+        with until_stale(self._store, lambda: generation != self._generation):
+            if at_once:
+                begin = listing(self._store, wanted, PAGE, self._clock())
+                self.post_message(self.Listed(generation, begin, follow, whole=False))
+            whole = listing(self._store, wanted, now=self._clock())
+            self.post_message(self.Listed(generation, whole, follow, whole=True))
+
+    @work(thread=True, group="rows")
+    def _read(self, wanted: SessionList.Wanted, query: Query) -> None:
+        self.post_message(self.Read(wanted, rows(self._store, wanted.keys, query)))
+
+    @work(thread=True, exclusive=True, group="vocabulary")
+    def _learn_words(self) -> None:
+        self.post_message(self.Known(self._store.search.vocabulary()))
+
+    def _notice_changes(self) -> None:
+        """Here and not in a worker: the number tells of changes only to the connection that asked before."""
+        try:
+            version = self._store.sessions.data_version()
+        except StoreError as error:
+            self._poll.stop()
+            self.app.show_error(error)
+            return
+        if version != self._version:
+            self._version = version
+            self._load(follow=True)
+
+    def _tell_time(self) -> None:
+        self.sessions.now = self._clock()
+
+    # ── what goes down ────────────────────────────────────────────────────────────────────────────
+
+    @on(Listed)
+    def _show_list(self, listed: Listed) -> None:
+        if listed.generation != self._generation:
+            return
+        self.sessions.show(listed.listing, follow=listed.follow)
+        if listed.whole:
+            self.bar.show_count(self._counted(listed.listing))
+            self.listed(listed.listing)
+            self.refresh_bindings()
+
+    def _counted(self, shown: Listing) -> str:
+        what = "found" if shown.query else "session" if shown.total == 1 else "sessions"
+        scope = next(scope.name for scope in self._scopes if scope.folder == shown.wanted.folder)
+        return f"{shown.total:,} {what} · {scope}"
+
+    @on(Read)
+    def _show_rows(self, read: Read) -> None:
+        self.sessions.supply(read.wanted, read.rows)
+
+    @on(Known)
+    def _offer_words(self, known: Known) -> None:
+        self.bar.know(known.vocabulary)
+
+    # ── what comes up ─────────────────────────────────────────────────────────────────────────────
+
+    @on(SessionList.Wanted)
+    def _read_rows(self, wanted: SessionList.Wanted) -> None:
+        self._read(wanted, self.looked_for)
+
+    @on(SessionList.Folded)
+    def _fold(self, folded: SessionList.Folded) -> None:
+        unfolded = self._wanted.unfolded
+        self.want(follow=True, unfolded=unfolded - {folded.key} if folded.folded else unfolded | {folded.key})
+
+    @on(SessionList.ScopeAsked)
+    def _next_scope(self) -> None:
+        folders = [scope.folder for scope in self._scopes]
+        at = (folders.index(self._wanted.folder) + 1) % len(folders)
+        self.want(follow=True, folder=folders[at])
+
+    @on(SessionList.OrderAsked)
+    def _choose_order(self) -> None:
+        from tui.screens.order import OrderScreen
+
+        self.app.push_screen(OrderScreen(self._wanted), self._order)
+
+    def _order(self, wanted: Wanted | None) -> None:
+        if wanted is not None:
+            self.want(follow=True, order=wanted.order, group=wanted.group)
+
+    @on(TopBar.Entered)
+    def _prepare_offers(self) -> None:
+        self._learn_words()
+
+    @on(TopBar.Asked)
+    def _ask(self, asked: TopBar.Asked) -> None:
+        self.want(follow=not asked.query, query=asked.query)
+
+    @on(TopBar.Left)
+    def _leave_bar(self) -> None:
+        if self.sessions.keys:
+            self.set_focus(self.sessions)
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        match action:
+            case "search":
+                return not self.bar.words.has_focus
+            case "clear":
+                return bool(self._wanted.query or self._wanted.folder) or self.bar.words.has_focus
+        return super().check_action(action, parameters)
+
+    def action_search(self) -> None:
+        self.set_focus(self.bar.words)
+
+    def action_clear(self) -> None:
+        """The words first; then the scope."""
+        if not self._wanted.query and self._wanted.folder:
+            self.want(follow=True, folder="")
+        self.bar.clear()
+        self.set_focus(self.sessions)

@@ -1,0 +1,85 @@
+"""The compact list of `backscroll resume`: find a session, and Enter chooses it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, ClassVar
+
+from textual import on
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.widgets import Footer, Static
+
+from store.listed import Listing
+from store.model import Session
+from tui.painting.sessions import nothing_found
+from tui.screens.listing import Clock, ListingScreen
+from tui.widgets.session_list import SessionList
+from tui.widgets.top_bar import TopBar
+
+if TYPE_CHECKING:
+    from store.store import Store
+
+
+class PickerScreen(ListingScreen[Session | None]):
+    """Gives the session that was chosen, or None. One types at once: whoever comes here knows what they look for."""
+
+    AUTO_FOCUS = "Words"
+    DEFAULT_CSS = """
+    PickerScreen.-nothing {
+        SessionList {
+            display: none;
+        }
+
+        #empty {
+            display: block;
+        }
+    }
+    """
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("escape", "leave", "Leave", id="picker.leave", tooltip="Resume none of them"),
+    ]
+
+    def __init__(self, store: Store, clock: Clock) -> None:
+        super().__init__(store, clock)
+        self._hurried = False
+        "Enter was pressed before what it means was there."
+
+    def compose(self) -> ComposeResult:
+        yield TopBar("backscroll resume")
+        yield SessionList()
+        yield Static(id="empty")
+        yield Footer(show_command_palette=False)
+
+    def listed(self, shown: Listing) -> None:
+        self.set_class(not shown.keys, "-nothing")
+        if not shown.keys:
+            self._hurried = False
+            self.query_one("#empty", Static).update(nothing_found(shown.wanted))
+        self._choose_if_hurried()
+
+    @on(SessionList.Opened)
+    def _choose(self, opened: SessionList.Opened) -> None:
+        self.dismiss(opened.session)
+
+    @on(TopBar.Left)
+    def _hurry(self, left: TopBar.Left) -> None:
+        self._hurried = left.entered
+        self._choose_if_hurried()
+
+    @on(ListingScreen.Read)
+    def _choose_if_hurried(self) -> None:
+        """Once the list is that of the words as they stand, and its first row is known."""
+        if self._hurried and self.sessions.listing.wanted == self._wanted and (found := self.sessions.selected):
+            self._hurried = False
+            self.dismiss(found)
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        match action:
+            case "clear":
+                return bool(self.bar.words.value)
+            case "leave":
+                return not self.bar.words.value
+        return super().check_action(action, parameters)
+
+    def action_leave(self) -> None:
+        self.dismiss(None)
