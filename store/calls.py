@@ -27,12 +27,15 @@ _FROM = """
     left join entries as asked on asked.key = tool_calls.entry
     left join entries as answered on answered.key = tool_calls.result_entry
 """
+_IN_ORDER = """
+    order by coalesce(asked.seq, answered.seq), coalesce(tool_calls.part, tool_calls.result_part), tool_calls.key
+"""
 
 
 def of_session(store: Store, session: int) -> Iterator[PairedCall]:
     """In the order of the chain, each with its arguments and without its result."""
     last, parts = None, tuple[Part, ...]()
-    for row in store.rows(f"{_CALL} {_FROM} where tool_calls.session = ? order by tool_calls.key", session):
+    for row in store.rows(f"{_CALL} {_FROM} where tool_calls.session = ? {_IN_ORDER}", session):
         *_, asked, text, column, part = row
         if asked != last or asked is None:  # many calls of one entry share its parts
             last, parts = asked, _parts(text, column)

@@ -13,7 +13,7 @@ from textual.content import Content
 from store.clean import cells
 from store.model import Json
 from tui.painting.json import about, folded, row_line
-from tui.painting.json_tree import EVERYTHING, INSIDE, Path, Row, Tree, find, path_from, path_of, spell
+from tui.painting.json_tree import EVERYTHING, INSIDE, SHORT, Path, Row, Tree, find, path_from, path_of, spell
 from tui.painting.json_values import Lines, Number, Repeated, json_in, parse, spelled
 from tui.painting.wrapping import wrapped
 
@@ -207,6 +207,16 @@ def test_open_strings_follow_the_width() -> None:
     assert keys(tree)[-1] == "next"
 
 
+def test_strings_too_long_to_wait_for_are_folded_when_the_width_changes() -> None:
+    tree = Tree({"text": "word " * SHORT, "short": "x\ny"})
+    tree.open(1)
+    tree.open(0)
+    (left,) = tree.wrap(40)
+    assert keys(tree) == ["text", "short", None, None]
+    tree.open(0, list(tree.children(left)))
+    assert all(cells(line) <= 40 for line in shown(tree, 40))
+
+
 def test_what_a_string_seems_to_be() -> None:
     assert about("iVBORw0KGgo" + "A" * 40_000) == "image/png, base64, 30 KB"
     assert about("data:image/webp;base64," + "A" * 4_000) == "image/webp, base64, 3 KB"
@@ -257,6 +267,11 @@ def test_wrapped_text_loses_nothing_but_blanks(text: str, width: int) -> None:
     assert not any(set(piece) & FORBIDDEN for piece in pieces)
     if text.isascii() and text.isprintable():
         assert "".join(pieces).replace(" ", "") == text.replace(" ", "")
+
+
+def test_a_line_of_megabytes_breaks_as_a_short_one_does() -> None:
+    assert {len(piece) for piece in list(wrapped("word " * 20_000, 30))[:-1]} == {29}
+    assert list(wrapped("one\r\ntwo\r\n", 30)) == ["one", "two", ""]
 
 
 def test_a_folded_object_with_many_names_says_how_many() -> None:

@@ -31,6 +31,9 @@ LONG_LIST = 12
 """Longer ones are folded at first."""
 
 EVERYTHING: Final = 10**9
+SHORT = 64_000
+"""Characters of a string that are laid out while one waits."""
+
 INDENT = 2
 ARROW_CELLS = 2
 
@@ -123,7 +126,7 @@ class Tree:
         self.width = width
         self.root = Row(-1, None, value, None)
         "Has no row, unless it is all there is."
-        if _has_children(value):
+        if _haschildren(value):
             self.rows = self._unfolded(levels, rows)
         else:
             self.root.depth = 0
@@ -141,14 +144,15 @@ class Tree:
                     continue
                 room -= size if room < EVERYTHING else 0
                 row.open = True
-                made[row] = list(self._children(row))
-                below += [child for child in made[row] if _has_children(child.value)]
+                made[row] = list(self.children(row))
+                below += [child for child in made[row] if _haschildren(child.value)]
             waiting = below
             if not waiting:
                 break
         return list(_flattened(self.root, made))
 
-    def _children(self, row: Row) -> Iterator[Row]:
+    def children(self, row: Row) -> Iterator[Row]:
+        """May be asked for in a thread: nothing changes by it."""
         content, depth = row.content, row.depth + 1
         if isinstance(content, dict):
             return (Row(depth, key, value, row) for key, value in content.items())
@@ -158,13 +162,12 @@ class Tree:
 
     # ── opening and closing ───────────────────────────────────────────────────────────────────────
 
-    def open(self, at: int, chunks: Iterable[Chunk] | None = None) -> None:
-        """With chunks: a string so long that somebody else laid it out, meanwhile."""
+    def open(self, at: int, children: Iterable[Row] | None = None) -> None:
+        """With the children, where somebody else has made them already."""
         row = self.rows[at]
         if not row.open and isinstance(row.content, dict | list | str):
             row.open = True
-            made = self._children(row) if chunks is None else (Row(row.depth + 1, None, p, row) for p in chunks)
-            self.rows[at + 1 : at + 1] = made
+            self.rows[at + 1 : at + 1] = self.children(row) if children is None else children
 
     def close(self, at: int) -> None:
         row = self.rows[at]
@@ -195,20 +198,28 @@ class Tree:
             end += 1
         return end
 
-    def wrap(self, width: int) -> None:
-        """Strings that lie open are laid out anew for another width."""
+    def wrap(self, width: int) -> list[Row]:
+        """Strings that lie open are laid out anew for another width; those too long to wait for are folded and given
+        back, to be laid out elsewhere."""
         if width == self.width:
-            return
+            return []
         self.width = width
         if not any(isinstance(row.value, Chunk) for row in self.rows):
-            return
+            return []
         rows: list[Row] = []
+        left: list[Row] = []
         for row in self.rows:
-            if not isinstance(row.value, Chunk):
-                rows.append(row)
-                if row.open and type(row.content) is str:
-                    rows += self._children(row)
+            if isinstance(row.value, Chunk):
+                continue
+            rows.append(row)
+            if row.open and type(row.content) is str:
+                row.open = len(row.content) <= SHORT
+                if row.open:
+                    rows += self.children(row)
+                else:
+                    left.append(row)
         self.rows = rows
+        return left
 
     # ── finding one's way ─────────────────────────────────────────────────────────────────────────
 
@@ -236,7 +247,7 @@ class Tree:
                 if at < 0 or (self.rows[at].inside is None and not self.open_inside(at)):
                     return None
                 continue
-            if at >= 0 and _has_children(self.rows[at].content):
+            if at >= 0 and _haschildren(self.rows[at].content):
                 self.open(at)
             child = self._child(at, step)
             if child is None:
@@ -282,7 +293,7 @@ def _flattened(root: Row, made: Mapping[Row, list[Row]]) -> Iterator[Row]:
             stack.append(iter(made[row]))
 
 
-def _has_children(value: Json) -> bool:
+def _haschildren(value: Json) -> bool:
     return isinstance(value, dict | list) and bool(value)
 
 
@@ -295,7 +306,7 @@ LOOKED_AT = 2_000
 def find(value: Json, words: str, insides: Mapping[Path, Json], stopped: Callable[[], bool]) -> Iterator[Path]:
     """The paths of the keys and values that hold the words, from the top, whatever their case."""
     words = words.casefold()
-    if not _has_children(value):
+    if not _haschildren(value):
         if _holds(value, words):
             yield ()
         return
@@ -315,7 +326,7 @@ def find(value: Json, words: str, insides: Mapping[Path, Json], stopped: Callabl
         if insides and (*path, step) in insides:
             inner = (*path, step)
             stack.append(((*inner, INSIDE), _items(insides[inner])))
-        elif _has_children(item):
+        elif _haschildren(item):
             stack.append(((*path, step), _items(item)))
 
 

@@ -103,10 +103,8 @@ class InspectorScreen(Screen[str | None]):
             tooltip="The next call with the same name",
         ),
         Binding("a", "all", "All calls", id="call.all", tooltip="All calls of this session, to filter"),
-        Binding(
-            "y", "copy_arguments", "Copy arguments", show=False, id="call.copy_arguments", tooltip="Copy what was asked"
-        ),
-        Binding("Y", "copy_output", "Copy output", show=False, id="call.copy_output", tooltip="Copy what came of it"),
+        Binding("y", "copy_arguments", "Copy asked", id="call.copy_arguments", tooltip="Copy the arguments"),
+        Binding("Y", "copy_output", "Copy result", id="call.copy_output", tooltip="Copy what came of it"),
     ]
 
     told = query_one("#call", Static)

@@ -21,6 +21,7 @@ from tui.painting.json_tree import (
     ARROW_CELLS,
     EVERYTHING,
     ROWS_AT_FIRST,
+    SHORT,
     Path,
     Row,
     Tree,
@@ -28,18 +29,16 @@ from tui.painting.json_tree import (
     indent,
     path_from,
     path_of,
-    room,
     spell,
 )
 from tui.painting.json_values import Lines, parse, spelled
 from tui.painting.pieces import MUTED
-from tui.painting.wrapping import Chunk, wrapped
 from tui.widgets.cursor_view import CursorView
 from tui.widgets.find_bar import FindBar
 from tui.widgets.find_pane import FindPane, Search
 
 SMALL = 64_000
-"""Bytes or characters that are worked on at once; what is longer is given to a thread."""
+"""Bytes that are parsed while one waits; what is longer is given to a thread."""
 
 
 class JsonView(CursorView):
@@ -70,7 +69,7 @@ class JsonView(CursorView):
 
         row: Row
         width: int
-        chunks: list[Chunk]
+        lines: list[Row]
 
     def __init__(self) -> None:
         super().__init__()
@@ -155,7 +154,8 @@ class JsonView(CursorView):
     def on_resize(self) -> None:
         if self.outline is not None and self.outline.width != self.text_width:
             whole = self.outline.rows[self.cursor].whole
-            self.outline.wrap(self.text_width)
+            for row in self.outline.wrap(self.text_width):
+                self._lay_out(self.outline, row)
             self._redraw(self.outline.rows.index(whole))
 
     # ── folding ───────────────────────────────────────────────────────────────────────────────────
@@ -195,8 +195,8 @@ class JsonView(CursorView):
         row, tree = self.row, self.outline
         if row is None or tree is None or not can_open(row, self.text_width):
             return
-        if type(row.content) is str and len(row.content) > SMALL:
-            self._lay_out(row, tree.width)
+        if type(row.content) is str and len(row.content) > SHORT:
+            self._lay_out(tree, row)
         else:
             tree.open(self.cursor)
             self._redraw()
@@ -210,16 +210,16 @@ class JsonView(CursorView):
             self.outline.close(at)
             self._redraw(at)
 
-    @work(thread=True, exclusive=True, group="lay out")
-    def _lay_out(self, row: Row, width: int) -> None:
-        chunks = list(wrapped(row.value, room(row.depth + 1, width)))
-        self.post_message(self.LaidOut(row, width, chunks))
+    @work(thread=True, group="lay out")
+    def _lay_out(self, tree: Tree, row: Row) -> None:
+        width = tree.width
+        self.post_message(self.LaidOut(row, width, list(tree.children(row))))
 
     @on(LaidOut)
     def _show_laid_out(self, laid_out: LaidOut) -> None:
         row, tree = laid_out.row, self.outline
         if tree is not None and row in tree.rows and tree.width == laid_out.width:
-            tree.open(tree.rows.index(row), laid_out.chunks)
+            tree.open(tree.rows.index(row), laid_out.lines)
             self._redraw()
 
     def action_inside(self) -> None:
