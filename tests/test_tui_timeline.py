@@ -14,6 +14,7 @@ from store.outlines import Outlines
 from store.store import Store
 from tui.messages import Copy
 from tui.widgets.cards import Spot
+from tui.widgets.timeline import TimelinePane
 
 SIZE = (100, 30)
 HARMFUL = re.compile("[\x00-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\u200b]")
@@ -54,6 +55,8 @@ async def test_an_entry_that_is_not_there_opens_the_end(store: Store, long: Sess
 async def test_a_session_without_anything_is_just_its_heading(store: Store) -> None:
     async with Reader(store, store.sessions.create("nothing")).run_test(size=SIZE) as pilot:
         await until_shown(pilot, "nothing")
+        await until(pilot, lambda: messages(pilot, TimelinePane.Selected))
+        assert messages(pilot, TimelinePane.Selected)[-1].entry is None
         every = "down up J K x X e E n N home end pagedown pageup left right enter H v w y Y c i slash escape".split()
         await pilot.press(*every)
         timeline(pilot).show(pilot.app.session, Outline(), at=None, marks=None)  # type: ignore[attr-defined]
@@ -341,6 +344,17 @@ async def test_a_conversation_that_grows_does_not_move_who_reads_it(store: Store
         await pilot.pause(0.1)
         assert row_of(pilot, "Question 31?") == row
         assert cursor(pilot) == (31, "prompt")
+
+
+async def test_a_conversation_that_was_told_anew_and_is_shorter(store: Store, long: Session) -> None:
+    async with Reader(store, long).run_test(size=SIZE) as pilot:
+        await until_at(pilot, 60, "event")
+        outline = Outlines(store).outline(long.key)
+        pilot.app.query_one(TimelinePane).show(long, Outline(outline.turns[:20]), follow=True)
+        await until_at(pilot, 19, "text")
+        await until_shown(pilot, "Answer 19.")
+        await pilot.press("home", "end")
+        await until_at(pilot, 19, "text")
 
 
 async def test_another_session_is_shown_anew_even_if_asked_to_follow(store: Store, long: Session) -> None:

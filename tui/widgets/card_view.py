@@ -82,12 +82,14 @@ class CardView(LineView):
         self._settling = False
         self._at_end = False
         self._rest: Timer | None = None
+        self._told: tuple[Entry | None, int | None] | None = None
 
     # ── what is handed down ───────────────────────────────────────────────────────────────────────
 
     def show(self, session: Session, outline: Outline, *, at: int | None, marks: re.Pattern[str] | None) -> None:
         """Another conversation, open at an entry or at its end."""
         of_time = self.cards.gutter.of_time
+        self._told = None
         self.cards = Cards(session, outline, width=self._text_width, of_time=of_time)
         self.cards.mark(marks)
         self._begin_anew()
@@ -104,6 +106,7 @@ class CardView(LineView):
         with self.steady():
             self.cards.grow(outline)
             self._begin_anew()
+            self._keep_cursor()
         if was_last and self._at_end:
             self.aim(len(outline.turns) - 1, lambda blocks: len(blocks) - 1, at_end=True)
 
@@ -125,9 +128,17 @@ class CardView(LineView):
         with self.steady():
             for turn in turns:
                 self.cards.supply(turn)
+            self._keep_cursor()
         aim = self._aim
         if aim is not None and self.cards.turn(aim.turn) is not None:
             self._hit_aim(aim)
+        else:
+            self.rest_on(self.cursor)
+
+    def _keep_cursor(self) -> None:
+        """On a block that is there, though what was there may be shorter now."""
+        turn = max(min(self.cursor.turn, len(self.cards) - 1), 0)
+        self.cursor = Spot(turn, min(self.cursor.block, max(len(self.cards.blocks(turn)) - 1, 0)))
 
     # ── the cursor ────────────────────────────────────────────────────────────────────────────────
 
@@ -194,7 +205,12 @@ class CardView(LineView):
     def _tell(self) -> None:
         self._rest = None
         block = self.block
-        self.post_message(self.Selected(block.entry if block else None, block.part if block else None))
+        if block is None and len(self.cards) and self.cards.turn(self.cursor.turn) is None:
+            return  # it is on its way
+        told = (block.entry, block.part) if block else (None, None)
+        if told != self._told:
+            self._told = told
+            self.post_message(self.Selected(*told))
 
     # ── holding still ─────────────────────────────────────────────────────────────────────────────
 

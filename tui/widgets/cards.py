@@ -79,7 +79,9 @@ class Cards:
         self.outline = outline
         self.gutter = Gutter(outline, of_time=self.gutter.of_time)
         same = min(len(before), len(outline.turns))
-        self._stale |= {n for n in self._bodies if n >= same or before[n] != outline.turns[n]}
+        for index in [index for index in self._bodies if index >= same]:
+            del self._bodies[index]
+        self._stale = {n for n in self._bodies if n in self._stale or before[n] != outline.turns[n]}
         guessed = map(self._guess, range(same, len(outline.turns)))
         self._heights = Heights([*(known[n] for n in range(same)), *guessed])
         self._forget_layouts()

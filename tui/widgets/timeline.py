@@ -23,6 +23,9 @@ from tui.painting.cards import coverage, heading
 from tui.widgets.find_bar import FindBar
 from tui.widgets.turns import Timeline
 
+IDLE = 0.5
+"""Seconds after which the program has started and may load what the first conversation needs."""
+
 
 class TimelinePane(Vertical):
     DEFAULT_CSS = """
@@ -66,6 +69,7 @@ class TimelinePane(Vertical):
         self._session: Session | None = None
         self._finding = 0
         self._goes = False
+        self._is_warm = False
 
     def compose(self) -> ComposeResult:
         yield Static(id="about")
@@ -73,10 +77,15 @@ class TimelinePane(Vertical):
         yield FindBar()
 
     def on_mount(self) -> None:
-        self._warm_up()
+        self.set_timer(IDLE, self._warm_up)
+
+    def _warm_up(self) -> None:
+        if not self._is_warm:
+            self._is_warm = True
+            self._load()
 
     @work(thread=True, group="warm up")
-    def _warm_up(self) -> None:
+    def _load(self) -> None:
         from tui.painting.markdown import warm_up
 
         warm_up()
@@ -97,6 +106,7 @@ class TimelinePane(Vertical):
         follow: bool = False,
     ) -> None:
         """A conversation, open at an entry (its public id) or at the end. Follow: the one that is shown has grown."""
+        self._warm_up()
         follow = follow and self._session is not None and self._session.id == session.id
         self._session = session
         if follow:
