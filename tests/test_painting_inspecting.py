@@ -45,9 +45,10 @@ def test_the_heading() -> None:
 
 
 def test_titles() -> None:
-    assert result_title("a\nb", "ok") == "result, 2 lines"
-    assert result_title("", "ok") == "result, nothing"
-    assert result_title("", "pending") == "result, not there yet"
+    assert result_title("a\nb", "ok").plain == "result, 2 lines"
+    assert result_title("", "ok").plain == "result"
+    assert result_title("", "pending").plain == "result, not there yet"
+    assert arguments_title(None).plain == "arguments"
     assert arguments_title((12, 3)).plain == "edit  +12 −3"
 
 

@@ -20,7 +20,7 @@ from store.store import Store
 from tui.messages import Copy
 from tui.screens.calls import CallsScreen
 from tui.screens.inspector import InspectorScreen
-from tui.widgets.call_panes import ArgumentsPane, OutputPane
+from tui.widgets.call_panes import CallPane
 
 AT = before(minutes=4)
 LOG = "\n".join(f"line {n}" for n in range(200)) + "\n1 failed\nExit code 1"
@@ -70,6 +70,14 @@ def app_of(pilot: Pilot[Any]) -> Alone:
     return pilot.app
 
 
+def asked(pilot: Pilot[Any]) -> CallPane:
+    return pilot.app.screen.query_one("#asked", CallPane)
+
+
+def answered(pilot: Pilot[Any]) -> CallPane:
+    return pilot.app.screen.query_one("#answered", CallPane)
+
+
 @asynccontextmanager
 async def inspecting(
     store: Store, session: Session, at: int, size: tuple[int, int] = (140, 40)
@@ -102,9 +110,9 @@ async def test_both_sides_stand_beside_each_other(store: Store) -> None:
 async def test_on_a_narrow_terminal_one_above_the_other(store: Store) -> None:
     async with inspecting(store, fill(store), 0, size=(80, 24)) as pilot:
         lines = screen_text(pilot).splitlines()
-        asked = next(n for n, line in enumerate(lines) if "pytest -q" in line)
-        answered = next(n for n, line in enumerate(lines) if "line 0" in line)
-        assert asked < answered
+        above = next(n for n, line in enumerate(lines) if "pytest -q" in line)
+        below = next(n for n, line in enumerate(lines) if "line 0" in line)
+        assert above < below
 
 
 async def test_a_call_without_an_answer(store: Store) -> None:
@@ -120,17 +128,39 @@ async def test_an_edit_is_a_diff_and_its_arguments_a_key_away(store: Store) -> N
         assert "edit  +1 −1" in text
         assert "−     return 1" in text
         assert "+     return 2" in text
-        pilot.app.screen.query_one(ArgumentsPane).view.focus()
+        asked(pilot).view.focus()
         await pilot.press("d")
         await until_shown(pilot, "old_string:")
-        assert pilot.app.screen.query_one(ArgumentsPane).json.has_focus
+        assert asked(pilot).tree_view.has_focus
         await pilot.press("d")
         await until_shown(pilot, "+     return 2")
 
 
+async def test_a_result_of_many_fields_can_be_looked_through(store: Store) -> None:
+    fields = {"stdout": "one line", "stderr": "a warning", "exit_code": 3}
+    session = add(store, "s", AT, prompt("x", AT), *call(1, "Say", {}, fields), *call(2, "Say", {}, [{"n": 1}, []]))
+    async with inspecting(store, session, 0) as pilot:
+        assert "✓ exit 3" in screen_text(pilot)
+        assert "a warning" not in screen_text(pilot)
+        await pilot.press("d")
+        await until_shown(pilot, 'stderr: "a warning"')
+        await pilot.press("down", "c")
+        await until(pilot, lambda: app_of(pilot).copied)
+        assert app_of(pilot).copied[-1].text == "a warning"
+
+
+async def test_a_result_that_nobody_asked_for(store: Store) -> None:
+    alone = NewEntry(role="tool", parts=(ToolResult("x", "an answer", name="Say"),), created_at=AT)
+    session = add(store, "s", AT, prompt("x", AT), alone)
+    async with inspecting(store, session, 0) as pilot:
+        await until_shown(pilot, "an answer", "This result answers no call that is known")
+        await pilot.press("g")
+        await until(pilot, lambda: app_of(pilot).answers == ["s#1"])
+
+
 async def test_other_calls_have_no_diff(store: Store) -> None:
     async with inspecting(store, fill(store), 0) as pilot:
-        pilot.app.screen.query_one(ArgumentsPane).view.focus()
+        asked(pilot).view.focus()
         await pilot.press("d")
         await pilot.pause()
         assert 'command: "pytest -q"' in screen_text(pilot)
@@ -204,7 +234,7 @@ async def test_each_side_has_its_own_find(store: Store) -> None:
         await until_shown(pilot, "2 of 11", "line 190")
         await pilot.press("N", "N")
         await until_shown(pilot, "11 of 11", "line 199")
-        pilot.app.screen.query_one(ArgumentsPane).view.focus()
+        asked(pilot).view.focus()
         await pilot.press("slash", *"timeout")
         await until_shown(pilot, "1 of 1")
         await pilot.press("escape", "tab")
@@ -229,7 +259,7 @@ async def test_words_parted_by_the_end_of_a_line_are_found(store: Store) -> None
 
 async def test_the_result_scrolls(store: Store) -> None:
     async with inspecting(store, fill(store), 0) as pilot:
-        view = pilot.app.screen.query_one(OutputPane).text
+        view = answered(pilot).text
         for key, top in (("j", 1), ("down", 2), ("k", 1), ("up", 0), ("end", int(view.max_scroll_y)), ("home", 0)):
             await pilot.press(key)
             assert view.scroll_offset.y == top
@@ -243,7 +273,7 @@ async def test_a_result_of_megabytes_is_read_to_its_end_and_laid_out_again(store
     text = "\n".join(f"{n} " + "x" * 200 for n in range(10_000)) + "\nthe end"
     session = add(store, "s", AT, prompt("x", AT), *call(1, "Say", {}, text), *call(2, "Say", {}, "short"))
     async with inspecting(store, session, 0, size=(120, 30)) as pilot:
-        view = pilot.app.screen.query_one(OutputPane).text
+        view = answered(pilot).text
         await until(pilot, lambda: view.line_count > 20_000)
         await pilot.press("end")
         await until_shown(pilot, "the end")
@@ -268,7 +298,7 @@ async def test_copying_what_was_asked_and_what_came_of_it(store: Store) -> None:
         await pilot.press("y")
         await until(pilot, lambda: len(copied) > 1)
         assert json.loads(copied[-1].text) == {"command": "pytest -q", "timeout": 120}
-        pilot.app.screen.query_one(ArgumentsPane).view.focus()
+        asked(pilot).view.focus()
         await pilot.press("c")
         await until(pilot, lambda: len(copied) > 2)
         assert copied[-1].text == "pytest -q"

@@ -71,11 +71,10 @@ def arguments_title(changed: tuple[int, int] | None) -> Content:
     return content([("edit  ", ""), (f"+{changed[0]:,}", ADDED), (f" −{changed[1]:,}", REMOVED)])
 
 
-def result_title(text: str, status: Status) -> str:
+def result_title(text: str, status: Status) -> Content:
     if status == "pending":
-        return "result, not there yet"
-    lines = text.count("\n") + 1 if text else 0
-    return ", ".join(filter(None, ["result", count(lines, "line")])) if lines else "result, nothing"
+        return Content("result, not there yet")
+    return Content(f"result, {count(text.count(chr(10)) + 1, 'line')}" if text else "result")
 
 
 def same_calls(lines: Sequence[CallLine], at: int) -> Content:

@@ -23,16 +23,18 @@ from tui.painting.exits import exit_code
 from tui.painting.inspecting import CallLine, arguments_title, call_line, heading, result_title, same_calls
 from tui.painting.json_tree import Tree
 from tui.painting.json_values import spelled
-from tui.widgets.call_panes import ArgumentsPane, OutputPane
+from tui.widgets.call_panes import CallPane
 
 if TYPE_CHECKING:
     from store.store import Store
+
+NOBODY_ASKED = "This result answers no call that is known"
 
 
 class InspectorScreen(Screen[str | None]):
     """Answers with the public id of the entry to go to, if the person wants to read on there."""
 
-    AUTO_FOCUS = "OutputPane TextView"
+    AUTO_FOCUS = "#answered TextView"
     HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (100, "-wide")]  # noqa: RUF012 (declared so by Textual)
     DEFAULT_CSS = """
     InspectorScreen {
@@ -49,12 +51,12 @@ class InspectorScreen(Screen[str | None]):
             height: 1fr;
         }
 
-        ArgumentsPane {
+        #asked {
             height: 2fr;
             border-bottom: solid $foreground 15%;
         }
 
-        OutputPane {
+        #answered {
             height: 3fr;
         }
 
@@ -63,18 +65,18 @@ class InspectorScreen(Screen[str | None]):
                 layout: horizontal;
             }
 
-            ArgumentsPane {
+            #asked {
                 width: 2fr;
                 height: 1fr;
                 border-bottom: none;
                 border-right: solid $foreground 15%;
 
-                &.-diff {
+                &.-as-text {
                     width: 3fr;
                 }
             }
 
-            OutputPane {
+            #answered {
                 width: 3fr;
                 height: 1fr;
             }
@@ -109,8 +111,8 @@ class InspectorScreen(Screen[str | None]):
 
     told = query_one("#call", Static)
     same = query_one("#same", Static)
-    arguments = query_one(ArgumentsPane)
-    output = query_one(OutputPane)
+    asked = query_one("#asked", CallPane)
+    answered = query_one("#answered", CallPane)
 
     @dataclass
     class Listed(Message):
@@ -124,10 +126,11 @@ class InspectorScreen(Screen[str | None]):
 
         generation: int
         call: PairedCall
-        text: str
-        tree: Tree
+        arguments: Tree | None
         diff: Sequence[Content] | None
         changed: tuple[int, int] | None
+        output: str
+        result: Tree | None
         exit_code: int | None
 
     def __init__(self, store: Store, session: Session, call_key: int) -> None:
@@ -142,8 +145,8 @@ class InspectorScreen(Screen[str | None]):
     def compose(self) -> ComposeResult:
         yield Static(id="call")
         with Container(id="sides"):
-            yield ArgumentsPane()
-            yield OutputPane()
+            yield CallPane(id="asked")
+            yield CallPane(id="answered")
         yield Static(id="same")
         yield Footer(show_command_palette=False)
 
@@ -171,10 +174,11 @@ class InspectorScreen(Screen[str | None]):
             self.Read(
                 generation,
                 call,
-                readable(call.result),
-                Tree(call.arguments),
+                Tree(call.arguments) if call.entry else None,
                 diff_of(call.name, call.arguments),
                 tally(call.name, call.arguments),
+                readable(call.result),
+                Tree(call.result) if isinstance(call.result, dict | list) else None,
                 exit_code(call.result),
             )
         )
@@ -197,8 +201,9 @@ class InspectorScreen(Screen[str | None]):
         if read.generation != self._generation:
             return
         self._shown = read
-        self.arguments.show(read.tree, read.diff, arguments_title(read.changed))
-        self.output.show(read.text, result_title(read.text, read.call.status))
+        self.asked.show(arguments_title(read.changed), read.diff, read.arguments, NOBODY_ASKED)
+        output = read.output if read.output or read.result is None else None
+        self.answered.show(result_title(read.output, read.call.status), output, read.result)
         self._tell()
 
     def _tell(self) -> None:
@@ -267,4 +272,4 @@ class InspectorScreen(Screen[str | None]):
 
     def action_copy_output(self) -> None:
         if self._shown is not None:
-            self.post_message(Copy(self._shown.text, "output"))
+            self.post_message(Copy(self._shown.output, "output"))

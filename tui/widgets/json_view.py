@@ -300,7 +300,8 @@ class JsonPane(FindPane):
         """The record as it was read; a quiet line in its place where there is none. The focus is a path in it."""
         path = path_from(focus) or ()
         if record is not None and record == self._record and self.json.outline is not None:
-            self.json.reveal(path)
+            if path:
+                self.json.reveal(path)
             return
         self._record = record
         self._generation += 1
