@@ -26,6 +26,11 @@ def config_file() -> Path:
     return config_dir() / "config.toml"
 
 
+def state_file() -> Path:
+    """What was chosen in the browser and should be so again."""
+    return _DIRS.user_state_path / "browser.json"
+
+
 def key_file() -> Path:
     """Never beside the database: a copied store must not bring its key along."""
     return config_dir() / "key"

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
 from rich.text import Text
-from textual import on
+from textual import on, work
 from textual.app import App, SystemCommand
 from textual.binding import Binding, BindingType
 from textual.screen import Screen
@@ -21,34 +21,69 @@ from textual.worker import WorkerFailed
 from store.clean import clean
 from store.errors import StoreError
 from tui.backstop import Backstop
+from tui.messages import Copy
 from tui.painting.sessions import SIGNS
+from tui.palette import Actions, actions_of
 from tui.screens.browser import BrowserScreen
 from tui.screens.listing import Clock
+from tui.settings import Settings
 
 if TYPE_CHECKING:
     from textual.filter import LineFilter
+    from textual.theme import Theme
 
+    from store.model import Session
+    from store.resuming import Resumption
     from store.store import Store
-    from tui.screens.help import Line
 
 
-class Backscroll(App[None]):
+class Backscroll(App["Resumption"]):
+    """What `run` gives is what the terminal is handed over to, if the person resumes a conversation."""
+
     TITLE = "Backscroll"
     CSS_PATH = Path(__file__).with_name("app.tcss")
+    COMMANDS = App.COMMANDS | {Actions}
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("question_mark", "help", "Keys", key_display="?", id="app.help", tooltip="All keys of this screen"),
         Binding("q", "quit", "Quit", id="app.quit", tooltip="Leave Backscroll"),
     ]
 
-    def __init__(self, store: Store, clock: Clock = lambda: datetime.now(UTC), *, follow: bool = False) -> None:
+    def __init__(
+        self,
+        store: Store,
+        clock: Clock = lambda: datetime.now(UTC),
+        *,
+        follow: bool = False,
+        pick: bool = False,
+    ) -> None:
         super().__init__()
         self._stores = [store]
         self._follow = follow
+        self._pick = pick
         self._clock = clock
         self._backstop = Backstop()
+        self._settings = Settings()
+        if self._settings.theme in self.available_themes:
+            self.theme = self._settings.theme
 
     def get_default_screen(self) -> Screen[None]:
         return BrowserScreen(self._stores[-1], self._clock, follow=self._follow)
+
+    def on_mount(self) -> None:
+        self.theme_changed_signal.subscribe(self, self._remember_theme)
+        if self._settings.keymap:
+            self.set_keymap(self._settings.keymap)
+        if self._settings.own_keys:
+            self._settings.doubt(_action_ids())
+        for problem in self._settings.problems:
+            self.show_error(StoreError(problem))
+        if self._pick:
+            from tui.screens.picker import PickerScreen
+
+            self.push_screen(PickerScreen(self._stores[-1], self._clock), self._resume_picked)
+
+    def _remember_theme(self, theme: Theme) -> None:
+        self._settings.remember(theme=theme.name)
 
     def close_stores(self) -> None:
         """After `run`, when no worker is left that might still be reading."""
@@ -83,17 +118,45 @@ class Backscroll(App[None]):
     def action_help(self) -> None:
         from tui.screens.help import HelpScreen
 
-        self.push_screen(HelpScreen(self._keys_of(self.screen), SIGNS))
+        keys = [(action.keys, action.told) for action in actions_of(self.screen)]
+        self.push_screen(HelpScreen(keys, SIGNS))
 
-    def _keys_of(self, screen: Screen[object]) -> Iterable[Line]:
-        """Only bindings with an id are ours; keys that do the same stand on one line."""
-        keys: dict[str, list[str]] = {}
-        told: dict[str, str] = {}
-        for _, binding, enabled, tooltip in screen.active_bindings.values():
-            if binding.id and enabled:
-                keys.setdefault(binding.id, []).append(self.get_key_display(binding))
-                told[binding.id] = tooltip or binding.tooltip or binding.description
-        return [("  ".join(keys[name]), told[name]) for name in keys]
+    # ── resuming and copying ──────────────────────────────────────────────────────────────────────
+
+    def hand_over(self, found: Resumption | None) -> None:
+        """The app ends; whoever ran it starts the agent in its place."""
+        if found is not None:
+            self.exit(found)
+
+    def _resume_picked(self, session: Session | None) -> None:
+        from tui.screens.resume import ResumeScreen
+
+        if session is None:
+            self.exit()
+            return
+        screen = ResumeScreen(session)
+        if screen.is_clear:
+            self.hand_over(screen.found)
+        else:
+            self.push_screen(screen, self._hand_over_or_leave)
+
+    def _hand_over_or_leave(self, found: Resumption | None) -> None:
+        self.exit(found)
+
+    @on(Copy)
+    def _copy(self, copy: Copy) -> None:
+        copy.stop()
+        self._copy_text(copy.text, copy.what)
+
+    @work(thread=True, group="copy")
+    def _copy_text(self, text: str, what: str) -> None:
+        from tui.clipboard import copied_here
+
+        done = copied_here(text)
+        if not done:
+            self.call_from_thread(self.copy_to_clipboard, text)
+        told = f"Copied {what}." if done else f"Sent {what} to the terminal's clipboard."
+        self.notify(told, timeout=2, markup=False)
 
     # ── demo ──────────────────────────────────────────────────────────────────────────────────────
 
@@ -101,3 +164,23 @@ class Backscroll(App[None]):
     def _browse_demo(self, made: BrowserScreen.DemoMade) -> None:
         self._stores.append(made.store)
         self.push_screen(BrowserScreen(made.store, self._clock, title="backscroll demo"))
+
+
+def _action_ids() -> set[str]:
+    """Of all actions that there are, on whichever screen."""
+    from importlib import import_module
+    from pkgutil import iter_modules
+
+    from textual.dom import DOMNode
+
+    from tui import screens
+
+    for module in iter_modules(screens.__path__, "tui.screens."):
+        import_module(module.name)
+    found: set[str] = set()
+    waiting: list[type[DOMNode]] = [DOMNode]
+    while waiting:
+        kind = waiting.pop()
+        waiting += kind.__subclasses__()
+        found |= {binding.id for binding in Binding.make_bindings(kind.__dict__.get("BINDINGS", ())) if binding.id}
+    return found

@@ -25,6 +25,7 @@ COMMANDS = {
     "show": "store.cli.showing:show",
     "search": "store.cli.reading:search",
     "tools": "store.cli.reading:tools",
+    "resume": "store.cli.resuming:resume",
     "fork": "store.cli.editing:fork",
     "write-back": "store.cli.syncing:write_back",
     "title": "store.cli.editing:title",

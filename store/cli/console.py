@@ -29,9 +29,12 @@ session_ids = click.argument("session_ids", metavar="ID...", nargs=-1, required=
 
 
 class Browse(Protocol):
-    "Opens the browser on a store; `follow`: what the agents on this machine write is read into it meanwhile."
+    """Opens the browser on a store.
 
-    def __call__(self, path: Path, *, follow: bool) -> None: ...
+    `follow`: what the agents on this machine write is read into it meanwhile. `pick`: only to choose what to resume.
+    """
+
+    def __call__(self, path: Path, *, follow: bool, pick: bool) -> None: ...
 
 
 @dataclass
@@ -54,11 +57,11 @@ class Console:
         if opened is not None:
             opened.close()
 
-    def open_browser(self, path: Path | None = None, *, follow: bool = False) -> None:
+    def open_browser(self, path: Path | None = None, *, follow: bool = False, pick: bool = False) -> None:
         if self.browse is None:
             raise Refused("The browser is not installed; `list`, `show` and `search` work without it.")
         self.close()
-        self.browse(path or self.path, follow=follow)
+        self.browse(path or self.path, follow=follow, pick=pick)
 
 
 def console() -> Console:

@@ -11,9 +11,8 @@ from textual.content import Content
 
 from store.clean import cells, clean, one_line
 from store.conditions import LIVE
-from store.listed import Grouping, Heading, Listing, Row, Wanted
+from store.listed import Grouping, Heading, Listing, Row
 from store.model import Hit, Relation, Session
-from store.query import Query
 from tui.painting.look import HIT
 from tui.painting.pieces import (
     ERROR,
@@ -195,48 +194,3 @@ def day_name(day: str, now: datetime) -> str:
 def with_tilde(path: str) -> str:
     home = expanduser("~").rstrip("/")
     return f"~{path.removeprefix(home)}" if home and f"{path}/".startswith(f"{home}/") else path
-
-
-# ── no session in the list ────────────────────────────────────────────────────────────────────────
-
-
-def welcome(store_path: str, busy: bool) -> Content:
-    """What a person sees whose store is empty."""
-    demo = [("Making a demo…", MUTED)] if busy else [("Press ", ""), ("d", "bold $text-accent"), (_DEMO, "")]
-    return content(
-        [
-            ("Backscroll", "bold $text-primary"),
-            ("\nevery conversation your AI agents have had, in one file that you own\n\n", MUTED),
-            ("There are no conversations here yet.\n", STRONG),
-            ("They appear by themselves, as soon as an agent writes to\n", ""),
-            (clean(store_path), "$text-accent"),
-            ("\n\n", ""),
-            *demo,
-        ]
-    )
-
-
-_DEMO = " to look around in a demo first.\nIt is kept in a file of its own; your store stays empty."
-
-
-def nothing_found(wanted: Wanted) -> Content:
-    """Why the list is empty, and the way back."""
-    if not wanted.query.strip():
-        told = [("Nothing happened here yet, in\n", ""), (one_line(with_tilde(wanted.folder), 60), STRONG)]
-        return content([*told, ("\n\nEsc shows everywhere", MUTED)])
-    why = "No title and no conversation has\n" if Query.parse(wanted.query).terms else "No session is\n"
-    pieces = [(why, ""), (one_line(wanted.query, 60), STRONG)]
-    if wanted.folder:
-        pieces += [("\nin ", ""), (one_line(with_tilde(wanted.folder), 60), "")]
-    return content([*pieces, ("\n\nEsc shows all again", MUTED)])
-
-
-PROGRESS_CELLS = 6
-
-
-def reading_progress(done: int, total: int) -> str:
-    """`reading 312/2,000 ▓▓▓░░░`, while there is something left to read."""
-    if done >= total:
-        return ""
-    full = PROGRESS_CELLS * done // total
-    return f"reading {done:,}/{total:,} {'▓' * full}{'░' * (PROGRESS_CELLS - full)}"

@@ -1,66 +1,117 @@
-"""The first screen: every session, narrowed as one types."""
+"""The first screen: sessions on the left, the chosen conversation in the middle, its records on the right.
+
+Where the terminal has no room for all three, it shows those that are worked in; the keys stay the same.
+"""
 
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
-from textual import on, work
+from textual import events, on, work
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
+from textual.containers import Horizontal
 from textual.getters import query_one
 from textual.message import Message
+from textual.timer import Timer
+from textual.widget import Widget
 from textual.widgets import Footer, Static
 from textual.worker import Worker, WorkerState, get_current_worker
 
 from store.errors import Busy
 from store.listed import Listing
+from store.model import Session
 from store.paths import data_dir
-from tui.painting.sessions import nothing_found, reading_progress, welcome, with_tilde
+from tui.messages import Copy
+from tui.painting.browsing import first_run, nothing_found, reading_progress, welcome, whereabouts
+from tui.painting.sessions import with_tilde
 from tui.screens.listing import Clock, ListingScreen
+from tui.screens.reading import Reading
 from tui.widgets.session_list import SessionList
 from tui.widgets.top_bar import TopBar
 
 if TYPE_CHECKING:
     from store.store import Store
+    from store.sync import Report
+
+REST_SECONDS = 0.12
+"""The cursor of the list rests so long on a session before it is opened beside it: scrolling past reads nothing."""
 
 FOLLOW_SECONDS = 1.0
 DEMO = "demo"
 
 
+def _pane(keys: str, action: str, name: str, told: str, tooltip: str) -> Binding:
+    return Binding(keys, action, told, id=f"panes.{name}", tooltip=tooltip, show=False)
+
+
+def _session(keys: str, action: str, told: str, tooltip: str, *, show: bool = False) -> Binding:
+    return Binding(keys, action, told, id=f"session.{action}", tooltip=tooltip, show=show)
+
+
 class BrowserScreen(ListingScreen[None]):
+    HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (100, "-medium"), (140, "-wide")]  # noqa: RUF012 (declared so by Textual)
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("d", "demo", "Show a demo", id="list.demo", tooltip="Look around in made-up conversations"),
+        _session("r", "resume", "Resume", "Continue this conversation in its agent", show=True),
+        _session("c", "copy_command", "Copy command", "Copy the command that continues this conversation"),
+        _session("C", "copy_id", "Copy id", "Copy the session's id"),
+        _pane("tab", "next_pane(1)", "next", "Next pane", "To the pane on the right"),
+        _pane("shift+tab", "next_pane(-1)", "previous", "Pane before", "To the pane on the left"),
+        _pane("1", "pane(0)", "sessions", "Sessions", "To the list of sessions"),
+        _pane("2", "pane(1)", "timeline", "Conversation", "To the conversation"),
+        _pane("3", "pane(2)", "record", "Record", "To the record as its agent wrote it"),
+        _pane("z", "zoom", "zoom", "Zoom", "This pane alone, and back"),
+        _pane("escape,backspace", "back", "back", "Back", "One step back"),
     ]
 
     empty = query_one("#empty", Static)
+    banner = query_one("#banner", Static)
+    place = query_one("#place", Static)
+    reading = query_one(Reading)
 
     @dataclass
     class DemoMade(Message):
         store: Store
 
     @dataclass
-    class Reading(Message):
-        """How far the reading of the agents' own stores is; nothing to say once it is done."""
+    class Progressed(Message):
+        """How far the reading of the agents' own stores is, and how many sessions were found of each."""
 
-        text: str
+        done: int
+        total: int
+        found: Mapping[str, int]
+        over: bool
 
     def __init__(self, store: Store, clock: Clock, title: str = "backscroll", *, follow: bool = False) -> None:
         super().__init__(store, clock)
         self._follow = follow
         self._shown_title = title
         self._is_empty = False
+        self._is_first_run = False
         self._making_demo = False
+        self._pane = 0
+        self._rest: Timer | None = None
+        self._turn: int | None = None
 
     def compose(self) -> ComposeResult:
         yield TopBar(self._shown_title)
-        yield SessionList()
+        yield Static(id="place")
+        yield Static(id="banner")
+        with Horizontal(id="panes"):
+            yield SessionList()
+            yield Reading(self._store, self._clock)
         yield Static(id="empty")
         yield Footer(show_command_palette=False)
 
     def on_mount(self) -> None:
+        self.set_class(True, "-pane-0")
+        self.watch(self.sessions, "cursor", self._rest_on_session, init=False)
         if self._follow:
+            self._is_first_run = not self._store.sessions.newest(1)
             self._sync()
 
     # ── what the store says ───────────────────────────────────────────────────────────────────────
@@ -71,20 +122,28 @@ class BrowserScreen(ListingScreen[None]):
         from store import sync
 
         worker = get_current_worker()
+        found: dict[str, Report] = {}
         while not worker.is_cancelled:
             try:
                 for progress in sync.sync(self._store, sync.targets()):
                     if worker.is_cancelled:
                         return
-                    self.post_message(self.Reading(reading_progress(progress.done, progress.total)))
+                    found[progress.report.locator] = progress.report
+                    self.post_message(self.Progressed(progress.done, progress.total, _by_agent(found), over=False))
             except Busy:
                 pass  # another browser or a sync is at it; what it brings appears here, too
-            self.post_message(self.Reading(""))
+            self.post_message(self.Progressed(0, 0, _by_agent(found), over=True))
             time.sleep(FOLLOW_SECONDS)
 
-    @on(Reading)
-    def _show_reading(self, reading: Reading) -> None:
-        self.bar.show_status(reading.text)
+    @on(Progressed)
+    def _show_progress(self, progress: Progressed) -> None:
+        self.bar.show_status(reading_progress(progress.done, progress.total))
+        if self._is_first_run and progress.found:
+            self.banner.update(first_run(progress.found, progress.over))
+            self.banner.display = True
+
+    def changed(self) -> None:
+        self.reading.follow()
 
     def listed(self, shown: Listing) -> None:
         self._is_empty = not shown.keys and not shown.wanted.query.strip() and not shown.wanted.folder
@@ -102,20 +161,131 @@ class BrowserScreen(ListingScreen[None]):
         self.empty.update(welcome(with_tilde(str(self._store.path)), self._making_demo))
         self.refresh_bindings()
 
-    # ── what comes up ─────────────────────────────────────────────────────────────────────────────
+    # ── the session under the cursor ──────────────────────────────────────────────────────────────
+
+    def _rest_on_session(self) -> None:
+        if self._rest is not None:
+            self._rest.stop()
+        self._rest = self.set_timer(REST_SECONDS, self._open_beside)
+
+    @on(ListingScreen.Read)
+    def _await_rows(self) -> None:
+        """Rows have come, and what the cursor stands on may be another session; once the list has them, too."""
+        self.call_later(self._rest_on_known)
+
+    def _rest_on_known(self) -> None:
+        selected = self.sessions.selected
+        if selected is not None and not self.reading.is_open(selected.key):
+            self._rest_on_session()
+            self.refresh_bindings()
+
+    def _open_beside(self) -> None:
+        """Where nobody sees it, it need not be read yet."""
+        selected = self.sessions.selected
+        if selected is not None and self.reading.is_on_screen and not self.reading.is_open(selected.key):
+            self.reading.open(selected, looked_for=self.looked_for)
 
     @on(SessionList.Opened)
     def _open(self, opened: SessionList.Opened) -> None:
-        from tui.screens.conversation import ConversationScreen
+        if self.looked_for or not self.reading.is_open(opened.session.key):
+            self.reading.open(opened.session, looked_for=self.looked_for)
+        self.action_pane(1)
 
-        self.app.push_screen(ConversationScreen(self._store, opened.session, self._clock))
+    @on(Reading.Moved)
+    def _tell_place(self, moved: Reading.Moved) -> None:
+        self._turn = moved.turn
+        self.place.update(whereabouts(moved.session, moved.turn, self._pane))
+
+    @property
+    def _chosen(self) -> Session | None:
+        """Whose keys are pressed: the session that is read, or the one under the list's cursor."""
+        return self.reading.session if self._pane else self.sessions.selected
+
+    # ── panes ─────────────────────────────────────────────────────────────────────────────────────
+
+    @property
+    def _panes(self) -> tuple[Widget, Widget, Widget]:
+        return self.sessions, self.reading.timeline.timeline, self.reading.record.json
+
+    def on_descendant_focus(self, event: events.DescendantFocus) -> None:
+        ancestors = set(event.widget.ancestors_with_self)
+        if self.reading.record in ancestors:
+            self._work_in(2)
+        elif self.reading.timeline in ancestors:
+            self._work_in(1)
+        elif event.widget is self.sessions:
+            self._work_in(0)
+
+    def _work_in(self, pane: int) -> None:
+        if pane == self._pane:
+            return
+        self.remove_class(f"-pane-{self._pane}")
+        self._pane = pane
+        self.add_class(f"-pane-{pane}")
+        if self.reading.session is not None:
+            self.place.update(whereabouts(self.reading.session, self._turn, pane))
+        self.call_after_refresh(self._read_what_came_into_view)
+
+    def _read_what_came_into_view(self) -> None:
+        self._open_beside()
+        if self.reading.record.is_on_screen:
+            self.reading.show_record()
+
+    def on_resize(self) -> None:
+        self.call_after_refresh(self._read_what_came_into_view)
+
+    def action_pane(self, pane: int) -> None:
+        if pane and self.reading.session is None and self.sessions.selected is not None:
+            self.reading.open(self.sessions.selected, looked_for=self.looked_for)
+        # Before the focus: what is not displayed cannot have it.
+        self._work_in(pane)
+        self.set_focus(self._panes[pane])
+
+    def action_next_pane(self, by: int) -> None:
+        self.action_pane((self._pane + by) % len(self._panes))
+
+    def action_zoom(self) -> None:
+        self.toggle_class("-zoom")
+        self.call_after_refresh(self._read_what_came_into_view)
+
+    def action_back(self) -> None:
+        if self.banner.display:
+            self.banner.display = False
+            self._is_first_run = False
+        elif self.has_class("-zoom"):
+            self.action_zoom()
+        elif self._pane:
+            self.action_pane(self._pane - 1)
+        else:
+            self.action_clear()
+
+    # ── what can be done with a session ───────────────────────────────────────────────────────────
+
+    def action_resume(self) -> None:
+        from tui.screens.resume import ResumeScreen
+
+        if (session := self._chosen) is not None:
+            self.app.push_screen(ResumeScreen(session), self.app.hand_over)
+
+    def action_copy_command(self) -> None:
+        from store.resuming import resumption
+
+        if (session := self._chosen) is not None:
+            found = resumption(session)
+            self.post_message(Copy(found.command or found.hint, "the command" if found.command else "how it goes on"))
+
+    def action_copy_id(self) -> None:
+        if (session := self._chosen) is not None:
+            self.post_message(Copy(session.id, "the id"))
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         match action:
             case "demo":
                 return self._is_empty and not self._making_demo
-            case "search" if self._is_empty:
-                return False
+            case "search":
+                return not self._is_empty and self.focused in (None, self.sessions)
+            case "resume" | "copy_command" | "copy_id" | "pane" | "next_pane" | "zoom":
+                return not self._is_empty and self._chosen is not None
         return super().check_action(action, parameters)
 
     # ── the demo ──────────────────────────────────────────────────────────────────────────────────
@@ -141,3 +311,15 @@ class BrowserScreen(ListingScreen[None]):
         if changed.worker.group == DEMO and changed.state is WorkerState.ERROR:
             self._making_demo = False
             self._show_welcome()
+
+
+def _by_agent(found: Mapping[str, Report]) -> dict[str, int]:
+    """How many sessions there are of each, by the name that people call it."""
+    from store import sources
+
+    told: dict[str, int] = {}
+    for report in found.values():
+        source = sources.by_name(report.source)
+        name = source.LABEL if source else report.source
+        told[name] = told.get(name, 0) + report.seen
+    return told

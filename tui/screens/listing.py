@@ -115,6 +115,9 @@ class ListingScreen(Screen[Answer]):
     def listed(self, shown: Listing) -> None:
         """The whole of a new list is shown."""
 
+    def changed(self) -> None:
+        """Somebody else wrote to the store."""
+
     @property
     def looked_for(self) -> Query:
         """What is looked for, to mark it in what is opened."""
@@ -160,6 +163,7 @@ class ListingScreen(Screen[Answer]):
         if version != self._version:
             self._version = version
             self._load(follow=True)
+            self.changed()
 
     def _tell_time(self) -> None:
         self.sessions.now = self._clock()

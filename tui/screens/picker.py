@@ -11,7 +11,7 @@ from textual.widgets import Footer, Static
 
 from store.listed import Listing
 from store.model import Session
-from tui.painting.sessions import nothing_found
+from tui.painting.browsing import nothing_found
 from tui.screens.listing import Clock, ListingScreen
 from tui.widgets.session_list import SessionList
 from tui.widgets.top_bar import TopBar

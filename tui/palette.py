@@ -1,0 +1,58 @@
+"""Every action of the screen in the command palette, with the keys that do the same."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+from typing import NamedTuple
+
+from textual.command import DiscoveryHit, Hit, Hits, Provider
+from textual.screen import Screen
+
+
+class Action(NamedTuple):
+    """What can be done on a screen; keys that do the same belong to one."""
+
+    id: str
+    keys: str
+    name: str
+    told: str
+    action: str
+    namespace: object
+
+
+def actions_of(screen: Screen[object]) -> list[Action]:
+    """Only bindings with an id are ours."""
+    found: dict[str, Action] = {}
+    for node, binding, enabled, tooltip in screen.active_bindings.values():
+        if not binding.id or not enabled:
+            continue
+        keys = screen.app.get_key_display(binding)
+        if binding.id in found:
+            keys = f"{found[binding.id].keys}  {keys}"
+        told = tooltip or binding.tooltip or binding.description
+        found[binding.id] = Action(binding.id, keys, binding.description, told, binding.action, node)
+    return list(found.values())
+
+
+class Actions(Provider):
+    async def discover(self) -> Hits:
+        for action in self._actions():
+            yield DiscoveryHit(_title(action), partial(self._run, action), help=action.told)
+
+    async def search(self, query: str) -> Hits:
+        matcher = self.matcher(query)
+        for action in self._actions():
+            score = max(matcher.match(action.name), matcher.match(action.told))
+            if score > 0:
+                yield Hit(score, matcher.highlight(_title(action)), partial(self._run, action), help=action.told)
+
+    def _actions(self) -> Iterator[Action]:
+        yield from actions_of(self.screen)
+
+    async def _run(self, action: Action) -> None:
+        await self.app.run_action(action.action, action.namespace)  # type: ignore[arg-type]
+
+
+def _title(action: Action) -> str:
+    return f"{action.name}  ({action.keys})"

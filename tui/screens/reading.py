@@ -1,0 +1,248 @@
+"""The conversation that is chosen, beside the record of whatever is selected in it.
+
+Not a screen by itself, but it stands with them: it owns the workers that read the store for its two panes.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TYPE_CHECKING, ClassVar
+
+from textual import on, work
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Horizontal
+from textual.getters import query_one
+from textual.message import Message
+
+from store.errors import NotFound
+from store.interrupting import until_stale
+from store.model import Entry, Session, Turn
+from store.outline import Outline, Place
+from store.outlines import Outlines
+from store.query import Query
+from tui.widgets.json_view import JsonPane
+from tui.widgets.timeline import TimelinePane
+
+if TYPE_CHECKING:
+    from store.store import Store
+    from tui.app import Backscroll
+    from tui.painting.inspecting import CallLine
+
+NO_RECORD = "This entry was made by the library and has no record of another program."
+
+
+class Reading(Horizontal):
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("a", "calls", "All calls", show=False, id="timeline.calls", tooltip="All tool calls, to filter"),
+    ]
+
+    app: Backscroll
+    timeline = query_one(TimelinePane)
+    record = query_one(JsonPane)
+
+    @dataclass
+    class Outlined(Message):
+        """A conversation as far as it must be known to be shown; `at` is the entry to open it at."""
+
+        generation: int
+        session: Session
+        outline: Outline
+        at: str | None
+        marks: re.Pattern[str] | None
+        follow: bool
+
+    @dataclass
+    class Read(Message):
+        wanted: TimelinePane.Wanted
+        turns: Sequence[Turn]
+
+    @dataclass
+    class Found(Message):
+        wanted: TimelinePane.FindWanted
+        hits: Sequence[Place]
+
+    @dataclass
+    class Recorded(Message):
+        entry: int
+        data: bytes | None
+
+    @dataclass
+    class Called(Message):
+        """All tool calls of the conversation, in order."""
+
+        calls: Sequence[CallLine]
+
+    @dataclass
+    class Moved(Message):
+        """Another turn of the conversation is selected, or another conversation."""
+
+        session: Session
+        turn: int | None
+
+    def __init__(self, store: Store, clock: Callable[[], datetime]) -> None:
+        super().__init__()
+        self._store = store
+        self._outlines = Outlines(store)
+        self._clock = clock
+        self._generation = 0
+        self._finding = 0
+        self.session: Session | None = None
+        self._wanted: int | None = None
+        self._entry: Entry | None = None
+
+    def compose(self) -> ComposeResult:
+        yield TimelinePane(self._clock)
+        yield JsonPane()
+
+    # ── what is handed down ───────────────────────────────────────────────────────────────────────
+
+    def open(self, session: Session, *, looked_for: Query | None = None, at: str | None = None) -> None:
+        """At that entry, else at the first with what was looked for, else at the end."""
+        self._wanted = session.key
+        self._outline(session.key, self._next(), looked_for, at, follow=False)
+
+    def follow(self) -> None:
+        """The store has changed; the conversation may have grown."""
+        if self._wanted is not None:
+            self._outline(self._wanted, self._next(), None, None, follow=True)
+
+    def is_open(self, key: int) -> bool:
+        return self._wanted == key
+
+    def _next(self) -> int:
+        self._generation += 1
+        return self._generation
+
+    # ── what the store says ───────────────────────────────────────────────────────────────────────
+
+    @work(thread=True, exclusive=True, group="outline")
+    def _outline(self, key: int, generation: int, looked_for: Query | None, at: str | None, follow: bool) -> None:
+        with until_stale(self._store, lambda: generation != self._generation):
+            try:
+                session = self._store.sessions.by_key(key)
+            except NotFound:
+                return  # purged meanwhile; the list will tell
+            if follow and self.session == session:
+                return
+            marks = looked_for.pattern() if looked_for else None
+            if at is None and looked_for:
+                at = self._store.search.first_hit(key, looked_for)
+            outline = self._outlines.outline(key)
+            self.post_message(self.Outlined(generation, session, outline, at, marks, follow))
+
+    @work(thread=True, group="turns")
+    def _read(self, key: int, wanted: TimelinePane.Wanted) -> None:
+        self.post_message(self.Read(wanted, self._outlines.turns(key, wanted.turns)))
+
+    @work(thread=True, exclusive=True, group="find")
+    def _find(self, key: int, wanted: TimelinePane.FindWanted) -> None:
+        hits = self._outlines.find(key, wanted.words, lambda: wanted.generation != self._finding)
+        self.post_message(self.Found(wanted, hits))
+
+    @work(thread=True, exclusive=True, group="record")
+    def _read_record(self, entry: Entry) -> None:
+        data = self._store.records.get(entry.record) if entry.record is not None else None
+        self.post_message(self.Recorded(entry.key, data))
+
+    # ── what goes down ────────────────────────────────────────────────────────────────────────────
+
+    @on(Outlined)
+    def _show(self, outlined: Outlined) -> None:
+        if outlined.generation != self._generation:
+            return
+        self.session = outlined.session
+        self.timeline.show(
+            outlined.session, outlined.outline, at=outlined.at, marks=outlined.marks, follow=outlined.follow
+        )
+        self.post_message(self.Moved(outlined.session, None))
+
+    @on(Read)
+    def _supply(self, read: Read) -> None:
+        self.timeline.supply(read.wanted, read.turns)
+
+    @on(Found)
+    def _show_hits(self, found: Found) -> None:
+        self.timeline.found(found.wanted.generation, found.hits)
+
+    @on(Recorded)
+    def _show_record(self, recorded: Recorded) -> None:
+        if self._entry is not None and recorded.entry == self._entry.key:
+            self.record.show(recorded.data, NO_RECORD)
+
+    # ── what comes up ─────────────────────────────────────────────────────────────────────────────
+
+    @on(TimelinePane.Wanted)
+    def _read_turns(self, wanted: TimelinePane.Wanted) -> None:
+        wanted.stop()
+        if self.session is not None:
+            self._read(self.session.key, wanted)
+
+    @on(TimelinePane.FindWanted)
+    def _find_words(self, wanted: TimelinePane.FindWanted) -> None:
+        wanted.stop()
+        self._finding = wanted.generation
+        if self.session is not None:
+            self._find(self.session.key, wanted)
+
+    @on(TimelinePane.Selected)
+    def _select(self, selected: TimelinePane.Selected) -> None:
+        selected.stop()
+        entry = selected.entry
+        if self.session is not None:
+            self.post_message(self.Moved(self.session, entry.turn if entry else None))
+        if entry is None or (self._entry is not None and entry.key == self._entry.key):
+            return
+        self._entry = entry
+        if self.record.display:
+            self._read_record(entry)
+
+    # ── tool calls ────────────────────────────────────────────────────────────────────────────────
+
+    @on(TimelinePane.Inspect)
+    def _inspect(self, asked: TimelinePane.Inspect) -> None:
+        asked.stop()
+        self._look_at(asked.call_key)
+
+    def _look_at(self, call: int) -> None:
+        from tui.screens.inspector import InspectorScreen
+
+        if self.session is not None:
+            self.app.push_screen(InspectorScreen(self._store, self.session, call), self._read_on_at)
+
+    def _read_on_at(self, entry: str | None) -> None:
+        if entry is not None and self.session is not None:
+            self.open(self.session, at=entry)
+
+    def action_calls(self) -> None:
+        if self.session is not None:
+            self._list_calls(self.session)
+
+    @work(thread=True, exclusive=True, group="calls")
+    def _list_calls(self, session: Session) -> None:
+        from store import calls
+        from tui.painting.inspecting import call_line
+
+        found = calls.of_session(self._store, session.key)
+        self.post_message(self.Called([call_line(call, session.cwd) for call in found]))
+
+    @on(Called)
+    async def _choose_call(self, called: Called) -> None:
+        from tui.screens.calls import CallsScreen
+
+        if not called.calls:
+            self.notify("No tool was called in this conversation.", timeout=3)
+            return
+        await self.app.push_screen(CallsScreen(called.calls, called.calls[-1].key), self._take_call)
+
+    def _take_call(self, call: int | None) -> None:
+        if call is not None:
+            self._look_at(call)
+
+    def show_record(self) -> None:
+        """The record's pane has come into view."""
+        if self._entry is not None:
+            self._read_record(self._entry)

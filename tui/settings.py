@@ -1,0 +1,86 @@
+"""What a person chose for the browser.
+
+The config file is theirs and is only read; what they choose in the browser itself is remembered in a file of ours.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Collection
+from contextlib import suppress
+from typing import Any
+
+from store.errors import StoreError
+from store.paths import config, config_file, private_folder, state_file
+
+_PAGES = {"page_down": "pagedown,ctrl+f,ctrl+d", "page_up": "pageup,ctrl+b,ctrl+u"}
+
+VIM = {
+    "list.fold": "left,h",
+    "list.unfold": "right,l",
+    "timeline.fold": "left,h",
+    "timeline.unfold": "right,l",
+    "timeline.next_turn": "J,right_curly_bracket",
+    "timeline.previous_turn": "K,left_curly_bracket",
+    **{f"{pane}.{name}": keys for pane in ("list", "timeline", "json") for name, keys in _PAGES.items()},
+}
+"""On top of what a vim user's hands find by themselves: j k g G / n N."""
+
+MAPS = {"default": dict[str, str](), "vim": VIM}
+
+
+class Settings:
+    """Raises nothing: what is wrong with the config file is told in `problems`, and the rest of it holds."""
+
+    def __init__(self) -> None:
+        self.problems: list[str] = []
+        self._chosen = _table(self._remembered())
+        section = _table(self._configured().get("browser"))
+        self.theme = str(self._chosen.get("theme") or section.get("theme") or "")
+        named = section.get("keymap", "default")
+        if named not in MAPS:
+            self.problems.append(f"In {config_file()}, there is no keymap {named!r}; there are {', '.join(MAPS)}.")
+        self.own_keys = _table(section.get("keys"))
+        self.keymap = MAPS.get(named, {}) | {
+            name: keys for name, keys in self.own_keys.items() if isinstance(keys, str)
+        }
+
+    def _configured(self) -> dict[str, Any]:
+        try:
+            return config()
+        except StoreError as reason:
+            self.problems.append(str(reason))
+            return {}
+
+    def doubt(self, actions: Collection[str]) -> None:
+        """Tell of keys that were given to no action there is."""
+        for name, keys in self.own_keys.items():
+            if name not in actions:
+                self.problems.append(f"In {config_file()}, {name!r} is no action of the browser; its help names all.")
+            elif not isinstance(keys, str):
+                self.problems.append(f'In {config_file()}, the keys of {name} must be text such as "ctrl+e,f5".')
+
+    # ── what was chosen in the browser ────────────────────────────────────────────────────────────
+
+    @staticmethod
+    def _remembered() -> object:
+        try:
+            return json.loads(state_file().read_bytes())
+        except (OSError, ValueError):
+            return {}
+
+    def remember(self, **choices: str) -> None:
+        """A choice that cannot be kept is only lost: nobody should be stopped for it."""
+        self._chosen |= choices
+        path = state_file()
+        with suppress(OSError):
+            private_folder(path.parent)
+            part = path.with_suffix(".part")
+            with os.fdopen(os.open(part, os.O_CREAT | os.O_WRONLY | os.O_TRUNC, 0o600), "w") as file:
+                json.dump(self._chosen, file)
+            part.replace(path)
+
+
+def _table(value: object) -> dict[str, Any]:
+    return value if isinstance(value, dict) else {}
