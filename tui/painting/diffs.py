@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from difflib import SequenceMatcher
 from itertools import islice
 from typing import Literal, NamedTuple
 
@@ -110,6 +109,8 @@ def _compared(old: list[str], new: list[str]) -> Iterator[Line]:
         yield from _signed("-", old)
         yield from _signed("+", new)
         return
+    from difflib import SequenceMatcher  # only who looks at an edit needs it
+
     groups = SequenceMatcher(None, old, new, autojunk=False).get_grouped_opcodes(CONTEXT)
     for number, group in enumerate(groups):
         if number:

@@ -16,6 +16,7 @@ from textual.message import Message
 from textual.screen import Screen
 from textual.widgets import Footer, Static
 
+from store.interrupting import until_stale
 from store.model import PairedCall, Session, readable
 from tui.messages import Copy
 from tui.painting.diffs import diff_of, tally
@@ -167,21 +168,20 @@ class InspectorScreen(Screen[str | None]):
     def _read(self, key: int, generation: int) -> None:
         from store import calls
 
-        if generation != self._generation:
-            return
-        call = calls.get(self._store, key)
-        self.post_message(
-            self.Read(
-                generation,
-                call,
-                Tree(call.arguments) if call.entry else None,
-                diff_of(call.name, call.arguments),
-                tally(call.name, call.arguments),
-                readable(call.result),
-                Tree(call.result) if isinstance(call.result, dict | list) else None,
-                exit_code(call.result),
+        with until_stale(self._store, lambda: generation != self._generation):
+            call = calls.get(self._store, key)
+            self.post_message(
+                self.Read(
+                    generation,
+                    call,
+                    Tree(call.arguments) if call.entry else None,
+                    diff_of(call.name, call.arguments),
+                    tally(call.name, call.arguments),
+                    readable(call.result),
+                    Tree(call.result) if isinstance(call.result, dict | list) else None,
+                    exit_code(call.result),
+                )
             )
-        )
 
     def _look_at(self, key: int) -> None:
         """What is shown stays until the other call is there."""
