@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 
+from store.clean import one_line
 from store.coding import column_text
 from store.indexing import CJK, search_text
 
@@ -261,7 +262,7 @@ def complete(text: str, cursor: int, vocabulary: Vocabulary) -> list[str]:
         return []
     typed = typed.strip('"').lower()
     # What cannot be typed cannot be offered either; it might be meant for the terminal rather than for a person.
-    values = [one for one in vocabulary.of(name) if one.isprintable() and '"' not in one and typed in one.lower()]
+    values = [one for one in vocabulary.of(name) if one_line(one) == one and '"' not in one and typed in one.lower()]
     values.sort(key=lambda one: not one.lower().startswith(typed))
     return [f"{minus}{name}:{_quoted(one)}" for one in values if one.lower() != typed]
 

@@ -14,6 +14,7 @@ from textual.getters import query_one
 from textual.message import Message
 from textual.timer import Timer
 from textual.widgets import Input, Static
+from textual.widgets.input import Selection
 
 from store.clean import one_line
 from store.query import Query, Vocabulary, accept, complete
@@ -43,16 +44,26 @@ class Words(Input):
         "With Enter; else with an arrow."
 
     def __init__(self, offers: Offers) -> None:
-        super().__init__(compact=True, placeholder=HINT, select_on_focus=False)
         self.vocabulary = Vocabulary()
         self._offers = offers
+        self._typed = False
+        super().__init__(compact=True, placeholder=HINT, select_on_focus=False)
 
     @property
     def offering(self) -> bool:
         return self._offers.display
 
-    # Here and not by a message: Tab may follow in the same breath.
+    # Here and not by a message: Tab may follow in the same breath. Typing changes the words, then moves the cursor.
     def watch_value(self, value: str) -> None:
+        self._typed = True
+        self._offer()
+
+    def watch_selection(self, selection: Selection) -> None:
+        if self._typed:
+            self._typed = False
+            self._offer()
+
+    def _offer(self) -> None:
         self._offers.show(self._known() if self.has_focus and self._is_begun() else ())
 
     def on_blur(self) -> None:
