@@ -29,6 +29,8 @@ class TurnOutline(NamedTuple):
     "Failed calls, and events that tell of a failure."
     tokens: int
     "Read and written, without what came from a cache."
+    model: str
+    "That answered; the last by name when several did."
 
 
 class Place(NamedTuple):

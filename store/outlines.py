@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from store.chains import LAST_SEQ
 from store.coding import encode, parse
-from store.model import Json, Turn
+from store.model import Entry, Json, PairedCall, Part, ToolCall, ToolResult, Turn
 from store.outline import Outline, Place, TurnOutline, tells_failure
 
 if TYPE_CHECKING:
@@ -37,9 +37,9 @@ _SPANS = """
 _FIRST = f"select coalesce(min(first_seq), {LAST_SEQ}) from turns where session = ?"
 _BEFORE = "select max(seq), min(created_at), max(created_at) from entries where session = ? and seq < ?"
 _CALLS = "select turn, count(*), sum(status = 'error') from tool_calls where session = ? group by turn"
-_TOKENS = """
-    select turn, total(json_extract(tokens, '$[0]') + json_extract(tokens, '$[1]')) from entries
-    where session = ? and tokens is not null group by turn
+_SPENT = """
+    select turn, total(json_extract(tokens, '$[0]') + json_extract(tokens, '$[1]')), max(model) from entries
+    where session = ? and (tokens is not null or model != '') group by turn
 """
 _EVENTS = "select turn, substr(text, 1, ?) from entries where session = ? and kind = 'event' and text != ''"
 _COVERED = "select up_to_turn from summaries where session = ? and current = 1"
@@ -60,7 +60,7 @@ class Outlines:
             spans = rows(_TURNS, PROMPT_SHOWN, session)
             (last, started, ended), *_ = rows(_BEFORE, session, spans[0][1] if spans else LAST_SEQ)
             calls = {turn: (count, failed) for turn, count, failed in rows(_CALLS, session)}
-            tokens = {turn: int(spent) for turn, spent in rows(_TOKENS, session)}
+            spent = {turn: (int(tokens), model) for turn, tokens, model in rows(_SPENT, session)}
             events = [turn for turn, text in rows(_EVENTS, EVENT_READ, session) if tells_failure(text)]
             covered = rows(_COVERED, session)
         if last is not None:
@@ -71,7 +71,7 @@ class Outlines:
         return Outline(
             tuple(
                 TurnOutline._make(
-                    (*span, calls.get(span[0], (0, 0))[0], failures.get(span[0], 0), tokens.get(span[0], 0))
+                    (*span, calls.get(span[0], (0, 0))[0], failures.get(span[0], 0), *spent.get(span[0], (0, "")))
                 )
                 for span in spans
             ),
@@ -91,7 +91,7 @@ class Outlines:
 
     def _turn(self, session: int, n: int, first: int, last: int, started: str, ended: str) -> Turn:
         entries = tuple(self._store.chains.entries(session, first, last))
-        calls = tuple(self._store.chains.tool_calls(session, n))
+        calls = _sharing(entries, self._store.chains.tool_calls(session, n))
         return Turn(n, entries[0].text if n else "", started, ended, entries, calls)
 
     def find(self, session: int, words: re.Pattern[str], stop: Callable[[], bool] = lambda: False) -> list[Place]:
@@ -115,6 +115,29 @@ class Outlines:
             yield
         finally:
             self._store.rows(f"pragma cache_size = {usual:d}")
+
+
+def _sharing(entries: Sequence[Entry], calls: Sequence[PairedCall]) -> tuple[PairedCall, ...]:
+    """Calls that hold the very arguments and results of the entries, not copies: a turn may have megabytes of them."""
+    parts = {(entry.seq, _call_id(part), type(part)): part for entry in entries for part in entry.parts}
+    shared = []
+    for call in calls:
+        asked = parts.get((_seq(call.entry), call.call_id, ToolCall))
+        answered = parts.get((_seq(call.result_entry), call.call_id, ToolResult))
+        if isinstance(asked, ToolCall) and asked.arguments == call.arguments:
+            call = call._replace(arguments=asked.arguments)
+        if isinstance(answered, ToolResult) and answered.output == call.result:
+            call = call._replace(result=answered.output)
+        shared.append(call)
+    return tuple(shared)
+
+
+def _call_id(part: Part) -> str:
+    return part.id if isinstance(part, ToolCall) else part.call_id if isinstance(part, ToolResult) else ""
+
+
+def _seq(entry: str | None) -> int | None:
+    return int(entry.rpartition("#")[2]) if entry else None
 
 
 def _shown(column: bytes | None) -> Iterator[str]:

@@ -23,7 +23,13 @@ def busy(store: Store) -> Session:
         before(),
         NewEntry(role="system", parts=(Text("Be kind."),), created_at=before(minutes=9)),
         prompt("First " + "x" * 1000, before(minutes=8), "ada"),
-        NewEntry(role="assistant", parts=(Text("Yes."),), tokens=Tokens(10, 5, 1000), created_at=before(minutes=7)),
+        NewEntry(
+            role="assistant",
+            parts=(Text("Yes."),),
+            model="opus",
+            tokens=Tokens(10, 5, 1000),
+            created_at=before(minutes=7),
+        ),
         NewEntry(role="assistant", parts=(Text("More."),), tokens=Tokens(1, 2, 3), created_at=before(minutes=7)),
         prompt("Second", before(minutes=6)),
         NewEntry(role="assistant", parts=(Thinking("a needle in thoughts"), call), created_at=before(minutes=5)),
@@ -50,6 +56,7 @@ def test_it_tells_of_every_turn_before_any_is_read(store: Store, busy: Session) 
     assert [(turn.n, turn.first_seq, turn.last_seq) for turn in turns] == [(0, -1, 0), (1, 1, 3), (2, 4, 6), (3, 7, 10)]
     assert [turn.author for turn in turns] == ["", "ada", "unknown_user", "unknown_user"]
     assert [turn.tokens for turn in turns] == [0, 18, 0, 0]
+    assert [turn.model for turn in turns] == ["", "opus", "", ""]
     assert [(turn.calls, turn.errors) for turn in turns] == [(0, 0), (0, 0), (1, 1), (0, 1)]
     assert turns[1].prompt.startswith("First x")
     assert len(turns[1].prompt) < 300

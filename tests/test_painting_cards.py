@@ -43,7 +43,7 @@ def conversation(store: Store, session: Session, **how: object) -> Iterator[str]
 
 
 def an_outline(**fields: object) -> TurnOutline:
-    told = TurnOutline(12, 0, 9, "2026-11-03T10:41:00Z", "2026-11-03T10:43:05Z", "Look at the retry", "", 0, 0, 0)
+    told = TurnOutline(12, 0, 9, "2026-11-03T10:41:00Z", "2026-11-03T10:43:05Z", "Look at the retry", "", 0, 0, 0, "")
     return told._replace(**fields)  # type: ignore[arg-type]
 
 
@@ -242,6 +242,7 @@ def test_a_title_says_who_when_and_what_it_took() -> None:
     assert re.fullmatch(r"12  you · \d\d:41 ─+ +1\.2k ▁ ", line)
     assert cell_len(line) == 60
     assert title_line(turn, Look(60), Gutter(outline, of_time=True)).plain.endswith("2m 05s █ ")
+    assert "41 · now opus ─" in title_line(turn, Look(60), Gutter(outline), dated=False, model="opus").plain
     assert "ada · 2026-11-03" in title_line(turn._replace(author="ada"), Look(60), Gutter(outline)).plain
 
 

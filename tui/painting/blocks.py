@@ -31,14 +31,14 @@ CLOSE: frozenset[Kind] = frozenset(["thinking", "call", "result", "attachment", 
 """What needs no blank line before it when it follows one of its like."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Block:
     kind: Kind
     entry: Entry
     part: int | None
     "Which of the entry's parts; None when it is the entry itself."
     text: str
-    "As it is kept: what is copied."
+    "As it is kept: what is copied. None of a call's, which has it twice already."
     label: str = ""
     "Who or what, where that is not plain."
     call: PairedCall | None = None
@@ -65,15 +65,9 @@ class Block:
 def blocks_of(session_id: str, turn: Turn) -> list[Block]:
     found: list[Block] = []
     for block in _Taker(session_id, turn).blocks():
-        close = bool(found) and block.kind in CLOSE and found[-1].kind in CLOSE
-        found.append(_with_gap(block, not close))
+        block.gap = not (found and block.kind in CLOSE and found[-1].kind in CLOSE)
+        found.append(block)
     return found
-
-
-def _with_gap(block: Block, gap: bool) -> Block:
-    if gap == block.gap:
-        return block
-    return Block(block.kind, block.entry, block.part, block.text, block.label, block.call, gap)
 
 
 class _Taker:
@@ -118,9 +112,9 @@ class _Taker:
                 return Block("context", entry, index, text, " · ".join(filter(None, [entry.role, entry.author])))
             case Thinking(text):
                 return Block("thinking", entry, index, text) if text.strip() else None
-            case ToolCall(id, name, arguments):
+            case ToolCall(id, name):
                 call = self._calls.get((place, id)) or self._pending(entry, part, place)
-                return Block("call", entry, index, readable(arguments), name, call)
+                return Block("call", entry, index, "", name, call)
             case ToolResult(call_id, output):
                 if (place, call_id) in self._answered:
                     return None

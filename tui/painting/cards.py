@@ -9,7 +9,7 @@ from datetime import datetime
 from textual.content import Content
 
 from store.clean import cells, one_line
-from store.model import UNKNOWN_USER, Attachment, Session
+from store.model import UNKNOWN_USER, Attachment, Session, readable
 from store.outline import Outline, TurnOutline
 from tui.painting.blocks import Block
 from tui.painting.calls import call_body, call_line, duration, why_failed
@@ -92,11 +92,15 @@ def short(number: int) -> str:
     return str(number)
 
 
-def title_line(turn: TurnOutline, look: Look, gutter: Gutter, *, folded: bool = False, dated: bool = True) -> Content:
-    """`12  you · 10:41`; folded with how it goes on."""
+def title_line(
+    turn: TurnOutline, look: Look, gutter: Gutter, *, folded: bool = False, dated: bool = True, model: str = ""
+) -> Content:
+    """`12  you · 10:41`; folded with how it goes on. The model is told where it changes."""
     room = max(look.width - GUTTER, 1)
     told: list[Piece] = [("▸ " if folded else "", MUTED), (f"{turn.n:,}  " if turn.n else "", FAINT)]
     told += _speaker(turn, dated) if turn.n else [("before the first prompt", MUTED)]
+    if model:
+        told.append((f" · now {one_line(model, 40)}", MUTED))
     if folded:
         told += [("  ", ""), (one_line(turn.prompt, room), STRONG)]
         ending = f"  {turn.calls:,}⚙" if turn.calls else ""
@@ -117,9 +121,9 @@ def _speaker(turn: TurnOutline, dated: bool) -> list[Piece]:
     return [(speaker, "bold $text-primary"), (told, FAINT)]
 
 
-def waiting_lines(turn: TurnOutline, look: Look, gutter: Gutter, *, dated: bool) -> list[Content]:
+def waiting_lines(turn: TurnOutline, title: Content, look: Look) -> list[Content]:
     """A card whose text is not here yet."""
-    told = [Content(""), title_line(turn, look, gutter, dated=dated)]
+    told = [Content(""), title]
     return [*told, look.cut(content([(one_line(turn.prompt, look.width), STRONG)]))] if turn.n else told
 
 
@@ -212,6 +216,6 @@ def bytes_told(size: int) -> str:
 def estimated(block: Block, width: int, *, is_open: bool) -> int:
     """How many lines it will take, more or less, without laying it out."""
     if block.kind in ("prompt", "text") or (is_open and block.foldable):
-        text = block.text[:20_000]
+        text = readable(block.call.result)[:20_000] if block.call else block.text[:20_000]
         return text.count("\n") + len(text) // max(width, 1) + 1
     return 1 + block.failed

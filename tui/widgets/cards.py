@@ -241,15 +241,13 @@ class Cards:
         """Of a block, with its blank line; of a folded or absent turn, what stands for it."""
         turn, body = self.outline_of(spot.turn), self._unfolded(spot.turn)
         if body is None:
-            look, dated = Look(self.width, self.marks), self._is_dated(spot.turn)
-            if self.is_folded(spot.turn):
-                return [title_line(turn, look, self.gutter, folded=True, dated=dated)]
-            return waiting_lines(turn, look, self.gutter, dated=dated)
+            title = self._title(spot.turn)
+            return [title] if self.is_folded(spot.turn) else waiting_lines(turn, title, Look(self.width))
         if spot.block >= len(body.blocks):
             return []
         laid = self._laid.get(spot)
         if laid is None:
-            laid = list(self._paint(spot, turn, body.blocks[spot.block]))
+            laid = list(self._paint(spot, body.blocks[spot.block]))
             self._keep(spot, laid)
             body.heights[spot.block] = len(laid)
             self._measure(spot.turn)
@@ -260,18 +258,25 @@ class Cards:
     def is_laid_out(self, spot: Spot) -> bool:
         return spot in self._laid or self._unfolded(spot.turn) is None
 
-    def _paint(self, spot: Spot, turn: TurnOutline, block: Block) -> Iterator[Content]:
+    def _paint(self, spot: Spot, block: Block) -> Iterator[Content]:
         look = Look(self.width, self.marks, spot in self._whole, self._session.cwd if self._session else "")
         if block.gap:
             yield Content("")
         if block.kind == "prompt":
-            yield title_line(turn, look, self.gutter, dated=self._is_dated(spot.turn))
+            yield self._title(spot.turn)
         yield from block_lines(block, look, is_open=self.is_open(spot))
 
-    def _is_dated(self, index: int) -> bool:
-        """The day is told with the first turn of a day."""
-        before = self.outline.turns[index - 1] if index else None
-        return before is None or not before.n or before.started_at[:10] != self.outline_of(index).started_at[:10]
+    def _title(self, index: int) -> Content:
+        """The day is told with the first turn of a day, the model with the first that it answers after another."""
+        turn, before = self.outline_of(index), self.outline_of(index - 1) if index else None
+        return title_line(
+            turn,
+            Look(self.width, self.marks),
+            self.gutter,
+            folded=self.is_folded(index),
+            dated=before is None or not before.n or before.started_at[:10] != turn.started_at[:10],
+            model=turn.model if before and before.model and before.model != turn.model else "",
+        )
 
     def _keep(self, spot: Spot, laid: list[Content]) -> None:
         self._laid[spot] = laid

@@ -59,6 +59,10 @@ class TimelinePane(Vertical):
         text: str
         words: re.Pattern[str]
 
+    @dataclass
+    class Warm(Message):
+        """What paints conversations is loaded."""
+
     about = query_one("#about", Static)
     timeline = query_one(Timeline)
     bar = query_one(FindBar)
@@ -69,7 +73,8 @@ class TimelinePane(Vertical):
         self._session: Session | None = None
         self._finding = 0
         self._goes = False
-        self._is_warm = False
+        self._warming = self._warm = False
+        self._waiting: list[tuple[Timeline.Wanted, Sequence[Turn]]] = []
 
     def compose(self) -> ComposeResult:
         yield Static(id="about")
@@ -80,8 +85,8 @@ class TimelinePane(Vertical):
         self.set_timer(IDLE, self._warm_up)
 
     def _warm_up(self) -> None:
-        if not self._is_warm:
-            self._is_warm = True
+        if not self._warming:
+            self._warming = True
             self._load()
 
     @work(thread=True, group="warm up")
@@ -89,6 +94,15 @@ class TimelinePane(Vertical):
         from tui.painting.markdown import warm_up
 
         warm_up()
+        self.post_message(self.Warm())
+
+    @on(Warm)
+    def _go_on(self, warm: Warm) -> None:
+        warm.stop()
+        self._warm = True
+        waiting, self._waiting = self._waiting, []
+        for wanted, turns in waiting:
+            self.timeline.supply(wanted, turns)
 
     # ── what is handed down ───────────────────────────────────────────────────────────────────────
 
@@ -118,7 +132,11 @@ class TimelinePane(Vertical):
         self._tell_heading()
 
     def supply(self, wanted: Timeline.Wanted, turns: Sequence[Turn]) -> None:
-        self.timeline.supply(wanted, turns)
+        """The answer to Wanted; held back while what paints it is being loaded, so that nothing waits for that."""
+        if self._warm:
+            self.timeline.supply(wanted, turns)
+        else:
+            self._waiting.append((wanted, turns))
 
     def found(self, generation: int, hits: Sequence[Place]) -> None:
         if generation == self._finding:

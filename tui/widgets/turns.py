@@ -308,5 +308,5 @@ def _nth(blocks: Sequence[Block], is_it: Callable[[Block], bool], by: int) -> in
 
 def _says(block: Block, marks: re.Pattern[str]) -> bool:
     call = block.call
-    texts = [block.text, block.label, readable(call.result) if call else ""]
+    texts = [block.text, block.label, *((readable(call.arguments), readable(call.result)) if call else ())]
     return any(map(marks.search, texts))
