@@ -119,7 +119,9 @@ class Outlines:
 
 def _sharing(entries: Sequence[Entry], calls: Sequence[PairedCall]) -> tuple[PairedCall, ...]:
     """Calls that hold the very arguments and results of the entries, not copies: a turn may have megabytes of them."""
-    parts = {(entry.seq, _call_id(part), type(part)): part for entry in entries for part in entry.parts}
+    parts: dict[object, Part] = {
+        (entry.seq, _call_id(part), type(part)): part for entry in entries for part in entry.parts
+    }
     shared = []
     for call in calls:
         asked = parts.get((_seq(call.entry), call.call_id, ToolCall))
