@@ -20,9 +20,10 @@ from store.listing import listing
 from store.paths import data_dir
 from store.store import Store
 from tui.app import Backscroll
+from tui.palette import all_bindings
 from tui.screens.browser import BrowserScreen
-from tui.screens.conversation import ConversationScreen
 from tui.screens.help import HelpScreen
+from tui.widgets.turns import Timeline
 
 
 @pytest.fixture
@@ -40,7 +41,7 @@ def selected(pilot: Pilot[None]) -> str:
 
 
 async def test_sessions_stand_newest_first_with_what_tells_them_apart(filled: Store) -> None:
-    async with browser(filled).run_test(size=(120, 30)) as pilot:
+    async with browser(filled).run_test(size=(90, 30)) as pilot:
         await until_shown(pilot, "6 sessions", "brackets")
         lines = [line.rstrip() for line in screen_text(pilot).splitlines()]
     assert lines[2:7] == [
@@ -89,7 +90,7 @@ async def test_a_click_selects_a_second_opens_and_the_wheel_scrolls(filled: Stor
         await until(pilot, lambda: session_list(pilot).scroll_offset.y > 0)
         assert selected(pilot) == "codex:0199aa"
         await pilot.click("SessionList", offset=(10, 5), times=2)
-        await until(pilot, lambda: isinstance(pilot.app.screen, ConversationScreen))
+        await until(pilot, lambda: pilot.app.screen.query_one(Timeline).has_focus)
 
 
 def _wheel_down() -> type:
@@ -201,8 +202,8 @@ async def test_a_conversation_is_laid_out_again_for_another_width(store: Store) 
         await pilot.press("enter")
         await until_shown(pilot, "last")
         assert screen_text(pilot).count("▌") == 5
-        await pilot.resize_terminal(120, 24)
-        await until(pilot, lambda: screen_text(pilot).count("▌") == 3)
+        await pilot.resize_terminal(99, 24)
+        await until(pilot, lambda: screen_text(pilot).count("▌") == 4)
 
 
 # ── what others write ─────────────────────────────────────────────────────────────────────────────
@@ -306,13 +307,11 @@ async def test_help_tells_every_key_of_the_screen(filled: Store) -> None:
 
 
 def test_every_binding_of_ours_has_an_id_and_says_what_it_does() -> None:
-    from tui.widgets.session_list import SessionList
-    from tui.widgets.timeline import Timeline, TimelinePane
-
-    for owner in (Backscroll, BrowserScreen, ConversationScreen, HelpScreen, SessionList, Timeline, TimelinePane):
-        for binding in owner.__dict__["BINDINGS"]:
-            assert binding.id
-            assert binding.tooltip
+    found = list(all_bindings())
+    assert len(found) > 60
+    for binding in found:
+        assert binding.id
+        assert binding.tooltip
 
 
 async def test_the_palette_offers_no_screenshot(filled: Store) -> None:

@@ -74,7 +74,9 @@ class Backscroll(App["Resumption"]):
         if self._settings.keymap:
             self.set_keymap(self._settings.keymap)
         if self._settings.own_keys:
-            self._settings.doubt(_action_ids())
+            from tui.palette import all_bindings
+
+            self._settings.doubt({binding.id for binding in all_bindings()})
         for problem in self._settings.problems:
             self.show_error(StoreError(problem))
         if self._pick:
@@ -164,23 +166,3 @@ class Backscroll(App["Resumption"]):
     def _browse_demo(self, made: BrowserScreen.DemoMade) -> None:
         self._stores.append(made.store)
         self.push_screen(BrowserScreen(made.store, self._clock, title="backscroll demo"))
-
-
-def _action_ids() -> set[str]:
-    """Of all actions that there are, on whichever screen."""
-    from importlib import import_module
-    from pkgutil import iter_modules
-
-    from textual.dom import DOMNode
-
-    from tui import screens
-
-    for module in iter_modules(screens.__path__, "tui.screens."):
-        import_module(module.name)
-    found: set[str] = set()
-    waiting: list[type[DOMNode]] = [DOMNode]
-    while waiting:
-        kind = waiting.pop()
-        waiting += kind.__subclasses__()
-        found |= {binding.id for binding in Binding.make_bindings(kind.__dict__.get("BINDINGS", ())) if binding.id}
-    return found

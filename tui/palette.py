@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import partial
+from importlib import import_module
+from pkgutil import iter_modules
 from typing import NamedTuple
 
+from textual.binding import Binding
 from textual.command import DiscoveryHit, Hit, Hits, Provider
+from textual.dom import DOMNode
 from textual.screen import Screen
 
 
@@ -56,3 +60,17 @@ class Actions(Provider):
 
 def _title(action: Action) -> str:
     return f"{action.name}  ({action.keys})"
+
+
+def all_bindings() -> Iterator[Binding]:
+    """Of every screen there is, those that are not imported yet included."""
+    from tui import screens
+
+    for module in iter_modules(screens.__path__, f"{screens.__name__}."):
+        import_module(module.name)
+    waiting: list[type[DOMNode]] = [DOMNode]
+    while waiting:
+        kind = waiting.pop()
+        waiting += kind.__subclasses__()
+        if kind.__module__.startswith("tui."):
+            yield from Binding.make_bindings(kind.__dict__.get("BINDINGS", ()))
