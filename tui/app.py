@@ -76,7 +76,7 @@ class Backscroll(App["Resumption"]):
         if self._settings.own_keys:
             from tui.palette import all_bindings
 
-            self._settings.doubt({binding.id for binding in all_bindings()})
+            self._settings.doubt([binding.id or "" for binding in all_bindings()])
         for problem in self._settings.problems:
             self.show_error(StoreError(problem))
         if self._pick:
