@@ -250,11 +250,7 @@ class _Telling:
         hidden = any(mapping(data).get("hidden") is True for kind, data in told if kind == "text")
         commands = [f"$ {part.arguments['command']}" for part in parts if isinstance(part, ToolCall)]
         said = "\n\n".join([part.text for part in parts if isinstance(part, Text)] + commands)
-        return NewEntry(role="user", parts=parts, prompt=not hidden and _is_said(parts), text="" if hidden else said)
-
-
-def _is_said(parts: tuple[Part, ...]) -> bool:
-    return any(not isinstance(part, ToolResult) for part in parts)
+        return NewEntry(role="user", parts=parts, prompt=False if hidden else None, text="" if hidden else said)
 
 
 def _parts(kind: str, data: Json, place: str) -> Iterable[Part]:

@@ -311,6 +311,10 @@ def looks_like(locator: str, wanted: Mapping[str, Iterable[str]]) -> bool:
         found = _peek(path, file_stamp(path))
     except Unreadable:
         return False
+    return fits(found, wanted)
+
+
+def fits(found: Mapping[str, frozenset[str]], wanted: Mapping[str, Iterable[str]]) -> bool:
     return all(set(columns) <= found.get(table, frozenset()) for table, columns in wanted.items())
 
 

@@ -80,8 +80,8 @@ class Llm(Transcripts):
         super().__init__()
         self._tables = Tables(connection)
         self._locator = locator
-        self._new = all(self._tables.has(table, *columns) for table, columns in threads.SIGNATURE.items())
-        self._old = all(self._tables.has(table, *columns) for table, columns in responses.SIGNATURE.items())
+        self._new = self._tables.fit(threads.SIGNATURE)
+        self._old = self._tables.fit(responses.SIGNATURE)
 
     # ── what there is ─────────────────────────────────────────────────────────────────────────────
 

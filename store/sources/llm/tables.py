@@ -35,6 +35,9 @@ class Tables:
     def has(self, table: str, *columns: str) -> bool:
         return table in self._known and self._known[table].issuperset(columns)
 
+    def fit(self, wanted: Mapping[str, Iterable[str]]) -> bool:
+        return reading.fits(self._known, wanted)
+
     def rows(
         self, table: str, problems: list[Problem], clause: str = "order by rowid", *values: object
     ) -> Iterator[Row]:

@@ -44,13 +44,14 @@ def detect(locator: str) -> bool:
     path = Path(locator)
     if not os.path.isdir(path):
         return reading.looks_like(locator, SIGNATURE)
-    return bool(_databases(path)) or any(_infos(path))
+    return any(reading.looks_like(str(one), SIGNATURE) for one in _databases(path)) or any(_infos(path))
 
 
-def _databases(folder: Path) -> list[Path]:
-    """One for each of the channels by which opencode is released."""
-    found = lines.walk(folder, [], suffixes=(".db",), depth=0)
-    return [path for path in found if reading.looks_like(str(path), SIGNATURE)]
+def _databases(folder: Path) -> Iterator[Path]:
+    """One for each of the channels by which opencode is released, or one of the person's choice."""
+    for path in lines.walk(folder, [], suffixes=(".db",), depth=0):
+        if path.name.startswith("opencode") or path.name == os.environ.get("OPENCODE_DB"):
+            yield path
 
 
 def _infos(folder: Path) -> Iterator[Path]:
@@ -62,7 +63,7 @@ def stamp(locator: str) -> str:
     path = Path(locator)
     if not os.path.isdir(path):
         return reading.resting_stamp(path)
-    databases = [reading.resting_stamp(one) for one in lines.walk(path, [], suffixes=(".db",), depth=0)]
+    databases = map(reading.resting_stamp, _databases(path))
     return reading.digest(*databases, *(lines.tree_stamp(path / tree, suffixes=(".json",)) for tree in _TREES))
 
 
@@ -72,9 +73,13 @@ def open(locator: str) -> Iterator[Opencode]:  # noqa: A001 the shape's own word
     problems: list[Problem] = []
     is_folder = os.path.isdir(path)
     with ExitStack() as stack:
+        connections = [
+            stack.enter_context(reading.snapshot(one)) for one in (_databases(path) if is_folder else [path])
+        ]
         generations: list[Generation] = [
-            Database(stack.enter_context(reading.snapshot(one)), problems)
-            for one in (_databases(path) if is_folder else [path])
+            Database(connection, problems)
+            for connection in connections
+            if reading.fits(reading.tables(connection), SIGNATURE)
         ]
         if is_folder:
             generations.append(Files(path, problems))
