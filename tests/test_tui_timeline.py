@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 
 import pytest
+from textual import events
+from textual.scrollbar import ScrollDown, ScrollUp
 from timeline_world import Reader, a_long_one, a_text, cursor, messages, row_of, timeline, until_at, words
 from tui_world import add, answer, before, fill, prompt, screen_text, until, until_shown
 
@@ -273,7 +275,7 @@ async def test_a_click_selects_and_a_click_on_the_arrow_folds(store: Store, long
         await until_at(pilot, 60, "prompt")
 
 
-async def test_the_wheel_scrolls_and_leaves_the_cursor(store: Store, long: Session) -> None:
+async def test_scrolling_leaves_the_cursor_where_it_is(store: Store, long: Session) -> None:
     async with Reader(store, long).run_test(size=SIZE) as pilot:
         await until_at(pilot, 60, "event")
         view = timeline(pilot)
@@ -283,6 +285,27 @@ async def test_the_wheel_scrolls_and_leaves_the_cursor(store: Store, long: Sessi
         assert view.scroll_offset.y < view.max_scroll_y
         assert cursor(pilot) == (60, "event")
         await until(pilot, lambda: "Question" in screen_text(pilot))
+
+
+async def test_pressing_beside_the_handle_of_the_scrollbar_goes_a_page(store: Store, long: Session) -> None:
+    async with Reader(store, long).run_test(size=SIZE) as pilot:
+        await until_at(pilot, 60, "event")
+        view = timeline(pilot)
+        await until(pilot, lambda: not view.cards.missing(view._near()))
+        below = view.max_scroll_y - view.scroll_offset.y
+        view.post_message(ScrollUp())
+        await until(pilot, lambda: view.max_scroll_y - view.scroll_offset.y == below + view.page.height - 2)
+        view.post_message(ScrollDown())
+        await until(pilot, lambda: view.max_scroll_y - view.scroll_offset.y == below)
+
+
+async def test_the_wheel_scrolls(store: Store, long: Session) -> None:
+    async with Reader(store, long).run_test(size=SIZE) as pilot:
+        await until_at(pilot, 60, "event")
+        view = timeline(pilot)
+        before_top = view.scroll_offset.y
+        await pilot._post_mouse_events([events.MouseScrollUp], widget=view)
+        assert view.scroll_offset.y < before_top
 
 
 # ── holding still ─────────────────────────────────────────────────────────────────────────────────

@@ -41,6 +41,15 @@ async def test_words_are_found_in_turns_that_were_never_read(store: Store, long:
         assert not timeline(pilot).has_hits
 
 
+async def test_what_is_found_is_counted_from_where_one_began(store: Store, long: Session) -> None:
+    async with Reader(store, long, at="claude:long#76").run_test(size=SIZE) as pilot:
+        await until_at(pilot, 20, "prompt")
+        await pilot.press("slash", *"thought 4")
+        await until_at(pilot, 40, "thinking")
+        await pilot.press("backspace", "2")
+        await until_at(pilot, 20, "thinking")
+
+
 async def test_a_hit_inside_what_is_folded_unfolds_it(store: Store, long: Session) -> None:
     async with Reader(store, long).run_test(size=SIZE) as pilot:
         await until_at(pilot, 60, "event")

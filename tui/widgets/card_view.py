@@ -9,8 +9,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import ClassVar
 
+from textual import on
 from textual.content import Content
 from textual.message import Message
+from textual.scrollbar import ScrollDown, ScrollUp
 from textual.strip import Strip
 from textual.timer import Timer
 
@@ -252,7 +254,8 @@ class CardView(LineView):
                 break
         self._settling = True
         self.line_count = self.cards.line_count
-        self.scroll_to(y=top, animate=False, force=True)
+        if top != self.scroll_offset.y:
+            self.scroll_to(y=top, animate=False, force=True)
         self._settling = False
         self._want()
         self.refresh()
@@ -267,6 +270,15 @@ class CardView(LineView):
         if self._at_end:
             return None, 0
         return self._anchor()
+
+    @on(ScrollUp)
+    @on(ScrollDown)
+    def _page(self, pressed: ScrollUp | ScrollDown) -> None:
+        """Beside the scrollbar's handle. At once: what is laid out on the way would stop an animation."""
+        pressed.stop()
+        pressed.prevent_default()
+        by = 1 if isinstance(pressed, ScrollDown) else -1
+        self.scroll_relative(y=by * max(self.page.height - 2, 1), animate=False)
 
     def on_resize(self) -> None:
         with self.steady():

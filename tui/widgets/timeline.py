@@ -156,6 +156,7 @@ class TimelinePane(Vertical):
     # ── finding ───────────────────────────────────────────────────────────────────────────────────
 
     def action_find(self) -> None:
+        self.timeline.begin_finding()
         self.bar.open()
 
     def action_drop_hits(self) -> None:
@@ -188,6 +189,7 @@ class TimelinePane(Vertical):
     @on(FindBar.Left)
     def _leave_bar(self, left: FindBar.Left) -> None:
         left.stop()
+        self.timeline.end_finding()
         if not left.kept:
             self._forget_hits()
         self.timeline.focus()

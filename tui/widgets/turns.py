@@ -73,6 +73,7 @@ class Timeline(CardView):
         super().__init__()
         self._hits: Sequence[Place] = ()
         self._hit: int | None = None
+        self._origin: Place | None = None
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Nothing can be done with a conversation that is not there yet."""
@@ -161,9 +162,16 @@ class Timeline(CardView):
         """Where the words stand; and to the first of them from where the cursor is."""
         self._hits, self._hit = hits, None
         if hits and go:
-            self._go_to_hit(bisect_left(hits, self._place()) % len(hits))
+            self._go_to_hit(bisect_left(hits, self._origin or self._place()) % len(hits))
         else:
             self.post_message(self.AtHit(0, len(hits)))
+
+    def begin_finding(self) -> None:
+        """As one goes on typing, what is found is counted from where one was when one began."""
+        self._origin = self._place()
+
+    def end_finding(self) -> None:
+        self._origin = None
 
     @property
     def has_hits(self) -> bool:
