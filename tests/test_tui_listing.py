@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 from textual.pilot import Pilot
@@ -38,12 +39,12 @@ def world(store: Store) -> Store:
     return store
 
 
-def selected(pilot: Pilot[None]) -> str:
+def selected(pilot: Pilot[Any]) -> str:
     session = session_list(pilot).selected
     return session.id if session else ""
 
 
-def lines(pilot: Pilot[None]) -> list[str]:
+def lines(pilot: Pilot[Any]) -> list[str]:
     return [line.rstrip() for line in screen_text(pilot).splitlines()]
 
 
@@ -51,7 +52,7 @@ def lines(pilot: Pilot[None]) -> list[str]:
 
 
 async def test_arrows_unfold_enter_leave_and_fold(world: Store) -> None:
-    async with browser(world).run_test(size=(100, 30)) as pilot:
+    async with browser(world).run_test(size=(90, 30)) as pilot:
         await until_shown(pilot, "▸ pg telegram · 1d · 1⟲  +1")
         await pilot.press("down", "down", "right")
         await until_shown(pilot, "   └ How full is the disk?", "▌▾ pg telegram", "     pg 1d · 1⟲  ↳ delegate")
@@ -68,7 +69,7 @@ async def test_arrows_unfold_enter_leave_and_fold(world: Store) -> None:
 
 
 async def test_the_sign_folds_when_it_is_clicked(world: Store) -> None:
-    async with browser(world).run_test(size=(100, 30)) as pilot:
+    async with browser(world).run_test(size=(90, 30)) as pilot:
         await until_shown(pilot, "▸ pg telegram")
         row = next(n for n, line in enumerate(lines(pilot)) if "▸ pg" in line)
         for shown in (True, False):
@@ -77,7 +78,7 @@ async def test_the_sign_folds_when_it_is_clicked(world: Store) -> None:
 
 
 async def test_a_child_that_is_found_stands_under_its_parent_or_alone(world: Store) -> None:
-    async with browser(world).run_test(size=(100, 30)) as pilot:
+    async with browser(world).run_test(size=(90, 30)) as pilot:
         await until_shown(pilot, "6 sessions")
         await pilot.press("slash", *"telegram:64")
         await until_shown(pilot, "2 found", "└ How full is the disk?")
@@ -89,7 +90,7 @@ async def test_a_child_that_is_found_stands_under_its_parent_or_alone(world: Sto
 
 
 async def test_the_cursor_skips_headings_and_clicks_on_them_do_nothing(world: Store) -> None:
-    async with browser(world).run_test(size=(100, 30)) as pilot:
+    async with browser(world).run_test(size=(90, 30)) as pilot:
         await until_shown(pilot, "Yesterday", "brackets")
         await pilot.click(offset=(5, lines(pilot).index(" Yesterday  1")))
         assert selected(pilot) == "claude:e0741090"
@@ -108,7 +109,7 @@ async def test_the_heading_of_the_first_row_comes_into_view_with_it(world: Store
 
 
 async def test_o_chooses_order_and_headings_and_the_cursor_stays(world: Store) -> None:
-    async with browser(world).run_test(size=(100, 40)) as pilot:
+    async with browser(world).run_test(size=(90, 40)) as pilot:
         await until_shown(pilot, "brackets")
         await pilot.press("down", "o")
         await until_shown(pilot, "● n  newest first", "● d  days")
@@ -126,7 +127,7 @@ async def test_o_chooses_order_and_headings_and_the_cursor_stays(world: Store) -
 
 
 async def test_the_order_is_chosen_by_clicking(world: Store) -> None:
-    async with browser(world).run_test(size=(100, 40)) as pilot:
+    async with browser(world).run_test(size=(90, 40)) as pilot:
         await until_shown(pilot, "brackets")
         for line, then in (("by title", Wanted(order="title")), ("no headings", Wanted(order="title", group="none"))):
             await pilot.press("o")
@@ -134,7 +135,7 @@ async def test_the_order_is_chosen_by_clicking(world: Store) -> None:
             await pilot.click(offset=(8, next(n for n, text in enumerate(lines(pilot)) if line in text)))
             await until(pilot, lambda then=then: session_list(pilot).listing.wanted == then)  # type: ignore[misc]
         await pilot.press("o")
-        await pilot.click(offset=(90, 30))
+        await pilot.click(offset=(80, 30))
         await until(pilot, lambda: not isinstance(pilot.app.screen, OrderScreen))
 
 
@@ -147,7 +148,7 @@ async def test_s_cycles_everywhere_this_folder_and_the_work_tree(
     for name, cwd in (("here", here), ("above", here.parent), ("elsewhere", tmp_path)):
         add(store, name, before(), prompt(f"asked {name}", before()), cwd=str(cwd))
     monkeypatch.chdir(here)
-    async with browser(store).run_test(size=(100, 20)) as pilot:
+    async with browser(store).run_test(size=(90, 20)) as pilot:
         await until_shown(pilot, "3 sessions · everywhere")
         await pilot.press("s")
         await until_shown(pilot, "1 session · in src", "asked here")
@@ -169,7 +170,7 @@ async def test_a_scope_with_nothing_in_it_says_so_and_lets_go(
     world: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    async with browser(world).run_test(size=(100, 20)) as pilot:
+    async with browser(world).run_test(size=(90, 20)) as pilot:
         await until_shown(pilot, "6 sessions")
         await pilot.press("s")
         await until_shown(pilot, "0 sessions · in ", "Nothing happened here yet", "Esc shows everywhere")
@@ -181,7 +182,7 @@ async def test_a_scope_with_nothing_in_it_says_so_and_lets_go(
 
 
 async def test_space_marks_and_goes_on(world: Store) -> None:
-    async with browser(world).run_test(size=(100, 30)) as pilot:
+    async with browser(world).run_test(size=(90, 30)) as pilot:
         await until_shown(pilot, "brackets")
         shown = session_list(pilot)
         await pilot.press("space", "space")
@@ -197,7 +198,7 @@ async def test_space_marks_and_goes_on(world: Store) -> None:
 
 
 async def test_ctrl_and_a_click_marks(world: Store) -> None:
-    async with browser(world).run_test(size=(100, 30)) as pilot:
+    async with browser(world).run_test(size=(90, 30)) as pilot:
         await until_shown(pilot, "brackets")
         await pilot.click(offset=(10, 5), control=True)
         await until_shown(pilot, "✓  Rename the config")
@@ -210,7 +211,7 @@ async def test_a_row_shows_what_was_found_in_it(store: Store) -> None:
     at = before(minutes=3)
     long = "a sentence about nothing " * 5 + "then the narwhal surfaces and " + "goes on " * 20
     add(store, "sea", at, prompt("hello there", at), answer(long, at), agent_title="The sea")
-    async with browser(store).run_test(size=(100, 20)) as pilot:
+    async with browser(store).run_test(size=(90, 20)) as pilot:
         await until_shown(pilot, "The sea  hello there")
         await pilot.press("slash", *"narwh")
         await until_shown(pilot, "1 found", "The sea  …", "then the narwhal surfaces")
@@ -218,6 +219,17 @@ async def test_a_row_shows_what_was_found_in_it(store: Store) -> None:
         await until(pilot, lambda: selected(pilot))
         await pilot.press("slash", *"narwh")
         await until_shown(pilot, "li 3m …", "narwhal")
+
+
+async def test_words_in_a_title_are_set_off_and_a_title_is_not_said_twice(world: Store) -> None:
+    async with browser(world).run_test(size=(90, 20)) as pilot:
+        await until_shown(pilot, "6 sessions")
+        await pilot.press("slash", *"config")
+        await until_shown(pilot, "1 found", "▌  Rename the config keys to snake_case")
+        shown = session_list(pilot)
+        assert screen_text(pilot).count("snake_case") == 1
+        styles = {segment.text: segment.style for segment in shown.render_line(1)}
+        assert styles["config"] != styles[" keys to snake_case"]
 
 
 # ── painting ──────────────────────────────────────────────────────────────────────────────────────
@@ -296,6 +308,7 @@ def test_a_hit_is_cut_so_that_it_is_seen_and_cleaned() -> None:
     assert shown.index("needle") < 30
     assert "␛[2J" in shown
     assert [piece for piece, style in pieces if style] == ["needle"]
+    assert "needle" not in painted(Row(a_session(own_title=f"{text} and so on"), hit=hit), 40)[1]
     lines_shown = painted(Row(a_session(own_title="A title of some length"), hit=hit), 40)
     assert "needle" in lines_shown[1]
     assert max(map(len, lines_shown)) <= 40

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from datetime import date, datetime, timedelta
 from os.path import expanduser
@@ -9,11 +10,11 @@ from typing import NamedTuple
 
 from textual.content import Content
 
-from store.clean import cells, clean, one_line
+from store.clean import ELLIPSIS, cells, clean, one_line
 from store.conditions import LIVE
 from store.listed import Grouping, Heading, Listing, Row
 from store.model import Hit, Relation, Session
-from tui.painting.look import HIT
+from tui.painting.look import HIT, Look
 from tui.painting.pieces import (
     ERROR,
     FAINT,
@@ -81,26 +82,28 @@ def branch_of(listing: Listing, row: int, children: int) -> Branch:
     return Branch(above + ("├ " if goes_on else "└ "), above + ("│ " if goes_on else "  "), fold)
 
 
-def session_lines(row: Row, width: int, now: datetime, branch: Branch = ON_TOP) -> tuple[Content, Content]:
-    """The two lines of a session."""
-    first, room = _title_line(row, width, branch)
-    snippet = row.hit if row.hit and room < SNIPPET_AT_LEAST else None
-    return first, _facts_line(row, width, now, branch, snippet)
+def session_lines(
+    row: Row, width: int, now: datetime, branch: Branch = ON_TOP, words: re.Pattern[str] | None = None
+) -> tuple[Content, Content]:
+    """The two lines of a session. Words that were looked for are set off."""
+    hit = row.hit if row.hit and not title_of(row.session).startswith(row.hit.snippet.rstrip(ELLIPSIS)) else None
+    first, room = _title_line(row.session, hit, width, branch)
+    narrow = hit if room < SNIPPET_AT_LEAST else None
+    return Look(width, words).cut(first), _facts_line(row, width, now, branch, narrow)
 
 
-def _title_line(row: Row, width: int, branch: Branch) -> tuple[Content, int]:
+def _title_line(session: Session, hit: Hit | None, width: int, branch: Branch) -> tuple[Content, int]:
     """And how much room there was behind the title."""
-    session = row.session
     lead: list[Piece] = [("★ ", STAR) if session.pinned else ("  ", ""), (branch.first, FAINT)]
     title = one_line(title_of(session), width - 2 - cells(branch.first))
     room = width - 2 - cells(branch.first) - cells(title) - 2
     pieces = [*lead, (title, STRONG if not branch.first else "")]
     if room >= SNIPPET_AT_LEAST:
-        if row.hit:
-            pieces += [("  ", ""), *hit_pieces(row.hit, room, FAINT)]
+        if hit:
+            pieces += [("  ", ""), *hit_pieces(hit, room, FAINT)]
         elif session.first_prompt and session.first_prompt != session.title:
             pieces.append(("  " + one_line(session.first_prompt, room), FAINT))
-    return content(pieces).truncate(width, ellipsis=True), room
+    return content(pieces), room
 
 
 def _facts_line(row: Row, width: int, now: datetime, branch: Branch, snippet: Hit | None) -> Content:

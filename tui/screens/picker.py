@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, ClassVar
 from textual import on
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
+from textual.getters import query_one
 from textual.widgets import Footer, Static
 
 from store.listed import Listing
@@ -24,20 +25,11 @@ class PickerScreen(ListingScreen[Session | None]):
     """Gives the session that was chosen, or None. One types at once: whoever comes here knows what they look for."""
 
     AUTO_FOCUS = "Words"
-    DEFAULT_CSS = """
-    PickerScreen.-nothing {
-        SessionList {
-            display: none;
-        }
-
-        #empty {
-            display: block;
-        }
-    }
-    """
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("escape", "leave", "Leave", id="picker.leave", tooltip="Resume none of them"),
+        Binding("escape", "leave", "Leave", id="picker.leave", tooltip="Without words; then, resume none of them"),
     ]
+
+    empty = query_one("#empty", Static)
 
     def __init__(self, store: Store, clock: Clock) -> None:
         super().__init__(store, clock)
@@ -51,10 +43,12 @@ class PickerScreen(ListingScreen[Session | None]):
         yield Footer(show_command_palette=False)
 
     def listed(self, shown: Listing) -> None:
-        self.set_class(not shown.keys, "-nothing")
+        self.sessions.display = bool(shown.keys)
+        self.empty.display = not shown.keys
         if not shown.keys:
             self._hurried = False
-            self.query_one("#empty", Static).update(nothing_found(shown.wanted))
+            self.set_focus(self.bar.words)
+            self.empty.update(nothing_found(shown.wanted))
         self._choose_if_hurried()
 
     @on(SessionList.Opened)
@@ -73,13 +67,9 @@ class PickerScreen(ListingScreen[Session | None]):
             self._hurried = False
             self.dismiss(found)
 
-    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        match action:
-            case "clear":
-                return bool(self.bar.words.value)
-            case "leave":
-                return not self.bar.words.value
-        return super().check_action(action, parameters)
-
     def action_leave(self) -> None:
-        self.dismiss(None)
+        if self.bar.words.value or self._wanted.folder:
+            self.action_clear()
+            self.set_focus(self.bar.words)
+        else:
+            self.dismiss(None)

@@ -6,6 +6,7 @@ when they come; so a hundred thousand sessions cost it an array of integers and 
 
 from __future__ import annotations
 
+import re
 from array import array
 from collections.abc import Hashable, Iterable
 from dataclasses import dataclass
@@ -105,6 +106,7 @@ class SessionList(LineView):
     def __init__(self) -> None:
         super().__init__()
         self.listing = Listing()
+        self._words: re.Pattern[str] | None = None
         self._rows: dict[int, tuple[int, Row]] = {}
         self._asked: set[int] = set()
         self._marked: frozenset[int] = frozenset()
@@ -117,6 +119,7 @@ class SessionList(LineView):
         found = listing.index(self.selected_key) if follow else 0
         line = self._line - self.scroll_offset.y
         self.listing = listing
+        self._words = listing.query.pattern()
         self.line_count = listing.line_count
         self.set_reactive(SessionList.cursor, self.validate_cursor(self.cursor if found is None else found))
         self.scroll_to(y=self._top_for(line) if follow else 0, animate=False, force=True)
@@ -216,7 +219,7 @@ class SessionList(LineView):
         text = Content("")
         if row:
             branch = branch_of(self.listing, place.row, row.children)
-            text = session_lines(row, width - 2, self.now, branch)[place.part]
+            text = session_lines(row, width - 2, self.now, branch, self._words)[place.part]
         chosen = place.row == self.cursor
         lead = ("▌", ".session-list--bar") if chosen else (" ", "")
         if key in self._marked and not place.part:
