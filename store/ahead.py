@@ -6,10 +6,13 @@ And a file that brings SQLite down takes only that process with it.
 from __future__ import annotations
 
 import multiprocessing
+import queue
 import signal
+import threading
 from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from multiprocessing.connection import Connection
+from multiprocessing.reduction import ForkingPickler
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +27,9 @@ LARGE = 16 * 1024 * 1024
 
 PATIENCE = 5.0
 """Seconds for a reader to notice that nobody listens any more, and to tidy up."""
+
+WAITING = 16
+"""Batches that may wait to be taken: enough to go on reading while the writer commits."""
 
 READY, REFS, BATCH, END, FAILED, KNOWN, BROKE = "ready", "refs", "batch", "end", "failed", "known", "broke"
 
@@ -140,32 +146,62 @@ class Ahead:
 # ── the other side ────────────────────────────────────────────────────────────────────────────────
 
 
+class _Sender:
+    """Sends from a thread, so that the next batch is read while the writer is busy with those before it."""
+
+    def __init__(self, pipe: Connection) -> None:
+        self._pipe = pipe
+        self._waiting: queue.Queue[Any] = queue.Queue(WAITING)
+        self._failed = False
+        self._thread = threading.Thread(target=self._send_all, daemon=True)
+        self._thread.start()
+
+    def send(self, what: str, told: Any) -> None:
+        if self._failed:
+            raise BrokenPipeError
+        self._waiting.put(ForkingPickler.dumps((what, told)))
+
+    def finish(self) -> None:
+        self._waiting.put(None)
+        self._thread.join()
+
+    def _send_all(self) -> None:
+        while (data := self._waiting.get()) is not None:
+            if not self._failed:
+                try:
+                    self._pipe.send_bytes(data)
+                except OSError:
+                    self._failed = True  # nobody waits any more
+
+
 def _serve(pipe: Connection, name: str, address: str) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     source = sources.by_name(name)
     if source is None:
         return
     pipe.send(READY)
+    sender = _Sender(pipe)
     try:
         with source.open(address) as opened:
-            pipe.send((REFS, list(scan(opened, stamped=pipe.recv()))))
+            sender.send(REFS, list(scan(opened, stamped=pipe.recv())))
             for ref, fresh in pipe.recv():
-                _send_session(pipe, opened, ref, fresh)
+                _send_session(sender, opened, ref, fresh)
             known = (list(opened.facts()), list(opened.secrets()), list(opened.published()))
-            pipe.send((KNOWN, (*known, opened.problems)))
+            sender.send(KNOWN, (*known, opened.problems))
     except (StoreError, *BROKEN) as reason:
-        pipe.send((BROKE, (str(reason), isinstance(reason, Busy))))
+        sender.send(BROKE, (str(reason), isinstance(reason, Busy)))
     except (EOFError, BrokenPipeError):
-        return  # nobody waits any more
+        pass  # nobody waits any more
+    sender.finish()
 
 
-def _send_session(pipe: Connection, opened: Opened, ref: Ref, fresh: bool) -> None:
+def _send_session(sender: _Sender, opened: Opened, ref: Ref, fresh: bool) -> None:
     try:
         for batch in opened.read(ref):
             if fresh:
                 batch.rows, batch.entries = derive(batch.entries), []
-            pipe.send((BATCH, batch))
+            sender.send(BATCH, batch)
     except (StoreError, *BROKEN) as reason:
-        pipe.send((FAILED, str(reason)))
+        sender.send(FAILED, str(reason))
     else:
-        pipe.send((END, None))
+        sender.send(END, None)

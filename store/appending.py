@@ -91,7 +91,8 @@ class _Place:
     def _insert_record(self) -> str:
         return f"""
             insert into records (key, session, place, position, digest, length, block, start, data)
-            values (?1 + {self.record:d}, {self.session:d}, ?2, ?3, ?4, ?5, ?6 + {self.block:d}, ?7, ?8)
+            values (?1 + {self.record:d}, {self.session:d}, ?2, ?3, ?4, ?5, iif(?6 < 0, null, ?6 + {self.block:d}),
+                iif(?6 < 0, null, ?7), nullif(?8, ''))
         """
 
     def _insert_entry(self) -> str:
@@ -100,7 +101,8 @@ class _Place:
             insert into entries (key, session, parent, seq, record, turn, kind, role, author, model, message_key, text,
                 parts, inherited, tokens, created_at)
             values (?1 + {self.entry:d}, {self.session:d}, case ?1 when 0 then {tail} else ?1 + {self.entry - 1:d} end,
-                ?1 + {self.seq:d}, ?2 + {self.record:d}, ?3 + {self.turn:d}, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13)
+                ?1 + {self.seq:d}, ?2 + {self.record:d}, ?3 + {self.turn:d}, ?4, ?5, ?6, ?7, ?8, ?9, nullif(?10, ''), ?11,
+                nullif(?12, ''), ?13)
         """
 
     def _insert_turn(self) -> str:
@@ -114,8 +116,8 @@ class _Place:
         return f"""
             insert into tool_calls (session, turn, call_id, name, status, duration_ms, entry, part, result_entry,
                 result_part, inherited)
-            values ({self.session:d}, ?1 + {self.turn:d}, ?2, ?3, ?4, ?5, ?6 + {self.entry:d}, ?7, ?8 + {self.entry:d},
-                ?9, ?10)
+            values ({self.session:d}, ?1 + {self.turn:d}, ?2, ?3, ?4, nullif(?5, ''), ?6 + {self.entry:d}, ?7,
+                nullif(?8, '') + {self.entry:d}, nullif(?9, ''), ?10)
         """
 
     def _answer(self, answer: Answer) -> bool:

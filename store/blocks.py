@@ -26,9 +26,9 @@ from store.model import (
 def parts_of_blocks(blocks: str | Sequence[Json]) -> tuple[Part, ...]:
     if isinstance(blocks, str):
         return (Text(blocks),)
-    if not isinstance(blocks, Sequence):
+    if type(blocks) is not list and not isinstance(blocks, Sequence):
         raise BadValue(f"A message is text or a list of blocks, not {type(blocks).__name__}.")
-    return tuple(map(part_of_block, blocks))
+    return tuple([part_of_block(block) for block in blocks])
 
 
 def part_of_block(block: Json) -> Part:

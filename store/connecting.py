@@ -19,6 +19,9 @@ SCHEMA_VERSION = 5
 APPLICATION_ID = 0x42534352
 """Marks the file as ours, so that another program's database is refused and never migrated."""
 
+PAGE_BYTES = 16 * 1024
+"""Of a new store. Four times SQLite's: an import writes a tenth faster, and long texts lie in fewer pieces."""
+
 BACKUPS_KEPT = 3
 UNFINISHED = ".part"
 
@@ -30,7 +33,7 @@ _PRAGMAS = (
     "pragma cell_size_check = on",
     # An import fills pages of many trees at once; with SQLite's 2 MB it would write most of them many times over.
     "pragma cache_size = -32000",
-    "pragma wal_autocheckpoint = 8000",
+    "pragma wal_autocheckpoint = 2000",
 )
 
 
@@ -149,6 +152,7 @@ def _migrate(path: Path, connection: sqlite3.Connection) -> None:
     from store.schema import migrations
 
     connection.execute("pragma synchronous = full")
+    connection.execute(f"pragma page_size = {PAGE_BYTES:d}")  # only an empty file heeds it
     patiently(connection, "begin immediate")
     try:
         # Somebody else may have migrated it while this process waited for the lock.

@@ -2,6 +2,9 @@
 
 All numbers count from the batch's own beginning; only the store knows where that is. So a batch can be made ready
 anywhere, also in another process, while the one writer writes the batch before it.
+
+The rows hold no None, no bool and no bytes: Python's driver asks around how to adapt each of those, which takes as long
+as all else it does with a row. Empty text stands for null, a bytearray for bytes.
 """
 
 from __future__ import annotations
@@ -120,9 +123,9 @@ class _Deriving:
                 entry.model and column_text(entry.model),
                 entry.message_key and column_text(entry.message_key),
                 text,
-                None if plain and entry.parts[0].text == text else _parts_column(entry),  # type: ignore[union-attr]
-                entry.inherited,
-                encode(entry.tokens).decode() if entry.tokens else None,
+                "" if plain and entry.parts[0].text == text else _parts_column(entry),  # type: ignore[union-attr]
+                int(entry.inherited),
+                encode(entry.tokens).decode() if entry.tokens else "",
                 at,
             )
         )
@@ -164,7 +167,7 @@ class _Deriving:
 
     def _open_call(self, n: int, index: int, call: ToolCall, inherited: bool) -> None:
         call_id = column_text(call.id)
-        row = [self._turn, call_id, column_text(call.name), "pending", None, n, index, None, None, inherited]
+        row = [self._turn, call_id, column_text(call.name), "pending", "", n, index, "", "", int(inherited)]
         self._calls.append(row)
         self._open[call_id] = row
         self._counts["tool_calls"] += not inherited
@@ -174,7 +177,7 @@ class _Deriving:
         status = "error" if result.is_error else "ok"
         waiting = self._open.pop(call_id, None)
         if waiting is not None:
-            waiting[3:5] = [status, result.duration_ms]
+            waiting[3:5] = [status, "" if result.duration_ms is None else result.duration_ms]
             waiting[7:9] = [n, index]
             self._counts["errors"] += result.is_error and not inherited
             return
@@ -214,9 +217,9 @@ class _Deriving:
         start = 0
         for record in chunk:
             data = record.data
-            where = (None, None, data) if block is None else (block, start, None)
-            place = (len(self.made.records), record.place, record.position, digest_of(data), len(data))
-            self.made.records.append(place + where)
+            told = (len(self.made.records), record.place, record.position, bytearray(digest_of(data)), len(data))
+            where = (-1, 0, bytearray(data)) if block is None else (block, start, "")
+            self.made.records.append(told + where)
             start += len(data)
 
 
@@ -227,7 +230,7 @@ def compressed(pieces: Sequence[bytes]) -> bytes:
     return zstandard.ZstdCompressor(level=3).compress(b"".join(pieces))
 
 
-def _parts_column(entry: NewEntry) -> bytes:
+def _parts_column(entry: NewEntry) -> bytearray:
     """The exact form is in the record, where there is one."""
     write = encode if entry.record is None else encode_derived
-    return write([part_to_json(part) for part in entry.parts])
+    return bytearray(write([part_to_json(part) for part in entry.parts]))

@@ -169,16 +169,14 @@ class NewEntry:
     def begins_turn(self) -> bool:
         if self.prompt is not None:
             return self.prompt
-        if self.kind != "message" or self.role != "user":
+        if self.role != "user" or self.kind != "message":
             return False
-        return any(not isinstance(part, ToolResult) for part in self.parts)
+        return any([type(part) is not ToolResult for part in self.parts])
 
     def reading_text(self) -> str:
         if self.text is not None:
             return self.text
-        if len(self.parts) == 1 and isinstance(self.parts[0], Text):
-            return self.parts[0].text
-        return "\n\n".join([part.text for part in self.parts if isinstance(part, Text)])
+        return "\n\n".join([part.text for part in self.parts if type(part) is Text])
 
 
 class SessionFields(TypedDict, total=False):

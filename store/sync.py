@@ -248,7 +248,7 @@ class _Syncing:
                 self.report.problems += [replace(problem, session=ref.native_id) for problem in batch.problems]
                 summary = batch.summary or summary
                 stamp = batch.stamp or stamp
-                chain = chain or Chain(self.store, self._session(ref, source_key, batch, known))
+                chain = chain or Chain(self.store, self._session(ref, source_key, batch, known), new=known is None)
                 chain.take(batch)
                 if pace.breathe():
                     yield
@@ -343,22 +343,19 @@ class Pace:
             held.__exit__(kind, error, trace)
 
 
+_DIGESTS = """
+    select records.digest from entries left join records on records.key = entries.record
+    where entries.session = ? and entries.seq >= 0 order by entries.seq
+"""
+
+
 class Chain:
     """A session's chain while it is read again: what is there already is skipped, the rest appended."""
 
-    def __init__(self, store: Store, session: Session) -> None:
+    def __init__(self, store: Store, session: Session, *, new: bool) -> None:
         self.store = store
         self.session = session
-        self._stored: list[bytes | None] = [
-            digest
-            for (digest,) in store.rows(
-                """
-                select records.digest from entries left join records on records.key = entries.record
-                where entries.session = ? and entries.seq >= 0 order by entries.seq
-                """,
-                session.key,
-            )
-        ]
+        self._stored: list[bytes | None] = [] if new else [digest for (digest,) in store.rows(_DIGESTS, session.key)]
         self._at = 0
 
     def take(self, batch: Batch) -> None:

@@ -137,7 +137,7 @@ class Pingu:
 
 def _lasting(row: Row) -> list[Any]:
     """What of a session's row is content; `updated_at` moves whenever Pingu so much as looks."""
-    return [row[name] for name in row.keys() if name != "updated_at"]  # noqa: SIM118 sqlite3.Row
+    return [row[name] for name in row if name != "updated_at"]
 
 
 def _about(row: Row, numbers: list[int]) -> Batch:

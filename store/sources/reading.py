@@ -23,7 +23,8 @@ from store.errors import Busy, Unreadable
 from store.model import NewEntry, NewRecord, SessionFields
 from store.sources.shape import Batch, Problem
 
-Row = sqlite3.Row
+Row = Mapping[str, Any] | sqlite3.Row
+"""A row by its columns' names."""
 
 BROKEN = (sqlite3.Error, UnicodeDecodeError)
 """What damage that no check found makes of a statement; the second where a name in the schema is no text."""
@@ -330,13 +331,17 @@ def _peek(path: Path, stamp: str) -> dict[str, frozenset[str]]:
 
 def rows(
     connection: sqlite3.Connection, table: str, problems: list[Problem], clause: str = "order by rowid", *values: object
-) -> Iterator[Row]:
+) -> Iterator[dict[str, Any]]:
     """Whole rows. One that is too large to be held is a problem, and its neighbours come."""
     came = 0
+    cursor = connection.cursor()
+    cursor.row_factory = None
     try:
-        for row in connection.execute(f"select * from {table} {clause}", values):
+        found = cursor.execute(f"select * from {table} {clause}", values)
+        names = [column[0] for column in found.description]
+        for row in found:
             came += 1
-            yield row
+            yield dict(zip(names, row, strict=False))
     except sqlite3.DataError:
         numbers = connection.execute(f"select rowid from {table} {clause}", values).fetchall()
         yield from _one_by_one(connection, table, problems, [number for (number,) in numbers[came:]])
@@ -344,7 +349,7 @@ def rows(
 
 def _one_by_one(
     connection: sqlite3.Connection, table: str, problems: list[Problem], numbers: Iterable[int]
-) -> Iterator[Row]:
+) -> Iterator[dict[str, Any]]:
     for number in numbers:
         try:
             row = connection.execute(f"select * from {table} where rowid = ?", (number,)).fetchone()
@@ -352,7 +357,7 @@ def _one_by_one(
             reason = f"It is larger than {LONGEST_VALUE >> 20} MB and is left out."
             problems.append(Problem(f"{table}:{number}", reason))
         else:
-            yield row
+            yield dict(row)
 
 
 def sweep(connection: sqlite3.Connection, table: str, *columns: str) -> Iterator[tuple[Any, ...]]:
@@ -387,7 +392,7 @@ def strays(connection: sqlite3.Connection, table: str) -> Iterator[Problem]:
 
 def text(value: object) -> str:
     """Of a column that should hold text, whatever it holds."""
-    if isinstance(value, str):
+    if type(value) is str:
         return value
     if isinstance(value, bytes):
         return value.decode("utf-8", "replace")
@@ -403,7 +408,7 @@ def row_record(
     instead: Mapping[str, object] | None = None,
 ) -> NewRecord:
     """The row verbatim, as a JSON object; `without` what must not be kept, `instead` of what changes in place."""
-    shown = dict(zip(row.keys(), row, strict=True)) | dict(instead or {})
+    shown = row if type(row) is dict and not without and not instead else dict(row) | dict(instead or {})
     for name in without:
         shown.pop(name, None)
     return NewRecord(orjson.dumps(shown, default=_blob), place, str(position))

@@ -84,11 +84,10 @@ class Said:
     """A running sum of a session's messages, the same whether they are swept or read."""
 
     def __init__(self) -> None:
-        self._sum = hashlib.blake2b(digest_size=12)
+        self._sum = hashlib.sha256()
 
     def hear(self, number: object, seq: object, role: object, at: object, content: bytes) -> None:
-        self._sum.update(repr((number, seq, role, at)).encode("utf-8", "surrogatepass"))
-        self._sum.update(content)
+        self._sum.update(f"{number!r}|{seq!r}|{role!r}|{at!r}|".encode() + content)
 
     def digest(self) -> str:
         return self._sum.hexdigest()
@@ -258,11 +257,11 @@ class Rubichan:
 
 
 def _lasting(row: Row) -> list[Any]:
-    return [row[name] for name in row.keys() if name not in ("updated_at", "token_count")]  # noqa: SIM118 sqlite3.Row
+    return [row[name] for name in row if name not in ("updated_at", "token_count")]
 
 
 def _forked_from(row: Row) -> str:
-    parent = reading.text(row["forked_from"]) if "forked_from" in row.keys() else ""  # noqa: SIM118 sqlite3.Row
+    parent = reading.text(row["forked_from"]) if "forked_from" in row else ""
     return parent if parent != row["id"] else ""
 
 
