@@ -53,6 +53,9 @@ OUTSIDE_VARIABLES = (
     "FORCE_COLOR",
     "LINES",
     "NO_COLOR",
+    "SSH_CONNECTION",
+    "SSH_TTY",
+    "TMUX",
     "WAYLAND_DISPLAY",
 )
 
