@@ -200,7 +200,7 @@ def _with_the_next(messages: Iterable[_Message]) -> Iterator[tuple[_Message, _Me
 
 
 def _about(row: Row) -> Batch:
-    columns = dict(zip(row.keys(), row, strict=True))
+    columns = dict(row)
     title = reading.text(columns.get("name")) or reading.text(columns.get("description"))
     fields: SessionFields = {
         "agent_title": "" if _PLACEHOLDER.fullmatch(title) else title,

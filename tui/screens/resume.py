@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
@@ -11,12 +12,17 @@ from textual.content import Content
 from textual.screen import ModalScreen
 from textual.widgets import Footer, Static
 
+from store.clean import clean, one_line
 from store.resuming import Resumption, resumption
 from tui.messages import Copy
-from tui.painting.resuming import card
+from tui.painting.pieces import ERROR, MUTED, STRONG, Piece, content, title_of
+from tui.painting.sessions import with_tilde
 
 if TYPE_CHECKING:
     from store.model import Session
+
+
+GOOD = "$text-success"
 
 
 class ResumeScreen(ModalScreen[Resumption | None]):
@@ -80,3 +86,22 @@ class ResumeScreen(ModalScreen[Resumption | None]):
     def action_copy(self) -> None:
         found = self.found
         self.post_message(Copy(found.command or found.hint, "the command" if found.command else "how it goes on"))
+
+
+def card(found: Resumption) -> Content:
+    title: list[Piece] = [
+        (f"Continue in {found.program}\n", "bold $text-primary"),
+        (one_line(title_of(found.session), 70) + "\n\n", MUTED),
+    ]
+    if found.argv is None:
+        return content([*title, (clean(found.hint), "")])
+    folder = with_tilde(str(found.folder)) if found.folder else "this terminal's"
+    missing = bool(found.folder and not found.folder.is_dir())
+    told: list[Piece] = [
+        (clean(shlex.join(found.argv)) + "\n\n", STRONG),
+        ("folder   ", MUTED),
+        (one_line(folder, 50), ""),
+        ("   not there\n", ERROR) if missing else ("   ✓\n", GOOD),
+    ]
+    told += [(f"\n✗ {clean(obstacle)}", ERROR) for obstacle in found.obstacles]
+    return content([*title, *told])

@@ -66,7 +66,7 @@ class Tables:
 
 
 def columns_of(row: Row) -> dict[str, Any]:
-    return dict(zip(row.keys(), row, strict=True))
+    return dict(row)
 
 
 def attached(row: Mapping[str, Any]) -> Attachment:

@@ -97,7 +97,7 @@ class Database:
             if not isinstance(row["id"], str) or not row["id"]:
                 self._problems.append(Problem("session", f"The session {row['id']!r} is not named by text."))
                 continue
-            about = dict(zip(row.keys(), row, strict=True))
+            about = dict(row)
             moved = reading.utc(row["time_updated"])
             lasting = [about.get(name) for name in _LASTING]
             yield Ref(row["id"], reading.digest(*lasting, said.get(row["id"]), reading.is_quiet(moved)), moved)
@@ -108,7 +108,7 @@ class Database:
         row = next(reading.rows(self._connection, "session", [], "where id = ?", session), None)
         if row is None:
             return None
-        told: dict[str, Any] = dict(zip(row.keys(), row, strict=True))
+        told: dict[str, Any] = dict(row)
         told |= {name: _value(told.get(name)) for name in ("model", "revert")}
         told["parentID"] = told.get("parent_id")
         times = {name: told.get(f"time_{name}") for name in ("created", "updated", "archived")}
