@@ -105,6 +105,7 @@ async def test_both_sides_stand_beside_each_other(store: Store) -> None:
         assert "result, 202 lines" in text
         assert any('command: "pytest -q"' in line and "line 0" in line for line in text.splitlines()), text
         assert "same call after: turn 2 ✓, turn 2 …" in text
+        assert answered(pilot).text.has_focus
 
 
 async def test_on_a_narrow_terminal_one_above_the_other(store: Store) -> None:
@@ -138,7 +139,7 @@ async def test_an_edit_is_a_diff_and_its_arguments_a_key_away(store: Store) -> N
 
 async def test_a_result_of_many_fields_can_be_looked_through(store: Store) -> None:
     fields = {"stdout": "one line", "stderr": "a warning", "exit_code": 3}
-    session = add(store, "s", AT, prompt("x", AT), *call(1, "Say", {}, fields), *call(2, "Say", {}, [{"n": 1}, []]))
+    session = add(store, "s", AT, prompt("x", AT), *call(1, "Say", {}, fields), *call(2, "Say", {}, [[], []]))
     async with inspecting(store, session, 0) as pilot:
         assert "✓ exit 3" in screen_text(pilot)
         assert "a warning" not in screen_text(pilot)
@@ -147,6 +148,9 @@ async def test_a_result_of_many_fields_can_be_looked_through(store: Store) -> No
         await pilot.press("down", "c")
         await until(pilot, lambda: app_of(pilot).copied)
         assert app_of(pilot).copied[-1].text == "a warning"
+        await pilot.press("d", "J")
+        await until_shown(pilot, "1 []")
+        await until(pilot, lambda: answered(pilot).tree_view.has_focus)
 
 
 async def test_a_result_that_nobody_asked_for(store: Store) -> None:

@@ -61,6 +61,7 @@ class CallPane(FindPane):
 
     def __init__(self, *, id: str) -> None:  # noqa: A002 (Textual calls it so)
         super().__init__(id=id)
+        self.set_class(True, AS_TEXT)
         self._is_both = False
 
     def compose(self) -> ComposeResult:
