@@ -66,15 +66,14 @@ def test_what_is_no_list_is_not_read_on() -> None:
     assert (found, [problem.reason for problem in problems]) == ([], ["It is not a list of conversations."])
 
 
-@pytest.mark.parametrize("long", [{"x": "y" * 5000}, {"x": ["y"] * 1000}])
+@pytest.mark.parametrize("long", [{"x": "y\\" * 5000}, {"x": ["y"] * 1000}, {"x": [{}] * 1000}])
 def test_an_object_that_is_too_large_is_left_out(long: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(exports, "LONGEST_ITEM", 1000)
-    found, problems = split(json.dumps([{"a": 1}, long, {"b": 2}]).encode(), 100)
-    assert {"a": 1} in found
-    assert [problem.where for problem in problems][:1] == ["x:11"]
-    assert long not in found
-    if isinstance(long["x"], list):
-        assert found == [{"a": 1}, {"b": 2}]
+    for most in (7, 100, 1 << 20):
+        found, problems = split(json.dumps([{"a": 1}, long, {"b": 2}]).encode(), most)
+        assert found in ([{"a": 1}, {"b": 2}], [{"a": 1}, long, {"b": 2}])
+        assert [problem.where for problem in problems] == ([] if long in found else ["x:11"])
+        assert (long in found) == (most == 1 << 20)
 
 
 def test_parents_come_first_and_circles_are_cut_open() -> None:

@@ -128,6 +128,15 @@ def test_the_older_layout_is_one_file(store: Store, owner: Path) -> None:
     assert (session.title, session.cwd, session.turns) == ("About old times", "/w/old", 1)
 
 
+def test_of_two_files_of_one_session_the_longer_is_read(store: Store, owner: Path) -> None:
+    lines = events(owner).read_bytes().splitlines(keepends=True)
+    older = owner / f"session-state/{NEW}.jsonl"
+    older.write_bytes(b"".join(lines[:6]))
+    report = pull(store, owner)
+    assert [problem.where for problem in report.problems] == [str(older)]
+    assert find(store, NEW).turns == 2
+
+
 def test_no_record_is_lost(store: Store, owner: Path) -> None:
     pull(store, owner)
     assert kept_records(store) >= {line for path in owner.rglob("*.jsonl") for line in path.read_bytes().splitlines()}

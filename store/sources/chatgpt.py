@@ -255,8 +255,10 @@ def _thought(thought: Mapping[str, Json]) -> str:
 
 def _files(message: Mapping[str, Json]) -> tuple[Part, ...]:
     """What was attached; a picture stands among the parts as well."""
+    attached = list(map(mapping, items(mapping(message.get("metadata")).get("attachments"))))
+    if not attached:
+        return ()
     shown = str(mapping(message.get("content")).get("parts"))
-    attached = map(mapping, items(mapping(message.get("metadata")).get("attachments")))
     return tuple(_file(file) for file in attached if not words(file.get("id")) or words(file.get("id")) not in shown)
 
 

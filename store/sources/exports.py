@@ -15,7 +15,7 @@ from itertools import islice
 from pathlib import Path
 from typing import IO, NamedTuple
 
-from store.coding import column_text, encode
+from store.coding import column_text, encode_derived
 from store.errors import BadValue, Unreadable
 from store.model import Json, NewEntry, NewRecord, SessionFields
 from store.sources import lines, reading
@@ -32,8 +32,13 @@ _LOOKED_AT = 5
 _LOOKED_INTO = 4 * LONGEST_ITEM
 _BLANK = b"\xef\xbb\xbf \t\r\n"
 _NAME = re.compile(r"(?:.*/)?conversations(?:-\d+)?\.json")
-# Whole strings are stepped over. A string that is not whole yet matches by its first quote alone, at the end.
-_TOKEN = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"|["\[\]{}]', re.DOTALL)
+_STRING = rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"'
+_BETWEEN = rb'(?:[^"\[\]{}]++|' + _STRING + rb")*+"
+# Up to the next bracket, whole strings stepped over; and as far as one can step where none comes.
+_NEXT = re.compile(_BETWEEN + rb"[\[\]{}]", re.DOTALL)
+_REST = re.compile(_BETWEEN, re.DOTALL)
+_OPENING = frozenset(b"[{")
+_BRACE = ord("{")
 
 BROKEN = (OSError, ValueError, EOFError, RuntimeError, NotImplementedError, zipfile.BadZipFile, zlib.error)
 """What a damaged, locked or strange archive raises."""
@@ -88,26 +93,20 @@ class _Splitting:
 
     def take(self, chunk: bytes) -> Iterator[Item]:
         self._buffer += chunk
-        while (token := _TOKEN.search(self._buffer, self._at)) is not None:
-            found = token.group()
-            if found == b'"':
-                self._at = token.start()
-                break
-            self._at = token.end()
-            if found in b"[{":
-                self._open(found, token.start())
-            elif found in b"]}":
+        while (found := _NEXT.match(self._buffer, self._at)) is not None:
+            self._at = found.end()
+            bracket = self._buffer[self._at - 1]
+            if bracket in _OPENING:
+                if self._depth == 1 and bracket == _BRACE:
+                    self._start = self._at - 1
+                self._depth += 1
+            else:
                 self._depth = max(self._depth - 1, 0)
                 if self._depth == 1 and self._start is not None:
                     yield from self._close()
-        else:
-            self._at = len(self._buffer)
+        if (rest := _REST.match(self._buffer, self._at)) is not None:
+            self._at = rest.end()
         self._forget()
-
-    def _open(self, bracket: bytes, at: int) -> None:
-        if self._depth == 1 and bracket == b"{":
-            self._start = at
-        self._depth += 1
 
     def _close(self) -> Iterator[Item]:
         start, self._start = self._start or 0, None
@@ -123,14 +122,19 @@ class _Splitting:
             self._problems.append(Problem(f"{self._name}:{self._base + self._start}", too_large))
             self._too_large = True
         keep = self._at if self._start is None or self._too_large else self._start
-        if self._too_large and len(self._buffer) - keep > LONGEST_ITEM:
-            # One string that never ends: nothing behind it can be told apart.
-            keep = self._at = len(self._buffer)
         self._buffer = self._buffer[keep:]
         self._base += keep
         self._at -= keep
         if self._start is not None:
             self._start = 0
+        if self._too_large and len(self._buffer) > LONGEST_ITEM:
+            self._shorten()
+
+    def _shorten(self) -> None:
+        """One string that is far too long, whose end is still to come: its beginning and what may escape its end."""
+        kept = b'"\\' if (len(self._buffer) - len(self._buffer.rstrip(b"\\"))) % 2 else b'"'
+        self._base += len(self._buffer) - len(kept)
+        self._buffer = kept
 
     def end(self) -> None:
         if self._depth > 0:
@@ -323,7 +327,7 @@ class Export(Transcripts, ABC):
         if branch.name and ended:
             fields["updated_at"] = ended
         return Batch(
-            header=NewEntry(kind="header", record=NewRecord(_kept(conversation.head), where, str(offset))),
+            header=NewEntry(kind="header", record=NewRecord(encode_derived(conversation.head), where, str(offset))),
             fields=holdable(fields),
             summary=ForeignSummary(conversation.summary) if conversation.summary and not branch.name else None,
             archived=conversation.archived,
@@ -334,14 +338,6 @@ class Export(Transcripts, ABC):
         entries = self.entries(conversation)
         for n, place in enumerate(past + branch.own):
             message, entry = conversation.messages[place], entries[place]
-            entry.record = NewRecord(_kept(message.record), where, column_text(message.node.id))
+            entry.record = NewRecord(encode_derived(message.record), where, column_text(message.node.id))
             entry.inherited = n < len(past)
             yield entry
-
-
-def _kept(value: Json) -> bytes:
-    """A NaN, which is no JSON though Python reads it, is kept as the text it was."""
-    try:
-        return encode(value)
-    except BadValue:
-        return repr(value).encode("utf-8", "backslashreplace")

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import NamedTuple, cast
 
 from store.coding import column_text
+from store.errors import BadValue
 from store.model import Json, NewEntry, SessionFields
 from store.sources import lines
 from store.sources.lines import Line
@@ -84,12 +85,16 @@ class Layout:
 
 
 _LOOKED_AT = 50
+_FIRST_LINE = 8 * 1024 * 1024
 
 
 def first_value(path: Path) -> Json:
-    """Of a file of JSON lines; None when it has none."""
-    first = next(lines.json_lines(path, []), None)
-    return first.value if first else None
+    """Of a file of JSON lines; None when it has none that is worth a look."""
+    try:
+        with lines.opened(path) as file:
+            return lines.parsed(file.readline(_FIRST_LINE))
+    except (*lines.UNREADABLE, BadValue):
+        return None
 
 
 class Node(NamedTuple):

@@ -109,14 +109,22 @@ class Trees(Transcripts):
         "By native id: the file, and the name of the branch."
 
     def scan(self) -> Iterator[Ref]:
+        """Of two files of one session, the one that goes on further."""
+        sessions: dict[str, tuple[Path, str, _Found]] = {}
         for path in self._layout.files(self._root, self.problems):
             stamp = self._kind.stamp(path)
-            found = _peek(self._kind, path, stamp)
-            self.problems += found.problems
-            if found.native_id in self.places:
-                twice = f"It is another copy of the session {found.native_id}, and left out."
-                self.problems.append(Problem(str(path), twice))
+            here = path, stamp, _peek(self._kind, path, stamp)
+            native = here[2].native_id
+            self.problems += here[2].problems
+            if not native:
                 continue
+            kept = sessions.setdefault(native, here)
+            if kept is not here:
+                newer, older = (here, kept) if here[2].updated_at > kept[2].updated_at else (kept, here)
+                sessions[native] = newer
+                twice = f"It is another copy of the session {native}, and left out."
+                self.problems.append(Problem(str(older[0]), twice))
+        for path, stamp, found in sessions.values():
             for name in found.branches:
                 native = Branch(name).native_id(found.native_id)
                 self.places[native] = path, name

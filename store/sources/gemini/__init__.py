@@ -73,7 +73,10 @@ _LAYOUT = Layout(("tmp",), depth=3, suffixes=(".jsonl", ".json"), among=_is_chat
 
 
 def _first(path: Path, problems: list[Problem]) -> Mapping[str, Json]:
-    return mapping(lines.json_file(path, problems) if path.suffix == ".json" else first_value(path))
+    if path.suffix != ".json":
+        return mapping(first_value(path))
+    # Looked into before it is loaded: a person may name a file of any size.
+    return mapping(lines.json_file(path, problems)) if "sessionId" in _beginning(path) else {}
 
 
 def _id_of(first: Mapping[str, Json]) -> str:
@@ -217,7 +220,7 @@ def _folder_of(places: Sequence[Place], replay: Replay) -> str:
     if chats is None:
         return next(iter(_hashed(replay.directories, replay.project)), "")
     project, home = chats.parent, chats.parent.parent.parent
-    if told := _line_in(project / ".project_root"):
+    if told := _beginning(project / ".project_root").strip():
         return told
     projects = mapping(mapping(lines.json_file(home / "projects.json", [])).get("projects"))
     trusted = mapping(lines.json_file(home / "trustedFolders.json", []))
@@ -231,9 +234,9 @@ def _hashed(folders: Iterable[str], project: str) -> Iterator[str]:
             yield folder
 
 
-def _line_in(path: Path) -> str:
+def _beginning(path: Path) -> str:
     try:
         with lines.opened(path) as file:
-            return file.read(65_536).decode("utf-8", "replace").strip()
+            return file.read(65_536).decode("utf-8", "replace")
     except lines.UNREADABLE:
         return ""
