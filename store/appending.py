@@ -101,8 +101,8 @@ class _Place:
             insert into entries (key, session, parent, seq, record, turn, kind, role, author, model, message_key, text,
                 parts, inherited, tokens, created_at)
             values (?1 + {self.entry:d}, {self.session:d}, case ?1 when 0 then {tail} else ?1 + {self.entry - 1:d} end,
-                ?1 + {self.seq:d}, ?2 + {self.record:d}, ?3 + {self.turn:d}, ?4, ?5, ?6, ?7, ?8, ?9, nullif(?10, ''), ?11,
-                nullif(?12, ''), ?13)
+                ?1 + {self.seq:d}, ?2 + {self.record:d}, ?3 + {self.turn:d}, ?4, ?5, ?6, ?7, ?8, ?9, nullif(?10, ''),
+                ?11, nullif(?12, ''), ?13)
         """
 
     def _insert_turn(self) -> str:

@@ -171,7 +171,7 @@ class NewEntry:
             return self.prompt
         if self.role != "user" or self.kind != "message":
             return False
-        return any([type(part) is not ToolResult for part in self.parts])
+        return any(type(part) is not ToolResult for part in self.parts)
 
     def reading_text(self) -> str:
         if self.text is not None:

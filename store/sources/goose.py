@@ -155,7 +155,7 @@ class Goose(Transcripts):
             said[session] = reading.digest(said.get(session), number, *told)
         for row in reading.rows(self._connection, "sessions", self.problems):
             if isinstance(row["id"], str):
-                content = reading.digest(*row, said.get(row["id"]))
+                content = reading.digest(*dict(row).values(), said.get(row["id"]))
                 yield Ref(row["id"], content, reading.utc(row["updated_at"]))
             else:
                 self.problems.append(Problem("sessions", f"The session {row['id']!r} is not named by text."))

@@ -111,7 +111,7 @@ class Llm(Transcripts):
             self.problems.append(Problem(f"threads:{thread.name}", f"There is no message {lost!r}."))
         for branch in thread.branches or [Branch()]:
             chain = thread.chains.get(branch.name, [])
-            content = reading.digest(*thread.row, *told, *before, self._tree.digest(chain))
+            content = reading.digest(*dict(thread.row).values(), *told, *before, self._tree.digest(chain))
             yield Ref(branch.native_id(thread.name), content, newest)
 
     def _strays(self, known: set[object]) -> Iterator[Problem]:
