@@ -251,6 +251,15 @@ def test_badges() -> None:
     assert painted(row, branch=Branch(fold="▾"))[1] == "▾ cx 3h  ↳ delegate  #ops  #to␛do"
 
 
+def test_badges_that_have_no_room_lose_their_words_and_then_are_left_out() -> None:
+    session = a_session(source="codex", cwd="/a/place-of-a-long-name", turns=3, relation="fork", gone=1, archived=1)
+    row = Row(session, has_summary=True, has_secrets=True, tags=("ops",))
+    assert painted(row, 90)[1].endswith("3⟲  ∑  🔒  ↱ fork  ⌫ gone  ▫ archived  #ops")
+    assert painted(row, 60)[1] == "  cx place-of-a-long-name · 3h · 3⟲ ∑ 🔒 ↱ ⌫ ▫ #ops"
+    assert painted(row, 34)[1] == "  cx place-of-a… · 3h · 3⟲ ∑ 🔒 ↱"
+    assert painted(row, 30)[1] == "  cx place-of-… · 3h · 3⟲ ∑ ↱"
+
+
 @pytest.mark.parametrize(("seconds", "gone", "live"), [(0, 0, True), (119, 0, True), (121, 0, False), (5, 1, False)])
 def test_live_is_what_changed_in_the_last_two_minutes(seconds: int, gone: int, live: bool) -> None:
     row = Row(a_session(source="codex", updated_at=before(seconds=seconds), gone=gone))

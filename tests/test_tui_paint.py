@@ -10,9 +10,10 @@ from hypothesis import strategies as st
 from rich.cells import cell_len
 from tui_world import NOW, before
 
+from store.listed import Row
 from store.model import Session
 from tui.painting.pieces import MARKS, age, mark_of
-from tui.painting.sessions import Row, session_lines
+from tui.painting.sessions import session_lines
 
 
 @pytest.mark.parametrize(
@@ -79,7 +80,7 @@ def test_a_row_tells_everything_by_signs() -> None:
         gone=1,
     )
     row = Row(session, has_summary=True, has_secrets=True)
-    assert lines_of(row) == ("★ Mine", "  cx beta · 3h · 1,204⟲ 52⚙ 3✗  ∑  🔒  ↱ fork  ⌫ gone  archived")
+    assert lines_of(row) == ("★ Mine", "  cx beta · 3h · 1,204⟲ 52⚙ 3✗  ∑  🔒  ↱ fork  ⌫ gone  ▫ archived")
 
 
 @given(text=st.text(max_size=200), width=st.integers(4, 200))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from datetime import date, datetime, timedelta
 from os.path import expanduser
 from typing import NamedTuple
@@ -35,11 +35,11 @@ SNIPPET_AT_LEAST = 24
 
 LIVE_STYLE = "$text-success"
 
-_RELATIONS: dict[Relation, str] = {
-    "fork": "↱ fork",
-    "delegate": "↳ delegate",
-    "sidechain": "↳ side chain",
-    "superseded": "superseded",
+_RELATIONS: dict[Relation, tuple[str, str]] = {
+    "fork": ("↱", " fork"),
+    "delegate": ("↳", " delegate"),
+    "sidechain": ("↳", " side chain"),
+    "superseded": ("⤺", " superseded"),
 }
 
 SIGNS = (
@@ -55,6 +55,7 @@ SIGNS = (
     ("∑", "has a summary"),
     ("🔒", "has secrets"),
     ("⌫", "gone: its agent does not have it any more"),
+    ("▫", "archived"),
     ("#", "your own tags"),
 )
 """What a row says without words."""
@@ -118,29 +119,47 @@ def _facts_line(row: Row, width: int, now: datetime, branch: Branch, snippet: Hi
         pieces += hit_pieces(snippet, width - sum(cells(text) for text, _ in pieces), MUTED)
         return content(pieces).truncate(width, ellipsis=True)
     counts = [f"{n:,}{sign}" for n, sign in ((session.turns, "⟲"), (session.tool_calls, "⚙")) if n]
-    pieces.append((" · ".join(filter(None, [one_line(place_of(session), 40), told, " ".join(counts)])), MUTED))
+    place = one_line(place_of(session), min(width // 3, 40))
+    pieces.append((" · ".join(filter(None, [place, told, " ".join(counts)])), MUTED))
     if session.errors:
         pieces.append((f" {session.errors:,}✗", ERROR))
-    pieces += [(f"  {badge}", MUTED) for badge in badges(row, branch)]
-    return content(pieces).truncate(width, ellipsis=True)
+    room = width - sum(cells(text) for text, _ in pieces)
+    return content([*pieces, *_fitting(badges(row, branch), room)]).truncate(width, ellipsis=True)
 
 
-def badges(row: Row, branch: Branch) -> Iterator[str]:
+def _fitting(given: Iterable[Badge], room: int) -> Iterator[Piece]:
+    """With their words if all have room, else by their signs alone, and only those that fit."""
+    every = list(given)
+    shown = [f"  {sign}{word}" for sign, word in every]
+    if sum(map(cells, shown)) > room:
+        shown = [f" {sign}" for sign, _ in every]
+    for badge in shown:
+        if cells(badge) <= room:
+            room -= cells(badge)
+            yield badge, MUTED
+
+
+Badge = tuple[str, str]
+"""A sign, and what it says in words where there is room for them."""
+
+
+def badges(row: Row, branch: Branch) -> Iterator[Badge]:
+    """What matters most first, since in a narrow list not all have room."""
     session = row.session
     if branch.fold == "▸":
-        yield f"+{row.children:,}"
+        yield f"+{row.children:,}", ""
     if row.has_summary:
-        yield "∑"
+        yield "∑", ""
     if row.has_secrets:
-        yield "🔒"
+        yield "🔒", ""
     if session.relation:
         yield _RELATIONS[session.relation]
     if session.gone:
-        yield "⌫ gone"
+        yield "⌫", " gone"
     if session.archived:
-        yield "archived"
+        yield "▫", " archived"
     for tag in row.tags:
-        yield f"#{one_line(tag, 20)}"
+        yield f"#{one_line(tag, 20)}", ""
 
 
 def is_live(session: Session, now: datetime) -> bool:
