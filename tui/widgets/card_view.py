@@ -1,32 +1,22 @@
-"""Cards on a page that holds still: whatever comes, goes or turns out higher than was thought, what a person looks at
-stays where it is on the screen."""
+"""Cards with a cursor, which are asked for as they come near and arrive when they arrive."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Hashable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import ClassVar
 
-from textual import on
-from textual.content import Content
 from textual.message import Message
-from textual.scrollbar import ScrollDown, ScrollUp
-from textual.strip import Strip
 from textual.timer import Timer
 
 from store.model import Entry, Session, Turn
 from store.outline import Outline
 from tui.painting.blocks import Block
 from tui.widgets.cards import Cards, Spot
-from tui.widgets.line_view import LineView
+from tui.widgets.still_view import StillView
 
 REST = 0.05
 """Seconds that the cursor rests on a block before others are told."""
-
-LEFT, RIGHT = 2, 2
-"""Cells beside the text: the bar of the turn in hand, and that of what the summary covers."""
 
 TURNS_AT_ONCE = 24
 
@@ -43,22 +33,7 @@ class Aim:
     "On which line of the page; None when the page is to end where everything ends."
 
 
-class CardView(LineView):
-    COMPONENT_CLASSES: ClassVar[set[str]] = {"timeline--cursor", "timeline--bar", "timeline--covered"}
-
-    DEFAULT_CSS = """
-    CardView {
-        .timeline--cursor { background: $surface; }
-        .timeline--bar { color: $foreground 30%; }
-        .timeline--covered { color: $success 60%; }
-
-        &:focus {
-            .timeline--cursor { background: $primary 16%; }
-            .timeline--bar { color: $accent; }
-        }
-    }
-    """
-
+class CardView(StillView):
     @dataclass
     class Wanted(Message):
         """These turns are in view, or soon will be, and their text is not here."""
@@ -76,13 +51,9 @@ class CardView(LineView):
 
     def __init__(self) -> None:
         super().__init__()
-        self.cards = Cards()
-        self.cursor = Spot(0, 0)
         self.generation = 0
         self._asked: set[int] = set()
         self._aim: Aim | None = None
-        self._settling = False
-        self._at_end = False
         self._rest: Timer | None = None
         self._told: tuple[Entry | None, int | None] | None = None
 
@@ -92,12 +63,12 @@ class CardView(LineView):
         """Another conversation, open at an entry or at its end."""
         of_time = self.cards.gutter.of_time
         self._told = None
-        self.cards = Cards(session, outline, width=self._text_width, of_time=of_time)
+        self.cards = Cards(session, outline, width=self.text_width, of_time=of_time)
         self.cards.mark(marks)
         self._begin_anew()
         index = outline.index_of(at) if at is not None else None
         if index is None or at is None:
-            self._at_end = True
+            self.at_end = True
             self.aim(max(len(outline.turns) - 1, 0), lambda blocks: len(blocks) - 1, at_end=True)
         else:
             self.aim(index, lambda blocks: self.block_of(index, blocks, at))
@@ -109,7 +80,7 @@ class CardView(LineView):
             self.cards.grow(outline)
             self._begin_anew()
             self._keep_cursor()
-        if was_last and self._at_end:
+        if was_last and self.at_end:
             self.aim(len(outline.turns) - 1, lambda blocks: len(blocks) - 1, at_end=True)
 
     def block_of(self, turn: int, blocks: Sequence[Block], seq: int) -> int | None:
@@ -155,7 +126,7 @@ class CardView(LineView):
             return
         aim = Aim(turn, pick, None if at_end else self.page.height // 4)
         if not at_end:
-            self._at_end = False
+            self.at_end = False
             self.cards.fold(turn, False)
         if self.cards.turn(turn) is not None or self.cards.is_folded(turn):
             self._hit_aim(aim)
@@ -172,7 +143,7 @@ class CardView(LineView):
         """The cursor to a block. On that row of the page, if it is not in view; else scrolling no more than needed."""
         self._aim = None
         self.cursor = spot
-        self._at_end = at_end
+        self.at_end = at_end
         if at_end:
             self.settle(None, 0)
         else:
@@ -214,83 +185,13 @@ class CardView(LineView):
             self._told = told
             self.post_message(self.Selected(*told))
 
-    # ── holding still ─────────────────────────────────────────────────────────────────────────────
-
-    @contextmanager
-    def steady(self) -> Iterator[None]:
-        """Around whatever changes heights."""
-        anchor, row = self._anchor()
-        yield
-        self.settle(None if self._at_end else anchor, row)
-
-    def _anchor(self) -> tuple[Spot, int]:
-        """The cursor's block while it is in view; else the first in view that is laid out; and its row."""
-        top, page = self.scroll_offset.y, self.page.height
-        row = self.cards.start(self.cursor) - top if len(self.cards) else 0
-        if -self._height(self.cursor) < row < page:
-            return self.cursor, row
-        line, end = top, min(top + page, self.cards.line_count)
-        while line < end:
-            spot, below = self.cards.at(line)
-            if self.cards.is_laid_out(spot):
-                return spot, line - below - top
-            line += self.cards.height(spot) - below
-        if top < self.cards.line_count:
-            spot, below = self.cards.at(top)
-            return spot, -below
-        return self.cursor, 0
-
-    def _height(self, spot: Spot) -> int:
-        return self.cards.height(spot) if spot.turn < len(self.cards) else 0
-
-    def settle(self, anchor: Spot | None, row: int) -> None:
-        """Lay out what is in view when the anchor stands on that row; without one, the end of everything."""
-        page = self.page.height
-        for _ in range(4 * page + 4):
-            last_top = max(self.cards.line_count - page, 0)
-            wished = self.cards.start(anchor) - row if anchor is not None and len(self.cards) else last_top
-            top = max(min(wished, last_top), 0)
-            if not self.cards.lay_out(top, top + page):
-                break
-        self._settling = True
-        self.line_count = self.cards.line_count
-        if top != self.scroll_offset.y:
-            self.scroll_to(y=top, animate=False, force=True)
-        self._settling = False
-        self._want()
-        self.refresh()
-
-    def watch_scroll_y(self, old_value: float, new_value: float) -> None:
-        super().watch_scroll_y(old_value, new_value)
-        if not self._settling and round(old_value) != round(new_value):
-            self._at_end = new_value >= self.max_scroll_y
-            self.settle(*self._scrolled())
-
-    def _scrolled(self) -> tuple[Spot | None, int]:
-        if self._at_end:
-            return None, 0
-        return self._anchor()
-
-    @on(ScrollUp)
-    @on(ScrollDown)
-    def _page(self, pressed: ScrollUp | ScrollDown) -> None:
-        """Beside the scrollbar's handle. At once: what is laid out on the way would stop an animation."""
-        pressed.stop()
-        pressed.prevent_default()
-        by = 1 if isinstance(pressed, ScrollDown) else -1
-        self.scroll_relative(y=by * max(self.page.height - 2, 1), animate=False)
-
-    def on_resize(self) -> None:
-        with self.steady():
-            self.cards.resize(self._text_width)
-
     # ── what is asked for ─────────────────────────────────────────────────────────────────────────
 
-    def _want(self) -> None:
+    def settled(self) -> None:
         near = self._near()
         missing = [n for n in self.cards.missing(near) if n not in self._asked]
         if missing:
-            wanted = missing[-TURNS_AT_ONCE:] if self._at_end else missing[:TURNS_AT_ONCE]
+            wanted = missing[-TURNS_AT_ONCE:] if self.at_end else missing[:TURNS_AT_ONCE]
             self._asked.update(wanted)
             self.post_message(self.Wanted(self.generation, wanted))
         self.cards.forget_far(near)
@@ -304,46 +205,3 @@ class CardView(LineView):
         first, _ = self.cards.at(min(max(top - page, 0), lines - 1))
         last, _ = self.cards.at(min(top + 2 * page, lines - 1))
         return range(max(first.turn - 1, 0), min(last.turn + 2, len(self.cards)))
-
-    # ── painting ──────────────────────────────────────────────────────────────────────────────────
-
-    @property
-    def _text_width(self) -> int:
-        return max(self.page.width - LEFT - RIGHT, 10)
-
-    def strip_key(self, line: int) -> Hashable:
-        spot, below = self.cards.at(line)
-        in_hand = spot.turn == self.cursor.turn
-        return self.cards.edition, spot, below, in_hand and (spot == self.cursor, self.has_focus, True)
-
-    def paint_line(self, line: int, width: int) -> Strip:
-        spot, below = self.cards.at(line)
-        lines = self.cards.lines(spot)
-        text = lines[below] if below < len(lines) else Content("")
-        under_cursor = spot == self.cursor and not self._is_gap(spot, below)
-        style = self.get_visual_style("timeline--cursor") if under_cursor else self.visual_style
-        bar = (
-            "▌ "
-            if under_cursor
-            else "│ "
-            if spot.turn == self.cursor.turn and not self._is_first_gap(spot, below)
-            else "  "
-        )
-        covered = 0 < self.cards.outline_of(spot.turn).n <= self.cards.outline.covered
-        end = ("▕", ".timeline--covered") if covered else (" ", "")
-        room = max(width - LEFT - 1 - text.cell_length, 0)
-        return self.strip_of(Content.assemble((bar, ".timeline--bar"), text, " " * room, end), width, style)
-
-    def _is_gap(self, spot: Spot, below: int) -> bool:
-        block = self.cards.block(spot)
-        folded = self.cards.is_folded(spot.turn)
-        return not below and not folded and (block is None or block.gap)
-
-    def _is_first_gap(self, spot: Spot, below: int) -> bool:
-        return not spot.block and self._is_gap(spot, below)
-
-    def on_focus(self) -> None:
-        self.refresh()
-
-    def on_blur(self) -> None:
-        self.refresh()

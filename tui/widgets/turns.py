@@ -18,8 +18,9 @@ from store.model import readable
 from store.outline import Place, TurnOutline
 from tui.messages import Copy
 from tui.painting.blocks import Block
-from tui.widgets.card_view import LEFT, CardView
+from tui.widgets.card_view import CardView
 from tui.widgets.cards import Spot
+from tui.widgets.still_view import LEFT
 
 STEP = 3
 """Lines that a key goes on within a block too high for the page."""
@@ -84,7 +85,7 @@ class Timeline(CardView):
     def action_move(self, by: int) -> None:
         self._hit = None
         top, page = self.scroll_offset.y, self.page.height
-        row, height = self.cards.start(self.cursor) - top, self._height(self.cursor)
+        row, height = self.cards.start(self.cursor) - top, self.height_of(self.cursor)
         beyond = row + height - page if by > 0 else -row
         if beyond > 0 and -height < row < page and height > page:
             self.scroll_relative(y=by * min(STEP, beyond), animate=False)
