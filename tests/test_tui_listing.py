@@ -257,7 +257,7 @@ def test_badges_that_have_no_room_lose_their_words_and_then_are_left_out() -> No
     assert painted(row, 90)[1].endswith("3⟲  ∑  🔒  ↱ fork  ⌫ gone  ▫ archived  #ops")
     assert painted(row, 60)[1] == "  cx place-of-a-long-name · 3h · 3⟲ ∑ 🔒 ↱ ⌫ ▫ #ops"
     assert painted(row, 34)[1] == "  cx place-of-a… · 3h · 3⟲ ∑ 🔒 ↱"
-    assert painted(row, 30)[1] == "  cx place-of-… · 3h · 3⟲ ∑ ↱"
+    assert painted(row, 30)[1] == "  cx place-of-… · 3h · 3⟲ ∑ 🔒"
 
 
 @pytest.mark.parametrize(("seconds", "gone", "live"), [(0, 0, True), (119, 0, True), (121, 0, False), (5, 1, False)])
