@@ -1,0 +1,198 @@
+"""Small dialogs. What is typed is kept until the store has taken it: a refusal stands by the field, in one sentence."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import subprocess
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, ClassVar
+
+from textual import on, work
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Vertical
+from textual.content import Content
+from textual.screen import ModalScreen
+from textual.widgets import Footer, Input, Static
+
+from store.clean import clean
+from store.errors import StoreError
+from tui.painting.pieces import ERROR, MUTED, STRONG
+
+if TYPE_CHECKING:
+    from textual.widgets import TextArea
+
+Do = Callable[[str], object]
+"""Takes what was typed to the store, in a thread; a StoreError is told by the field, and nothing is lost."""
+
+_CSS = """
+    align: center middle;
+
+    Vertical {
+        width: 80;
+        max-width: 96%;
+        height: auto;
+        max-height: 90%;
+        padding: 1 2;
+        background: $surface;
+    }
+
+    #title, #note, #refusal {
+        height: auto;
+    }
+
+    #note {
+        margin-bottom: 1;
+    }
+
+    Input {
+        background: $background;
+    }
+
+    TextArea {
+        height: 16;
+        background: $background;
+        border: none;
+    }
+"""
+
+
+class Asking(ModalScreen[str | None]):
+    """Answers with what was typed once the store has taken it, or None when the person thought better of it."""
+
+    DEFAULT_CSS = "Asking {" + _CSS + "}"
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("escape", "dismiss(None)", "Leave it", id="asking.leave", tooltip="Change nothing"),
+    ]
+
+    def __init__(self, title: str, value: str = "", do: Do = lambda _: None, *, note: str = "") -> None:
+        super().__init__()
+        self._asked = title
+        self._value = value
+        self._do = do
+        self._note = note
+        self._is_busy = False
+
+    def compose(self) -> ComposeResult:
+        with Vertical():
+            yield Static(Content.styled(clean(self._asked), STRONG), id="title")
+            yield Static(Content.styled(clean(self._note), MUTED), id="note")
+            yield from self.field()
+            yield Static(id="refusal")
+        yield Footer(show_command_palette=False)
+
+    def field(self) -> ComposeResult:
+        raise NotImplementedError
+
+    def typed(self) -> str:
+        raise NotImplementedError
+
+    def take(self) -> None:
+        if not self._is_busy:
+            self._is_busy = True
+            self.refuse("")
+            self._take(self.typed())
+
+    @work(thread=True, group="take")
+    def _take(self, text: str) -> None:
+        try:
+            self._do(text)
+        except StoreError as reason:
+            self.app.call_from_thread(self.refuse, str(reason))
+        else:
+            self.app.call_from_thread(self.dismiss, text)
+
+    def refuse(self, reason: str) -> None:
+        """By the field; what was typed stays."""
+        self._is_busy = False
+        self.query_one("#refusal", Static).update(Content.styled(clean(reason), ERROR))
+
+
+class AskScreen(Asking):
+    """One line."""
+
+    AUTO_FOCUS = "Input"
+
+    def field(self) -> ComposeResult:
+        yield Input(self._value, compact=True, select_on_focus=False)
+
+    def typed(self) -> str:
+        return self.query_one(Input).value
+
+    @on(Input.Submitted)
+    def _submitted(self) -> None:
+        self.take()
+
+
+class WriteScreen(Asking):
+    """A text of any length, with the keys that people know, and their own editor behind a key."""
+
+    AUTO_FOCUS = "TextArea"
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("ctrl+s", "save", "Save", priority=True, id="asking.save", tooltip="Keep what is written"),
+        Binding("f4", "editor", "Your editor", id="asking.editor", tooltip="Write in $EDITOR, then come back"),
+    ]
+
+    @property
+    def area(self) -> TextArea:
+        from textual.widgets import TextArea
+
+        return self.query_one(TextArea)
+
+    def field(self) -> ComposeResult:
+        from textual.widgets import TextArea
+
+        yield TextArea(self._value, soft_wrap=True, show_line_numbers=False, tab_behavior="focus")
+
+    def typed(self) -> str:
+        return self.area.text
+
+    def action_save(self) -> None:
+        self.take()
+
+    def action_editor(self) -> None:
+        try:
+            with self.app.suspend():
+                self.area.text = edited(self.typed())
+        except StoreError as reason:
+            self.refuse(str(reason))
+
+
+class ConfirmScreen(ModalScreen[bool]):
+    """Before what cannot be taken back."""
+
+    DEFAULT_CSS = "ConfirmScreen {" + _CSS + "}"
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("y", "dismiss(True)", "Yes", id="confirm.yes", tooltip="Do it"),
+        Binding("n,escape,q", "dismiss(False)", "No", id="confirm.no", tooltip="Leave it as it is"),
+    ]
+
+    def __init__(self, title: str, told: str) -> None:
+        super().__init__()
+        self._asked = title
+        self._told = told
+
+    def compose(self) -> ComposeResult:
+        with Vertical():
+            yield Static(Content.styled(clean(self._asked), STRONG), id="title")
+            yield Static(Content(clean(self._told)))
+        yield Footer(show_command_palette=False)
+
+
+def edited(text: str) -> str:
+    """The text as the person's own editor leaves it. In a private file that is gone afterwards."""
+    argv = shlex.split(os.environ.get("VISUAL") or os.environ.get("EDITOR") or "vi")
+    with tempfile.TemporaryDirectory(prefix="backscroll-") as folder:
+        path = Path(folder) / "text.md"
+        with os.fdopen(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600), "w", encoding="utf-8") as file:
+            file.write(text)
+        try:
+            done = subprocess.run([*argv, str(path)], check=False)
+            if done.returncode:
+                raise StoreError(f"The editor {argv[0]} ended with an error, so what it wrote was not taken.")
+            return path.read_text("utf-8").removesuffix("\n")
+        except (OSError, ValueError) as reason:
+            raise StoreError(f"The editor {argv[0]} could not be used ({reason}); set $EDITOR to another.") from None
