@@ -132,13 +132,13 @@ def browsed(path: Path, text: str) -> bytes:
     """Everything the browser sent to a terminal while a person read the one session of a store."""
     with Store.open(path) as store:
         fill_with(store, text)
-    with Terminal(BROWSE, str(path)) as terminal:
+    with Terminal(BROWSE, str(path), columns=180, rows=50) as terminal:
         terminal.until_shown("1 session", "title")
         terminal.press("/title\r")
         terminal.until_shown("1 found")
         terminal.press("\r")
-        terminal.until_shown("prompt", "thinking", "name", "argument", "orphan", "answer", "the end", "Back")
-        terminal.press("XX\r")
+        terminal.until_shown("prompt", "thinking", "name", "argument", "orphan", "answer", "the end", "Next error")
+        terminal.press("gx\r")
         terminal.until_shown("▾ name", "command:", "│ result", "│ more")
         terminal.press("k\r")
         terminal.until_shown("▾ thinking")
