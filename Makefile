@@ -15,7 +15,7 @@ help:
 	@echo "make test-all     run the tests, the long ones too"
 	@echo "make check        ruff, mypy --strict and the import contracts"
 	@echo "make format       let ruff format and fix what it can"
-	@echo "make bench        print how fast the store is beside bare sqlite3"
+	@echo "make bench        print how fast store and browser are (ARGS=\"--only browsing --small\")"
 	@echo "make screenshots  make the pictures again"
 	@echo "make lock         pin the newest versions in the two locks"
 	@echo "make clean        remove the environment and everything built"

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import fcntl
 import os
+import re
 import select
 import struct
 import subprocess
 import sys
 import termios
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from types import TracebackType
 from typing import Self
 
@@ -18,11 +19,13 @@ import pyte
 from tui_world import PATIENCE
 
 
-class Terminal:
-    def __init__(self, code: str, *arguments: str, columns: int = 100, rows: int = 30) -> None:
+class Pty:
+    """The bytes alone."""
+
+    def __init__(
+        self, code: str, *arguments: str, columns: int, rows: int, env: Mapping[str, str] = os.environ
+    ) -> None:
         self.raw = b""
-        self._screen = pyte.Screen(columns, rows)
-        self._stream = pyte.ByteStream(self._screen)
         self._fd, theirs = os.openpty()
         fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
         self._process = subprocess.Popen(
@@ -30,7 +33,7 @@ class Terminal:
             stdin=theirs,
             stdout=theirs,
             stderr=theirs,
-            env=os.environ | {"TERM": "xterm-256color", "COLORTERM": "truecolor"},
+            env={**env, "TERM": "xterm-256color", "COLORTERM": "truecolor"},
             start_new_session=True,
         )
         os.close(theirs)
@@ -45,33 +48,57 @@ class Terminal:
         os.close(self._fd)
 
     @property
-    def lines(self) -> Sequence[str]:
-        return [line.rstrip() for line in self._screen.display]
+    def pid(self) -> int:
+        return self._process.pid
 
     def press(self, keys: str) -> None:
         os.write(self._fd, keys.encode())
 
-    def until_shown(self, *texts: str) -> None:
+    def until_sent(self, pattern: bytes) -> re.Match[bytes]:
         limit = time.monotonic() + PATIENCE
-        while not all(text in "\n".join(self.lines) for text in texts):
-            assert time.monotonic() < limit, f"{texts} never came up in:\n" + "\n".join(self.lines)
-            self._read(0.05)
+        while (found := re.search(pattern, self.raw, re.DOTALL)) is None:
+            assert time.monotonic() < limit, f"{pattern!r} never came in {self.raw[-4000:]!r}"
+            self.read(0.05)
+        return found
 
-    def until_closed(self) -> int:
-        """Gives the exit status."""
-        limit = time.monotonic() + PATIENCE
-        while self._process.poll() is None:
-            assert time.monotonic() < limit, "it does not end:\n" + "\n".join(self.lines)
-            self._read(0.05)
-        self._read(0)
-        return self._process.returncode
-
-    def _read(self, patience: float) -> None:
+    def read(self, patience: float) -> None:
         while select.select([self._fd], [], [], patience)[0]:
             try:
                 data = os.read(self._fd, 65536)
             except OSError:  # the other end is closed
                 return
             self.raw += data
-            self._stream.feed(data)
+            self.received(data)
             patience = 0
+
+    def received(self, data: bytes) -> None:
+        pass
+
+
+class Terminal(Pty):
+    def __init__(self, code: str, *arguments: str, columns: int = 100, rows: int = 30) -> None:
+        self._screen = pyte.Screen(columns, rows)
+        self._stream = pyte.ByteStream(self._screen)
+        super().__init__(code, *arguments, columns=columns, rows=rows)
+
+    @property
+    def lines(self) -> Sequence[str]:
+        return [line.rstrip() for line in self._screen.display]
+
+    def until_shown(self, *texts: str) -> None:
+        limit = time.monotonic() + PATIENCE
+        while not all(text in "\n".join(self.lines) for text in texts):
+            assert time.monotonic() < limit, f"{texts} never came up in:\n" + "\n".join(self.lines)
+            self.read(0.05)
+
+    def until_closed(self) -> int:
+        """Gives the exit status."""
+        limit = time.monotonic() + PATIENCE
+        while self._process.poll() is None:
+            assert time.monotonic() < limit, "it does not end:\n" + "\n".join(self.lines)
+            self.read(0.05)
+        self.read(0)
+        return self._process.returncode
+
+    def received(self, data: bytes) -> None:
+        self._stream.feed(data)

@@ -1,4 +1,5 @@
-"""`make bench`: the store beside bare sqlite3 doing the same work in the same run. Ratios count, not digits."""
+"""`make bench`: the store beside bare sqlite3, a sync beside a bare loop, and the browser beside a Textual hello world,
+each doing its work in the same run. Ratios count, not digits."""
 
 from __future__ import annotations
 
@@ -195,12 +196,7 @@ def measure(name: str, work: Callable[[], tuple[float, float]], runs: int, targe
     return Result(name, [ours for ours, _ in pairs], [bare for _, bare in pairs], target)
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--small", action="store_true", help="a tenth of the work")
-    parser.add_argument("--runs", type=int, default=5)
-    options = parser.parse_args()
-    scale = 10 if options.small else 1
+def bench_store(scale: int, runs: int) -> int:
     plans: list[tuple[str, Callable[[], tuple[float, float]], float | None]] = [
         (f"append {10_000 // scale:,} entries in bulk", lambda: append_bulk(10_000 // scale), 2.0),
         (f"append {1_000 // scale:,} entries, a transaction each", lambda: append_singly(1_000 // scale), None),
@@ -210,7 +206,7 @@ def main() -> int:
     print(f"{'':44} {'ours':>9} {'sqlite3':>9} {'ratio':>6} {'target':>7}  spread of ours")
     missed = 0
     for name, work, target in plans:
-        result = measure(name, work, options.runs, target)
+        result = measure(name, work, runs, target)
         verdict = "" if target is None else "met" if result.ratio <= target else "MISSED"
         missed += verdict == "MISSED"
         shown = f"≤ {target:g}x" if target else "–"
@@ -218,10 +214,36 @@ def main() -> int:
             f"{name:44} {statistics.median(result.ours) * 1000:7.1f}ms {statistics.median(result.bare) * 1000:7.1f}ms"
             f" {result.ratio:5.2f}x {shown:>7}  {min(result.ours) * 1000:.1f}–{max(result.ours) * 1000:.1f}ms {verdict}"
         )
-    print()
-    # In a process of its own, whose memory is that of the sync alone.
+    return missed
+
+
+def bench_sync(scale: int, runs: int) -> int:
+    """In a process of its own, whose memory is that of the sync alone."""
     with tempfile.TemporaryDirectory() as folder:
-        missed += subprocess.run([sys.executable, "-m", "bench.foreign", folder, str(1_000_000 // scale)]).returncode
+        return subprocess.run([sys.executable, "-m", "bench.foreign", folder, str(1_000_000 // scale)]).returncode
+
+
+def bench_browsing(scale: int, runs: int) -> int:
+    from bench import browsing
+
+    with tempfile.TemporaryDirectory() as folder:
+        return browsing.measure(Path(folder), browsing.WHOLE if scale == 1 else browsing.SMALL, runs)
+
+
+PARTS = {"store": bench_store, "sync": bench_sync, "browsing": bench_browsing}
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--small", action="store_true", help="a tenth of the work")
+    parser.add_argument("--runs", type=int, default=5)
+    parser.add_argument("--only", choices=PARTS, help="this part alone")
+    options = parser.parse_args()
+    missed = 0
+    for name, part in PARTS.items():
+        if options.only in (None, name):
+            missed += part(10 if options.small else 1, options.runs)
+            print()
     return 1 if missed else 0
 
 
