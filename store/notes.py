@@ -52,6 +52,18 @@ class Notes:
             if missing:
                 raise NotFound(f"There is no tag {missing[0]!r} to take off.")
 
+    def retag(self, sessions: Sequence[Session], names: Sequence[str], instead_of: Sequence[str]) -> None:
+        """One edit for the lot: these tags in place of those, whichever of them a session had."""
+        wanted = _tag_names(names) if names else []
+        with self._store.journal.edit("tag", *(session.key for session in sessions)) as edit:
+            for key in dict.fromkeys(session.key for session in sessions):
+                there = self._names(self._store.sessions.by_key(key).key)
+                for name in set(there) & (set(instead_of) - set(wanted)):
+                    edit.delete("tags", [key, name])
+                for name in wanted:
+                    if name not in there:
+                        edit.insert("tags", session=key, name=name)
+
     def tags(self, session: Session) -> list[str]:
         return self._names(session.key)
 

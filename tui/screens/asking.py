@@ -19,7 +19,7 @@ from textual.screen import ModalScreen
 from textual.widgets import Footer, Input, Static
 
 from store.clean import clean
-from store.errors import StoreError
+from store.errors import ChangedMeanwhile, StoreError
 from tui.painting.pieces import ERROR, MUTED, STRONG
 
 if TYPE_CHECKING:
@@ -100,6 +100,9 @@ class Asking(ModalScreen[str | None]):
     def _take(self, text: str) -> None:
         try:
             self._do(text)
+        except ChangedMeanwhile as meanwhile:
+            told = f"{meanwhile} It says now: {meanwhile.current}\nOnce more puts yours in its place."
+            self.app.call_from_thread(self.refuse, told)
         except StoreError as reason:
             self.app.call_from_thread(self.refuse, str(reason))
         else:

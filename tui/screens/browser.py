@@ -28,6 +28,7 @@ from store.paths import data_dir
 from tui.messages import Copy
 from tui.painting.browsing import first_run, nothing_found, reading_progress, welcome, whereabouts
 from tui.painting.sessions import with_tilde
+from tui.screens.editing import TRASH, EditingScreen
 from tui.screens.listing import Clock, ListingScreen
 from tui.screens.reading import Reading
 from tui.widgets.session_list import SessionList
@@ -52,10 +53,12 @@ def _session(keys: str, action: str, told: str, tooltip: str, *, show: bool = Fa
     return Binding(keys, action, told, id=f"session.{action}", tooltip=tooltip, show=show)
 
 
-class BrowserScreen(ListingScreen[None]):
+class BrowserScreen(EditingScreen[None]):
     HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (100, "-medium"), (140, "-wide")]  # noqa: RUF012 (declared so by Textual)
     BINDINGS: ClassVar[list[BindingType]] = [
+        # One key for two: where there is nothing to throw away, there is a demo to be shown.
         Binding("d", "demo", "Show a demo", id="list.demo", tooltip="Look around in made-up conversations"),
+        TRASH,
         _session("r", "resume", "Resume", "Continue this conversation in its agent", show=True),
         _session("c", "copy_command", "Copy command", "Copy the command that continues this conversation"),
         _session("C", "copy_id", "Copy id", "Copy the session's id"),
@@ -197,9 +200,22 @@ class BrowserScreen(ListingScreen[None]):
         self.place.update(whereabouts(moved.session, moved.turn, self._pane))
 
     @property
-    def _chosen(self) -> Session | None:
-        """Whose keys are pressed: the session that is read, or the one under the list's cursor."""
+    def chosen(self) -> Session | None:
+        """The session that is read, or the one under the list's cursor, whichever is worked in."""
         return self.reading.session if self._pane else self.sessions.selected
+
+    def go_to(self, entry: str | None) -> None:
+        if entry is not None:
+            self._find_session(entry)
+
+    @work(thread=True, exclusive=True, group="go to")
+    def _find_session(self, entry: str) -> None:
+        session = self._store.sessions.get(entry.rpartition("#")[0])
+        self.app.call_from_thread(self._read_on_at, session, entry)
+
+    def _read_on_at(self, session: Session, entry: str) -> None:
+        self.reading.open(session, at=entry)
+        self.action_pane(1)
 
     # ── panes ─────────────────────────────────────────────────────────────────────────────────────
 
@@ -264,18 +280,18 @@ class BrowserScreen(ListingScreen[None]):
     def action_resume(self) -> None:
         from tui.screens.resume import ResumeScreen
 
-        if (session := self._chosen) is not None:
+        if (session := self.chosen) is not None:
             self.app.push_screen(ResumeScreen(session), self.app.hand_over)
 
     def action_copy_command(self) -> None:
         from store.resuming import resumption
 
-        if (session := self._chosen) is not None:
+        if (session := self.chosen) is not None:
             found = resumption(session)
             self.post_message(Copy(found.command or found.hint, "the command" if found.command else "how it goes on"))
 
     def action_copy_id(self) -> None:
-        if (session := self._chosen) is not None:
+        if (session := self.chosen) is not None:
             self.post_message(Copy(session.id, "the id"))
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
@@ -285,7 +301,7 @@ class BrowserScreen(ListingScreen[None]):
             case "search":
                 return not self._is_empty and self.focused in (None, self.sessions)
             case "resume" | "copy_command" | "copy_id" | "pane" | "next_pane" | "zoom":
-                return not self._is_empty and self._chosen is not None
+                return not self._is_empty and self.chosen is not None
         return super().check_action(action, parameters)
 
     # ── the demo ──────────────────────────────────────────────────────────────────────────────────
