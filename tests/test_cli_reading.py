@@ -123,6 +123,20 @@ def test_list_finds_words_and_says_how_many_there_are(cli: CommandLine, store: S
     assert cli("list", "retry", "--limit", "2", "--json").json["total"] == 4
 
 
+def test_filters_narrow_lists_hits_and_calls_and_what_is_not_understood_is_said(cli: CommandLine, store: Store) -> None:
+    store.create_session("other", source="codex")
+    assert [row[0] for row in cli("list", "agent:codex").rows] == ["other"]
+    assert [row[0] for row in cli("list", "--", "is:error", "-agent:codex").rows] == [NAME]
+    assert [row[0] for row in cli("list", "is:error -agent:codex").rows] == [NAME]
+    assert cli("search", "retry role:assistant", "--json").json["total"] == 0
+    assert [row[5] for row in cli("tools", "tool:bash").rows] == ["Bash"]
+    assert cli("tools", "is:error").out == cli("tools", "--failed").out
+    puzzled = cli("list", "is:odd")
+    assert (len(puzzled.rows), puzzled.status) == (2, 0)
+    assert puzzled.err.startswith("is: knows error, pinned")
+    assert "No word to search for" in cli("search", "is:error").err
+
+
 def test_list_of_nothing_is_no_error(cli: CommandLine) -> None:
     ran = cli("list", "xyzzy")
     assert (ran.status, ran.out, ran.err) == (0, "", "No sessions found.\n")

@@ -35,8 +35,9 @@ MARKS: dict[Status, Ink] = {
 def list_sessions(store: Store, words: tuple[str, ...], limit: int, trash: bool, as_json: bool) -> None:
     """Sessions, newest first; with a QUERY those that hold the words.
 
-    Beside words, a QUERY may hold "phrases", beginn* -not OR, and filters: agent: model: cwd: tool: role: tag:
-    is: (error, pinned, archived, fork, delegate, live, gone) has: (secret, summary, note) before: after:
+    Beside words, a QUERY may hold "phrases", begin*, one OR another, -not, and filters: agent: model: cwd: tool: role:
+    tag: before: after: is: (error, pinned, archived, fork, delegate, live, gone) has: (secret, summary, note). Before
+    a QUERY that begins with -not, write --.
     """
     if trash and words:
         raise click.UsageError("The trash is listed whole: leave the QUERY or --trash out.")
