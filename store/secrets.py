@@ -14,9 +14,10 @@ from typing import TYPE_CHECKING, Literal, NamedTuple, Self
 from uuid import uuid4
 
 from store.coding import decode, encode, exact_id, now
-from store.errors import BadValue, NotFound, SecretDamaged, SecretLocked, StoreError
+from store.errors import BadValue, ChangedMeanwhile, NotFound, SecretDamaged, SecretLocked, StoreError
 from store.model import ExposedSecret, Json, SecretName, Session
 from store.paths import key_file
+from store.sessions import UNSEEN
 from store.vault import (
     DataKey,
     KdfParams,
@@ -77,18 +78,31 @@ class Secrets:
 
     # ── values ────────────────────────────────────────────────────────────────────────────────────
 
-    def set(self, session: Session, key: str, value: str, *, kind: str = "set secret") -> None:
-        """A new version; the one before stays, for undo, until it is removed for ever."""
+    def set(
+        self, session: Session, key: str, value: str, *, kind: str = "set secret", seen: int | None = UNSEEN
+    ) -> None:
+        """A new version; the one before stays, for undo, until it is removed for ever.
+
+        `seen` is the version that was current when somebody looked; None when there was none.
+        """
         with self._store.journal.edit(kind, session.key) as edit:
-            current = self._store.row(
-                "select version from secrets where session = ? and key = ? and current = 1",
-                session.key,
-                _checked_key(key),
-            )
+            current = self._current_as(seen, session, _checked_key(key))
             version = self.keep(session, key, value)
             if current is not None:
-                edit.update("secrets", [session.key, key, current[0]], current=0)
+                edit.update("secrets", [session.key, key, current], current=0)
             edit.update("secrets", [session.key, key, version], current=1)
+
+    def _current_as(self, seen: int | None, session: Session, key: str) -> int | None:
+        row = self._store.row(
+            "select version from secrets where session = ? and key = ? and current = 1", session.key, key
+        )
+        current = row[0] if row else None
+        if seen is UNSEEN or seen == current:
+            return current
+        if seen is None:
+            raise ChangedMeanwhile(f"There is a secret {key!r} already, version {current}.", current)
+        now_there = "removed" if current is None else f"replaced by version {current}"
+        raise ChangedMeanwhile(f"The secret {key!r} was {now_there} meanwhile.", current)
 
     def keep(self, session: Session, key: str, value: str) -> int:
         """Seal a version without making it current: what a foreign store held before it was written to, for undo."""
@@ -137,21 +151,17 @@ class Secrets:
         rows = self._store.rows(f"{_EXPOSED}{where} order by sessions.id, foreign_secrets.key", *values)
         return [ExposedSecret(*row) for row in rows]
 
-    def remove(self, session: Session, key: str, forever: bool = False) -> None:
+    def remove(self, session: Session, key: str, forever: bool = False, *, seen: int | None = UNSEEN) -> None:
         """Undo brings it back; `forever` takes every version and what the journal says of them."""
         key = _checked_key(key)
         if forever:
             self._erase(session, key)
             return
         with self._store.journal.edit("remove secret", session.key) as edit:
-            row = self._store.row(
-                "select version from secrets where session = ? and key = ? and current = 1",
-                session.key,
-                key,
-            )
-            if row is None:
+            current = self._current_as(seen, session, key)
+            if current is None:
                 raise _not_found(session, key)
-            edit.update("secrets", [session.key, key, row[0]], current=0)
+            edit.update("secrets", [session.key, key, current], current=0)
 
     def _erase(self, session: Session, key: str) -> None:
         with self._store.transaction() as connection:
@@ -188,6 +198,10 @@ class Secrets:
     def lock(self) -> None:
         """Forget the key until `unlock`, whatever protects it."""
         self._vault.lock()
+
+    def forget(self) -> None:
+        """Hold the key no longer: a passphrase must be given again, any other key is fetched when it is needed."""
+        self._vault.forget()
 
     def unlock(self, passphrase: str = "") -> None:
         """A key file or a keyring needs no passphrase, and is not asked for one."""
@@ -406,6 +420,10 @@ class _Vault:
     def lock(self) -> None:
         with self._guard:
             self._held, self._shut = None, True
+
+    def forget(self) -> None:
+        with self._guard:
+            self._held = None
 
     def unlock(self, passphrase: str) -> None:
         kept = self.kept()

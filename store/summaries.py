@@ -17,6 +17,9 @@ if TYPE_CHECKING:
 
 ORIGINS = ("source", "person", "library")
 
+Seen = str | Summary | None
+"""What was current when somebody began to edit: its text alone; or all of it, None when there was no summary."""
+
 _SUMMARIES = """
     select summaries.key, sessions.id, text, up_to_turn, origin, current, summaries.created_at
     from summaries join sessions on sessions.key = summaries.session where sessions.key = ?
@@ -64,7 +67,7 @@ class Summaries:
         *,
         up_to_turn: int | None = None,
         origin: str = "person",
-        seen: str = UNSEEN,
+        seen: Seen = UNSEEN,
     ) -> Summary:
         """A new version, unless it says what the last one said; a source's leaves a person's current.
 
@@ -89,10 +92,10 @@ class Summaries:
             version = {"text": text, "up_to_turn": up_to_turn, "origin": origin, "current": int(not stays)}
             return self._version(session, edit.insert("summaries", session=session.key, created_at=now(), **version))
 
-    def put_back(self, session: Session, key: int) -> Summary:
+    def put_back(self, session: Session, key: int, *, seen: Seen = UNSEEN) -> Summary:
         """Make an older version current again."""
         with self._store.journal.edit("summary", session.key) as edit:
-            wanted, current = self._version(session, key), self.current(session)
+            wanted, current = self._version(session, key), self._current_as(seen, session)
             if current and not wanted.current:
                 edit.update("summaries", current.key, current=0)
             edit.update("summaries", wanted.key, current=1)
@@ -108,17 +111,27 @@ class Summaries:
                 with self._store.journal.edit("summary", session.key) as edit:
                     yield edit
 
-    def _current_as(self, seen: str, session: Session) -> Summary | None:
+    def _current_as(self, seen: Seen, session: Session) -> Summary | None:
         current = self.current(session)
-        said = current.text if current else ""
-        if seen is not UNSEEN and seen != said:
-            raise ChangedMeanwhile("The summary was changed meanwhile.", said)
+        if seen is UNSEEN:
+            return current
+        if isinstance(seen, str):
+            said = current.text if current else ""
+            if seen != said:
+                raise ChangedMeanwhile("The summary was changed meanwhile.", said)
+        elif _told(seen) != _told(current):
+            raise ChangedMeanwhile("The summary was changed meanwhile.", current)
         return current
 
     def _check_turn(self, session: Session, up_to_turn: int | None) -> None:
         last = self._store.chains.last_turn(self._store.sessions.by_key(session.key).key)
         if up_to_turn is not None and not 0 <= exact_integer(up_to_turn, "turn") <= last:
             raise BadValue(f"That session has no turn {up_to_turn}; its last is {last}.")
+
+
+def _told(version: Summary | None) -> tuple[str, int | None] | None:
+    """What a person was shown of it."""
+    return (version.text, version.up_to_turn) if version else None
 
 
 def _summary(row: Sequence[Any]) -> Summary:
