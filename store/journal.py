@@ -4,7 +4,7 @@ round, so one mechanism serves titles, facts, secrets and all the rest, and an u
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any, cast
 
@@ -12,7 +12,7 @@ from sqlite_utils.db import NotFoundError
 
 from store.coding import decode, encode, now
 from store.errors import ChangedMeanwhile, NotFound, NothingToUndo, Refused
-from store.model import Change, Edit, Json
+from store.model import FOREIGN, Change, Edit, Json
 
 if TYPE_CHECKING:
     from sqlite_utils.db import Table
@@ -20,11 +20,12 @@ if TYPE_CHECKING:
     from store.store import Store
 
 UNDO = "undo"
-FOREIGN = "@foreign"
-"""The table an edit names when what changed is a row of a foreign store, carried back there."""
 
 _COLUMNS = "id, kind, at, sessions, before, after, undoes, undone_by, blanked"
 _OF_SESSION = "exists (select 1 from json_each(edits.sessions) where value = ?)"
+_LATER = f"""
+    select {_COLUMNS} from edits where id > ? and undone_by is null and blanked = 0 and kind != ? order by id
+"""
 _SHARED_FACT = """
     select 1 from facts where id = ? and scope is not (select 'session:' || id from sessions where key = ?)
 """
@@ -136,10 +137,14 @@ class Journal:
 
     # ── reading ───────────────────────────────────────────────────────────────────────────────────
 
-    def newest(self, session: int | None = None, *, limit: int = 100) -> list[Edit]:
-        """Newest first."""
-        where, values = (f"where {_OF_SESSION}", [session]) if session is not None else ("", [])
-        rows = self._store.rows(f"select {_COLUMNS} from edits {where} order by id desc limit ?", *values, limit)
+    def newest(self, session: int | None = None, *, limit: int = 100, before: int | None = None) -> list[Edit]:
+        """Newest first; `before` goes on from an edit that was shown."""
+        conditions, values = ([_OF_SESSION], [session]) if session is not None else ([], [])
+        if before is not None:
+            conditions.append("id < ?")
+            values.append(before)
+        where = " and ".join(conditions) or "1"
+        rows = self._store.rows(f"select {_COLUMNS} from edits where {where} order by id desc limit ?", *values, limit)
         return [self._edit(row) for row in rows]
 
     def get(self, edit_id: int) -> Edit:
@@ -163,17 +168,13 @@ class Journal:
         return [self._edit(row) for row in rows]
 
     def _edit(self, row: tuple[Any, ...]) -> Edit:
-        number, kind, at, sessions, before, after, undoes, undone_by, blanked = row
+        number, kind, at, sessions, _, _, undoes, undone_by, blanked = row
         keys = decode(sessions)
         known = dict(
             self._store.rows("select key, id from sessions where key in (select value from json_each(?))", sessions)
         )
-        changes = tuple(
-            Change(old["table"], old["key"], old["columns"], new["columns"])
-            for old, new in zip(decode(before), decode(after), strict=True)
-        )
         names = tuple(known[key] for key in keys if key in known)
-        return Edit(number, kind, at, names, changes, undoes, undone_by, bool(blanked))
+        return Edit(number, kind, at, names, _changes(row), undoes, undone_by, bool(blanked))
 
     # ── undo ──────────────────────────────────────────────────────────────────────────────────────
 
@@ -190,6 +191,25 @@ class Journal:
                 for change in reversed(foreign):
                     editing.note(Change(FOREIGN, change.key, change.after, change.before))
         return edit
+
+    def undo_together(self, edit_ids: Iterable[int]) -> list[Edit]:
+        """Newest first. All or none of them, but for what was carried into foreign stores: that goes one by one."""
+        edits = [self.get(number) for number in sorted(edit_ids, reverse=True)]
+        is_ours = all(change.table != FOREIGN for edit in edits for change in edit.changes)
+        with self._store.transaction() if is_ours else nullcontext():
+            return [self.undo(edit.id) for edit in edits]
+
+    def building_on(self, edit_id: int) -> list[Edit]:
+        """Edits that stand and changed again what this one left, or what another of them did; newest first."""
+        touched = _touched(self.get(edit_id).changes)
+        found: list[Edit] = []
+        for row in self._store.rows(_LATER, edit_id, UNDO):
+            again = _touched(_changes(row))
+            if any(_overlap(columns, touched.get(place)) for place, columns in again.items()):
+                for place, columns in again.items():
+                    touched[place] = touched.get(place, set()) | columns
+                found.insert(0, self._edit(row))
+        return found
 
     def _standing(self, edit_id: int) -> Edit:
         edit = self.get(edit_id)
@@ -261,6 +281,31 @@ class Journal:
         if isinstance(key, list):
             return bool(key[0] != session)
         return bool(table == "sessions" and key != session)
+
+
+def _changes(row: tuple[Any, ...]) -> tuple[Change, ...]:
+    _, _, _, _, before, after, *_ = row
+    return tuple(
+        Change(old["table"], old["key"], old["columns"], new["columns"])
+        for old, new in zip(decode(before), decode(after), strict=True)
+    )
+
+
+_WHOLE = "*"
+
+
+def _touched(changes: Iterable[Change]) -> dict[tuple[str, bytes], set[str]]:
+    """By row, the columns; a row that came or went was touched whole."""
+    found: dict[tuple[str, bytes], set[str]] = {}
+    for change in changes:
+        is_whole = change.before is None or change.after is None
+        columns = {_WHOLE} if is_whole else set(change.after or {})
+        found.setdefault((change.table, encode(change.key)), set()).update(columns)
+    return found
+
+
+def _overlap(columns: set[str], others: set[str] | None) -> bool:
+    return others is not None and (_WHOLE in columns | others or not columns.isdisjoint(others))
 
 
 def _unlinked(item: dict[str, Json], session: int) -> dict[str, Json]:

@@ -25,6 +25,9 @@ DELEGATE = ":delegate:"
 GLOBAL = "global"
 """The scope of a fact that every agent may know."""
 
+FOREIGN = "@foreign"
+"""The table an edit names when what changed is a row of a foreign store, carried back there."""
+
 
 # ── parts ─────────────────────────────────────────────────────────────────────────────────────────
 

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any, cast
 from store import connecting, postgres, sources, swapping, swapping_postgres
 from store.coding import now
 from store.errors import ChangedMeanwhile, NotFound, Refused, SecretLocked
-from store.journal import FOREIGN, Editing
-from store.model import Change, Session, foreign_id
+from store.journal import Editing
+from store.model import FOREIGN, Change, Session, foreign_id
 from store.sources.shape import ForeignSummary, Source
 from store.sources.writing import (
     HoldsSecrets,

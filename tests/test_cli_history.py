@@ -73,6 +73,18 @@ def test_undo_by_number_and_of_nothing(cli: CommandLine, store: Store) -> None:
     assert cli("undo", "x").status == 2
 
 
+def test_undo_takes_later_edits_along_when_told_to(cli: CommandLine, store: Store) -> None:
+    cli("title", "telegram", "one")
+    cli("title", "telegram", "two")
+    assert cli("undo", "1").status == 1
+    assert cli("undo", "--with-later").status == 2
+    assert cli("undo", "1", "--with-later").err.splitlines() == [
+        "Edit 2 (title) is undone.",
+        "Edit 1 (title) is undone.",
+    ]
+    assert store.sessions.get(NAME).own_title == ""
+
+
 def test_an_undo_can_be_undone(cli: CommandLine, store: Store) -> None:
     cli("pin", "telegram")
     cli("undo")

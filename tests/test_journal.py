@@ -252,3 +252,49 @@ def test_purge_of_every_session_of_an_edit_blanks_it_whole(store: Store, session
     store.sessions.pin([session, other])
     store.sessions.purge([session, other])
     assert store.journal.newest()[0].blanked
+
+
+# ── edits that build on others ────────────────────────────────────────────────────────────────────
+
+
+def test_what_was_changed_again_builds_on_an_edit(store: Store, session: Session) -> None:
+    store.sessions.set_title(session, "one")
+    store.sessions.pin([session])
+    store.sessions.set_title(session, "two")
+    store.sessions.set_title(session, "three")
+    assert [edit.id for edit in store.journal.building_on(1)] == [4, 3]
+    assert store.journal.building_on(2) == []
+    store.journal.undo(4)
+    assert [edit.id for edit in store.journal.building_on(1)] == [3]
+
+
+def test_what_builds_on_what_builds_on_it_counts_too(store: Store) -> None:
+    (first,) = store.facts.learn("a").facts
+    (second,) = store.facts.learn("b").facts
+    store.facts.merge([first.id, second.id], "a and b")
+    store.facts.edit(first.id, "both")
+    assert [edit.id for edit in store.journal.building_on(2)] == [4, 3]
+
+
+def test_an_edit_is_undone_together_with_what_builds_on_it(store: Store, session: Session) -> None:
+    for text in ("one", "two", "three"):
+        store.sessions.set_title(session, text)
+    undone = store.journal.undo_together([1, 2, 3])
+    assert [edit.id for edit in undone] == [3, 2, 1]
+    assert title(store, session) == ""
+
+
+def test_either_all_of_them_are_undone_or_none(store: Store, session: Session) -> None:
+    for text in ("one", "two", "three"):
+        store.sessions.set_title(session, text)
+    with pytest.raises(ChangedMeanwhile):
+        store.journal.undo_together([1, 3])
+    assert title(store, session) == "three"
+    assert edits(store) == 3
+
+
+def test_the_journal_goes_on_from_an_edit_that_was_shown(store: Store, session: Session) -> None:
+    for text in ("one", "two", "three"):
+        store.sessions.set_title(session, text)
+    assert [edit.id for edit in store.journal.newest(before=3, limit=1)] == [2]
+    assert [edit.id for edit in store.journal.newest(session.key, before=2)] == [1]

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import base64
 import difflib
 from collections.abc import Iterator
-from typing import Any
 
 import click
 
@@ -13,14 +11,10 @@ from store.cli import printing, shapes
 from store.cli.console import COUNT, NUMBER, as_json, with_store
 from store.cli.printing import Ink, Piece, age, count
 from store.cli.sealing import opening_if_needed, passphrase_on_stdin
-from store.coding import spell
-from store.journal import FOREIGN
-from store.model import Change, Edit, Json
+from store.differences import ColumnChange, foreign_changes, locators, moved_rows, own_changes
+from store.model import Edit
 from store.store import Store
 
-_OF_EVERY_CHANGE = {"updated_at"}
-_OF_EVERY_ROW = {"id", "key", "session", "current", "created_at", "updated_at"}
-"""Columns that tell a reader of the journal nothing."""
 _NAMED = 3
 """Of more rows that came or went in a table of another program's, only their number is told."""
 
@@ -44,19 +38,28 @@ def log(store: Store, session_id: str | None, limit: int, as_json: bool) -> None
 
 @click.command()
 @click.argument("edit", type=NUMBER, required=False)
+@click.option("--with-later", is_flag=True, help="Before it, take back the later edits that build on it.")
 @passphrase_on_stdin
 @with_store
-def undo(store: Store, edit: int | None, passphrase_stdin: bool) -> None:
+def undo(store: Store, edit: int | None, with_later: bool, passphrase_stdin: bool) -> None:
     """Take back an EDIT, or the newest that still stands."""
-    undone = opening_if_needed(store, lambda: store.journal.undo(edit), passphrase_stdin)
-    printing.say(f"Edit {undone.id} ({undone.kind}) is undone.")
+    if with_later and edit is None:
+        raise click.UsageError("--with-later needs the number of an edit.")
+
+    def take_back() -> list[Edit]:
+        if edit is None or not with_later:
+            return [store.journal.undo(edit)]
+        return store.journal.undo_together([edit, *(later.id for later in store.journal.building_on(edit))])
+
+    for undone in opening_if_needed(store, take_back, passphrase_stdin):
+        printing.say(f"Edit {undone.id} ({undone.kind}) is undone.")
 
 
 def write_edits(edits: list[Edit]) -> None:
     for edit in edits:
         printing.write(*_headline(edit))
-        ours = [change for change in edit.changes if change.table != FOREIGN]
-        for line in [*_written_back(edit), *(line for change in ours for line in _difference(change))]:
+        ours = (line for change in own_changes(edit) for line in _difference(change))
+        for line in [*_written_back(edit), *ours]:
             printing.write("    ", *line)
 
 
@@ -75,61 +78,32 @@ def _headline(edit: Edit) -> list[Piece]:
 # ── before and after ──────────────────────────────────────────────────────────────────────────────
 
 
-def _difference(change: Change) -> Iterator[list[Piece]]:
-    """Column by column; a short value on one line, a long text as a difference of its lines."""
-    before, after = change.before or {}, change.after or {}
-    whole_row = change.before is None or change.after is None
-    for name in dict.fromkeys([*before, *after]):
-        old, new = _spelled(before.get(name)), _spelled(after.get(name))
-        if old == new or name in (_OF_EVERY_ROW if whole_row else _OF_EVERY_CHANGE):
-            continue
-        label = Ink(f"{_row(change)}{name}: ", "quiet")
-        if "\n" in old or "\n" in new:
-            yield [label]
-            yield from _line_by_line(old, new)
-        else:
-            yield [label, *_arrow(old, new)]
+def _difference(change: ColumnChange) -> Iterator[list[Piece]]:
+    """A short value on one line, a long text as a difference of its lines."""
+    label = Ink(f"{_row(change)}{change.column}: ", "quiet")
+    if "\n" in change.old or "\n" in change.new:
+        yield [label]
+        yield from _line_by_line(change.old, change.new)
+    else:
+        yield [label, *_arrow(change.old, change.new)]
 
 
-def _row(change: Change) -> str:
-    """Which row it was, if it is not the session's own. Keys of several parts begin with the session."""
+def _row(change: ColumnChange) -> str:
+    """Which row it was, if it is not the session's own."""
     if change.table == "sessions":
         return ""
-    sign = "+ " if change.before is None else "- " if change.after is None else ""
-    key = change.key[1:] if isinstance(change.key, list) else [change.key]
-    return " ".join([sign + change.table, *map(str, key), ""])
-
-
-def _spelled(value: Json) -> str:
-    match value:
-        case None:
-            return ""
-        case str():
-            return value
-        case {"$secret": [_, _, version]}:
-            return f"sealed version {version}"
-        case {"$base64": text}:
-            return f"{len(base64.b64decode(text)):,} bytes"
-    return spell(value).decode()
+    return " ".join(filter(None, [change.sign, change.table, change.key])) + " "
 
 
 def _written_back(edit: Edit) -> Iterator[list[Piece]]:
     """Rows of a foreign store: where it is, what changed in them, and which came or went."""
-    places: list[dict[str, Any]] = [change.key for change in edit.changes if change.table == FOREIGN]
-    for locator in sorted({place["locator"] for place in places}):
+    for locator in locators(edit):
         yield [Ink(f"in {printing.flat(locator)}", "quiet")]
-    moved: dict[str, list[str]] = {}
-    for change in edit.changes:
-        if change.table != FOREIGN:
-            continue
-        table, name = change.key["table"], " ".join(map(_spelled, change.key["key"].values()))
-        if change.before is not None and change.after is not None:
-            yield from _difference(Change(table, name, change.before, change.after))
-        else:
-            moved.setdefault(("+ " if change.before is None else "- ") + table, []).append(name)
-    for table, names in moved.items():
-        told = f": {count(len(names), 'row')}" if len(names) > _NAMED else f" {', '.join(names)}"
-        yield [Ink(table + told, "good" if table.startswith("+") else "bad")]
+    for change in foreign_changes(edit):
+        yield from _difference(change)
+    for table, sign, keys in moved_rows(edit):
+        told = f": {count(len(keys), 'row')}" if len(keys) > _NAMED else f" {', '.join(keys)}"
+        yield [Ink(f"{sign} {table}{told}", "good" if sign == "+" else "bad")]
 
 
 def _arrow(old: str, new: str) -> list[Piece]:
