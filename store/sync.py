@@ -14,7 +14,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, Self, TypeVar
 
 from store import sources
 from store.ahead import Ahead, opening, scan
@@ -38,6 +38,21 @@ T = TypeVar("T")
 
 Known = dict[str, tuple[int, str, int]]
 """By native id: the session's key, its stamp, and whether it is gone from its source."""
+
+
+_ELSEWHERE = """
+    select native_id, key, gone from sessions
+    where source = ? and id in (select value from json_each(?)) and (relation is null or relation != 'superseded')
+"""
+
+
+class _Place(NamedTuple):
+    """Where a session that is read belongs."""
+
+    source_key: int
+    known: tuple[int, str, int] | None
+    elsewhere: bool
+    "The store has it from another place, which is followed until this one goes further."
 
 
 @dataclass(slots=True)
@@ -163,6 +178,8 @@ class _Syncing:
             native
             for (native,) in self.store.rows("select native_id from tombstones where source = ?", self.source.NAME)
         }
+        elsewhere = self._elsewhere([ref.native_id for ref in refs if ref.native_id not in known])
+        known = known | elsewhere
         changed = [ref for ref in refs if self._is_new(ref, known) and ref.native_id not in buried]
         self.report.seen = len(refs)
         self.report.unchanged = len(refs) - len(changed)
@@ -172,7 +189,8 @@ class _Syncing:
             opened.prepare([(ref, ref.native_id not in known) for ref in changed])
         with Pace(self.store) as pace:
             for done, ref in enumerate(changed, 1 + self.report.unchanged):
-                for _ in self._take(opened, ref, key, known.get(ref.native_id), pace):
+                place = _Place(key, known.get(ref.native_id), ref.native_id in elsewhere)
+                for _ in self._take(opened, ref, place, pace):
                     yield Progress(self.report, done, len(refs))
         self._mark_gone(known, {ref.native_id for ref in refs})
         knowledge = Knowledge(self.store, self.source.NAME, self.locator, key)
@@ -183,6 +201,13 @@ class _Syncing:
 
     def _is_new(self, ref: Ref, known: Known) -> bool:
         return ref.native_id not in known or known[ref.native_id][1] != self._stamp(ref.stamp)
+
+    def _elsewhere(self, names: Sequence[str]) -> Known:
+        """Sessions that the store has from another place: their files were moved, or are told of twice."""
+        if self.source.LOCAL_IDS or not names:
+            return {}
+        rows = self.store.rows(_ELSEWHERE, self.source.NAME, encode([self._public_id(name) for name in names]).decode())
+        return {native: (key, "", gone) for native, key, gone in rows}
 
     def _stamp(self, stamp: str) -> str:
         return f"{self.source.READER}:{stamp}"
@@ -235,38 +260,43 @@ class _Syncing:
 
     # ── one session ───────────────────────────────────────────────────────────────────────────────
 
-    def _take(
-        self, opened: Opened, ref: Ref, source_key: int, known: tuple[int, str, int] | None, pace: Pace
-    ) -> Iterator[None]:
+    def _take(self, opened: Opened, ref: Ref, place: _Place, pace: Pace) -> Iterator[None]:
         """Yields whenever what was read is committed, and no lock is held."""
         chain: Chain | None = None
+        first = last = Batch()
         summary: ForeignSummary | None = None
-        stamp = ref.stamp
         try:
             for batch in _foreign(opened.read(ref)):
                 pace.begin()
                 self.report.problems += [replace(problem, session=ref.native_id) for problem in batch.problems]
-                summary = batch.summary or summary
-                stamp = batch.stamp or stamp
-                chain = chain or Chain(self.store, self._session(ref, source_key, batch, known), new=known is None)
+                summary, last = batch.summary or summary, batch
+                if chain is None:
+                    first, chain = batch, self._chain(ref, place, batch)
                 chain.take(batch)
                 if pace.breathe():
                     yield
             if chain is None:
                 raise Unreadable("It cannot be found by its name.")
             pace.begin()
-            self._finish(chain, summary, self._stamp(stamp))
+            if place.elsewhere and chain.went_on:
+                self._session(ref, place, first)
+            if not place.elsewhere or chain.went_on:
+                self._finish(chain, summary, self._stamp(last.stamp or ref.stamp))
         except WriteFailed:
             raise
         except StoreError as reason:
             self.report.problems.append(Problem(ref.native_id, str(reason), ref.native_id))
             return
-        if known is None:
-            self.report.new += 1
-        else:
-            self.report.updated += 1
+        self.report.new += place.known is None
+        self.report.updated += place.known is not None and (chain.went_on or not place.elsewhere)
+        self.report.unchanged += place.elsewhere and not chain.went_on
         if pace.breathe():
             yield
+
+    def _chain(self, ref: Ref, place: _Place, first: Batch) -> Chain:
+        if place.elsewhere and place.known is not None:
+            return Chain(self.store, self.store.sessions.by_key(place.known[0]), only_on=True)
+        return Chain(self.store, self._session(ref, place, first), new=place.known is None)
 
     def _finish(self, chain: Chain, summary: ForeignSummary | None, stamp: str) -> None:
         chain.end()
@@ -279,17 +309,17 @@ class _Syncing:
         covered = None if summary.up_to_turn is None else min(summary.up_to_turn, last)
         self.store.summaries.set(session, summary.text, up_to_turn=covered, origin="source")
 
-    def _session(self, ref: Ref, source_key: int, batch: Batch, known: tuple[int, str, int] | None) -> Session:
+    def _session(self, ref: Ref, place: _Place, batch: Batch) -> Session:
         fields: SessionFields = batch.fields or {}
-        if known is None:
+        if place.known is None:
             fields = {**fields, "source": self.source.NAME, "native_id": ref.native_id}
             public_id = self._public_id(ref.native_id)
             session = self.store.sessions.create(public_id, header=batch.header, **self._linked(fields))
         else:
-            session = self.store.sessions.update(self.store.sessions.by_key(known[0]).id, **self._linked(fields))
+            session = self.store.sessions.update(self.store.sessions.by_key(place.known[0]).id, **self._linked(fields))
         self.store.connection.execute(
             "update sessions set source_key = ?, reader_version = ?, archived = max(archived, ?) where key = ?",
-            (source_key, self.source.READER, batch.archived, session.key),
+            (place.source_key, self.source.READER, batch.archived, session.key),
         )
         return session
 
@@ -352,9 +382,12 @@ _DIGESTS = """
 class Chain:
     """A session's chain while it is read again: what is there already is skipped, the rest appended."""
 
-    def __init__(self, store: Store, session: Session, *, new: bool) -> None:
+    def __init__(self, store: Store, session: Session, *, new: bool = False, only_on: bool = False) -> None:
         self.store = store
         self.session = session
+        self.went_on = False
+        self._only_on = only_on
+        "What tells less, or something else, is another's past, and changes nothing."
         self._stored: list[bytes | None] = [] if new else [digest for (digest,) in store.rows(_DIGESTS, session.key)]
         self._at = 0
 
@@ -367,16 +400,17 @@ class Chain:
         while fresh < len(entries) and self._at < len(self._stored) and self._same(entries[fresh]):
             fresh += 1
             self._at += 1
-        if fresh == len(entries):
+        if fresh == len(entries) or (self._only_on and self._at < len(self._stored)):
             return
         self.end()
         self.store.chains.append(self.session.key, entries[fresh:], durable=False)
+        self.went_on = True
 
     def _same(self, entry: NewEntry) -> bool:
         return entry.record is not None and digest_of(entry.record.data) == self._stored[self._at]
 
     def end(self) -> None:
         """What the store holds beyond this point the source does not tell any more."""
-        if self._at < len(self._stored):
+        if self._at < len(self._stored) and not self._only_on:
             supersede(self.store, self.session, self._at - 1)
             self._stored = self._stored[: self._at]
