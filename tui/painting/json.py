@@ -22,6 +22,9 @@ WORD = "$text-accent"
 BEFORE_HIT = 20
 """Characters shown before the words that were found in a long string."""
 
+WORTH_A_COUNT = 200
+"""Characters of a string from which on it is told how many there are; a shorter one shows all it can instead."""
+
 _BASE64 = re.compile(r"[A-Za-z0-9+/_-]{256}")
 _DATA_URL = re.compile(r"data:([\w.+-]+/[\w.+-]+)?[^,]{0,100};base64,")
 _MAGIC = {
@@ -136,7 +139,7 @@ def _string(row: Row, space: int, words: str) -> list[Piece]:
         spelled = clean(quoted(text))
         if cells(spelled) <= space:
             return [(spelled, TEXT)]
-    told = "  JSON" if is_json else "  " + about(text)
+    told = "  JSON" if is_json else "  " + about(text) if len(text) > WORTH_A_COUNT or "\n" in text else ""
     left = max(space - cells(told) - 2, 8)
     return [(_excerpt(text, left, words), TEXT), (told, FAINT)]
 
