@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
@@ -108,7 +109,8 @@ class ListingScreen(Screen[Answer]):
 
     def on_mount(self) -> None:
         self._tell_time()
-        self._load(follow=False)
+        self._begin()
+        self.call_after_refresh(self._load, follow=True)
         self._poll = self.set_interval(POLL_SECONDS, self._notice_changes)
         self.set_interval(AGES_SECONDS, self._tell_time)
 
@@ -134,6 +136,12 @@ class ListingScreen(Screen[Answer]):
         self._generation += 1
         at_once = not self.sessions.keys and self._wanted.group in ("day", "none")
         self._list(self._wanted, self._generation, follow, at_once)
+
+    def _begin(self) -> None:
+        """Here and not in a worker: nothing is on the screen yet, and these few rows are there sooner than a thread."""
+        with suppress(StoreError):  # the worker meets it, too, and it is told
+            first = listing(self._store, self._wanted, PAGE, self._clock())
+            self.sessions.begin(first, rows(self._store, first.keys))
 
     @work(thread=True, exclusive=True, group="list")
     def _list(self, wanted: Wanted, generation: int, follow: bool, at_once: bool) -> None:

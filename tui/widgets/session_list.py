@@ -114,6 +114,12 @@ class SessionList(LineView):
 
     # ── what is handed down ───────────────────────────────────────────────────────────────────────
 
+    def begin(self, listing: Listing, rows: Iterable[Row]) -> None:
+        """What stands in it when it is first painted."""
+        self.listing = listing
+        self.line_count = listing.line_count
+        self._rows = {row.session.key: (self._edition, row) for row in rows}
+
     def show(self, listing: Listing, *, follow: bool) -> None:
         """Another list. Follow: the session under the cursor stays under it, and where it is on the screen."""
         found = listing.index(self.selected_key) if follow else 0
