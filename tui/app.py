@@ -21,6 +21,7 @@ from textual.worker import WorkerFailed
 from store.clean import clean
 from store.errors import StoreError
 from tui.backstop import Backstop
+from tui.locking import Discreet
 from tui.messages import Copy
 from tui.painting.sessions import SIGNS
 from tui.palette import Actions, actions_of
@@ -37,7 +38,7 @@ if TYPE_CHECKING:
     from store.store import Store
 
 
-class Backscroll(App["Resumption"]):
+class Backscroll(Discreet["Resumption"]):
     """What `run` gives is what the terminal is handed over to, if the person resumes a conversation."""
 
     TITLE = "Backscroll"

@@ -1,14 +1,23 @@
-"""Copying, wherever the terminal is: on this machine, in tmux, at the far end of ssh."""
+"""Copying, wherever the terminal is: on this machine, in tmux, at the far end of ssh.
+
+What was copied in confidence is taken off the clipboard again, where it can be known that it is still there.
+"""
 
 from __future__ import annotations
 
+import hmac
 import os
 import shutil
 import subprocess
 from collections.abc import Mapping
+from hashlib import blake2b
+from typing import Literal
 
 SECONDS = 2.0
 """A clipboard program that hangs must not keep anybody waiting for ever."""
+
+Way = Literal["tmux", "here"]
+"""Whose clipboard took it: that of the tmux we are in, or this machine's."""
 
 
 def copied_here(text: str, environ: Mapping[str, str] = os.environ) -> bool:
@@ -16,10 +25,46 @@ def copied_here(text: str, environ: Mapping[str, str] = os.environ) -> bool:
 
     At the far end of ssh the clipboard of this machine is not the one a person pastes from. May take a while.
     """
-    if environ.get("TMUX") and _through_tmux(text):
+    return _put(text, environ) is not None
+
+
+def copied_in_confidence(text: str, environ: Mapping[str, str] = os.environ) -> Copied | None:
+    """As above, with what it takes to clear it later; None where only the terminal can take it."""
+    way = _put(text, environ)
+    return Copied(way, text) if way is not None else None
+
+
+class Copied:
+    """What was copied, to be known again without being kept."""
+
+    def __init__(self, way: Way, text: str) -> None:
+        self.way = way
+        self._key = os.urandom(32)
+        self._digest = self._digest_of(text)
+
+    def _digest_of(self, text: str) -> bytes:
+        return blake2b(text.encode("utf-8", "surrogatepass"), key=self._key).digest()
+
+    def clear(self) -> bool:
+        """Whether it is gone now; what somebody copied since is left alone. May take a while."""
+        found = _tmux("save-buffer", "-") if self.way == "tmux" else _pasted()
+        if found is None:
+            return False
+        if hmac.compare_digest(self._digest_of(found), self._digest):
+            return _tmux("delete-buffer") is not None if self.way == "tmux" else _copied("")
         return True
+
+
+def _put(text: str, environ: Mapping[str, str]) -> Way | None:
+    # tmux hands it on to the terminal around it, which it does not do for what a program in it sends.
+    if environ.get("TMUX") and _tmux("load-buffer", "-w", "-", given=text) is not None:
+        return "tmux"
     if environ.get("SSH_CONNECTION") or environ.get("SSH_TTY"):
-        return False
+        return None
+    return "here" if _copied(text) else None
+
+
+def _copied(text: str) -> bool:
     import pyperclip
 
     try:
@@ -29,19 +74,29 @@ def copied_here(text: str, environ: Mapping[str, str] = os.environ) -> bool:
     return True
 
 
-def _through_tmux(text: str) -> bool:
-    """tmux hands it on to the terminal around it, which it does not do for what a program in it sends."""
+def _pasted() -> str | None:
+    """None where it cannot be told."""
+    import pyperclip
+
+    try:
+        return str(pyperclip.paste())
+    except (pyperclip.PyperclipException, OSError, UnicodeError):
+        return None
+
+
+def _tmux(*command: str, given: str = "") -> str | None:
+    """What it said; None when it is not there or refused."""
     tmux = shutil.which("tmux")
     if tmux is None:
-        return False
+        return None
     try:
         done = subprocess.run(
-            [tmux, "load-buffer", "-w", "-"],
-            input=text.encode("utf-8", "surrogateescape"),
+            [tmux, *command],
+            input=given.encode("utf-8", "surrogateescape"),
             timeout=SECONDS,
             capture_output=True,
             check=False,
         )
     except (OSError, subprocess.SubprocessError):
-        return False
-    return done.returncode == 0
+        return None
+    return done.stdout.decode("utf-8", "surrogateescape") if done.returncode == 0 else None

@@ -52,8 +52,15 @@ _DIFF_NOISE = re.compile(r"diff |index [0-9a-f]+\.\.|\\ No newline|\*\*\* (?:Beg
 def diff_of(name: str, arguments: Json) -> list[Content] | None:
     """The lines of the edit; None when this call is none that we know."""
     lines = edit_lines(name, arguments)
-    if lines is None:
-        return None
+    return None if lines is None else _shown(lines)
+
+
+def difference(old: str, new: str) -> list[Content]:
+    """What one text says and the other does not, line by line; nothing when they say the same."""
+    return _shown(_compared(old.splitlines(), new.splitlines()))
+
+
+def _shown(lines: Iterator[Line]) -> list[Content]:
     shown = list(map(_painted, islice(lines, LINES_SHOWN)))
     left = sum(1 for _ in lines)
     return [*shown, content([(f"… {count(left, 'more line')}", FAINT)])] if left else shown
