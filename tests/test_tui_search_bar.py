@@ -106,7 +106,7 @@ async def test_whoever_is_about_to_type_is_told_to_the_screen() -> None:
         await until(pilot, lambda: app.entered == 1)
 
 
-@pytest.mark.parametrize("typed", ["is:broken", "after:soon", "agent:"])
+@pytest.mark.parametrize("typed", ["is:broken", "after:soon", "tag:"])
 async def test_what_is_not_understood_is_said_under_the_words(typed: str) -> None:
     async with Bar().run_test(size=(120, 10)) as pilot:
         words(pilot).focus()
@@ -162,6 +162,16 @@ async def test_enter_is_not_stolen_where_nothing_was_chosen() -> None:
         assert offered(pilot) == []
         await pilot.press("tab")
         assert not words(pilot).has_focus
+
+
+async def test_a_filter_that_is_still_being_chosen_puzzles_nobody() -> None:
+    app = Bar()
+    async with app.run_test(size=(120, 12)) as pilot:
+        words(pilot).focus()
+        await pilot.press(*"is:")
+        await until(pilot, lambda: app.asked == ["is:"])
+        await until_shown(pilot, "is:error")
+        assert "followed by" not in screen_text(pilot)
 
 
 async def test_escape_closes_the_offers_and_only_them() -> None:

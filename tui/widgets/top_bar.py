@@ -205,7 +205,8 @@ class TopBar(Horizontal):
             self.post_message(self.Asked(self._asked))
 
     def _tell_puzzles(self) -> None:
-        puzzled = one_line(Query.parse(self._asked).puzzled)
+        """Not of a filter that is still being chosen."""
+        puzzled = "" if self.words.offering else one_line(Query.parse(self._asked).puzzled)
         self.query_one("#puzzled", Static).update(Content(puzzled))
 
     def _stop_waiting(self) -> None:
