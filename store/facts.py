@@ -3,7 +3,7 @@ learnt and who may know it, and is retired rather than deleted, so that its hist
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher, unified_diff
 from itertools import chain
@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from store.coding import encode, exact_id, exact_integer, exact_text, now
 from store.errors import BadValue, ChangedMeanwhile, NotFound, Refused, StoreError
 from store.model import GLOBAL, Edit, Fact, Session, entry_id, user_scope
+from store.paths import config, config_file
 from store.sessions import UNSEEN
 
 if TYPE_CHECKING:
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
     from store.store import Store
 
 LONGEST_FACT = 1_000_000
+LINE_LIMIT = 200
+"""Facts of one scope before a person is asked to consolidate them, unless the config file says otherwise."""
 
 _FACTS = """
     select facts.id, facts.text, facts.scope, facts.category, sessions.id, facts.entry_seq, facts.foreign_place,
@@ -34,6 +37,8 @@ _CONCERNED = """
     union
     select key from sessions where id in (select substr(scope, 9) from touched where scope glob 'session:*')
 """
+
+_NOTHING_SEEN: Mapping[int, str] = {}
 
 Consolidate = Callable[[list[str]], str | Iterable[str]]
 """Says the same lines shorter; often a model, so it may be slow and it may fail."""
@@ -156,6 +161,14 @@ class Facts:
         """The facts of our own, one a line, oldest first: a line set in the middle of the blob comes back last."""
         return "\n".join(fact.text for fact in self._own(scope))
 
+    def scopes(self) -> list[tuple[str, int]]:
+        """With how many facts stand in each; the one for everybody first, whether there are any or not."""
+        rows = self._store.rows(
+            "select scope, count(*) from facts where retired_at is null group by scope order by scope"
+        )
+        found = dict(rows)
+        return [(GLOBAL, found.pop(GLOBAL, 0)), *found.items()]
+
     def get(self, n: int) -> Fact:
         row = self._store.row(f"{_FACTS} where facts.id = ?", exact_integer(n, "number of a fact"))
         if row is None:
@@ -185,16 +198,45 @@ class Facts:
             return self.get(n)
 
     def retire(self, n: int, *, seen: str = UNSEEN) -> Fact:
-        with self._edit("retire fact", [n]) as edit:
-            self._standing(n, seen)
-            _retire(edit, n, now())
+        return self.retire_all([n], seen={n: seen})[0]
+
+    def retire_all(self, ids: Sequence[int], *, seen: Mapping[int, str] = _NOTHING_SEEN) -> list[Fact]:
+        """One edit for the lot. `seen` are the texts that were shown, by their number."""
+        with self._edit("retire fact", ids) as edit:
+            at = now()
+            for n in dict.fromkeys(ids):
+                self._standing(n, seen.get(n, UNSEEN))
+                _retire(edit, n, at)
+            return list(map(self.get, ids))
+
+    def restore(self, n: int) -> Fact:
+        """A retired fact stands again."""
+        with self._edit("restore fact", [n]) as edit:
+            fact = self.get(n)
+            if fact.retired_at is None:
+                raise Refused(f"Fact {n} is not retired.")
+            if any(own.text == fact.text for own in self._own(fact.scope)):
+                raise Refused("Another fact of that scope says the same already.")
+            edit.update("facts", n, retired_at=None, updated_at=now())
             return self.get(n)
 
-    def merge(self, ids: Sequence[int], text: str) -> Fact:
+    def categorise(self, ids: Sequence[int], category: str, *, seen: Mapping[int, str] = _NOTHING_SEEN) -> list[Fact]:
+        """One edit for the lot. `seen` are the categories that were shown, by the fact's number."""
+        kind = _folded(category, "category")
+        with self._edit("categorise fact", ids) as edit:
+            for n in dict.fromkeys(ids):
+                fact = self._standing(n)
+                if seen.get(n, fact.category) != fact.category:
+                    raise ChangedMeanwhile(f"The category of fact {n} was changed meanwhile.", fact.category)
+                if kind != fact.category:
+                    edit.update("facts", n, category=kind, updated_at=now())
+            return list(map(self.get, ids))
+
+    def merge(self, ids: Sequence[int], text: str, *, seen: Mapping[int, str] = _NOTHING_SEEN) -> Fact:
         """The oldest of our own among them takes the text and keeps its origin; the others are retired."""
         line = _one_line(text)
         with self._edit("merge facts", ids) as edit:
-            facts = [self._standing(n) for n in sorted(set(ids))]
+            facts = [self._standing(n, seen.get(n, UNSEEN)) for n in sorted(set(ids))]
             if len(facts) < 2:
                 raise BadValue("Merging takes two facts or more.")
             if len({fact.scope for fact in facts}) > 1:
@@ -266,6 +308,15 @@ class Facts:
     def _sessions_of_scope(self, scope: str) -> list[int]:
         kind, _, name = checked_scope(scope).partition(":")
         return [self._store.sessions.get(name).key] if kind == "session" else []
+
+
+def line_limit() -> int:
+    """How many facts a scope may hold before it should be consolidated: `[facts] max_lines` of the config file."""
+    section = config().get("facts", {})
+    limit = section.get("max_lines", LINE_LIMIT) if isinstance(section, dict) else LINE_LIMIT
+    if not isinstance(limit, int) or isinstance(limit, bool) or limit < 1:
+        raise StoreError(f"In {config_file()}, [facts] max_lines must be a whole number, 1 or more.")
+    return limit
 
 
 # ── scopes ────────────────────────────────────────────────────────────────────────────────────────

@@ -14,7 +14,7 @@ from store import connecting, postgres, sources, swapping, swapping_postgres
 from store.coding import now
 from store.errors import ChangedMeanwhile, NotFound, Refused, SecretLocked
 from store.journal import Editing
-from store.model import FOREIGN, Change, Session, foreign_id
+from store.model import FOREIGN, Change, Fact, Session, foreign_id
 from store.sources.shape import ForeignSummary, Source
 from store.sources.writing import (
     HoldsSecrets,
@@ -41,6 +41,12 @@ _FACTS = """
         and (scope not like 'session:%' or scope = 'session:' || ?2)
     order by id
 """
+_WRITTEN_THROUGH = """
+    select key from sessions
+    where source_key = ?1 and gone = 0 and relation is not 'superseded'
+        and (?2 not like 'session:%' or ?2 = 'session:' || id)
+    order by id is not ?3, updated_at desc limit 1
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +56,7 @@ class Preview:
     locator: str
     wanted: Wanted
     plan: WritePlan
+    facts_only: bool = False
 
 
 class WritingBack:
@@ -58,14 +65,30 @@ class WritingBack:
 
     # ── what would change ─────────────────────────────────────────────────────────────────────────
 
-    def preview(self, session: Session) -> Preview:
+    def preview(self, session: Session, *, facts_only: bool = False) -> Preview:
         """Looks into the foreign store and changes nothing."""
         session = self._store.sessions.by_key(session.key)
         source, locator = self._origin(session)
-        wanted = self._wanted(session)
+        wanted = self._wanted(session, facts_only)
         with _swapping(locator).looking(locator) as rows:
             plan = _writable(source).plan(rows, wanted)
-        return Preview(session, source.NAME, locator, wanted, plan)
+        return Preview(session, source.NAME, locator, wanted, plan, facts_only)
+
+    def preview_facts(self, fact: Fact) -> Preview:
+        """Of that fact and the others of its foreign store that were corrected here; of no session's title or summary.
+
+        A foreign store is written to through one of its sessions: the one that the fact is of, else any.
+        """
+        for key, kind, locator in self._store.rows("select key, kind, locator from sources"):
+            if fact.foreign_place.startswith(foreign_id(kind, "", locator) + "/"):
+                return self.preview(self._session_in(key, fact), facts_only=True)
+        raise Refused("That fact did not come from a foreign store; there is nothing to write back to.")
+
+    def _session_in(self, source_key: int, fact: Fact) -> Session:
+        row = self._store.row(_WRITTEN_THROUGH, source_key, fact.scope, fact.session_id)
+        if row is None:
+            raise Refused("No session of that fact's store is left through which it could be written back.")
+        return self._store.sessions.by_key(row[0])
 
     def seal(self, session: Session, key: str) -> None:
         """Into our vault what the foreign store holds as plain text; there it stays until it is changed there."""
@@ -87,7 +110,10 @@ class WritingBack:
             raise Refused("That session did not come from a foreign store; there is nothing to write back to.")
         return source, row[1]
 
-    def _wanted(self, session: Session) -> Wanted:
+    def _wanted(self, session: Session, facts_only: bool = False) -> Wanted:
+        facts = tuple(fact for _, fact in self._wanted_facts(session))
+        if facts_only:
+            return Wanted(native_id=session.native_id, facts=facts)
         title = None
         if session.own_title and session.own_title != session.agent_title:
             title = WantedText(session.own_title, session.agent_title)
@@ -97,7 +123,7 @@ class WritingBack:
             title=title,
             summary=summary,
             summary_seen=seen,
-            facts=tuple(fact for _, fact in self._wanted_facts(session)),
+            facts=facts,
             secrets=tuple(self._wanted_secrets(session)),
             delete=bool(session.deleted),
         )
@@ -164,7 +190,7 @@ class WritingBack:
         carrying = self._carrying(preview.source, preview.locator, plan.changes)
         with carrying as carry, self._store.journal.edit(WRITE_BACK, preview.session.key) as edit:
             session = self._store.sessions.by_key(preview.session.key)
-            if self._wanted(session) != preview.wanted:
+            if self._wanted(session, preview.facts_only) != preview.wanted:
                 raise ChangedMeanwhile(
                     "The session was edited here meanwhile; look again at what would be written.", []
                 )

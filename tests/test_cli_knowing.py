@@ -158,3 +158,29 @@ def test_consolidating_nothing_retires_nothing(cli: CommandLine, store: Store, t
 def test_an_unknown_scope_is_refused(cli: CommandLine) -> None:
     assert cli("facts", "add", "x", "--scope", "planet:mars").status == 1
     assert cli("facts", "--scope", "planet:mars").status == 1
+
+
+def test_facts_are_merged_categorised_and_brought_back(cli: CommandLine, store: Store) -> None:
+    cli("facts", "add", "Flask.\nSQLite.\nTabs.")
+    assert cli("facts", "categorise", "stack", "1", "2").status == 0
+    assert [fact.category for fact in store.facts.current()] == ["stack", "stack", ""]
+    assert cli("facts", "merge", "Flask and SQLite.", "1", "2").lines == ["1"]
+    assert cli("facts", "retire", "1", "3").status == 0
+    assert store.facts.blob() == ""
+    assert cli("facts", "restore", "1").status == 0
+    assert store.facts.blob() == "Flask and SQLite."
+    for args in (["restore", "1"], ["merge", "alone", "1"], ["categorise", "x", "9"], ["write-back", "1"]):
+        assert cli("facts", *args).status == 1
+
+
+def test_too_many_facts_are_told(cli: CommandLine, home: Path) -> None:
+    config = home / ".config/backscroll/config.toml"
+    config.parent.mkdir(parents=True)
+    config.write_text("[facts]\nmax_lines = 1\n")
+    cli("facts", "add", "one")
+    assert cli("facts").err == ""
+    cli("facts", "add", "two")
+    assert "2 of 1 lines" in cli("facts").err
+    config.write_text('[facts]\nmax_lines = "many"\n')
+    refused = cli("facts")
+    assert (refused.status, "[facts] max_lines must be a whole number" in refused.err) == (1, True)

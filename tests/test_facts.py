@@ -379,3 +379,53 @@ def test_purge_of_one_session_leaves_the_facts_of_another_in_an_edit_of_both(sto
     store.sessions.purge([session])
     store.journal.undo()
     assert [(fact.text, fact.session_id) for fact in store.facts.current()] == [("a", "other"), ("b", None)]
+
+
+# ── several at once ───────────────────────────────────────────────────────────────────────────────
+
+
+def test_scopes_are_told_with_how_many_stand(store: Store) -> None:
+    assert store.facts.scopes() == [("global", 0)]
+    store.facts.learn("a\nb", scope="app:shop")
+    (gone,) = store.facts.learn("c").facts
+    store.facts.retire(gone.id)
+    assert store.facts.scopes() == [("global", 0), ("app:shop", 2)]
+
+
+def test_several_are_retired_or_categorised_in_one_edit(store: Store) -> None:
+    first, second = store.facts.learn("a\nb").facts
+    store.facts.categorise([first.id, second.id], "letters", seen={first.id: "", second.id: ""})
+    store.facts.retire_all([first.id, second.id], seen={first.id: "a", second.id: "b"})
+    assert store.facts.current() == []
+    store.journal.undo()
+    assert [fact.category for fact in store.facts.current()] == ["letters", "letters"]
+    store.journal.undo()
+    assert [fact.category for fact in store.facts.current()] == ["", ""]
+
+
+def test_what_was_changed_meanwhile_is_not_retired_merged_or_categorised_unseen(store: Store) -> None:
+    first, second = store.facts.learn("a\nb").facts
+    seen = {first.id: "a", second.id: "b"}
+    store.facts.edit(second.id, "c", category="theirs")
+    for edit in (
+        lambda: store.facts.retire_all([first.id, second.id], seen=seen),
+        lambda: store.facts.merge([first.id, second.id], "both", seen=seen),
+    ):
+        with pytest.raises(ChangedMeanwhile) as told:
+            edit()
+        assert told.value.current == "c"
+    with pytest.raises(ChangedMeanwhile) as told:
+        store.facts.categorise([first.id, second.id], "mine", seen={second.id: ""})
+    assert told.value.current == "theirs"
+    assert [fact.text for fact in store.facts.current()] == ["a", "c"]
+
+
+def test_a_retired_fact_stands_again_unless_another_says_the_same(store: Store) -> None:
+    (first,) = store.facts.learn("a").facts
+    store.facts.retire(first.id)
+    store.facts.restore(first.id)
+    assert store.facts.blob() == "a"
+    store.facts.retire(first.id)
+    store.facts.learn("a")
+    with pytest.raises(Refused):
+        store.facts.restore(first.id)

@@ -9,12 +9,16 @@ from store.cli.console import NUMBER, as_json, read_named, read_stdin, session_i
 from store.cli.groups import DefaultGroup
 from store.cli.history import write_edits
 from store.cli.printing import Ink, Piece, Style, age
+from store.cli.sealing import passphrase_on_stdin
+from store.cli.syncing import carry_back, rows_only
 from store.errors import BadValue
+from store.facts import line_limit
 from store.model import GLOBAL, Fact, Summary
 from store.store import Store
 
 scope = click.option("--scope", default=GLOBAL, show_default=True, help="Who may know it.")
 number = click.argument("number", metavar="N", type=NUMBER)
+numbers = click.argument("numbers", metavar="N...", type=NUMBER, nargs=-1, required=True)
 
 _DIFFERENCES: dict[str, Style] = {"+": "good", "-": "bad"}
 
@@ -105,6 +109,10 @@ def list_facts(store: Store, scopes: tuple[str, ...], retired: bool, as_json: bo
     printing.table([":n", ":age", "scope", "category", "text"], [_fact_row(fact) for fact in found])
     if not found:
         printing.say("No facts yet; `backscroll facts add TEXT` adds one.")
+    for name in dict.fromkeys(scopes or (GLOBAL,)):
+        lines, limit = len(store.facts.blob(name).splitlines()), line_limit()
+        if lines > limit:
+            printing.say(f"{name} has {lines:,} of {limit:,} lines; `backscroll facts consolidate` makes them fewer.")
 
 
 def _fact_row(fact: Fact) -> list[Piece]:
@@ -145,11 +153,49 @@ def edit(store: Store, number: int, text: str, category: str | None) -> None:
 
 
 @facts.command()
+@numbers
+@with_store
+def retire(store: Store, numbers: tuple[int, ...]) -> None:
+    """Let facts stand no longer."""
+    store.facts.retire_all(numbers)
+
+
+@facts.command()
 @number
 @with_store
-def retire(store: Store, number: int) -> None:
-    """Let fact N stand no longer."""
-    store.facts.retire(number)
+def restore(store: Store, number: int) -> None:
+    """Let fact N stand again."""
+    store.facts.restore(number)
+
+
+@facts.command()
+@click.argument("category")
+@numbers
+@with_store
+def categorise(store: Store, category: str, numbers: tuple[int, ...]) -> None:
+    """Say what facts are about; an empty CATEGORY says nothing."""
+    store.facts.categorise(numbers, category)
+
+
+@facts.command()
+@click.argument("text")
+@numbers
+@with_store
+def merge(store: Store, text: str, numbers: tuple[int, ...]) -> None:
+    """Make facts one that says TEXT; prints its number."""
+    printing.write(str(store.facts.merge(numbers, text).id))
+
+
+@facts.command("write-back")
+@number
+@rows_only
+@passphrase_on_stdin
+@as_json
+@with_store
+def write_back(store: Store, number: int, dry_run: bool, passphrase_stdin: bool, as_json: bool) -> None:
+    """Carry fact N, and what else was corrected of its store's, back there."""
+    fact = store.facts.get(number)
+    carry_back(store, lambda: store.writing_back.preview_facts(fact), dry_run, passphrase_stdin, as_json)
 
 
 @facts.command()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from math import isfinite
 from pathlib import Path
 from typing import Any
@@ -139,9 +139,12 @@ def _source(store: Store, kind: str, locator: str, at: str | None, problems: str
     }
 
 
+rows_only = click.option("--dry-run", is_flag=True, help="Only show the rows, before and after.")
+
+
 @click.command(name="write-back")
 @session_id
-@click.option("--dry-run", is_flag=True, help="Only show the rows, before and after.")
+@rows_only
 @passphrase_on_stdin
 @as_json
 @with_store
@@ -149,8 +152,14 @@ def write_back(store: Store, session_id: str, dry_run: bool, passphrase_stdin: b
     """Carry edits of a session into the store it came from."""
     session = store.sessions.find(session_id)
 
+    carry_back(store, lambda: store.writing_back.preview(session), dry_run, passphrase_stdin, as_json)
+
+
+def carry_back(store: Store, look: Callable[[], Preview], dry_run: bool, passphrase_stdin: bool, as_json: bool) -> None:
+    """Show what would be written, and write it unless this is a dry run."""
+
     def carry() -> tuple[Preview, Path | None]:
-        preview = store.writing_back.preview(session)
+        preview = look()
         return preview, None if dry_run else store.writing_back.write(preview)
 
     preview, backup = opening_if_needed(store, carry, passphrase_stdin)

@@ -1,0 +1,57 @@
+"""Where a fact or an edit comes from, in words that a person knows: titles and turns rather than keys."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from typing import TYPE_CHECKING, NamedTuple
+
+from store.coding import encode
+from store.model import Fact
+
+if TYPE_CHECKING:
+    from store.store import Store
+
+SAID = 500
+"""Characters of what was said where a fact was learnt."""
+
+_TITLE = "coalesce(nullif(own_title, ''), nullif(agent_title, ''), nullif(first_prompt, ''), sessions.id)"
+_OF_FACTS = f"""
+    select facts.id, sessions.id, substr({_TITLE}, 1, {SAID}), entries.turn, substr(entries.text, 1, {SAID})
+    from facts join sessions on sessions.key = facts.session
+    left join entries on entries.session = facts.session and entries.seq = facts.entry_seq
+    where facts.id in (select value from json_each(?))
+"""
+_TITLES = f"select id, substr({_TITLE}, 1, {SAID}) from sessions where id in (select value from json_each(?))"
+
+
+class Origin(NamedTuple):
+    """The conversation that taught a fact, the program that had it, both or neither."""
+
+    session_id: str = ""
+    title: str = ""
+    turn: int | None = None
+    said: str = ""
+    program: str = ""
+
+
+def of_facts(store: Store, facts: Collection[Fact]) -> dict[int, Origin]:
+    """By the number of the fact."""
+    numbers = encode([fact.id for fact in facts]).decode()
+    taught = {
+        number: Origin(session, title, turn, said or "")
+        for number, session, title, turn, said in store.rows(_OF_FACTS, numbers)
+    }
+    return {fact.id: taught.get(fact.id, Origin())._replace(program=_program(fact)) for fact in facts}
+
+
+def titles(store: Store, session_ids: Iterable[str]) -> dict[str, str]:
+    return dict(store.rows(_TITLES, encode(list(session_ids)).decode()))
+
+
+def _program(fact: Fact) -> str:
+    """By the name that people call it."""
+    from store import sources
+
+    name = fact.foreign_place.partition(":")[0]
+    source = sources.by_name(name) if name else None
+    return source.LABEL if source else name
