@@ -196,7 +196,7 @@ def _compaction(block: Block, look: Look, *, is_open: bool) -> Iterator[Content]
 
 
 def _attachment(block: Block) -> list[Piece]:
-    """What it is and how big. A terminal that can show pictures would be given one here."""
+    """What it is and how big; the picture itself has a screen of its own."""
     part = block.entry.parts[block.part or 0]
     if not isinstance(part, Attachment):
         return []

@@ -207,6 +207,13 @@ class Reading(Horizontal):
         asked.stop()
         self._look_at(asked.call_key)
 
+    @on(TimelinePane.Look)
+    def _look_at_picture(self, asked: TimelinePane.Look) -> None:
+        from tui.screens.picture import PictureScreen
+
+        asked.stop()
+        self.app.push_screen(PictureScreen(self._store, asked.entry, asked.part))
+
     def _look_at(self, call: int) -> None:
         from tui.screens.inspector import InspectorScreen
 

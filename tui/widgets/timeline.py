@@ -50,6 +50,7 @@ class TimelinePane(Vertical):
     Wanted: TypeAlias = Timeline.Wanted
     Selected: TypeAlias = Timeline.Selected
     Inspect: TypeAlias = Timeline.Inspect
+    Look: TypeAlias = Timeline.Look
 
     @dataclass
     class FindWanted(Message):

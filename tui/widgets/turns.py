@@ -14,7 +14,7 @@ from textual.binding import Binding, BindingType
 from textual.message import Message
 
 from store.coding import spell
-from store.model import readable
+from store.model import Entry, readable
 from store.outline import Place, TurnOutline
 from tui.messages import Copy
 from tui.painting.blocks import Block
@@ -49,7 +49,7 @@ class Timeline(CardView):
         _key("E", "error(-1)", "previous_error", "Previous error", "The thing that failed before"),
         _key("n", "hit(1)", "next_hit", "Next hit", "The next place with the words"),
         _key("N", "hit(-1)", "previous_hit", "Previous hit", "The place with the words before"),
-        _key("enter", "turn_over", "toggle", "Fold", "Fold or unfold this", show=True),
+        _key("enter", "turn_over", "toggle", "Fold", "Fold or unfold this; show a picture", show=True),
         _key("left", "fold", "fold", "Fold", "Fold this, then its turn"),
         _key("right", "unfold", "unfold", "Unfold", "Unfold this"),
         _key("H", "fold_all", "fold_all", "Fold all", "Every turn on one line, and back"),
@@ -64,6 +64,13 @@ class Timeline(CardView):
     @dataclass
     class Inspect(Message):
         call_key: int
+
+    @dataclass
+    class Look(Message):
+        """At the picture that this part of the entry is."""
+
+        entry: Entry
+        part: int
 
     @dataclass
     class AtHit(Message):
@@ -217,6 +224,10 @@ class Timeline(CardView):
     # ── folding ───────────────────────────────────────────────────────────────────────────────────
 
     def action_turn_over(self) -> None:
+        block = self.block
+        if block is not None and block.kind == "attachment" and block.part is not None:
+            self.post_message(self.Look(block.entry, block.part))
+            return
         self.action_fold() if self._is_unfolded() else self.action_unfold()
 
     def _is_unfolded(self) -> bool:

@@ -1,0 +1,93 @@
+"""A picture of a conversation, as well as the terminal can show it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+from textual import on, work
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.content import Content
+from textual.message import Message
+from textual.screen import ModalScreen
+from textual.widgets import Footer, Static
+
+from store.coding import decode
+from store.errors import BadValue
+from store.model import Attachment, Entry
+from tui.painting.pictures import painted, pictures_in
+from tui.painting.pieces import MUTED
+
+if TYPE_CHECKING:
+    from store.store import Store
+
+NOT_KEPT = "The picture itself is not in the record; its agent kept it elsewhere, or only told of it."
+NO_PILLOW = "Pictures need the package Pillow: install Backscroll with its extra `images`."
+
+
+class PictureScreen(ModalScreen[None]):
+    DEFAULT_CSS = """
+    PictureScreen {
+        align: center middle;
+
+        #picture {
+            width: auto;
+            height: auto;
+            max-width: 100%;
+        }
+    }
+    """
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("escape,enter,q", "dismiss(None)", "Close", id="picture.close", tooltip="Back to the conversation"),
+    ]
+
+    @dataclass
+    class Painted(Message):
+        lines: Sequence[Content]
+
+    def __init__(self, store: Store, entry: Entry, part: int) -> None:
+        super().__init__()
+        self._store = store
+        self._entry = entry
+        self._number = sum(_is_picture(one) for one in entry.parts[:part])
+
+    def compose(self) -> ComposeResult:
+        yield Static(Content.styled("…", MUTED), id="picture")
+        yield Footer(show_command_palette=False)
+
+    def on_mount(self) -> None:
+        self._paint()
+
+    def on_resize(self) -> None:
+        self._paint()
+
+    @work(thread=True, exclusive=True, group="paint")
+    def _paint(self) -> None:
+        try:
+            lines = painted(self._data(), self.size.width, self.size.height - 1)
+        except ModuleNotFoundError:
+            lines = [Content(NO_PILLOW)]
+        except ValueError as reason:
+            lines = [Content(str(reason))]
+        self.post_message(self.Painted(lines))
+
+    def _data(self) -> bytes:
+        if self._entry.record is not None:
+            try:
+                record = decode(self._store.records.get(self._entry.record))
+            except BadValue:
+                record = None
+            for number, data in enumerate(pictures_in(record)):
+                if number == self._number:
+                    return data
+        raise ValueError(NOT_KEPT)
+
+    @on(Painted)
+    def _show(self, shown: Painted) -> None:
+        self.query_one("#picture", Static).update(Content("\n").join(shown.lines))
+
+
+def _is_picture(part: object) -> bool:
+    return isinstance(part, Attachment) and part.media_type.startswith("image")
