@@ -6,16 +6,16 @@ import os
 import re
 import shlex
 import shutil
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import NoReturn
 
 from store import sources
-from store.clean import clean
+from store.clean import one_line
 from store.errors import Refused
 from store.model import Session
 
-_CONTROLS = re.compile(r"[\x00-\x1f\x7f]")
+_CONTROLS = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,23 +57,31 @@ def resumption(session: Session, folder: Path | None = None) -> Resumption:
     source = sources.by_name(session.source)
     if source is None:
         hint = "It was kept through the library; the program that made it knows how it goes on."
-        return Resumption(session, session.source, None, None, hint)
-    told = source.resume(session)
-    if told.argv is None:
-        return Resumption(session, source.LABEL, None, None, told.hint)
+        return Resumption(session, one_line(session.source), None, None, hint)
+    # A command may name the folder, too: it must be the one that is meant.
+    told = source.resume(session._replace(cwd=str(folder)) if folder else session)
     inside = folder or (Path(told.cwd) if told.cwd else None)
+    refused = _refused(session, source.LABEL, told.argv, inside)
+    if told.argv is None or refused:
+        return Resumption(session, source.LABEL, None, None, refused or one_line(told.hint))
     found = Resumption(session, source.LABEL, told.argv, inside, told.hint)
-    return Resumption(session, source.LABEL, told.argv, inside, told.hint, tuple(_obstacles(found)))
+    return replace(found, obstacles=tuple(_obstacles(found)))
+
+
+def _refused(session: Session, program: str, argv: tuple[str, ...] | None, folder: Path | None) -> str:
+    """Why there is no command: what could be taken for an option, or would act on the shell that it is pasted into."""
+    if argv and folder and _CONTROLS.search(str(folder)):
+        return f"The folder is called {one_line(str(folder))!r}, which no shell would take; name another with --cwd."
+    if argv and (session.native_id.startswith("-") or any(map(_CONTROLS.search, argv))):
+        return f"The session is called {one_line(session.native_id)!r}, which {program} would not take for a name."
+    return ""
 
 
 def _obstacles(wanted: Resumption) -> list[str]:
-    argv = wanted.argv or ()
-    name = wanted.session.native_id
+    program = wanted.argv[0] if wanted.argv else ""
     found = []
-    if name.startswith("-") or any(map(_CONTROLS.search, argv)):
-        found.append(f"The session is called {clean(name)!r}, which {wanted.program} would not take for a name.")
-    elif shutil.which(argv[0]) is None:
-        found.append(f"The program {argv[0]} is not installed, or not on the PATH; copy the command and run it there.")
-    if wanted.folder and not wanted.folder.is_dir():
-        found.append(f"The folder {clean(str(wanted.folder))} is not there any more; name another with --cwd.")
+    if shutil.which(program) is None:
+        found.append(f"The program {program} is not installed, or not on the PATH; copy the command and run it there.")
+    if wanted.folder and not (wanted.folder.is_absolute() and wanted.folder.is_dir()):
+        found.append(f"The folder {one_line(str(wanted.folder))} is not there any more; name another with --cwd.")
     return found

@@ -17,6 +17,7 @@ from store.resuming import Resumption, resumption
 from tui.messages import Copy
 from tui.painting.pieces import ERROR, MUTED, STRONG, Piece, content, title_of
 from tui.painting.sessions import with_tilde
+from tui.screens.listing import current_folder
 
 if TYPE_CHECKING:
     from store.model import Session
@@ -78,7 +79,7 @@ class ResumeScreen(ModalScreen[Resumption | None]):
         self.dismiss(self.found)
 
     def action_here(self) -> None:
-        self._here = Path.cwd() if self._here is None else None
+        self._here = current_folder() if self._here is None else None
         self.found = resumption(self._session, self._here)
         self.query_one("#card", Static).update(self._page())
         self.refresh_bindings()
