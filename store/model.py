@@ -369,6 +369,15 @@ class SecretName:
     created_at: str
 
 
+class SecretUse(NamedTuple):
+    """A tool call that names a secret."""
+
+    turn: int
+    tool: str
+    entry: str | None
+    "The public id of the entry that called."
+
+
 @dataclass(frozen=True, slots=True)
 class ExposedSecret:
     "A secret that lies open in a foreign store: where, never what."

@@ -8,27 +8,20 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from store import calls
-from store.model import Json
+from store.model import Json, SecretUse
 
 if TYPE_CHECKING:
     from store.store import Store
 
 
-class Use(NamedTuple):
-    turn: int
-    tool: str
-    entry: str | None
-    "The public id of the entry that called."
-
-
 def uses(
     store: Store, session: int, names: Iterable[str], stop: Callable[[], bool] = lambda: False
-) -> dict[str, list[Use]]:
+) -> dict[str, list[SecretUse]]:
     """By name, in order; of those so far when nobody wants the rest."""
-    found: dict[str, list[Use]] = {name: [] for name in names}
+    found: dict[str, list[SecretUse]] = {name: [] for name in names}
     if not found:
         return found
     # The longest first, so that of TOKEN and TOKEN-2 the right one is found.
@@ -39,7 +32,7 @@ def uses(
             break
         said = {name for text in _texts(call.arguments) for name in pattern.findall(text)}
         for name in said:
-            found[name].append(Use(call.turn, call.name, call.entry))
+            found[name].append(SecretUse(call.turn, call.name, call.entry))
     return found
 
 

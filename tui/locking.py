@@ -7,15 +7,17 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, ExitStack
+from contextlib import ExitStack
 from math import ceil
 from time import monotonic
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar, runtime_checkable
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from textual import constants, events, work
 from textual.app import App
 from textual.signal import Signal
 from textual.timer import Timer
+
+from tui.confided import Concealing, Confided
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -29,28 +31,7 @@ CLIPBOARD_SECONDS = 30.0
 LONGEST_WAIT = 60.0
 """Between two guesses of a passphrase."""
 
-MASK = "••••••••"
-
 Result = TypeVar("Result")
-
-
-class Confided:
-    """A secret's value on its way. What prints it, be it a log, a worker's description or a traceback, prints dots."""
-
-    __slots__ = ("text",)
-
-    def __init__(self, text: str) -> None:
-        self.text = text
-
-    def __repr__(self) -> str:
-        return MASK
-
-
-@runtime_checkable
-class Concealing(Protocol):
-    """A widget that may show what a screenshot must not."""
-
-    def concealed(self) -> AbstractContextManager[None]: ...
 
 
 class Waits:

@@ -1,0 +1,101 @@
+"""What shows a secret's value, or takes one: dots, unless somebody asked, and dots to every screenshot."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from rich.text import Text
+from textual import events
+from textual.content import Content
+from textual.strip import Strip
+from textual.widgets import Input
+
+from store.clean import clean
+from tui.confided import MASK, Confided
+from tui.painting.pieces import FAINT
+from tui.painting.wrapping import wrapped
+from tui.widgets.line_view import LineView
+
+SHOWN = 20_000
+"""Characters of a value that are laid out; nobody reads more in ten seconds, and copying takes all of it."""
+
+_PICTURES = {code: chr(0x2400 + code) for code in range(0x20)}
+
+
+class SecretView(LineView, can_focus=False):
+    def __init__(self) -> None:
+        super().__init__()
+        self._lines: list[str] = []
+        self._is_concealed = False
+
+    def show(self, value: Confided | None) -> None:
+        """None: dots. Nothing of what was shown is kept then."""
+        self._lines = []
+        if value is not None:
+            cut = value.text[:SHOWN]
+            self._lines += wrapped(cut, max(self.page.width - 2, 1))
+            if cut != value.text:
+                self._lines.append(f"… {len(value.text) - SHOWN:,} more characters; copying takes all of it")
+        self.line_count = max(len(self._lines), 1)
+        self.forget_strips()
+        self.scroll_to(y=0, animate=False, force=True)
+
+    def on_unmount(self) -> None:
+        self._lines = []
+        self._strips.clear()
+
+    @property
+    def is_revealed(self) -> bool:
+        return bool(self._lines)
+
+    def paint_line(self, line: int, width: int) -> Strip:
+        if self._is_concealed or not self._lines:
+            shown = Content.styled(MASK if line == 0 else "", FAINT)
+        else:
+            shown = Content.styled(self._lines[line], "bold $text-warning")
+        return self.strip_of(Content.assemble(" ", shown), width, self.visual_style)
+
+    @contextmanager
+    def concealed(self) -> Iterator[None]:
+        self._is_concealed = True
+        self.forget_strips()
+        try:
+            yield
+        finally:
+            self._is_concealed = False
+            self.forget_strips()
+
+
+class HiddenInput(Input):
+    """Takes a value whole, line breaks included, and gives nothing of it to a clipboard."""
+
+    def __init__(self, placeholder: str = "") -> None:
+        super().__init__(placeholder=placeholder, password=True, compact=True)
+
+    @property
+    def _value(self) -> Text:
+        if self.password:
+            return super()._value
+        pictured = clean(self.value.translate(_PICTURES))
+        return Text(pictured, no_wrap=True, overflow="ignore", end="")
+
+    def _on_paste(self, event: events.Paste) -> None:
+        """Not only the first line, as the base does."""
+        event.stop()
+        event.prevent_default()
+        self.replace(event.text.removesuffix("\n"), *sorted(self.selection))
+
+    def action_copy(self) -> None:
+        pass
+
+    def action_cut(self) -> None:
+        self.delete_selection()
+
+    @contextmanager
+    def concealed(self) -> Iterator[None]:
+        was_hidden, self.password = self.password, True
+        try:
+            yield
+        finally:
+            self.password = was_hidden
