@@ -31,10 +31,12 @@ _PRAGMAS = (
     "pragma trusted_schema = off",
     "pragma secure_delete = on",
     "pragma cell_size_check = on",
-    # An import fills pages of many trees at once; with SQLite's 2 MB it would write most of them many times over.
-    "pragma cache_size = -32000",
     "pragma wal_autocheckpoint = 2000",
 )
+
+
+WRITERS_CACHE = "pragma cache_size = -32000"
+"""An import fills pages of many trees at once; with SQLite's 2 MB it would write most of them many times over."""
 
 
 @contextmanager

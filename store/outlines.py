@@ -6,7 +6,6 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from store.chains import LAST_SEQ
@@ -46,9 +45,6 @@ _COVERED = "select up_to_turn from summaries where session = ? and current = 1"
 _TEXTS = "select seq, turn, text, parts from entries where session = ? and seq between ? and ? order by seq"
 _LAST = "select coalesce(max(seq), -1) from entries where session = ?"
 
-CACHE_KB = 2_000
-"""A whole conversation goes by here, in several threads: caches made for importing would keep all of it in each."""
-
 
 class Outlines:
     def __init__(self, store: Store) -> None:
@@ -56,7 +52,7 @@ class Outlines:
 
     def outline(self, session: int) -> Outline:
         rows = self._store.rows
-        with self._in_passing(), self._store.snapshot():
+        with self._store.snapshot():
             spans = rows(_TURNS, PROMPT_SHOWN, session)
             (last, started, ended), *_ = rows(_BEFORE, session, spans[0][1] if spans else LAST_SEQ)
             calls = {turn: (count, failed) for turn, count, failed in rows(_CALLS, session)}
@@ -81,7 +77,7 @@ class Outlines:
     def turns(self, session: int, numbers: Sequence[int]) -> list[Turn]:
         """Those of these numbers that there are, whole, as they stand now."""
         wanted = encode(list(numbers)).decode()
-        with self._in_passing(), self._store.snapshot():
+        with self._store.snapshot():
             spans = self._store.rows(_SPANS, session, wanted)
             if 0 in numbers:
                 first = self._store.row(_FIRST, session)
@@ -98,23 +94,13 @@ class Outlines:
         """Every entry in which the words are shown, in order; of those so far when nobody wants the rest."""
         found: list[Place] = []
         (last,) = self._store.row(_LAST, session)
-        with self._in_passing():
-            for first in range(-1, last + 1, PAGE):
-                if stop():
-                    break
-                for seq, turn, text, parts in self._store.rows(_TEXTS, session, first, first + PAGE - 1):
-                    if words.search(text) or any(map(words.search, _shown(parts))):
-                        found.append(Place(turn, seq))
+        for first in range(-1, last + 1, PAGE):
+            if stop():
+                break
+            for seq, turn, text, parts in self._store.rows(_TEXTS, session, first, first + PAGE - 1):
+                if words.search(text) or any(map(words.search, _shown(parts))):
+                    found.append(Place(turn, seq))
         return found
-
-    @contextmanager
-    def _in_passing(self) -> Iterator[None]:
-        (usual,) = self._store.row("pragma cache_size")
-        self._store.rows(f"pragma cache_size = {-CACHE_KB:d}")
-        try:
-            yield
-        finally:
-            self._store.rows(f"pragma cache_size = {usual:d}")
 
 
 def _sharing(entries: Sequence[Entry], calls: Sequence[PairedCall]) -> tuple[PairedCall, ...]:

@@ -103,7 +103,7 @@ create index sessions_newest on sessions(updated_at desc, key desc) where delete
 
 create index sessions_native on sessions(native_id)
 
-create index sessions_children on sessions(parent_id) where parent_id is not null
+create index sessions_children on sessions(parent_id, relation, deleted) where parent_id is not null
 
 create trigger sessions_head_frozen before update of head on sessions
 when old.head is not null and new.head is not old.head
@@ -194,7 +194,9 @@ create table tool_calls (
     inherited integer not null default 0
 ) strict
 
-create index tool_calls_session on tool_calls(session, call_id)
+create index tool_calls_session on tool_calls(session, turn)
+
+create index tool_calls_pending on tool_calls(session, call_id) where status = 'pending'
 
 create table tombstones (
     source text not null,

@@ -50,6 +50,7 @@ class _Held:
     def __init__(self, connection: sqlite3.Connection) -> None:
         self.connection = connection
         self.lock = threading.RLock()
+        self.writes = False
 
     def close(self) -> None:
         if not self.lock.acquire(blocking=False):
@@ -162,6 +163,9 @@ class Store(Words):
             if nested:
                 connection.execute(begin)
             else:
+                if not mine.writes:
+                    mine.writes = True
+                    connection.execute(connecting.WRITERS_CACHE)
                 connection.execute(f"pragma synchronous = {'full' if durable else 'normal'}")
                 connecting.patiently(connection, begin)
             try:
