@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shlex
 import subprocess
 import tempfile
@@ -18,15 +19,21 @@ from textual.content import Content
 from textual.screen import ModalScreen
 from textual.widgets import Footer, Input, Static
 
-from store.clean import clean
+from store.clean import clean, one_line
 from store.errors import ChangedMeanwhile, StoreError
-from tui.painting.pieces import ERROR, MUTED, STRONG
+from tui.painting.pieces import ERROR, MUTED, STRONG, count
 
 if TYPE_CHECKING:
     from textual.widgets import TextArea
 
 Do = Callable[[str], object]
 """Takes what was typed to the store, in a thread; a StoreError is told by the field, and nothing is lost."""
+
+_CONTROLS = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]|\r(?!\n)")
+"""What no key types, but a paste may bring along."""
+
+SHOWN_OF_THEIRS = 600
+"""Characters of what somebody else wrote meanwhile; of a longer text the beginning."""
 
 _CSS = """
     align: center middle;
@@ -66,6 +73,7 @@ class Asking(ModalScreen[str | None]):
     DEFAULT_CSS = "Asking {" + _CSS + "}"
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape", "dismiss(None)", "Leave it", id="asking.leave", tooltip="Change nothing"),
+        Binding("f6", "tidy", "Take them out", id="asking.tidy", tooltip="Take the control characters out"),
     ]
 
     def __init__(self, title: str, value: str = "", do: Do = lambda _: None, *, note: str = "") -> None:
@@ -75,6 +83,7 @@ class Asking(ModalScreen[str | None]):
         self._do = do
         self._note = note
         self._is_busy = False
+        self._is_untidy = False
 
     def compose(self) -> ComposeResult:
         with Vertical():
@@ -90,18 +99,41 @@ class Asking(ModalScreen[str | None]):
     def typed(self) -> str:
         raise NotImplementedError
 
+    def write(self, text: str) -> None:
+        """In place of what was typed."""
+        raise NotImplementedError
+
     def take(self) -> None:
-        if not self._is_busy:
-            self._is_busy = True
+        if self._is_busy:
+            return
+        text = self.typed()
+        controls = _CONTROLS.findall(text)
+        self._is_untidy = bool(controls)
+        self.refresh_bindings()
+        if controls:
+            named = " ".join(map(clean, dict.fromkeys(controls[:9])))
+            self.refuse(f"It holds {count(len(controls), 'control character')} ({named}); F6 takes them out.")
+        else:
             self.refuse("")
-            self._take(self.typed())
+            self._is_busy = True
+            self._take(text)
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        return self._is_untidy if action == "tidy" else super().check_action(action, parameters)
+
+    def action_tidy(self) -> None:
+        self._is_untidy = False
+        self.write(_CONTROLS.sub("", self.typed()))
+        self.refuse("")
+        self.refresh_bindings()
 
     @work(thread=True, group="take")
     def _take(self, text: str) -> None:
         try:
             self._do(text)
         except ChangedMeanwhile as meanwhile:
-            told = f"{meanwhile} It says now: {meanwhile.current}\nOnce more puts yours in its place."
+            theirs = one_line(str(meanwhile.current), SHOWN_OF_THEIRS) or "nothing"
+            told = f"{meanwhile} It says now: {theirs}\nOnce more puts yours in its place."
             self.app.call_from_thread(self.refuse, told)
         except StoreError as reason:
             self.app.call_from_thread(self.refuse, str(reason))
@@ -124,6 +156,9 @@ class AskScreen(Asking):
 
     def typed(self) -> str:
         return self.query_one(Input).value
+
+    def write(self, text: str) -> None:
+        self.query_one(Input).value = text
 
     @on(Input.Submitted)
     def _submitted(self) -> None:
@@ -152,6 +187,9 @@ class WriteScreen(Asking):
 
     def typed(self) -> str:
         return self.area.text
+
+    def write(self, text: str) -> None:
+        self.area.text = text
 
     def action_save(self) -> None:
         self.take()
