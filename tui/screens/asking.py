@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 Do = Callable[[str], object]
 """Takes what was typed to the store, in a thread; a StoreError is told by the field, and nothing is lost."""
 
-_CONTROLS = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]|\r(?!\n)")
+CONTROLS = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]|\r(?!\n)")
 """What no key types, but a paste may bring along."""
 
 SHOWN_OF_THEIRS = 600
@@ -107,7 +107,7 @@ class Asking(ModalScreen[str | None]):
         if self._is_busy:
             return
         text = self.typed()
-        controls = _CONTROLS.findall(text)
+        controls = CONTROLS.findall(text)
         self._is_untidy = bool(controls)
         self.refresh_bindings()
         if controls:
@@ -123,7 +123,7 @@ class Asking(ModalScreen[str | None]):
 
     def action_tidy(self) -> None:
         self._is_untidy = False
-        self.write(_CONTROLS.sub("", self.typed()))
+        self.write(CONTROLS.sub("", self.typed()))
         self.refuse("")
         self.refresh_bindings()
 
