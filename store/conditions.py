@@ -12,6 +12,9 @@ from store.query import Filter, Group, Query, Term, day_of
 LIVE = timedelta(minutes=2)
 """A session whose source changed so lately is taken to be going on."""
 
+EXPIRING = timedelta(days=7)
+"""A session that its agent will delete within this time is told apart."""
+
 _TITLE = "instr(lower(sessions.own_title || ' ' || sessions.agent_title || ' ' || sessions.id), lower(?)) > 0"
 _SPOKEN = """sessions.key in (select session from entries where key in
     (select rowid from conversation_fts where conversation_fts match ?) and {})"""
@@ -31,6 +34,7 @@ _STATES = {
     "delegate": "coalesce(sessions.relation, '') in ('delegate', 'sidechain')",
     "live": "sessions.updated_at >= ? and sessions.gone = 0",
     "gone": "sessions.gone = 1",
+    "expiring": "sessions.expires_at != '' and sessions.expires_at < ? and sessions.gone = 0",
 }
 
 
@@ -92,6 +96,8 @@ class _Level:
         match given.name:
             case "is" if given.value == "live":
                 return Condition(self.states["live"], (stamp(self._now - LIVE),))
+            case "is" if given.value == "expiring":
+                return Condition(self.states["expiring"], (stamp(self._now + EXPIRING),))
             case "is":
                 return Condition(self.states[given.value])
             case "has":

@@ -257,6 +257,8 @@ class Session(NamedTuple):
     gone: int
     reader_version: int
     depth: str
+    expires_at: str
+    "When its agent will delete it, if it is not used until then; empty when nobody says."
 
     @property
     def title(self) -> str:

@@ -18,7 +18,7 @@ from store.clean import one_line
 from store.coding import column_text
 from store.indexing import CJK, search_text
 
-STATES = ("error", "pinned", "archived", "fork", "delegate", "live", "gone")
+STATES = ("error", "pinned", "archived", "fork", "delegate", "live", "gone", "expiring")
 POSSESSIONS = ("secret", "summary", "note")
 ROLES = ("user", "assistant", "system", "tool")
 DATES = ("today", "yesterday", "7d", "30d", "1y")

@@ -44,6 +44,11 @@ def m005_sources(db: Database) -> None:
     _execute(db, SOURCES)
 
 
+@migrations()
+def m006_expiry(db: Database) -> None:
+    _execute(db, EXPIRY)
+
+
 CONVERSATIONS = """
 create table sources (
     key integer primary key,
@@ -327,4 +332,8 @@ create table foreign_secrets (
     created_at text not null,
     primary key (session, key)
 ) strict, without rowid
+"""
+
+EXPIRY = """
+alter table sessions add column expires_at text not null default ''
 """

@@ -25,7 +25,7 @@ from store.knowledge import Knowledge
 from store.locating import is_url, place_of
 from store.model import NewEntry, Session, SessionFields, foreign_id
 from store.sources import reading
-from store.sources.shape import Batch, ForeignSummary, Opened, Problem, Ref, Source
+from store.sources.shape import Batch, Expiring, ForeignSummary, Opened, Problem, Ref, Source
 from store.superseding import supersede
 
 if TYPE_CHECKING:
@@ -193,6 +193,7 @@ class _Syncing:
                 for _ in self._take(opened, ref, place, pace):
                     yield Progress(self.report, done, len(refs))
         self._mark_gone(known, {ref.native_id for ref in refs})
+        self._note_expiry(key)
         knowledge = Knowledge(self.store, self.source.NAME, self.locator, key)
         knowledge.take_facts(_foreign(opened.facts()))
         knowledge.take_secrets(opened.secrets())
@@ -257,6 +258,16 @@ class _Syncing:
         if changes:
             with self.store.transaction(durable=False) as connection:
                 connection.executemany("update sessions set gone = ? where key = ?", changes)
+
+    def _note_expiry(self, key: int) -> None:
+        if not isinstance(self.source, Expiring):
+            return
+        told = self.source.expires(self.address)
+        noted = self.store.rows("select native_id, key, expires_at from sessions where source_key = ?", key)
+        changes = [(told.get(native, ""), session) for native, session, at in noted if told.get(native, "") != at]
+        if changes:
+            with self.store.transaction(durable=False) as connection:
+                connection.executemany("update sessions set expires_at = ? where key = ?", changes)
 
     # ── one session ───────────────────────────────────────────────────────────────────────────────
 

@@ -83,6 +83,7 @@ def _session(one: Session, summary: str | None, tags: list[str]) -> Shape:
         "archived": bool(one.archived),
         "deleted": bool(one.deleted),
         "gone": bool(one.gone),
+        "expires_at": one.expires_at or None,
     }
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Protocol, runtime_checkable
@@ -98,6 +98,15 @@ class Unhurried(Protocol):
 
     def scan_unstamped(self) -> Iterator[Ref]:
         """For a first sync, which reads everything anyway."""
+        ...
+
+
+@runtime_checkable
+class Expiring(Protocol):
+    "An agent that deletes its sessions when they have not been used for a while."
+
+    def expires(self, locator: str) -> Mapping[str, str]:
+        """When, by native id; those that it does not name stay."""
         ...
 
 

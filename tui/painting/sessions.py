@@ -11,7 +11,7 @@ from typing import NamedTuple
 from textual.content import Content
 
 from store.clean import ELLIPSIS, cells, clean, one_line
-from store.conditions import LIVE
+from store.conditions import EXPIRING, LIVE
 from store.listed import Grouping, Heading, Listing, Row
 from store.model import Hit, Relation, Session
 from tui.painting.look import HIT, Look
@@ -55,6 +55,7 @@ SIGNS = (
     ("∑", "has a summary"),
     ("🔒", "has secrets"),
     ("⌫", "gone: its agent does not have it any more"),
+    ("⏳", "its agent will delete it in so many days"),
     ("▫", "archived"),
     ("#", "your own tags"),
 )
@@ -124,7 +125,7 @@ def _facts_line(row: Row, width: int, now: datetime, branch: Branch, snippet: Hi
     if session.errors:
         pieces.append((f" {session.errors:,}✗", ERROR))
     room = width - sum(cells(text) for text, _ in pieces)
-    return content([*pieces, *_fitting(badges(row, branch), room)]).truncate(width, ellipsis=True)
+    return content([*pieces, *_fitting(badges(row, branch, now), room)]).truncate(width, ellipsis=True)
 
 
 def _fitting(given: Iterable[Badge], room: int) -> Iterator[Piece]:
@@ -143,7 +144,7 @@ Badge = tuple[str, str]
 """A sign, and what it says in words where there is room for them."""
 
 
-def badges(row: Row, branch: Branch) -> Iterator[Badge]:
+def badges(row: Row, branch: Branch, now: datetime) -> Iterator[Badge]:
     """What matters most first, since in a narrow list not all have room."""
     session = row.session
     if branch.fold == "▸":
@@ -156,10 +157,18 @@ def badges(row: Row, branch: Branch) -> Iterator[Badge]:
         yield _RELATIONS[session.relation]
     if session.gone:
         yield "⌫", " gone"
+    elif (left := days_left(session, now)) is not None:
+        yield f"⏳{left}d", ""
     if session.archived:
         yield "▫", " archived"
     for tag in row.tags:
         yield f"#{one_line(tag, 20)}", ""
+
+
+def days_left(session: Session, now: datetime) -> int | None:
+    """Until its agent deletes it, where that is soon."""
+    then = moment(session.expires_at)
+    return max((then - now).days, 0) if then is not None and then - now < EXPIRING else None
 
 
 def is_live(session: Session, now: datetime) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import lru_cache
@@ -24,6 +25,10 @@ NAME = "gemini"
 LABEL = "Gemini CLI"
 READER = 1
 LOCAL_IDS = False
+
+DEFAULT_AGE = "30d"
+_KEPT = re.compile(r"([1-9]\d{0,3})([hdwm])")
+_DAYS = {"h": 1 / 24, "d": 1, "w": 7, "m": 30}
 
 _CHANGING = ("messages", "lastUpdated", "summary", "memoryScratchpad")
 """What an old file, which is rewritten with every message, says of the whole session."""
@@ -54,6 +59,30 @@ def resume(session: Session) -> Continuing:
         hint = f"Gemini CLI took this branch back; `gemini --resume {native}` goes on with the session it left."
         return Continuing(None, cwd=session.cwd, hint=hint)
     return Continuing(("gemini", "--resume", native), cwd=session.cwd)
+
+
+def expires(locator: str) -> dict[str, str]:
+    """When Gemini CLI will delete each session, by native id; those of a person who switched that off it keeps."""
+    root = Path(locator)
+    general = mapping(mapping(lines.json_file(root / "settings.json", [])).get("general"))
+    retention = mapping(general.get("sessionRetention"))
+    kept = _KEPT.fullmatch(words(retention.get("maxAge")) or DEFAULT_AGE)
+    if retention.get("enabled") is False or kept is None:
+        return {}
+    days = int(kept[1]) * _DAYS[kept[2]]
+    when: dict[str, str] = {}
+    for path in _LAYOUT.files(root, []):
+        native, _ = _session_in(Place(path, lines.file_digest_stamp(path)))
+        at = reading.utc(_modified(path) + days * 86_400)
+        when[native] = max(when.get(native, ""), at)
+    return when
+
+
+def _modified(path: Path) -> float:
+    try:
+        return path.stat().st_mtime
+    except OSError:
+        return 0.0
 
 
 # ── files ─────────────────────────────────────────────────────────────────────────────────────────
