@@ -5,9 +5,11 @@ Where the terminal has no room for all three, it shows those that are worked in;
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
+from importlib import import_module
 from typing import TYPE_CHECKING, ClassVar
 
 from textual import events, on, work
@@ -30,13 +32,13 @@ from tui.painting.browsing import first_run, nothing_found, reading_progress, we
 from tui.painting.sessions import with_tilde
 from tui.screens.editing import TRASH, EditingScreen
 from tui.screens.listing import Clock, ListingScreen
-from tui.screens.reading import Reading
 from tui.widgets.session_list import SessionList
 from tui.widgets.top_bar import TopBar
 
 if TYPE_CHECKING:
     from store.store import Store
     from store.sync import Report
+    from tui.screens.reading import Reading
 
 REST_SECONDS = 0.12
 """The cursor of the list rests so long on a session before it is opened beside it: scrolling past reads nothing."""
@@ -54,6 +56,7 @@ def _session(keys: str, action: str, told: str, tooltip: str, *, show: bool = Fa
 
 
 class BrowserScreen(EditingScreen[None]):
+    DEFAULT_CLASSES = "-pane-0"
     HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (100, "-medium"), (140, "-wide")]  # noqa: RUF012 (declared so by Textual)
     BINDINGS: ClassVar[list[BindingType]] = [
         # One key for two: where there is nothing to throw away, there is a demo to be shown.
@@ -74,7 +77,8 @@ class BrowserScreen(EditingScreen[None]):
     empty = query_one("#empty", Static)
     banner = query_one("#banner", Static)
     place = query_one("#place", Static)
-    reading = query_one(Reading)
+    reading: Reading
+    "There once the list has been painted: what shows conversations is loaded after that."
 
     @dataclass
     class DemoMade(Message):
@@ -96,6 +100,7 @@ class BrowserScreen(EditingScreen[None]):
         self._is_empty = False
         self._is_first_run = False
         self._making_demo = False
+        self._has_reading = False
         self._pane = 0
         self._rest: Timer | None = None
         self._turn: int | None = None
@@ -106,15 +111,23 @@ class BrowserScreen(EditingScreen[None]):
         yield Static(id="banner")
         with Horizontal(id="panes"):
             yield SessionList()
-            yield Reading(self._store, self._clock)
         yield Static(id="empty")
         yield Footer(show_command_palette=False)
 
     def on_mount(self) -> None:
-        self.set_class(True, "-pane-0")
         self.watch(self.sessions, "cursor", self._rest_on_session, init=False)
+        self.call_after_refresh(self._add_reading)
+
+    async def _add_reading(self) -> None:
+        """Messages to the screen wait for it; the list scrolls meanwhile."""
+        module = await asyncio.to_thread(import_module, "tui.screens.reading")
+        reading: Reading = module.Reading(self._store, self._clock)
+        await self.query_one("#panes").mount(reading)
+        self.reading = reading
+        self._has_reading = True
+        self._rest_on_known()
         if self._follow:
-            self._is_first_run = not self._store.sessions.newest(1)
+            self._is_first_run = not self.sessions.keys
             self._sync()
 
     # ── what the store says ───────────────────────────────────────────────────────────────────────
@@ -146,7 +159,8 @@ class BrowserScreen(EditingScreen[None]):
             self.banner.display = True
 
     def changed(self) -> None:
-        self.reading.follow()
+        if self._has_reading:
+            self.reading.follow()
 
     def listed(self, shown: Listing) -> None:
         self._is_empty = not shown.keys and not shown.wanted.query.strip() and not shown.wanted.folder
@@ -178,24 +192,28 @@ class BrowserScreen(EditingScreen[None]):
 
     def _rest_on_known(self) -> None:
         selected = self.sessions.selected
-        if selected is not None and not self.reading.is_open(selected.key):
+        if self._has_reading and selected is not None and not self.reading.is_open(selected.key):
             self._rest_on_session()
             self.refresh_bindings()
 
     def _open_beside(self) -> None:
         """Where nobody sees it, it need not be read yet."""
         selected = self.sessions.selected
-        if selected is not None and self.reading.is_on_screen and not self.reading.is_open(selected.key):
+        if selected is None or not self._has_reading or not self.reading.is_on_screen:
+            return
+        if not self.reading.is_open(selected.key):
             self.reading.open(selected, looked_for=self.looked_for)
 
     @on(SessionList.Opened)
     def _open(self, opened: SessionList.Opened) -> None:
+        if not self._has_reading:
+            self.call_after_refresh(self._open, opened)
+            return
         if self.looked_for or not self.reading.is_open(opened.session.key):
             self.reading.open(opened.session, looked_for=self.looked_for)
         self.action_pane(1)
 
-    @on(Reading.Moved)
-    def _tell_place(self, moved: Reading.Moved) -> None:
+    def on_reading_moved(self, moved: Reading.Moved) -> None:
         self._turn = moved.turn
         self.place.update(whereabouts(moved.session, moved.turn, self._pane))
 
@@ -225,12 +243,12 @@ class BrowserScreen(EditingScreen[None]):
 
     def on_descendant_focus(self, event: events.DescendantFocus) -> None:
         ancestors = set(event.widget.ancestors_with_self)
-        if self.reading.record in ancestors:
-            self._work_in(2)
-        elif self.reading.timeline in ancestors:
-            self._work_in(1)
-        elif event.widget is self.sessions:
+        if event.widget is self.sessions:
             self._work_in(0)
+        elif self._has_reading and self.reading.record in ancestors:
+            self._work_in(2)
+        elif self._has_reading and self.reading.timeline in ancestors:
+            self._work_in(1)
 
     def _work_in(self, pane: int) -> None:
         if pane == self._pane:
@@ -244,7 +262,7 @@ class BrowserScreen(EditingScreen[None]):
 
     def _read_what_came_into_view(self) -> None:
         self._open_beside()
-        if self.reading.record.is_on_screen:
+        if self._has_reading and self.reading.record.is_on_screen:
             self.reading.show_record()
 
     def on_resize(self) -> None:
@@ -300,6 +318,8 @@ class BrowserScreen(EditingScreen[None]):
                 return self._is_empty and not self._making_demo
             case "search":
                 return not self._is_empty and self.focused in (None, self.sessions)
+            case "pane" | "next_pane" | "zoom" if not self._has_reading:
+                return False
             case "resume" | "copy_command" | "copy_id" | "pane" | "next_pane" | "zoom":
                 return not self._is_empty and self.chosen is not None
         return super().check_action(action, parameters)
