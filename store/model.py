@@ -352,6 +352,16 @@ class Fact:
     retired_at: str | None
 
 
+class Origin(NamedTuple):
+    """The conversation that taught a fact, the program that had it, both or neither."""
+
+    session_id: str = ""
+    title: str = ""
+    turn: int | None = None
+    said: str = ""
+    program: str = ""
+
+
 @dataclass(frozen=True, slots=True)
 class Note:
     id: int
@@ -420,6 +430,15 @@ class Edit:
     undone_by: int | None
     blanked: bool = False
     "Purge removed what it spoke of."
+
+
+class Names(NamedTuple):
+    """What the rows that edits speak of are called."""
+
+    titles: dict[str, str]
+    "Of sessions, by their id."
+    facts: dict[int, str]
+    "What a fact says now, or the beginning of it."
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from store.coding import encode
-from store.model import Fact
+from store.model import Edit, Fact, Names, Origin
 
 if TYPE_CHECKING:
     from store.store import Store
 
 SAID = 500
 """Characters of what was said where a fact was learnt."""
+
+NAMED = 5
 
 _TITLE = "coalesce(nullif(own_title, ''), nullif(agent_title, ''), nullif(first_prompt, ''), sessions.id)"
 _OF_FACTS = f"""
@@ -21,17 +23,8 @@ _OF_FACTS = f"""
     left join entries on entries.session = facts.session and entries.seq = facts.entry_seq
     where facts.id in (select value from json_each(?))
 """
+_FACTS = f"select id, substr(text, 1, {SAID}) from facts where id in (select value from json_each(?))"
 _TITLES = f"select id, substr({_TITLE}, 1, {SAID}) from sessions where id in (select value from json_each(?))"
-
-
-class Origin(NamedTuple):
-    """The conversation that taught a fact, the program that had it, both or neither."""
-
-    session_id: str = ""
-    title: str = ""
-    turn: int | None = None
-    said: str = ""
-    program: str = ""
 
 
 def of_facts(store: Store, facts: Collection[Fact]) -> dict[int, Origin]:
@@ -55,3 +48,11 @@ def _program(fact: Fact) -> str:
     name = fact.foreign_place.partition(":")[0]
     source = sources.by_name(name) if name else None
     return source.LABEL if source else name
+
+
+def of_edits(store: Store, edits: Collection[Edit]) -> Names:
+    """Only the first few sessions of an edit are named: it may have touched thousands."""
+    sessions = {name for edit in edits for name in edit.session_ids[:NAMED]}
+    facts = {change.key for edit in edits for change in edit.changes if change.table == "facts"}
+    rows = store.rows(_FACTS, encode(list(facts)).decode())
+    return Names(titles(store, sessions), dict(rows))

@@ -10,7 +10,8 @@ from carrying import World
 from kiso_stores import HEAD, KisoStore
 from tui_world import fill
 
-from store.origins import Origin, of_facts, titles
+from store.model import Origin
+from store.origins import of_facts, titles
 from store.store import Store
 
 
