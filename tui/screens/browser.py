@@ -209,9 +209,10 @@ class BrowserScreen(EditingScreen[None]):
         if not self._has_reading:
             self.call_after_refresh(self._open, opened)
             return
-        if self.looked_for or not self.reading.is_open(opened.session.key):
-            self.reading.open(opened.session, looked_for=self.looked_for)
         self.action_pane(1)
+        if self.looked_for or not self.reading.is_open(opened.session.key):
+            # Once it is laid out: a pane without a size cannot be opened at an entry.
+            self.call_after_refresh(self.reading.open, opened.session, looked_for=self.looked_for)
 
     def on_reading_moved(self, moved: Reading.Moved) -> None:
         self._turn = moved.turn
@@ -269,8 +270,6 @@ class BrowserScreen(EditingScreen[None]):
         self.call_after_refresh(self._read_what_came_into_view)
 
     def action_pane(self, pane: int) -> None:
-        if pane and self.reading.session is None and self.sessions.selected is not None:
-            self.reading.open(self.sessions.selected, looked_for=self.looked_for)
         # Before the focus: what is not displayed cannot have it.
         self._work_in(pane)
         self.set_focus(self._panes[pane])
