@@ -62,7 +62,7 @@ class Browser:
     def __init__(self) -> None:
         self.paths: list[Path] = []
 
-    def __call__(self, path: Path, *, follow: bool) -> None:
+    def __call__(self, path: Path, *, follow: bool, pick: bool = False) -> None:
         self.paths.append(path)
 
 

@@ -38,6 +38,7 @@ SESSION = {
     "archived",
     "deleted",
     "gone",
+    "expires_at",
 }
 TURN = {"n", "prompt", "started_at", "ended_at", "entries", "tool_calls"}
 ENTRY = {"id", "seq", "kind", "role", "author", "model", "at", "text", "parts"}
@@ -79,6 +80,7 @@ def test_list_as_json(cli: CommandLine, store: Store) -> None:
         "archived": False,
         "deleted": False,
         "gone": False,
+        "expires_at": None,
     }
     assert {name: only[name] for name in expected} == expected
 

@@ -417,7 +417,7 @@ class Reading(Browser):
         super().__init__()
         self.found: list[Any] = []
 
-    def __call__(self, path: Path, *, follow: bool) -> None:
+    def __call__(self, path: Path, *, follow: bool, pick: bool = False) -> None:
         super().__call__(path, follow=follow)
         assert not follow
         with Store.open(path) as store:

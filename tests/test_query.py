@@ -53,7 +53,7 @@ def test_what_is_understood(typed: str, groups: object) -> None:
     ("typed", "told"),
     [
         ("agent:", "agent: is followed by which agent it was."),
-        ("is:broken", "is: knows error, pinned, archived, fork, delegate, live, gone, but not 'broken'."),
+        ("is:broken", "is: knows error, pinned, archived, fork, delegate, live, gone, expiring, but not 'broken'."),
         ("has:x", "has: knows secret, summary, note, but not 'x'."),
         ("before:soon", "before: takes a day such as 2026-11-01, yesterday, 3d, but not 'soon'."),
         ("after:2026-13-01", "after: takes a day such as 2026-11-01, yesterday, 3d, but not '2026-13-01'."),
@@ -195,7 +195,7 @@ KNOWN = Vocabulary(
         ("tag:", ["tag:work", "tag:rework"]),
         ("tool:b", ["tool:Bash"]),
         ('cwd:"/home/ada/my', ['cwd:"/home/ada/my notes"']),
-        ("is:p", ["is:pinned"]),
+        ("is:p", ["is:pinned", "is:expiring"]),
         ("has:s", ["has:secret", "has:summary"]),
         ("-role:u", ["-role:user"]),
         ("after:y", ["after:yesterday", "after:today", "after:1y"]),

@@ -52,7 +52,7 @@ _TEXTS = ("source", "native_id", "channel", "user", "agent_title", "own_title", 
 
 
 def a_session(**fields: object) -> Session:
-    blank = dict.fromkeys(Session._fields, 0) | dict.fromkeys([*_TEXTS, "environment_name"], "")
+    blank = dict.fromkeys(Session._fields, 0) | dict.fromkeys([*_TEXTS, "environment_name", "expires_at"], "")
     told = {"id": "the-id", "relation": None, "parent_id": None, "updated_at": before(hours=3)}
     return Session(**(blank | told | fields))  # type: ignore[arg-type]
 
