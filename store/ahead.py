@@ -6,11 +6,12 @@ And a file that brings SQLite down takes only that process with it.
 from __future__ import annotations
 
 import multiprocessing
+import os
 import queue
 import signal
 import threading
 from collections.abc import Iterable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
 from multiprocessing.connection import Connection
 from multiprocessing.reduction import ForkingPickler
 from pathlib import Path
@@ -34,9 +35,9 @@ WAITING = 16
 READY, REFS, BATCH, END, FAILED, KNOWN, BROKE = "ready", "refs", "batch", "end", "failed", "known", "broke"
 
 
-def opening(source: Source, address: str) -> AbstractContextManager[Opened]:
-    """The foreign store, read here or ahead, whichever is quicker."""
-    return _ahead(source, address) if _is_large(address) else source.open(address)
+def opening(source: Source, address: str, *, new: bool) -> AbstractContextManager[Opened]:
+    """The foreign store, read here or ahead, whichever is quicker; new, when the store has nothing of it yet."""
+    return _ahead(source, address) if _is_large(Path(address), new) else source.open(address)
 
 
 def scan(opened: Opened, *, stamped: bool) -> Iterator[Ref]:
@@ -46,11 +47,25 @@ def scan(opened: Opened, *, stamped: bool) -> Iterator[Ref]:
     return opened.scan_unstamped() if isinstance(opened, Unhurried) and not stamped else opened.scan()
 
 
-def _is_large(address: str) -> bool:
+def _is_large(path: Path, new: bool) -> bool:
+    """A folder of transcripts is followed file by file, by a reader that remembers; all at once it is read but once."""
     try:
-        return Path(address).stat().st_size >= LARGE
+        if path.is_dir():
+            return new and _holds_much(path)
+        return path.stat().st_size >= LARGE
     except (OSError, ValueError):
         return False
+
+
+def _holds_much(folder: Path) -> bool:
+    size = 0
+    for place, _, names in os.walk(folder):
+        for name in names:
+            with suppress(OSError):
+                size += (Path(place) / name).stat().st_size
+        if size >= LARGE:
+            return True
+    return False
 
 
 @contextmanager

@@ -162,7 +162,7 @@ class _Syncing:
             yield Progress(self.report, self.report.seen, self.report.seen)
             return
         try:
-            with opening(self.source, self.address) as opened:
+            with opening(self.source, self.address, new=not known) as opened:
                 yield from self._read_all(opened, key, known, [Problem(**problem) for problem in old_problems])
         except StoreError as reason:
             if isinstance(reason, WriteFailed) and not isinstance(reason, Busy):

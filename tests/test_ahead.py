@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import shutil
 import signal
 from pathlib import Path
 from typing import Any
@@ -59,6 +60,19 @@ def test_it_is_the_same_as_reading_here(tmp_path: Path, foreign: Path, monkeypat
             assert (report.new, report.problems) == (4, [])
             told.append(everything(store))
             assert texts(store, "long")[-1].startswith("message 1199")
+    assert told[0] == told[1]
+
+
+@pytest.mark.parametrize("kind", ["claude", "codex", "gemini", "pi", "chatgpt"])
+def test_a_folder_is_read_ahead_the_same(tmp_path: Path, kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = shutil.copytree(Path(__file__).parent / "data" / kind, tmp_path / kind)
+    told = []
+    for name, size in (("here", ahead.LARGE), ("ahead", 0)):
+        monkeypatch.setattr(ahead, "LARGE", size)
+        with Store.open(tmp_path / f"{name}.db") as store:
+            pull(store, folder)
+            told.append(everything(store))
+            assert pull(store, folder).new == 0
     assert told[0] == told[1]
 
 
