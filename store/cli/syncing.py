@@ -16,11 +16,11 @@ from store.cli import printing
 from store.cli.console import as_json, session_id, with_store
 from store.cli.printing import Ink, Piece, Style, age, count
 from store.cli.sealing import opening_if_needed, passphrase_on_stdin
-from store.coding import decode, spell
+from store.coding import decode
 from store.errors import Unreadable
 from store.locating import is_url
 from store.sources.shape import Problem
-from store.sources.writing import MASK, SecretText
+from store.sources.writing import MASK, SecretText, spelled
 from store.store import Store
 from store.sync import Report, Target, targets
 from store.sync import sync as run_sync
@@ -168,7 +168,7 @@ def carry_back(store: Store, look: Callable[[], Preview], dry_run: bool, passphr
         return
     plan = preview.plan
     for change in plan.changes:
-        named = " ".join(_spelled(value) for value in change.key.values())
+        named = " ".join(spelled(value) for value in change.key.values())
         printing.write(Ink(change.table, "name"), f" {named}")
         _write_side(change.before, "- ", "bad")
         _write_side(change.after, "+ ", "good")
@@ -217,14 +217,4 @@ def _in_json(value: Any) -> Any:
 
 def _write_side(columns: Mapping[str, Any] | None, mark: str, style: Style) -> None:
     for name, value in (columns or {}).items():
-        printing.write("  ", Ink(f"{mark}{name}: {_spelled(value)}", style))
-
-
-def _spelled(value: Any) -> str:
-    if isinstance(value, bytes):
-        try:
-            return value.decode()
-        except UnicodeDecodeError:
-            return f"{len(value):,} bytes"
-    shown = _in_json(value)
-    return shown if isinstance(shown, str) else spell(shown).decode()
+        printing.write("  ", Ink(f"{mark}{name}: {spelled(value)}", style))

@@ -7,8 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from math import isfinite
 from typing import Any, Protocol, Self, runtime_checkable
 
+from store.coding import spell
 from store.sources import reading
 from store.sources.shape import ForeignSummary
 
@@ -193,6 +195,22 @@ class WritePlan:
 def as_read(value: Any) -> str:
     """What a reader makes of a text column, whatever it holds; here text that is not UTF-8 comes in surrogates."""
     return reading.text(value).encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+
+
+def spelled(value: Any) -> str:
+    """A column's value as a person is shown it; of a secret, dots."""
+    if isinstance(value, SecretText):
+        return MASK
+    if isinstance(value, str):
+        return value
+    if isinstance(value, bytes):
+        try:
+            return value.decode()
+        except UnicodeDecodeError:
+            return f"{len(value):,} bytes"
+    if isinstance(value, float) and not isfinite(value):
+        return str(value)
+    return spell(value).decode()
 
 
 @runtime_checkable

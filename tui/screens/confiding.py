@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from typing import TYPE_CHECKING, ClassVar
 
@@ -148,3 +149,12 @@ class PassphraseScreen(Confiding):
         elif self._waited:
             self._waited = False
             self.refuse("That was not the passphrase; try again.")
+
+
+async def opened(app: Backscroll, store: Store) -> bool:
+    """Whether the secrets are open, after having asked for the passphrase where one is needed. Within a worker."""
+    protection = await asyncio.to_thread(lambda: store.secrets.protection)
+    if protection == "passphrase":
+        return await app.push_screen_wait(PassphraseScreen(store)) is not None
+    await asyncio.to_thread(store.secrets.unlock)
+    return True

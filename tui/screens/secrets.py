@@ -238,18 +238,13 @@ class SecretsScreen(Screen[str | None]):
 
     async def _is_open(self) -> bool:
         """After having asked for the passphrase, where one is needed."""
-        secrets = self._store.secrets
-        locked, protection = await asyncio.to_thread(lambda: (secrets.locked, secrets.protection))
-        if locked and protection == "passphrase":
-            from tui.screens.confiding import PassphraseScreen
+        from tui.screens.confiding import opened
 
-            if await self.app.push_screen_wait(PassphraseScreen(self._store)) is None:
-                return False
-        elif locked:
-            await self._done(secrets.unlock)
-        if locked:
+        was_locked = self._state is not None and self._state.locked
+        is_open = bool(await self._done(lambda: not self._store.secrets.locked)) or await opened(self.app, self._store)
+        if was_locked and is_open:
             self._look_again()
-        return True
+        return is_open
 
     @work(exclusive=True, group="reveal")
     async def action_lock(self) -> None:

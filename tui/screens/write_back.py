@@ -1,0 +1,181 @@
+"""Corrections on their way into the store a session came from: exactly what would change there, then yes or no."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, ClassVar
+
+from textual import work
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.content import Content
+from textual.getters import query_one
+from textual.screen import Screen
+from textual.widgets import Footer, Static
+
+from store.clean import clean, one_line
+from store.errors import ChangedMeanwhile, SecretLocked, StoreError
+from store.model import Session
+from tui.painting.pieces import ERROR, MUTED, STRONG, content, count, title_of
+from tui.painting.sessions import with_tilde
+from tui.painting.writing_back import ChangedRow, ColumnChange, plan_lines, tally
+from tui.widgets.text_view import TextView
+
+if TYPE_CHECKING:
+    from store.sources.writing import RowChange
+    from store.store import Store
+    from store.writing_back import Preview
+    from tui.app import Backscroll
+
+GOOD = "$text-success"
+
+
+class WriteBackScreen(Screen[None]):
+    AUTO_FOCUS = "TextView"
+    DEFAULT_CSS = """
+    WriteBackScreen {
+        #heading, #told {
+            height: auto;
+            max-height: 4;
+            padding: 0 1;
+        }
+
+        #told {
+            margin-bottom: 1;
+        }
+    }
+    """
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("enter", "write", "Write it there", id="write_back.do", tooltip="Change exactly these rows there"),
+        Binding("r", "look", "Look again", show=False, id="write_back.look", tooltip="Look again what would change"),
+        Binding("escape,q", "dismiss(None)", "Keep it here", id="write_back.leave", tooltip="Change nothing there"),
+    ]
+
+    app: Backscroll
+    lines = query_one(TextView)
+
+    def __init__(self, store: Store, session: Session) -> None:
+        super().__init__()
+        self._store = store
+        self._session = session
+        self._preview: Preview | None = None
+        self._is_busy = False
+
+    def compose(self) -> ComposeResult:
+        yield Static(id="heading")
+        yield Static(id="told")
+        yield TextView()
+        yield Footer(show_command_palette=False)
+
+    def on_mount(self) -> None:
+        title = one_line(title_of(self._session), 200)
+        self.query_one("#heading", Static).update(content([("Write back ", STRONG), (f" {title}", MUTED)]))
+        self.action_look()
+
+    def _tell(self, text: str, style: str = MUTED) -> None:
+        self.query_one("#told", Static).update(Content.styled(clean(text), style))
+        self.refresh_bindings()
+
+    @property
+    def _is_ready(self) -> bool:
+        found = self._preview
+        return not self._is_busy and found is not None and bool(found.plan.changes) and not found.plan.conflicts
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        match action:
+            case "write":
+                return self._is_ready
+            case "look":
+                return not self._is_busy
+        return super().check_action(action, parameters)
+
+    # ── what would change ─────────────────────────────────────────────────────────────────────────
+
+    @work(exclusive=True, group="write back")
+    async def action_look(self) -> None:
+        await self._look()
+
+    async def _look(self, first: str = "") -> None:
+        """After a sentence that says why again, if it is again."""
+        from tui.screens.confiding import opened
+
+        self._preview = None
+        self._tell(first or "Looking what is there …")
+        try:
+            self._preview = await asyncio.to_thread(self._store.writing_back.preview, self._session)
+        except SecretLocked as locked:
+            if await opened(self.app, self._store):
+                await self._look(first)
+            else:
+                self._tell(str(locked), ERROR)
+            return
+        except StoreError as reason:
+            self.lines.show([])
+            self._tell(str(reason), ERROR if first else MUTED)
+            return
+        preview = self._preview
+        rows = await asyncio.to_thread(_rows, preview.plan.changes)
+        self.lines.show(plan_lines(rows, preview.plan.unplaced, preview.plan.conflicts))
+        self._tell_plan(preview, rows, first)
+
+    def _tell_plan(self, preview: Preview, rows: Sequence[ChangedRow], first: str) -> None:
+        where = with_tilde(preview.locator)
+        if preview.plan.conflicts:
+            self._tell(f"{first} Nothing can be written to {where} now.".strip(), ERROR)
+        elif not rows:
+            self._tell(f"{first} There is nothing to write back to {where}.".strip())
+        else:
+            told = f"In {where}: {tally(rows)}. A backup is taken first, and undo takes it back."
+            self._tell(f"{first} {told}".strip(), ERROR if first else MUTED)
+
+    # ── doing it ──────────────────────────────────────────────────────────────────────────────────
+
+    @work(exclusive=True, group="write back")
+    async def action_write(self) -> None:
+        from tui.screens.confiding import opened
+
+        preview = self._preview
+        if preview is None or not self._is_ready:
+            return
+        self._is_busy = True
+        self._tell(f"Writing {count(len(preview.plan.changes), 'row')} …")
+        try:
+            backup = await asyncio.to_thread(self._store.writing_back.write, preview)
+        except ChangedMeanwhile as reason:
+            self._is_busy = False
+            await self._look(str(reason))
+        except SecretLocked as locked:
+            self._is_busy = False
+            if await opened(self.app, self._store):
+                await self._look("The secrets are open now.")
+            else:
+                self._tell(str(locked), ERROR)
+        except StoreError as reason:
+            self._is_busy = False
+            self._tell(str(reason), ERROR)
+        else:
+            self._is_busy = False
+            self._preview = None
+            done = f"Wrote {count(len(preview.plan.changes), 'row')} to {with_tilde(preview.locator)}."
+            kept = f" How it was before is in {with_tilde(str(backup))}." if backup else ""
+            self._tell(f"✓ {done}{kept} Undo takes it back.", GOOD)
+
+
+def _rows(changes: Sequence[RowChange]) -> list[ChangedRow]:
+    from store.sources.writing import spelled
+
+    def side(value: object, there: bool) -> str | None:
+        return spelled(value) if there else None
+
+    rows = []
+    for change in changes:
+        before, after = change.before or {}, change.after or {}
+        what = "new" if change.before is None else "deleted" if change.after is None else "changed"
+        columns = [
+            ColumnChange(name, side(before.get(name), name in before), side(after.get(name), name in after))
+            for name in dict.fromkeys([*before, *after])
+        ]
+        key = " ".join(f"{name}={spelled(value)}" for name, value in change.key.items())
+        rows.append(ChangedRow(change.table, key, what, columns))
+    return rows
