@@ -149,7 +149,8 @@ class Backscroll(Discreet["Resumption"]):
     @on(Copy)
     def _copy(self, copy: Copy) -> None:
         copy.stop()
-        self._copy_text(copy.text, copy.what)
+        # Half a character, which some agents write, cannot be pasted anywhere.
+        self._copy_text(copy.text.encode("utf-8", "replace").decode(), copy.what)
 
     @work(thread=True, group="copy")
     def _copy_text(self, text: str, what: str) -> None:

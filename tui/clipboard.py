@@ -97,6 +97,6 @@ def _tmux(*command: str, given: str = "") -> str | None:
             capture_output=True,
             check=False,
         )
-    except (OSError, subprocess.SubprocessError):
+    except (OSError, UnicodeError, subprocess.SubprocessError):
         return None
     return done.stdout.decode("utf-8", "surrogateescape") if done.returncode == 0 else None

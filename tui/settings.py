@@ -23,7 +23,7 @@ VIM = {
     "timeline.unfold": "right,l",
     "timeline.next_turn": "J,right_curly_bracket",
     "timeline.previous_turn": "K,left_curly_bracket",
-    **{f"{pane}.{name}": keys for pane in ("list", "timeline", "json") for name, keys in _PAGES.items()},
+    **{f"{pane}.{name}": keys for pane in ("list", "timeline", "rows") for name, keys in _PAGES.items()},
 }
 """On top of what a vim user's hands find by themselves: j k g G / n N."""
 
@@ -38,7 +38,7 @@ class Settings:
         self._chosen = _table(self._remembered())
         section = _table(self._configured().get("browser"))
         self.theme = str(self._chosen.get("theme") or section.get("theme") or "")
-        named = section.get("keymap", "default")
+        named = str(section.get("keymap", "default"))
         if named not in MAPS:
             self.problems.append(f"In {config_file()}, there is no keymap {named!r}; there are {', '.join(MAPS)}.")
         self.own_keys = _table(section.get("keys"))
