@@ -44,6 +44,8 @@ class Block:
     call: PairedCall | None = None
     gap: bool = True
     "A blank line before it."
+    also: tuple[int, ...] = ()
+    "Further entries that are told on the same line."
 
     @property
     def foldable(self) -> bool:
@@ -59,12 +61,22 @@ class Block:
     def seqs(self) -> tuple[int, ...]:
         """The entries that are shown here: a call's and its result's."""
         answer = _seq(self.call.result_entry) if self.call else None
-        return (self.entry.seq,) if answer is None else (self.entry.seq, answer)
+        told = (self.entry.seq, *self.also)
+        return told if answer is None else (*told, answer)
+
+    @property
+    def is_quiet(self) -> bool:
+        """One of the marks that a program leaves of its own workings, several to a step."""
+        return self.kind == "event" and not self.failed
 
 
 def blocks_of(session_id: str, turn: Turn) -> list[Block]:
     found: list[Block] = []
     for block in _Taker(session_id, turn).blocks():
+        if found and block.is_quiet and found[-1].is_quiet:
+            found[-1].text += f" · {block.text}"
+            found[-1].also += (block.entry.seq,)
+            continue
         block.gap = not (found and block.kind in CLOSE and found[-1].kind in CLOSE)
         found.append(block)
     return found

@@ -158,6 +158,11 @@ class BrowserScreen(EditingScreen[None]):
             self.banner.update(first_run(progress.found, progress.over))
             self.banner.display = True
 
+    @property
+    def keeps_place(self) -> bool:
+        """While a first list fills, whoever has touched nothing looks at the newest session."""
+        return not self._is_first_run or bool(self._pane or self.sessions.cursor)
+
     def changed(self) -> None:
         if self._has_reading:
             self.reading.follow()

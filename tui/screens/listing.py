@@ -121,6 +121,11 @@ class ListingScreen(Screen[Answer]):
         """Somebody else wrote to the store."""
 
     @property
+    def keeps_place(self) -> bool:
+        """Whether the cursor stays on its session when others come before it."""
+        return True
+
+    @property
     def looked_for(self) -> Query:
         """What is looked for, to mark it in what is opened."""
         return self.sessions.listing.query
@@ -170,7 +175,7 @@ class ListingScreen(Screen[Answer]):
             return
         if version != self._version:
             self._version = version
-            self._load(follow=True)
+            self._load(follow=self.keeps_place)
             self.changed()
 
     def _tell_time(self) -> None:
