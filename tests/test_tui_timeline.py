@@ -178,14 +178,22 @@ async def test_jumps_to_calls_and_failures_wherever_they_are(store: Store, long:
         ]:
             await pilot.press(key)
             await until_at(pilot, *place)
-        await pilot.press("E")
-        await until_shown(pilot, "No failure before this.")
-        await pilot.press("end", "E")
-        await until_at(pilot, 60, "call")
-        await pilot.press("e")
+        await pilot.press("E")  # before the first, from the end again
         await until_at(pilot, 60, "event")
-        await pilot.press("x")
-        await until_shown(pilot, "No tool call further on.")
+        await pilot.press("E")
+        await until_at(pilot, 60, "call")
+        await pilot.press("e", "e")  # past the last, from the beginning again
+        await until_at(pilot, 10, "call")
+        await pilot.press("end", "x")
+        await until_at(pilot, 1, "call")
+
+
+async def test_a_jump_to_what_is_nowhere_says_so(store: Store) -> None:
+    session = add(store, "plain", before(), prompt("only words", before()))
+    async with Reader(store, session).run_test(size=SIZE, notifications=True) as pilot:
+        await until_at(pilot, 1, "prompt")
+        await pilot.press("e")
+        await until_shown(pilot, "No failure in this conversation.")
 
 
 # ── folding ───────────────────────────────────────────────────────────────────────────────────────

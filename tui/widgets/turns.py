@@ -145,7 +145,10 @@ class Timeline(CardView):
         self._seek(by, lambda turn: turn.errors > 0, lambda block: block.failed, "failure")
 
     def _seek(self, by: int, has: Callable[[TurnOutline], bool], is_it: Callable[[Block], bool], what: str) -> None:
-        """To the next such block: in this turn if it is here, else in the next turn whose outline tells of one."""
+        """To the next such block: in this turn if it is here, else in the next turn whose outline tells of one.
+
+        Past the last it begins again: a conversation opens at its end, and most that one looks for is before.
+        """
         self._hit = None
         index, at = self.cursor
         folded = self.cards.is_folded(index)
@@ -153,10 +156,11 @@ class Timeline(CardView):
         if here and not (folded and by < 0):
             self.aim(index, lambda _: here[0 if by > 0 else -1])
             return
-        others = range(index + 1, len(self.cards)) if by > 0 else range(index - 1, -1, -1)
+        turns = len(self.cards)
+        others = [(index + by * step) % turns for step in range(1, turns + 1)]
         found = next((n for n in others if has(self.cards.outline_of(n))), None)
         if found is None:
-            self.notify(f"No {what} {'further on' if by > 0 else 'before this'}.", timeout=2, markup=False)
+            self.notify(f"No {what} in this conversation.", timeout=2, markup=False)
         else:
             self.aim(found, lambda blocks: _nth(blocks, is_it, by))
 
