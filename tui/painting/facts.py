@@ -38,15 +38,20 @@ class FactLine(NamedTuple):
 
     @property
     def came_from(self) -> str:
-        """`Kiso: default`, `from Fix the flaky upload test, turn 12`, `by hand`."""
-        title, turn, program = self.origin.title, self.origin.turn, self.origin.program
+        """`Kiso: default`, `from Fix the flaky upload test`, `by hand`."""
+        title, program = self.origin.title, self.origin.program
         if program:
-            unwritten = ", not written back" if self.is_unwritten else ""
-            return f"{program}: {title}{unwritten}" if title else f"{program}{unwritten}"
-        return f"from {title}" + (f", turn {turn}" if turn is not None else "") if title else BY_HAND
+            return f"{program}, not written back" if self.is_unwritten else f"{program}: {title}" if title else program
+        return f"from {title}" if title else BY_HAND
+
+    @property
+    def at_turn(self) -> str:
+        turn = self.origin.turn
+        return f", turn {turn}" if turn is not None and not self.origin.program else ""
 
     def holds(self, words: Sequence[str]) -> bool:
-        told = f"{self.fact.id} {self.fact.text} {self.fact.category} {self.came_from} {self.fact.scope}".casefold()
+        fact = self.fact
+        told = f"{fact.id} {fact.text} {fact.category} {self.came_from}{self.at_turn} {fact.scope}".casefold()
         return all(word in told for word in words)
 
 
@@ -77,13 +82,12 @@ def heading(lines: int, limit: int, scope: str, shown: int, known: int, retired:
 def table_line(line: FactLine, now: datetime, width: int, *, marked: bool = False, with_scope: bool = False) -> Content:
     fact = line.fact
     quiet = fact.retired_at is not None
-    where = line.came_from if not with_scope or fact.scope == GLOBAL else f"{scope_name(fact.scope)} · {line.came_from}"
     category_room = min(_LONGEST_CATEGORY, width // 6)
     where_room = 0 if width < _NARROW else min(max(width // 3 - 2, 16), 44)
     room = max(width - 2 - category_room - where_room - _AGE - 4, 1)
     said = one_line(fact.text, room)
     about = one_line(fact.category, category_room)
-    where = one_line(where, where_room)
+    where = _where(line, where_room, with_scope)
     style = "$text-warning" if line.is_unwritten else FAINT
     pieces: list[Piece] = [
         ("● " if marked else "  ", "$text-accent"),
@@ -93,6 +97,14 @@ def table_line(line: FactLine, now: datetime, width: int, *, marked: bool = Fals
         (f"{'retired' if quiet else age(fact.updated_at, now):>{_AGE}}", FAINT),
     ]
     return content(pieces).truncate(width)
+
+
+def _where(line: FactLine, room: int, with_scope: bool) -> str:
+    """The turn is told whatever else must be cut; and who may know it, where that is not said by where it came from."""
+    fact, turn = line.fact, line.at_turn
+    is_said = fact.scope == GLOBAL or fact.foreign_place
+    scope = f"{scope_name(fact.scope)} · " if with_scope and not is_said else ""
+    return one_line(scope + line.came_from, max(room - cells(turn), 0)) + (turn if cells(turn) <= room else "")
 
 
 # ── one fact ──────────────────────────────────────────────────────────────────────────────────────
@@ -115,12 +127,20 @@ def history(line: FactLine, edits: Sequence[Edit], now: datetime, width: int) ->
             if change.table == "facts" and change.key == line.fact.id:
                 learnt |= change.before is None
                 begins = change.before is None and edit.undoes is None
-                shown = _learnt(line, edit.at, now) if begins else _changed(edit, change, now)
-                rows += [HistoryRow(part, line.fact.entry if begins else None) for part in look.wrap(shown)]
+                told = _learnt(line) if begins else _changed(edit, change)
+                entry = line.fact.entry if begins else None
+                rows += [HistoryRow(part, entry) for part in _dated(edit.at, now, told, look)]
     if not learnt:
-        read = _learnt(line, line.fact.created_at, now)
-        rows += [HistoryRow(part, line.fact.entry) for part in look.wrap(read)]
+        rows += [HistoryRow(part, line.fact.entry) for part in _dated(line.fact.created_at, now, _learnt(line), look)]
     return rows
+
+
+def _dated(at: str, now: datetime, told: Sequence[Piece], look: Look) -> Iterator[Content]:
+    """With how long ago beside the first of its lines."""
+    begin = f"{age(at, now):>{_AGE}}  "
+    for part in look.narrower(len(begin)).wrap(content(told)):
+        yield content([(begin, FAINT)]) + part
+        begin = " " * len(begin)
 
 
 def _whole(line: FactLine, look: Look) -> Iterator[Content]:
@@ -147,28 +167,26 @@ def _told_there(line: FactLine, look: Look) -> Iterator[Content]:
         yield from look.wrap(content([(told, "$text-warning"), ("   w writes it back", FAINT)]))
 
 
-def _learnt(line: FactLine, at: str, now: datetime) -> Content:
+def _learnt(line: FactLine) -> list[Piece]:
     origin = line.origin
-    pieces: list[Piece] = [(f"{age(at, now):>{_AGE}}  ", FAINT)]
+    pieces: list[Piece] = []
     if origin.program:
         pieces += [("read from ", MUTED), (origin.program, "")]
         pieces += [(", ", MUTED), (one_line(origin.title, QUOTED), "")] if origin.title else []
     elif origin.title:
-        turn = f", turn {origin.turn}" if origin.turn is not None else ""
-        pieces += [("learnt from ", MUTED), (one_line(origin.title, QUOTED), ""), (turn, MUTED)]
+        pieces += [("learnt from ", MUTED), (one_line(origin.title, QUOTED), ""), (line.at_turn, MUTED)]
         pieces += [(": ", MUTED), (f"“{one_line(origin.said, QUOTED)}”", "")] if origin.said else []
     else:
         pieces += [(f"added {BY_HAND}", MUTED)]
     if line.fact.entry:
         pieces += [("   g goes there", "$text-accent")]
-    return content(pieces)
+    return pieces
 
 
-def _changed(edit: Edit, change: Change, now: datetime) -> Content:
-    """`3d  “Project uses Flask.” → “Project uses FastAPI.”`."""
+def _changed(edit: Edit, change: Change) -> list[Piece]:
+    """`“Project uses Flask.” → “Project uses FastAPI.”`."""
     before, after = change.before or {}, change.after or {}
-    pieces: list[Piece] = [(f"{age(edit.at, now):>{_AGE}}  ", FAINT)]
-    pieces += [(done(edit), MUTED)] if change.after is None or change.before is None else []
+    pieces: list[Piece] = [(done(edit), MUTED)] if change.after is None or change.before is None else []
     old, new = before.get("text"), after.get("text")
     if old is not None and new is not None and old != new:
         pieces += [(f"“{one_line(old, QUOTED)}”", MUTED), (" → ", FAINT), (f"“{one_line(new, QUOTED)}”", "")]
@@ -182,11 +200,11 @@ def _changed(edit: Edit, change: Change, now: datetime) -> Content:
         pieces += [(f"   {done(edit)}", FAINT)]
     if edit.undone_by is not None:
         pieces += [(f"   undone by {edit.undone_by}", FAINT)]
-    return content(pieces)
+    return pieces
 
 
 def _gap(pieces: Sequence[Piece]) -> str:
-    return ", " if len(pieces) > 1 else ""
+    return ", " if pieces else ""
 
 
 # ── what an edit would do ─────────────────────────────────────────────────────────────────────────
@@ -194,10 +212,12 @@ def _gap(pieces: Sequence[Piece]) -> str:
 
 def consolidated(unified: str) -> list[Content]:
     """A unified diff of the facts before and after; every line that changes, and its neighbours."""
-    styles = {"+": "$text-success", "-": "$text-error", "@": FAINT}
-    lines = [line for line in unified.splitlines() if not line.startswith(("---", "+++"))]
-    told = [("⋯" if line.startswith("@@") else one_line(line, 2_000), styles.get(line[:1], MUTED)) for line in lines]
-    return [content([piece]) for piece in told]
+    styles = {"+": ("+ ", "$text-success"), "-": ("− ", "$text-error"), "@": ("⋯", FAINT)}
+    lines = []
+    for line in unified.splitlines()[2:]:
+        sign, style = styles.get(line[:1], ("  ", MUTED))
+        lines.append(content([(sign, style), ("" if line.startswith("@@") else one_line(line[1:], 2_000), style)]))
+    return lines
 
 
 class PlannedRow(NamedTuple):

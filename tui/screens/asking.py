@@ -61,8 +61,12 @@ _CSS = """
 
     TextArea {
         height: 16;
+        max-height: 45vh;
         background: $background;
-        border: none;
+
+        &, &:focus {
+            border: none;
+        }
     }
 """
 
@@ -181,15 +185,18 @@ class WriteScreen(Asking):
         return self.query_one(TextArea)
 
     def field(self) -> ComposeResult:
-        from textual.widgets import TextArea
+        from tui.widgets.writing_area import WritingArea
 
-        yield TextArea(self._value, soft_wrap=True, show_line_numbers=False, tab_behavior="focus")
+        yield WritingArea(self._value)
 
     def typed(self) -> str:
         return self.area.text
 
     def write(self, text: str) -> None:
         self.area.text = text
+
+    def on_mount(self) -> None:
+        self.area.move_cursor(self.area.document.end)
 
     def action_save(self) -> None:
         self.take()

@@ -169,7 +169,7 @@ class FactsScreen(FactEdits):
         found = [line for line in lines if line.holds(words)] if words else lines
         told = heading(self._listed.own, self._listed.limit, self.scope, len(found), len(lines), self._with_retired)
         self.bar.tell(told)
-        self.set_class(not found, "-nothing")
+        self.show_nothing(not found, self.table, self.bar.words)
         self.none.update(Content.styled("No fact has these words." if words else _NO_FACTS, MUTED))
         self.table.show(found, with_scope=self.scope == EVERY_SCOPE, focus=self._focus_on)
         self._focus_on = None

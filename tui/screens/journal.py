@@ -33,6 +33,9 @@ if TYPE_CHECKING:
 PAGE = 500
 """Edits that are read at once; more when somebody scrolls there, all when somebody looks for words."""
 
+SHOWN = 8
+"""Edits that are named before they are undone together."""
+
 NOTHING = "There is nothing to undo."
 
 
@@ -183,7 +186,7 @@ class JournalScreen(WatchingScreen):
         words = self.bar.asked
         found = [line for line in self._lines if line.holds(words)] if words else self._lines
         self.bar.tell(heading(len(found), len(self._lines), self._more))
-        self.set_class(not found, "-nothing")
+        self.show_nothing(not found, self.table, self.bar.words)
         told = "No edit has these words." if words else "Nothing was edited yet."
         self.none.update(Content.styled(told, MUTED))
         self.table.show(found)
@@ -246,7 +249,8 @@ class JournalScreen(WatchingScreen):
         if later := journal.building_on(number):
             edits = [*later, journal.get(number)]
             names = of_edits(self._store, edits)
-            told = "\n".join(f"{edit.id}  {sentence(edit, names)}" for edit in edits)
+            told = "\n".join(f"{edit.id}  {sentence(edit, names)}" for edit in edits[-SHOWN:])
+            told = f"{len(edits) - SHOWN:,} more, then\n{told}" if len(edits) > SHOWN else told
             self.post_message(self.Refused(edits[-1], later, told))
         else:
             self._tell_undone([journal.undo(number)])

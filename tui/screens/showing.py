@@ -36,19 +36,21 @@ class ShowingScreen(ModalScreen[bool]):
         Vertical {
             width: 120;
             max-width: 96%;
-            height: 80%;
-            padding: 1 2;
-            background: $surface;
+            height: auto;
+            max-height: 90%;
+            padding: 0 1;
+            background: $background;
+            border: round $foreground 25%;
         }
 
         TextView {
-            margin-top: 1;
-            background: $surface;
-            scrollbar-background: $surface;
+            margin: 1 0;
+            max-height: 70vh;
         }
 
         #title, #refusal {
             height: auto;
+            padding: 0 1;
         }
     }
     """
@@ -93,6 +95,7 @@ class ShowingScreen(ModalScreen[bool]):
 
     @on(Looked)
     def _show(self, looked: Looked) -> None:
+        self.text.styles.height = max(len(looked.lines), 3)
         self.text.show(looked.lines)
         self._is_possible = looked.is_possible
         self.refresh_bindings()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from textual.screen import Screen
+from textual.widget import Widget
 
 from store.errors import StoreError
 from tui.screens.listing import AGES_SECONDS, POLL_SECONDS, Clock
@@ -37,6 +38,13 @@ class WatchingScreen(Screen[str | None]):
 
     def tell_time(self) -> None:
         """Ages are told from now on by another hour."""
+
+    def show_nothing(self, nothing: bool, table: Widget, words: Widget) -> None:
+        """What is not displayed cannot have the focus: it goes, and comes back with the first row."""
+        if nothing != self.has_class("-nothing"):
+            self.set_class(nothing, "-nothing")
+            if not words.has_focus:
+                self.call_after_refresh(self.set_focus, None if nothing else table)
 
     def _notice_changes(self) -> None:
         """Here and not in a worker: the number tells of changes only to the connection that asked before."""

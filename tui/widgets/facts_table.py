@@ -90,6 +90,29 @@ class FactsTable(CursorView):
 
 
 class FactHistory(CursorView):
+    """Its cursor shows only while one walks through it."""
+
+    DEFAULT_CSS = """
+    FactHistory {
+        .cursor-view--cursor {
+            background: $background;
+        }
+
+        .cursor-view--bar {
+            color: $background;
+        }
+
+        &:focus {
+            .cursor-view--cursor {
+                background: $primary-muted;
+            }
+
+            .cursor-view--bar {
+                color: $accent;
+            }
+        }
+    }
+    """
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("enter", "go", "Go there", id="facts.go_there", tooltip="To the turn that this line speaks of"),
     ]

@@ -1,0 +1,20 @@
+"""Where a text is written. Lines are wrapped as long as that is quick: a megabyte would hold up every key."""
+
+from __future__ import annotations
+
+from textual import events
+from textual.widgets import TextArea
+
+WRAPPED_AT_MOST = 50_000
+"""Characters."""
+
+
+class WritingArea(TextArea):
+    def __init__(self, text: str = "") -> None:
+        wraps = len(text) <= WRAPPED_AT_MOST
+        super().__init__(text, soft_wrap=wraps, show_line_numbers=False, tab_behavior="focus")
+
+    def on_paste(self, event: events.Paste) -> None:
+        """Before it is taken in."""
+        if len(self.text) + len(event.text) > WRAPPED_AT_MOST:
+            self.soft_wrap = False
