@@ -70,7 +70,7 @@ async def test_a_title_that_another_window_changed_meanwhile_is_not_overwritten(
 async def test_marked_sessions_are_tagged_together_and_undone_together(filled: Store) -> None:
     async with browser(filled).run_test(size=(90, 30)) as pilot:
         await ready(pilot)
-        await pilot.press("space", "down", "space", "T")
+        await pilot.press("space", "space", "T")
         await until_shown(pilot, "Tags", "Of 2 sessions")
         pilot.app.screen.query_one(Input).value = "ci, later"
         await pilot.press("enter")
@@ -95,7 +95,7 @@ async def test_a_flag_is_set_on_all_marked_and_taken_from_all(filled: Store, key
 
     async with browser(filled).run_test(size=(90, 30), notifications=True) as pilot:
         await ready(pilot)
-        await pilot.press("space", "down", "space", key)
+        await pilot.press("space", "space", key)
         await until(pilot, lambda: flags() == [1, 1])
         await until_shown(pilot, "2 sessions; u undoes it.")
         await pilot.press(key)
@@ -123,3 +123,27 @@ async def test_a_note_is_written_and_kept(filled: Store) -> None:
         await until(pilot, lambda: filled.notes.notes(filled.sessions.get(UPLOAD)))
     (note,) = filled.notes.notes(filled.sessions.get(UPLOAD))
     assert note.text == "ask\nagain"
+
+
+async def test_what_was_said_becomes_a_fact_that_knows_where(filled: Store) -> None:
+    async with browser(filled).run_test(size=(90, 30), notifications=True) as pilot:
+        await ready(pilot)
+        await pilot.press("enter")
+        await until_shown(pilot, "it now reopens it")
+        await pilot.press("end", "plus")
+        await until_shown(pilot, "Make this a fact", "The retry ran after the file was closed.")
+        await pilot.press("ctrl+s")
+        await until_shown(pilot, "Learnt")
+    (fact,) = filled.facts.current()
+    assert (fact.text, fact.entry) == ("The retry ran after the file was closed.", f"{UPLOAD}#3")
+
+
+async def test_keys_that_move_sessions_do_nothing_while_one_reads(filled: Store) -> None:
+    async with browser(filled).run_test(size=(90, 30)) as pilot:
+        await ready(pilot)
+        await pilot.press("enter")
+        await until_shown(pilot, "it now reopens it")
+        await pilot.press("d", "p")
+        await pilot.pause()
+    assert not filled.sessions.get(UPLOAD).deleted
+    assert filled.sessions.get(UPLOAD).pinned

@@ -6,9 +6,6 @@ Where the terminal has no room for all three, it shows those that are worked in;
 from __future__ import annotations
 
 import asyncio
-import time
-from collections.abc import Mapping
-from dataclasses import dataclass
 from importlib import import_module
 from typing import TYPE_CHECKING, ClassVar
 
@@ -17,27 +14,21 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Horizontal
 from textual.getters import query_one
-from textual.message import Message
 from textual.timer import Timer
 from textual.widget import Widget
-from textual.widgets import Footer, Static
-from textual.worker import Worker, WorkerState, get_current_worker
+from textual.widgets import Static
 
-from store.errors import Busy
-from store.listed import Listing
 from store.model import Session
-from store.paths import data_dir
 from tui.messages import Copy
-from tui.painting.browsing import first_run, nothing_found, reading_progress, welcome, whereabouts
-from tui.painting.sessions import with_tilde
-from tui.screens.editing import TRASH, EditingScreen
+from tui.painting.browsing import whereabouts
+from tui.screens.filling import FillingScreen
 from tui.screens.listing import Clock, ListingScreen
+from tui.widgets.keys_line import KeysLine
 from tui.widgets.session_list import SessionList
 from tui.widgets.top_bar import TopBar
 
 if TYPE_CHECKING:
     from store.store import Store
-    from store.sync import Report
     from tui.screens.reading import Reading
 
 REST_SECONDS = 0.12
@@ -55,13 +46,10 @@ def _session(keys: str, action: str, told: str, tooltip: str, *, show: bool = Fa
     return Binding(keys, action, told, id=f"session.{action}", tooltip=tooltip, show=show)
 
 
-class BrowserScreen(EditingScreen[None]):
+class BrowserScreen(FillingScreen[None]):
     DEFAULT_CLASSES = "-pane-0"
     HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (100, "-medium"), (140, "-wide")]  # noqa: RUF012 (declared so by Textual)
     BINDINGS: ClassVar[list[BindingType]] = [
-        # One key for two: where there is nothing to throw away, there is a demo to be shown.
-        Binding("d", "demo", "Show a demo", id="list.demo", tooltip="Look around in made-up conversations"),
-        TRASH,
         _session("r", "resume", "Resume", "Continue this conversation in its agent", show=True),
         _session("c", "copy_command", "Copy command", "Copy the command that continues this conversation"),
         _session("C", "copy_id", "Copy id", "Copy the session's id"),
@@ -74,32 +62,13 @@ class BrowserScreen(EditingScreen[None]):
         _pane("escape,backspace", "back", "back", "Back", "One step back"),
     ]
 
-    empty = query_one("#empty", Static)
-    banner = query_one("#banner", Static)
     place = query_one("#place", Static)
     reading: Reading
     "There once the list has been painted: what shows conversations is loaded after that."
 
-    @dataclass
-    class DemoMade(Message):
-        store: Store
-
-    @dataclass
-    class Progressed(Message):
-        """How far the reading of the agents' own stores is, and how many sessions were found of each."""
-
-        done: int
-        total: int
-        found: Mapping[str, int]
-        over: bool
-
     def __init__(self, store: Store, clock: Clock, title: str = "backscroll", *, follow: bool = False) -> None:
-        super().__init__(store, clock)
-        self._follow = follow
+        super().__init__(store, clock, follow=follow)
         self._shown_title = title
-        self._is_empty = False
-        self._is_first_run = False
-        self._making_demo = False
         self._has_reading = False
         self._pane = 0
         self._rest: Timer | None = None
@@ -112,7 +81,7 @@ class BrowserScreen(EditingScreen[None]):
         with Horizontal(id="panes"):
             yield SessionList()
         yield Static(id="empty")
-        yield Footer(show_command_palette=False)
+        yield KeysLine()
 
     def on_mount(self) -> None:
         self.watch(self.sessions, "cursor", self._rest_on_session, init=False)
@@ -126,62 +95,15 @@ class BrowserScreen(EditingScreen[None]):
         self.reading = reading
         self._has_reading = True
         self._rest_on_known()
-        if self._follow:
-            self._is_first_run = not self.sessions.keys
-            self._sync()
-
-    # ── what the store says ───────────────────────────────────────────────────────────────────────
-
-    @work(thread=True, group="sync")
-    def _sync(self) -> None:
-        """What the agents on this machine write, as long as the browser is open. The list hears of it by polling."""
-        from store import sync
-
-        worker = get_current_worker()
-        found: dict[str, Report] = {}
-        while not worker.is_cancelled:
-            try:
-                for progress in sync.sync(self._store, sync.targets()):
-                    if worker.is_cancelled:
-                        return
-                    found[progress.report.locator] = progress.report
-                    self.post_message(self.Progressed(progress.done, progress.total, _by_agent(found), over=False))
-            except Busy:
-                pass  # another browser or a sync is at it; what it brings appears here, too
-            self.post_message(self.Progressed(0, 0, _by_agent(found), over=True))
-            time.sleep(FOLLOW_SECONDS)
-
-    @on(Progressed)
-    def _show_progress(self, progress: Progressed) -> None:
-        self.bar.show_status(reading_progress(progress.done, progress.total))
-        if self._is_first_run and progress.found:
-            self.banner.update(first_run(progress.found, progress.over))
-            self.banner.display = True
+        self.begin_to_fill()
 
     @property
     def keeps_place(self) -> bool:
-        """While a first list fills, whoever has touched nothing looks at the newest session."""
-        return not self._is_first_run or bool(self._pane or self.sessions.cursor)
+        return super().keeps_place or bool(self._pane)
 
     def changed(self) -> None:
         if self._has_reading:
             self.reading.follow()
-
-    def listed(self, shown: Listing) -> None:
-        self._is_empty = not shown.keys and not shown.wanted.query.strip() and not shown.wanted.folder
-        self.set_class(self._is_empty, "-empty")
-        self.set_class(not shown.keys, "-nothing")
-        if self._is_empty:
-            self._show_welcome()
-        elif not shown.keys:
-            self.empty.update(nothing_found(shown.wanted))
-        elif self.focused is None:
-            self.set_focus(self.sessions)
-
-    def _show_welcome(self) -> None:
-        self.set_focus(None)
-        self.empty.update(welcome(with_tilde(str(self._store.path)), self._making_demo))
-        self.refresh_bindings()
 
     # ── the session under the cursor ──────────────────────────────────────────────────────────────
 
@@ -287,10 +209,9 @@ class BrowserScreen(EditingScreen[None]):
         self.call_after_refresh(self._read_what_came_into_view)
 
     def action_back(self) -> None:
-        if self.banner.display:
-            self.banner.display = False
-            self._is_first_run = False
-        elif self.has_class("-zoom"):
+        if self.hide_banner():
+            return
+        if self.has_class("-zoom"):
             self.action_zoom()
         elif self._pane:
             self.action_pane(self._pane - 1)
@@ -318,48 +239,12 @@ class BrowserScreen(EditingScreen[None]):
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         match action:
-            case "demo":
-                return self._is_empty and not self._making_demo
             case "search":
                 return not self._is_empty and self.focused in (None, self.sessions)
             case "pane" | "next_pane" | "zoom" if not self._has_reading:
                 return False
+            case "tags" | "pin" | "archive" | "trash" if self._pane:
+                return False  # while one reads, a slip of the finger should move nothing
             case "resume" | "copy_command" | "copy_id" | "pane" | "next_pane" | "zoom":
                 return not self._is_empty and self.chosen is not None
         return super().check_action(action, parameters)
-
-    # ── the demo ──────────────────────────────────────────────────────────────────────────────────
-
-    def action_demo(self) -> None:
-        self._making_demo = True
-        self._show_welcome()
-        self._make_demo()
-
-    @work(thread=True, group=DEMO)
-    def _make_demo(self) -> None:
-        """In a store of its own, so that the person's stays clean."""
-        from store import demo
-        from store.store import Store
-
-        store = Store.open(data_dir() / "demo.db")
-        if not store.sessions.newest(1):
-            demo.fill(store)
-        self.post_message(self.DemoMade(store))
-
-    @on(Worker.StateChanged)
-    def _allow_another_try(self, changed: Worker.StateChanged) -> None:
-        if changed.worker.group == DEMO and changed.state is WorkerState.ERROR:
-            self._making_demo = False
-            self._show_welcome()
-
-
-def _by_agent(found: Mapping[str, Report]) -> dict[str, int]:
-    """How many sessions there are of each, by the name that people call it."""
-    from store import sources
-
-    told: dict[str, int] = {}
-    for report in found.values():
-        source = sources.by_name(report.source)
-        name = source.LABEL if source else report.source
-        told[name] = told.get(name, 0) + report.seen
-    return told

@@ -32,12 +32,14 @@ if TYPE_CHECKING:
     from tui.app import Backscroll
     from tui.painting.inspecting import CallLine
 
+_FACT = "Make this a fact that all agents may know"
 NO_RECORD = "This entry was made by the library and has no record of another program."
 
 
 class Reading(Horizontal):
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("a", "calls", "All calls", show=False, id="timeline.calls", tooltip="All tool calls, to filter"),
+        Binding("plus", "make_fact", "Fact", show=False, key_display="+", id="timeline.make_fact", tooltip=_FACT),
     ]
 
     app: Backscroll
@@ -199,6 +201,15 @@ class Reading(Horizontal):
         self._entry = entry
         if self.record.display:
             self._read_record(entry)
+
+    # ── facts ─────────────────────────────────────────────────────────────────────────────────────
+
+    def action_make_fact(self) -> None:
+        from tui.screens.fact_edits import make_fact
+
+        block = self.timeline.timeline.block
+        if self.session is not None and block is not None:
+            make_fact(self.screen, self._store, self.session, block.entry.seq, block.text)
 
     # ── tool calls ────────────────────────────────────────────────────────────────────────────────
 

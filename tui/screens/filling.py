@@ -1,0 +1,169 @@
+"""How a list comes to have sessions: what agents write is read while it is open, and an empty one offers a demo."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar, TypeVar
+
+from textual import on, work
+from textual.binding import Binding, BindingType
+from textual.getters import query_one
+from textual.message import Message
+from textual.widgets import Static
+from textual.worker import Worker, WorkerState, get_current_worker
+
+from store.errors import Busy
+from store.listed import Listing
+from store.paths import data_dir
+from tui.painting.browsing import first_run, nothing_found, reading_progress, welcome
+from tui.painting.sessions import with_tilde
+from tui.screens.editing import TRASH, EditingScreen
+from tui.screens.listing import Clock
+
+if TYPE_CHECKING:
+    from store.store import Store
+    from store.sync import Report
+
+Answer = TypeVar("Answer")
+
+FOLLOW_SECONDS = 1.0
+DEMO = "demo"
+
+
+class FillingScreen(EditingScreen[Answer]):
+    """Subclasses compose a `#banner` and an `#empty` besides, and say with `begin_to_fill` when they are ready."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        # One key for two: where there is nothing to throw away, there is a demo to be shown.
+        Binding("d", "demo", "Show a demo", id="list.demo", tooltip="Look around in made-up conversations"),
+        TRASH,
+    ]
+
+    empty = query_one("#empty", Static)
+    banner = query_one("#banner", Static)
+
+    @dataclass
+    class DemoMade(Message):
+        store: Store
+
+    @dataclass
+    class Progressed(Message):
+        """How far the reading of the agents' own stores is, and how many sessions were found of each."""
+
+        done: int
+        total: int
+        found: Mapping[str, int]
+        over: bool
+
+    def __init__(self, store: Store, clock: Clock, *, follow: bool = False) -> None:
+        super().__init__(store, clock)
+        self._follow = follow
+        self._is_empty = False
+        self._is_first_run = False
+        self._making_demo = False
+
+    def begin_to_fill(self) -> None:
+        if self._follow:
+            self._is_first_run = not self.sessions.keys
+            self._sync()
+
+    # ── what agents write ─────────────────────────────────────────────────────────────────────────
+
+    @work(thread=True, group="sync")
+    def _sync(self) -> None:
+        """What the agents on this machine write, as long as the browser is open. The list hears of it by polling."""
+        from store import sync
+
+        worker = get_current_worker()
+        found: dict[str, Report] = {}
+        while not worker.is_cancelled:
+            try:
+                for progress in sync.sync(self._store, sync.targets()):
+                    if worker.is_cancelled:
+                        return
+                    found[progress.report.locator] = progress.report
+                    self.post_message(self.Progressed(progress.done, progress.total, _by_agent(found), over=False))
+            except Busy:
+                pass  # another browser or a sync is at it; what it brings appears here, too
+            self.post_message(self.Progressed(0, 0, _by_agent(found), over=True))
+            time.sleep(FOLLOW_SECONDS)
+
+    @on(Progressed)
+    def _show_progress(self, progress: Progressed) -> None:
+        self.bar.show_status(reading_progress(progress.done, progress.total))
+        if self._is_first_run and progress.found:
+            self.banner.update(first_run(progress.found, progress.over))
+            self.banner.display = True
+
+    @property
+    def keeps_place(self) -> bool:
+        """While a first list fills, whoever has touched nothing looks at the newest session."""
+        return not self._is_first_run or bool(self.sessions.cursor)
+
+    def hide_banner(self) -> bool:
+        """Whether there was one."""
+        was_there = bool(self.banner.display)
+        self.banner.display = False
+        self._is_first_run = False
+        return was_there
+
+    # ── nothing to list ───────────────────────────────────────────────────────────────────────────
+
+    def listed(self, shown: Listing) -> None:
+        self._is_empty = not shown.keys and not shown.wanted.query.strip() and not shown.wanted.folder
+        self.set_class(self._is_empty, "-empty")
+        self.set_class(not shown.keys, "-nothing")
+        if self._is_empty:
+            self._show_welcome()
+        elif not shown.keys:
+            self.empty.update(nothing_found(shown.wanted))
+        elif self.focused is None:
+            self.set_focus(self.sessions)
+
+    def _show_welcome(self) -> None:
+        self.set_focus(None)
+        self.empty.update(welcome(with_tilde(str(self._store.path)), self._making_demo))
+        self.refresh_bindings()
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        if action == "demo":
+            return self._is_empty and not self._making_demo
+        return super().check_action(action, parameters)
+
+    # ── the demo ──────────────────────────────────────────────────────────────────────────────────
+
+    def action_demo(self) -> None:
+        self._making_demo = True
+        self._show_welcome()
+        self._make_demo()
+
+    @work(thread=True, group=DEMO)
+    def _make_demo(self) -> None:
+        """In a store of its own, so that the person's stays clean."""
+        from store import demo
+        from store.store import Store
+
+        store = Store.open(data_dir() / "demo.db")
+        if not store.sessions.newest(1):
+            demo.fill(store)
+        self.post_message(self.DemoMade(store))
+
+    @on(Worker.StateChanged)
+    def _allow_another_try(self, changed: Worker.StateChanged) -> None:
+        if changed.worker.group == DEMO and changed.state is WorkerState.ERROR:
+            self._making_demo = False
+            self._show_welcome()
+
+
+def _by_agent(found: Mapping[str, Report]) -> dict[str, int]:
+    """How many sessions there are of each, by the name that people call it."""
+    from store import sources
+
+    told: dict[str, int] = {}
+    for report in found.values():
+        source = sources.by_name(report.source)
+        name = source.LABEL if source else report.source
+        told[name] = told.get(name, 0) + report.seen
+    return told
