@@ -1,0 +1,82 @@
+"""The keys that matter here, on one painted line.
+
+Textual's own footer is a widget for each key, all made anew whenever one may have changed: a key that is pressed would
+wait for that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import ClassVar, NamedTuple
+
+from textual import events
+from textual.content import Content
+from textual.reactive import reactive
+from textual.screen import Screen
+from textual.widget import Widget
+
+
+class Hint(NamedTuple):
+    key: str
+    label: Content
+    enabled: bool
+
+
+class KeysLine(Widget):
+    ALLOW_SELECT = False
+    DEFAULT_CSS = """
+    KeysLine {
+        dock: bottom;
+        height: 1;
+        text-wrap: nowrap;
+        background: $footer-background;
+
+        .keys-line--key {
+            color: $footer-key-foreground;
+            text-style: bold;
+        }
+
+        .keys-line--told {
+            color: $footer-description-foreground;
+        }
+
+        .keys-line--disabled {
+            color: $footer-description-foreground;
+            text-style: dim;
+        }
+    }
+    """
+    COMPONENT_CLASSES: ClassVar[set[str]] = {"keys-line--key", "keys-line--told", "keys-line--disabled"}
+
+    hints: reactive[tuple[Hint, ...]] = reactive(())
+
+    def on_mount(self) -> None:
+        self.screen.bindings_updated_signal.subscribe(self, self._look_again)
+
+    def _look_again(self, screen: Screen[object]) -> None:
+        """Not while the terminal is left: nothing has the focus then, and the same keys come back with it."""
+        if self.is_attached and screen is self.screen and self.app.app_focus:
+            self.hints = tuple(self._hints())
+
+    def _hints(self) -> Iterator[Hint]:
+        """One for each action, however many keys it has."""
+        told = set()
+        for _, binding, enabled, _ in self.screen.active_bindings.values():
+            if binding.show and binding.action not in told:
+                told.add(binding.action)
+                shown, does = f" {self.app.get_key_display(binding)} ", f"{binding.description} "
+                styles = ("key", "told") if enabled else ("disabled", "disabled")
+                pieces = ((text, f".keys-line--{style}") for text, style in zip((shown, does), styles, strict=True))
+                yield Hint(binding.key, Content.assemble(*pieces), enabled)
+
+    def render(self) -> Content:
+        return Content("").join([hint.label for hint in self.hints])
+
+    def on_click(self, event: events.Click) -> None:
+        right = 0
+        for hint in self.hints:
+            right += hint.label.cell_length
+            if event.x < right:
+                if hint.enabled:
+                    self.app.simulate_key(hint.key)
+                return
