@@ -439,6 +439,8 @@ class Names(NamedTuple):
     "Of sessions, by their id."
     facts: dict[int, str]
     "What a fact says now, or the beginning of it."
+    summaries: dict[int, str] = {}  # noqa: RUF012 (a tuple's field, never written to)
+    "Versions of summaries, whole; only where they were asked for."
 
 
 @dataclass(frozen=True, slots=True)

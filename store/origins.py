@@ -24,6 +24,7 @@ _OF_FACTS = f"""
     where facts.id in (select value from json_each(?))
 """
 _FACTS = f"select id, substr(text, 1, {SAID}) from facts where id in (select value from json_each(?))"
+_SUMMARIES = "select key, text from summaries where key in (select value from json_each(?))"
 _TITLES = f"select id, substr({_TITLE}, 1, {SAID}) from sessions where id in (select value from json_each(?))"
 
 
@@ -48,6 +49,12 @@ def _program(fact: Fact) -> str:
     name = fact.foreign_place.partition(":")[0]
     source = sources.by_name(name) if name else None
     return source.LABEL if source else name
+
+
+def of_edit(store: Store, edit: Edit) -> Names:
+    """With the texts of the summaries it put in each other's place, which an edit itself does not repeat."""
+    keys = [change.key for change in edit.changes if change.table == "summaries"]
+    return of_edits(store, [edit])._replace(summaries=dict(store.rows(_SUMMARIES, encode(keys).decode())))
 
 
 def of_edits(store: Store, edits: Collection[Edit]) -> Names:

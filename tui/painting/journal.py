@@ -197,7 +197,26 @@ def _differences(edit: Edit, names: Names) -> Iterator[Content]:
         told = ", ".join(moved.keys[:NAMED]) if len(moved.keys) <= NAMED else count(len(moved.keys), "row")
         style = ADDED if moved.sign == "+" else REMOVED
         yield content([(f"{_minus(moved.sign)} {one_line(f'{moved.table}: {told}', LONGEST)}", style)])
-    yield from _rows(own_changes(edit), names)
+    yield from _summaries(edit, names)
+    yield from _rows((change for change in own_changes(edit) if change.table != "summaries"), names)
+
+
+def _summaries(edit: Edit, names: Names) -> Iterator[Content]:
+    """One version took another's place: what matters is what the one says and the other does not."""
+    versions = [change for change in edit.changes if change.table == "summaries"]
+    if not versions:
+        return
+    sides: dict[str, str] = {"before": "", "after": ""}
+    for change in versions:
+        for side, columns in (("before", change.before), ("after", change.after)):
+            if columns is not None and columns.get("current") == 1:
+                sides[side] = columns.get("text") or names.summaries.get(change.key, "")
+    yield content([("summary", MUTED)])
+    lines = difference(sides["before"], sides["after"])
+    yield from (Content("  ") + line for line in lines)
+    for change in versions:
+        if change.before is None and change.after is not None and change.after.get("up_to_turn") is not None:
+            yield content([(f"  covers turns up to {change.after['up_to_turn']}", FAINT)])
 
 
 def _rows(changes: Iterator[ColumnChange], names: Names) -> Iterator[Content]:

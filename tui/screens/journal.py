@@ -18,7 +18,7 @@ from textual.widgets import Footer, Static
 from store.errors import NothingToUndo
 from store.interrupting import until_stale
 from store.model import Edit, entry_id
-from store.origins import of_edits
+from store.origins import of_edit, of_edits
 from tui.painting.journal import EditLine, build_on, done, edit_line, heading, page, sentence
 from tui.painting.pieces import MUTED
 from tui.screens.listing import Clock
@@ -212,7 +212,7 @@ class JournalScreen(WatchingScreen):
         with until_stale(self._store, lambda: looked != self._looked):
             edit = self._store.journal.get(number)
             later = [] if edit.undone_by is not None else self._store.journal.building_on(number)
-            shown = page(edit, of_edits(self._store, [edit]), later, self._clock())
+            shown = page(edit, of_edit(self._store, edit), later, self._clock())
             self.post_message(self.Read(looked, shown))
 
     @on(Read)
