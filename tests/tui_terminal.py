@@ -91,6 +91,12 @@ class Terminal(Pty):
             assert time.monotonic() < limit, f"{texts} never came up in:\n" + "\n".join(self.lines)
             self.read(0.05)
 
+    def until_gone(self, text: str) -> None:
+        limit = time.monotonic() + PATIENCE
+        while text in "\n".join(self.lines):
+            assert time.monotonic() < limit, f"{text} stays in:\n" + "\n".join(self.lines)
+            self.read(0.05)
+
     def until_closed(self) -> int:
         """Gives the exit status."""
         limit = time.monotonic() + PATIENCE

@@ -70,7 +70,7 @@ class Discreet(App[Result]):
 
     def on_mount(self) -> None:
         self.set_interval(CHECK_SECONDS, self._lock_when_idle)
-        self.app_suspend_signal.subscribe(self, lambda _: self.hide_signal.publish(None))
+        self.app_suspend_signal.subscribe(self, lambda _: self.hide_signal.publish(None), immediate=True)
 
     # ── locking ───────────────────────────────────────────────────────────────────────────────────
 

@@ -77,7 +77,10 @@ class Asking(ModalScreen[str | None]):
     DEFAULT_CSS = "Asking {" + _CSS + "}"
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape", "dismiss(None)", "Leave it", id="asking.leave", tooltip="Change nothing"),
-        Binding("f6", "tidy", "Take them out", id="asking.tidy", tooltip="Take the control characters out"),
+        # Priority: a text area would select a line.
+        Binding(
+            "f6", "tidy", "Take them out", priority=True, id="asking.tidy", tooltip="Take the control characters out"
+        ),
     ]
 
     def __init__(self, title: str, value: str = "", do: Do = lambda _: None, *, note: str = "") -> None:

@@ -36,7 +36,7 @@ class Confiding(Asking):
 
     def on_mount(self) -> None:
         self.app.keep_quiet(True)
-        self.app.hide_signal.subscribe(self, lambda _: self._hide())
+        self.app.hide_signal.subscribe(self, lambda _: self._hide(), immediate=True)
 
     def on_unmount(self) -> None:
         self.app.keep_quiet(False)

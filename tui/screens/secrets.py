@@ -121,7 +121,7 @@ class SecretsScreen(Screen[str | None]):
 
     def on_mount(self) -> None:
         self.app.keep_quiet(True)
-        self.app.hide_signal.subscribe(self, lambda _: self._look_again())
+        self.app.hide_signal.subscribe(self, lambda _: self._look_again(), immediate=True)
         self.table.now = self._clock()
         self.value.show(None)
         self._look_again()

@@ -96,10 +96,18 @@ class SummaryScreen(Screen[str | None]):
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("ctrl+s", "save", "Save", priority=True, id="summary.save", tooltip="Save text and coverage"),
         Binding("f4", "editor", "Your editor", id="summary.editor", tooltip="Write in $EDITOR, then come back"),
-        Binding("f6", "tidy", "Take them out", id="summary.tidy", tooltip="Take the control characters out"),
+        # Priority: the text area would select a line.
+        Binding(
+            "f6",
+            "tidy",
+            "Take them out",
+            priority=True,
+            id="summary.tidy",
+            tooltip="Take the control characters out",
+        ),
         Binding("tab", "app.focus_next", "Next part", id="summary.next", tooltip="Text, versions, turns"),
         Binding("shift+tab", "app.focus_previous", "Part before", show=False, id="summary.previous", tooltip="Back"),
-        Binding("escape", "leave", "Back", id="summary.leave", tooltip="Back to the session"),
+        Binding("escape,q", "leave", "Back", id="summary.leave", tooltip="Back to the session"),
     ]
 
     app: Backscroll
