@@ -14,7 +14,7 @@ from textual.content import Content
 from textual.getters import query_one
 from textual.message import Message
 from textual.screen import Screen
-from textual.widgets import Footer, Static
+from textual.widgets import Static
 
 from store.interrupting import until_stale
 from store.model import PairedCall, Session, readable
@@ -25,6 +25,7 @@ from tui.painting.inspecting import CallLine, arguments_title, call_line, headin
 from tui.painting.json_tree import Tree
 from tui.painting.json_values import spelled
 from tui.widgets.call_panes import CallPane
+from tui.widgets.keys_line import KeysLine
 
 if TYPE_CHECKING:
     from store.store import Store
@@ -149,7 +150,7 @@ class InspectorScreen(Screen[str | None]):
             yield CallPane(id="asked")
             yield CallPane(id="answered")
         yield Static(id="same")
-        yield Footer(show_command_palette=False)
+        yield KeysLine()
 
     def on_mount(self) -> None:
         self._look_at(self._key)

@@ -8,12 +8,13 @@ from textual import on
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.getters import query_one
-from textual.widgets import Footer, Static
+from textual.widgets import Static
 
 from store.listed import Listing
 from store.model import Session
 from tui.painting.browsing import nothing_found
 from tui.screens.listing import Clock, ListingScreen
+from tui.widgets.keys_line import KeysLine
 from tui.widgets.session_list import SessionList
 from tui.widgets.top_bar import TopBar
 
@@ -40,7 +41,7 @@ class PickerScreen(ListingScreen[Session | None]):
         yield TopBar("backscroll resume")
         yield SessionList()
         yield Static(id="empty")
-        yield Footer(show_command_palette=False)
+        yield KeysLine()
 
     def listed(self, shown: Listing) -> None:
         self.sessions.display = bool(shown.keys)

@@ -10,7 +10,7 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.content import Content
 from textual.screen import ModalScreen
-from textual.widgets import Footer, Static
+from textual.widgets import Static
 
 from store.clean import clean, one_line
 from store.resuming import Resumption, resumption
@@ -18,6 +18,7 @@ from tui.messages import Copy
 from tui.painting.pieces import ERROR, MUTED, STRONG, Piece, content, title_of
 from tui.painting.sessions import with_tilde
 from tui.screens.listing import current_folder
+from tui.widgets.keys_line import KeysLine
 
 if TYPE_CHECKING:
     from store.model import Session
@@ -62,7 +63,7 @@ class ResumeScreen(ModalScreen[Resumption | None]):
 
     def compose(self) -> ComposeResult:
         yield Static(self._page(), id="card")
-        yield Footer(show_command_palette=False)
+        yield KeysLine()
 
     def _page(self) -> Content:
         return card(self.found)

@@ -1,0 +1,55 @@
+"""The line of keys: what can be done here, told as it changes, and done by a click."""
+
+from __future__ import annotations
+
+from textual.app import App, ComposeResult
+from textual.binding import Binding
+from tui_world import until
+
+from tui.widgets.keys_line import KeysLine
+
+
+class Keys(App[None]):
+    ENABLE_COMMAND_PALETTE = False
+    BINDINGS = [  # noqa: RUF012 (declared so by Textual)
+        Binding("o,O", "open", "Open"),
+        Binding("h", "hidden", "Hidden", show=False),
+        Binding("m", "mark", "Mark"),
+    ]
+    opened = 0
+    may_mark: bool | None = True
+
+    def compose(self) -> ComposeResult:
+        yield KeysLine()
+
+    def action_open(self) -> None:
+        self.opened += 1
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        return self.may_mark if action == "mark" else True
+
+
+def told(app: Keys) -> str:
+    return app.query_one(KeysLine).render().plain
+
+
+async def test_keys_are_told_once_for_each_action_and_only_those_to_be_shown() -> None:
+    async with Keys().run_test(size=(40, 5)) as pilot:
+        await until(pilot, lambda: "Open" in told(pilot.app))
+        assert told(pilot.app) == " o Open  m Mark "
+
+
+async def test_what_cannot_be_done_any_more_is_not_told() -> None:
+    async with Keys().run_test(size=(40, 5)) as pilot:
+        await until(pilot, lambda: "Mark" in told(pilot.app))
+        pilot.app.may_mark = False
+        pilot.app.refresh_bindings()
+        await until(pilot, lambda: told(pilot.app) == " o Open ")
+
+
+async def test_a_click_on_a_key_presses_it() -> None:
+    async with Keys().run_test(size=(40, 5)) as pilot:
+        await until(pilot, lambda: "Open" in told(pilot.app))
+        await pilot.click(KeysLine, offset=(3, 0))
+        await pilot.click(KeysLine, offset=(30, 0))
+        await until(pilot, lambda: pilot.app.opened == 1)
