@@ -39,11 +39,11 @@ run: env
 	@$(BIN)/backscroll $(ARGS)
 
 test: $(WHOLE)
-	$(BIN)/pytest $(ARGS)
+	$(BIN)/pytest --numprocesses auto $(ARGS)
 
 # An empty -m overrides the default that leaves the long runs out.
 test-all: $(WHOLE)
-	BACKSCROLL_KILLS=500 $(BIN)/pytest -m "" $(ARGS)
+	BACKSCROLL_KILLS=500 $(BIN)/pytest --numprocesses auto -m "" $(ARGS)
 
 check: $(WHOLE)
 	$(BIN)/ruff check .
