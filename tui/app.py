@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
 from rich.text import Text
-from textual import on, work
+from textual import on
 from textual.app import App, SystemCommand
 from textual.binding import Binding, BindingType
 from textual.screen import Screen
@@ -28,6 +28,7 @@ from tui.palette import Actions, actions_of
 from tui.screens.browser import BrowserScreen
 from tui.screens.listing import Clock
 from tui.settings import Settings
+from tui.working import threaded
 
 if TYPE_CHECKING:
     from textual.filter import LineFilter
@@ -152,7 +153,7 @@ class Backscroll(Discreet["Resumption"]):
         # Half a character, which some agents write, cannot be pasted anywhere.
         self._copy_text(copy.text.encode("utf-8", "replace").decode(), copy.what)
 
-    @work(thread=True, group="copy")
+    @threaded(group="copy")
     def _copy_text(self, text: str, what: str) -> None:
         from tui.clipboard import copied_here
 

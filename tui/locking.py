@@ -12,12 +12,13 @@ from math import ceil
 from time import monotonic
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from textual import constants, events, work
+from textual import constants, events
 from textual.app import App
 from textual.signal import Signal
 from textual.timer import Timer
 
 from tui.confided import Concealing, Confided
+from tui.working import threaded
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -122,7 +123,7 @@ class Discreet(App[Result]):
 
     # ── the clipboard ─────────────────────────────────────────────────────────────────────────────
 
-    @work(thread=True, group="copy")
+    @threaded(group="copy")
     def copy_in_confidence(self, value: Confided, what: str) -> None:
         from tui.clipboard import copied_in_confidence
 
@@ -144,7 +145,7 @@ class Discreet(App[Result]):
         told = f"Copied {what}; it is cleared in {CLIPBOARD_SECONDS:.0f} seconds, or when you leave."
         self.notify(told + around, timeout=5, markup=False)
 
-    @work(thread=True, group="copy")
+    @threaded(group="copy")
     def _clear_clipboard(self) -> None:
         copied, self._copied = self._copied, None
         if copied is not None and not copied.clear():

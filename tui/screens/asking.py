@@ -11,7 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
-from textual import on, work
+from textual import on
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical
@@ -22,6 +22,7 @@ from textual.widgets import Footer, Input, Static
 from store.clean import clean, one_line
 from store.errors import ChangedMeanwhile, StoreError
 from tui.painting.pieces import ERROR, MUTED, STRONG, count
+from tui.working import threaded
 
 if TYPE_CHECKING:
     from textual.widgets import TextArea
@@ -134,7 +135,7 @@ class Asking(ModalScreen[str | None]):
         self.refuse("")
         self.refresh_bindings()
 
-    @work(thread=True, group="take")
+    @threaded(group="take")
     def _take(self, text: str) -> None:
         try:
             self._do(text)

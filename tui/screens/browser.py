@@ -9,7 +9,7 @@ import asyncio
 from importlib import import_module
 from typing import TYPE_CHECKING, ClassVar
 
-from textual import events, on, work
+from textual import events, on
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Horizontal
@@ -26,6 +26,7 @@ from tui.screens.listing import Clock, ListingScreen
 from tui.widgets.keys_line import KeysLine
 from tui.widgets.session_list import SessionList
 from tui.widgets.top_bar import TopBar
+from tui.working import threaded
 
 if TYPE_CHECKING:
     from store.store import Store
@@ -154,7 +155,7 @@ class BrowserScreen(FillingScreen[None]):
         if entry is not None:
             self._find_session(entry)
 
-    @work(thread=True, exclusive=True, group="go to")
+    @threaded(exclusive=True, group="go to")
     def _find_session(self, entry: str) -> None:
         session = self._store.sessions.get(entry.rpartition("#")[0])
         self.app.call_from_thread(self._read_on_at, session, entry)

@@ -6,7 +6,6 @@ import asyncio
 from collections.abc import Callable
 from typing import TYPE_CHECKING, ClassVar
 
-from textual import work
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.getters import query_one
@@ -16,6 +15,7 @@ from store.errors import ChangedMeanwhile, StoreError, WrongPassphrase
 from tui.confided import Confided
 from tui.screens.asking import Asking
 from tui.widgets.secret_view import HiddenInput
+from tui.working import threaded
 
 if TYPE_CHECKING:
     from store.store import Store
@@ -88,7 +88,7 @@ class SecretScreen(Confiding):
             self._is_busy = True
             self._confide(name, Confided(self.hidden.value))
 
-    @work(thread=True, group="take")
+    @threaded(group="take")
     def _confide(self, name: str, value: Confided) -> None:
         try:
             self._seal(name, value)
@@ -127,7 +127,7 @@ class PassphraseScreen(Confiding):
         self._is_busy = True
         self._unlock(Confided(self.hidden.value))
 
-    @work(thread=True, group="take")
+    @threaded(group="take")
     def _unlock(self, passphrase: Confided) -> None:
         try:
             self._store.secrets.unlock(passphrase.text)

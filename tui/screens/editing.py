@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import ClassVar, TypeVar
 
-from textual import work
 from textual.binding import Binding, BindingType
 
 from store.errors import ChangedMeanwhile
 from store.model import Session
 from tui.painting.pieces import count, title_of
 from tui.screens.listing import ListingScreen
+from tui.working import threaded
 
 Answer = TypeVar("Answer")
 
@@ -123,7 +123,7 @@ class EditingScreen(ListingScreen[Answer]):
         chosen = [self.chosen.key] if self.chosen else []
         self._read_chosen(list(self.sessions.marked) or chosen, use)
 
-    @work(thread=True, group="gather")
+    @threaded(group="gather")
     def _read_chosen(self, keys: Sequence[int], use: Callable[[Sequence[Session]], None]) -> None:
         found = self._store.sessions.by_keys(keys)
         if found:
@@ -150,7 +150,7 @@ class EditingScreen(ListingScreen[Answer]):
         self._do(lambda: self._store.sessions.delete(chosen), told)
         self.sessions.mark(frozenset())
 
-    @work(thread=True, group="edit")
+    @threaded(group="edit")
     def _do(self, edit: Callable[[], object], told: str) -> None:
         edit()
         self.notify(told, timeout=3, markup=False)
@@ -167,7 +167,7 @@ class EditingScreen(ListingScreen[Answer]):
 
         self.app.push_screen(JournalScreen(self._store, self._clock), self.go_to)
 
-    @work(thread=True, group="edit")
+    @threaded(group="edit")
     def action_undo(self) -> None:
         from tui.screens.journal import undo_newest
 

@@ -6,7 +6,6 @@ import re
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, ClassVar
 
-from textual import work
 from textual.binding import Binding, BindingType
 from textual.content import Content
 from textual.screen import Screen
@@ -19,6 +18,7 @@ from tui.painting.pieces import STRONG, content, count
 from tui.screens.asking import AskScreen, WriteScreen
 from tui.screens.showing import ShowingScreen
 from tui.screens.watching import WatchingScreen
+from tui.working import threaded
 
 if TYPE_CHECKING:
     from store.store import Store
@@ -98,7 +98,7 @@ class FactEdits(WatchingScreen):
                 return line is not None and bool(line.fact.foreign_place)
         return super().check_action(action, parameters)
 
-    @work(thread=True, group="edit")
+    @threaded(group="edit")
     def _do(self, edit: Callable[[], object], told: str) -> None:
         """An edit that asks nothing. What was changed meanwhile is told, and shown as it is now."""
         try:
@@ -195,7 +195,7 @@ class FactEdits(WatchingScreen):
 
     # ── consolidating ─────────────────────────────────────────────────────────────────────────────
 
-    @work(thread=True, group="edit")
+    @threaded(group="edit")
     def action_consolidate(self) -> None:
         scope = self.own_scope
         self.app.call_from_thread(self._consolidate, Consolidation(self._store, scope))
@@ -233,7 +233,7 @@ class FactEdits(WatchingScreen):
             self._told("Written back, after a backup; u undoes it there, too.")
             self.load()
 
-    @work(thread=True, group="edit")
+    @threaded(group="edit")
     def action_undo(self) -> None:
         from tui.screens.journal import undo_newest
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
-from textual import on, work
+from textual import on
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical
@@ -26,6 +26,7 @@ from tui.screens.fact_edits import FactEdits, make_fact
 from tui.screens.listing import Clock
 from tui.widgets.facts_table import FactHistory, FactsTable
 from tui.widgets.filter_line import FilterLine, FilterWords
+from tui.working import threaded
 
 if TYPE_CHECKING:
     from store.store import Store
@@ -135,7 +136,7 @@ class FactsScreen(FactEdits):
         self._generation += 1
         self._list(self._generation, self.scope, self._with_retired)
 
-    @work(thread=True, exclusive=True, group="list")
+    @threaded(exclusive=True, group="list")
     def _list(self, generation: int, scope: str, retired: bool) -> None:
         facts = self._store.facts
         with until_stale(self._store, lambda: generation != self._generation):
@@ -184,7 +185,7 @@ class FactsScreen(FactEdits):
         else:
             self.history.show(None)
 
-    @work(thread=True, exclusive=True, group="read")
+    @threaded(exclusive=True, group="read")
     def _read(self, line: FactLine, looked: int) -> None:
         with until_stale(self._store, lambda: looked != self._looked):
             edits = self._store.journal.touching("facts", line.fact.id)

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, TypeVar
 
-from textual import on, work
+from textual import on
 from textual.binding import Binding, BindingType
 from textual.getters import query_one
 from textual.message import Message
@@ -21,6 +21,7 @@ from tui.painting.browsing import first_run, nothing_found, reading_progress, we
 from tui.painting.sessions import with_tilde
 from tui.screens.editing import TRASH, EditingScreen
 from tui.screens.listing import Clock
+from tui.working import threaded
 
 if TYPE_CHECKING:
     from store.store import Store
@@ -71,7 +72,7 @@ class FillingScreen(EditingScreen[Answer]):
 
     # ── what agents write ─────────────────────────────────────────────────────────────────────────
 
-    @work(thread=True, group="sync")
+    @threaded(group="sync")
     def _sync(self) -> None:
         """What the agents on this machine write, as long as the browser is open. The list hears of it by polling."""
         from store import sync
@@ -139,7 +140,7 @@ class FillingScreen(EditingScreen[Answer]):
         self._show_welcome()
         self._make_demo()
 
-    @work(thread=True, group=DEMO)
+    @threaded(group=DEMO)
     def _make_demo(self) -> None:
         """In a store of its own, so that the person's stays clean."""
         from store import demo

@@ -26,6 +26,7 @@ from tui.painting.json_tree import Tree
 from tui.painting.json_values import spelled
 from tui.widgets.call_panes import CallPane
 from tui.widgets.keys_line import KeysLine
+from tui.working import threaded
 
 if TYPE_CHECKING:
     from store.store import Store
@@ -158,14 +159,14 @@ class InspectorScreen(Screen[str | None]):
 
     # ── what the store says ───────────────────────────────────────────────────────────────────────
 
-    @work(thread=True, group="list")
+    @threaded(group="list")
     def _list(self) -> None:
         from store import calls
 
         found = calls.of_session(self._store, self._session.key)
         self.post_message(self.Listed([call_line(call, self._session.cwd) for call in found]))
 
-    @work(thread=True, exclusive=True, group="read")
+    @threaded(exclusive=True, group="read")
     def _read(self, key: int, generation: int) -> None:
         from store import calls
 
@@ -266,7 +267,7 @@ class InspectorScreen(Screen[str | None]):
         if self._shown is not None:
             self._copy_arguments(self._shown.call)
 
-    @work(thread=True, group="copy")
+    @threaded(group="copy")
     def _copy_arguments(self, call: PairedCall) -> None:
         arguments = call.arguments
         self.post_message(Copy(arguments if isinstance(arguments, str) else spelled(arguments), "arguments"))

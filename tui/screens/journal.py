@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
-from textual import on, work
+from textual import on
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Container
@@ -26,6 +26,7 @@ from tui.screens.watching import WatchingScreen
 from tui.widgets.edits_table import EditsTable
 from tui.widgets.filter_line import FilterLine, FilterWords
 from tui.widgets.text_view import TextView
+from tui.working import threaded
 
 if TYPE_CHECKING:
     from store.store import Store
@@ -162,7 +163,7 @@ class JournalScreen(WatchingScreen):
         self._generation += 1
         self._list(self._generation, self._wanted)
 
-    @work(thread=True, exclusive=True, group="list")
+    @threaded(exclusive=True, group="list")
     def _list(self, generation: int, wanted: int) -> None:
         """Page by page: what the rows said before and after is not kept."""
         lines: list[EditLine] = []
@@ -207,7 +208,7 @@ class JournalScreen(WatchingScreen):
             self._wanted = edits
             self.load()
 
-    @work(thread=True, exclusive=True, group="read")
+    @threaded(exclusive=True, group="read")
     def _read(self, number: int, looked: int) -> None:
         with until_stale(self._store, lambda: looked != self._looked):
             edit = self._store.journal.get(number)
@@ -242,7 +243,7 @@ class JournalScreen(WatchingScreen):
         else:
             self._undo(line.id)
 
-    @work(thread=True, group="undo")
+    @threaded(group="undo")
     def _undo(self, number: int) -> None:
         """Unless other edits build on it: then they are told first."""
         journal = self._store.journal
@@ -269,7 +270,7 @@ class JournalScreen(WatchingScreen):
 
         self.app.push_screen(ConfirmScreen(title, told), go_on)
 
-    @work(thread=True, group="undo")
+    @threaded(group="undo")
     def _undo_all(self, numbers: Sequence[int]) -> None:
         self._tell_undone(self._store.journal.undo_together(numbers))
 

@@ -9,7 +9,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, NamedTuple, TypeVar
 
-from textual import on, work
+from textual import on
 from textual.binding import Binding, BindingType
 from textual.getters import query_one
 from textual.message import Message
@@ -22,6 +22,7 @@ from store.listing import listing, rows, work_tree
 from store.query import Query, Vocabulary
 from tui.widgets.session_list import PAGE, SessionList
 from tui.widgets.top_bar import TopBar
+from tui.working import threaded
 
 if TYPE_CHECKING:
     from store.store import Store
@@ -148,7 +149,7 @@ class ListingScreen(Screen[Answer]):
             first = listing(self._store, self._wanted, PAGE, self._clock())
             self.sessions.begin(first, rows(self._store, first.keys))
 
-    @work(thread=True, exclusive=True, group="list")
+    @threaded(exclusive=True, group="list")
     def _list(self, wanted: Wanted, generation: int, follow: bool, at_once: bool) -> None:
         with until_stale(self._store, lambda: generation != self._generation):
             if at_once:
@@ -157,11 +158,11 @@ class ListingScreen(Screen[Answer]):
             whole = listing(self._store, wanted, now=self._clock())
             self.post_message(self.Listed(generation, whole, follow, whole=True))
 
-    @work(thread=True, group="rows")
+    @threaded(group="rows")
     def _read(self, wanted: SessionList.Wanted, query: Query) -> None:
         self.post_message(self.Read(wanted, rows(self._store, wanted.keys, query)))
 
-    @work(thread=True, exclusive=True, group="vocabulary")
+    @threaded(exclusive=True, group="vocabulary")
     def _learn_words(self) -> None:
         self.post_message(self.Known(self._store.search.vocabulary()))
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
-from textual import on, work
+from textual import on
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.content import Content
@@ -19,6 +19,7 @@ from store.errors import BadValue
 from store.model import Attachment, Entry
 from tui.painting.pictures import painted, pictures_in
 from tui.painting.pieces import MUTED
+from tui.working import threaded
 
 if TYPE_CHECKING:
     from store.store import Store
@@ -63,7 +64,7 @@ class PictureScreen(ModalScreen[None]):
     def on_resize(self) -> None:
         self._paint()
 
-    @work(thread=True, exclusive=True, group="paint")
+    @threaded(exclusive=True, group="paint")
     def _paint(self) -> None:
         try:
             lines = painted(self._data(), self.size.width, self.size.height - 1)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, ClassVar
 
-from textual import on, work
+from textual import on
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Horizontal
@@ -26,6 +26,7 @@ from store.outlines import Outlines
 from store.query import Query
 from tui.widgets.json_view import JsonPane
 from tui.widgets.timeline import TimelinePane
+from tui.working import threaded
 
 if TYPE_CHECKING:
     from store.store import Store
@@ -121,7 +122,7 @@ class Reading(Horizontal):
 
     # ── what the store says ───────────────────────────────────────────────────────────────────────
 
-    @work(thread=True, exclusive=True, group="outline")
+    @threaded(exclusive=True, group="outline")
     def _outline(self, key: int, generation: int, looked_for: Query | None, at: str | None, follow: bool) -> None:
         with until_stale(self._store, lambda: generation != self._generation):
             try:
@@ -136,16 +137,16 @@ class Reading(Horizontal):
             outline = self._outlines.outline(key)
             self.post_message(self.Outlined(generation, session, outline, at, marks, follow))
 
-    @work(thread=True, group="turns")
+    @threaded(group="turns")
     def _read(self, key: int, wanted: TimelinePane.Wanted) -> None:
         self.post_message(self.Read(wanted, self._outlines.turns(key, wanted.turns)))
 
-    @work(thread=True, exclusive=True, group="find")
+    @threaded(exclusive=True, group="find")
     def _find(self, key: int, wanted: TimelinePane.FindWanted) -> None:
         hits = self._outlines.find(key, wanted.words, lambda: wanted.generation != self._finding)
         self.post_message(self.Found(wanted, hits))
 
-    @work(thread=True, exclusive=True, group="record")
+    @threaded(exclusive=True, group="record")
     def _read_record(self, entry: Entry) -> None:
         data = self._store.records.get(entry.record) if entry.record is not None else None
         self.post_message(self.Recorded(entry.key, data))
@@ -239,7 +240,7 @@ class Reading(Horizontal):
         if self.session is not None:
             self._list_calls(self.session)
 
-    @work(thread=True, exclusive=True, group="calls")
+    @threaded(exclusive=True, group="calls")
     def _list_calls(self, session: Session) -> None:
         from store import calls
         from tui.painting.inspecting import call_line

@@ -28,6 +28,7 @@ from tui.painting.secrets import SecretRow, detail, heading
 from tui.screens.listing import Clock
 from tui.widgets.secret_view import SecretView
 from tui.widgets.secrets_table import SecretsTable
+from tui.working import threaded
 
 if TYPE_CHECKING:
     from store.store import Store
@@ -136,7 +137,7 @@ class SecretsScreen(Screen[str | None]):
         self._generation += 1
         self._read(self._generation)
 
-    @work(thread=True, exclusive=True, group="read")
+    @threaded(exclusive=True, group="read")
     def _read(self, generation: int) -> None:
         def is_stale() -> bool:
             return generation != self._generation

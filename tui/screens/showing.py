@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-from textual import on, work
+from textual import on
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical
@@ -20,6 +20,7 @@ from store.clean import clean
 from store.errors import ChangedMeanwhile, StoreError
 from tui.painting.pieces import ERROR, STRONG
 from tui.widgets.text_view import TextView
+from tui.working import threaded
 
 Look = Callable[[], tuple[Sequence[Content], bool]]
 """What it would do, and whether it can be done at all; in a thread, and again whenever it was changed meanwhile."""
@@ -84,7 +85,7 @@ class ShowingScreen(ModalScreen[bool]):
     def on_mount(self) -> None:
         self._look_at_it()
 
-    @work(thread=True, group="look")
+    @threaded(group="look")
     def _look_at_it(self) -> None:
         try:
             lines, is_possible = self._look()
@@ -107,7 +108,7 @@ class ShowingScreen(ModalScreen[bool]):
         self.refuse("")
         self._take()
 
-    @work(thread=True, group="take")
+    @threaded(group="take")
     def _take(self) -> None:
         try:
             self._do()

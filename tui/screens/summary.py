@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
-from textual import events, on, work
+from textual import events, on
 from textual.app import ComposeResult, SuspendNotSupported
 from textual.binding import Binding, BindingType
 from textual.containers import Horizontal, Vertical
@@ -26,6 +26,7 @@ from tui.painting.summaries import both, compared, coverage, heading
 from tui.screens.listing import Clock
 from tui.widgets.summary_lists import TurnsView, VersionsView
 from tui.widgets.text_view import TextView
+from tui.working import threaded
 
 if TYPE_CHECKING:
     from store.store import Store
@@ -173,7 +174,7 @@ class SummaryScreen(Screen[str | None]):
 
     # ── what the store says ───────────────────────────────────────────────────────────────────────
 
-    @work(thread=True, group="read")
+    @threaded(group="read")
     def _read(self, into_editor: bool) -> None:
         shelf = self._store.summaries
         try:
@@ -184,7 +185,7 @@ class SummaryScreen(Screen[str | None]):
         else:
             self.post_message(self.Read(current, versions, newer, into_editor))
 
-    @work(thread=True, group="outline")
+    @threaded(group="outline")
     def _outline(self) -> None:
         outline = Outlines(self._store).outline(self._session.key)
         self.post_message(self.Outlined([turn for turn in outline.turns if turn.n]))
@@ -295,7 +296,7 @@ class SummaryScreen(Screen[str | None]):
             self._leaving = leave
             self._save(text, self._end if text.strip() else None)
 
-    @work(thread=True, group="save")
+    @threaded(group="save")
     def _save(self, text: str, end: int | None) -> None:
         try:
             self._store.summaries.set(self._session, text, up_to_turn=end, seen=self._seen)
@@ -362,7 +363,7 @@ class SummaryScreen(Screen[str | None]):
             self._is_busy = True
             self._restore(asked.version.key)
 
-    @work(thread=True, group="save")
+    @threaded(group="save")
     def _restore(self, key: int) -> None:
         try:
             self._store.summaries.put_back(self._session, key, seen=self._seen)

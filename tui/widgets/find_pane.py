@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any, ClassVar, Protocol
 
-from textual import on, work
+from textual import on
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical
 from textual.getters import query_one
@@ -15,6 +15,7 @@ from textual.message import Message
 from textual.worker import get_current_worker
 
 from tui.widgets.find_bar import FindBar
+from tui.working import threaded
 
 HITS_AT_MOST = 10_000
 
@@ -77,7 +78,7 @@ class FindPane(Vertical):
         else:
             self.find_bar.tell(0, 0)
 
-    @work(thread=True, exclusive=True, group="find")
+    @threaded(exclusive=True, group="find")
     def _look(self, search: Search, generation: int) -> None:
         worker = get_current_worker()
         hits = list(islice(search(lambda: worker.is_cancelled), HITS_AT_MOST + 1))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from textual import on, work
+from textual import on
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.content import Content
@@ -36,6 +36,7 @@ from tui.painting.pieces import MUTED
 from tui.widgets.cursor_view import CursorView
 from tui.widgets.find_bar import FindBar
 from tui.widgets.find_pane import FindPane, Search
+from tui.working import threaded
 
 SMALL = 64_000
 """Bytes that are parsed while one waits; what is longer is given to a thread."""
@@ -137,7 +138,7 @@ class JsonView(CursorView):
         else:
             self._copy_spelled(value)
 
-    @work(thread=True, group="copy")
+    @threaded(group="copy")
     def _copy_spelled(self, value: Json) -> None:
         self.post_message(Copy(spelled(value), "value"))
 
@@ -210,7 +211,7 @@ class JsonView(CursorView):
             self.outline.close(at)
             self._redraw(at)
 
-    @work(thread=True, group="lay out")
+    @threaded(group="lay out")
     def _lay_out(self, tree: Tree, row: Row) -> None:
         width = tree.width
         self.post_message(self.LaidOut(row, width, list(tree.children(row))))
@@ -239,7 +240,7 @@ class JsonView(CursorView):
             is_open = any(row.open for row in tree.rows)
             self._build(tree, 0 if is_open else EVERYTHING, ROWS_AT_FIRST if is_open else EVERYTHING)
 
-    @work(thread=True, exclusive=True, group="build")
+    @threaded(exclusive=True, group="build")
     def _build(self, tree: Tree, levels: int, rows: int) -> None:
         self.post_message(self.Built(tree, Tree(tree.root.value, tree.width, levels, rows)))
 
@@ -313,7 +314,7 @@ class JsonPane(FindPane):
             self.json.show(None, f"Reading {size_of(len(record))}…")
             self._parse(record, path, self._generation, self.json.text_width)
 
-    @work(thread=True, exclusive=True, group="parse")
+    @threaded(exclusive=True, group="parse")
     def _parse(self, record: bytes, focus: Path, generation: int, width: int) -> None:
         if generation == self._generation:
             self.post_message(self.Parsed(generation, Tree(parse(record), width), focus))

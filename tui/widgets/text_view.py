@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import ClassVar
 
-from textual import on, work
+from textual import on
 from textual.binding import Binding, BindingType
 from textual.content import Content
 from textual.message import Message
@@ -18,6 +18,7 @@ from tui.painting.hits import with_hits
 from tui.painting.wrapping import wrapped
 from tui.widgets.find_pane import Search
 from tui.widgets.line_view import LineView
+from tui.working import threaded
 
 SMALL = 64_000
 """Characters that are laid out at once."""
@@ -80,7 +81,7 @@ class TextView(LineView):
         else:
             self._wrap(self._source, self._width, self._generation)
 
-    @work(thread=True, exclusive=True, group="wrap")
+    @threaded(exclusive=True, group="wrap")
     def _wrap(self, text: str, width: int, generation: int) -> None:
         worker = get_current_worker()
         lines: list[str] = []

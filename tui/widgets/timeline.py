@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import ClassVar, TypeAlias
 
-from textual import on, work
+from textual import on
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical
@@ -22,6 +22,7 @@ from store.outline import Outline, Place
 from tui.painting.cards import coverage, heading
 from tui.widgets.find_bar import FindBar
 from tui.widgets.turns import Timeline
+from tui.working import threaded
 
 IDLE = 0.5
 """Seconds after which the program has started and may load what the first conversation needs."""
@@ -90,7 +91,7 @@ class TimelinePane(Vertical):
             self._warming = True
             self._load()
 
-    @work(thread=True, group="warm up")
+    @threaded(group="warm up")
     def _load(self) -> None:
         from tui.painting.markdown import warm_up
 
