@@ -9,10 +9,13 @@ import asyncio
 import html
 import os
 import re
+import shutil
+import subprocess
+import sys
 import tempfile
 from datetime import UTC, datetime, tzinfo
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
 from unittest.mock import patch
 
 from rich.cells import cell_len
@@ -30,16 +33,32 @@ CELL = 12.2
 """How wide Rich draws a character."""
 
 _FONT = re.compile(r"@font-face \{.*?\}\s*", re.DOTALL)
+_SIZE = re.compile(r'viewBox="0 0 ([\d.]+) ([\d.]+)"')
 _TEXT = re.compile(r'textLength="[\d.]+"([^>]*>)([^<]*)')
 
+SEARCH = ["slash", *"flaky upload", "enter"]
 PICTURES: dict[str, tuple[tuple[int, int], list[str]]] = {
-    "list": (WIDE, ["down"]),
-    "list-narrow": (NARROW, ["down"]),
-    "filter": (WIDE, ["slash", *"upload ret"]),
-    "conversation": (WIDE, ["slash", *"flaky upload", "enter", "enter"]),
-    "conversation-narrow": (NARROW, ["slash", *"flaky upload", "enter", "enter"]),
+    "browser": (WIDE, ["down", "right", "enter", "home"]),
+    "browser-narrow": (NARROW, ["down"]),
+    "search": (WIDE, ["slash", *"upload is:e"]),
+    "conversation": (WIDE, [*SEARCH, "enter", "E", "right"]),
+    "conversation-narrow": (NARROW, [*SEARCH, "enter"]),
+    "record": (WIDE, [*SEARCH, "enter", "3", "z"]),
+    "inspector": (WIDE, [*SEARCH, "enter", "E", "i"]),
+    "calls": (WIDE, [*SEARCH, "enter", "a"]),
+    "order": (WIDE, ["o"]),
+    "resume": (WIDE, ["down", "r"]),
+    "facts": (WIDE, ["f"]),
+    "summary": (WIDE, ["down", "S"]),
+    "secrets": (WIDE, ["slash", *"has:secret", "enter", "dollar_sign"]),
+    "journal": (WIDE, ["U"]),
     "help": (WIDE, ["question_mark"]),
 }
+SHOWN = ("browser", "search", "inspector", "facts")
+"""As PNGs, too."""
+
+OPENING = {"enter", "i", "3", "a", "o", "r", "f", "S", "U", "dollar_sign", "question_mark"}
+"""Keys after which another screen or pane must have come before the next."""
 
 
 class StandingStill(datetime):
@@ -48,20 +67,20 @@ class StandingStill(datetime):
         return cls(*NOW.timetuple()[:6], tzinfo=tz)
 
 
-async def take(store: Store, name: str, size: tuple[int, int], keys: list[str]) -> None:
+async def take(store: Store, path: Path, size: tuple[int, int], keys: list[str]) -> None:
     app = Backscroll(store, lambda: NOW)
     async with app.run_test(size=size) as pilot:
         await settle(pilot)
         for key in keys:
             await pilot.press(key)
-            if key == "enter":
+            if key in OPENING:
                 await settle(pilot)
         await settle(pilot)
         drawn = app.export_screenshot(title="Backscroll")
-    (FOLDER / f"{name}.svg").write_text(finished(drawn), "utf-8")
+    path.write_text(finished(drawn), "utf-8")
 
 
-async def settle(pilot: Pilot[None]) -> None:
+async def settle(pilot: Pilot[Any]) -> None:
     """Until the pause after typing is over and every worker has answered."""
     for _ in range(3):
         await pilot.pause(0.2)
@@ -78,19 +97,49 @@ def _with_true_length(text: re.Match[str]) -> str:
     return f'textLength="{length:g}"{text[1]}{text[2]}'
 
 
-async def main() -> None:
+async def main(folder: Path) -> None:
     Input.cursor_blink = False  # type: ignore[assignment]
     with tempfile.TemporaryDirectory() as home:
         os.environ |= {"HOME": home, "XDG_DATA_HOME": f"{home}/.local/share", "XDG_CONFIG_HOME": f"{home}/.config"}
         with Store.open() as empty:
-            await take(empty, "welcome", WIDE, [])
+            await take(empty, folder / "welcome.svg", WIDE, [])
         with Store.memory() as store:
             with patch.object(demo, "datetime", StandingStill):
                 demo.fill(store)
             for name, (size, keys) in PICTURES.items():
-                await take(store, name, size, keys)
+                await take(store, folder / f"{name}.svg", size, keys)
+
+
+def render(folder: Path) -> None:
+    """The PNGs that the README shows, where there is a browser to draw them."""
+    chromium = shutil.which("chromium") or shutil.which("google-chrome")
+    if chromium is None:
+        print("There is no chromium here, so the PNGs stay as they are.")
+        return
+    for name in SHOWN:
+        svg = folder / f"{name}.svg"
+        size = _SIZE.search(svg.read_text("utf-8"))
+        width, height = (round(float(side)) for side in size.groups()) if size else (1720, 1000)
+        subprocess.run(
+            [
+                chromium,
+                "--headless",
+                "--no-sandbox",
+                "--hide-scrollbars",
+                "--default-background-color=00000000",
+                f"--window-size={width},{height}",
+                f"--screenshot={svg.with_suffix('.png')}",
+                svg.as_uri(),
+            ],
+            check=True,
+            stderr=subprocess.DEVNULL,
+        )
 
 
 if __name__ == "__main__":
     os.environ["TZ"] = "UTC"
-    asyncio.run(main())
+    if len(sys.argv) > 1:
+        asyncio.run(main(Path(sys.argv[1])))
+    else:
+        asyncio.run(main(FOLDER))
+        render(FOLDER)
