@@ -112,7 +112,7 @@ def _record(size: int, chance: random.Random) -> bytes:
     items = []
     while size > 0:
         items.append(table | {"id": size, "name": _sentence(chance)})
-        size -= 320
+        size -= 292
     return orjson.dumps({FIRST_KEY: 1, "items": items, LAST_KEY: 2})
 
 
