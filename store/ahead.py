@@ -48,11 +48,11 @@ def scan(opened: Opened, *, stamped: bool) -> Iterator[Ref]:
 
 
 def _is_large(path: Path, new: bool) -> bool:
-    """A folder of transcripts is followed file by file, by a reader that remembers; all at once it is read but once."""
+    """A transcript, or a folder of them, is gone on with where it was left; all at once it is read but once."""
     try:
         if path.is_dir():
             return new and _holds_much(path)
-        return path.stat().st_size >= LARGE
+        return path.stat().st_size >= LARGE and (new or path.suffix != ".jsonl")
     except (OSError, ValueError):
         return False
 

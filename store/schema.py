@@ -49,6 +49,11 @@ def m006_expiry(db: Database) -> None:
     _execute(db, EXPIRY)
 
 
+@migrations()
+def m007_marks(db: Database) -> None:
+    _execute(db, MARKS)
+
+
 CONVERSATIONS = """
 create table sources (
     key integer primary key,
@@ -336,4 +341,8 @@ create table foreign_secrets (
 
 EXPIRY = """
 alter table sessions add column expires_at text not null default ''
+"""
+
+MARKS = """
+alter table sessions add column mark text not null default ''
 """

@@ -9,7 +9,7 @@ from __future__ import annotations
 import fcntl
 import os
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
@@ -21,11 +21,12 @@ from store.ahead import Ahead, opening, scan
 from store.coding import decode, encode, now
 from store.deriving import digest_of
 from store.errors import Busy, NotFound, StoreError, Unreadable, WriteFailed
+from store.following import Followed, Known, follow
 from store.knowledge import Knowledge
 from store.locating import is_url, place_of
 from store.model import NewEntry, Session, SessionFields, foreign_id
 from store.sources import reading
-from store.sources.shape import Batch, Expiring, ForeignSummary, Opened, Problem, Ref, Source
+from store.sources.shape import Batch, Expiring, ForeignSummary, Growing, Opened, Problem, Ref, Source
 from store.superseding import supersede
 
 if TYPE_CHECKING:
@@ -35,10 +36,6 @@ if TYPE_CHECKING:
 COMMIT_SECONDS = 0.2
 
 T = TypeVar("T")
-
-Known = dict[str, tuple[int, str, int]]
-"""By native id: the session's key, its stamp, and whether it is gone from its source."""
-
 
 _ELSEWHERE = """
     select native_id, key, gone from sessions
@@ -50,9 +47,11 @@ class _Place(NamedTuple):
     """Where a session that is read belongs."""
 
     source_key: int
-    known: tuple[int, str, int] | None
+    known: Known | None
     elsewhere: bool
     "The store has it from another place, which is followed until this one goes further."
+    grown: bool
+    "What is told comes behind what the store has."
 
 
 @dataclass(slots=True)
@@ -157,7 +156,7 @@ class _Syncing:
         stamp = self.source.stamp(self.address)
         marks_now = {"stamp": stamp, "reader": self.source.READER}
         if stamp and marks == marks_now:
-            self.report.seen = self.report.unchanged = sum(not gone for _, _, gone in known.values())
+            self.report.seen = self.report.unchanged = sum(not session.gone for session in known.values())
             self.report.problems = [Problem(**problem) for problem in old_problems]
             yield Progress(self.report, self.report.seen, self.report.seen)
             return
@@ -172,43 +171,57 @@ class _Syncing:
         self._save_row(key, marks, marks_now, old_problems)
         yield Progress(self.report, self.report.seen, self.report.seen)
 
-    def _read_all(self, opened: Opened, key: int, known: Known, before: list[Problem]) -> Iterator[Progress]:
-        refs = sorted(scan(opened, stamped=bool(known)), key=lambda ref: ref.updated_at, reverse=True)
+    def _read_all(self, opened: Opened, key: int, known: dict[str, Known], before: list[Problem]) -> Iterator[Progress]:
+        found = self._find(opened, known)
+        refs = sorted(found.refs, key=lambda ref: ref.updated_at, reverse=True)
         buried = {
             native
             for (native,) in self.store.rows("select native_id from tombstones where source = ?", self.source.NAME)
         }
         elsewhere = self._elsewhere([ref.native_id for ref in refs if ref.native_id not in known])
         known = known | elsewhere
-        changed = [ref for ref in refs if self._is_new(ref, known) and ref.native_id not in buried]
+        aside = buried | found.calm.keys()
+        changed = [ref for ref in refs if self._is_new(ref, known) and ref.native_id not in aside]
         self.report.seen = len(refs)
         self.report.unchanged = len(refs) - len(changed)
-        unchanged = {ref.native_id for ref in refs} - {ref.native_id for ref in changed}
-        self.report.problems = [problem for problem in before if problem.session in unchanged]
+        anew = {ref.native_id for ref in changed} - found.grown.keys()
+        still = {ref.native_id for ref in refs} - anew
+        self.report.problems = [problem for problem in before if problem.session in still]
         if isinstance(opened, Ahead):
             opened.prepare([(ref, ref.native_id not in known) for ref in changed])
         with Pace(self.store) as pace:
             for done, ref in enumerate(changed, 1 + self.report.unchanged):
-                place = _Place(key, known.get(ref.native_id), ref.native_id in elsewhere)
-                for _ in self._take(opened, ref, place, pace):
+                grown = found.grown.get(ref.native_id)
+                place = _Place(key, known.get(ref.native_id), ref.native_id in elsewhere, grown is not None)
+                for _ in self._take(ref, place, opened.read(ref) if grown is None else grown, pace):
                     yield Progress(self.report, done, len(refs))
+        self._stamp_calm(found, {ref.native_id: ref for ref in refs})
         self._mark_gone(known, {ref.native_id for ref in refs})
-        self._note_expiry(key)
+        self._note_expiry(key, refs)
         knowledge = Knowledge(self.store, self.source.NAME, self.locator, key)
         knowledge.take_facts(_foreign(opened.facts()))
         knowledge.take_secrets(opened.secrets())
         knowledge.take_published(opened.published())
         self.report.problems.extend(opened.problems)
 
-    def _is_new(self, ref: Ref, known: Known) -> bool:
-        return ref.native_id not in known or known[ref.native_id][1] != self._stamp(ref.stamp)
+    def _find(self, opened: Opened, known: dict[str, Known]) -> Followed:
+        if isinstance(opened, Growing) and known:
+            return follow(opened, known, self._stamp(""), self._mark)
+        return Followed(list(scan(opened, stamped=bool(known))))
 
-    def _elsewhere(self, names: Sequence[str]) -> Known:
+    def _is_new(self, ref: Ref, known: dict[str, Known]) -> bool:
+        return ref.native_id not in known or known[ref.native_id].stamp != self._stamp(ref.stamp)
+
+    def _elsewhere(self, names: Sequence[str]) -> dict[str, Known]:
         """Sessions that the store has from another place: their files were moved, or are told of twice."""
         if self.source.LOCAL_IDS or not names:
             return {}
         rows = self.store.rows(_ELSEWHERE, self.source.NAME, encode([self._public_id(name) for name in names]).decode())
-        return {native: (key, "", gone) for native, key, gone in rows}
+        return {native: Known(key, "", gone) for native, key, gone in rows}
+
+    def _mark(self, session: int) -> str:
+        (mark,) = self.store.row("select mark from sessions where key = ?", session)
+        return str(mark)
 
     def _stamp(self, stamp: str) -> str:
         return f"{self.source.READER}:{stamp}"
@@ -238,7 +251,7 @@ class _Syncing:
                 (encode(marks_now).decode(), encode(problems).decode(), now(), key),
             )
 
-    def _known(self, key: int) -> Known:
+    def _known(self, key: int) -> dict[str, Known]:
         rows = self.store.rows(
             """
             select native_id, key, stamp, gone from sessions
@@ -246,23 +259,30 @@ class _Syncing:
             """,
             key,
         )
-        return {native: (session, stamp, gone) for native, session, stamp, gone in rows}
+        return {native: Known(*session) for native, *session in rows}
 
-    def _mark_gone(self, known: Known, present: set[str]) -> None:
+    def _stamp_calm(self, found: Followed, refs: Mapping[str, Ref]) -> None:
+        """Their file changed, and they did not."""
+        if found.calm:
+            changes = [(self._stamp(refs[native].stamp), session) for native, session in found.calm.items()]
+            with self.store.transaction(durable=False) as connection:
+                connection.executemany("update sessions set stamp = ? where key = ?", changes)
+
+    def _mark_gone(self, known: dict[str, Known], present: set[str]) -> None:
         """Only after a scan that came to its end. A session that is there again is not gone any more."""
         changes = [
-            (int(native not in present), session)
-            for native, (session, _, gone) in known.items()
-            if bool(gone) != (native not in present)
+            (int(native not in present), session.key)
+            for native, session in known.items()
+            if bool(session.gone) != (native not in present)
         ]
         if changes:
             with self.store.transaction(durable=False) as connection:
                 connection.executemany("update sessions set gone = ? where key = ?", changes)
 
-    def _note_expiry(self, key: int) -> None:
+    def _note_expiry(self, key: int, refs: Sequence[Ref]) -> None:
         if not isinstance(self.source, Expiring):
             return
-        told = self.source.expires(self.address)
+        told = self.source.expires(self.address, refs)
         noted = self.store.rows("select native_id, key, expires_at from sessions where source_key = ?", key)
         changes = [(told.get(native, ""), session) for native, session, at in noted if told.get(native, "") != at]
         if changes:
@@ -271,13 +291,13 @@ class _Syncing:
 
     # ── one session ───────────────────────────────────────────────────────────────────────────────
 
-    def _take(self, opened: Opened, ref: Ref, place: _Place, pace: Pace) -> Iterator[None]:
+    def _take(self, ref: Ref, place: _Place, told: Iterable[Batch], pace: Pace) -> Iterator[None]:
         """Yields whenever what was read is committed, and no lock is held."""
         chain: Chain | None = None
         first = last = Batch()
         summary: ForeignSummary | None = None
         try:
-            for batch in _foreign(opened.read(ref)):
+            for batch in _foreign(told):
                 pace.begin()
                 self.report.problems += [replace(problem, session=ref.native_id) for problem in batch.problems]
                 summary, last = batch.summary or summary, batch
@@ -292,7 +312,7 @@ class _Syncing:
             if place.elsewhere and chain.went_on:
                 self._session(ref, place, first)
             if not place.elsewhere or chain.went_on:
-                self._finish(chain, summary, self._stamp(last.stamp or ref.stamp))
+                self._finish(chain, summary, self._stamp(last.stamp or ref.stamp), last.mark)
         except WriteFailed:
             raise
         except StoreError as reason:
@@ -306,14 +326,16 @@ class _Syncing:
 
     def _chain(self, ref: Ref, place: _Place, first: Batch) -> Chain:
         if place.elsewhere and place.known is not None:
-            return Chain(self.store, self.store.sessions.by_key(place.known[0]), only_on=True)
-        return Chain(self.store, self._session(ref, place, first), new=place.known is None)
+            return Chain(self.store, self.store.sessions.by_key(place.known.key), only_on=True)
+        return Chain(self.store, self._session(ref, place, first), behind=place.known is None or place.grown)
 
-    def _finish(self, chain: Chain, summary: ForeignSummary | None, stamp: str) -> None:
+    def _finish(self, chain: Chain, summary: ForeignSummary | None, stamp: str, mark: str) -> None:
         chain.end()
         if summary is not None:
             self._save_summary(chain.session, summary)
-        self.store.connection.execute("update sessions set stamp = ? where key = ?", (stamp, chain.session.key))
+        self.store.connection.execute(
+            "update sessions set stamp = ?, mark = ? where key = ?", (stamp, mark, chain.session.key)
+        )
 
     def _save_summary(self, session: Session, summary: ForeignSummary) -> None:
         last = self.store.chains.last_turn(session.key)
@@ -327,7 +349,7 @@ class _Syncing:
             public_id = self._public_id(ref.native_id)
             session = self.store.sessions.create(public_id, header=batch.header, **self._linked(fields))
         else:
-            session = self.store.sessions.update(self.store.sessions.by_key(place.known[0]).id, **self._linked(fields))
+            session = self.store.sessions.update(self.store.sessions.by_key(place.known.key).id, **self._linked(fields))
         self.store.connection.execute(
             "update sessions set source_key = ?, reader_version = ?, archived = max(archived, ?) where key = ?",
             (place.source_key, self.source.READER, batch.archived, session.key),
@@ -393,13 +415,13 @@ _DIGESTS = """
 class Chain:
     """A session's chain while it is read again: what is there already is skipped, the rest appended."""
 
-    def __init__(self, store: Store, session: Session, *, new: bool = False, only_on: bool = False) -> None:
+    def __init__(self, store: Store, session: Session, *, behind: bool = False, only_on: bool = False) -> None:
         self.store = store
         self.session = session
         self.went_on = False
         self._only_on = only_on
         "What tells less, or something else, is another's past, and changes nothing."
-        self._stored: list[bytes | None] = [] if new else [digest for (digest,) in store.rows(_DIGESTS, session.key)]
+        self._stored: list[bytes | None] = [] if behind else [digest for (digest,) in store.rows(_DIGESTS, session.key)]
         self._at = 0
 
     def take(self, batch: Batch) -> None:
@@ -414,6 +436,8 @@ class Chain:
         if fresh == len(entries) or (self._only_on and self._at < len(self._stored)):
             return
         self.end()
+        # Until all is told nobody may go on from where it was left.
+        self.store.connection.execute("update sessions set mark = '' where key = ?", (self.session.key,))
         self.store.chains.append(self.session.key, entries[fresh:], durable=False)
         self.went_on = True
 

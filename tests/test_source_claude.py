@@ -318,13 +318,18 @@ def test_a_bad_line_is_one_problem(store: Store, owner: Path) -> None:
     assert len(texts(store, OLD)) == 4
 
 
+def expiry(owner: Path) -> str:
+    with claude_code.open(str(owner)) as opened:
+        return claude_code.expires(str(owner), opened.scan())[TODAY]
+
+
 def test_it_is_known_when_a_transcript_will_be_deleted(owner: Path) -> None:
     os.utime(transcript(owner), (1_770_000_000, 1_770_000_000))
-    assert claude_code.expires(str(owner))[TODAY] == "2026-03-04T02:40:00.000000Z"
+    assert expiry(owner) == "2026-03-04T02:40:00.000000Z"
     (owner / "settings.json").write_text('{"cleanupPeriodDays": 1}')
-    assert claude_code.expires(str(owner))[TODAY] == "2026-02-03T02:40:00.000000Z"
+    assert expiry(owner) == "2026-02-03T02:40:00.000000Z"
     (owner / "settings.json").write_text('{"cleanupPeriodDays": "never"}')
-    assert claude_code.expires(str(owner))[TODAY].startswith("2026-03-04")
+    assert expiry(owner).startswith("2026-03-04")
 
 
 def test_only_whole_sessions_can_be_resumed(read: Store) -> None:

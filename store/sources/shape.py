@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Protocol, runtime_checkable
@@ -53,6 +53,8 @@ class Batch:
     archived: bool = False
     stamp: str = ""
     "With the last batch of a session whose ref has none."
+    mark: str = ""
+    "With the last batch, where a file that grows is gone on with: the reader's own words, for itself."
     problems: list[Problem] = field(default_factory=list)
 
 
@@ -105,8 +107,25 @@ class Unhurried(Protocol):
 class Expiring(Protocol):
     "An agent that deletes its sessions when they have not been used for a while."
 
-    def expires(self, locator: str) -> Mapping[str, str]:
-        """When, by native id; those that it does not name stay."""
+    def expires(self, locator: str, refs: Iterable[Ref]) -> Mapping[str, str]:
+        """When, by native id, of those that a scan found; those that it does not name stay."""
+        ...
+
+
+@runtime_checkable
+class Growing(Protocol):
+    "Files that grow at their ends. Each is told of without being opened, and gone on with where it was left."
+
+    def heads(self) -> Iterator[Ref]:
+        """A session for each file."""
+        ...
+
+    def beside(self, ref: Ref) -> Iterable[Ref]:
+        """The other sessions in the same file, named after it: `<its native id>/<something>`."""
+        ...
+
+    def go_on(self, ref: Ref, mark: str) -> Sequence[Batch] | None:
+        """What came since the mark was made; None when the session, or one beside it, must be read anew."""
         ...
 
 

@@ -6,7 +6,8 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
+from functools import lru_cache
 from itertools import islice
 from pathlib import Path
 
@@ -24,6 +25,7 @@ from store.sources.claude_code.files import (
     some_transcripts,
     transcripts,
 )
+from store.sources.claude_code.tail import Tail
 from store.sources.claude_code.telling import Telling
 from store.sources.lines import UNREADABLE, json_file, mapping, tree_stamp
 from store.sources.shape import Batch, Continuing, Problem, Ref
@@ -57,7 +59,7 @@ def stamp(locator: str) -> str:
     path = Path(locator)
     try:
         if path.is_file():
-            return reading.digest(*(one.stamp() for one in transcripts(path, [])))
+            return reading.digest(*(one.stamp for one in transcripts(path, [])))
         return tree_stamp(folder_of(path), suffixes=SUFFIXES, depth=DEPTH)
     except UNREADABLE:
         return ""
@@ -76,19 +78,16 @@ def resume(session: Session) -> Continuing:
     return Continuing(("claude", "--resume", session.native_id), cwd=session.cwd)
 
 
-def expires(locator: str) -> dict[str, str]:
+def expires(locator: str, refs: Iterable[Ref]) -> dict[str, str]:
     """When Claude Code will delete each transcript, if it is not used until then, by native id."""
-    path = Path(locator)
-    told = mapping(json_file(path / "settings.json", [])).get("cleanupPeriodDays")
+    told = mapping(json_file(Path(locator) / "settings.json", [])).get("cleanupPeriodDays")
     days = told if isinstance(told, int) and not isinstance(told, bool) and 0 <= told < 100_000 else DAYS_KEPT
-    when: dict[str, str] = {}
-    for one in transcripts(path, []):
-        try:
-            touched = max(file.stat().st_mtime for file in one.files)
-        except OSError:
-            continue
-        when[one.native_id] = reading.utc((datetime.fromtimestamp(touched, UTC) + timedelta(days)).isoformat())
-    return when
+    return {ref.native_id: _later(ref.updated_at, days) for ref in refs if ref.updated_at}
+
+
+@lru_cache(maxsize=65_536)
+def _later(at: str, days: int) -> str:
+    return reading.utc((datetime.fromisoformat(at) + timedelta(days)).isoformat())
 
 
 class Claude(Transcripts):
@@ -99,19 +98,30 @@ class Claude(Transcripts):
         self._found = Found(locator, self.problems)
 
     def scan(self) -> Iterator[Ref]:
+        for ref in self.heads():
+            yield ref
+            yield from self.beside(ref)
+
+    def heads(self) -> Iterator[Ref]:
         for one in self._found.by_id.values():
-            stamp = reading.digest(one.stamp(), *self._around(one))
-            moved = max(map(_modified, one.files))
-            yield Ref(one.native_id, stamp, moved)
-            for branch in branches(one):
-                yield Ref(one.named(branch), stamp, moved)
+            stamp = reading.digest(one.stamp, *self._around(one))
+            yield Ref(one.native_id, stamp, one.touched)
+
+    def beside(self, ref: Ref) -> Iterator[Ref]:
+        one = self._found.by_id[ref.native_id]
+        for branch in branches(one):
+            yield Ref(one.named(branch), ref.stamp, ref.updated_at)
+
+    def go_on(self, ref: Ref, mark: str) -> list[Batch] | None:
+        one = self._found.by_id[ref.native_id]
+        return Tail.read(mark, one.files[0]) if len(one.files) == 1 else None
 
     def _around(self, one: Transcript) -> Iterator[str]:
         """What else decides how it is told: whose copy it is, and in which call a sub-agent was sent off."""
         yield from self._found.elders(one)
         parent = self._found.by_id.get(one.parent)
         if parent is not None and not one.sidecar.exists():
-            yield parent.stamp()
+            yield parent.stamp
 
     def read(self, ref: Ref) -> Iterator[Batch]:
         named = self._found.named(ref.native_id)
@@ -122,12 +132,4 @@ class Claude(Transcripts):
         met: list[Problem] = []
         telling = Telling(met, is_agent=chain.is_agent)
         yield from reading.batches(chain.entries(telling, met), met)
-        if telling.summary is not None:
-            yield Batch(summary=telling.summary)
-
-
-def _modified(path: Path) -> str:
-    try:
-        return reading.utc(path.stat().st_mtime)
-    except OSError:
-        return ""
+        yield Batch(summary=telling.summary, mark=chain.mark(telling))

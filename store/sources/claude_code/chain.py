@@ -8,9 +8,10 @@ from store.coding import column_text
 from store.model import NewEntry, SessionFields
 from store.sources import reading
 from store.sources.claude_code.files import Found, Transcript, outlined
+from store.sources.claude_code.tail import Tail
 from store.sources.claude_code.telling import Telling
-from store.sources.claude_code.tree import MAIN, PROMPT_KEPT, Outline, numbered
-from store.sources.lines import json_file, mapping, record, words
+from store.sources.claude_code.tree import MAIN, PROMPT_KEPT, Outline, numbered, turn_under_way
+from store.sources.lines import Mark, json_file, mapping, record, words
 from store.sources.shape import Problem
 from store.sources.transcripts import place_of
 
@@ -26,6 +27,7 @@ class Chain:
         self._lineage = self._outline.lineage(branch)
         self._copied: set[int] = set()
         self._title = ""
+        self._end = 0
         self._link = self._linked()
 
     @property
@@ -54,12 +56,24 @@ class Chain:
         problems = met if self._branch == MAIN else []
         for index, path, line in numbered(self._one.files, problems):
             at = told.times.get(index, at)
+            self._end = line.offset + len(line.data)
             if index <= self._lineage.get(told.branch_of.get(index, MAIN), -1):
                 entry = telling.entry(line.value, path, silent=index in told.silent)
                 entry.record = record(line, place_of(path))
                 entry.created_at = at
                 entry.inherited = not self._owns(index)
                 yield [entry]
+
+    def mark(self, telling: Telling) -> str:
+        """Where it goes on, once its entries have been told; empty when it can only be read anew."""
+        told = self._outline
+        turn = turn_under_way(told) if self._branch == MAIN and len(self._one.files) == 1 else []
+        file = Mark.behind(self._one.files[0], self._end) if turn else None
+        if file is None:
+            return ""
+        when = next(reversed(told.times.values()), "")
+        newest = max(told.times.values(), default="")
+        return Tail(file, turn, told.titles, self.is_agent, when, newest, telling.remembered()).spelled()
 
     def _owns(self, index: int) -> bool:
         return self._outline.branch_of.get(index, MAIN) == self._branch and index not in self._copied

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
@@ -10,15 +11,18 @@ from typing import NamedTuple
 
 from store.coding import column_text
 from store.sources.claude_code.tree import Branch, Outline, may_branch, outline
-from store.sources.lines import file_digest_stamp, json_lines, mapping, moment, walk, words
+from store.sources.lines import file_digest_stamp, json_lines, mapping, moment, stamp_of, walk, walk_stamped, words
+from store.sources.reading import utc
 from store.sources.shape import Problem
 
 DEPTH = 6
 """Below `projects`: folder, session, `subagents`, `workflows`, run, and one to spare."""
 
 SUFFIXES = (".jsonl", ".meta.json")
-_UUID = re.compile(r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
+_NAME = re.compile(r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}\.jsonl")
+_OTHERS = frozenset(["subagents", "tool-results", "memory"])
 _AGENT = "agent-"
+_SIDECAR = ".meta.json"
 _PEEKED_LINES = 200
 
 
@@ -28,6 +32,9 @@ class Transcript(NamedTuple):
     "More than one where a session moved to another folder."
     parent: str = ""
     "Of a sub-agent: the session it worked for."
+    stamp: str = ""
+    "Of all its files, and of the one beside it that tells of a sub-agent."
+    touched: str = ""
 
     @property
     def is_agent(self) -> bool:
@@ -44,9 +51,6 @@ class Transcript(NamedTuple):
     def named(self, branch: Branch | None) -> str:
         """The native id of one of its branches, or of the session itself."""
         return f"{self.native_id}/{branch.root}" if branch else self.native_id
-
-    def stamp(self) -> str:
-        return " ".join(map(file_digest_stamp, (*self.files, *([self.sidecar] if self.is_agent else []))))
 
 
 class Glance(NamedTuple):
@@ -67,50 +71,74 @@ def folder_of(locator: Path) -> Path:
 
 
 def transcripts(locator: Path, problems: list[Problem]) -> list[Transcript]:
-    if locator.is_file():
-        files = [locator]
-        if (beside := locator.with_suffix("") / "subagents").is_dir():
-            files += walk(beside, problems, depth=DEPTH)
-    else:
-        files = [path for path in walk(folder_of(locator), problems, depth=DEPTH) if _is_transcript(path)]
+    files = dict(_files(locator, problems))
     found: dict[str, Transcript] = {}
-    for path in files:
-        parent = _parent_of(path) if path.name.startswith(_AGENT) else ""
-        native_id = f"{parent}/{path.stem}" if parent else path.stem
-        before = found.get(native_id)
-        found[native_id] = Transcript(native_id, (*before.files, path) if before else (path,), parent)
+    for name, known in files.items():
+        if not name.endswith(_SIDECAR):
+            beside = files.get(name.removesuffix(".jsonl") + _SIDECAR)
+            one = _transcript(name, stamp_of(known), known.st_mtime, stamp_of(beside) if beside else "")
+            before = found.get(one.native_id)
+            found[one.native_id] = _together(before, one) if before else one
     return [_in_order(one) for one in found.values()]
 
 
-def _is_transcript(path: Path) -> bool:
-    if path.name.startswith(_AGENT):
+def _files(locator: Path, problems: list[Problem]) -> Iterator[tuple[str, os.stat_result]]:
+    if locator.is_file():
+        yield str(locator), locator.stat()
+        if (beside := locator.with_suffix("") / "subagents").is_dir():
+            yield from walk_stamped(beside, problems, suffixes=SUFFIXES, depth=DEPTH)
+        return
+    for name, known in walk_stamped(folder_of(locator), problems, suffixes=SUFFIXES, depth=DEPTH):
+        if _is_transcript(name):
+            yield name, known
+
+
+@lru_cache(maxsize=65_536)
+def _transcript(name: str, stamp: str, touched: float, beside: str) -> Transcript:
+    """Made once for as long as the file stays as it is: the making costs more than the asking."""
+    path, at = Path(name), utc(touched)
+    parent = _parent_of(path, stamp) if path.name.startswith(_AGENT) else ""
+    if not parent:
+        return Transcript(path.stem, (path,), "", stamp, at)
+    return Transcript(f"{parent}/{path.stem}", (path,), parent, f"{stamp} {beside}", at)
+
+
+def _together(one: Transcript, other: Transcript) -> Transcript:
+    return one._replace(
+        files=one.files + other.files,
+        stamp=f"{one.stamp} {other.stamp}",
+        touched=max(one.touched, other.touched),
+    )
+
+
+def _is_transcript(path: str) -> bool:
+    """Also what tells of a sub-agent's."""
+    folder, _, name = path.rpartition(os.sep)
+    if name.startswith(_AGENT):
         return True
-    return bool(_UUID.fullmatch(path.stem)) and not {"subagents", "tool-results", "memory"} & {*path.parts[-4:-1]}
+    return bool(_NAME.fullmatch(name)) and not _OTHERS & {*folder.rsplit(os.sep, 3)[1:]}
 
 
 def _in_order(one: Transcript) -> Transcript:
     if len(one.files) == 1:
         return one
-    begun = {path: glanced.began if (glanced := glance(path)) else "" for path in one.files}
+    glanced = {path: glance(path, file_digest_stamp(path)) for path in one.files}
+    begun = {path: seen.began if seen else "" for path, seen in glanced.items()}
     return one._replace(files=tuple(sorted(one.files, key=lambda path: (begun[path], str(path)))))
 
 
-def _parent_of(path: Path) -> str:
+def _parent_of(path: Path, stamp: str) -> str:
     """A sub-agent lies in its session's folder; until 2.0 it lay beside it, and only its records name the session."""
     names = path.parts
     if "subagents" in names:
         return names[len(names) - 1 - names[::-1].index("subagents") - 1]
-    glanced = glance(path)
+    glanced = glance(path, stamp)
     return glanced.session if glanced else ""
 
 
-def glance(path: Path) -> Glance | None:
-    """None of a transcript in which nobody says anything."""
-    return _glance(path, file_digest_stamp(path))
-
-
 @lru_cache(maxsize=65_536)
-def _glance(path: Path, stamp: str) -> Glance | None:
+def glance(path: Path, stamp: str) -> Glance | None:
+    """None of a transcript in which nobody says anything."""
     first = began = session = ""
     summaries: list[tuple[str, str]] = []
     for line in json_lines(path, []):
@@ -126,7 +154,7 @@ def _glance(path: Path, stamp: str) -> Glance | None:
 
 
 def branches(one: Transcript) -> tuple[Branch, ...]:
-    return _branches(one.files, one.is_agent, one.stamp())
+    return _branches(one.files, one.is_agent, one.stamp)
 
 
 @lru_cache(maxsize=65_536)
@@ -138,7 +166,7 @@ def _branches(files: Sequence[Path], is_agent: bool, stamp: str) -> tuple[Branch
 
 def outlined(one: Transcript) -> Outline:
     """A session is asked for again by each of its sub-agents and forks."""
-    return _outlined(one.files, one.is_agent, one.stamp())
+    return _outlined(one.files, one.is_agent, one.stamp)
 
 
 @lru_cache(maxsize=4)
@@ -162,7 +190,8 @@ def some_transcripts(locator: Path) -> Iterator[Path]:
     if locator.is_file():
         yield locator
     elif locator.is_dir():
-        yield from filter(_is_transcript, walk(folder_of(locator), [], depth=DEPTH))
+        found = walk(folder_of(locator), [], depth=DEPTH)
+        yield from (path for path in found if _is_transcript(str(path)))
 
 
 class Found:
@@ -172,13 +201,15 @@ class Found:
         self.by_id: dict[str, Transcript] = {}
         self.summaries: dict[str, str] = {}
         self._begun: dict[str, list[tuple[bool, str, str]]] = {}
+        self._first: dict[str, str] = {}
         for one in transcripts(locator, problems):
-            glanced = glance(one.files[0])
+            glanced = glance(one.files[0], one.stamp)
             if glanced is None:
                 continue
             self.summaries.update(glanced.summaries)
             if glanced.first:
                 self.by_id[one.native_id] = one
+                self._first[one.native_id] = glanced.first
                 copied = glanced.session != one.native_id
                 self._begun.setdefault(glanced.first, []).append((copied, glanced.began, one.native_id))
 
@@ -191,6 +222,8 @@ class Found:
 
     def elders(self, one: Transcript) -> list[str]:
         """The transcripts that begin with the same record and were begun before, the eldest first."""
-        glanced = glance(one.files[0])
-        kin = [native_id for *_, native_id in sorted(self._begun.get(glanced.first, ()))] if glanced else []
-        return kin[: kin.index(one.native_id)] if one.native_id in kin and not one.is_agent else []
+        kin = self._begun[self._first[one.native_id]]
+        if len(kin) == 1 or one.is_agent:
+            return []
+        names = [native_id for *_, native_id in sorted(kin)]
+        return names[: names.index(one.native_id)]

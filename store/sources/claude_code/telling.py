@@ -6,6 +6,7 @@ import os
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from store.blocks import part_of_block
 from store.coding import encode_derived
@@ -32,6 +33,8 @@ _WORDS_OF_EVENTS = (
     "prUrl",
 )
 _SYNTHETIC = "<synthetic>"
+_OPEN = 20
+"""Messages of which more may come."""
 
 
 class Telling:
@@ -45,6 +48,16 @@ class Telling:
         self._shown: dict[str, set[str]] = {}
         self._turns = 0
         self.summary: ForeignSummary | None = None
+
+    def remembered(self) -> dict[str, Json]:
+        """What must be known to go on: of the last messages, which may go on, too."""
+        shown = {key: sorted(marks) for key, marks in list(self._shown.items())[-_OPEN:]}
+        return {"turns": self._turns, "counted": dict(list(self._counted.items())[-_OPEN:]), "shown": shown}
+
+    def remember(self, told: Mapping[str, Any]) -> None:
+        self._turns = told["turns"]
+        self._counted = {key: Tokens(*tokens) for key, tokens in told["counted"].items()}
+        self._shown = {key: set(marks) for key, marks in told["shown"].items()}
 
     def entry(self, value: Json, path: Path, *, silent: bool = False) -> NewEntry:
         told = mapping(value)

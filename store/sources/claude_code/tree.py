@@ -18,7 +18,8 @@ from store.sources.shape import Problem
 
 MAIN = ""
 PROMPT_KEPT = 2_000
-_TITLES = {"custom-title": "customTitle", "ai-title": "aiTitle"}
+TITLES = {"custom-title": "customTitle", "ai-title": "aiTitle"}
+TALKING = frozenset(["user", "assistant", "system"])
 
 
 class Node(NamedTuple):
@@ -86,6 +87,33 @@ class Outline:
         return sum(at <= shares.get(self.branch_of.get(at, MAIN), -1) for at in range(index + 1)) - 1
 
 
+def turn_under_way(made: Outline) -> list[str]:
+    """The last prompt of the main conversation and what hangs on it; nothing when it is not plain what goes on."""
+    main = [uuid for uuid, node in made.nodes.items() if made.branch_of.get(node.at, MAIN) == MAIN]
+    talk = [uuid for uuid in main if made.nodes[uuid].is_talk]
+    prompts = [uuid for uuid in main if made.nodes[uuid].is_prompt]
+    if not prompts or prompts[-1] not in _way_up(made, talk[-1]):
+        return []
+    turn = dict.fromkeys(prompts[-1:])
+    for uuid in main:
+        if made.nodes[uuid].parent in turn:
+            turn[uuid] = None
+    return list(turn)
+
+
+def _way_up(made: Outline, uuid: str, *ends: set[str]) -> list[str]:
+    """From a record towards the root, to the first of those to stop at; a loop in the links ends it too."""
+    way = [uuid]
+    seen = {uuid}
+    while not any(way[-1] in end for end in ends):
+        parent = made.nodes[way[-1]].parent
+        if parent not in made.nodes or parent in seen:
+            break
+        seen.add(parent)
+        way.append(parent)
+    return way
+
+
 def numbered(files: Sequence[Path], problems: list[Problem]) -> Iterator[tuple[int, Path, Line]]:
     """The lines of a transcript, which may be spread over several files."""
     index = 0
@@ -105,7 +133,7 @@ def outline(files: Sequence[Path], *, is_agent: bool) -> Outline:
         made.count = index + 1
         kind = words(value.get("type"))
         _note(made, index, kind, value)
-        if waiting is not None and kind in ("user", "assistant", "system"):
+        if waiting is not None and kind in TALKING:
             if is_command_output(value):
                 made.silent.add(waiting)
             waiting = None
@@ -152,8 +180,8 @@ def _note(made: Outline, index: int, kind: str, value: Mapping[str, Json]) -> No
             made.agents.setdefault(agent, words(block.get("tool_use_id")))
     elif kind == "progress" and (agent := words(mapping(value.get("data")).get("agentId"))):
         made.agents.setdefault(agent, words(value.get("parentToolUseID")))
-    elif kind in _TITLES:
-        made.titles[kind] = words(value.get(_TITLES[kind]))
+    elif kind in TITLES:
+        made.titles[kind] = words(value.get(TITLES[kind]))
 
 
 def _blocks(value: Mapping[str, Json]) -> Iterator[Mapping[str, Json]]:
@@ -199,14 +227,14 @@ class _Dividing:
         talk = [uuid for uuid in members if nodes[uuid].is_talk]
         if not talk:
             return
-        path = self._way_up(max(talk, key=lambda uuid: nodes[uuid].at))
+        path = _way_up(self.made, max(talk, key=lambda uuid: nodes[uuid].at))
         kept, begins_anew = set(path), nodes[path[-1]].is_prompt and not nodes[path[-1]].parent
         gone: set[str] = set()
         adrift: set[str] = set()
         for uuid in sorted(members, key=lambda uuid: nodes[uuid].at):
             if not nodes[uuid].is_prompt or uuid in kept or uuid in gone or uuid == branch:
                 continue
-            way = self._way_up(uuid, kept, adrift)
+            way = _way_up(self.made, uuid, kept, adrift)
             shared = way[-1]
             if shared in kept:
                 after = nodes[shared].at
@@ -219,18 +247,6 @@ class _Dividing:
             gone.update(below)
             self._give(Branch(uuid, "branch", branch, after), below)
             yield uuid, below
-
-    def _way_up(self, uuid: str, *ends: set[str]) -> list[str]:
-        """From a record towards the root, to the first of those to stop at; a loop in the links ends it too."""
-        way = [uuid]
-        seen = {uuid}
-        while not any(way[-1] in end for end in ends):
-            parent = self.made.nodes[way[-1]].parent
-            if parent not in self.made.nodes or parent in seen:
-                break
-            seen.add(parent)
-            way.append(parent)
-        return way
 
 
 # ── without understanding it all ──────────────────────────────────────────────────────────────────

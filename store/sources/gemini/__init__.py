@@ -61,7 +61,7 @@ def resume(session: Session) -> Continuing:
     return Continuing(("gemini", "--resume", native), cwd=session.cwd)
 
 
-def expires(locator: str) -> dict[str, str]:
+def expires(locator: str, refs: Iterable[Ref]) -> dict[str, str]:
     """When Gemini CLI will delete each session, by native id; those of a person who switched that off it keeps."""
     root = Path(locator)
     general = mapping(mapping(lines.json_file(root / "settings.json", [])).get("general"))
