@@ -111,7 +111,7 @@ async def test_hostile_names_and_values(store: Store, session: Session) -> None:
 async def test_a_value_is_shown_and_hidden_by_itself(
     store: Store, session: Session, monkeypatch: pytest.MonkeyPatch, key: str
 ) -> None:
-    monkeypatch.setattr(screens, "TICK_SECONDS", 0.05)
+    monkeypatch.setattr(screens, "TICK_SECONDS", 0.3)
     async with browser(store).run_test() as pilot:
         await opened(pilot, store, session)
         await pilot.press(key)

@@ -191,7 +191,8 @@ class BrowserScreen(FillingScreen[None]):
 
     def _read_what_came_into_view(self) -> None:
         self._open_beside()
-        if self._has_reading and self.reading.record.is_on_screen:
+        # What waited while another screen was in front may be called when all of them are closed.
+        if self._has_reading and self.reading.is_running and self.reading.record.is_on_screen:
             self.reading.show_record()
 
     def on_resize(self) -> None:
