@@ -226,8 +226,9 @@ def bench_sync(scale: int, runs: int) -> int:
 def bench_browsing(scale: int, runs: int) -> int:
     from bench import browsing
 
+    size = browsing.WHOLE if scale == 1 else browsing.SMALL
     with tempfile.TemporaryDirectory() as folder:
-        return browsing.measure(Path(folder), browsing.WHOLE if scale == 1 else browsing.SMALL, runs)
+        return browsing.measure(Path(folder), size, runs if scale == 1 else 1)
 
 
 PARTS = {"store": bench_store, "sync": bench_sync, "browsing": bench_browsing}
@@ -235,7 +236,7 @@ PARTS = {"store": bench_store, "sync": bench_sync, "browsing": bench_browsing}
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--small", action="store_true", help="a tenth of the work")
+    parser.add_argument("--small", action="store_true", help="a tenth of the work, the browser once")
     parser.add_argument("--runs", type=int, default=5)
     parser.add_argument("--only", choices=PARTS, help="this part alone")
     options = parser.parse_args()
