@@ -240,7 +240,7 @@ def listed(path: Path, texts: list[str]) -> bytes:
     last = f"p{len(texts) - 1:02}"
     with Store.open(path) as store:
         fill_list(store, texts)
-    with Terminal(BROWSE, str(path), json.dumps(texts), columns=160, rows=160) as terminal:
+    with Terminal(BROWSE, str(path), json.dumps(texts), columns=90, rows=150) as terminal:
         terminal.until_shown(f"{len(texts)} sessions", "p00", last)
         terminal.press("o")
         terminal.until_shown("Headings", "folders")
@@ -256,7 +256,7 @@ def listed(path: Path, texts: list[str]) -> bytes:
         terminal.press("r")
         terminal.until_shown("Continue in Claude Code")
         terminal.press("c")
-        terminal.until_shown("to the terminal's clipboard")
+        terminal.until_sent(OWN_COPY.pattern)
         terminal.press("q?")
         terminal.until_shown("The last session")
         terminal.press("q")
@@ -277,7 +277,7 @@ def read(path: Path, texts: list[str]) -> bytes:
     last = f"p{len(texts) - 1:02}"
     with Store.open(path) as store:
         fill_conversation(store, texts)
-    with Terminal(BROWSE, str(path), json.dumps(texts), columns=200, rows=120) as terminal:
+    with Terminal(BROWSE, str(path), json.dumps(texts), columns=160, rows=90) as terminal:
         terminal.until_shown("1 session", "title")
         terminal.press("\r")
         terminal.until_shown("the end", last, "Next error")
