@@ -121,9 +121,10 @@ class Facts:
             if entry_seq is not None:
                 raise BadValue("An entry is named without the session it belongs to.")
             return {"session": None, "entry_seq": None}
+        key = self._store.sessions.by_key(session.key).key
         if entry_seq is not None:
-            self._store.chains.entry(session.key, exact_integer(entry_seq, "entry"))
-        return {"session": self._store.sessions.by_key(session.key).key, "entry_seq": entry_seq}
+            self._store.chains.entry(key, exact_integer(entry_seq, "entry"))
+        return {"session": key, "entry_seq": entry_seq}
 
     def _consolidate_by(self, consolidate: Consolidate, scope: str) -> None:
         """Outside any transaction of ours, since a model may think for a minute and others want to write."""
