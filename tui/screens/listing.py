@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 Clock = Callable[[], datetime]
 Answer = TypeVar("Answer")
 
-POLL_SECONDS = 0.5
+POLL_SECONDS = 0.25
 AGES_SECONDS = 30
 
 

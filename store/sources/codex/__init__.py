@@ -24,6 +24,7 @@ from store.sources.codex.files import (
     rollouts,
     rolls_back,
 )
+from store.sources.codex.tail import Tail
 from store.sources.codex.thread import Thread
 from store.sources.lines import UNREADABLE, file_digest_stamp, tree_stamp
 from store.sources.shape import Batch, Continuing, Problem, Ref
@@ -85,32 +86,52 @@ class Codex(Transcripts):
         self._names = names(locator) if locator.is_dir() else {}
 
     def scan(self) -> Iterator[Ref]:
+        for ref in self.heads():
+            yield ref
+            yield from self.beside(ref)
+
+    def heads(self) -> Iterator[Ref]:
         for thread, written in self._found.threads.items():
+            newest = [(rollout.id, end) for rollout, end in self._found.segments(written[-1])]
             for one in written:
                 native_id = thread if one == written[-1] else f"{thread}/{one.id}"
-                newest = [(rollout.id, end) for rollout, end in self._found.segments(written[-1])]
                 stamp = reading.digest(self._found.stamps(one), newest, self._names.get(thread), one.is_archived)
-                moved = _modified(one.path)
-                yield Ref(native_id, stamp, moved)
-                if any(rolls_back(rollout.path) for rollout, _ in self._found.segments(one)):
-                    for name in Thread(self._found, one, "", Named()).names:
-                        yield Ref(f"{native_id}/{name}", stamp, moved)
+                yield Ref(native_id, stamp, _modified(one.path))
 
-    def read(self, ref: Ref) -> Iterator[Batch]:
+    def beside(self, ref: Ref) -> Iterator[Ref]:
+        one, _ = self._named(ref)
+        if one and any(rolls_back(rollout.path) for rollout, _ in self._found.segments(one)):
+            for name in Thread(self._found, one, "", Named()).names:
+                yield Ref(f"{ref.native_id}/{name}", ref.stamp, ref.updated_at)
+
+    def go_on(self, ref: Ref, mark: str) -> list[Batch] | None:
+        one, _ = self._named(ref)
+        if one is None or len(self._found.segments(one)) != 1:
+            return None
+        named = self._names.get(one.thread, Named())
+        return Tail.read(mark, one.path, named._replace(is_archived=named.is_archived or one.is_archived))
+
+    def _named(self, ref: Ref) -> tuple[Rollout | None, str]:
+        """The rollout and the branch of it that a native id names."""
         thread, *rest = ref.native_id.split("/")
         written = self._found.threads.get(thread)
         if not written:
-            return
+            return None, ""
         one = self._found.by_id[rest.pop(0)] if rest and rest[0] in self._found.by_id else written[-1]
-        chain = Thread(self._found, one, rest[0] if rest else "", self._names.get(thread, Named()))
+        return one, rest[0] if rest else ""
+
+    def read(self, ref: Ref) -> Iterator[Batch]:
+        one, branch = self._named(ref)
+        if one is None:
+            return
+        chain = Thread(self._found, one, branch, self._names.get(one.thread, Named()))
         if not chain.is_known:
             return
         yield chain.about()
         met: list[Problem] = []
         telling = chain.telling()
         yield from reading.batches(chain.entries(telling, met), met)
-        if telling.summary is not None:
-            yield Batch(summary=telling.summary)
+        yield Batch(summary=telling.summary, mark="" if branch else chain.mark(telling))
 
 
 def _modified(path: Path) -> str:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import astuple, dataclass, replace
+from typing import Any, cast
 
 from store.blocks import part_of_item
 from store.coding import parse
@@ -25,6 +26,9 @@ _RESULTS = frozenset(
 )
 _EXITED = re.compile(r"^(?:Process exited with code|Exit code:) (-?\d+)$", re.MULTILINE)
 _BODY = "\nOutput:\n"
+_OPEN = 20
+"""Calls of which more may come."""
+
 _SAYING = ("message", "reason", "text", "error")
 
 
@@ -64,6 +68,15 @@ def outcome_of(kind: str, payload: Mapping[str, Json]) -> tuple[str, Mapping[str
     return (words(payload.get("call_id")), payload) if event.endswith("_end") else ("", {})
 
 
+def prompt_of(kind: str, payload: Mapping[str, Json]) -> str | None:
+    """What a person said, in an item or in what was shown of it."""
+    if kind == "response_item" and payload.get("type", "message") == "message" and payload.get("role") == "user":
+        return said(payload)
+    if kind == "event_msg" and payload.get("type") == "user_message":
+        return typed(words(payload.get("message"))) or None
+    return None
+
+
 class Telling:
     """One chain while its lines are read in order."""
 
@@ -77,6 +90,23 @@ class Telling:
         self._message = 0
         self._is_answering = False
         self.summary: ForeignSummary | None = None
+
+    def remembered(self) -> dict[str, Json]:
+        """What must be known to go on: of the last calls, which may wait for their ends, too."""
+        ends = {call_id: astuple(outcome) for call_id, outcome in list(self._outcomes.items())[-_OPEN:]}
+        return {
+            "model": self._model,
+            "spent": list(self._spent),
+            "turns": self._turns,
+            "message": self._message,
+            "answering": self._is_answering,
+            "ends": cast("Json", ends),
+        }
+
+    def remember(self, told: Mapping[str, Any]) -> None:
+        self._model, self._spent = told["model"], Tokens(*told["spent"])
+        self._turns, self._message, self._is_answering = told["turns"], told["message"], told["answering"]
+        self._outcomes = {call_id: Outcome(*ended) for call_id, ended in told["ends"].items()} | self._outcomes
 
     def entry(self, value: Json) -> NewEntry:
         kind, payload = understood(value)

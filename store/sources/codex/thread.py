@@ -13,9 +13,9 @@ from store.coding import encode_derived
 from store.model import Json, NewEntry, SessionFields
 from store.sources import reading
 from store.sources.codex.files import Found, Named, Rollout, lines_of, meta_of, understood
-from store.sources.codex.prompts import said, typed
-from store.sources.codex.telling import Outcome, Telling, outcome_of
-from store.sources.lines import Line, items, mapping, moment, record, words
+from store.sources.codex.tail import Tail
+from store.sources.codex.telling import Outcome, Telling, outcome_of, prompt_of
+from store.sources.lines import Line, Mark, items, mapping, moment, record, words
 from store.sources.shape import Batch, Problem
 from store.sources.transcripts import Branch, Node, about, branches, place_of
 
@@ -72,7 +72,7 @@ def outline(found: Found, one: Rollout) -> Outline:
         at = len(made.nodes)
         if time := moment(mapping(line.value).get("timestamp")):
             made.times[at] = time
-        if (text := _prompt(kind, payload)) is not None:
+        if (text := prompt_of(kind, payload)) is not None:
             (made.prompts if kind == "response_item" else made.shown)[at] = text
             if kind == "response_item":
                 turns.append((at, before))
@@ -83,14 +83,6 @@ def outline(found: Found, one: Rollout) -> Outline:
         made.hear(at, before, kind, payload)
         before = at
     return made
-
-
-def _prompt(kind: str, payload: Mapping[str, Json]) -> str | None:
-    if kind == "response_item" and payload.get("type", "message") == "message" and payload.get("role") == "user":
-        return said(payload)
-    if kind == "event_msg" and payload.get("type") == "user_message":
-        return typed(words(payload.get("message"))) or None
-    return None
 
 
 def _last(turns: list[tuple[int, int | None]], many: Json) -> list[tuple[int, int | None]]:
@@ -115,6 +107,7 @@ class Thread:
         self._outline = outline(found, one)
         self._branch = next((made for made in self._branches() if made.name == branch), None)
         self._copied_at = -1
+        self._end = 0
         self._inherited = self._shared()
 
     def _branches(self) -> list[Branch]:
@@ -179,11 +172,24 @@ class Thread:
         told = self._outline
         return Telling(told.outcomes, by_events=told.by_events, is_agent=bool(self._spawned_by()))
 
+    def mark(self, telling: Telling) -> str:
+        """Where it goes on, once its entries have been told; empty when it can only be read anew."""
+        told = self._outline
+        last = len(told.nodes) - 1
+        is_plain = self._is_newest and not told.rolled_back and len(self._found.segments(self._one)) == 1
+        file = Mark.behind(self._one.path, self._end) if is_plain and last not in self._inherited else None
+        if file is None:
+            return ""
+        when = next(reversed(told.times.values()), "")
+        newest, is_agent = max(told.times.values(), default=""), bool(self._spawned_by())
+        return Tail(file, bool(told.prompts), bool(told.shown), is_agent, when, newest, telling.remembered()).spelled()
+
     def entries(self, telling: Telling, met: list[Problem]) -> Iterator[list[NewEntry]]:
         told, wanted = self._outline, set(self._chain)
         when = next(iter(told.times.values()), moment(self._meta.get("timestamp")))
         at = -1 if told.header else 0
         for rollout, _, line in lines_of(self._found.segments(self._one), met, self._answers_for):
+            self._end = line.offset + len(line.data)
             if at in wanted:
                 when = told.times.get(at, when)
                 entry = telling.entry(line.value)
