@@ -7,7 +7,7 @@ from cli_running import CommandLine, upload_session
 
 from store.store import Store
 
-SECRET = {"session", "key", "version", "created_at"}
+SECRET = {"session", "key", "version", "created_at", "used"}
 NAME = "telegram:648079060"
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from functools import wraps
-from typing import Concatenate, ParamSpec, TypeVar
+from typing import Any, Concatenate, ParamSpec, TypeVar
 
 import click
 
@@ -17,8 +17,9 @@ from store.cli import printing, shapes
 from store.cli.console import as_json, at_keyboard, console, read_stdin, session_id, with_store
 from store.cli.printing import Ink, Piece, age, count
 from store.errors import BadValue, Refused, SecretLocked
-from store.model import SecretName
+from store.model import SecretName, SecretUse
 from store.store import Store
+from store.uses import uses
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -92,16 +93,29 @@ def list_names(store: Store, session_id: str | None, as_json: bool) -> None:
     """The names of the secrets, of one session or of all; never a value."""
     session = store.sessions.find(session_id) if session_id else None
     names, exposed = store.secrets.names(session), store.secrets.exposed(session)
+    used = uses(store, session.key, [name.key for name in names]) if session else {}
     if as_json:
         open_ones = [shapes.exposed_secret(one) for one in exposed]
-        printing.emit_json({"secrets": [shapes.secret(name) for name in names], "exposed": open_ones})
+        told = [shapes.secret(name) | _used(used.get(name.key)) for name in names]
+        printing.emit_json({"secrets": told, "exposed": open_ones})
         return
-    printing.table(["name", ":version", ":age", "session"], [_name_row(name) for name in names])
+    rows = [[*_name_row(name), _turns(used.get(name.key, []))] for name in names]
+    printing.table(["name", ":version", ":age", "session", "used in"], rows)
     printing.say(_PROTECTIONS[store.secrets.protection])
     for one in exposed:
         printing.say(
             f"{one.key} lies open in {one.locator} ({one.place}); `backscroll secrets seal {one.session_id} {one.key}`."
         )
+
+
+def _used(used: list[SecretUse] | None) -> dict[str, Any]:
+    """Only of one session: all of them would have to be read through."""
+    return {} if used is None else {"used": [use._asdict() for use in used]}
+
+
+def _turns(used: list[SecretUse]) -> str:
+    turns = ", ".join(str(turn) for turn in dict.fromkeys(use.turn for use in used))
+    return f"turn {turns}" if turns else ""
 
 
 def _name_row(name: SecretName) -> list[Piece]:

@@ -42,36 +42,38 @@ STILL_OPEN = "Sealed here. It still lies open there: change it where it is used,
 
 T = TypeVar("T")
 
+_CSS = """
+SecretsScreen {
+    #heading, #detail {
+        height: 1;
+        padding: 0 1;
+    }
+
+    #heading {
+        margin-bottom: 1;
+    }
+
+    SecretsTable {
+        height: 1fr;
+    }
+
+    #value {
+        height: 9;
+        border-top: solid $foreground 15%;
+    }
+
+    SecretView {
+        height: 1fr;
+    }
+}
+"""
+
 
 class SecretsScreen(Screen[str | None]):
     """Answers with the public id of the entry to go to, if the person wants to read where a secret was used."""
 
     AUTO_FOCUS = "SecretsTable"
-    DEFAULT_CSS = """
-    SecretsScreen {
-        #heading, #detail {
-            height: 1;
-            padding: 0 1;
-        }
-
-        #heading {
-            margin-bottom: 1;
-        }
-
-        SecretsTable {
-            height: 1fr;
-        }
-
-        #value {
-            height: 9;
-            border-top: solid $foreground 15%;
-        }
-
-        SecretView {
-            height: 1fr;
-        }
-    }
-    """
+    DEFAULT_CSS = _CSS
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("r,enter", "reveal", "Reveal", id="secrets.reveal", tooltip="Show the value for ten seconds"),
         Binding("enter", "seal", "Seal", id="secrets.seal", tooltip="Seal here what lies open elsewhere"),

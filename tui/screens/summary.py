@@ -32,80 +32,75 @@ if TYPE_CHECKING:
     from store.store import Store
     from tui.app import Backscroll
 
+_CSS = """
+SummaryScreen {
+    #heading, #coverage, #told {
+        height: 1;
+        padding: 0 1;
+    }
 
-class SummaryScreen(Screen[str | None]):
-    AUTO_FOCUS = "TextArea"
-    DEFAULT_CSS = """
-    SummaryScreen {
-        #heading, #coverage, #told {
-            height: 1;
-            padding: 0 1;
-        }
+    #told {
+        height: auto;
+        max-height: 4;
+    }
 
-        #told {
-            height: auto;
-            max-height: 4;
-        }
+    #beside {
+        height: 1fr;
+        margin-top: 1;
+    }
 
-        #beside {
-            height: 1fr;
-            margin-top: 1;
-        }
+    TurnsView {
+        width: 2fr;
+        height: 1fr;
+        border-right: solid $foreground 15%;
+    }
 
-        TurnsView {
-            width: 2fr;
-            height: 1fr;
-            border-right: solid $foreground 15%;
-        }
+    #text {
+        width: 3fr;
+        height: 1fr;
+    }
 
-        #text {
-            width: 3fr;
-            height: 1fr;
-        }
+    TextArea {
+        height: 1fr;
+        border: none;
+        background: $background;
 
-        TextArea {
-            height: 1fr;
+        &:focus {
             border: none;
-            background: $background;
-
-            &:focus {
-                border: none;
-            }
         }
+    }
 
-        TextView {
-            height: 1fr;
+    TextView {
+        height: 1fr;
+        display: none;
+    }
+
+    #versions {
+        height: 6;
+        border-top: solid $foreground 15%;
+    }
+
+    &.-comparing {
+        TextArea {
             display: none;
         }
 
-        #versions {
-            height: 6;
-            border-top: solid $foreground 15%;
-        }
-
-        &.-comparing {
-            TextArea {
-                display: none;
-            }
-
-            TextView {
-                display: block;
-            }
+        TextView {
+            display: block;
         }
     }
-    """
+}
+"""
+
+
+class SummaryScreen(Screen[str | None]):
+    AUTO_FOCUS = "TextArea"
+    DEFAULT_CSS = _CSS
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("ctrl+s", "save", "Save", priority=True, id="summary.save", tooltip="Save text and coverage"),
         Binding("f4", "editor", "Your editor", id="summary.editor", tooltip="Write in $EDITOR, then come back"),
         # Priority: the text area would select a line.
-        Binding(
-            "f6",
-            "tidy",
-            "Take them out",
-            priority=True,
-            id="summary.tidy",
-            tooltip="Take the control characters out",
-        ),
+        Binding("f6", "tidy", "Take them out", priority=True, id="summary.tidy", tooltip="No control characters"),
         Binding("tab", "app.focus_next", "Next part", id="summary.next", tooltip="Text, versions, turns"),
         Binding("shift+tab", "app.focus_previous", "Part before", show=False, id="summary.previous", tooltip="Back"),
         Binding("escape,q", "leave", "Back", id="summary.leave", tooltip="Back to the session"),
