@@ -175,9 +175,10 @@ class Thread:
     def mark(self, telling: Telling) -> str:
         """Where it goes on, once its entries have been told; empty when it can only be read anew."""
         told = self._outline
-        last = len(told.nodes) - 1
         is_plain = self._is_newest and not told.rolled_back and len(self._found.segments(self._one)) == 1
-        file = Mark.behind(self._one.path, self._end) if is_plain and last not in self._inherited else None
+        # Of a copy it cannot be told where it ends before something else was said.
+        is_own = not self._meta.get("forked_from_id") or any(at not in self._inherited for at in told.prompts)
+        file = Mark.behind(self._one.path, self._end) if is_plain and is_own else None
         if file is None:
             return ""
         when = next(reversed(told.times.values()), "")
