@@ -97,7 +97,7 @@ def test_scopes_have_names_that_people_read() -> None:
         "source:kiso:@12ab": "source kiso",
         "source:pingu": "source pingu",
         "user:trip/ada": "user trip/ada",
-        "app:shop@adk:@12ab": "app shop@adk",
+        "app:shop@adk:@12ab": "app shop",
     }
     assert {scope: scope_name(scope) for scope in names} == names
 

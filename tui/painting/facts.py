@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any, NamedTuple
@@ -23,6 +24,7 @@ MASK = "••••"
 QUOTED = 400
 """Characters of what a fact said before, or of what was said where it was learnt."""
 
+_IDENTITY = re.compile(r"(?:@[\w-]+)?:@[0-9a-f]+\Z")
 _LONGEST_CATEGORY, _AGE, _NARROW = 12, 8, 60
 
 
@@ -60,8 +62,7 @@ def scope_name(scope: str) -> str:
     if scope in (EVERY_SCOPE, GLOBAL):
         return scope or "every scope"
     kind, _, name = scope.partition(":")
-    name, _, identity = name.rpartition("@") if "@" in name else (name, "", "")
-    return one_line(f"{kind} {name.rstrip(':') or identity}", 40)
+    return one_line(f"{kind} {_IDENTITY.sub('', name)}", 40)
 
 
 # ── the list ──────────────────────────────────────────────────────────────────────────────────────
