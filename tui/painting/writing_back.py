@@ -46,8 +46,9 @@ def plan_lines(rows: Sequence[ChangedRow], unplaced: Sequence[str], conflicts: S
 
 
 def tally(rows: Sequence[ChangedRow]) -> str:
-    """`2 rows changed, 1 row deleted`."""
-    told = ((sum(row.what == what for row in rows), what) for what in ("changed", "new", "deleted"))
+    """`2 rows changed, 1 row deleted`; a row in which two things change is one."""
+    different = {(row.table, row.key, row.what) for row in rows}
+    told = ((sum(row[2] == what for row in different), what) for what in ("changed", "new", "deleted"))
     return ", ".join(f"{count(n, 'row')} {what}" for n, what in told if n)
 
 

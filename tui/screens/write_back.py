@@ -17,7 +17,7 @@ from textual.widgets import Footer, Static
 from store.clean import clean, one_line
 from store.errors import ChangedMeanwhile, SecretLocked, StoreError
 from store.model import Session
-from tui.painting.pieces import ERROR, MUTED, STRONG, content, count, title_of
+from tui.painting.pieces import ERROR, MUTED, STRONG, content, title_of
 from tui.painting.sessions import with_tilde
 from tui.painting.writing_back import ChangedRow, ColumnChange, plan_lines, tally
 from tui.widgets.text_view import TextView
@@ -49,7 +49,8 @@ class WriteBackScreen(Screen[None]):
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("enter", "write", "Write it there", id="write_back.do", tooltip="Change exactly these rows there"),
         Binding("r", "look", "Look again", show=False, id="write_back.look", tooltip="Look again what would change"),
-        Binding("escape,q", "dismiss(None)", "Keep it here", id="write_back.leave", tooltip="Change nothing there"),
+        Binding("escape,q", "keep", "Keep it here", id="write_back.keep", tooltip="Change nothing there"),
+        Binding("escape,q", "dismiss(None)", "Back", id="write_back.leave", tooltip="Back to the session"),
     ]
 
     app: Backscroll
@@ -60,6 +61,7 @@ class WriteBackScreen(Screen[None]):
         self._store = store
         self._session = session
         self._preview: Preview | None = None
+        self._told = ""
         self._is_busy = False
 
     def compose(self) -> ComposeResult:
@@ -84,11 +86,16 @@ class WriteBackScreen(Screen[None]):
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         match action:
-            case "write":
+            case "write" | "keep":
                 return self._is_ready
+            case "dismiss":
+                return not self._is_ready
             case "look":
                 return not self._is_busy
         return super().check_action(action, parameters)
+
+    def action_keep(self) -> None:
+        self.dismiss(None)
 
     # ── what would change ─────────────────────────────────────────────────────────────────────────
 
@@ -126,7 +133,8 @@ class WriteBackScreen(Screen[None]):
         elif not rows:
             self._tell(f"{first} There is nothing to write back to {where}.".strip())
         else:
-            told = f"In {where}: {tally(rows)}. A backup is taken first, and undo takes it back."
+            self._told = tally(rows)
+            told = f"In {where}: {self._told}. A backup is taken first, and undo takes it back."
             self._tell(f"{first} {told}".strip(), ERROR if first else MUTED)
 
     # ── doing it ──────────────────────────────────────────────────────────────────────────────────
@@ -139,7 +147,7 @@ class WriteBackScreen(Screen[None]):
         if preview is None or not self._is_ready:
             return
         self._is_busy = True
-        self._tell(f"Writing {count(len(preview.plan.changes), 'row')} …")
+        self._tell(f"Writing: {self._told} …")
         try:
             backup = await asyncio.to_thread(self._store.writing_back.write, preview)
         except ChangedMeanwhile as reason:
@@ -157,7 +165,7 @@ class WriteBackScreen(Screen[None]):
         else:
             self._is_busy = False
             self._preview = None
-            done = f"Wrote {count(len(preview.plan.changes), 'row')} to {with_tilde(preview.locator)}."
+            done = f"Wrote to {with_tilde(preview.locator)}: {self._told}."
             kept = f" How it was before is in {with_tilde(str(backup))}." if backup else ""
             self._tell(f"✓ {done}{kept} Undo takes it back.", GOOD)
 
@@ -175,6 +183,7 @@ def _rows(changes: Sequence[RowChange]) -> list[ChangedRow]:
         columns = [
             ColumnChange(name, side(before.get(name), name in before), side(after.get(name), name in after))
             for name in dict.fromkeys([*before, *after])
+            if what != "changed" or before.get(name) != after.get(name)
         ]
         key = " ".join(f"{name}={spelled(value)}" for name, value in change.key.items())
         rows.append(ChangedRow(change.table, key, what, columns))
