@@ -103,7 +103,7 @@ def table_line(line: FactLine, now: datetime, width: int, *, marked: bool = Fals
 def _where(line: FactLine, room: int, with_scope: bool) -> str:
     """The turn is told whatever else must be cut; and who may know it, where that is not said by where it came from."""
     fact, turn = line.fact, line.at_turn
-    is_said = fact.scope == GLOBAL or fact.foreign_place
+    is_said = fact.scope == GLOBAL or (fact.foreign_place and fact.scope.startswith(("source:", "session:")))
     scope = f"{scope_name(fact.scope)} · " if with_scope and not is_said else ""
     return one_line(scope + line.came_from, max(room - cells(turn), 0)) + (turn if cells(turn) <= room else "")
 
