@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -33,7 +33,7 @@ def follow(opened: Growing, known: Mapping[str, Known], reader: str, mark_of: Ca
     inside: dict[str, list[str]] = {}
     for native, session in known.items():
         if native not in heads and not session.gone:
-            inside.setdefault(_head_of(native, heads), []).append(native)
+            inside.setdefault(head_of(native, heads), []).append(native)
     found = Followed()
     for native, ref in heads.items():
         found.refs.append(ref)
@@ -51,7 +51,8 @@ def follow(opened: Growing, known: Mapping[str, Known], reader: str, mark_of: Ca
     return found
 
 
-def _head_of(native: str, heads: Mapping[str, Ref]) -> str:
+def head_of(native: str, heads: Container[str]) -> str:
+    """The session after which one is named that stands in the same file; empty when there is none."""
     while native and native not in heads:
         native = native.rpartition("/")[0]
     return native

@@ -240,6 +240,11 @@ class Sessions:
         told = [child for session in sessions for child in self.children(session.id) if child.relation == "superseded"]
         return list(dict.fromkeys([*told, *sessions]))
 
+    def drop(self, session: Session) -> None:
+        """Of a session that is told elsewhere, word for word: nothing is lost, and a sync may bring it back."""
+        with self._store.transaction(durable=False):
+            self._remove(session.key)
+
     def _remove(self, key: int) -> None:
         connection = self._store.connection
         self._store.search.unindex(*self._store.search.rows_of(key))

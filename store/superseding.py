@@ -97,3 +97,33 @@ def _cut_off(store: Store, session: int, after: int) -> None:
     connection.execute(
         "update sessions set tail = (select key from entries where session = ?1 and seq = ?2) where key = ?1", places
     )
+
+
+# ── what is told twice ────────────────────────────────────────────────────────────────────────────
+
+_OWN = """
+    select records.digest from entries join records on records.key = entries.record
+    where entries.session = ? and entries.inherited = 0 and entries.seq >= 0
+"""
+_FAMILY = """
+    select records.digest from sessions join entries on entries.session = sessions.key and entries.inherited = 0
+    join records on records.key = entries.record
+    where sessions.source = ?1 and (native_id = ?2 or (native_id > ?2 || '/' and native_id < ?2 || '0'))
+    and sessions.gone = 0 and sessions.relation is not 'superseded'
+"""
+_LEFT_BY_A_PERSON = """
+    select 1 from sessions where key = ?1 and (own_title != '' or pinned or deleted)
+    union all select 1 from tags where session = ?1 union all select 1 from notes where session = ?1
+    union all select 1 from secrets where session = ?1 union all select 1 from published where session = ?1
+    union all select 1 from summaries where session = ?1 and origin != 'source'
+    union all select 1 from sessions as children join sessions as parents on children.parent_id = parents.id
+        where parents.key = ?1
+"""
+
+
+def drop_told_twice(store: Store, session: Session, family: str) -> None:
+    """Of a session that its source took back: where those of the family that it tells now say all of it."""
+    own = {digest for (digest,) in store.rows(_OWN, session.key)}
+    told = {digest for (digest,) in store.rows(_FAMILY, session.source, family)}
+    if own <= told and not store.row(_LEFT_BY_A_PERSON, session.key):
+        store.sessions.drop(session)

@@ -21,13 +21,13 @@ from store.ahead import Ahead, opening, scan
 from store.coding import decode, encode, now
 from store.deriving import digest_of
 from store.errors import Busy, NotFound, StoreError, Unreadable, WriteFailed
-from store.following import Followed, Known, follow
+from store.following import Followed, Known, follow, head_of
 from store.knowledge import Knowledge
 from store.locating import is_url, place_of
 from store.model import NewEntry, Session, SessionFields, foreign_id
 from store.sources import reading
 from store.sources.shape import Batch, Expiring, ForeignSummary, Growing, Opened, Problem, Ref, Source
-from store.superseding import supersede
+from store.superseding import drop_told_twice, supersede
 
 if TYPE_CHECKING:
     from store.store import Store
@@ -149,6 +149,7 @@ class _Syncing:
         self.locator = target.locator
         self.address = target.address
         self.report = Report(target.source.NAME, target.locator)
+        self._superseded: list[Session] = []
 
     def run(self) -> Iterator[Progress]:
         key, marks, old_problems = self._row()
@@ -196,7 +197,9 @@ class _Syncing:
                 for _ in self._take(ref, place, opened.read(ref) if grown is None else grown, pace):
                     yield Progress(self.report, done, len(refs))
         self._stamp_calm(found, {ref.native_id: ref for ref in refs})
-        self._mark_gone(known, {ref.native_id for ref in refs})
+        present = {ref.native_id for ref in refs}
+        self._mark_gone(known, present)
+        self._tell_once(known, present)
         self._note_expiry(key, refs)
         knowledge = Knowledge(self.store, self.source.NAME, self.locator, key)
         knowledge.take_facts(_foreign(opened.facts()))
@@ -279,6 +282,14 @@ class _Syncing:
             with self.store.transaction(durable=False) as connection:
                 connection.executemany("update sessions set gone = ? where key = ?", changes)
 
+    def _tell_once(self, known: dict[str, Known], present: set[str]) -> None:
+        """After a rewind, what was told before is a fork; and when it goes on again, no fork any more."""
+        for hidden in self._superseded:
+            drop_told_twice(self.store, hidden, hidden.native_id)
+        for native, session in known.items():
+            if not session.gone and native not in present and (family := head_of(native, present)):
+                drop_told_twice(self.store, self.store.sessions.by_key(session.key), family)
+
     def _note_expiry(self, key: int, refs: Sequence[Ref]) -> None:
         if not isinstance(self.source, Expiring):
             return
@@ -331,6 +342,7 @@ class _Syncing:
 
     def _finish(self, chain: Chain, summary: ForeignSummary | None, stamp: str, mark: str) -> None:
         chain.end()
+        self._superseded += chain.superseded
         if summary is not None:
             self._save_summary(chain.session, summary)
         self.store.connection.execute(
@@ -419,6 +431,7 @@ class Chain:
         self.store = store
         self.session = session
         self.went_on = False
+        self.superseded: list[Session] = []
         self._only_on = only_on
         "What tells less, or something else, is another's past, and changes nothing."
         self._stored: list[bytes | None] = [] if behind else [digest for (digest,) in store.rows(_DIGESTS, session.key)]
@@ -447,5 +460,5 @@ class Chain:
     def end(self) -> None:
         """What the store holds beyond this point the source does not tell any more."""
         if self._at < len(self._stored) and not self._only_on:
-            supersede(self.store, self.session, self._at - 1)
+            self.superseded.append(supersede(self.store, self.session, self._at - 1))
             self._stored = self._stored[: self._at]

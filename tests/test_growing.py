@@ -198,7 +198,6 @@ def test_a_sync_that_was_interrupted_tells_nothing_twice(
 
     # Between what was told and the mark behind it.
     monkeypatch.setattr(sync._Syncing, "_finish", stop)
-    monkeypatch.setattr(sync.Pace, "breathe", sync.Pace.breathe)
     monkeypatch.setattr(sync, "COMMIT_SECONDS", 0)
     with pytest.raises(KeyboardInterrupt):
         pull(store, growing.root)
@@ -218,3 +217,70 @@ def test_sessions_in_the_same_file_rest_while_it_grows(
         growing.say(words)
         assert pull(store, growing.root).updated == 1
     assert store.sessions.get(fork.id)._replace(expires_at="") == fork._replace(expires_at="")
+
+
+# ── rewinds ───────────────────────────────────────────────────────────────────────────────────────
+
+
+class Rewinding:
+    """A conversation with Claude Code in which somebody goes back and forth."""
+
+    def __init__(self, root: Path, store: Store) -> None:
+        self.path = root / f"{NAMES['claude']}.jsonl"
+        self.store = store
+
+    def ask(self, words: str, after: str | None) -> None:
+        common = {"sessionId": NAMES["claude"], "timestamp": "2026-05-01T10:00:00.000Z"}
+        question = {"parentUuid": after, "type": "user", "uuid": words, "message": {"content": words}}
+        reply = {"id": f"m-{words}", "content": [{"type": "text", "text": f"answered {words}"}]}
+        answer = {"parentUuid": words, "type": "assistant", "uuid": f"a-{words}", "message": reply}
+        with self.path.open("a") as file:
+            file.writelines(json.dumps(line | common, separators=(",", ":")) + "\n" for line in (question, answer))
+        assert pull(self.store, self.path).problems == []
+
+    def sessions(self) -> dict[str, list[str]]:
+        return {
+            session.native_id.removeprefix(NAMES["claude"]): [text for text in texts(self.store, session.id) if text]
+            for session in self.store.list_sessions()
+        }
+
+    def hits(self, words: str) -> int:
+        return self.store.search.find(words)[1]
+
+
+@pytest.fixture
+def rewinding(tmp_path: Path, store: Store) -> Rewinding:
+    made = Rewinding(tmp_path, store)
+    made.ask("one", None)
+    made.ask("two", "a-one")
+    made.ask("three", "a-one")
+    return made
+
+
+def test_what_a_rewind_left_is_told_once(rewinding: Rewinding) -> None:
+    kept = ["one", "answered one"]
+    assert rewinding.sessions() == {
+        "": [*kept, "three", "answered three"],
+        "/two": [*kept, "two", "answered two"],
+    }
+    assert [rewinding.hits(words) for words in ("one", "two", "three")] == [2, 2, 2]
+
+
+def test_a_branch_that_goes_on_again_is_no_fork_any_more(rewinding: Rewinding) -> None:
+    rewinding.ask("four", "a-two")
+    past = ["one", "answered one"]
+    assert rewinding.sessions() == {
+        "": [*past, "two", "answered two", "four", "answered four"],
+        "/three": [*past, "three", "answered three"],
+    }
+    assert [rewinding.hits(words) for words in ("one", "two", "three", "four")] == [2, 2, 2, 2]
+    rewinding.ask("five", "a-three")
+    assert rewinding.sessions()["/two"][-1] == "answered four"
+    assert [rewinding.hits(words) for words in ("two", "three", "four", "five")] == [2, 2, 2, 2]
+
+
+def test_a_fork_that_somebody_wrote_on_stays(rewinding: Rewinding, store: Store) -> None:
+    fork = store.sessions.get(f"claude:{NAMES['claude']}/two")
+    store.notes.note(fork, "Remember this.")
+    rewinding.ask("four", "a-two")
+    assert store.sessions.get(fork.id).gone
