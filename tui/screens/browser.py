@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from store.store import Store
     from tui.screens.reading import Reading
 
-REST_SECONDS = 0.12
+REST_SECONDS = 0.3
 """The cursor of the list rests so long on a session before it is opened beside it: scrolling past reads nothing."""
 
 FOLLOW_SECONDS = 1.0
@@ -144,7 +144,7 @@ class BrowserScreen(FillingScreen[None]):
 
     def on_reading_moved(self, moved: Reading.Moved) -> None:
         self._turn = moved.turn
-        self.place.update(whereabouts(moved.session, moved.turn, self._pane))
+        self.place.update(whereabouts(moved.session, moved.turn, self._pane), layout=False)
 
     @property
     def chosen(self) -> Session | None:
@@ -186,7 +186,7 @@ class BrowserScreen(FillingScreen[None]):
         self._pane = pane
         self.add_class(f"-pane-{pane}")
         if self.reading.session is not None:
-            self.place.update(whereabouts(self.reading.session, self._turn, pane))
+            self.place.update(whereabouts(self.reading.session, self._turn, pane), layout=False)
         self.call_after_refresh(self._read_what_came_into_view)
 
     def _read_what_came_into_view(self) -> None:

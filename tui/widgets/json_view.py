@@ -333,7 +333,7 @@ class JsonPane(FindPane):
     @on(JsonView.Moved)
     def _show_path(self, moved: JsonView.Moved) -> None:
         moved.stop()
-        self.path_line.update(Content(one_line(moved.path)))
+        self.path_line.update(Content(one_line(moved.path)), layout=False)
 
     @property
     def view(self) -> JsonView:

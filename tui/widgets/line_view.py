@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 
+from rich.segment import Segment
 from textual.cache import LRUCache
 from textual.content import Content
 from textual.geometry import Size
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
 from textual.style import Style
-from textual.visual import Visual
 
 
 class LineView(ScrollView, can_focus=True, inherit_bindings=False):
@@ -23,6 +23,7 @@ class LineView(ScrollView, can_focus=True, inherit_bindings=False):
     def __init__(self) -> None:
         super().__init__()
         self._strips: LRUCache[Hashable, Strip] = LRUCache(self.STRIPS_KEPT)
+        self._styles: dict[str, Style] = {}
 
     @property
     def page(self) -> Size:
@@ -63,8 +64,20 @@ class LineView(ScrollView, can_focus=True, inherit_bindings=False):
 
     def notify_style_update(self) -> None:
         self._strips.clear()
+        self._styles.clear()
         super().notify_style_update()
 
     def strip_of(self, content: Content, width: int, style: Style) -> Strip:
-        strips = Visual.to_strips(self, content, width, 1, style, pad=True)
-        return strips[0] if strips else Strip.blank(width, style.rich_style)
+        """Of one line, by hand: Textual's own way would wrap and align it first, and takes ten times as long."""
+        pieces = content.render(style, "", self._style_of)
+        return Strip([Segment(text, piece.rich_style) for text, piece in pieces if text]).adjust_cell_length(
+            width, style.rich_style
+        )
+
+    def _style_of(self, name: str | Style) -> Style:
+        if isinstance(name, Style):
+            return name
+        style = self._styles.get(name)
+        if style is None:
+            style = self._styles[name] = self._get_style(name)
+        return style

@@ -111,6 +111,7 @@ class SessionList(LineView):
         self._asked: set[int] = set()
         self._marked: frozenset[int] = frozenset()
         self._edition = 0
+        self._made: tuple[int, Row, int, tuple[Content, Content]] | None = None
 
     # ── what is handed down ───────────────────────────────────────────────────────────────────────
 
@@ -224,14 +225,24 @@ class SessionList(LineView):
         row = self._row(key)
         text = Content("")
         if row:
-            branch = branch_of(self.listing, place.row, row.children)
-            text = session_lines(row, width - 2, self.now, branch, self._words)[place.part]
+            text = self._lines_of(place.row, row, width - 2)[place.part]
         chosen = place.row == self.cursor
         lead = ("▌", ".session-list--bar") if chosen else (" ", "")
         if key in self._marked and not place.part:
             lead = ("✓", ".session-list--mark")
         style = self.get_visual_style("session-list--cursor" if chosen else "session-list--row")
         return self.strip_of(Content.assemble(lead, text), width, style)
+
+    def _lines_of(self, number: int, row: Row, width: int) -> tuple[Content, Content]:
+        """A row's two lines are painted one after the other, and made together."""
+        if self._made is None or self._made[:3] != (number, row, width):
+            branch = branch_of(self.listing, number, row.children)
+            self._made = (number, row, width, session_lines(row, width, self.now, branch, self._words))
+        return self._made[3]
+
+    def forget_strips(self) -> None:
+        self._made = None
+        super().forget_strips()
 
     # ── moving ────────────────────────────────────────────────────────────────────────────────────
 

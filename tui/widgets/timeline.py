@@ -76,6 +76,7 @@ class TimelinePane(Vertical):
         self._finding = 0
         self._goes = False
         self._warming = self._warm = False
+        self._about_height = -1
         self._waiting: list[tuple[Timeline.Wanted, Sequence[Turn]]] = []
 
     def compose(self) -> ComposeResult:
@@ -150,7 +151,10 @@ class TimelinePane(Vertical):
         width = max(self.size.width - 3, 10)
         told = heading(self._session, width, self._clock())
         covers = coverage(self.outline, width)
-        self.about.update(Content("\n").join([told, covers]) if covers else told)
+        lines = Content("\n").join([told, covers]) if covers else told
+        height = lines.plain.count("\n")
+        self.about.update(lines, layout=height != self._about_height)
+        self._about_height = height
 
     def on_resize(self) -> None:
         self._tell_heading()

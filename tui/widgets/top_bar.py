@@ -150,6 +150,7 @@ class TopBar(Horizontal):
         self._shown_name = name
         self._pause: Timer | None = None
         self._asked = ""
+        self._told: dict[str, str] = {}
 
     def compose(self) -> ComposeResult:
         yield Static(Content(self._shown_name), id="name")
@@ -163,12 +164,17 @@ class TopBar(Horizontal):
         yield Static(id="count")
 
     def show_count(self, text: str) -> None:
-        self.query_one("#count", Static).update(Content(text))
+        self._tell("#count", text)
 
     def show_status(self, text: str) -> None:
-        status = self.query_one("#status", Static)
-        status.display = bool(text)
-        status.update(Content(text))
+        self.query_one("#status", Static).display = bool(text)
+        self._tell("#status", text)
+
+    def _tell(self, place: str, text: str) -> None:
+        """Only what is new: another text makes the whole screen be laid out again."""
+        if self._told.get(place) != text:
+            self._told[place] = text
+            self.query_one(place, Static).update(Content(text))
 
     def know(self, vocabulary: Vocabulary) -> None:
         """What can be offered from now on."""
@@ -207,7 +213,7 @@ class TopBar(Horizontal):
     def _tell_puzzles(self) -> None:
         """Not of a filter that is still being chosen."""
         puzzled = "" if self.words.offering else one_line(Query.parse(self._asked).puzzled)
-        self.query_one("#puzzled", Static).update(Content(puzzled))
+        self.query_one("#puzzled", Static).update(Content(puzzled), layout=False)
 
     def _stop_waiting(self) -> None:
         if self._pause is not None:
