@@ -3,21 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 from pytest_textual_snapshot import SVGImageExtension
 from textual.pilot import Pilot
 from textual.widgets import Input
-from tui_world import browser, fill, until_shown
+from tui_world import browser, clock, fill, until, until_shown
 
 from store.store import Store
+from tui.app import Backscroll
+from tui.screens.browser import BrowserScreen
+from tui.screens.picker import PickerScreen
+from tui.screens.reading import Reading
 
 # The plugin gives the extension under the name that an older syrupy knew.
 SVGImageExtension.file_extension = "svg"
 
 Compare = Callable[..., bool]
-WIDE, NARROW = (140, 40), (80, 24)
+SIZES = pytest.mark.parametrize("size", [(140, 45), (80, 24)], ids=["wide", "narrow"])
+Size = tuple[int, int]
 
 
 @pytest.fixture
@@ -38,6 +44,23 @@ def _no_blinking(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Input, "cursor_blink", False)
 
 
+def settled(pilot: Pilot[Any]) -> bool:
+    """The conversation beside the list has come, and the record of what is selected in it."""
+    screen = pilot.app.screen_stack[0]
+    picking = isinstance(pilot.app.screen, PickerScreen)
+    if picking or not isinstance(screen, BrowserScreen) or not screen.sessions.keys:
+        return True
+    if screen.has_class("-narrow") and screen.has_class("-pane-0"):
+        return True
+    selected, readings = screen.sessions.selected, screen.query(Reading)
+    if selected is None or not readings:
+        return False
+    reading, timeline = readings.first(), readings.first().timeline.timeline
+    has_come = reading.session is not None and reading.session.key == selected.key and timeline.block is not None
+    record = not reading.record.display or bool(reading.record.json._note)
+    return has_come and timeline._rest is None and record
+
+
 def after(*steps: list[str] | str) -> Callable[[Pilot[Any]], Awaitable[None]]:
     """Keys in a list, and between them what must have come up."""
 
@@ -46,45 +69,61 @@ def after(*steps: list[str] | str) -> Callable[[Pilot[Any]], Awaitable[None]]:
             if isinstance(step, str):
                 await until_shown(pilot, step)
             else:
+                await until(pilot, lambda: settled(pilot))
                 await pilot.press(*step)
+        await until(pilot, lambda: settled(pilot))
         await pilot.pause()
 
     return take
 
 
-@pytest.mark.parametrize("size", [WIDE, NARROW], ids=["wide", "narrow"])
-def test_list(snap_compare: Compare, world: Store, size: tuple[int, int]) -> None:
-    steps = after("6 sessions", "brackets", ["down"], "▌  Rename")
-    assert snap_compare(browser(world), terminal_size=size, run_before=steps)
+@pytest.fixture(autouse=True)
+def _no_agents(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Whether one is installed here must not be seen."""
+    monkeypatch.setenv("PATH", str(tmp_path / "no programs"))
 
 
-def test_filter(snap_compare: Compare, world: Store) -> None:
-    steps = after("6 sessions", "brackets", ["slash", *"uplo"], "1 found", "Fix the flaky")
-    assert snap_compare(browser(world), terminal_size=NARROW, run_before=steps)
+LIST = ("6 sessions", "brackets")
+READING = (*LIST, ["enter"], "tells how often")
+SCREENS: dict[str, tuple[list[str] | str, ...]] = {
+    "list": (*LIST, ["down"], "▌  Rename"),
+    "marked": (*LIST, ["space", "space"], "✓"),
+    "unfolded": (*LIST, ["down", "down", "right"], "▾ pg"),
+    "order": (*LIST, ["o"], "Headings"),
+    "folders": (*LIST, ["o"], "Headings", ["f"], "no folder"),
+    "filter": (*LIST, ["slash", *"uplo"], "1 found", "Fix the flaky"),
+    "offers": (*LIST, ["slash", *"agent:"], "agent:claude"),
+    "nothing": (*LIST, ["slash", *"zebra"], "0 found"),
+    "conversation": READING,
+    "call": (*READING, ["X", "enter"], "see the log"),
+    "found": (*READING, ["slash", *"file"], "of 3"),
+    "record": (*READING, ["3"], "This entry was made"),
+    "inspector": (*READING, ["X", "i"], "1 of 1", "see the log"),
+    "calls": (*READING, ["a"], "All calls of this session"),
+    "resume": (*LIST, ["r"], "Continue in Claude Code"),
+    "help": (*LIST, ["question_mark"], "The last session"),
+}
 
 
-def test_nothing_found(snap_compare: Compare, world: Store) -> None:
-    steps = after("6 sessions", "brackets", ["slash", *"zebra"], "0 found")
-    assert snap_compare(browser(world), terminal_size=NARROW, run_before=steps)
+@SIZES
+@pytest.mark.parametrize("screen", SCREENS)
+def test_screen(snap_compare: Compare, world: Store, screen: str, size: Size) -> None:
+    assert snap_compare(browser(world), terminal_size=size, run_before=after(*SCREENS[screen]))
 
 
-@pytest.mark.parametrize("size", [WIDE, NARROW], ids=["wide", "narrow"])
-def test_conversation(snap_compare: Compare, world: Store, size: tuple[int, int]) -> None:
-    steps = after("6 sessions", "Fix the flaky", ["enter"], "tells how often")
-    assert snap_compare(browser(world), terminal_size=size, run_before=steps)
+@SIZES
+def test_picker(snap_compare: Compare, world: Store, size: Size) -> None:
+    app = Backscroll(world, clock, pick=True)
+    assert snap_compare(app, terminal_size=size, run_before=after("backscroll resume", "brackets"))
 
 
-@pytest.mark.parametrize("size", [WIDE, NARROW], ids=["wide", "narrow"])
-def test_welcome(snap_compare: Compare, empty: Store, size: tuple[int, int]) -> None:
+@SIZES
+def test_welcome(snap_compare: Compare, empty: Store, size: Size) -> None:
     assert snap_compare(browser(empty), terminal_size=size, run_before=after("Press d", "Show a demo"))
 
 
-def test_help(snap_compare: Compare, world: Store) -> None:
-    steps = after("6 sessions", "brackets", ["question_mark"], "Leave Backscroll")
-    assert snap_compare(browser(world), terminal_size=WIDE, run_before=steps)
-
-
-def test_another_theme(snap_compare: Compare, world: Store) -> None:
+@SIZES
+def test_another_theme(snap_compare: Compare, world: Store, size: Size) -> None:
     app = browser(world)
     app.theme = "textual-light"
-    assert snap_compare(app, terminal_size=NARROW, run_before=after("6 sessions", "brackets"))
+    assert snap_compare(app, terminal_size=size, run_before=after(*READING))
