@@ -38,8 +38,8 @@ def follow(opened: Growing, known: Mapping[str, Known], reader: str, mark_of: Ca
     for native, ref in heads.items():
         found.refs.append(ref)
         had = known.get(native, Known(0, "", False))
-        if had.stamp != reader + ref.stamp:
-            mark = mark_of(had.key) if had.stamp.startswith(reader) else ""
+        if had.gone or had.stamp != reader + ref.stamp:
+            mark = mark_of(had.key) if had.stamp.startswith(reader) and not had.gone else ""
             grown = opened.go_on(ref, mark) if mark else None
             if grown is None:
                 found.refs += opened.beside(ref)

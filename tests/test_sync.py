@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from foreign import RUBICHAN, RUBICHAN_HEAD, make, pull, rubichan_messages, rubichan_session, texts, write
 
-from store import sources, sync
+from store import sync
 from store.errors import Busy, NotFound, Unreadable
 from store.store import Store
 
@@ -258,18 +258,6 @@ def test_bad_rows_are_one_problem_each_and_their_neighbours_come_in(store: Store
     assert [problem.where for problem in pull(store, foreign).problems] == ["messages:1"]
     write(foreign, 'update messages set content = \'[{"type": "text", "text": "mended"}]\' where id = 1')
     assert pull(store, foreign).problems == []
-
-
-def test_every_source_has_the_one_shape() -> None:
-    names = [source.NAME for source in sources.ALL]
-    assert len(set(names)) == len(names)
-    for source in sources.ALL:
-        assert source.LABEL
-        assert isinstance(source.READER, int)
-        assert isinstance(source.LOCAL_IDS, bool)
-        assert not source.detect(os.devnull)
-        assert source.stamp("no such file anywhere") == ""
-        assert all(isinstance(root, str) for root in source.roots())
 
 
 def test_no_trigger_of_ours_lets_a_sync_rewrite_an_entry(store: Store, foreign: Path) -> None:
