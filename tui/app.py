@@ -9,7 +9,7 @@ import traceback
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, ClassVar, Protocol, runtime_checkable
 
 from rich.text import Text
 from textual import on
@@ -37,6 +37,15 @@ if TYPE_CHECKING:
     from store.model import Session
     from store.resuming import Resumption
     from store.store import Store
+
+
+@runtime_checkable
+class Unsaved(Protocol):
+    """A screen on which something may be written that is not saved; leaving it asks."""
+
+    @property
+    def is_unsaved(self) -> bool: ...
+    async def action_leave(self) -> None: ...
 
 
 class Backscroll(Discreet["Resumption"]):
@@ -124,6 +133,13 @@ class Backscroll(Discreet["Resumption"]):
 
         keys = [(action.keys, action.told) for action in actions_of(self.screen)]
         self.push_screen(HelpScreen(keys, SIGNS))
+
+    async def action_quit(self) -> None:
+        """What is written and not saved is asked about first."""
+        if isinstance(self.screen, Unsaved) and self.screen.is_unsaved:
+            await self.screen.action_leave()
+        else:
+            await super().action_quit()
 
     # ── resuming and copying ──────────────────────────────────────────────────────────────────────
 

@@ -94,7 +94,7 @@ class EditingScreen(ListingScreen[Answer]):
         from tui.screens.secrets import SecretsScreen
 
         if self.chosen is not None:
-            self.app.push_screen(SecretsScreen(self._store, self.chosen, self._clock))
+            self.app.push_screen(SecretsScreen(self._store, self.chosen, self._clock), self.go_to)
 
     def action_write_back(self) -> None:
         from tui.screens.write_back import WriteBackScreen

@@ -110,7 +110,8 @@ class Reading(Horizontal):
 
     def follow(self) -> None:
         """The store has changed; the conversation may have grown."""
-        if self._wanted is not None:
+        # One that is only being opened is read as it is now, anyway.
+        if self._wanted is not None and self.session is not None and self.session.key == self._wanted:
             self._outline(self._wanted, self._next(), None, None, follow=True)
 
     def is_open(self, key: int) -> bool:

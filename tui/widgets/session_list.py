@@ -23,7 +23,7 @@ from textual.strip import Strip
 
 from store.listed import LINES, Listing, Row
 from store.model import Session
-from tui.painting.sessions import branch_of, heading_line, session_lines
+from tui.painting.sessions import Branch, branch_of, heading_line, session_lines
 from tui.widgets.line_view import LineView
 
 PAGE = 64
@@ -111,7 +111,7 @@ class SessionList(LineView):
         self._asked: set[int] = set()
         self._marked: frozenset[int] = frozenset()
         self._edition = 0
-        self._made: tuple[int, Row, int, tuple[Content, Content]] | None = None
+        self._pair = _Pair()
 
     # ── what is handed down ───────────────────────────────────────────────────────────────────────
 
@@ -225,24 +225,14 @@ class SessionList(LineView):
         row = self._row(key)
         text = Content("")
         if row:
-            text = self._lines_of(place.row, row, width - 2)[place.part]
+            branch = branch_of(self.listing, place.row, row.children)
+            text = self._pair.of(row, width - 2, self.now, branch, self._words)[place.part]
         chosen = place.row == self.cursor
         lead = ("▌", ".session-list--bar") if chosen else (" ", "")
         if key in self._marked and not place.part:
             lead = ("✓", ".session-list--mark")
         style = self.get_visual_style("session-list--cursor" if chosen else "session-list--row")
         return self.strip_of(Content.assemble(lead, text), width, style)
-
-    def _lines_of(self, number: int, row: Row, width: int) -> tuple[Content, Content]:
-        """A row's two lines are painted one after the other, and made together."""
-        if self._made is None or self._made[:3] != (number, row, width):
-            branch = branch_of(self.listing, number, row.children)
-            self._made = (number, row, width, session_lines(row, width, self.now, branch, self._words))
-        return self._made[3]
-
-    def forget_strips(self) -> None:
-        self._made = None
-        super().forget_strips()
 
     # ── moving ────────────────────────────────────────────────────────────────────────────────────
 
@@ -344,3 +334,19 @@ class SessionList(LineView):
     def _ask_to_fold(self, folded: bool) -> None:
         if self.selected_key is not None:
             self.post_message(self.Folded(self.selected_key, folded))
+
+
+class _Pair:
+    """A row's two lines are painted one after the other, and made together."""
+
+    def __init__(self) -> None:
+        self._asked: tuple[object, ...] = ()
+        self._lines = (Content(""), Content(""))
+
+    def of(
+        self, row: Row, width: int, now: datetime, branch: Branch, words: re.Pattern[str] | None
+    ) -> tuple[Content, Content]:
+        asked = (row, width, now, branch, words)
+        if asked != self._asked:
+            self._asked, self._lines = asked, session_lines(row, width, now, branch, words)
+        return self._lines

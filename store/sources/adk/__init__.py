@@ -111,7 +111,10 @@ def open(locator: str) -> Iterator[Adk]:  # noqa: A001 the shape's own word
 
 
 def resume(session: Session) -> Continuing:
-    app, user, name = places_of(session.native_id)
+    places = places_of(session.native_id)
+    if len(places) != 3:
+        return Continuing(None, hint="It was not read from an ADK database, so ADK knows nothing of it.")
+    app, user, name = places
     hint = f"Send DAK the header X-Session-ID: {name}"
     if name == f"session_{user}":
         hint = f"Start DAK with `--username {shlex.quote(user)}`, or send it the header X-Session-ID: {name}"
