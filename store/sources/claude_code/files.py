@@ -205,6 +205,7 @@ class Found:
         for one in transcripts(locator, problems):
             glanced = glance(one.files[0], one.stamp)
             if glanced is None:
+                next(json_lines(one.files[0], problems), None)  # which says so, where it cannot be read
                 continue
             self.summaries.update(glanced.summaries)
             if glanced.first:
