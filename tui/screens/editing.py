@@ -105,7 +105,7 @@ class EditingScreen(ListingScreen[Answer]):
     # ── one session or many ───────────────────────────────────────────────────────────────────────
 
     def action_tags(self) -> None:
-        self._gather(self._ask_for_tags)
+        self._gather(self._read_tags)
 
     def action_pin(self) -> None:
         self._gather(lambda chosen: self._flip(self._store.sessions.pin, chosen, "pinned", "Pinned", "Unpinned"))
@@ -118,21 +118,24 @@ class EditingScreen(ListingScreen[Answer]):
     def action_trash(self) -> None:
         self._gather(self._throw_away)
 
-    def _gather(self, use: Callable[[Sequence[Session]], None]) -> None:
+    def _gather(self, use: Callable[[Sequence[Session]], object]) -> None:
         """The marked sessions, else the chosen one; read anew, since a mark may be a while old."""
         chosen = [self.chosen.key] if self.chosen else []
         self._read_chosen(list(self.sessions.marked) or chosen, use)
 
     @threaded(group="gather")
-    def _read_chosen(self, keys: Sequence[int], use: Callable[[Sequence[Session]], None]) -> None:
+    def _read_chosen(self, keys: Sequence[int], use: Callable[[Sequence[Session]], object]) -> None:
         found = self._store.sessions.by_keys(keys)
         if found:
             self.app.call_from_thread(use, found)
 
-    def _ask_for_tags(self, chosen: Sequence[Session]) -> None:
-        from tui.screens.asking import AskScreen
-
+    @threaded(group="gather")
+    def _read_tags(self, chosen: Sequence[Session]) -> None:
         worn = sorted(set.intersection(*(set(self._store.notes.tags(session)) for session in chosen)))
+        self.app.call_from_thread(self._ask_for_tags, chosen, worn)
+
+    def _ask_for_tags(self, chosen: Sequence[Session], worn: Sequence[str]) -> None:
+        from tui.screens.asking import AskScreen
 
         def keep(text: str) -> None:
             self._store.notes.retag(chosen, text.replace(",", " ").split(), worn)
