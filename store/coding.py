@@ -146,6 +146,12 @@ def exact_id(text: str, what: str = "session id") -> str:
     return text
 
 
+def exact_amount(value: float, what: str) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < LARGEST_INTEGER:
+        raise BadValue(f"The {what} must be an amount, not {value!r}.")
+    return float(value)
+
+
 def exact_integer(value: int, what: str) -> int:
     if isinstance(value, bool) or not isinstance(value, int):
         raise BadValue(f"The {what} must be a whole number, not {type(value).__name__}.")

@@ -206,6 +206,8 @@ class SessionFields(TypedDict, total=False):
     tokens_output: int
     tokens_cached: int
     tokens_total: int
+    cost: float
+    "In dollars, where the agent says it."
     created_at: str
     updated_at: str
 

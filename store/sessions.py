@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Unpack, cast
 from uuid import uuid4
 
-from store.coding import encode, exact_id, exact_integer, exact_text, now
+from store.coding import encode, exact_amount, exact_id, exact_integer, exact_text, now
 from store.conditions import on_sessions
 from store.errors import AlreadyThere, Ambiguous, BadValue, ChangedMeanwhile, NotFound
 from store.model import LIBRARY, NewEntry, NewRecord, Session, SessionFields, parent_of_delegate
@@ -283,6 +283,8 @@ def _checked(fields: SessionFields) -> dict[str, Any]:
             columns[name] = exact_text(cast("str", value), name.replace("_", " "))
         elif name in _NUMBER_FIELDS:
             columns[name] = exact_integer(cast("int", value), name.replace("_", " "))
+        elif name == "cost":
+            columns[name] = exact_amount(cast("float", value), name)
         else:
             raise BadValue(f"A session has no {name!r}.")
     return columns

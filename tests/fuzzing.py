@@ -9,7 +9,7 @@ from typing import Any, cast
 
 from hypothesis import strategies as st
 
-from store.coding import exact_integer, exact_text
+from store.coding import exact_amount, exact_integer, exact_text
 from store.deriving import derive
 from store.sources.shape import Source
 
@@ -77,8 +77,13 @@ def understood(source: Source, locator: Path) -> set[str]:
         for ref in list(opened.scan()):
             batches = list(opened.read(ref))
             for batch in batches:
-                for value in (batch.fields or {}).values():
-                    _ = exact_text(value, "") if isinstance(value, str) else exact_integer(cast("int", value), "")
+                for name, value in (batch.fields or {}).items():
+                    if isinstance(value, str):
+                        exact_text(value, name)
+                    elif name == "cost":
+                        exact_amount(cast("float", value), name)
+                    else:
+                        exact_integer(cast("int", value), name)
                 derive(([batch.header] if batch.header else []) + batch.entries)
             if batches:
                 read.add(ref.native_id)

@@ -107,6 +107,13 @@ def test_a_title_that_is_none_gives_way_to_the_prompt(owner: CrushStore, store: 
     assert store.sessions.find("s").title == "Add a retry"
 
 
+def test_what_was_paid_is_known(owner: CrushStore, store: Store) -> None:
+    owner.session("s", ("user", say("Add a retry")), cost=0.25)
+    owner.session("free", ("user", say("Add a retry")))
+    pull(store, owner.path)
+    assert [store.sessions.find(name).cost for name in ("s", "free")] == [0.25, None]
+
+
 def test_a_sub_agent_stands_at_the_call_that_started_it(owner: CrushStore, store: Store) -> None:
     owner.session("s", ("user", say("Look around")))
     message = owner.message("assistant", [call("agent", {"prompt": "look"}, "call_7"), finish("tool_use")])

@@ -150,6 +150,13 @@ def test_a_title_that_is_none_gives_way_to_the_prompt(owner: OpencodeStore, stor
     assert store.sessions.find(S).title == "Add a retry"
 
 
+def test_what_was_paid_is_known_and_not_of_what_was_taken_back(owner: OpencodeStore, store: Store) -> None:
+    turns = [(asked(), [text("one")]), (answered(), [said("first"), STEP]), (asked(), [text("two")])]
+    owner.session(S, *turns, cost=0.5, revert=json.dumps({"messageID": "msg_003"}))
+    pull(store, owner.path)
+    assert sorted(str(session.cost) for session in store.sessions.newest(10)) == ["0.5", "None"]
+
+
 def test_a_sub_agent_stands_at_the_call_that_started_it(owner: OpencodeStore, store: Store, folder: Path) -> None:
     task = tool("Seen.", "call_7", "task", metadata={"sessionId": "ses_child"})
     owner.session(S, (asked(), [text("Look around")]), (answered(), [said("I will."), task, STEP]))
@@ -179,7 +186,8 @@ def test_what_was_taken_back_is_a_fork(owner: OpencodeStore, store: Store, folde
     write(owner.path, "update session set revert = null")
     pull(store, folder)
     assert words(store, session.id) == ["one", "first", "two", "second"]
-    assert store.sessions.find(fork.id).gone
+    assert [one.id for one in store.sessions.newest(10)] == [session.id]
+    assert store.search.find("second")[1] == 1
 
 
 def test_a_part_that_was_taken_back(owner: OpencodeStore, store: Store, folder: Path) -> None:

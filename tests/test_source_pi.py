@@ -106,6 +106,12 @@ def test_a_fork_in_a_file_of_its_own_has_copies_of_its_parent(store: Store, owne
     assert (fork.turns, fork.tokens_total) == (1, 8)
 
 
+def test_what_was_paid_is_counted_once(store: Store, owner: Path) -> None:
+    pull(store, owner)
+    assert find(store, TREE).cost == pytest.approx(0.01)
+    assert find(store, FORKED).cost is None
+
+
 def test_a_fork_whose_parent_is_not_there_owns_all_it_has(store: Store, owner: Path) -> None:
     transcript(owner, TREE).unlink()
     pull(store, owner)

@@ -26,7 +26,7 @@ from store.model import (
     ToolResult,
 )
 from store.sources import lines, reading
-from store.sources.lines import count, mapping, words
+from store.sources.lines import cost, count, mapping, words
 from store.sources.reading import Row
 from store.sources.shape import Batch, Continuing, ForeignSummary, Problem, Ref
 from store.sources.transcripts import Transcripts
@@ -174,7 +174,7 @@ class Crush(Transcripts):
             "tokens_output": count(row["completion_tokens"]),
             "tokens_total": count(row["prompt_tokens"]) + count(row["completion_tokens"]),
         }
-        fields |= reading.lifetime(row["created_at"], row["updated_at"])
+        fields |= reading.lifetime(row["created_at"], row["updated_at"]) | cost(dict(row).get("cost"))
         parent = reading.text(row["parent_session_id"])
         if parent:
             fields |= {"parent_id": parent, "relation": "sidechain" if row["id"].startswith(_TITLE) else "delegate"}

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from store.coding import parse
 from store.errors import BadValue
-from store.model import Json, NewRecord
+from store.model import Json, NewRecord, SessionFields
 from store.sources.reading import digest, in_a_line, utc
 from store.sources.shape import Problem
 
@@ -303,6 +303,12 @@ def items(value: Json) -> list[Json]:
 def count(value: Json) -> int:
     """Of a field that should be a number of something."""
     return value if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 2**53 else 0
+
+
+def cost(value: Json) -> SessionFields:
+    """Of a field that should be an amount of money; nothing is said where nothing was paid, or nobody knows."""
+    paid = float(value) if isinstance(value, int | float) and 0 < value < 1e9 and not isinstance(value, bool) else 0.0
+    return {"cost": paid} if paid else {}
 
 
 def moment(value: Json) -> str:

@@ -25,7 +25,7 @@ from store.model import (
     ToolResult,
 )
 from store.sources import lines
-from store.sources.lines import count, items, mapping, moment, words
+from store.sources.lines import cost, count, items, mapping, moment, words
 from store.sources.shape import Continuing, Problem
 from store.sources.transcripts import Branch, Layout, Node, first_value
 from store.sources.trees import Outline, Teller, Trees
@@ -90,6 +90,7 @@ class _Session(Outline):
         if name := words(value.get("name")).strip() if value.get("type") == "session_info" else "":
             self._names[len(self.nodes)] = name
         self._provider = words(mapping(value.get("message")).get("provider")) or self._provider
+        self.costs[len(self.nodes)] = _paid(mapping(value.get("message")))
         # Version 1 has neither ids nor parents: each record follows the one before.
         parent = value.get("parentId", "")
         return Node(words(value.get("id")), None if parent is None else words(parent), value.get("type") == "message")
@@ -116,6 +117,10 @@ class _Session(Outline):
 
     def teller(self) -> Teller:
         return _entry
+
+
+def _paid(message: Mapping[str, Json]) -> float:
+    return cost(mapping(mapping(message.get("usage")).get("cost")).get("total")).get("cost", 0.0)
 
 
 def _id_in_name(name: str) -> str:

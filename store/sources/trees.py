@@ -27,6 +27,8 @@ class Outline(ABC):
         self.nodes: list[Node] = []
         self.offsets: list[int] = []
         self.times: list[str] = []
+        self.costs: dict[int, float] = {}
+        "What was paid for it, where a record says so."
         self.begun = ""
         for line in lines.json_lines(path, problems):
             self._take(line, mapping(line.value))
@@ -142,6 +144,7 @@ class Trees(Transcripts):
         copied, fields = self.origin(outline, branch)
         fields |= outline.fields(past + branch.own)
         fields |= reading.lifetime(outline.begun, max((outline.times[place] for place in branch.own), default=""))
+        fields |= lines.cost(sum(outline.costs.get(place, 0) for place in branch.own if place not in copied))
         yield about(fields, outline.head, path)
         places = {outline.offsets[place]: place for place in past + branch.own}
         yield from reading.batches(_entries(outline, places, {*past, *copied}), met)

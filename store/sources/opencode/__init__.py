@@ -129,6 +129,7 @@ class Opencode(Transcripts):
         kept = sum(1 for _ in _kept(self._told(name, []), info)) if reverted else 0
         if reverted:
             fields |= {"parent_id": name, "relation": "fork", "forked_at": kept - 1}
+            fields.pop("cost", None)  # which is the session's
         elif name in (calls := self._calls(fields.get("parent_id", ""))):
             fields["forked_at"] = calls[name]
         yield Batch(header=info.header, fields=fields, archived=info.archived)

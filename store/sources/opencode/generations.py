@@ -13,7 +13,7 @@ from store.coding import column_text, encode_derived, parse
 from store.errors import BadValue
 from store.model import Json, NewEntry, NewRecord, SessionFields
 from store.sources import lines, reading
-from store.sources.lines import mapping, moment, words
+from store.sources.lines import cost, mapping, moment, words
 from store.sources.opencode.later import message_of
 from store.sources.opencode.telling import Message, Piece, model_of
 from store.sources.reading import Row
@@ -59,7 +59,7 @@ def _info(told: Mapping[str, Json], times: Mapping[str, Json], record: NewRecord
         "provider": column_text(words(model.get("providerID"))),
     }
     made, moved = moment(times.get("created")), moment(times.get("updated"))
-    fields |= reading.lifetime(made, moved)
+    fields |= reading.lifetime(made, moved) | cost(told.get("cost"))
     if parent := column_text(words(told.get("parentID"))):
         fields |= {"parent_id": parent, "relation": "delegate"}
     header = NewEntry(kind="header", record=record)
