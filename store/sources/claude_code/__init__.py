@@ -27,7 +27,7 @@ from store.sources.claude_code.files import (
 )
 from store.sources.claude_code.tail import Tail
 from store.sources.claude_code.telling import Telling
-from store.sources.lines import UNREADABLE, json_file, mapping, tree_stamp
+from store.sources.lines import UNREADABLE, file_digest_stamp, json_file, mapping, tree_stamp
 from store.sources.shape import Batch, Continuing, Problem, Ref
 from store.sources.transcripts import Transcripts
 
@@ -60,7 +60,8 @@ def stamp(locator: str) -> str:
     try:
         if path.is_file():
             return reading.digest(*(one.stamp for one in transcripts(path, [])))
-        return tree_stamp(folder_of(path), suffixes=SUFFIXES, depth=DEPTH)
+        tree = tree_stamp(folder_of(path), suffixes=SUFFIXES, depth=DEPTH)
+        return reading.digest(tree, file_digest_stamp(path / "settings.json")) if tree else ""
     except UNREADABLE:
         return ""
 
@@ -85,6 +86,9 @@ def expires(locator: str, refs: Iterable[Ref]) -> dict[str, str]:
     return {ref.native_id: _later(ref.updated_at, days) for ref in refs if ref.updated_at}
 
 
+_digest = lru_cache(maxsize=65_536)(reading.digest)
+
+
 @lru_cache(maxsize=65_536)
 def _later(at: str, days: int) -> str:
     return reading.utc((datetime.fromisoformat(at) + timedelta(days)).isoformat())
@@ -104,7 +108,7 @@ class Claude(Transcripts):
 
     def heads(self) -> Iterator[Ref]:
         for one in self._found.by_id.values():
-            stamp = reading.digest(one.stamp, *self._around(one))
+            stamp = _digest(one.stamp, *self._around(one))
             yield Ref(one.native_id, stamp, one.touched)
 
     def beside(self, ref: Ref) -> Iterator[Ref]:

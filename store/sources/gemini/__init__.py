@@ -43,7 +43,8 @@ def detect(locator: str) -> bool:
 
 
 def stamp(locator: str) -> str:
-    return _LAYOUT.stamp(locator)
+    tree = _LAYOUT.stamp(locator)
+    return reading.digest(tree, lines.file_digest_stamp(Path(locator) / "settings.json")) if tree else ""
 
 
 @contextmanager
