@@ -5,16 +5,16 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from itertools import islice
 from pathlib import Path
-from typing import NamedTuple, cast
+from typing import NamedTuple, Self, cast
 
-from store.coding import column_text
+from store.coding import column_text, decode, encode
 from store.errors import BadValue
 from store.model import Json, NewEntry, SessionFields
-from store.sources import lines
-from store.sources.lines import Line
+from store.sources import lines, reading
+from store.sources.lines import Line, Mark
 from store.sources.shape import Batch, ForeignFact, ForeignFile, ForeignSecret, Problem
 
 
@@ -85,6 +85,7 @@ class Layout:
 
 
 _LOOKED_AT = 50
+_LONGEST_MARK = 256 * 1024
 _FIRST_LINE = 8 * 1024 * 1024
 
 
@@ -95,6 +96,48 @@ def first_value(path: Path) -> Json:
             return lines.parsed(file.readline(_FIRST_LINE))
     except (*lines.UNREADABLE, BadValue):
         return None
+
+
+@dataclass(slots=True, kw_only=True)
+class Tail:
+    """Where a transcript ends, and what must be known to go on from there. It is kept as text until it grows."""
+
+    file: Mark
+    is_agent: bool
+    when: str
+    "When its last record was written, or that before it which says so."
+    newest: str
+    told: dict[str, Json]
+    "What who tells it remembers."
+
+    def spelled(self) -> str:
+        """Empty when it is more than is worth keeping: it is read anew then."""
+        mark = encode(asdict(self) | {"file": list(self.file)}).decode()
+        return mark if len(mark) < _LONGEST_MARK else ""
+
+    @classmethod
+    def from_mark(cls, mark: str) -> Self | None:
+        try:
+            kept = decode(mark)
+            return cls(**{**kept, "file": Mark(*kept["file"])})
+        except (BadValue, ValueError, TypeError, KeyError):
+            return None
+
+    def placed(self, entry: NewEntry, line: Line, path: Path) -> NewEntry:
+        """With its record and its time."""
+        entry.record = lines.record(line, place_of(path))
+        self.when = lines.moment(lines.mapping(line.value).get("timestamp")) or self.when
+        self.newest = max(self.newest, self.when)
+        entry.created_at = self.when
+        return entry
+
+    def batches(self, entries: Sequence[NewEntry], met: list[Problem], fields: SessionFields) -> list[Batch]:
+        """What came since, and the next mark with the last of them."""
+        if self.newest:
+            fields["updated_at"] = self.newest
+        told = [*reading.batches(([entry] for entry in entries), met), Batch(mark=self.spelled())]
+        told[0].fields = fields
+        return told
 
 
 class Node(NamedTuple):

@@ -118,7 +118,8 @@ class Claude(Transcripts):
 
     def go_on(self, ref: Ref, mark: str) -> list[Batch] | None:
         one = self._found.by_id[ref.native_id]
-        return Tail.read(mark, one.files[0]) if len(one.files) == 1 else None
+        tail = Tail.from_mark(mark) if len(one.files) == 1 else None
+        return tail.go_on(one.files[0]) if tail else None
 
     def _around(self, one: Transcript) -> Iterator[str]:
         """What else decides how it is told: whose copy it is, and in which call a sub-agent was sent off."""

@@ -8,7 +8,7 @@ from store.coding import column_text
 from store.model import NewEntry, SessionFields
 from store.sources import reading
 from store.sources.claude_code.files import Found, Transcript, outlined
-from store.sources.claude_code.tail import Tail
+from store.sources.claude_code.tail import REMEMBERED, Tail
 from store.sources.claude_code.telling import Telling
 from store.sources.claude_code.tree import MAIN, PROMPT_KEPT, Outline, numbered, turn_under_way
 from store.sources.lines import Mark, json_file, mapping, record, words
@@ -73,7 +73,16 @@ class Chain:
             return ""
         when = next(reversed(told.times.values()), "")
         newest = max(told.times.values(), default="")
-        return Tail(file, turn, told.titles, self.is_agent, when, newest, telling.remembered()).spelled()
+        tail = Tail(
+            file=file,
+            turn=turn[-REMEMBERED:],
+            titles=told.titles,
+            is_agent=self.is_agent,
+            when=when,
+            newest=newest,
+            told=telling.remembered(),
+        )
+        return tail.spelled()
 
     def _owns(self, index: int) -> bool:
         return self._outline.branch_of.get(index, MAIN) == self._branch and index not in self._copied

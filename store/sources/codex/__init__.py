@@ -106,10 +106,11 @@ class Codex(Transcripts):
 
     def go_on(self, ref: Ref, mark: str) -> list[Batch] | None:
         one, _ = self._named(ref)
-        if one is None or len(self._found.segments(one)) != 1:
+        tail = Tail.from_mark(mark)
+        if tail is None or one is None or len(self._found.segments(one)) != 1:
             return None
         named = self._names.get(one.thread, Named())
-        return Tail.read(mark, one.path, named._replace(is_archived=named.is_archived or one.is_archived))
+        return tail.go_on(one.path, named._replace(is_archived=named.is_archived or one.is_archived))
 
     def _named(self, ref: Ref) -> tuple[Rollout | None, str]:
         """The rollout and the branch of it that a native id names."""

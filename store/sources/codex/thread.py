@@ -182,8 +182,16 @@ class Thread:
         if file is None:
             return ""
         when = next(reversed(told.times.values()), "")
-        newest, is_agent = max(told.times.values(), default=""), bool(self._spawned_by())
-        return Tail(file, bool(told.prompts), bool(told.shown), is_agent, when, newest, telling.remembered()).spelled()
+        tail = Tail(
+            file=file,
+            has_items=bool(told.prompts),
+            is_shown=bool(told.shown),
+            is_agent=bool(self._spawned_by()),
+            when=when,
+            newest=max(told.times.values(), default=""),
+            told=telling.remembered(),
+        )
+        return tail.spelled()
 
     def entries(self, telling: Telling, met: list[Problem]) -> Iterator[list[NewEntry]]:
         told, wanted = self._outline, set(self._chain)
