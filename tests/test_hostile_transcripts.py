@@ -132,14 +132,14 @@ def test_a_line_of_400_megabytes_costs_no_memory(name: str, owner: Path, tmp_pat
         file.writelines([b"\n", last])
     (tmp_path / "read.py").write_text(READ)
     folders = os.pathsep.join(map(str, (Path(__file__).parent, Path(__file__).parent.parent)))
-    told = subprocess.run(
+    read = subprocess.run(
         [sys.executable, tmp_path / "read.py", tmp_path / "store.db", owner],
         env={**os.environ, "PYTHONPATH": folders},
         capture_output=True,
         text=True,
         check=True,
     )
-    kilobytes, problems, new = map(int, told.stdout.split())
+    kilobytes, problems, new = map(int, read.stdout.split())
     assert (problems, new) == (1, sessions)
     assert kilobytes < MOST_MEMORY
 
