@@ -44,7 +44,7 @@ async def test_a_limit_that_is_none_is_told_once(world: Store, home: Path) -> No
     (home / ".config/backscroll").mkdir(parents=True)
     (home / ".config/backscroll/config.toml").write_text("[facts]\nmax_lines = true\n")
     async with shown(world, FactsScreen(world, clock)) as one:
-        await one.shows("3 of 200 lines", "max_lines must be a whole number")
+        await one.shows("3 of 200 lines", "max_lines", "whole")
 
 
 async def test_a_filter_narrows_as_one_types_and_the_cursor_stays(world: Store) -> None:

@@ -183,7 +183,7 @@ async def test_escape_closes_the_offers_and_only_them() -> None:
         assert offered(pilot) == []
         assert words(pilot).value == "words is:"
         await pilot.press("e")
-        assert offered(pilot) == ["is:error", "is:pinned", "is:archived", "is:delegate", "is:live", "is:gone"]
+        assert offered(pilot)[:3] == ["is:error", "is:expiring", "is:pinned"]
 
 
 async def test_all_filters_are_one_key_away_and_never_more_than_eight_lines() -> None:

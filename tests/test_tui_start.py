@@ -58,7 +58,7 @@ def test_the_list_is_on_the_screen_before_anything_heavy_is_loaded(tmp_path: Pat
 def test_a_file_that_is_not_a_store_is_one_sentence_and_no_screen(tmp_path: Path) -> None:
     (tmp_path / "notes.txt").write_text("not a database, but long enough to be looked at" * 10)
     code = "import sys, tui.main; sys.argv = ['backscroll', '--store', sys.argv[1]]; sys.exit(tui.main.main())"
-    with Terminal(code, str(tmp_path / "notes.txt")) as terminal:
+    with Terminal(code, str(tmp_path / "notes.txt"), columns=300) as terminal:
         assert terminal.until_closed() == 3
         assert "not a SQLite database" in " ".join(terminal.lines)
         assert b"\x1b[?1049h" not in terminal.raw
