@@ -280,11 +280,15 @@ def restless(home: Path) -> Iterator[Path]:
     stirring.join()
 
 
+def _look_often(path: Path) -> None:
+    for _ in range(100):
+        sync.targets([str(path)])
+
+
 def test_a_store_that_never_holds_still_is_busy_and_not_unknown(restless: Path, store: Store) -> None:
     # On a busy machine the one that stirs may itself be kept still for a moment.
     with pytest.raises(Busy, match="is being written to"):
-        for _ in range(100):
-            sync.targets([str(restless)])
+        _look_often(restless)
     (target,) = sync.targets()
     problems: list[Problem] = []
     for _ in range(100):

@@ -40,14 +40,14 @@ def test_a_large_picture_is_made_to_fit() -> None:
 
 @pytest.mark.parametrize("data", [b"", b"\x89PNG\r\n\x1a\nrubbish", png("red")[:40], b"GIF89a" + b"\xff" * 30])
 def test_what_is_no_picture_is_refused_in_a_sentence(data: bytes) -> None:
-    with pytest.raises(ValueError, match="damaged|kind"):
+    with pytest.raises(ValueError, match=r"damaged|kind"):
         painted(data, 80, 24)
 
 
 def test_a_bomb_is_refused() -> None:
     file = io.BytesIO()
     Image.new("1", (20_000, 20_000)).save(file, "PNG")
-    with pytest.raises(ValueError, match="larger|damaged"):
+    with pytest.raises(ValueError, match=r"larger|damaged"):
         painted(file.getvalue(), 80, 24)
 
 
