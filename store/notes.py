@@ -77,15 +77,20 @@ class Notes:
     # ── notes ─────────────────────────────────────────────────────────────────────────────────────
 
     def note(self, session: Session, text: str, entry_seq: int | None = None) -> Note:
-        remark = exact_text(text, "note").strip()
-        if not remark:
-            raise BadValue("The note is empty.")
+        remark = _remark(text)
         with self._store.journal.edit("note", session.key) as edit:
             key = self._store.sessions.by_key(session.key).key
             if entry_seq is not None:
                 self._store.chains.entry(key, exact_integer(entry_seq, "entry"))
             number = edit.insert("notes", session=key, entry_seq=entry_seq, text=remark, created_at=now())
             return _note(self._store.row(f"{_NOTES} where notes.id = ?", number))
+
+    def note_all(self, sessions: Sequence[Session], text: str) -> None:
+        """The same remark on each, as one edit."""
+        with self._store.journal.edit("note", *(session.key for session in sessions)) as edit:
+            for session in sessions:
+                key = self._store.sessions.by_key(session.key).key
+                edit.insert("notes", session=key, entry_seq=None, text=_remark(text), created_at=now())
 
     def unnote(self, note_id: int) -> None:
         exact_integer(note_id, "number of a note")
@@ -113,6 +118,13 @@ def _tag_name(name: str) -> str:
     if any(unicodedata.category(character) in ("Cc", "Zl", "Zp") for character in trimmed):
         raise BadValue(f"The tag {trimmed[:80]!r} holds a control character.")
     return exact_id(trimmed, "tag")
+
+
+def _remark(text: str) -> str:
+    remark = exact_text(text, "note").strip()
+    if not remark:
+        raise BadValue("The note is empty.")
+    return remark
 
 
 def _note(row: Sequence[Any]) -> Note:

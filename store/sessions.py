@@ -171,14 +171,19 @@ class Sessions:
     # ── editing ───────────────────────────────────────────────────────────────────────────────────
 
     def set_title(self, session: Session, title: str, seen: str = UNSEEN) -> None:
-        title = exact_text(title, "title").strip()
-        if not title:
-            raise BadValue("The title is empty.")
+        title = _title(title)
         with self._store.journal.edit("title", session.key) as edit:
             current = self.by_key(session.key).own_title
             if seen is not UNSEEN and seen != current:
                 raise ChangedMeanwhile("The title was changed meanwhile.", current)
             edit.update("sessions", session.key, own_title=title)
+
+    def set_titles(self, sessions: Sequence[Session], title: str) -> None:
+        """The same title for all of them, as one edit."""
+        title = _title(title)
+        with self._store.journal.edit("title", *(session.key for session in sessions)) as edit:
+            for session in sessions:
+                edit.update("sessions", session.key, own_title=title)
 
     def pin(self, sessions: Sequence[Session], on: bool = True) -> None:
         self._flag("pin" if on else "unpin", sessions, pinned=int(on))
@@ -274,6 +279,13 @@ _INHERITED_FIELDS = [
     "environment_path",
     "system_prompt",
 ]
+
+
+def _title(given: str) -> str:
+    title = exact_text(given, "title").strip()
+    if not title:
+        raise BadValue("The title is empty.")
+    return title
 
 
 def _checked(fields: SessionFields) -> dict[str, Any]:

@@ -147,3 +147,21 @@ async def test_keys_that_move_sessions_do_nothing_while_one_reads(filled: Store)
         await pilot.pause()
     assert not filled.sessions.get(UPLOAD).deleted
     assert filled.sessions.get(UPLOAD).pinned
+
+
+async def test_marked_sessions_get_one_note_and_one_title_and_one_undo_each(filled: Store) -> None:
+    chosen = [filled.sessions.get(one) for one in (UPLOAD, CONFIG)]
+    async with browser(filled).run_test(size=(90, 30)) as pilot:
+        await ready(pilot)
+        await pilot.press("space", "space", "m")
+        await until_shown(pilot, "On each of 2 sessions.")
+        await pilot.press(*"both", "ctrl+s")
+        await until(pilot, lambda: all(filled.notes.notes(session) for session in chosen))
+        await pilot.press("u")
+        await until(pilot, lambda: not any(filled.notes.notes(session) for session in chosen))
+        await pilot.press("t")
+        await until_shown(pilot, "The same for 2 sessions.")
+        await pilot.press(*"Twins", "enter")
+        await until(pilot, lambda: [filled.sessions.by_key(one.key).own_title for one in chosen] == ["Twins"] * 2)
+        await pilot.press("u")
+        await until(pilot, lambda: [filled.sessions.by_key(one.key).own_title for one in chosen] == ["", ""])

@@ -60,6 +60,9 @@ class EditingScreen(ListingScreen[Answer]):
     def action_title(self) -> None:
         from tui.screens.asking import AskScreen
 
+        if self.sessions.marked:
+            self._gather(self._ask_for_titles)
+            return
         if (session := self.chosen) is None:
             return
 
@@ -77,12 +80,7 @@ class EditingScreen(ListingScreen[Answer]):
         self.app.push_screen(AskScreen("Title", session.title, keep, note=note))
 
     def action_note(self) -> None:
-        from tui.screens.asking import WriteScreen
-
-        if (session := self.chosen) is not None:
-            self.app.push_screen(
-                WriteScreen("Note", "", lambda text: self._store.notes.note(session, text), note=title_of(session))
-            )
+        self._gather(self._ask_for_note)
 
     def action_summary(self) -> None:
         from tui.screens.summary import SummaryScreen
@@ -128,6 +126,20 @@ class EditingScreen(ListingScreen[Answer]):
         found = self._store.sessions.by_keys(keys)
         if found:
             self.app.call_from_thread(use, found)
+
+    def _ask_for_titles(self, chosen: Sequence[Session]) -> None:
+        from tui.screens.asking import AskScreen
+
+        note = f"The same for {count(len(chosen), 'session')}."
+        self.app.push_screen(
+            AskScreen("Title", "", lambda text: self._store.sessions.set_titles(chosen, text), note=note)
+        )
+
+    def _ask_for_note(self, chosen: Sequence[Session]) -> None:
+        from tui.screens.asking import WriteScreen
+
+        note = title_of(chosen[0]) if len(chosen) == 1 else f"On each of {count(len(chosen), 'session')}."
+        self.app.push_screen(WriteScreen("Note", "", lambda text: self._store.notes.note_all(chosen, text), note=note))
 
     @threaded(group="gather")
     def _read_tags(self, chosen: Sequence[Session]) -> None:
