@@ -13,6 +13,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from collections.abc import Sequence
 from datetime import UTC, datetime, tzinfo
 from pathlib import Path
 from typing import Any, Self
@@ -22,13 +23,16 @@ from rich.cells import cell_len
 from textual.pilot import Pilot
 from textual.widgets import Input
 
-from store import demo
+from store import coding, demo
 from store.store import Store
 from tui.app import Backscroll
 
 FOLDER = Path(__file__).parent
 NOW = datetime(2026, 11, 3, 12, 0, tzinfo=UTC)
 WIDE, NARROW = (140, 40), (80, 24)
+QUIET = 8
+"""Looks, twenty a second."""
+
 CELL = 12.2
 """How wide Rich draws a character."""
 
@@ -36,11 +40,14 @@ _FONT = re.compile(r"@font-face \{.*?\}\s*", re.DOTALL)
 _SIZE = re.compile(r'viewBox="0 0 ([\d.]+) ([\d.]+)"')
 _TEXT = re.compile(r'textLength="[\d.]+"([^>]*>)([^<]*)')
 
-SEARCH = ["slash", *"flaky upload", "enter"]
-PICTURES: dict[str, tuple[tuple[int, int], list[str]]] = {
+Keys = Sequence[str | list[str]]
+"""One after another, with time for the program to follow; a list in one breath."""
+
+SEARCH: Keys = [["slash", *"flaky upload"], "enter"]
+PICTURES: dict[str, tuple[tuple[int, int], Keys]] = {
     "browser": (WIDE, ["down", "right", "enter", "home"]),
     "browser-narrow": (NARROW, ["down"]),
-    "search": (WIDE, ["slash", *"upload is:e"]),
+    "search": (WIDE, [["slash", *"upload is:e"]]),
     "conversation": (WIDE, [*SEARCH, "enter", "E", "right"]),
     "conversation-narrow": (NARROW, [*SEARCH, "enter"]),
     "record": (WIDE, [*SEARCH, "enter", "3", "z"]),
@@ -50,15 +57,12 @@ PICTURES: dict[str, tuple[tuple[int, int], list[str]]] = {
     "resume": (WIDE, ["down", "r"]),
     "facts": (WIDE, ["f"]),
     "summary": (WIDE, ["down", "S"]),
-    "secrets": (WIDE, ["slash", *"has:secret", "enter", "dollar_sign"]),
+    "secrets": (WIDE, [["slash", *"has:secret"], "enter", "dollar_sign"]),
     "journal": (WIDE, ["U"]),
     "help": (WIDE, ["question_mark"]),
 }
 SHOWN = ("browser", "search", "inspector", "facts")
 """As PNGs, too."""
-
-OPENING = {"enter", "i", "3", "a", "o", "r", "f", "S", "U", "dollar_sign", "question_mark"}
-"""Keys after which another screen or pane must have come before the next."""
 
 
 class StandingStill(datetime):
@@ -67,24 +71,25 @@ class StandingStill(datetime):
         return cls(*NOW.timetuple()[:6], tzinfo=tz)
 
 
-async def take(store: Store, path: Path, size: tuple[int, int], keys: list[str]) -> None:
+async def take(store: Store, path: Path, size: tuple[int, int], keys: Keys) -> None:
     app = Backscroll(store, lambda: NOW)
     async with app.run_test(size=size) as pilot:
         await settle(pilot)
         for key in keys:
-            await pilot.press(key)
-            if key in OPENING:
-                await settle(pilot)
-        await settle(pilot)
+            await pilot.press(*([key] if isinstance(key, str) else key))
+            await settle(pilot)
         drawn = app.export_screenshot(title="Backscroll")
     path.write_text(finished(drawn), "utf-8")
 
 
 async def settle(pilot: Pilot[Any]) -> None:
-    """Until the pause after typing is over and every worker has answered."""
-    for _ in range(3):
-        await pilot.pause(0.2)
-        await pilot.app.workers.wait_for_complete()
+    """Until nobody works and nothing has changed for longer than the pause after typing."""
+    quiet, before = 0, ""
+    while quiet < QUIET:
+        await pilot.pause(0.05)
+        shown = "".join(strip.text for strip in pilot.app.screen._compositor.render_strips())
+        quiet = quiet + 1 if shown == before and all(worker.is_finished for worker in pilot.app.workers) else 0
+        before = shown
 
 
 def finished(svg: str) -> str:
@@ -99,13 +104,16 @@ def _with_true_length(text: re.Match[str]) -> str:
 
 async def main(folder: Path) -> None:
     Input.cursor_blink = False  # type: ignore[assignment]
-    with tempfile.TemporaryDirectory() as home:
+    with (
+        tempfile.TemporaryDirectory() as home,
+        patch.object(demo, "datetime", StandingStill),
+        patch.object(coding, "datetime", StandingStill),
+    ):
         os.environ |= {"HOME": home, "XDG_DATA_HOME": f"{home}/.local/share", "XDG_CONFIG_HOME": f"{home}/.config"}
         with Store.open() as empty:
             await take(empty, folder / "welcome.svg", WIDE, [])
         with Store.memory() as store:
-            with patch.object(demo, "datetime", StandingStill):
-                demo.fill(store)
+            demo.fill(store)
             for name, (size, keys) in PICTURES.items():
                 await take(store, folder / f"{name}.svg", size, keys)
 

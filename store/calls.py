@@ -7,11 +7,11 @@ that is looked at is read with what came of it.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from store.chains import parts_of
+from store.chains import paired, parts_of
 from store.errors import NotFound
-from store.model import PairedCall, Part, ToolCall, ToolResult, entry_id
+from store.model import PairedCall, Part
 
 if TYPE_CHECKING:
     from store.store import Store
@@ -39,7 +39,7 @@ def of_session(store: Store, session: int) -> Iterator[PairedCall]:
         *_, asked, text, column, part = row
         if asked != last or asked is None:  # many calls of one entry share its parts
             last, parts = asked, _parts(text, column)
-        yield _paired(row, _nth(parts, part), None)
+        yield paired(row[:9], row[9], _nth(parts, part), None)
 
 
 def get(store: Store, key: int) -> PairedCall:
@@ -48,7 +48,7 @@ def get(store: Store, key: int) -> PairedCall:
         raise NotFound(f"There is no tool call {key}.")
     *_, asked_text, asked_parts, part, answered_text, answered_parts, result_part = row
     call, result = _nth(_parts(asked_text, asked_parts), part), _nth(_parts(answered_text, answered_parts), result_part)
-    return _paired(row, call, result)
+    return paired(row[:9], row[9], call, result)
 
 
 def _parts(text: str | None, column: bytes | None) -> tuple[Part, ...]:
@@ -57,21 +57,3 @@ def _parts(text: str | None, column: bytes | None) -> tuple[Part, ...]:
 
 def _nth(parts: Sequence[Part], index: int | None) -> Part | None:
     return parts[index] if index is not None and index < len(parts) else None
-
-
-def _paired(row: Sequence[Any], call: Part | None, result: Part | None) -> PairedCall:
-    key, session_id, turn, call_id, name, status, duration, asked, answered, at, *_ = row
-    return PairedCall(
-        key,
-        session_id,
-        turn,
-        call_id,
-        name,
-        status,
-        duration,
-        entry_id(session_id, asked) if asked is not None else None,
-        entry_id(session_id, answered) if answered is not None else None,
-        call.arguments if isinstance(call, ToolCall) else None,
-        result.output if isinstance(result, ToolResult) else None,
-        at,
-    )

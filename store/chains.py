@@ -241,8 +241,13 @@ def parts_of(text: str, column: bytes | None) -> tuple[Part, ...]:
 def _paired_call(row: Sequence[Any]) -> PairedCall:
     key, session_id, turn, call_id, name, status, duration, asked, answered, *bodies, at = row
     asked_parts, part, answered_parts, result_part = bodies
-    call = _nth(asked_parts, part)
-    result = _nth(answered_parts, result_part)
+    told = (key, session_id, turn, call_id, name, status, duration, asked, answered)
+    return paired(told, at, _nth(asked_parts, part), _nth(answered_parts, result_part))
+
+
+def paired(told: Sequence[Any], at: str, call: Part | None, result: Part | None) -> PairedCall:
+    """Of a row's first columns, up to the places of call and result, and of what stands at these."""
+    key, session_id, turn, call_id, name, status, duration, asked, answered = told
     return PairedCall(
         key,
         session_id,

@@ -144,15 +144,15 @@ _TOLD = {
 }
 
 
-def strings(value: Json) -> Iterator[str]:
-    """Every text in a JSON value, whatever it is wrapped in."""
+def strings(value: Json, *, names: bool = False) -> Iterator[str]:
+    """Every text in a JSON value, whatever it is wrapped in; the names of its fields, too, where they count."""
     left: list[Any] = [value]
     while left:
         match left.pop():
             case str() as text:
                 yield text
             case dict() as table:
-                left += reversed(table.values())
+                left += reversed([*table, *table.values()] if names else table.values())
             case list() as items:
                 left += reversed(items)
             case None:

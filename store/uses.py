@@ -7,11 +7,12 @@ What a tool was given is all there is to go by: an agent hands a secret over by 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING
 
 from store import calls
-from store.model import Json, SecretUse
+from store.model import SecretUse
+from store.outlines import strings
 
 if TYPE_CHECKING:
     from store.store import Store
@@ -30,20 +31,8 @@ def uses(
     for call in calls.of_session(store, session):
         if stop():
             break
-        said = {name for text in _texts(call.arguments) for name in pattern.findall(text)}
+        # The names of fields as well: an environment names a secret on the left.
+        said = {name for text in strings(call.arguments, names=True) for name in pattern.findall(text)}
         for name in said:
             found[name].append(SecretUse(call.turn, call.name, call.entry))
     return found
-
-
-def _texts(value: Json) -> Iterator[str]:
-    """Every text in it, the names of its fields as well: an environment names a secret on the left."""
-    left: list[Any] = [value]
-    while left:
-        match left.pop():
-            case str() as text:
-                yield text
-            case dict() as table:
-                left += [*table, *table.values()]
-            case list() as items:
-                left += items

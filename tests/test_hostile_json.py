@@ -11,18 +11,13 @@ from typing import Any
 import pytest
 from foreign import pull
 from foreign_kinds import ANSWERED, ASKED, KINDS, Kind, neighbour, spoil
+from fuzzing import ANY_JSON, places_in, put
 from hypothesis import given
 from hypothesis import strategies as st
 
 from store.store import Store
 
 OURS = [kind for kind in KINDS if kind.name in ("pingu", "rubichan")]
-STRANGE = ["\ud800", "\0", "9" * 400, 10**30, 2**63, -1, float("nan"), {"\ud800": {"": []}}]
-ANY_JSON = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats() | st.text() | st.sampled_from(STRANGE),
-    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=5), inner, max_size=4),
-    max_leaves=12,
-)
 SHAPES: dict[str, Any] = {
     "pingu": {
         "id": "r",
@@ -45,21 +40,6 @@ SHAPES: dict[str, Any] = {
     ],
 }
 PLACES = {"pingu": ("turns", "response_json"), "rubichan": ("messages", "content")}
-
-
-def places_in(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
-    yield path
-    if isinstance(value, dict | list):
-        for name, inner in value.items() if isinstance(value, dict) else enumerate(value):
-            yield from places_in(inner, (*path, name))
-
-
-def put(value: Any, path: tuple[Any, ...], other: Any) -> Any:
-    if not path:
-        return other
-    copy = value.copy()
-    copy[path[0]] = put(value[path[0]], path[1:], other)
-    return copy
 
 
 @st.composite

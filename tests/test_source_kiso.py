@@ -390,17 +390,17 @@ def test_published_files_are_told(tmp_path: Path) -> None:
 
 
 def test_every_instance_is_found(home: Path, store: Store) -> None:
-    for place in ("instances/work/store.db", "instances/home/store.db", "store.db"):
+    for place in ("instances/office/store.db", "instances/lab/store.db", "store.db"):
         KisoStore(home / ".kiso" / place).session()
     found = [Path(root).relative_to(home / ".kiso").as_posix() for root in kiso.roots()]
-    assert found == ["instances/home/store.db", "instances/work/store.db", "store.db"]
+    assert found == ["instances/lab/store.db", "instances/office/store.db", "store.db"]
 
 
 @pytest.mark.parametrize(
     ("place", "session", "argv"),
     [
         ("store.db", "box@ana", ("kiso", "--session", "box@ana")),
-        ("instances/work/store.db", "dev", ("kiso", "--instance", "work", "--session", "dev")),
+        ("instances/office/store.db", "dev", ("kiso", "--instance", "office", "--session", "dev")),
         ("store.db", "--help", ("kiso", "--session=--help")),
     ],
 )

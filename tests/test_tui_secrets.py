@@ -241,7 +241,7 @@ async def test_add_replace_delete(store: Store, session: Session) -> None:
         await opened(pilot, store, session)
         await pilot.press("a")
         await until_shown(pilot, "A new secret")
-        await pilot.press("enter")
+        await pilot.press("enter", "enter")
         await until_shown(pilot, "A secret needs a name.")
         await pilot.press(*"NEW", "enter", "enter")
         await until_shown(pilot, "The value is empty")

@@ -26,7 +26,7 @@ from tui.messages import Copy
 from tui.painting.sessions import SIGNS
 from tui.palette import Actions, actions_of
 from tui.screens.browser import BrowserScreen
-from tui.screens.listing import Clock
+from tui.screens.noticing import Clock
 from tui.settings import Settings
 from tui.working import threaded
 

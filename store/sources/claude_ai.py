@@ -33,8 +33,7 @@ def detect(locator: str) -> bool:
     return exports.detect(locator, _is_conversation)
 
 
-def stamp(locator: str) -> str:
-    return exports.stamp(locator)
+stamp = exports.stamp
 
 
 @contextmanager

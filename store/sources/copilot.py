@@ -57,8 +57,7 @@ def detect(locator: str) -> bool:
     return _LAYOUT.holds(locator, lambda path: _is_event(first_value(path)))
 
 
-def stamp(locator: str) -> str:
-    return _LAYOUT.stamp(locator)
+stamp = _LAYOUT.stamp
 
 
 @contextmanager

@@ -40,8 +40,7 @@ def detect(locator: str) -> bool:
     return _LAYOUT.holds(locator, lambda path: _is_record(first_value(path)))
 
 
-def stamp(locator: str) -> str:
-    return _LAYOUT.stamp(locator)
+stamp = _LAYOUT.stamp
 
 
 @contextmanager

@@ -36,7 +36,7 @@ CONTROLS = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]|\r(?!\n)")
 SHOWN_OF_THEIRS = 600
 """Characters of what somebody else wrote meanwhile; of a longer text the beginning."""
 
-_CSS = """
+DIALOG = """
     align: center middle;
 
     Vertical {
@@ -75,7 +75,7 @@ _CSS = """
 class Asking(ModalScreen[str | None]):
     """Answers with what was typed once the store has taken it, or None when the person thought better of it."""
 
-    DEFAULT_CSS = "Asking {" + _CSS + "}"
+    DEFAULT_CSS = "Asking {" + DIALOG + "}"
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape", "dismiss(None)", "Leave it", id="asking.leave", tooltip="Change nothing"),
         # Priority: a text area would select a line.
@@ -178,7 +178,7 @@ class WriteScreen(Asking):
 
     AUTO_FOCUS = "TextArea"
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("ctrl+s", "save", "Save", priority=True, id="asking.save", tooltip="Keep what is written"),
+        Binding("ctrl+s", "save", "Save", id="asking.save", tooltip="Keep what is written"),
         Binding("f4", "editor", "Your editor", id="asking.editor", tooltip="Write in $EDITOR, then come back"),
     ]
 
@@ -216,7 +216,7 @@ class WriteScreen(Asking):
 class ConfirmScreen(ModalScreen[bool]):
     """Before what cannot be taken back."""
 
-    DEFAULT_CSS = "ConfirmScreen {" + _CSS + "}"
+    DEFAULT_CSS = "ConfirmScreen {" + DIALOG + "}"
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("y", "dismiss(True)", "Yes", id="confirm.yes", tooltip="Do it"),
         Binding("n,escape,q", "dismiss(False)", "No", id="confirm.no", tooltip="Leave it as it is"),

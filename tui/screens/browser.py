@@ -22,7 +22,8 @@ from store.model import Session
 from tui.messages import Copy
 from tui.painting.browsing import whereabouts
 from tui.screens.filling import FillingScreen
-from tui.screens.listing import Clock, ListingScreen
+from tui.screens.listing import ListingScreen
+from tui.screens.noticing import Clock
 from tui.widgets.keys_line import KeysLine
 from tui.widgets.session_list import SessionList
 from tui.widgets.top_bar import TopBar
@@ -103,6 +104,7 @@ class BrowserScreen(FillingScreen[None]):
         return super().keeps_place or bool(self._pane)
 
     def changed(self) -> None:
+        super().changed()
         if self._has_reading:
             self.reading.follow()
 

@@ -14,6 +14,7 @@ from textual.widgets import Footer, Static
 
 from store.clean import clean
 from tui.painting.pieces import MUTED, STRONG
+from tui.screens.asking import DIALOG
 from tui.widgets.text_view import TextView
 
 
@@ -21,20 +22,15 @@ class Choosing(ModalScreen[str | None]):
     """Answers with what was chosen; None: go on as before."""
 
     AUTO_FOCUS = "TextView"
-    DEFAULT_CSS = """
-    Choosing {
-        align: center middle;
-
+    DEFAULT_CSS = (
+        "Choosing {"
+        + DIALOG
+        + """
         Vertical {
             width: 100;
-            max-width: 96%;
-            height: auto;
-            max-height: 90%;
-            padding: 1 2;
-            background: $surface;
         }
 
-        #title, #told {
+        #told {
             height: auto;
         }
 
@@ -46,6 +42,7 @@ class Choosing(ModalScreen[str | None]):
         }
     }
     """
+    )
 
     def __init__(self, title: str, told: str, lines: Sequence[Content] = ()) -> None:
         super().__init__()

@@ -27,6 +27,7 @@ Seal = Callable[[str, Confided], object]
 
 class Confiding(Asking):
     BINDINGS: ClassVar[list[BindingType]] = [
+        # Priority: a value may follow a name in the same breath, and must find the focus where it is going.
         Binding("enter", "take", "Keep", priority=True, id="confiding.keep", tooltip="Take what was typed"),
         Binding("ctrl+t", "show", "Show or hide", id="confiding.show", tooltip="Show what is typed, or hide it again"),
     ]
@@ -54,7 +55,8 @@ class Confiding(Asking):
         self.hidden.password = not self.hidden.password
 
     def action_take(self) -> None:
-        self.take()
+        """After the keys that are still on their way to the field."""
+        self.hidden.call_later(self.take)
 
 
 class SecretScreen(Confiding):
@@ -75,14 +77,19 @@ class SecretScreen(Confiding):
         """The name."""
         return self._value or self.query_one("#name", Input).value
 
+    def action_take(self) -> None:
+        if self.hidden.has_focus:
+            super().action_take()
+        else:
+            self.set_focus(self.hidden)
+
     def take(self) -> None:
         name = self.typed()
         if not name.strip():
             self.refuse("A secret needs a name.")
+            self.set_focus(self.query_one("#name"))
         elif not self.hidden.value:
-            if self.hidden.has_focus:
-                self.refuse("The value is empty; to remove a secret, leave this and press x.")
-            self.set_focus(self.hidden)
+            self.refuse("The value is empty; to remove a secret, leave this and press x.")
         elif not self._is_busy:
             self.refuse("")
             self._is_busy = True

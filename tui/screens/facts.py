@@ -23,7 +23,7 @@ from store.origins import of_facts
 from tui.painting.facts import EVERY_SCOPE, FactLine, heading
 from tui.painting.pieces import MUTED
 from tui.screens.fact_edits import FactEdits, make_fact
-from tui.screens.listing import Clock
+from tui.screens.noticing import Clock
 from tui.widgets.facts_table import FactHistory, FactsTable
 from tui.widgets.filter_line import FilterLine, FilterWords
 from tui.working import threaded

@@ -20,7 +20,7 @@ from store.paths import data_dir
 from tui.painting.browsing import first_run, nothing_found, reading_progress, welcome
 from tui.painting.sessions import with_tilde
 from tui.screens.editing import TRASH, EditingScreen
-from tui.screens.listing import Clock
+from tui.screens.noticing import Clock
 from tui.working import threaded
 
 if TYPE_CHECKING:

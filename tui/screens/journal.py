@@ -21,7 +21,7 @@ from store.model import Edit, entry_id
 from store.origins import of_edit, of_edits
 from tui.painting.journal import EditLine, build_on, done, edit_line, heading, page, sentence
 from tui.painting.pieces import MUTED
-from tui.screens.listing import Clock
+from tui.screens.noticing import Clock
 from tui.screens.watching import WatchingScreen
 from tui.widgets.edits_table import EditsTable
 from tui.widgets.filter_line import FilterLine, FilterWords

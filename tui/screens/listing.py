@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, NamedTuple, TypeVar
 
@@ -13,13 +12,13 @@ from textual import on
 from textual.binding import Binding, BindingType
 from textual.getters import query_one
 from textual.message import Message
-from textual.screen import Screen
 
 from store.errors import StoreError
 from store.interrupting import until_stale
 from store.listed import Listing, Row, Wanted
 from store.listing import listing, rows, work_tree
 from store.query import Query, Vocabulary
+from tui.screens.noticing import Clock, NoticingScreen
 from tui.widgets.session_list import PAGE, SessionList
 from tui.widgets.top_bar import TopBar
 from tui.working import threaded
@@ -28,11 +27,7 @@ if TYPE_CHECKING:
     from store.store import Store
     from tui.app import Backscroll
 
-Clock = Callable[[], datetime]
 Answer = TypeVar("Answer")
-
-POLL_SECONDS = 0.25
-AGES_SECONDS = 30
 
 
 class Scope(NamedTuple):
@@ -59,7 +54,7 @@ def current_folder() -> Path | None:
         return None
 
 
-class ListingScreen(Screen[Answer]):
+class ListingScreen(NoticingScreen[Answer]):
     """Subclasses compose a TopBar and a SessionList, and may look at each listing as it comes with `listed`."""
 
     AUTO_FOCUS = "SessionList"
@@ -100,26 +95,20 @@ class ListingScreen(Screen[Answer]):
         vocabulary: Vocabulary
 
     def __init__(self, store: Store, clock: Clock, *, folder: Path | None = None) -> None:
-        super().__init__()
-        self._store = store
-        self._clock = clock
+        super().__init__(store, clock)
         self._scopes = scopes(folder or current_folder())
         self._wanted = Wanted()
-        self._generation = 0
-        self._version = store.sessions.data_version()
 
     def on_mount(self) -> None:
-        self._tell_time()
+        self.tell_time()
         self._begin()
         self.call_after_refresh(self._load, follow=True)
-        self._poll = self.set_interval(POLL_SECONDS, self._notice_changes)
-        self.set_interval(AGES_SECONDS, self._tell_time)
 
     def listed(self, shown: Listing) -> None:
         """The whole of a new list is shown."""
 
     def changed(self) -> None:
-        """Somebody else wrote to the store."""
+        self._load(follow=self.keeps_place)
 
     @property
     def keeps_place(self) -> bool:
@@ -166,20 +155,7 @@ class ListingScreen(Screen[Answer]):
     def _learn_words(self) -> None:
         self.post_message(self.Known(self._store.search.vocabulary()))
 
-    def _notice_changes(self) -> None:
-        """Here and not in a worker: the number tells of changes only to the connection that asked before."""
-        try:
-            version = self._store.sessions.data_version()
-        except StoreError as error:
-            self._poll.stop()
-            self.app.show_error(error)
-            return
-        if version != self._version:
-            self._version = version
-            self._load(follow=self.keeps_place)
-            self.changed()
-
-    def _tell_time(self) -> None:
+    def tell_time(self) -> None:
         self.sessions.now = self._clock()
 
     # ── what goes down ────────────────────────────────────────────────────────────────────────────

@@ -13,7 +13,8 @@ from textual.widgets import Static
 from store.listed import Listing
 from store.model import Session
 from tui.painting.browsing import nothing_found
-from tui.screens.listing import Clock, ListingScreen
+from tui.screens.listing import ListingScreen
+from tui.screens.noticing import Clock
 from tui.widgets.keys_line import KeysLine
 from tui.widgets.session_list import SessionList
 from tui.widgets.top_bar import TopBar

@@ -25,7 +25,7 @@ from store.sessions import UNSEEN
 from store.uses import uses
 from tui.confided import Confided
 from tui.painting.secrets import SecretRow, detail, heading
-from tui.screens.listing import Clock
+from tui.screens.noticing import Clock
 from tui.widgets.secret_view import SecretView
 from tui.widgets.secrets_table import SecretsTable
 from tui.working import threaded

@@ -23,7 +23,7 @@ from store.outline import TurnOutline
 from store.outlines import Outlines
 from tui.painting.pieces import ERROR, STAR, age
 from tui.painting.summaries import both, compared, coverage, heading
-from tui.screens.listing import Clock
+from tui.screens.noticing import Clock
 from tui.widgets.summary_lists import TurnsView, VersionsView
 from tui.widgets.text_view import TextView
 from tui.working import threaded
@@ -97,7 +97,7 @@ class SummaryScreen(Screen[str | None]):
     AUTO_FOCUS = "TextArea"
     DEFAULT_CSS = _CSS
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("ctrl+s", "save", "Save", priority=True, id="summary.save", tooltip="Save text and coverage"),
+        Binding("ctrl+s", "save", "Save", id="summary.save", tooltip="Save text and coverage"),
         Binding("f4", "editor", "Your editor", id="summary.editor", tooltip="Write in $EDITOR, then come back"),
         # Priority: the text area would select a line.
         Binding("f6", "tidy", "Take them out", priority=True, id="summary.tidy", tooltip="No control characters"),
