@@ -37,6 +37,8 @@ LABEL = "Copilot CLI"
 READER = 1
 LOCAL_IDS = False
 
+_SKIPPING = ("--allow-all-tools",)
+_INSTALL = "npm install -g @github/copilot"
 _ENDED = re.compile(r"\n?<shellId: \S+ completed with exit code (-?\d+)>\s*$")
 _TELLING = "message title newModel selectedModel agentDisplayName agentName name reason".split()
 _KNOWN = ("session", "system", "assistant", "tool", "hook", "subagent", "skill", "abort", "user", "permission")
@@ -70,7 +72,12 @@ def resume(session: Session) -> Continuing:
     if agent:
         hint = f"Copilot CLI cannot go on with a sub-agent; `copilot --resume {native}` goes on with its session."
         return Continuing(None, cwd=session.cwd, hint=hint)
-    return Continuing(("copilot", "--resume", native), cwd=session.cwd)
+    return Continuing(("copilot", "--resume", native), session.cwd, skipping=_SKIPPING, install=_INSTALL)
+
+
+def git_branch(record: Json) -> str:
+    """Of the events that open a session, and open it again."""
+    return words(mapping(mapping(mapping(record).get("data")).get("context")).get("branch"))
 
 
 def _is_event(value: Json) -> bool:

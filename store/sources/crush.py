@@ -107,7 +107,8 @@ def resume(session: Session) -> Continuing:
     data = session.environment_path
     elsewhere = data and session.cwd and Path(data) != Path(session.cwd) / ".crush"
     where = ("--data-dir", data) if elsewhere else ()
-    return Continuing(("crush", *where, "--session", session.native_id), cwd=session.cwd)
+    argv = ("crush", *where, "--session", session.native_id)
+    return Continuing(argv, session.cwd, skipping=("--yolo",), install="npm install -g @charmland/crush")
 
 
 # ── the store ─────────────────────────────────────────────────────────────────────────────────────

@@ -112,7 +112,8 @@ def open(locator: str) -> Iterator[Goose]:  # noqa: A001 the shape's own word
 
 
 def resume(session: Session) -> Continuing:
-    return Continuing(("goose", "session", "--resume", "--session-id", session.native_id), cwd=session.cwd)
+    argv = ("goose", "session", "--resume", "--session-id", session.native_id)
+    return Continuing(argv, session.cwd, fork=(*argv, "--fork"), install="brew install block-goose-cli")
 
 
 # ── the store ─────────────────────────────────────────────────────────────────────────────────────

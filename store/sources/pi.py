@@ -65,7 +65,8 @@ def resume(session: Session) -> Continuing:
     if branch:
         hint = f"pi goes on with a session's newest branch: run `pi --session {native}` and choose this one with /tree."
         return Continuing(None, cwd=session.cwd, hint=hint)
-    return Continuing(("pi", "--session", native), cwd=session.cwd)
+    argv, fork = ("pi", "--session", native), ("pi", "--fork", native)
+    return Continuing(argv, session.cwd, fork=fork, install="npm install -g @earendil-works/pi-coding-agent")
 
 
 def _is_header(value: Json) -> bool:

@@ -53,7 +53,12 @@ def resume(session: Session) -> Continuing:
     if branch:
         hint = f"Qwen Code left this branch; `qwen --resume {native}` goes on with the session it is a part of."
         return Continuing(None, cwd=session.cwd, hint=hint)
-    return Continuing(("qwen", "--resume", native), cwd=session.cwd)
+    argv = ("qwen", "--resume", native)
+    return Continuing(argv, session.cwd, skipping=("--yolo",), install="npm install -g @qwen-code/qwen-code")
+
+
+def git_branch(record: Json) -> str:
+    return words(mapping(record).get("gitBranch"))
 
 
 def _is_record(value: Json) -> bool:

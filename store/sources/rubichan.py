@@ -77,7 +77,8 @@ def open(locator: str) -> Iterator[Rubichan]:  # noqa: A001 the shape's own word
 
 
 def resume(session: Session) -> Continuing:
-    return Continuing(("rubichan", "--resume", session.native_id), cwd=session.cwd)
+    argv = ("rubichan", "--resume", session.native_id)
+    return Continuing(argv, session.cwd, fork=(*argv, "--fork"))
 
 
 class Said:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Protocol, runtime_checkable
 
 from store.deriving import Derived
-from store.model import NewEntry, Session, SessionFields
+from store.model import Json, NewEntry, Session, SessionFields
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,6 +113,15 @@ class Expiring(Protocol):
 
 
 @runtime_checkable
+class Branching(Protocol):
+    "An agent that writes down on which git branch it worked."
+
+    def git_branch(self, record: Json) -> str:
+        """Which one a record of its names; empty when it names none."""
+        ...
+
+
+@runtime_checkable
 class Growing(Protocol):
     "Files that grow at their ends. Each is told of without being opened, and gone on with where it was left."
 
@@ -151,6 +160,12 @@ class Continuing:
     argv: tuple[str, ...] | None
     cwd: str = ""
     hint: str = ""
+    fork: tuple[str, ...] | None = None
+    "The command that goes on in a copy and leaves this one as it is, where the program has one."
+    skipping: tuple[str, ...] = ()
+    "The options with which it does what it wants without asking, where it has such."
+    install: str = ""
+    "How one comes by the program."
 
 
 class Source(Protocol):

@@ -11,7 +11,7 @@ from functools import lru_cache
 from itertools import islice
 from pathlib import Path
 
-from store.model import Session
+from store.model import Json, Session
 from store.sources import reading
 from store.sources.claude_code.chain import Chain
 from store.sources.claude_code.files import (
@@ -27,7 +27,7 @@ from store.sources.claude_code.files import (
 )
 from store.sources.claude_code.tail import Tail
 from store.sources.claude_code.telling import Telling
-from store.sources.lines import UNREADABLE, file_digest_stamp, json_file, mapping, tree_stamp
+from store.sources.lines import UNREADABLE, file_digest_stamp, json_file, mapping, tree_stamp, words
 from store.sources.shape import Batch, Continuing, Problem, Ref
 from store.sources.transcripts import Transcripts
 
@@ -40,6 +40,8 @@ DAYS_KEPT = 30
 """What Claude Code keeps when nobody says otherwise."""
 
 _TRIED = 200
+_SKIPPING = ("--dangerously-skip-permissions",)
+_INSTALL = "npm install -g @anthropic-ai/claude-code"
 _SUBAGENT = "A sub-agent's conversation cannot be resumed; resume the session that sent it off."
 _LEFT_BEHIND = "Claude Code goes on with the newest branch; resume its session and press Esc twice to go back."
 
@@ -76,7 +78,12 @@ def resume(session: Session) -> Continuing:
         return Continuing(None, cwd=session.cwd, hint=_SUBAGENT)
     if "/" in session.native_id:
         return Continuing(None, cwd=session.cwd, hint=_LEFT_BEHIND)
-    return Continuing(("claude", "--resume", session.native_id), cwd=session.cwd)
+    argv = ("claude", "--resume", session.native_id)
+    return Continuing(argv, session.cwd, fork=(*argv, "--fork-session"), skipping=_SKIPPING, install=_INSTALL)
+
+
+def git_branch(record: Json) -> str:
+    return words(mapping(record).get("gitBranch"))
 
 
 def expires(locator: str, refs: Iterable[Ref]) -> dict[str, str]:

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
 
-from store.model import Session
+from store.model import Json, Session
 from store.sources import reading
 from store.sources.codex.files import (
     DEPTH,
@@ -26,7 +26,7 @@ from store.sources.codex.files import (
 )
 from store.sources.codex.tail import Tail
 from store.sources.codex.thread import Thread
-from store.sources.lines import UNREADABLE, file_digest_stamp, tree_stamp
+from store.sources.lines import UNREADABLE, file_digest_stamp, mapping, tree_stamp, words
 from store.sources.shape import Batch, Continuing, Problem, Ref
 from store.sources.transcripts import Transcripts
 
@@ -37,6 +37,8 @@ LOCAL_IDS = False
 
 _TRIED = 200
 _TOLD_OF_ITSELF = frozenset(["cwd", "originator", "cli_version", "model_provider", "instructions"])
+_SKIPPING = ("--dangerously-bypass-approvals-and-sandbox",)
+_INSTALL = "npm install -g @openai/codex"
 _LEFT_BEHIND = "Codex goes on with what was kept; resume the thread itself, or start anew from here."
 
 
@@ -74,7 +76,13 @@ def open(locator: str) -> Iterator[Codex]:  # noqa: A001 the shape's own word
 def resume(session: Session) -> Continuing:
     if "/" in session.native_id:
         return Continuing(None, cwd=session.cwd, hint=_LEFT_BEHIND)
-    return Continuing(("codex", "resume", session.native_id), cwd=session.cwd)
+    argv, fork = (("codex", verb, session.native_id) for verb in ("resume", "fork"))
+    return Continuing(argv, session.cwd, fork=fork, skipping=_SKIPPING, install=_INSTALL)
+
+
+def git_branch(record: Json) -> str:
+    """Of a rollout's first line."""
+    return words(mapping(mapping(mapping(record).get("payload")).get("git")).get("branch"))
 
 
 class Codex(Transcripts):

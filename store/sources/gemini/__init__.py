@@ -59,7 +59,8 @@ def resume(session: Session) -> Continuing:
     if branch:
         hint = f"Gemini CLI took this branch back; `gemini --resume {native}` goes on with the session it left."
         return Continuing(None, cwd=session.cwd, hint=hint)
-    return Continuing(("gemini", "--resume", native), cwd=session.cwd)
+    argv = ("gemini", "--resume", native)
+    return Continuing(argv, session.cwd, skipping=("--yolo",), install="npm install -g @google/gemini-cli")
 
 
 def expires(locator: str, refs: Iterable[Ref]) -> dict[str, str]:

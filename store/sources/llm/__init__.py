@@ -72,7 +72,7 @@ def resume(session: Session) -> Continuing:
         )
     path = session.environment_path
     where = ("-d", path) if path and path != os.path.realpath(_default()) else ()
-    return Continuing(("llm", "chat", "--cid", session.native_id, *where))
+    return Continuing(("llm", "chat", "--cid", session.native_id, *where), install="uv tool install llm")
 
 
 class Llm(Transcripts):

@@ -91,7 +91,8 @@ def resume(session: Session) -> Continuing:
     if reverted:
         return Continuing(None, session.cwd, f"This was taken back: go on with {name} and say /redo.")
     where = (session.cwd,) if session.cwd else ()
-    return Continuing(("opencode", *where, "--session", name), cwd=session.cwd)
+    argv = ("opencode", *where, "--session", name)
+    return Continuing(argv, session.cwd, fork=(*argv, "--fork"), install="npm install -g opencode-ai")
 
 
 # ── the store ─────────────────────────────────────────────────────────────────────────────────────
