@@ -14,8 +14,10 @@ from store import sources
 from store.clean import one_line
 from store.errors import Refused
 from store.model import Session
+from store.sources.shape import Continuing, Source
 
-_CONTROLS = re.compile(r"[\x00-\x1f\x7f-\x9f]")
+_UNTAKABLE = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
+"""What a shell would act on, and half a character, which no program can be handed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +31,13 @@ class Resumption:
     folder: Path | None
     "Where to run it; None for wherever one is."
     hint: str
-    "What a person does where there is no command."
+    "What a person does where there is no command, or besides it."
+    installed: str = ""
+    "Where the program is; empty when it is not."
+    is_fork: bool = False
+    "It goes on in a copy."
+    skipping: tuple[str, ...] = ()
+    "The agent's own options for acting without asking, whether or not they are used."
     obstacles: tuple[str, ...] = ()
 
     @property
@@ -39,6 +47,16 @@ class Resumption:
             return ""
         inside = f"cd {shlex.quote(str(self.folder))} && " if self.folder else ""
         return inside + shlex.join(self.argv)
+
+    @property
+    def is_clear(self) -> bool:
+        """There is a command, and nothing stands in its way."""
+        return self.argv is not None and not self.obstacles
+
+    @property
+    def skips(self) -> bool:
+        """The agent would act without asking."""
+        return bool(self.skipping and self.argv) and set(self.skipping) <= set(self.argv or ())
 
     def go(self) -> NoReturn:
         """This process becomes the agent: what was asked of the terminal is over, and no shell is in between."""
@@ -52,36 +70,61 @@ class Resumption:
             raise Refused(f"{self.argv[0]} cannot be started: {reason.strerror}.") from None
 
 
-def resumption(session: Session, folder: Path | None = None) -> Resumption:
-    """How to continue the session; in `folder`, when that is not the one it was in."""
+def resumption(
+    session: Session, folder: Path | None = None, *, fork: bool = False, flags: tuple[str, ...] = ()
+) -> Resumption:
+    """How to continue the session, or a copy of it; in `folder`, when that is not the one it was in.
+
+    Flags are further options of the agent's own, such as those of `skipping`.
+    """
     source = sources.by_name(session.source)
     if source is None:
         hint = "It was kept through the library; the program that made it knows how it goes on."
         return Resumption(session, one_line(session.source), None, None, hint)
     # A command may name the folder, too: it must be the one that is meant.
     told = source.resume(session._replace(cwd=str(folder)) if folder else session)
+    argv = told.fork if fork else told.argv
     inside = folder or (Path(told.cwd) if told.cwd else None)
-    refused = _refused(session, source.LABEL, told.argv, inside)
-    if told.argv is None or refused:
-        return Resumption(session, source.LABEL, None, None, refused or one_line(told.hint))
-    found = Resumption(session, source.LABEL, told.argv, inside, told.hint)
-    return replace(found, obstacles=tuple(_obstacles(found)))
+    refused = _refused(session, source.LABEL, argv, inside)
+    if argv is None or refused:
+        return Resumption(session, source.LABEL, None, None, refused or one_line(_hint(source, told)))
+    found = Resumption(session, source.LABEL, (*argv, *flags), inside, told.hint, skipping=told.skipping, is_fork=fork)
+    found = replace(found, installed=shutil.which(argv[0]) or "")
+    return replace(found, obstacles=tuple(_obstacles(found, told.install)))
+
+
+def _hint(source: Source, told: Continuing) -> str:
+    """A command that was asked for and is not there can only be the one that forks."""
+    if told.argv is None:
+        return told.hint
+    return f"{source.LABEL} cannot fork a session; `backscroll fork` makes a fork that is kept here."
 
 
 def _refused(session: Session, program: str, argv: tuple[str, ...] | None, folder: Path | None) -> str:
     """Why there is no command: what could be taken for an option, or would act on the shell that it is pasted into."""
-    if argv and folder and _CONTROLS.search(str(folder)):
-        return f"The folder is called {one_line(str(folder))!r}, which no shell would take; name another with --cwd."
-    if argv and (session.native_id.startswith("-") or any(map(_CONTROLS.search, argv))):
+    where = str(folder or "")
+    if argv and (where.startswith("-") or _UNTAKABLE.search(where)):
+        return f"The folder is called {one_line(where)!r}, which no shell would take; name another with --cwd."
+    if argv and (session.native_id.startswith("-") or any(map(_UNTAKABLE.search, argv))):
         return f"The session is called {one_line(session.native_id)!r}, which {program} would not take for a name."
     return ""
 
 
-def _obstacles(wanted: Resumption) -> list[str]:
+def _obstacles(wanted: Resumption, install: str) -> list[str]:
     program = wanted.argv[0] if wanted.argv else ""
     found = []
-    if shutil.which(program) is None:
-        found.append(f"The program {program} is not installed, or not on the PATH; copy the command and run it there.")
-    if wanted.folder and not (wanted.folder.is_absolute() and wanted.folder.is_dir()):
+    if not wanted.installed:
+        way = f"install it with `{install}`, or " if install else ""
+        found.append(
+            f"The program {program} is not installed, or not on the PATH; {way}copy the command and run it there."
+        )
+    if wanted.folder and not _is_there(wanted.folder):
         found.append(f"The folder {one_line(str(wanted.folder))} is not there any more; name another with --cwd.")
     return found
+
+
+def _is_there(folder: Path) -> bool:
+    try:
+        return folder.is_absolute() and folder.is_dir()
+    except OSError:  # a name that is too long, or stands where one may not look
+        return False

@@ -101,6 +101,22 @@ class WritingBack:
             raise NotFound(f"{source.LABEL} holds no secret {key!r} of that session.")
         self._store.secrets.set(session, key, value, kind=SEAL)
 
+    def unwritten(self, session: Session) -> tuple[str, ...]:
+        """What was corrected here and is not known where the session came from; nothing where it came from nowhere."""
+        try:
+            wanted = self._wanted(session)
+        except Refused:
+            return ()
+        facts, secrets = len(wanted.facts), len(wanted.secrets)
+        told = {
+            "title": wanted.title,
+            "summary": wanted.summary,
+            f"{facts} fact{'s'[: facts != 1]}": facts,
+            f"{secrets} secret{'s'[: secrets != 1]}": secrets,
+            "deletion": wanted.delete,
+        }
+        return tuple(name for name, there in told.items() if there)
+
     def _origin(self, session: Session) -> tuple[Source, str]:
         row = self._store.row("select kind, locator from sources where key = ?", session.source_key or 0)
         source = sources.by_name(row[0]) if row else None

@@ -299,7 +299,7 @@ def test_what_cannot_go_on_says_why(world: Store, agent: Agent) -> None:
         (["telegram:648079060", "--print"], "Write in the Telegram chat 648079060."),
         (["nobody"], "nobody"),
         ([], "There is no terminal to choose in; name the session."),
-        (["--print"], "Name the session whose command is to be printed."),
+        (["--print"], "Name the session; without one, only the list is opened."),
     ]:
         ran = run.process("resume", *args)
         assert ran.status != 0

@@ -9,7 +9,9 @@ import click
 from store.cli import printing
 from store.cli.console import at_keyboard, console
 from store.errors import Refused
-from store.resuming import resumption
+from store.model import Session
+from store.preflight import preflight
+from store.resuming import Resumption, resumption
 
 
 @click.command()
@@ -22,21 +24,37 @@ from store.resuming import resumption
     type=click.Path(exists=True, file_okay=False, resolve_path=True, path_type=Path),
     help="Another folder to continue in.",
 )
-def resume(session_id: str | None, only_print: bool, folder: Path | None) -> None:
+@click.option("--fork", is_flag=True, help="Go on in a copy that the agent makes, and leave this one as it is.")
+@click.option(
+    "--skip-permissions/--ask-permissions",
+    "freely",
+    help="Let the agent act without asking, this once; what the browser remembers does not count here.",
+)
+def resume(session_id: str | None, only_print: bool, folder: Path | None, fork: bool, freely: bool) -> None:
     """Continue a session in its agent; without ID, choose it from a list."""
     if session_id is None:
-        if only_print:
-            raise click.UsageError("Name the session whose command is to be printed.")
+        if only_print or folder or fork or freely:
+            raise click.UsageError("Name the session; without one, only the list is opened.")
         if not at_keyboard() or not printing.on_terminal():
             raise Refused("There is no terminal to choose in; name the session.")
         console().open_browser(follow=True, pick=True)
         return
-    wanted = resumption(console().store.sessions.find(session_id), folder)
+    wanted = _wanted(console().store.sessions.find(session_id), folder, fork, freely)
+    if not wanted.command:
+        raise Refused(wanted.hint)
+    if wanted.is_clear or only_print:
+        for line in preflight(console().store, wanted, shown=False).notable():
+            printing.say(line)
     if not only_print:
         console().close()
         wanted.go()
-    if not wanted.command:
-        raise Refused(wanted.hint)
     printing.write(wanted.command)
     for obstacle in wanted.obstacles:
         printing.say(obstacle)
+
+
+def _wanted(session: Session, folder: Path | None, fork: bool, freely: bool) -> Resumption:
+    found = resumption(session, folder, fork=fork)
+    if freely and found.command and not found.skipping:
+        raise Refused(f"{found.program} has no option to act without asking.")
+    return resumption(session, folder, fork=fork, flags=found.skipping) if freely else found

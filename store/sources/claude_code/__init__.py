@@ -83,7 +83,9 @@ def resume(session: Session) -> Continuing:
 
 
 def git_branch(record: Json) -> str:
-    return words(mapping(record).get("gitBranch"))
+    """HEAD is written where there is none, and where there is no repository at all."""
+    branch = words(mapping(record).get("gitBranch"))
+    return "" if branch == "HEAD" else branch
 
 
 def expires(locator: str, refs: Iterable[Ref]) -> dict[str, str]:
