@@ -1,0 +1,71 @@
+"""Histories to measure with: Claude Code's and Codex's, made up, the same bytes on every machine."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from collections.abc import Iterable
+from datetime import datetime
+from pathlib import Path
+from typing import NamedTuple
+
+import orjson
+
+from bench import claude_spelling, codex_spelling
+from bench.prose import Prose
+from bench.talks import SEED, talk
+
+SESSIONS_A_MEGABYTE = 10
+
+
+class Corpus(NamedTuple):
+    """A person's home, with what was counted while it was made."""
+
+    home: Path
+    talks: int
+    sessions: int
+    "Those of delegates, too."
+    size: int
+    "Bytes."
+    spoken: int
+    "Bytes of what was said and thought."
+
+    @property
+    def name(self) -> str:
+        return f"{self.size / 1e6:,.0f} MB"
+
+
+def corpus(folder: Path, megabytes: int) -> Corpus:
+    """That of about so many megabytes, made when it is not there yet."""
+    home = folder / f"{SEED}-{megabytes}"
+    counted = home / "counted.json"
+    if counted.exists():
+        return Corpus(home, **orjson.loads(counted.read_bytes()))
+    print(f"making a history of {megabytes:,} MB …", file=sys.stderr, flush=True)
+    shutil.rmtree(home, ignore_errors=True)
+    made = make(home, megabytes * SESSIONS_A_MEGABYTE)
+    # Last of all: without it, what is there is a half.
+    counted.write_bytes(orjson.dumps({name: told for name, told in made._asdict().items() if name != "home"}))
+    return made
+
+
+def make(home: Path, talks: int) -> Corpus:
+    prose = Prose(SEED)
+    sessions = size = spoken = 0
+    for number in range(talks):
+        one = talk(number, prose)
+        agent, spelling = (".codex", codex_spelling) if number % 5 in (1, 3) else (".claude", claude_spelling)
+        for path, at, records in spelling.files(one):
+            size += _write(home / agent / path, at, records)
+            sessions += path.suffix == ".jsonl"
+        spoken += one.spoken
+    return Corpus(home, talks, sessions, size, spoken)
+
+
+def _write(path: Path, at: datetime, records: Iterable[object]) -> int:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    data = b"".join(orjson.dumps(record, option=orjson.OPT_APPEND_NEWLINE) for record in records)
+    path.write_bytes(data)
+    os.utime(path, (at.timestamp(), at.timestamp()))
+    return len(data)

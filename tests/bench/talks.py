@@ -1,0 +1,102 @@
+"""Made-up conversations, before an agent has spelled them: who asked what, which tools ran, what was answered."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from uuid import UUID
+
+from bench.prose import Prose
+
+SEED = "backscroll-1"
+"""Change it whenever the same number would make other words, so that old corpora are not taken for new ones."""
+
+NEWEST = datetime(2026, 1, 1, tzinfo=UTC)
+APART = timedelta(minutes=53)
+
+LAST_WORD = "quixotry"
+"""Ends every conversation and stands nowhere else: it is found everywhere once all of them can be searched."""
+
+_TURNS = (1, 2, 3, 4, 5, 6, 8, 10, 14)
+_STEPS = (0, 1, 1, 2, 2, 3, 4, 6)
+_LINES = (2, 3, 5, 8, 12, 20, 30, 45, 90)
+_TOOLS = ("Bash", "Bash", "Read", "Grep")
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    thought: str
+    said: str
+    tool: str
+    command: str
+    printed: str
+    failed: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    prompt: str
+    steps: tuple[Step, ...]
+    answer: str
+
+
+@dataclass(frozen=True, slots=True)
+class Talk:
+    number: int
+    name: UUID
+    began: datetime
+    title: str
+    folder: str
+    turns: tuple[Turn, ...]
+    delegate: Talk | None = None
+    "Another agent, sent off in the last turn."
+
+    @property
+    def spoken(self) -> int:
+        """Bytes of what was said and thought: what a conversation is, without its tools."""
+        mine = sum(
+            len(turn.prompt) + len(turn.answer) + sum(len(step.thought) + len(step.said) for step in turn.steps)
+            for turn in self.turns
+        )
+        return mine + (self.delegate.spoken if self.delegate else 0)
+
+
+def title_of(number: int) -> str:
+    return f"Task {number:06d}"
+
+
+def talk(number: int, prose: Prose) -> Talk:
+    """The same for the same number, whatever else is made; 0 is the newest."""
+    chance = random.Random(f"{SEED} {number}")
+    count = chance.choice(_TURNS)
+    began = NEWEST - number * APART
+    title = f"{title_of(number)} {prose.said(chance, 4)}"
+    folder = f"/home/dev/code/{prose.words[50 + chance.randrange(40)]}"
+    delegate = None
+    if chance.randrange(12) == 0:
+        asked = _turn(f"{title}, the part of another", prose, chance, is_last=True)
+        delegate = Talk(number, _name(chance), began + timedelta(minutes=5), title, folder, (asked,))
+    turns = [_turn("" if n else title, prose, chance, is_last=n == count - 1) for n in range(count)]
+    return Talk(number, _name(chance), began, title, folder, tuple(turns), delegate)
+
+
+def _turn(title: str, prose: Prose, chance: random.Random, *, is_last: bool) -> Turn:
+    prompt = prose.sentences(chance, chance.randint(12, 60))
+    steps = tuple(_step(prose, chance) for _ in range(chance.choice(_STEPS)))
+    answer = prose.sentences(chance, chance.randint(25, 120))
+    if chance.randrange(4) == 0:
+        answer += f"\n\n- **{prose.said(chance, 2)}**: {prose.said(chance, 6)}\n- `{prose.said(chance, 1)}()`"
+    return Turn(f"{title}: {prompt}" if title else prompt, steps, f"{answer} {LAST_WORD}." if is_last else answer)
+
+
+def _step(prose: Prose, chance: random.Random) -> Step:
+    thought = prose.sentences(chance, chance.randint(12, 45)) if chance.randrange(2) else ""
+    said = prose.sentences(chance, chance.randint(6, 20)) if chance.randrange(2) else ""
+    command = f"rg -n {prose.said(chance, 1)} src/{prose.said(chance, 1)}"
+    printed = prose.printed(chance, chance.choice(_LINES))
+    return Step(thought, said, chance.choice(_TOOLS), command, printed, chance.randrange(15) == 0)
+
+
+def _name(chance: random.Random) -> UUID:
+    return UUID(int=chance.getrandbits(128), version=4)
