@@ -12,6 +12,7 @@ import sys
 import termios
 import time
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from types import TracebackType
 from typing import Self
 
@@ -20,16 +21,17 @@ from tui_world import PATIENCE
 
 
 class Pty:
-    """The bytes alone."""
+    """The bytes alone, of Python code or of a program by its path."""
 
     def __init__(
-        self, code: str, *arguments: str, columns: int, rows: int, env: Mapping[str, str] = os.environ
+        self, code: str | Path, *arguments: str, columns: int, rows: int, env: Mapping[str, str] = os.environ
     ) -> None:
         self.raw = b""
+        program = [str(code)] if isinstance(code, Path) else [sys.executable, "-c", code]
         self._fd, theirs = os.openpty()
         fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
         self._process = subprocess.Popen(
-            [sys.executable, "-c", code, *arguments],
+            [*program, *arguments],
             stdin=theirs,
             stdout=theirs,
             stderr=theirs,
