@@ -7,12 +7,13 @@ WHOLE := .venv/.whole
 LOCK_ENV := build/lock-env
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: help env run test test-all check format bench screenshots lock clean
+.PHONY: help env run test test-all test-agents check format bench screenshots lock clean
 
 help:
 	@echo "make run          open the browser (ARGS=... goes to backscroll)"
 	@echo "make test         run the tests (ARGS=... goes to pytest)"
 	@echo "make test-all     run the tests, the long ones too"
+	@echo "make test-agents  have Claude Code and Codex go on with what Backscroll hands over (needs npm)"
 	@echo "make check        ruff, mypy --strict and the import contracts"
 	@echo "make format       let ruff format and fix what it can"
 	@echo "make bench        print how fast store and browser are (ARGS=\"--only browsing --small\")"
@@ -45,6 +46,9 @@ test: $(WHOLE)
 # An empty -m overrides the default that leaves the long runs out.
 test-all: $(WHOLE)
 	BACKSCROLL_KILLS=500 $(BIN)/pytest --numprocesses 3 -m "" $(ARGS)
+
+test-agents: env
+	@$(BIN)/python tests/agents/run.py $(ARGS)
 
 check: $(WHOLE)
 	$(BIN)/ruff check .

@@ -15,6 +15,9 @@ from hypothesis import settings
 if TYPE_CHECKING:
     from store.store import Store
 
+# Runs real programs, which `make test-agents` installs first.
+collect_ignore = ["agents"]
+
 settings.register_profile(
     "backscroll",
     deadline=None,

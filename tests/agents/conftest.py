@@ -1,0 +1,75 @@
+"""Sets the stage for the agents' own programs: a scripted model, a folder, and nothing else to be reached."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import socket
+from collections.abc import Generator, Iterator
+from pathlib import Path
+
+import pytest
+from cli_running import CommandLine
+from conversing import SCRIPT
+from programs import BIN, KEY, PROGRAMS, PROXIES, QUIET, TOLD, Program, set_up
+from scripted_model import ScriptedModel
+
+
+def _reason_to_skip() -> str:
+    if not all((BIN / program.name).exists() for program in PROGRAMS):
+        return "`make test-agents` installs them" if shutil.which("npm") else "npm is not there to install them"
+    if {name for _, name in socket.if_nameindex()} != {"lo"}:
+        return "more than loopback can be reached; `make test-agents` runs them without, where that is allowed"
+    return ""
+
+
+REASON_TO_SKIP = _reason_to_skip()
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    if REASON_TO_SKIP:
+        for item in items:
+            item.add_marker(pytest.mark.skip(reason=f"Claude Code and Codex: {REASON_TO_SKIP}"))
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """With a failure, what the programs asked the model and what it said."""
+    report = yield
+    model = getattr(item, "funcargs", {}).get("model")
+    if report.failed and isinstance(model, ScriptedModel):
+        report.sections.append(("The scripted model", "\n".join(model.log)))
+    return report
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """Where the programs work."""
+    made = tmp_path / "work"
+    made.mkdir()
+    (made / "notes.txt").write_text("The lamp is green.\n")
+    return made
+
+
+@pytest.fixture
+def model(home: Path, folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[ScriptedModel]:
+    """Both programs know of no other."""
+    for name in [name for name in os.environ if name.startswith(TOLD) or name.endswith(PROXIES)]:
+        monkeypatch.delenv(name)
+    with ScriptedModel(SCRIPT) as serving:
+        settings = {**QUIET, "ANTHROPIC_BASE_URL": serving.url, "ANTHROPIC_API_KEY": KEY}
+        for name, value in {**settings, "PATH": f"{BIN}{os.pathsep}{os.environ['PATH']}"}.items():
+            monkeypatch.setenv(name, value)
+        set_up(serving.url, folder)
+        yield serving
+
+
+@pytest.fixture(params=PROGRAMS, ids=lambda program: program.name)
+def program(request: pytest.FixtureRequest, model: ScriptedModel) -> Program:
+    assert isinstance(request.param, Program)
+    return request.param
+
+
+@pytest.fixture
+def backscroll(tmp_path: Path) -> CommandLine:
+    return CommandLine(tmp_path / "store.db")
