@@ -133,12 +133,30 @@ class _Calls(_Level):
 
 def on_sessions(query: Query, now: datetime) -> Condition:
     """The words in a title or in one message of the conversation, and every filter."""
+    besides = besides_words(query, now)
+    if not query.words:
+        return besides
+    ways = []
+    if titled := in_title(query):
+        ways.append(titled)
+    if match := query.fts():
+        spoken = on_speakers(query, now)
+        ways.append(Condition(_SPOKEN.format(spoken.sql), (match, *spoken.values)))
+    return all_of([besides, any_of(ways) if ways else Condition("0")])
+
+
+def besides_words(query: Query, now: datetime) -> Condition:
+    """All that a session must be, whatever was said in it."""
     level = _Level(now)
     rest = [group for group in query.groups if group not in query.words and not _speaks_of_roles(group)]
-    conditions = [level.group(group, _in_session) for group in rest]
-    if query.words:
-        conditions.append(_words_in_session(query, on_speakers(query, now)))
-    return all_of(conditions)
+    return all_of(level.group(group, _in_session) for group in rest)
+
+
+def in_title(query: Query) -> Condition | None:
+    """All the words; None where somebody asks who spoke, and so not for titles."""
+    if any(map(_speaks_of_roles, query.groups)):
+        return None
+    return all_of(any_of(Condition(_TITLE, (one.text,)) for one in group) for group in query.words)
 
 
 def on_speakers(query: Query, now: datetime) -> Condition:
@@ -162,15 +180,6 @@ def on_calls(query: Query, now: datetime) -> Condition:
     """Each word in the call or in its result, and every filter."""
     level = _Calls(now)
     return all_of(level.group(group, _in_call) for group in query.groups)
-
-
-def _words_in_session(query: Query, spoken: Condition) -> Condition:
-    ways = []
-    if not any(map(_speaks_of_roles, query.groups)):  # whoever asks who spoke does not ask for titles
-        ways.append(all_of(any_of(Condition(_TITLE, (one.text,)) for one in group) for group in query.words))
-    if match := query.fts():
-        ways.append(Condition(_SPOKEN.format(spoken.sql), (match, *spoken.values)))
-    return any_of(ways) if ways else Condition("0")
 
 
 def _in_session(term: Term) -> Condition:

@@ -54,11 +54,13 @@ class Term:
     text: str
     prefix: bool = False
     negated: bool = False
+    begun: bool = False
+    "Just its first letter is typed: half the index begins with it, so that only titles are looked at."
 
     @property
     def indexed(self) -> bool:
         """Whether the index can know of it: it holds letters and digits only."""
-        return any(map(str.isalnum, self.text))
+        return not self.begun and any(map(str.isalnum, self.text))
 
     def fts(self) -> str:
         quoted = " ".join(search_text(self.text).split()).replace('"', '""')
@@ -89,6 +91,8 @@ class Query:
     groups: tuple[Group, ...] = ()
     puzzles: tuple[str, ...] = ()
     """A sentence for each thing that was not understood, and is not looked for."""
+    instead: tuple[tuple[str, str], ...] = ()
+    """What was typed and found nowhere, and the word that is looked for in its place."""
 
     @classmethod
     def parse(cls, text: str, *, typing: bool = False) -> Query:
@@ -100,7 +104,8 @@ class Query:
         *before, last = self.groups or ((),)
         if not last or not isinstance(last[-1], Term):
             return self
-        return replace(self, groups=(*before, (*last[:-1], replace(last[-1], prefix=True))))
+        begun = len(last[-1].text) == 1 and not CJK.match(last[-1].text)
+        return replace(self, groups=(*before, (*last[:-1], replace(last[-1], prefix=True, begun=begun))))
 
     def __bool__(self) -> bool:
         return bool(self.groups)
