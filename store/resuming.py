@@ -29,11 +29,13 @@ class Resumption:
     "The agent's name, for a person to read."
     argv: tuple[str, ...] | None
     folder: Path | None
-    "Where to run it; None for wherever one is."
+    "Where to run it; None for wherever one is. Without a command, the one that may be to blame."
     hint: str
     "What a person does where there is no command, or besides it."
     installed: str = ""
     "Where the program is; empty when it is not."
+    install: str = ""
+    "How one comes by it."
     is_fork: bool = False
     "It goes on in a copy."
     skipping: tuple[str, ...] = ()
@@ -52,6 +54,13 @@ class Resumption:
     def is_clear(self) -> bool:
         """There is a command, and nothing stands in its way."""
         return self.argv is not None and not self.obstacles
+
+    @property
+    def folder_is_there(self) -> bool:
+        try:
+            return self.folder is None or (self.folder.is_absolute() and self.folder.is_dir())
+        except OSError:  # a name that is too long, or stands where one may not look
+            return False
 
     @property
     def skips(self) -> bool:
@@ -87,10 +96,21 @@ def resumption(
     inside = folder or (Path(told.cwd) if told.cwd else None)
     refused = _refused(session, source.LABEL, argv, inside)
     if argv is None or refused:
-        return Resumption(session, source.LABEL, None, None, refused or one_line(_hint(source, told)))
-    found = Resumption(session, source.LABEL, (*argv, *flags), inside, told.hint, skipping=told.skipping, is_fork=fork)
-    found = replace(found, installed=shutil.which(argv[0]) or "")
-    return replace(found, obstacles=tuple(_obstacles(found, told.install)))
+        return Resumption(
+            session, source.LABEL, None, inside if refused else None, refused or one_line(_hint(source, told))
+        )
+    found = Resumption(
+        session,
+        source.LABEL,
+        (*argv, *flags),
+        inside,
+        told.hint,
+        installed=shutil.which(argv[0]) or "",
+        install=told.install,
+        is_fork=fork,
+        skipping=told.skipping,
+    )
+    return replace(found, obstacles=tuple(_obstacles(found)))
 
 
 def _hint(source: Source, told: Continuing) -> str:
@@ -110,21 +130,14 @@ def _refused(session: Session, program: str, argv: tuple[str, ...] | None, folde
     return ""
 
 
-def _obstacles(wanted: Resumption, install: str) -> list[str]:
+def _obstacles(wanted: Resumption) -> list[str]:
     program = wanted.argv[0] if wanted.argv else ""
     found = []
     if not wanted.installed:
-        way = f"install it with `{install}`, or " if install else ""
+        way = f"install it with `{wanted.install}`, or " if wanted.install else ""
         found.append(
             f"The program {program} is not installed, or not on the PATH; {way}copy the command and run it there."
         )
-    if wanted.folder and not _is_there(wanted.folder):
+    if not wanted.folder_is_there:
         found.append(f"The folder {one_line(str(wanted.folder))} is not there any more; name another with --cwd.")
     return found
-
-
-def _is_there(folder: Path) -> bool:
-    try:
-        return folder.is_absolute() and folder.is_dir()
-    except OSError:  # a name that is too long, or stands where one may not look
-        return False

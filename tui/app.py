@@ -34,7 +34,6 @@ if TYPE_CHECKING:
     from textual.filter import LineFilter
     from textual.theme import Theme
 
-    from store.model import Session
     from store.resuming import Resumption
     from store.store import Store
 
@@ -73,30 +72,30 @@ class Backscroll(Discreet["Resumption"]):
         self._pick = pick
         self._clock = clock
         self._backstop = Backstop()
-        self._settings = Settings()
-        if self._settings.theme in self.available_themes:
-            self.theme = self._settings.theme
+        self.settings = Settings()
+        if self.settings.theme in self.available_themes:
+            self.theme = self.settings.theme
 
     def get_default_screen(self) -> Screen[None]:
         return BrowserScreen(self._stores[-1], self._clock, follow=self._follow)
 
     def on_mount(self) -> None:
         self.theme_changed_signal.subscribe(self, self._remember_theme)
-        if self._settings.keymap:
-            self.set_keymap(self._settings.keymap)
-        if self._settings.own_keys:
+        if self.settings.keymap:
+            self.set_keymap(self.settings.keymap)
+        if self.settings.own_keys:
             from tui.palette import all_bindings
 
-            self._settings.doubt([binding.id or "" for binding in all_bindings()])
-        for problem in self._settings.problems:
+            self.settings.doubt([binding.id or "" for binding in all_bindings()])
+        for problem in self.settings.problems:
             self.show_error(StoreError(problem))
         if self._pick:
             from tui.screens.picker import PickerScreen
 
-            self.push_screen(PickerScreen(self._stores[-1], self._clock), self._resume_picked)
+            self.push_screen(PickerScreen(self._stores[-1], self._clock), self.exit)
 
     def _remember_theme(self, theme: Theme) -> None:
-        self._settings.remember(theme=theme.name)
+        self.settings.remember(theme=theme.name)
 
     def close_stores(self) -> None:
         """After `run`, when no worker is left that might still be reading."""
@@ -147,21 +146,6 @@ class Backscroll(Discreet["Resumption"]):
         """The app ends; whoever ran it starts the agent in its place."""
         if found is not None:
             self.exit(found)
-
-    def _resume_picked(self, session: Session | None) -> None:
-        from tui.screens.resume import ResumeScreen
-
-        if session is None:
-            self.exit()
-            return
-        screen = ResumeScreen(session)
-        if screen.is_clear:
-            self.hand_over(screen.found)
-        else:
-            self.push_screen(screen, self._hand_over_or_leave)
-
-    def _hand_over_or_leave(self, found: Resumption | None) -> None:
-        self.exit(found)
 
     @on(Copy)
     def _copy(self, copy: Copy) -> None:

@@ -27,6 +27,8 @@ VIM = {
 }
 """On top of what a vim user's hands find by themselves: j k g G / n N."""
 
+_FREELY = "skip_permissions"
+
 MAPS = {"default": dict[str, str](), "vim": VIM}
 
 
@@ -38,6 +40,9 @@ class Settings:
         self._chosen = _table(self._remembered())
         section = _table(self._configured().get("browser"))
         self.theme = str(self._chosen.get("theme") or section.get("theme") or "")
+        freely = self._chosen.get(_FREELY)
+        self.freely = frozenset(map(str, freely if isinstance(freely, list) else ()))
+        "The agents that are let act without asking for permission."
         named = str(section.get("keymap", "default"))
         if named not in MAPS:
             self.problems.append(f"In {config_file()}, there is no keymap {named!r}; there are {', '.join(MAPS)}.")
@@ -70,7 +75,11 @@ class Settings:
         except (OSError, ValueError):
             return {}
 
-    def remember(self, **choices: str) -> None:
+    def let_act(self, agent: str, freely: bool) -> None:
+        self.freely = self.freely | {agent} if freely else self.freely - {agent}
+        self.remember(**{_FREELY: sorted(self.freely)})
+
+    def remember(self, **choices: str | list[str]) -> None:
         """A choice that cannot be kept is only lost: nobody should be stopped for it."""
         self._chosen |= choices
         path = state_file()

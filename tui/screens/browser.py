@@ -228,7 +228,7 @@ class BrowserScreen(FillingScreen[None]):
         from tui.screens.resume import ResumeScreen
 
         if (session := self.chosen) is not None:
-            self.app.push_screen(ResumeScreen(session), self.app.hand_over)
+            self.app.push_screen(ResumeScreen(self._store, session, self.app.settings), self.app.hand_over)
 
     def action_copy_command(self) -> None:
         from store.resuming import resumption

@@ -20,11 +20,15 @@ from tui.widgets.session_list import SessionList
 from tui.widgets.top_bar import TopBar
 
 if TYPE_CHECKING:
+    from store.resuming import Resumption
     from store.store import Store
 
 
-class PickerScreen(ListingScreen[Session | None]):
-    """Gives the session that was chosen, or None. One types at once: whoever comes here knows what they look for."""
+class PickerScreen(ListingScreen["Resumption | None"]):
+    """Gives what to hand the terminal over to, or None. One types at once: whoever comes here knows what they look for.
+
+    Where something stands in the way, or the agent would act without asking, the card comes up and says so.
+    """
 
     AUTO_FOCUS = "Words"
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -55,7 +59,7 @@ class PickerScreen(ListingScreen[Session | None]):
 
     @on(SessionList.Opened)
     def _choose(self, opened: SessionList.Opened) -> None:
-        self.dismiss(opened.session)
+        self._take(opened.session)
 
     @on(TopBar.Left)
     def _hurry(self, left: TopBar.Left) -> None:
@@ -67,6 +71,19 @@ class PickerScreen(ListingScreen[Session | None]):
         """Once the list is that of the words as they stand, and its first row is known."""
         if self._hurried and self.sessions.listing.wanted == self._wanted and (found := self.sessions.selected):
             self._hurried = False
+            self._take(found)
+
+    def _take(self, session: Session) -> None:
+        from tui.screens.resume import ResumeScreen
+
+        card = ResumeScreen(self._store, session, self.app.settings)
+        if card.found.is_clear and not card.found.skips:
+            self.dismiss(card.found)
+        else:
+            self.app.push_screen(card, self._hand_over)
+
+    def _hand_over(self, found: Resumption | None) -> None:
+        if found is not None:
             self.dismiss(found)
 
     def action_leave(self) -> None:
