@@ -208,18 +208,9 @@ class Sessions:
 
     def fork(self, session: Session, turn: int, session_id: str | None = None) -> Session:
         """A new session that shares the past up to the end of that turn."""
-        last_seq = self._store.chains.turns(session.key, turn)[0].entries[-1].seq
-        with self._store.transaction():
-            child = self.create(
-                session_id,
-                parent_id=session.id,
-                relation="fork",
-                forked_at=last_seq,
-                agent_title=session.title,
-                **{name: getattr(session, name) for name in _INHERITED_FIELDS},
-            )
-            self._store.chains.inherit(session.key, child.key, last_seq)
-            return self.by_key(child.key)
+        from store.forking import fork
+
+        return fork(self._store, session, turn, session_id=session_id)
 
     # ── purging ───────────────────────────────────────────────────────────────────────────────────
 
@@ -265,20 +256,6 @@ class Sessions:
         self._store.records.drop_unused(key)
         connection.execute("delete from sessions where key = ?", (key,))
         connection.execute("delete from purging where session = ?", (key,))
-
-
-_INHERITED_FIELDS = [
-    "channel",
-    "channel_id",
-    "user",
-    "provider",
-    "model",
-    "cwd",
-    "environment_name",
-    "environment_type",
-    "environment_path",
-    "system_prompt",
-]
 
 
 def _title(given: str) -> str:

@@ -26,7 +26,7 @@ COMMANDS = {
     "search": "store.cli.reading:search",
     "tools": "store.cli.reading:tools",
     "resume": "store.cli.resuming:resume",
-    "fork": "store.cli.editing:fork",
+    "fork": "store.cli.forking:fork",
     "write-back": "store.cli.syncing:write_back",
     "title": "store.cli.editing:title",
     "tag": "store.cli.editing:tag",

@@ -106,12 +106,3 @@ def delete(store: Store, session_ids: tuple[str, ...]) -> None:
 def restore(store: Store, session_ids: tuple[str, ...]) -> None:
     """Take sessions out of the trash."""
     store.sessions.restore(find_all(store, session_ids))
-
-
-@click.command()
-@session_id
-@click.option("--turn", type=NUMBER, required=True, metavar="N", help="The last turn that both share.")
-@with_store
-def fork(store: Store, session_id: str, turn: int) -> None:
-    """Make a new session that ends after turn N; prints its id."""
-    printing.write(store.sessions.fork(store.sessions.find(session_id), turn).id)

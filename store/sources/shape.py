@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
+from datetime import datetime
+from pathlib import Path
 from typing import Protocol, runtime_checkable
 
 from store.deriving import Derived
@@ -135,6 +137,43 @@ class Growing(Protocol):
 
     def go_on(self, ref: Ref, mark: str) -> Sequence[Batch] | None:
         """What came since the mark was made; None when the session, or one beside it, must be read anew."""
+        ...
+
+
+INTERRUPTED = "Interrupted: the conversation was forked before this call had ended."
+"""What a fork answers a call with that had no answer yet: no vendor goes on with an open one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Past:
+    "What a new transcript shares with the session that it is forked from."
+
+    session: Session
+    records: Sequence[bytes]
+    "Verbatim, the header's first, up to the end of a turn; or, with a prompt, up to the one that it replaces."
+    prompt: str | None
+    at: datetime
+    "When the fork is made."
+
+
+@dataclass(frozen=True, slots=True)
+class NewTranscript:
+    "A transcript that is to be written, where its program looks for such."
+
+    native_id: str
+    path: Path
+    lines: Sequence[bytes]
+    beside: Sequence[tuple[Path, Path]] = ()
+    "Files of the parent that it needs copies of: from where, to where."
+
+
+@runtime_checkable
+class Forking(Protocol):
+    "An agent that goes on with a transcript somebody else wrote, if it is written as the agent would."
+
+    def can_fork(self, session: Session) -> bool: ...
+    def fork(self, past: Past) -> NewTranscript:
+        """Writes nothing itself. Raises Refused where there would be nothing to go on with."""
         ...
 
 

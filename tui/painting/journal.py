@@ -30,6 +30,7 @@ DONE = {
     "unarchive": "brought back from the archive",
     "delete": "moved to the trash",
     "restore": "taken out of the trash",
+    "fork": "forked",
     "tag": "tagged",
     "untag": "tag taken off",
     "note": "note written",

@@ -25,10 +25,12 @@ from store.sources.claude_code.files import (
     some_transcripts,
     transcripts,
 )
+from store.sources.claude_code.forking import can_fork as can_fork
+from store.sources.claude_code.forking import forked
 from store.sources.claude_code.tail import Tail
 from store.sources.claude_code.telling import Telling
 from store.sources.lines import UNREADABLE, file_digest_stamp, json_file, mapping, tree_stamp, words
-from store.sources.shape import Batch, Continuing, Problem, Ref
+from store.sources.shape import Batch, Continuing, NewTranscript, Past, Problem, Ref
 from store.sources.transcripts import Transcripts
 
 NAME = "claude"
@@ -86,6 +88,10 @@ def git_branch(record: Json) -> str:
     """HEAD is written where there is none, and where there is no repository at all."""
     branch = words(mapping(record).get("gitBranch"))
     return "" if branch == "HEAD" else branch
+
+
+def fork(past: Past) -> NewTranscript:
+    return forked(past, Path(next(iter(roots()))))
 
 
 def expires(locator: str, refs: Iterable[Ref]) -> dict[str, str]:

@@ -106,12 +106,9 @@ class Telling:
 
     def _whole(self, output: Json, beside: Mapping[str, Json], path: Path) -> Json:
         """An output too long for the transcript stands in a file beside it, with a preview in its place."""
-        place = words(beside.get("persistedOutputPath"))
-        if not place and isinstance(output, str) and output.lstrip().startswith("<persisted-output>"):
-            place = next((line for line in output.splitlines() if "saved to: " in line), "").rpartition("saved to: ")[2]
         # The path is that of the machine of origin; only its last name is believed.
-        name = os.path.basename(place.strip().replace("\\", "/"))
-        if not name or name in (".", ".."):
+        name = name_of(kept_in(output, beside))
+        if not name:
             return [_aside(block) for block in output] if isinstance(output, list) else output
         session = path.parent if path.parent.name != "subagents" else path.parent.parent
         for folder in (path.with_suffix(""), session):
@@ -159,6 +156,19 @@ class Telling:
             self._counted[key] = most
         grown = Tokens(*(new - old for new, old in zip(most, before, strict=True)))
         return grown if grown.total else None
+
+
+def kept_in(output: Json, beside: Mapping[str, Json]) -> str:
+    """The path under which a result's whole output is kept; empty where it stands in the transcript."""
+    place = words(beside.get("persistedOutputPath"))
+    if not place and isinstance(output, str) and output.lstrip().startswith("<persisted-output>"):
+        place = next((line for line in output.splitlines() if "saved to: " in line), "").rpartition("saved to: ")[2]
+    return place.strip()
+
+
+def name_of(place: str) -> str:
+    name = os.path.basename(place.replace("\\", "/"))
+    return name if name not in (".", "..") else ""
 
 
 def _attachment(told: Mapping[str, Json]) -> NewEntry:

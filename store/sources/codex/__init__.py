@@ -24,10 +24,12 @@ from store.sources.codex.files import (
     rollouts,
     rolls_back,
 )
+from store.sources.codex.forking import can_fork as can_fork
+from store.sources.codex.forking import forked
 from store.sources.codex.tail import Tail
 from store.sources.codex.thread import Thread
 from store.sources.lines import UNREADABLE, file_digest_stamp, mapping, tree_stamp, words
-from store.sources.shape import Batch, Continuing, Problem, Ref
+from store.sources.shape import Batch, Continuing, NewTranscript, Past, Problem, Ref
 from store.sources.transcripts import Transcripts
 
 NAME = "codex"
@@ -83,6 +85,10 @@ def resume(session: Session) -> Continuing:
 def git_branch(record: Json) -> str:
     """Of a rollout's first line."""
     return words(mapping(mapping(mapping(record).get("payload")).get("git")).get("branch"))
+
+
+def fork(past: Past) -> NewTranscript:
+    return forked(past, Path(next(iter(roots()))))
 
 
 class Codex(Transcripts):

@@ -238,16 +238,19 @@ class Thread:
 
     def _copied(self) -> set[int]:
         """A copy of another thread has its items, one by one from the first on, in lines of its own."""
-        parent = self._parent_rollout()
-        if parent is None:
-            return set()
-        last = -1
-        ours, theirs = _items(self._found, self._one), _items(self._found, parent)
-        for (at, item), (place, other) in zip(ours, theirs, strict=False):
-            if item != other:
-                break
-            last, self._copied_at = at, place
-        return set(range(last + 1)) | self._ending(last + 1)
+        parent, last = self._parent_rollout(), -1
+        if parent is not None:
+            ours, theirs = _items(self._found, self._one), _items(self._found, parent)
+            for (at, item), (place, other) in zip(ours, theirs, strict=False):
+                if item != other:
+                    break
+                last, self._copied_at = at, place
+        return self._older() or set(range(last + 1)) | self._ending(last + 1)
+
+    def _older(self) -> set[int]:
+        """Lines from before the thread was begun are copies, also where the original is gone."""
+        began = moment(self._meta.get("timestamp")) if self._meta.get("forked_from_id") else ""
+        return {at for at, time in self._outline.times.items() if time < began}
 
     def _ending(self, first: int) -> set[int]:
         """What the copied turn told of its end stands behind its last item."""
