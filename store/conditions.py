@@ -69,7 +69,7 @@ _TEXTS = {
     "model": ("sessions.model", _CONTAINS, "{0}"),
     "cwd": ("sessions.cwd", _CONTAINS, "{0}"),
     "tag": ("name", _BEGINS, "sessions.key in (select session from tags where {0})"),
-    "tool": ("name", _BEGINS, "sessions.key in (select session from tool_calls where {0})"),
+    "tool": ("name", _BEGINS, "exists (select 1 from tool_calls where tool_calls.session = sessions.key and {0})"),
     "role": ("entries.role", _EXACTLY, "{0}"),
 }
 """The column of each, how it is compared unless it is meant exactly, and what holds the comparison."""

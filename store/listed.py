@@ -10,7 +10,7 @@ from typing import Literal, NamedTuple, get_args
 from store.model import Hit, Session
 from store.query import Query
 
-Order = Literal["newest", "oldest", "turns", "errors", "title"]
+Order = Literal["best", "newest", "oldest", "turns", "errors", "title"]
 Grouping = Literal["day", "folder", "agent", "none"]
 ORDERS: tuple[Order, ...] = get_args(Order)
 GROUPINGS: tuple[Grouping, ...] = get_args(Grouping)
@@ -28,10 +28,15 @@ class Wanted:
     "As it is being typed: the last word may be half of one."
     folder: str = ""
     "Only what happened in it or below; everywhere when empty."
-    order: Order = "newest"
+    order: Order = "best"
+    "The newest, and before them those that fit the words best."
     group: Grouping = "day"
     unfolded: frozenset[int] = frozenset()
     "The sessions whose children are shown."
+
+
+BEST = "best"
+"""In the place of a day, above those that fit the words best."""
 
 
 class Heading(NamedTuple):

@@ -7,17 +7,19 @@ from __future__ import annotations
 
 from array import array
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, date, datetime, time, timedelta
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 import orjson
 
 from store.coding import encode
-from store.conditions import HAVING, Condition, all_of, on_sessions, stamp
-from store.listed import DEEPEST, Heading, Listing, Order, Row, Wanted
+from store.conditions import HAVING, Condition, all_of, besides_words, in_title, on_sessions, stamp
+from store.listed import BEST, DEEPEST, Heading, Listing, Order, Row, Wanted
 from store.query import Query
+from store.spoken import BEST_ON_TOP, best, said_last
 
 if TYPE_CHECKING:
     from store.store import Store
@@ -28,8 +30,12 @@ _KEYS = """
         select sessions.key, {value} as value, {parent} as parent from sessions
         where sessions.deleted = 0 and {condition} order by {order} limit ?)
 """
+_NEWEST = "sessions.updated_at desc, sessions.key desc"
+_CANDIDATES = "select sessions.key, {titled} from sessions where {condition} order by {order} limit ?"
+_AMONG = "sessions.key in (select value from json_each(?))"
 _ORDERS: dict[Order, str] = {
-    "newest": "sessions.updated_at desc, sessions.key desc",
+    "best": _NEWEST,
+    "newest": _NEWEST,
     "oldest": "sessions.updated_at, sessions.key",
     "turns": "sessions.turns desc, sessions.updated_at desc, sessions.key desc",
     "errors": "sessions.errors desc, sessions.updated_at desc, sessions.key desc",
@@ -44,6 +50,7 @@ _VALUES = {
 }
 _PARENT = """(select parents.key from sessions as parents where parents.id = sessions.parent_id
     and parents.key != sessions.key)"""
+_NOT_DELETED = Condition("sessions.deleted = 0")
 _TELLING = Condition("sessions.relation is not 'superseded'")
 _SHOWN_PARENT = """parents.id = {child}.parent_id and parents.deleted = 0 and parents.relation is not 'superseded'
     and parents.key != {child}.key and parents.parent_id is not {child}.id"""
@@ -66,6 +73,9 @@ _OF_PARENTS = """
     order by children.created_at, children.key
 """
 
+LOOKED_AT = 4
+"""Times as many sessions as are wanted at once: a word that one in four holds is found without a look at more."""
+
 
 # ── which rows ────────────────────────────────────────────────────────────────────────────────────
 
@@ -73,22 +83,28 @@ _OF_PARENTS = """
 def listing(store: Store, wanted: Wanted, limit: int = -1, now: datetime | None = None) -> Listing:
     """With a limit, the beginning of it, at once."""
     query = Query.parse(wanted.query, typing=True)
+    now = now or datetime.now(UTC)
     with store.snapshot():
         if query:
-            keys, values, parents, folded = _found(store, wanted, on_sessions(query, now or datetime.now(UTC)), limit)
+            keys, values, parents, folded = _found(store, wanted, query, limit, now)
         elif limit < 0:
             keys, values, parents, folded = _all(store, wanted)
         else:
             keys, values, parents, folded = _first(store, wanted, limit)
         beneath = _beneath(store, keys, parents, wanted)
+        ranked = best(store, query, now) if limit < 0 and _is_ranked(wanted, query) and len(keys) > 1 else []
     total = len(keys) + folded
+    above = {child: parent for parent, of in beneath.items() for child in of}
     if beneath:
-        nested = {child for of in beneath.values() for child in of}
-        values = [value for key, value in zip(keys, values, strict=True) if key not in nested]
-        keys = array("q", [key for key in keys if key not in nested])
-    keys, headings = _grouped(keys, values, wanted)
+        values = [value for key, value in zip(keys, values, strict=True) if key not in above]
+        keys = array("q", [key for key in keys if key not in above])
+    keys, headings = _best_on_top(_roots(ranked, above), keys, values, wanted)
     top = Listing(wanted, query, keys, total, headings)
     return _unfolded(top, beneath) if beneath else top
+
+
+def _is_ranked(wanted: Wanted, query: Query) -> bool:
+    return wanted.order == "best" and bool(query.words)
 
 
 class _Read(NamedTuple):
@@ -101,9 +117,25 @@ class _Read(NamedTuple):
     "How many are not among the keys, being children."
 
 
-def _found(store: Store, wanted: Wanted, matching: Condition, limit: int) -> _Read:
+def _found(store: Store, wanted: Wanted, query: Query, limit: int, now: datetime) -> _Read:
+    first = _among_newest(store, wanted, query, limit, now) if limit > 0 and query.fts() else []
+    matching = Condition(_AMONG, (encode(first).decode(),)) if first else on_sessions(query, now)
     condition = all_of([_TELLING, _in_folder("sessions", wanted.folder), matching])
     return _read(store, wanted, condition, limit, parent=_PARENT)
+
+
+def _among_newest(store: Store, wanted: Wanted, query: Query, limit: int, now: datetime) -> list[int]:
+    """As many as are wanted, where a few of the newest sessions have them; else none, and all must be looked at."""
+    if _ORDERS[wanted.order] != _NEWEST:
+        return []
+    titled = in_title(query) or Condition("0")
+    besides = [_NOT_DELETED, _TELLING, _in_folder("sessions", wanted.folder), besides_words(query, now)]
+    condition = all_of(besides)
+    sql = _CANDIDATES.format(titled=titled.sql, condition=condition.sql, order=_NEWEST)
+    newest = dict(store.rows(sql, *titled.values, *condition.values, LOOKED_AT * limit))
+    said = said_last(store, query, list(newest), now)
+    found = [key for key, is_titled in newest.items() if is_titled or key in said]
+    return found[:limit] if len(found) >= limit else []
 
 
 def _first(store: Store, wanted: Wanted, limit: int) -> _Read:
@@ -224,11 +256,36 @@ def _branches(root: int, beneath: Children) -> Iterator[tuple[int, int, int]]:
 # ── headings ──────────────────────────────────────────────────────────────────────────────────────
 
 
+def _roots(keys: Sequence[int], above: Mapping[int, int]) -> Iterator[int]:
+    """What was found beneath a row speaks for that row."""
+    for key in keys:
+        while key in above:
+            key = above[key]
+        yield key
+
+
+def _best_on_top(
+    ranked: Iterable[int], keys: array[int], values: list[str], wanted: Wanted
+) -> tuple[array[int], tuple[Heading, ...]]:
+    """Then the others; by their days, where days are wanted, while the best stand under a heading of their own."""
+    its = dict(zip(keys, values, strict=True)) if ranked else {}
+    top = array("q", islice(dict.fromkeys(key for key in ranked if key in its), BEST_ON_TOP))
+    if not top:
+        return _grouped(keys, values, wanted)
+    for key in top:
+        del its[key]
+    if wanted.group != "day":
+        return _grouped(top + array("q", its), [*(values[keys.index(key)] for key in top), *its.values()], wanted)
+    rest, days = _grouped(array("q", its), list(its.values()), wanted)
+    shifted = (day._replace(row=day.row + len(top)) for day in days)
+    return top + rest, (Heading(0, BEST, len(top)), *shifted)
+
+
 def _grouped(keys: array[int], values: list[str], wanted: Wanted) -> tuple[array[int], tuple[Heading, ...]]:
     """Days as in a diary, the newest first unless the oldest are; else in the order of their first sessions."""
     if wanted.group == "none" or not keys:
         return keys, ()
-    if wanted.group == "day" and wanted.order in ("newest", "oldest"):
+    if wanted.group == "day" and wanted.order in ("best", "newest", "oldest"):
         return keys, _days_in_turn(values)
     groups: dict[str, array[int]] = {}
     for key, value in zip(keys, _days(values) if wanted.group == "day" else values, strict=True):

@@ -7,11 +7,11 @@ from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from store.coding import encode
-from store.conditions import on_entries, on_speakers
+from store.conditions import on_entries
 from store.indexing import INDEXED, call_text, conversation_row, tools_row
 from store.model import Hit, Part, Thinking, ToolCall, ToolResult, entry_id, readable
 from store.query import Query, Vocabulary
+from store.spoken import said_last
 
 if TYPE_CHECKING:
     from store.store import Store
@@ -32,11 +32,6 @@ _MATCHES = """
     select entries.key, '{table}', bm25({table}) as rank, entries.created_at as at from {table}
     join entries on entries.key = {table}.rowid join sessions on sessions.key = entries.session
     where {table} match ? and sessions.deleted = 0 and {condition}
-"""
-_NEWEST_HITS = """
-    select entries.session, max(entries.key) from entries join sessions on sessions.key = entries.session
-    where entries.key in (select rowid from conversation_fts where conversation_fts match ?)
-    and entries.session in (select value from json_each(?)) and {} group by entries.session
 """
 _VOCABULARY = {
     "agents": "select source, count(*) from sessions where deleted = 0 group by source",
@@ -132,14 +127,9 @@ class Search:
 
     def newest_hits(self, sessions: Sequence[int], query: Query) -> dict[int, Hit]:
         """Of each session that holds the words, where they were said last."""
-        match = query.fts()
-        if not match:
-            return {}
-        spoken = on_speakers(query, datetime.now(UTC))
         with self._store.snapshot():
-            keys = encode(list(sessions)).decode()
-            rows = self._store.rows(_NEWEST_HITS.format(spoken.sql), match, keys, *spoken.values)
-            return {session: self._hit(key, "conversation_fts", query) for session, key in rows}
+            found = said_last(self._store, query, sessions, datetime.now(UTC))
+            return {session: self._hit(key, "conversation_fts", query) for session, key in found.items()}
 
     def first_hit(self, session: int, query: Query) -> str | None:
         """The entry at which a session that was found opens."""

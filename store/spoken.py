@@ -1,0 +1,106 @@
+"""In which sessions the words of a query were said, without a look at all others: of a few, the newest, the best.
+
+A word that stands in every other message is found a hundred thousand times. Whoever types wants the first page of
+that: the index is asked for the stretches only in which the entries of some sessions lie.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from itertools import pairwise
+from typing import TYPE_CHECKING, NamedTuple
+
+from store.coding import encode
+from store.conditions import Condition, in_title, on_speakers
+from store.query import Query
+
+if TYPE_CHECKING:
+    from store.store import Store
+
+STRETCHES = 8
+"""The index is asked so often at most; each time it gathers anew what a beginning of a word stands for."""
+
+RANKED_MATCHES = 50_000
+"""A word that was said more often tells no message from another, and to weigh them all would take long."""
+
+RANKED_ENTRIES = 500
+BEST_ON_TOP = 20
+"""So many sessions are put before the others for being the best."""
+
+_LIES = """
+    select (select min(key) from entries where session = sessions.key),
+        (select max(key) from entries where session = sessions.key)
+    from sessions where key in (select value from json_each(?))
+"""
+# Cross joins: SQLite would rather go through the sessions' entries, and ask the index for each.
+_SAID = """
+    select sessions.key, max(entries.key) from conversation_fts
+    cross join entries on entries.key = conversation_fts.rowid
+    cross join sessions on sessions.key = entries.session
+    where conversation_fts match ? and conversation_fts.rowid between ? and ?
+    and entries.session in (select value from json_each(?)) and {} group by sessions.key
+"""
+_COUNT = "select count(*) from (select 1 from conversation_fts where conversation_fts match ? limit ?)"
+_RANKED = """
+    select sessions.key from
+    (select rowid as entry, rank as weight from conversation_fts where conversation_fts match ? order by rank limit ?)
+    cross join entries on entries.key = entry cross join sessions on sessions.key = entries.session
+    where sessions.deleted = 0 and {} order by weight, entries.key desc
+"""
+_TITLED = """
+    select sessions.key from sessions where sessions.deleted = 0 and {}
+    order by sessions.updated_at desc, sessions.key desc limit ?
+"""
+
+
+class Stretch(NamedTuple):
+    first: int
+    last: int
+
+
+def said_last(store: Store, query: Query, sessions: Sequence[int], now: datetime) -> dict[int, int]:
+    """Of each of these sessions in which the words were said, the last entry that holds them."""
+    match = query.fts()
+    if not match:
+        return {}
+    keys = encode(list(sessions)).decode()
+    spoken = on_speakers(query, now)
+    found: dict[int, int] = {}
+    for stretch in stretches([Stretch(*lies) for lies in store.rows(_LIES, keys) if lies[0] is not None]):
+        for session, entry in store.rows(_SAID.format(spoken.sql), match, *stretch, keys, *spoken.values):
+            found[session] = max(entry, found.get(session, 0))
+    return found
+
+
+def best(store: Store, query: Query, now: datetime) -> list[int]:
+    """The sessions to look at first: with all the words in their title, then with the weightiest message."""
+    titled = in_title(query)
+    found = _keys(store, _TITLED, titled, BEST_ON_TOP) if titled else []
+    match = query.fts()
+    (often,) = store.row(_COUNT, match, RANKED_MATCHES + 1) if match else (0,)
+    if 0 < often <= RANKED_MATCHES:
+        spoken = on_speakers(query, now)
+        found += [key for (key,) in store.rows(_RANKED.format(spoken.sql), match, RANKED_ENTRIES, *spoken.values)]
+    return list(dict.fromkeys(found))
+
+
+def _keys(store: Store, sql: str, condition: Condition, limit: int) -> list[int]:
+    return [key for (key,) in store.rows(sql.format(condition.sql), *condition.values, limit)]
+
+
+def stretches(lies: Sequence[Stretch], most: int = STRETCHES) -> list[Stretch]:
+    """All of them in a few: those that lie nearest to each other are joined."""
+    joined: list[Stretch] = []
+    for one in sorted(lies):
+        if joined and one.first <= joined[-1].last + 1:
+            joined[-1] = Stretch(joined[-1].first, max(one.last, joined[-1].last))
+        else:
+            joined.append(one)
+    gaps = sorted(range(1, len(joined)), key=lambda at: joined[at - 1].last - joined[at].first)[: most - 1]
+    bounds = [0, *sorted(gaps), len(joined)]
+    return [
+        Stretch(joined[begin].first, joined[end - 1].last)
+        for begin, end in pairwise(bounds)
+        if begin < end
+    ]
