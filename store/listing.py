@@ -19,7 +19,6 @@ from store.coding import encode
 from store.conditions import HAVING, Condition, all_of, besides_words, in_title, on_sessions, stamp
 from store.listed import BEST, DEEPEST, Heading, Listing, Order, Row, Wanted
 from store.query import Query
-from store.spoken import BEST_ON_TOP, best, said_last
 
 if TYPE_CHECKING:
     from store.store import Store
@@ -73,6 +72,9 @@ _OF_PARENTS = """
     order by children.created_at, children.key
 """
 
+BEST_ON_TOP = 20
+"""So many sessions are put before the others for being the best."""
+
 LOOKED_AT = 4
 """Times as many sessions as are wanted at once: a word that one in four holds is found without a look at more."""
 
@@ -81,18 +83,19 @@ LOOKED_AT = 4
 
 
 def listing(store: Store, wanted: Wanted, limit: int = -1, now: datetime | None = None) -> Listing:
-    """With a limit, the beginning of it, at once."""
+    """With a limit, the beginning of it, at once; without, typing errors are forgiven where nothing else is found."""
     query = Query.parse(wanted.query, typing=True)
     now = now or datetime.now(UTC)
+    ranked: Sequence[int] = ()
     with store.snapshot():
-        if query:
-            keys, values, parents, folded = _found(store, wanted, query, limit, now)
-        elif limit < 0:
-            keys, values, parents, folded = _all(store, wanted)
+        if query and limit < 0:
+            query, read, ranked = _all_found(store, wanted, query, now)
+        elif query:
+            read = _found(store, wanted, query, limit, now)
         else:
-            keys, values, parents, folded = _first(store, wanted, limit)
+            read = _all(store, wanted) if limit < 0 else _first(store, wanted, limit)
+        keys, values, parents, folded = read
         beneath = _beneath(store, keys, parents, wanted)
-        ranked = best(store, query, now) if limit < 0 and _is_ranked(wanted, query) and len(keys) > 1 else []
     total = len(keys) + folded
     above = {child: parent for parent, of in beneath.items() for child in of}
     if beneath:
@@ -101,10 +104,6 @@ def listing(store: Store, wanted: Wanted, limit: int = -1, now: datetime | None 
     keys, headings = _best_on_top(_roots(ranked, above), keys, values, wanted)
     top = Listing(wanted, query, keys, total, headings)
     return _unfolded(top, beneath) if beneath else top
-
-
-def _is_ranked(wanted: Wanted, query: Query) -> bool:
-    return wanted.order == "best" and bool(query.words)
 
 
 class _Read(NamedTuple):
@@ -117,6 +116,22 @@ class _Read(NamedTuple):
     "How many are not among the keys, being children."
 
 
+# What only a search needs is imported by it: a start shows the list first.
+
+
+def _all_found(store: Store, wanted: Wanted, query: Query, now: datetime) -> tuple[Query, _Read, Sequence[int]]:
+    """With what was probably meant, if it was mistyped; and the best of them, the best first."""
+    from store.forgiving import found_or_forgiven
+    from store.spoken import best
+
+    def find(meant: Query) -> _Read:
+        return _found(store, wanted, meant, -1, now)
+
+    query, read = found_or_forgiven(store, query, ["conversation_fts"], find, lambda found: not found.keys)
+    is_ranked = wanted.order == "best" and len(read.keys) > 1 and query.fts()
+    return query, read, best(store, query, now) if is_ranked else ()
+
+
 def _found(store: Store, wanted: Wanted, query: Query, limit: int, now: datetime) -> _Read:
     first = _among_newest(store, wanted, query, limit, now) if limit > 0 and query.fts() else []
     matching = Condition(_AMONG, (encode(first).decode(),)) if first else on_sessions(query, now)
@@ -126,6 +141,8 @@ def _found(store: Store, wanted: Wanted, query: Query, limit: int, now: datetime
 
 def _among_newest(store: Store, wanted: Wanted, query: Query, limit: int, now: datetime) -> list[int]:
     """As many as are wanted, where a few of the newest sessions have them; else none, and all must be looked at."""
+    from store.spoken import said_last
+
     if _ORDERS[wanted.order] != _NEWEST:
         return []
     titled = in_title(query) or Condition("0")

@@ -25,8 +25,8 @@ RANKED_MATCHES = 50_000
 """A word that was said more often tells no message from another, and to weigh them all would take long."""
 
 RANKED_ENTRIES = 500
-BEST_ON_TOP = 20
-"""So many sessions are put before the others for being the best."""
+TITLED = 20
+"""Sessions with the words in their title that are named, the newest of them."""
 
 _LIES = """
     select (select min(key) from entries where session = sessions.key),
@@ -76,7 +76,7 @@ def said_last(store: Store, query: Query, sessions: Sequence[int], now: datetime
 def best(store: Store, query: Query, now: datetime) -> list[int]:
     """The sessions to look at first: with all the words in their title, then with the weightiest message."""
     titled = in_title(query)
-    found = _keys(store, _TITLED, titled, BEST_ON_TOP) if titled else []
+    found = _keys(store, _TITLED, titled, TITLED) if titled else []
     match = query.fts()
     (often,) = store.row(_COUNT, match, RANKED_MATCHES + 1) if match else (0,)
     if 0 < often <= RANKED_MATCHES:
@@ -99,8 +99,4 @@ def stretches(lies: Sequence[Stretch], most: int = STRETCHES) -> list[Stretch]:
             joined.append(one)
     gaps = sorted(range(1, len(joined)), key=lambda at: joined[at - 1].last - joined[at].first)[: most - 1]
     bounds = [0, *sorted(gaps), len(joined)]
-    return [
-        Stretch(joined[begin].first, joined[end - 1].last)
-        for begin, end in pairwise(bounds)
-        if begin < end
-    ]
+    return [Stretch(joined[begin].first, joined[end - 1].last) for begin, end in pairwise(bounds) if begin < end]
