@@ -19,7 +19,7 @@ from store.model import (
     StoredMessage,
     entry_id,
 )
-from store.rebuild import responses_input
+from store.rebuild import lenient, responses_input
 
 if TYPE_CHECKING:
     import os
@@ -94,7 +94,7 @@ class Words:
         """The conversation as input items, nothing lost of what the API gave."""
         with self.snapshot():
             session = self.sessions.get(session_id)
-            records = {key: _lenient(data) for key, data in self.records.of_session(session.key)}
+            records = {key: lenient(data) for key, data in self.records.of_session(session.key)}
             return responses_input(self.chains.entries(session.key), records)
 
     # ── the fourth document: sessions and messages of blocks ──────────────────────────────────────
@@ -259,14 +259,6 @@ def _kept_text(text: str, value: Json) -> bytes:
 
 
 def _given_blocks(data: bytes | None) -> list[Json] | None:
-    value = _lenient(data) if data is not None else None
+    value = lenient(data) if data is not None else None
     content = value.get("content") if isinstance(value, Mapping) else None
     return [content] if isinstance(content, str) else content if isinstance(content, list) else None
-
-
-def _lenient(data: bytes) -> Json:
-    """A record that is not JSON has nothing to give back but its parts."""
-    try:
-        return decode(data)
-    except BadValue:
-        return None
