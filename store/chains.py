@@ -185,13 +185,27 @@ class Chains:
             recount(self._store, heir)
             self._store.search.index(*self._store.search.rows_of(heir))
             taken = last
+        self.hand_on(session)
+
+    def hand_on(self, session: int) -> None:
+        """Before a session goes: its records that others point at, forks of forks among them, belong to one of them."""
+        self._store.connection.execute(_HAND_ON, (session,))
 
 
 _HEIRS = """
-    select children.key, max(entries.seq) from sessions as purged
-    join sessions as children on children.parent_id = purged.id
-    join entries on entries.session = children.key and entries.inherited = 1
-    where purged.key = ? group by children.key order by children.key
+    select session, max(seq) from entries where inherited = 1 and session != ?1 and (
+        session in (
+            select children.key from sessions as purged join sessions as children on children.parent_id = purged.id
+            where purged.key = ?1
+        )
+        or record in (select key from records where session = ?1)
+    ) group by session order by session
+"""
+_HAND_ON = """
+    update records set session = users.session from (
+        select record, min(session) as session from entries
+        where session != ?1 and record in (select key from records where session = ?1) group by record
+    ) as users where records.key = users.record
 """
 _OWN_ENTRIES = """
     update entries set inherited = 0 where session = :heir and inherited = 1 and seq > :taken

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, BinaryIO, NamedTuple
 from store import sources
 from store.clean import one_line
 from store.coding import encode, exact_text
+from store.deriving import PROMPT_SHOWN
 from store.errors import BadValue, Busy, NotFound, Refused
 from store.locating import place_of
 from store.model import NewEntry, Session, Text, ToolResult, foreign_id, part_to_json
@@ -75,7 +76,9 @@ def fork(
             parent_id=session.id,
             relation="fork",
             forked_at=last_seq,
-            agent_title=session.title,
+            agent_title=session.title
+            if prompt is None
+            else " ".join(prompt[: PROMPT_SHOWN * 4].split())[:PROMPT_SHOWN],
             **{name: getattr(session, name) for name in _FIELDS},
         )
         connection.execute("update sessions set deleted = 1 where key = ?", (child.key,))

@@ -221,6 +221,7 @@ class Sessions:
         """
         with self._store.transaction() as connection:
             for session in self._with_superseded(sessions):
+                self._store.chains.bequeath(session.key)
                 self._remove(session.key)
                 connection.execute(
                     "insert or replace into tombstones (source, native_id, purged_at) values (?, ?, ?)",
@@ -239,12 +240,12 @@ class Sessions:
     def drop(self, session: Session) -> None:
         """Of a session that is told elsewhere, word for word: nothing is lost, and a sync may bring it back."""
         with self._store.transaction(durable=False):
+            self._store.chains.hand_on(session.key)
             self._remove(session.key)
 
     def _remove(self, key: int) -> None:
         connection = self._store.connection
         self._store.search.unindex(*self._store.search.rows_of(key))
-        self._store.chains.bequeath(key)
         self._store.journal.blank(key)
         connection.execute("insert into purging (session) values (?)", (key,))
         for table in ("turns", "tool_calls", "summaries", "tags", "notes", "published", "foreign_secrets"):

@@ -16,7 +16,8 @@ _COUNT_OWN = """
             where turns.session = :session and entries.inherited = 0),
         entries = (select count(*) from entries where session = :session and inherited = 0 and kind != 'header'),
         tool_calls = (select count(*) from tool_calls where session = :session and inherited = 0 and entry is not null),
-        errors = (select count(*) from tool_calls where session = :session and inherited = 0 and status = 'error'),
+        errors = (select count(*) from tool_calls join entries on entries.key = tool_calls.result_entry
+            where tool_calls.session = :session and entries.inherited = 0 and tool_calls.status = 'error'),
         tokens_input = told.input, tokens_output = told.output, tokens_cached = told.cached,
         tokens_total = told.input + told.output + told.cached
     from (

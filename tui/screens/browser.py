@@ -18,6 +18,7 @@ from textual.timer import Timer
 from textual.widget import Widget
 from textual.widgets import Static
 
+from store.listed import Listing
 from store.model import Session
 from tui.messages import Copy
 from tui.painting.browsing import whereabouts
@@ -75,6 +76,8 @@ class BrowserScreen(FillingScreen[None]):
         self._pane = 0
         self._rest: Timer | None = None
         self._turn: int | None = None
+        self._awaited: int | None = None
+        "The session that the list goes to when it is listed."
 
     def compose(self) -> ComposeResult:
         yield TopBar(self._shown_title)
@@ -147,6 +150,23 @@ class BrowserScreen(FillingScreen[None]):
     def on_reading_moved(self, moved: Reading.Moved) -> None:
         self._turn = moved.turn
         self.place.update(whereabouts(moved.session, moved.turn, self._pane), layout=False)
+
+    def on_reading_forked(self, forked: Reading.Forked) -> None:
+        """The list goes to it, under its parent; what its agent can go on with is offered to go on with."""
+        parent = self.reading.session
+        self._awaited = forked.session.key
+        self.reading.open(forked.session)
+        self.want(follow=True, unfolded=self._wanted.unfolded | ({parent.key} if parent else set()))
+        if forked.is_native:
+            self._offer_to_resume(forked.session)
+        else:
+            self.notify("Forked; u undoes it.", timeout=3, markup=False)
+
+    def listed(self, shown: Listing) -> None:
+        super().listed(shown)
+        awaited, self._awaited = self._awaited, None
+        if awaited is not None and (at := shown.index(awaited)) is not None:
+            self.sessions.cursor = at
 
     @property
     def chosen(self) -> Session | None:
@@ -225,10 +245,13 @@ class BrowserScreen(FillingScreen[None]):
     # ── what can be done with a session ───────────────────────────────────────────────────────────
 
     def action_resume(self) -> None:
+        if (session := self.chosen) is not None:
+            self._offer_to_resume(session)
+
+    def _offer_to_resume(self, session: Session) -> None:
         from tui.screens.resume import ResumeScreen
 
-        if (session := self.chosen) is not None:
-            self.app.push_screen(ResumeScreen(self._store, session, self.app.settings), self.app.hand_over)
+        self.app.push_screen(ResumeScreen(self._store, session, self.app.settings), self.app.hand_over)
 
     def action_copy_command(self) -> None:
         from store.resuming import resumption

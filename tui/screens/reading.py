@@ -32,7 +32,9 @@ if TYPE_CHECKING:
     from store.store import Store
     from tui.app import Backscroll
     from tui.painting.inspecting import CallLine
+    from tui.screens.forking import Place as Turning
 
+_FORK = "Go another way from this turn on, in a new session"
 _FACT = "Make this a fact that all agents may know"
 NO_RECORD = "This entry was made by the library and has no record of another program."
 
@@ -40,6 +42,7 @@ NO_RECORD = "This entry was made by the library and has no record of another pro
 class Reading(Horizontal):
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("a", "calls", "All calls", show=False, id="timeline.calls", tooltip="All tool calls, to filter"),
+        Binding("F", "fork", "Fork here", show=False, id="timeline.fork", tooltip=_FORK),
         Binding("plus", "make_fact", "Fact", show=False, key_display="+", id="timeline.make_fact", tooltip=_FACT),
     ]
 
@@ -85,6 +88,13 @@ class Reading(Horizontal):
 
         session: Session
         turn: int | None
+
+    @dataclass
+    class Forked(Message):
+        """A new session shares the past of the one that is read."""
+
+        session: Session
+        is_native: bool
 
     def __init__(self, store: Store, clock: Callable[[], datetime]) -> None:
         super().__init__()
@@ -203,6 +213,29 @@ class Reading(Horizontal):
         self._entry = entry
         if self.record.display:
             self._read_record(entry)
+
+    # ── forks ─────────────────────────────────────────────────────────────────────────────────────
+
+    def action_fork(self) -> None:
+        timeline = self.timeline.timeline
+        if self.session is not None and len(timeline.cards):
+            self._look_at_turn(self.session, timeline.cards.outline_of(timeline.cursor.turn).n)
+
+    @threaded(exclusive=True, group="fork")
+    def _look_at_turn(self, session: Session, turn: int) -> None:
+        from tui.screens.forking import place_of
+
+        self.app.call_from_thread(self._ask_for_fork, place_of(self._store, session, turn))
+
+    def _ask_for_fork(self, place: Turning) -> None:
+        from tui.screens.forking import ForkScreen
+
+        def tell(prompt: str | None) -> None:
+            if (made := asking.made) is not None:
+                self.post_message(self.Forked(made.session, made.is_native))
+
+        asking = ForkScreen(self._store, place)
+        self.app.push_screen(asking, tell)
 
     # ── facts ─────────────────────────────────────────────────────────────────────────────────────
 
