@@ -61,10 +61,10 @@ class Preflight:
         then = one_line(self.branch_then, 60)
         if self.branch_now is None:
             return (f"was {then}" if then else "not known"), "quiet"
-        now = one_line(self.branch_now, 60) or "none"
+        now = one_line(self.branch_now, 60)
         if then in ("", now):
-            return now, "good" if then else "quiet"
-        return f"was {then}, is {now} now", "notable"
+            return now or "none", "good" if then else "quiet"
+        return f"was {then}, {f'is {now} now' if now else 'none now'}", "notable"
 
     def _session(self) -> tuple[str, Weight]:
         if self.gone:

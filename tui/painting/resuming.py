@@ -113,7 +113,7 @@ def _command_rows(going: Going) -> Iterator[Row]:
     if going.installed:
         yield "program", Check("program", with_tilde(going.installed), "good"), ""
     else:
-        way = f"{going.install} installs it; or copy the command." if going.install else "Copy the command."
+        way = f"Install it: {going.install}" if going.install else "Copy the command, and run it where it is."
         yield "program", Check("program", f"{name} is not installed, or not on the PATH", "bad"), way
     if going.folder is None:
         yield "folder", Check("folder", "this terminal's", "quiet"), ""
@@ -126,8 +126,8 @@ def _command_rows(going: Going) -> Iterator[Row]:
 
 def _asking(going: Going) -> Check:
     if going.skips:
-        return Check("asks", f"for no permission: {going.skipping}", "notable")
-    return Check("asks", "for permission, as it is used to", "quiet")
+        return Check("asks", f"nothing before it acts: {going.skipping}", "notable")
+    return Check("asks", "before it acts", "quiet")
 
 
 # ── the conversation as input ─────────────────────────────────────────────────────────────────────

@@ -83,8 +83,9 @@ def resume(session: Session) -> Continuing:
 
 
 def git_branch(record: Json) -> str:
-    """Of a rollout's first line."""
-    return words(mapping(mapping(mapping(record).get("payload")).get("git")).get("branch"))
+    """Of a rollout's first line, which once had no envelope."""
+    meta = mapping(record).get("payload", record)
+    return words(mapping(mapping(meta).get("git")).get("branch"))
 
 
 def fork(past: Past) -> NewTranscript:
