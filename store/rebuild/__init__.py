@@ -106,7 +106,7 @@ def responses_input(entries: Sequence[Entry], records: Mapping[int, Json]) -> li
 
 
 def _as_items(units: Sequence[Unit]) -> Iterator[Json]:
-    for is_native, run in groupby(units, lambda unit: unit.native is not None):
+    for is_native, run in groupby(units, lambda unit: unit.is_native):
         if is_native:
             yield from (unit.native for unit in run)
         else:

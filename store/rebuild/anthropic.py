@@ -68,7 +68,7 @@ def _parted(units: Sequence[Unit], account: Account) -> tuple[list[str], list[Un
 
 
 def _block(unit: Unit, account: Account) -> Json:
-    if unit.native is not None:
+    if unit.is_native:
         if isinstance(unit.part, Text) and not unit.part.text.strip():
             account.note("text", "dropped", "it is empty")
             return None
@@ -82,7 +82,7 @@ def _block(unit: Unit, account: Account) -> Json:
 
 
 def _result(unit: Unit, account: Account) -> Json:
-    if unit.native is not None:
+    if unit.is_native:
         note_native(unit, account)
         return unit.native
     block = {"type": "tool_result", "tool_use_id": unit.call_id, "content": answer(unit, WORDS, account)}

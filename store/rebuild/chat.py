@@ -59,7 +59,7 @@ def _assistant(units: Sequence[Unit], account: Account) -> Iterator[Json]:
     for unit in units:
         if unit.is_call:
             calls.append(_call(unit, account))
-        elif unit.native is not None:
+        elif unit.is_native:
             note_native(unit, account)
             made += [{**_spoken(spoken, account)}] if spoken else []
             spoken = []
@@ -79,7 +79,7 @@ def _spoken(units: Sequence[Unit], account: Account) -> dict[str, Json]:
 
 
 def _call(unit: Unit, account: Account) -> Json:
-    if unit.native is not None:
+    if unit.is_native:
         note_native(unit, account)
         return unit.native
     account.note("tool call", "kept")
@@ -90,7 +90,7 @@ def _call(unit: Unit, account: Account) -> Json:
 
 def _others(role: Speaker, units: Sequence[Unit], account: Account) -> Iterator[Json]:
     for _, run in runs(units):
-        if run[0].native is not None:
+        if run[0].is_native:
             note_native(run[0], account)
             yield run[0].native
             continue
@@ -103,7 +103,7 @@ def _others(role: Speaker, units: Sequence[Unit], account: Account) -> Iterator[
 
 
 def _answer(unit: Unit, account: Account) -> Json:
-    if unit.native is not None:
+    if unit.is_native:
         note_native(unit, account)
         return unit.native
     return {"role": "tool", "tool_call_id": unit.call_id, "content": answer(unit, WORDS_ALONE, account)}

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from store.coding import encode_derived
-from store.model import Attachment, Entry, Json, Part, Text, Thinking, ToolCall, ToolResult
+from store.model import Attachment, Entry, Json, Part, Text, Thinking, ToolCall, ToolResult, part_to_json
 from store.rebuild.native import fields_of_its_own, lenient, native, native_elsewhere
-from store.rebuild.parts import VENDORS, Account, Native, Payload, Shape, Speaker, Unit, mapping, words
+from store.rebuild.parts import ABSENT, VENDORS, Account, Native, Payload, Shape, Speaker, Unit, mapping, words
 from store.rebuild.payloads import mappings_in, payloads
 
 _SPEAKERS: dict[str, Speaker] = {"assistant": "assistant", "system": "system"}
@@ -54,7 +54,8 @@ class Gathering:
         if not unit.message:
             return False
         shown = self._shown.setdefault(unit.message, set())
-        mark = words(mapping(unit.native).get("id")).encode("utf-8", "replace") or encode_derived(unit.native)
+        told = unit.native if unit.is_native else part_to_json(unit.part)
+        mark = words(mapping(told).get("id")).encode("utf-8", "replace") or encode_derived(told)
         if mark in shown:
             return True
         shown.add(mark)
@@ -96,7 +97,7 @@ def _sealed(signature: str, record: Json) -> Json:
         is_item = item.get("type") == "reasoning" and words(item.get("id")) and isinstance(item.get("summary"), list)
         if is_item and (signature.startswith("{") or item.get("encrypted_content") == signature):
             return dict(item)
-    return None
+    return ABSENT
 
 
 def _is_compacted(record: Json) -> bool:

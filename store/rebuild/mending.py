@@ -97,7 +97,7 @@ def _without_dangling_thoughts(units: Sequence[Unit], account: Account) -> list[
     leads = False
     for unit in reversed(units):
         if unit.is_thought and not leads:
-            if unit.native is not None:
+            if unit.is_native:
                 account.mended.append("A thought that nothing came of is left out.")
                 continue
         elif not unit.is_result or unit.served:
@@ -127,7 +127,7 @@ def _give_ids(shape: Shape, units: Sequence[Unit], account: Account) -> None:
 def _fresh(shape: Shape, unit: Unit, taken: set[str]) -> str:
     called = unit.called
     legal = bool(_LEGAL.fullmatch(called)) and len(called) <= _LONGEST_ID[shape]
-    if called and called not in taken and (legal or unit.native is not None):
+    if called and called not in taken and (legal or unit.is_native):
         return called
     return "call_" + hashlib.blake2b(f"{called}#{unit.pair}".encode("utf-8", "replace"), digest_size=12).hexdigest()
 

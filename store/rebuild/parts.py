@@ -86,14 +86,18 @@ class Payload(NamedTuple):
         return self.media_type == "application/pdf" and bool(self.data)
 
 
+ABSENT: Any = object()
+"""Where there is nothing; null, too, is something that an API may have said."""
+
+
 @dataclass(slots=True)
 class Unit:
     """The smallest thing that can be kept, moved or left out: an item, a block, one part of a message."""
 
     role: Speaker
     part: Part
-    native: Json = None
-    "As the wanted API has it; None where it is to be spelled from the part."
+    native: Json = ABSENT
+    "As the wanted API has it, where it does; else it is spelled from the part."
     message: str = ""
     "Units of one message of an API share it."
     payloads: tuple[Payload, ...] = ()
@@ -104,6 +108,10 @@ class Unit:
     "The same for a call and its result, and for no other."
     call_id: str = ""
     "What both are to be called."
+
+    @property
+    def is_native(self) -> bool:
+        return self.native is not ABSENT
 
     @property
     def called(self) -> str:

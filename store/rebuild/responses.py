@@ -43,7 +43,7 @@ def spelled(units: Sequence[Unit], system: str, account: Account) -> dict[str, J
 
 def _items(role: Speaker, run: Sequence[Unit], outputs: Mapping[int, str], account: Account) -> Iterator[Json]:
     unit = run[0]
-    if unit.native is not None:
+    if unit.is_native:
         if isinstance(unit.native, Mapping):
             note_native(unit, account)
             yield _taken_back(unit)

@@ -119,7 +119,7 @@ def answer(unit: Unit, spell: Vocabulary, account: Account) -> str | list[Json]:
 
 def note_failures(units: Sequence[Unit], account: Account) -> None:
     """For the APIs that have no flag for it."""
-    failed = [unit for unit in units if isinstance(unit.part, ToolResult) and unit.part.is_error and not unit.native]
+    failed = [unit for unit in units if isinstance(unit.part, ToolResult) and unit.part.is_error and not unit.is_native]
     account.note("tool result.is_error", "dropped", "the API has no flag for it; the output tells", len(failed))
 
 
@@ -168,7 +168,7 @@ def runs(units: Sequence[Unit]) -> Iterator[tuple[Speaker, list[Unit]]]:
     """Units of one speaker that stand side by side and are parts of a message, apart from all others."""
     run: list[Unit] = []
     for unit in units:
-        stands_alone = unit.native is not None or unit.is_call or unit.is_result or unit.is_thought
+        stands_alone = unit.is_native or unit.is_call or unit.is_result or unit.is_thought
         if run and (stands_alone or run[-1].role != unit.role):
             yield run[0].role, run
             run = []
