@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -39,7 +38,10 @@ def key_file() -> Path:
 def config() -> dict[str, Any]:
     path = config_file()
     try:
-        return tomllib.loads(path.read_text("utf-8"))
+        text = path.read_text("utf-8")
+        import tomllib  # most people have no such file, and a start need not wait for what would read it
+
+        return tomllib.loads(text)
     except FileNotFoundError:
         return {}
     except (OSError, ValueError) as reason:

@@ -5,6 +5,7 @@ Screens are imported when they are first opened; only the list is needed to begi
 
 from __future__ import annotations
 
+import gc
 import traceback
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
@@ -93,6 +94,12 @@ class Backscroll(Discreet["Resumption"]):
             from tui.screens.picker import PickerScreen
 
             self.push_screen(PickerScreen(self._stores[-1], self._clock), self.exit)
+
+    def on_ready(self) -> None:
+        """Memory is tidied up from now on; what there is by now stays, and need not be looked through every time."""
+        if not gc.isenabled():
+            gc.freeze()
+            gc.enable()
 
     def _remember_theme(self, theme: Theme) -> None:
         self.settings.remember(theme=theme.name)

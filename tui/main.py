@@ -2,18 +2,44 @@
 
 from __future__ import annotations
 
+import gc
 import sys
 from pathlib import Path
 
 
 def main() -> int:
+    """What reads commands is imported only where there is one: it takes longer than the first screen is painted in."""
+    match sys.argv[1:]:
+        case []:
+            return _browse_alone(None)
+        case ["--store", path] if path and not path.startswith("-"):
+            return _browse_alone(path)
     from store.cli import run
 
     return run(browse=browse)
 
 
+def _browse_alone(named: str | None) -> int:
+    """The exit status, as if it had been a command."""
+    from store.paths import store_path
+    from store.streams import prepare
+
+    prepare()
+    try:
+        browse(store_path(named).absolute(), follow=True)
+    except KeyboardInterrupt:
+        return 130
+    except Exception as error:
+        from store.cli.printing import complain
+
+        return complain(error)
+    return 0
+
+
 def browse(path: Path, *, follow: bool = False, pick: bool = False) -> None:
     """Open the store at `path` in the browser; comes back when the person quits, and not if they resume."""
+    # All that is made until the first screen is there to stay; the app enables it again.
+    gc.disable()
     from store.store import Store
     from tui.app import Backscroll
 

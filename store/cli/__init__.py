@@ -15,6 +15,7 @@ from store.cli import printing
 from store.cli.console import Browse, Console, console
 from store.cli.groups import LazyGroup
 from store.connecting import APPLICATION_ID
+from store.streams import prepare
 
 PROGRAM = "backscroll"
 
@@ -25,6 +26,7 @@ COMMANDS = {
     "show": "store.cli.showing:show",
     "search": "store.cli.reading:search",
     "tools": "store.cli.reading:tools",
+    "rebuild": "store.cli.rebuilding:rebuild",
     "resume": "store.cli.resuming:resume",
     "fork": "store.cli.forking:fork",
     "write-back": "store.cli.syncing:write_back",
@@ -106,7 +108,7 @@ def _browse_foreign(paths: Sequence[str]) -> None:
 
 def run(browse: Browse | None = None, argv: Sequence[str] | None = None) -> int:
     """The exit status: 0 done; 1 not found, refused or nothing to undo; 2 wrong usage; 3 unreadable."""
-    printing.prepare()
+    prepare()
     opened = Console(browse)
     try:
         status = main.main(argv, PROGRAM, standalone_mode=False, obj=opened)

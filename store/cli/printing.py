@@ -12,7 +12,6 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from io import TextIOWrapper
 from typing import Any, Literal
 
 import click
@@ -44,16 +43,6 @@ class Ink:
 
 
 Piece = str | Ink
-
-
-def prepare() -> None:
-    """Data is UTF-8 whatever the locale says, with half characters spelled out; a terminal shows what it can."""
-    for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, TextIOWrapper):
-            if stream.isatty():
-                stream.reconfigure(errors="replace")
-            else:
-                stream.reconfigure(encoding="utf-8", errors="backslashreplace")
 
 
 def on_terminal() -> bool:
