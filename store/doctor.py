@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from store.store import Store
 
 _ONLY = re.compile(r"\{only ([\w.]+)\}")
+UNPAIRED = "vendors refuse to continue such a session, and `backscroll rebuild` mends it."
 REINDEX = "run `backscroll doctor --reindex`"
 
 
@@ -283,7 +284,7 @@ def _tool_calls(ward: _Ward) -> Iterator[Finding]:
             if status == "pending"
             else "It holds a tool's result that nobody asked for"
         )
-        yield Finding(entry_id(session_id, seq), f"{what}; vendors refuse to continue such a session.")
+        yield Finding(entry_id(session_id, seq), f"{what}; {UNPAIRED}")
 
 
 _PARTS = """

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from store.doctor import Finding, examine
+from store.doctor import UNPAIRED, Finding, examine
 from store.model import Attachment, NewEntry, NewRecord, Text, Thinking, Tokens, ToolCall, ToolResult
 from store.store import Store
 
@@ -265,9 +265,7 @@ def test_a_call_that_was_never_answered_is_named_once_the_session_went_on(store:
         )
     store.chains.append(store.get_session("next turn").key, [ASKED])
     store.chains.append(store.get_session("next answer").key, [NewEntry(role="assistant", parts=(Text("done"),))])
-    what = (
-        "The call of 'bash' was never answered, though the session went on; vendors refuse to continue such a session."
-    )
+    what = f"The call of 'bash' was never answered, though the session went on; {UNPAIRED}"
     assert told(examine(store)) == {f"next turn#2: {what}", f"next answer#2: {what}"}
 
 
@@ -281,9 +279,7 @@ def test_calls_of_one_response_wait_together(store: Store) -> None:
 
 def test_a_result_that_nobody_asked_for_is_named(store: Store) -> None:
     store.chains.append(store.create_session("s").key, [ASKED, answered("c1")])
-    assert told(examine(store)) == {
-        "s#1: It holds a tool's result that nobody asked for; vendors refuse to continue such a session."
-    }
+    assert told(examine(store)) == {f"s#1: It holds a tool's result that nobody asked for; {UNPAIRED}"}
 
 
 @pytest.mark.parametrize("harm", ["status = 'pending'", "entry = 99999", "result_entry = 99999", "entry = null"])

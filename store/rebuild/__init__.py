@@ -60,22 +60,26 @@ def rebuild(
 def _standing_for_the_past(told: Told, summary: str | None, covered: int | None, account: Account) -> list[Unit]:
     """A summary says up to which turn it goes. A compaction made within that turn goes no further than itself."""
     last = max((place for place, (entry, units) in enumerate(told) if entry.kind == "compaction" and units), default=-1)
+    ends_within = last >= 0 and told[last][0].turn == covered
     if not (summary and summary.strip()) or covered is None:
         if summary and covered is None:
             account.note("summary", "dropped", "it does not say what it covers")
-        if last < 0:
-            return _flat(told)
-        account.note("summary", "mapped", "what the agent made of it stands for what came before")
-        _leave_out(told[:last], account)
-        return _flat(told[last:])
-    ends_within = last >= 0 and told[last][0].turn == covered
-    past = {
-        place for place, (entry, _) in enumerate(told) if entry.turn <= covered and (place <= last or not ends_within)
-    }
-    _leave_out([told[place] for place in sorted(past)], account)
+        return _from_compaction(told, last, account)
+    if ends_within and summary.strip() == told[last][0].text.strip():
+        return _from_compaction(told, last, account)
+    past = [one for place, one in enumerate(told) if one[0].turn <= covered and (place <= last or not ends_within)]
+    rest = [one for place, one in enumerate(told) if one[0].turn > covered or (place > last and ends_within)]
+    _leave_out(past, account)
     account.note("summary", "mapped", "it stands for what it covers, in the user's name")
-    rest = [one for place, one in enumerate(told) if place not in past]
     return [Unit("user", Text(SUMMARY + summary)), *_flat(_without_compactions(rest, account))]
+
+
+def _from_compaction(told: Told, last: int, account: Account) -> list[Unit]:
+    """What the agent itself made of all that came before, where it did."""
+    if last >= 0:
+        account.note("summary", "kept")
+        _leave_out(told[:last], account)
+    return _flat(told[max(last, 0) :])
 
 
 def _without_compactions(told: Told, account: Account) -> Told:
@@ -96,7 +100,13 @@ def _flat(told: Told) -> list[Unit]:
 def unpaired(entries: Sequence[Entry]) -> tuple[str, ...]:
     """What is wrong with calls and results, a sentence each; nothing when they pair, or the last ones may still run."""
     gathering = Gathering("responses", {}, Account())
-    return tuple(faults([unit for entry in entries for unit in gathering.units(entry)]))
+    told = [(entry, gathering.units(entry)) for entry in entries]
+    return tuple(faults([replace(unit, message=_said_with(entry)) for entry, units in told for unit in units]))
+
+
+def _said_with(entry: Entry) -> str:
+    """By what the entries of one message know each other."""
+    return entry.message_key or (f"record {entry.record}" if entry.record is not None else "")
 
 
 def responses_input(entries: Sequence[Entry], records: Mapping[int, Json]) -> list[Json]:

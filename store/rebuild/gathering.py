@@ -11,7 +11,7 @@ from store.rebuild.parts import ABSENT, VENDORS, Account, Native, Payload, Shape
 from store.rebuild.payloads import mappings_in, payloads
 
 _SPEAKERS: dict[str, Speaker] = {"assistant": "assistant", "system": "system"}
-_BESIDE = "it was said of a message and is no part of it"
+_BESIDE = "it was said of what is kept, and is no part of it"
 
 
 class Gathering:
@@ -38,7 +38,8 @@ class Gathering:
         if own is None:
             return self._translated(entry, record, place)
         for name in own.beside if place == 0 else ():
-            self._account.note(f"message.{name}", "dropped", _BESIDE)
+            whole = "response" if self._shape == "responses" else "message"
+            self._account.note(f"{whole}.{name}", "dropped", _BESIDE)
         units = own.groups[place] if place < len(own.groups) else []
         return [unit for unit in units if not self._is_shown_already(unit)]
 

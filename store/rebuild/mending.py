@@ -85,7 +85,7 @@ def _closed(unit: Unit, account: Account) -> list[Unit]:
         return []
     account.mended.append(f"{_named(call)} was never answered: it is closed as interrupted.")
     answer = ToolResult(call.id, INTERRUPTED, is_error=True, name=call.name)
-    return [unit, Unit("tool", answer, message=unit.message, pair=unit.pair)]
+    return [unit, Unit("tool", answer, made_up=True, pair=unit.pair)]
 
 
 _UNANSWERABLE = ("computer_call", "tool_search_call")
@@ -143,13 +143,13 @@ def _rename(unit: Unit) -> None:
 
 
 def faults(units: Sequence[Unit]) -> list[str]:
-    """What does not pair; but for calls at the very end, which may still run."""
+    """What does not pair; but for the calls of the last message, which may still run."""
     pairing = Pairing([replace(unit) for unit in units])
-    said = [unit for unit in pairing.units if not unit.is_result]
-    ending = set[int]()
+    running = set[int]()
+    said = [unit for unit in pairing.units if not unit.is_result and unit.role != "system"]
     for unit in reversed(said):
-        if not unit.is_call:
+        if not unit.is_call and not (unit.message and unit.message == said[-1].message):
             break
-        ending.add(unit.pair)
-    left = [unit.part for unit in pairing.open if unit.pair not in ending]
+        running.add(unit.pair)
+    left = [unit.part for unit in pairing.open if unit.pair not in running]
     return pairing.faults + [f"{_named(call)} was never answered." for call in left if isinstance(call, ToolCall)]

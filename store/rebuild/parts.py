@@ -104,6 +104,8 @@ class Unit:
     "What the part's attachments hold."
     served: bool = False
     "A call that the vendor itself answers, or its answer: nobody else can."
+    made_up: bool = False
+    "Nobody said it; it stands there so that the vendor takes the rest."
     pair: int = -1
     "The same for a call and its result, and for no other."
     call_id: str = ""

@@ -111,7 +111,7 @@ def answer(unit: Unit, spell: Vocabulary, account: Account) -> str | list[Json]:
     if not said:
         account.note("tool result", "mapped", "it was empty, which the API refuses")
         return NO_OUTPUT
-    account.note("tool result", "kept")
+    account.note("tool result", "kept", count=not unit.made_up)
     if all(isinstance(piece, str) for piece in said):
         return "\n".join(said)
     return [spell.text(piece) if isinstance(piece, str) else piece for piece in said]
@@ -119,13 +119,14 @@ def answer(unit: Unit, spell: Vocabulary, account: Account) -> str | list[Json]:
 
 def note_failures(units: Sequence[Unit], account: Account) -> None:
     """For the APIs that have no flag for it."""
-    failed = [unit for unit in units if isinstance(unit.part, ToolResult) and unit.part.is_error and not unit.is_native]
-    account.note("tool result.is_error", "dropped", "the API has no flag for it; the output tells", len(failed))
+    ours = [unit.part for unit in units if not unit.is_native and not unit.made_up]
+    failed = sum(isinstance(part, ToolResult) and part.is_error for part in ours)
+    account.note("tool result.is_error", "dropped", "the API has no flag for it; the output tells", failed)
 
 
 def note_native(unit: Unit, account: Account) -> None:
     told = mapping(unit.native)
-    account.note(words(told.get("type")) or words(told.get("role")) or "text", "kept")
+    account.note(words(told.get("type")) or ("message" if told else "text"), "kept")
 
 
 # ── messages ──────────────────────────────────────────────────────────────────────────────────────
