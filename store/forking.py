@@ -16,12 +16,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, NamedTuple
 
 from store import sources
+from store.chains import parts_of
 from store.clean import one_line
 from store.coding import encode, exact_text
 from store.deriving import PROMPT_SHOWN
 from store.errors import BadValue, Busy, NotFound, Refused
 from store.locating import place_of
-from store.model import NewEntry, Session, Text, ToolResult, foreign_id, part_to_json
+from store.model import NewEntry, Part, Session, Text, ToolResult, foreign_id, part_to_json
 from store.sources.shape import INTERRUPTED, Forking, NewTranscript, Past
 from store.sync import Target, sync, targets
 
@@ -47,10 +48,10 @@ _SPAN = """
     select min(seq), max(seq), (select coalesce(max(n), 0) from turns where session = ?1)
     from entries where session = ?1 and turn = ?2
 """
-_ORPHANS = """
-    select key, result_entry, result_part from tool_calls where session = ? and status = 'orphan'
-    order by result_entry, result_part desc
+_HOLDING_RESULTS = """
+    select key, parts from entries where session = ? and instr(parts, cast('"tool_result"' as blob)) > 0
 """
+_ANSWERS = "select result_entry, result_part from tool_calls where session = ? and status in ('ok', 'error')"
 _OPEN = "select call_id, name from tool_calls where session = ? and status = 'pending' order by key"
 
 
@@ -108,19 +109,27 @@ def _checked(store: Store, session: Session, turn: int, prompt: str | None) -> t
 
 def _leave_out_orphans(store: Store, child: int) -> None:
     """Results that nobody asked for. The copies of their entries stay, so that both chains count alike."""
-    connection = store.connection
-    for call, key, place in store.rows(_ORPHANS, child):
-        parts = list(store.chains.entry_by_key(key)[1].parts)
-        del parts[place]
-        connection.execute("delete from tool_calls where key = ?", (call,))
-        for entry, part in (("entry", "part"), ("result_entry", "result_part")):
-            connection.execute(
+    answers = set(store.rows(_ANSWERS, child))
+    store.connection.execute("delete from tool_calls where session = ? and status = 'orphan'", (child,))
+    for key, column in store.rows(_HOLDING_RESULTS, child):
+        parts = parts_of("", column)
+        orphans = {at for at, part in enumerate(parts) if isinstance(part, ToolResult) and (key, at) not in answers}
+        if orphans:
+            _leave_out(store, key, parts, orphans)
+
+
+def _leave_out(store: Store, key: int, parts: Sequence[Part], places: set[int]) -> None:
+    kept = [part for at, part in enumerate(parts) if at not in places]
+    store.connection.execute(
+        "update entries set parts = ?, kind = iif(?, kind, 'event'), role = iif(?, role, '') where key = ?",
+        (encode([part_to_json(part) for part in kept]), bool(kept), bool(kept), key),
+    )
+    # Calls know themselves and their results by where they stand.
+    for entry, part in (("entry", "part"), ("result_entry", "result_part")):
+        for place in sorted(places, reverse=True):
+            store.connection.execute(
                 f"update tool_calls set {part} = {part} - 1 where {entry} = ? and {part} > ?", (key, place)
             )
-        spelled = encode([part_to_json(part) for part in parts])
-        connection.execute("update entries set parts = ? where key = ?", (spelled, key))
-        if not parts:
-            connection.execute("update entries set kind = 'event', role = '' where key = ?", (key,))
 
 
 def _closing(store: Store, child: int) -> Iterator[NewEntry]:
