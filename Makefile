@@ -16,7 +16,7 @@ help:
 	@echo "make test-agents  have Claude Code and Codex go on with what Backscroll hands over (needs npm)"
 	@echo "make check        ruff, mypy --strict and the import contracts"
 	@echo "make format       let ruff format and fix what it can"
-	@echo "make bench        print how fast store and browser are (ARGS=\"--only browsing --small\")"
+	@echo "make bench        measure beside the peers, and print the table (ARGS=\"--small\", ARGS=\"--only archive --runs 5\")"
 	@echo "make screenshots  make the pictures again"
 	@echo "make lock         pin the newest versions in the two locks"
 	@echo "make clean        remove the environment and everything built"

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import orjson
+from bench.table import Line
 from tui_terminal import Pty
 
 from store.model import NewEntry, NewRecord, Part, Text, ToolCall, ToolResult
@@ -272,25 +273,7 @@ def _resident(pid: int) -> float:
 # ── what is told ──────────────────────────────────────────────────────────────────────────────────
 
 
-class Line(NamedTuple):
-    name: str
-    ours: list[float]
-    hello: list[float]
-    target: float
-
-    def tell(self) -> bool:
-        """Whether the target was met."""
-        ours, hello = statistics.median(self.ours), statistics.median(self.hello)
-        met = ours <= self.target * hello
-        print(
-            f"{self.name:44} {ours * 1000:7.1f}ms {hello * 1000:7.1f}ms {ours / hello:5.2f}x {f'≤ {self.target:g}x':>7}"
-            f"  {min(self.ours) * 1000:.1f}–{max(self.ours) * 1000:.1f}ms {'met' if met else 'MISSED'}"
-        )
-        return met
-
-
-def measure(folder: Path, size: Size, runs: int) -> int:
-    """How many targets were missed."""
+def measure(folder: Path, size: Size, runs: int) -> list[Line]:
     store, home = folder / "store.db", folder / "home"
     home.mkdir()
     with Store.open(store) as opened:
@@ -300,23 +283,20 @@ def measure(folder: Path, size: Size, runs: int) -> int:
     for _ in range(runs):
         greeted.append(greet(size, home))
         browsed.append(browse(size, home, store))
+    return list(_lines(size, greeted, browsed))
+
+
+def _lines(size: Size, greeted: list[Hello], browsed: list[Browsed]) -> Iterator[Line]:
     start, echo = [one.start for one in greeted], [one.echo for one in greeted]
-    lines = [
-        Line(f"launch to rows, {size.sessions:,} sessions", [one.start for one in browsed], start, 1.3),
-        Line(f"key to screen in the list, p95 of {size.keys}", [one.key for one in browsed], echo, 2.0),
-        Line(f"open a session of {size.turns:,} turns", [one.conversation for one in browsed], start, 1.2),
-        Line("End in it", [one.conversation_end for one in browsed], start, 0.4),
-        Line(f"open a record of {size.record // MB} MB", [one.record for one in browsed], start, 1.2),
-        Line("End in it", [one.record_end for one in browsed], start, 0.4),
-    ]
-    print(f"{'':44} {'ours':>9} {'hello':>9} {'ratio':>6} {'target':>7}  spread of ours")
-    missed = [line.name for line in lines if not line.tell()]
-    return len(missed) + (not _tell_memory([one.megabytes for one in browsed]))
 
+    def line(name: str, ours: list[float], hello: list[float], ratio: float) -> Line:
+        return Line(name=name, ours=ours, other=hello, beside="hello", ratio=ratio)
 
-def _tell_memory(megabytes: list[float]) -> bool:
-    at_most = max(megabytes)
-    met = at_most <= MEMORY
-    spread, verdict = f"{min(megabytes):.0f}–{at_most:.0f}MB", "met" if met else "MISSED"
-    print(f"{'memory with all of that open':44} {at_most:7.0f}MB {'':16} {f'≤ {MEMORY}':>7}  {spread} {verdict}")
-    return met
+    yield line(f"launch to rows, {size.sessions:,} sessions", [one.start for one in browsed], start, 1.3)
+    yield line(f"key to screen in the list, p95 of {size.keys}", [one.key for one in browsed], echo, 2.0)
+    yield line(f"open a session of {size.turns:,} turns", [one.conversation for one in browsed], start, 1.2)
+    yield line("End in it", [one.conversation_end for one in browsed], start, 0.4)
+    yield line(f"open a record of {size.record // MB} MB", [one.record for one in browsed], start, 1.2)
+    yield line("End in it", [one.record_end for one in browsed], start, 0.4)
+    megabytes = [one.megabytes for one in browsed]
+    yield Line(name="memory with all of that open", ours=megabytes, unit="MB", limit=MEMORY)

@@ -83,7 +83,7 @@ class _Writing:
     def _assistant(self, block: Record, *, stop: str = "tool_use", again: bool = False) -> None:
         """Again: the next record is of the same message."""
         used = {"input_tokens": 120, "cache_creation_input_tokens": 900, "cache_read_input_tokens": 15_000}
-        message = {
+        message: Record = {
             "id": f"msg_{self._talk.name.hex[:12]}{self._count:06d}",
             "type": "message",
             "role": "assistant",

@@ -8,7 +8,6 @@ from pathlib import Path
 from uuid import UUID
 
 import orjson
-
 from bench.talks import Step, Talk, Turn
 
 Record = dict[str, object]

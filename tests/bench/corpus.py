@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import NamedTuple
 
 import orjson
-
 from bench import claude_spelling, codex_spelling
 from bench.prose import Prose
 from bench.talks import SEED, talk

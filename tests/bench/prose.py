@@ -21,7 +21,7 @@ class Prose:
 
     def __init__(self, seed: str) -> None:
         chance = random.Random(seed)
-        self.words = list(_vocabulary(chance))
+        self.words = _vocabulary(chance)
         # Divisions and sums alone: powers and logarithms differ between machines in their last digit.
         self._weights = list(accumulate(1 / (rank + 2.7) for rank in range(1, VOCABULARY + 1)))
         self._lines = [self._line(chance) for _ in range(POOL)]
@@ -56,13 +56,17 @@ class Prose:
                 return "\n".join(f"{chance.getrandbits(40):010x} {line}" for line in lines)
 
 
-def _vocabulary(chance: random.Random) -> dict[str, None]:
-    """The commonest first; by their order they are likely."""
+def vocabulary(seed: str) -> list[str]:
+    """The words alone, the commonest first."""
+    return _vocabulary(random.Random(seed))
+
+
+def _vocabulary(chance: random.Random) -> list[str]:
     words: dict[str, None] = {}
     while len(words) < VOCABULARY:
         syllables = 1 if len(words) < _SHORT else 2 if len(words) < _MIDDLING else 3
         words["".join(_syllable(chance) for _ in range(syllables))] = None
-    return words
+    return list(words)
 
 
 def _syllable(chance: random.Random) -> str:

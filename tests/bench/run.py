@@ -1,251 +1,59 @@
-"""`make bench`: the store beside bare sqlite3, a sync beside a bare loop, and the browser beside a Textual hello world,
-each doing its work in the same run. Ratios count, not digits."""
+"""`make bench`: a whole archive beside its peers, the browser beside a Textual hello world, the store beside bare
+sqlite3, a sync beside a bare loop; each does its work in the same run as the other. Ratios count, not digits."""
 
 from __future__ import annotations
 
 import argparse
-import json
-import sqlite3
-import statistics
-import subprocess
 import sys
 import tempfile
-import time
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import closing
-from dataclasses import dataclass
+from collections.abc import Callable
 from pathlib import Path
 
-from store.blocks import parts_of_blocks
-from store.coding import encode
-from store.model import NewEntry, NewRecord, Session
-from store.store import Store
+from bench import archive, browsing, foreign, storing, targets
+from bench.table import Line, machine, markdown
 
-WORDS = (
-    "the upload retry test fails when file is closed before second attempt so reopen it and check status code again "
-    "handler queue parser timeout migration schema index session token cache branch commit review deploy"
-).split()
-AT = "2026-01-01T00:00:00.000000Z"
+FOLDER = Path(__file__).resolve().parents[2] / "build" / "bench"
 
 
-@dataclass(frozen=True)
-class Result:
-    name: str
-    ours: list[float]
-    bare: list[float]
-    target: float | None
-
-    @property
-    def ratio(self) -> float:
-        return statistics.median(self.ours) / statistics.median(self.bare)
+def bench_store(small: bool, runs: int) -> list[Line]:
+    return storing.measure(10 if small else 1, runs)
 
 
-# ── made-up conversations ─────────────────────────────────────────────────────────────────────────
-
-
-Said = tuple[str, list[dict[str, object]]]
-
-
-def messages(count: int) -> Iterator[Said]:
-    """A prompt, an answer that calls a tool, the tool's output, a closing answer; and again."""
-    for number in range(count):
-        words = " ".join(WORDS[(number * 7 + step * step) % len(WORDS)] for step in range(40))
-        match number % 4:
-            case 0:
-                yield "user", [{"type": "text", "text": f"{number}: {words}"}]
-            case 1:
-                call = {
-                    "type": "tool_use",
-                    "id": f"t{number}",
-                    "name": "shell",
-                    "input": {"command": f"pytest {number}"},
-                }
-                yield "assistant", [{"type": "text", "text": words}, call]
-            case 2:
-                yield "user", [{"type": "tool_result", "tool_use_id": f"t{number - 1}", "content": words * 3}]
-            case _:
-                yield "assistant", [{"type": "text", "text": words}]
-
-
-def new_entries(said: Iterable[Said]) -> list[NewEntry]:
-    return [
-        NewEntry(
-            role=role,
-            parts=parts_of_blocks(blocks),
-            record=NewRecord(encode({"role": role, "content": blocks})),
-            created_at=AT,
-        )
-        for role, blocks in said
-    ]
-
-
-# ── the same in bare sqlite3 ──────────────────────────────────────────────────────────────────────
-
-BARE_SCHEMA = """
-create table entries (
-    id integer primary key, session integer not null, parent integer, seq integer not null, role text not null,
-    text text not null, parts text not null, record blob not null, created_at text not null, unique (session, seq)
-);
-create unique index one_header on entries(session) where parent is null;
-create unique index one_child on entries(parent) where parent is not null;
-create table tool_calls (
-    id integer primary key, call_id text, name text, entry integer, result_entry integer
-);
-create index tool_calls_call on tool_calls(call_id);
-create virtual table conversation_fts using fts5(text, content='', tokenize='unicode61 remove_diacritics 2');
-create virtual table tools_fts using fts5(text, content='', tokenize='unicode61 remove_diacritics 2');
-"""
-
-
-def bare_database(folder: Path) -> sqlite3.Connection:
-    connection = sqlite3.connect(folder / "bare.db", isolation_level=None)
-    connection.execute("pragma journal_mode = wal")
-    connection.execute("pragma synchronous = full")
-    connection.executescript(BARE_SCHEMA)
-    connection.execute("insert into entries values (1, 1, null, -1, 'header', '', '[]', '', ?)", (AT,))
-    return connection
-
-
-BareRow = tuple[tuple[object, ...], str, str]
-
-
-def bare_rows(said: Iterable[Said]) -> Iterator[BareRow]:
-    for number, (role, blocks) in enumerate(said, 2):
-        text = "\n\n".join(str(block["text"]) for block in blocks if block["type"] == "text")
-        tool = " ".join(str(block.get("content") or block.get("name", "")) for block in blocks)
-        record = json.dumps({"role": role, "content": blocks})
-        yield (number, 1, number - 1, number - 2, role, text, json.dumps(blocks), record, AT), text, tool
-
-
-def bare_append(connection: sqlite3.Connection, rows: list[BareRow]) -> None:
-    connection.execute("begin immediate")
-    connection.executemany("insert into entries values (?, ?, ?, ?, ?, ?, ?, ?, ?)", [row for row, _, _ in rows])
-    said = [(row[0], text) for row, text, _ in rows if text]
-    connection.executemany("insert into conversation_fts (rowid, text) values (?, ?)", said)
-    done = [(row[0], tool) for row, _, tool in rows if tool]
-    connection.executemany("insert into tools_fts (rowid, text) values (?, ?)", done)
-    calls = [(f"t{row[0]}", "shell", row[0], row[0]) for row, _, _ in rows if row[0] % 4 == 3]  # type: ignore[operator]
-    connection.executemany("insert into tool_calls (call_id, name, entry, result_entry) values (?, ?, ?, ?)", calls)
-    connection.execute("commit")
-
-
-# ── what is measured ──────────────────────────────────────────────────────────────────────────────
-
-
-def timed(work: Callable[[], object]) -> float:
-    begun = time.perf_counter()
-    work()
-    return time.perf_counter() - begun
-
-
-def append_bulk(count: int) -> tuple[float, float]:
-    """Both begin with the same blocks in memory and end with them stored, linked and searchable."""
-    said = list(messages(count))
-    with tempfile.TemporaryDirectory() as folder, Store.open(Path(folder) / "store.db") as store:
-        session = store.create_session("bench")
-        ours = timed(lambda: store.chains.append(session.key, new_entries(said)))
-    with tempfile.TemporaryDirectory() as folder, closing(bare_database(Path(folder))) as connection:
-        return ours, timed(lambda: bare_append(connection, list(bare_rows(said))))
-
-
-def append_singly(count: int) -> tuple[float, float]:
-    said = list(messages(count))
-    with tempfile.TemporaryDirectory() as folder, Store.open(Path(folder) / "store.db") as store:
-        session = store.create_session("bench")
-        ours = timed(lambda: [store.chains.append(session.key, [entry]) for entry in new_entries(said)])
-    with tempfile.TemporaryDirectory() as folder, closing(bare_database(Path(folder))) as connection:
-        return ours, timed(lambda: [bare_append(connection, [row]) for row in bare_rows(said)])
-
-
-def read_whole(count: int) -> tuple[float, float]:
-    said = list(messages(count))
-    with tempfile.TemporaryDirectory() as folder, Store.open(Path(folder) / "store.db") as store:
-        session = store.create_session("bench")
-        store.chains.append(session.key, new_entries(said))
-        ours = timed(lambda: store.chains.entries(session.key))
-    with tempfile.TemporaryDirectory() as folder, closing(bare_database(Path(folder))) as connection:
-        bare_append(connection, list(bare_rows(said)))
-
-        def read() -> list[tuple[object, ...]]:
-            rows = connection.execute("select * from entries where session = 1 order by seq").fetchall()
-            return [(*row[:6], json.loads(row[6]), *row[7:]) for row in rows]
-
-        return ours, timed(read)
-
-
-def list_newest(count: int, repeats: int = 50) -> tuple[float, float]:
-    """The store's own file for both, so that only the work above SQLite differs."""
-    with tempfile.TemporaryDirectory() as folder, Store.open(Path(folder) / "store.db") as store:
-        with store.transaction(durable=False) as connection:
-            connection.executemany(
-                "insert into sessions (id, native_id, agent_title, model, cwd, created_at, updated_at)"
-                " values (?, ?, ?, 'm', '/home/dev/code', ?, ?)",
-                ((f"s{n}", f"s{n}", f"Title {n}", AT, f"2026-01-01T00:00:00.{n:06d}Z") for n in range(count)),
-            )
-        store.list_sessions(100)
-        ours = timed(lambda: [store.list_sessions(100) for _ in range(repeats)])
-        with closing(sqlite3.connect(store.path)) as bare:
-            columns = ", ".join(Session._fields)
-            sql = f"select {columns} from sessions where deleted = 0 order by updated_at desc, key desc limit 100"
-            bare.execute(sql).fetchall()
-            return ours, timed(lambda: [bare.execute(sql).fetchall() for _ in range(repeats)])
-
-
-def measure(name: str, work: Callable[[], tuple[float, float]], runs: int, target: float | None) -> Result:
-    pairs = [work() for _ in range(runs)]
-    return Result(name, [ours for ours, _ in pairs], [bare for _, bare in pairs], target)
-
-
-def bench_store(scale: int, runs: int) -> int:
-    plans: list[tuple[str, Callable[[], tuple[float, float]], float | None]] = [
-        (f"append {10_000 // scale:,} entries in bulk", lambda: append_bulk(10_000 // scale), 2.0),
-        (f"append {1_000 // scale:,} entries, a transaction each", lambda: append_singly(1_000 // scale), None),
-        (f"read a session of {10_000 // scale:,} entries", lambda: read_whole(10_000 // scale), None),
-        (f"list 100 of {100_000 // scale:,} sessions, 50 times", lambda: list_newest(100_000 // scale), 2.0),
-    ]
-    print(f"{'':44} {'ours':>9} {'sqlite3':>9} {'ratio':>6} {'target':>7}  spread of ours")
-    missed = 0
-    for name, work, target in plans:
-        result = measure(name, work, runs, target)
-        verdict = "" if target is None else "met" if result.ratio <= target else "MISSED"
-        missed += verdict == "MISSED"
-        shown = f"≤ {target:g}x" if target else "–"
-        print(
-            f"{name:44} {statistics.median(result.ours) * 1000:7.1f}ms {statistics.median(result.bare) * 1000:7.1f}ms"
-            f" {result.ratio:5.2f}x {shown:>7}  {min(result.ours) * 1000:.1f}–{max(result.ours) * 1000:.1f}ms {verdict}"
-        )
-    return missed
-
-
-def bench_sync(scale: int, runs: int) -> int:
-    """In a process of its own, whose memory is that of the sync alone."""
+def bench_sync(small: bool, runs: int) -> list[Line]:
     with tempfile.TemporaryDirectory() as folder:
-        return subprocess.run([sys.executable, "-m", "bench.foreign", folder, str(1_000_000 // scale)]).returncode
+        return foreign.measure(Path(folder), 50_000 if small else 1_000_000)
 
 
-def bench_browsing(scale: int, runs: int) -> int:
-    from bench import browsing
-
-    size = browsing.WHOLE if scale == 1 else browsing.SMALL
+def bench_browsing(small: bool, runs: int) -> list[Line]:
     with tempfile.TemporaryDirectory() as folder:
-        return browsing.measure(Path(folder), size, runs if scale == 1 else 1)
+        return browsing.measure(Path(folder), browsing.SMALL if small else browsing.WHOLE, 1 if small else runs)
 
 
-PARTS = {"store": bench_store, "sync": bench_sync, "browsing": bench_browsing}
+def bench_archive(small: bool, runs: int) -> list[Line]:
+    return targets.measure(FOLDER, archive.SMALL if small else archive.WHOLE, 1 if small else runs)
+
+
+PARTS: dict[str, Callable[[bool, int], list[Line]]] = {
+    "archive": bench_archive,
+    "browsing": bench_browsing,
+    "store": bench_store,
+    "sync": bench_sync,
+}
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--small", action="store_true", help="a tenth of the work, the browser once")
+    parser.add_argument("--small", action="store_true", help="in a minute: a fraction of the work, most of it once")
     parser.add_argument("--runs", type=int, default=5)
-    parser.add_argument("--only", choices=PARTS, help="this part alone")
+    parser.add_argument("--only", choices=PARTS, action="append", help="this part alone, or these")
     options = parser.parse_args()
-    missed = 0
+    lines = []
     for name, part in PARTS.items():
-        if options.only in (None, name):
-            missed += part(10 if options.small else 1, options.runs)
-            print()
-    return 1 if missed else 0
+        if name in (options.only or PARTS):
+            print(f"{name} …", file=sys.stderr, flush=True)
+            lines += part(options.small, options.runs)
+    print(f"{machine()}\n\n{markdown(lines)}")
+    return 1 if any(line.met is False for line in lines) else 0
 
 
 if __name__ == "__main__":

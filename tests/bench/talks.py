@@ -74,7 +74,7 @@ def talk(number: int, prose: Prose) -> Talk:
     title = f"{title_of(number)} {prose.said(chance, 4)}"
     folder = f"/home/dev/code/{prose.words[50 + chance.randrange(40)]}"
     delegate = None
-    if chance.randrange(12) == 0:
+    if number % 11 == 7:
         asked = _turn(f"{title}, the part of another", prose, chance, is_last=True)
         delegate = Talk(number, _name(chance), began + timedelta(minutes=5), title, folder, (asked,))
     turns = [_turn("" if n else title, prose, chance, is_last=n == count - 1) for n in range(count)]

@@ -1,0 +1,238 @@
+"""A whole archive, beside the peers that have one: first import, first rows, search as one types, refresh, growth.
+
+Every run does everything once on both sides, one after the other; so whatever else the machine does, both meet it.
+"""
+
+from __future__ import annotations
+
+import shutil
+import sqlite3
+import statistics
+import sys
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import NamedTuple
+
+from bench.browsing import GREETING, HELLO, p95
+from bench.corpus import Corpus, corpus
+from bench.peers import Program, agentsview, fast_resume, ours
+from bench.processes import Failed, bytes_of, environment, run
+from bench.prose import vocabulary
+from bench.screens import Screen, typed
+from bench.talks import LAST_WORD, SEED
+
+from store import sync
+from store.store import Store
+
+LETTERS = 5
+SETTLED = 1.5
+"""Seconds after which a program that was started on what it knows does nothing more."""
+
+FOUND = "select count(*) from conversation_fts where conversation_fts match ?"
+
+
+class Sizes(NamedTuple):
+    """Megabytes."""
+
+    middling: int
+    twice: int
+    large: int
+    words: int
+    "How many are typed."
+
+
+WHOLE = Sizes(200, 400, 1000, 6)
+SMALL = Sizes(20, 40, 40, 2)
+
+Key = tuple[str, str, int]
+"""What was measured, of which program, on how many megabytes."""
+
+
+class Measured:
+    """What came out, and why something did not."""
+
+    def __init__(self) -> None:
+        self._values: defaultdict[Key, list[float]] = defaultdict(list)
+        self._reasons: dict[Key, str] = {}
+
+    def add(self, what: str, who: str, size: int, value: float) -> None:
+        self._values[what, who, size].append(value)
+
+    def trying(self, what: str, who: str, size: int, work: Callable[[], object]) -> None:
+        """The work adds what it measures; one that fails is told of, and the others go on."""
+        begun = time.perf_counter()
+        try:
+            work()
+        except Failed as reason:
+            self._reasons[what, who, size] = str(reason)
+        seconds = time.perf_counter() - begun
+        told = self._reasons.get((what, who, size), f"{seconds:.1f} s")
+        print(f"  {what}, {size:,} MB, {who}: {told}", file=sys.stderr, flush=True)
+
+    def of(self, what: str, who: str, size: int) -> list[float]:
+        return self._values[what, who, size]
+
+    def why(self, work: str, who: str, size: int) -> str:
+        """Empty when nothing went wrong."""
+        return self._reasons.get((work, who, size), "")
+
+
+class Archive:
+    def __init__(self, folder: Path, sizes: Sizes) -> None:
+        self.sizes = sizes
+        self.measured = Measured()
+        self._state = folder / "state"
+        self._corpora = {size: corpus(folder / "corpora", size) for size in dict.fromkeys(sizes[:3])}
+        self._peers = dict(_found(folder / "peers"))
+        self._words = [word[:LETTERS] for word in vocabulary(SEED)[600:8_000:1_100] if len(word) >= LETTERS]
+        shutil.rmtree(self._state, ignore_errors=True)
+
+    def corpus(self, size: int) -> Corpus:
+        return self._corpora[size]
+
+    def run(self) -> None:
+        """Everything once."""
+        small, twice, large, _ = self.sizes
+        for size in self._corpora:
+            self._both("import", size, self._import, "Backscroll", "fast-resume")
+        self._both("import", small, self._import, "agentsview")
+        self._both("refresh", large, self._refresh, "Backscroll", "fast-resume")
+        for size in (small, large):
+            self._both("first launch", size, self._launch_first, "Backscroll", "fast-resume")
+        self._both("launch", large, self._launch, "hello", "Backscroll", "fast-resume")
+        self._both("typing", large, self._type, "Backscroll", "fast-resume")
+        for size in {small, twice} - {large}:
+            self._both("typing", size, self._type, "Backscroll")
+
+    def _both(self, what: str, size: int, work: Callable[[Program, int], None], *who: str) -> None:
+        for name in who:
+            self.measured.trying(what, name, size, lambda name=name: work(self._peer(name), size))  # type: ignore[misc]
+
+    def _peer(self, name: str) -> Program:
+        found = self._peers[name]
+        if isinstance(found, Failed):
+            raise found
+        return found
+
+    # ── what is done ──────────────────────────────────────────────────────────────────────────────
+
+    def _place(self, who: Program, size: int) -> Path:
+        """What that program keeps of that corpus."""
+        return self._state / f"{who.name}-{size}"
+
+    def _store(self, who: Program, size: int) -> Path:
+        return self._place(who, size) / "backscroll" / "store.db"
+
+    def _import(self, who: Program, size: int) -> None:
+        place, home = _emptied(self._place(who, size)), self._corpora[size].home
+        is_ours = who.name == "Backscroll"
+        there = _searchable(self._store(who, size), self._corpora[size].sessions) if is_ours else None
+        ran = run(who.command(), who.env(home, place), there)
+        if is_ours:
+            _empty_log(self._store(who, size))
+            if ran.there is None:
+                raise Failed("not every conversation is found when the import is over")
+        self.measured.add("ready", who.name, size, ran.there or ran.seconds)
+        self.measured.add("import", who.name, size, ran.seconds)
+        self.measured.add("memory", who.name, size, ran.megabytes)
+        self.measured.add("bytes", who.name, size, bytes_of(place) / self._corpora[size].size)
+
+    def _launch_first(self, who: Program, size: int) -> None:
+        place = _emptied(self._state / "first")
+        with Screen(who.path, *who.screen, env=who.env(self._corpora[size].home, place)) as screen:
+            self.measured.add("first launch", who.name, size, screen.until_rows())
+
+    def _launch(self, who: Program, size: int) -> None:
+        home, place = self._corpora[size].home, self._place(who, size)
+        if who.name == "hello":
+            with Screen(HELLO, env=environment(home, place)) as screen:
+                took = screen.until(lambda: GREETING in screen.raw, "a greeting")
+        else:
+            with Screen(who.path, *who.screen, env=who.env(home, place)) as screen:
+                took = screen.until_rows()
+        self.measured.add("launch", who.name, size, took)
+
+    def _type(self, who: Program, size: int) -> None:
+        env = who.env(self._corpora[size].home, self._place(who, size))
+        with Screen(who.path, *who.screen, env=env) as screen:
+            screen.until_rows()
+            screen.settle(SETTLED)
+            screen.press(who.before_words)
+            screen.settle(SETTLED / 3)
+            took = list(typed(screen, self._words[: self.sizes.words]))
+        if len(took) < 2:
+            raise Failed("no key brought other rows")
+        self.measured.add("key", who.name, size, p95(took))
+        self.measured.add("typical key", who.name, size, statistics.median(took))
+
+    def _refresh(self, who: Program, size: int) -> None:
+        home, place = self._corpora[size].home, self._place(who, size)
+        before = _stamps(place)
+        command = who.command()
+        took = run(command, who.env(home, place)).seconds
+        self.measured.add("refresh", who.name, size, took)
+        if who.name == "Backscroll":
+            written = len(before.items() ^ _stamps(place).items())
+            seconds, rows = _refresh_within(self._store(who, size), home)
+            self.measured.add("refresh within", who.name, size, seconds)
+            self.measured.add("written", who.name, size, written + rows)
+        else:
+            idle = run([*command, "--no-refresh"], who.env(home, place)).seconds
+            self.measured.add("refresh within", who.name, size, max(took - idle, 0.001))
+
+
+def _found(folder: Path) -> Iterator[tuple[str, Program | Failed]]:
+    yield "Backscroll", ours()
+    yield "hello", Program("hello", Path(sys.executable))
+    for name, install in (("fast-resume", fast_resume), ("agentsview", agentsview)):
+        try:
+            yield name, install(folder)
+        except Failed as reason:
+            yield name, reason
+
+
+def _emptied(folder: Path) -> Path:
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    return folder
+
+
+def _searchable(store: Path, sessions: int) -> Callable[[], bool]:
+    """Whether every conversation is found by its last word. A connection a look: an open one would keep the log."""
+
+    def is_searchable() -> bool:
+        try:
+            with closing(sqlite3.connect(f"file:{store}?mode=ro", uri=True)) as connection:
+                (found,) = connection.execute(FOUND, (LAST_WORD,)).fetchone()
+        except sqlite3.Error:
+            return False  # not made yet
+        return bool(found >= sessions)
+
+    return is_searchable
+
+
+def _empty_log(store: Path) -> None:
+    """As the last to close it does; but whoever looked on at that moment kept it from being the last."""
+    with closing(sqlite3.connect(store)) as connection:
+        connection.execute("pragma wal_checkpoint(truncate)")
+
+
+def _stamps(folder: Path) -> dict[str, tuple[int, int]]:
+    return {
+        str(path): (known.st_size, known.st_mtime_ns) for path in folder.rglob("*") if (known := path.stat()).st_size
+    }
+
+
+def _refresh_within(path: Path, home: Path) -> tuple[float, int]:
+    """As the open browser does it again and again; and how many rows that writes."""
+    with Store.open(path) as store:
+        chosen = sync.targets([str(home / ".claude"), str(home / ".codex")])
+        before = store.connection.total_changes
+        for _ in range(2):
+            begun = time.perf_counter()
+            for _ in sync.sync(store, chosen):
+                pass
+        return time.perf_counter() - begun, store.connection.total_changes - before

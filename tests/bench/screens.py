@@ -1,0 +1,108 @@
+"""A program in a terminal, and when the rows of its list are on the screen."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+
+import pyte
+from bench.processes import Failed
+from tui_terminal import Pty
+
+COLUMNS, LINES = 120, 40
+LIST = 43
+"""Columns in which both programs keep their list; what is right of it shows the session under the cursor."""
+
+PATIENCE = 120.0
+UNCHANGED = 5.0
+"""Seconds after which a key is taken to have brought no other rows."""
+
+STILL = 0.3
+BURST = 0.15
+"""Seconds between two changes that belong to one answer; what is ordered anew after a pause is a second one."""
+
+BACKSPACE = "\x7f"
+_ROW = re.compile(r"Task \d{6}")
+
+
+class Screen(Pty):
+    def __init__(self, program: Path | str, *arguments: str, env: Mapping[str, str]) -> None:
+        self.rows: tuple[str, ...] = ()
+        self._changes: list[float] = []
+        self._screen = pyte.Screen(COLUMNS, LINES)
+        self._stream = pyte.ByteStream(self._screen)
+        self._begun = time.perf_counter()
+        super().__init__(program, *arguments, columns=COLUMNS, rows=LINES, env=env)
+
+    def __exit__(self, *raised: object) -> None:
+        """With all that it started."""
+        with suppress(ProcessLookupError):
+            os.killpg(self.pid, signal.SIGKILL)
+        super().__exit__(None, None, None)
+
+    def received(self, data: bytes) -> None:
+        at = time.perf_counter()
+        self._stream.feed(data)
+        rows = tuple(found for line in self._screen.display for found in _ROW.findall(line[:LIST]))
+        if rows != self.rows:
+            self.rows = rows
+            self._changes.append(at)
+
+    def until(self, there: Callable[[], bool], what: str) -> float:
+        """Seconds since the program was started."""
+        while not there():
+            if self._process.poll() is not None:
+                raise Failed(f"it ended before {what} came")
+            if time.perf_counter() - self._begun > PATIENCE:
+                raise Failed(f"{what} did not come in {PATIENCE:.0f} s")
+            self.read(0.05)
+        return time.perf_counter() - self._begun
+
+    def until_rows(self) -> float:
+        return self.until(lambda: bool(self.rows), "rows")
+
+    def settle(self, seconds: float) -> None:
+        limit = time.perf_counter() + seconds
+        while (left := limit - time.perf_counter()) > 0:
+            self.read(left)
+
+    def answer(self, keys: str) -> float | None:
+        """Seconds until the rows that these keys bring stand; None when they bring no others."""
+        self.read(0)
+        self._changes.clear()
+        begun = time.perf_counter()
+        self.press(keys)
+        while not self._is_still(begun):
+            if self._process.poll() is not None:
+                raise Failed("it ended while one typed")
+            self.read(0.01)
+        return end_of_burst(self._changes) - begun if self._changes else None
+
+    def _is_still(self, begun: float) -> bool:
+        now = time.perf_counter()
+        return now - self._changes[-1] > STILL if self._changes else now - begun > UNCHANGED
+
+
+def end_of_burst(times: Sequence[float]) -> float:
+    """The last of those that follow each other closely from the first."""
+    end = times[0]
+    for at in times[1:]:
+        if at - end > BURST:
+            break
+        end = at
+    return end
+
+
+def typed(screen: Screen, words: Iterable[str]) -> Iterator[float]:
+    """Letter by letter: how long each from the second on took to bring its rows."""
+    for word in words:
+        for number, letter in enumerate(word, 1):
+            took = screen.answer(letter)
+            if number > 1 and took is not None:
+                yield took
+        screen.answer(BACKSPACE * len(word))

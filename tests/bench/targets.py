@@ -1,0 +1,70 @@
+"""Every target there is for a whole archive, as lines of the table."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+from bench.archive import Archive, Sizes
+from bench.table import Line
+
+OURS = "Backscroll"
+_WORK = {
+    "ready": "import",
+    "memory": "import",
+    "bytes": "import",
+    "key": "typing",
+    "typical key": "typing",
+    "refresh within": "refresh",
+    "written": "refresh",
+}
+"""In which work it is measured, where that has another name."""
+
+
+def measure(folder: Path, sizes: Sizes, runs: int) -> list[Line]:
+    archive = Archive(folder, sizes)
+    for number in range(1, runs + 1):
+        print(f"run {number} of {runs}", file=sys.stderr, flush=True)
+        archive.run()
+    return list(lines(archive))
+
+
+def lines(archive: Archive) -> Iterator[Line]:
+    """One for every target, and some that only tell."""
+    small, _, large, _ = archive.sizes
+
+    def line(name: str, what: str, size: int, peer: str = "", **more: float | str) -> Line:
+        return _line(archive, f"{name}, {archive.corpus(size).name}", what, (OURS, size), (peer, size), **more)
+
+    for size in (small, large):
+        yield line("first rows after a first launch", "first launch", size, "fast-resume", ratio=0.5)
+    for size in (small, large):
+        yield line("conversation search ready", "ready", size, "fast-resume", ratio=1.0)
+    yield line("everything stored and searchable", "import", small, "agentsview", ratio=0.3)
+    yield line("launch to rows", "launch", large, "hello", ratio=1.3)
+    yield line("key to result, p95", "key", large, "fast-resume", ratio=0.8)
+    yield line("key to result, median", "typical key", large, "fast-resume")
+    files = f"refresh, nothing changed in {archive.corpus(large).sessions:,} files"
+    yield line(files, "refresh", large, "fast-resume", ratio=0.5)
+    yield line("the same, without the program's start", "refresh within", large, "fast-resume")
+    yield line("files and rows it wrote", "written", large, unit="", limit=0)
+    yield line("peak memory of a first import", "memory", large, "fast-resume", unit="MB", limit=200)
+    yield line("bytes on disk for a byte of source", "bytes", large, unit="", limit=0.7)
+    yield line("bytes on disk for a byte of source", "bytes", small, "agentsview", unit="", limit=0.7)
+    yield _growth(archive, "import", "import of twice as much", 2.2)
+    yield _growth(archive, "key", "key to result, p95, in twice as much", 1.3)
+
+
+def _growth(archive: Archive, what: str, name: str, ratio: float) -> Line:
+    small, twice, *_ = archive.sizes
+    told, beside = f"{name}, {archive.corpus(twice).name}", f"for {archive.corpus(small).name}"
+    return _line(archive, told, what, (OURS, twice), (OURS, small), beside=beside, ratio=ratio)
+
+
+def _line(
+    archive: Archive, name: str, what: str, ours: tuple[str, int], other: tuple[str, int], **more: float | str
+) -> Line:
+    measured, work = archive.measured, _WORK.get(what, what)
+    told = {"beside": other[0], "why": measured.why(work, *ours) or measured.why(work, *other), **more}
+    return Line(name=name, ours=measured.of(what, *ours), other=measured.of(what, *other), **told)  # type: ignore[arg-type]
