@@ -190,7 +190,8 @@ async def test_retiring_one_or_all_marked_and_undoing_the_lot(world: Store) -> N
     async with shown(world, FactsScreen(world, clock)) as one:
         await one.shows("FastAPI")
         await one.press("space", "space", "x")
-        await one.shows("1 of 200 lines", "Retired 2 facts")
+        await one.shows("Retired 2 facts")
+        await one.shows("1 of 200 lines")
         assert facts(world) == ["Tabs are spaces.", "Sells tea."]
         await one.press("u")
         await one.shows("3 of 200 lines", "FastAPI")
