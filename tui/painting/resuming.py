@@ -86,11 +86,9 @@ def _text(text: str, width: int, style: str) -> Iterator[Content]:
 def _row(label: str, check: Check | None, width: int) -> Iterator[Content]:
     """The label stands before the first line alone."""
     sign, sign_style, style = _SIGNS[check.weight] if check else ("…", FAINT, FAINT)
-    told = one_line(check.told, LONGEST) if check else ""
-    lead, lead_sign = label.ljust(LABEL), f"{sign} "
-    for line in wrapped(told, width - LABEL - 2):
-        yield content([(lead, MUTED), (lead_sign, sign_style), (line, style)])
-        lead, lead_sign = " " * LABEL, "  "
+    for line in wrapped(one_line(check.told, LONGEST) if check else "", width - LABEL - 2):
+        yield content([(label.ljust(LABEL), MUTED), (sign.ljust(2), sign_style), (line, style)])
+        label = sign = ""
 
 
 Row = tuple[str, Check | None, str]
@@ -139,6 +137,7 @@ SHAPES = (
 )
 _HOW = (("kept", "as it was"), ("mapped", "in other words"), ("dropped", "left out"))
 FEW = 4
+WIDER = 16
 
 
 class Carrying(NamedTuple):
@@ -149,11 +148,11 @@ class Carrying(NamedTuple):
     mended: Sequence[str] = ()
 
 
-def input_card(title: str, shape: str, carrying: Carrying | None) -> Content:
+def input_card(title: str, shape: str, carrying: Carrying | None, width: int) -> Content:
     """The shapes, and what comes of the chosen one."""
     lines = [
         content([("The conversation as input", TITLE)]),
-        content([(one_line(title, 70), MUTED)]),
+        content([(one_line(title, width), MUTED)]),
         Content(""),
     ]
     for name, label, looks in SHAPES:
@@ -165,17 +164,22 @@ def input_card(title: str, shape: str, carrying: Carrying | None) -> Content:
             + content([(looks, FAINT)])
         )
     lines.append(Content(""))
-    return Content("\n").join([*lines, *(_carried(carrying) if carrying else [content([("…", FAINT)])])])
+    return Content("\n").join([*lines, *(_carried(carrying, width) if carrying else [content([("…", FAINT)])])])
 
 
-def _carried(carrying: Carrying) -> Iterator[Content]:
+def _carried(carrying: Carrying, width: int) -> Iterator[Content]:
     for how, told in _HOW:
         parts = [part for part in carrying.parts if part[1] == how and part[2]]
         if not parts:
             continue
         names = ", ".join(f"{one_line(field, 30)} {n:,}" for field, _, n, _ in parts[:FEW])
         more = f" and {len(parts) - FEW} more" if len(parts) > FEW else ""
-        style = STAR if how == "dropped" else ""
-        yield content([(told.ljust(16), MUTED), (names + more, style)])
+        yield from _labelled(told, names + more, STAR if how == "dropped" else "", width)
     for sentence in carrying.mended[:FEW]:
-        yield content([("mended".ljust(16), MUTED), (one_line(sentence, 200), STAR)])
+        yield from _labelled("mended", sentence, STAR, width)
+
+
+def _labelled(label: str, told: str, style: str, width: int) -> Iterator[Content]:
+    for line in wrapped(one_line(told, LONGEST), width - WIDER):
+        yield content([(label.ljust(WIDER), MUTED), (line, style)])
+        label = ""

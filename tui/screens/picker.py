@@ -61,6 +61,11 @@ class PickerScreen(ListingScreen["Resumption | None"]):
     def _choose(self, opened: SessionList.Opened) -> None:
         self._take(opened.session)
 
+    @on(TopBar.Asked)
+    def _type_on(self) -> None:
+        """Whoever does wants none of what the words before found."""
+        self._hurried = False
+
     @on(TopBar.Left)
     def _hurry(self, left: TopBar.Left) -> None:
         self._hurried = left.entered

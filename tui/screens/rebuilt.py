@@ -94,7 +94,8 @@ class RebuiltScreen(ModalScreen[None]):
         if self._made is not None:
             parts = tuple((one.field, one.how, one.count, one.why) for one in self._made.carried)
             carried = Carrying(parts, self._made.mended)
-        self.query_one("#told", Static).update(input_card(title_of(self._session), self._shape, carried))
+        width = min(80, self.app.size.width * 96 // 100) - 4
+        self.query_one("#told", Static).update(input_card(title_of(self._session), self._shape, carried, width))
         self.refresh_bindings()
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
