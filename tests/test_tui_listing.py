@@ -112,11 +112,11 @@ async def test_o_chooses_order_and_headings_and_the_cursor_stays(world: Store) -
     async with browser(world).run_test(size=(90, 40)) as pilot:
         await until_shown(pilot, "brackets")
         await pilot.press("down", "o")
-        await until_shown(pilot, "● n  newest first", "● d  days")
+        await until_shown(pilot, "● b  best, then newest", "● d  days")
         await pilot.press("a")
         await until_shown(pilot, " cx codex  1", " pg pingu  1")
         assert selected(pilot) == "codex:0199aa"
-        await pilot.press("o", "down", "enter")
+        await pilot.press("o", "down", "down", "enter")
         await until(pilot, lambda: "brackets" in lines(pilot)[3])
         await pilot.press("o", "f")
         await until_shown(pilot, " /home/ada/code/beta  1", " no folder  3")

@@ -6,14 +6,14 @@ import re
 from collections.abc import Iterable, Iterator
 from datetime import date, datetime, timedelta
 from os.path import expanduser
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from textual.content import Content
 
 from store.clean import ELLIPSIS, cells, clean, one_line
 from store.conditions import EXPIRING, LIVE
-from store.listed import Grouping, Heading, Listing, Row
-from store.model import Hit, Relation, Session
+from store.listed import BEST, Grouping, Heading, Listing, Row
+from store.session import Relation, Session
 from tui.painting.look import HIT, Look
 from tui.painting.pieces import (
     ERROR,
@@ -29,6 +29,9 @@ from tui.painting.pieces import (
     place_of,
     title_of,
 )
+
+if TYPE_CHECKING:
+    from store.model import Hit
 
 SNIPPET_AT_LEAST = 24
 """Fewer cells than this say nothing."""
@@ -213,6 +216,8 @@ def _name(value: str, group: Grouping, now: datetime) -> str:
 
 
 def day_name(day: str, now: datetime) -> str:
+    if day == BEST:
+        return "Best match"
     if not day:
         return "no date"
     then, today = date.fromisoformat(day), now.astimezone().date()

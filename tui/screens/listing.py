@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -30,6 +31,13 @@ if TYPE_CHECKING:
 Answer = TypeVar("Answer")
 
 
+NEWEST = 50
+"""So many sessions answer each key."""
+
+PAUSE = 0.2
+"""Seconds without a key before all that was found is gathered and weighed."""
+
+
 class Scope(NamedTuple):
     name: str
     folder: str
@@ -52,6 +60,14 @@ def current_folder() -> Path | None:
         return Path.cwd()
     except OSError:
         return None
+
+
+def _pauses(stale: Callable[[], bool]) -> bool:
+    """Whether nothing more is typed for a while."""
+    end = time.monotonic() + PAUSE
+    while time.monotonic() < end and not stale():
+        time.sleep(PAUSE / 20)
+    return not stale()
 
 
 class ListingScreen(NoticingScreen[Answer]):
@@ -84,6 +100,9 @@ class ListingScreen(NoticingScreen[Answer]):
         listing: Listing
         follow: bool
         whole: bool
+        rows: Sequence[Row] = ()
+        "Those that were read with it."
+        typed: bool = False
 
     @dataclass
     class Read(Message):
@@ -132,6 +151,11 @@ class ListingScreen(NoticingScreen[Answer]):
         at_once = not self.sessions.keys and self._wanted.group in ("day", "none")
         self._list(self._wanted, self._generation, follow, at_once)
 
+    def _load_typed(self) -> None:
+        """What is being typed: the newest that fit at every key; all of them, and the best on top, after a pause."""
+        self._generation += 1
+        self._list_typed(self._wanted, self._generation)
+
     def _begin(self) -> None:
         """Here and not in a worker: nothing is on the screen yet, and these few rows are there sooner than a thread."""
         with suppress(StoreError):  # the worker meets it, too, and it is told
@@ -146,6 +170,21 @@ class ListingScreen(NoticingScreen[Answer]):
                 self.post_message(self.Listed(generation, begin, follow, whole=False))
             whole = listing(self._store, wanted, now=self._clock())
             self.post_message(self.Listed(generation, whole, follow, whole=True))
+
+    @threaded(exclusive=True, group="list")
+    def _list_typed(self, wanted: Wanted, generation: int) -> None:
+        def stale() -> bool:
+            return generation != self._generation
+
+        with until_stale(self._store, stale):
+            begin = listing(self._store, wanted, NEWEST, self._clock())
+            # That there is nothing is not said before typing errors have been thought of.
+            if begin.keys and not stale():
+                shown = rows(self._store, begin.keys, begin.query)
+                self.post_message(self.Listed(generation, begin, follow=False, whole=False, rows=shown, typed=True))
+            if _pauses(stale):
+                whole = listing(self._store, wanted, now=self._clock())
+                self.post_message(self.Listed(generation, whole, follow=False, whole=True, typed=True))
 
     @threaded(group="rows")
     def _read(self, wanted: SessionList.Wanted, query: Query) -> None:
@@ -164,11 +203,20 @@ class ListingScreen(NoticingScreen[Answer]):
     def _show_list(self, listed: Listed) -> None:
         if listed.generation != self._generation:
             return
-        self.sessions.show(listed.listing, follow=listed.follow)
+        # Whoever has gone on to the list meanwhile keeps the session they stand on.
+        has_gone_on = listed.typed and listed.whole and (self.sessions.cursor > 0 or not self.bar.words.has_focus)
+        self.sessions.show(listed.listing, listed.rows, follow=listed.follow or has_gone_on)
         if listed.whole:
             self.bar.show_count(self._counted(listed.listing))
+            self._tell_instead(listed.listing.query)
             self.listed(listed.listing)
             self.refresh_bindings()
+
+    def _tell_instead(self, query: Query) -> None:
+        if query.instead:
+            from store.understood import instead
+
+            self.bar.show_understood(instead(query), doubtful=True)
 
     def _counted(self, shown: Listing) -> str:
         what = "found" if shown.query else "session" if shown.total == 1 else "sessions"
@@ -216,7 +264,11 @@ class ListingScreen(NoticingScreen[Answer]):
 
     @on(TopBar.Asked)
     def _ask(self, asked: TopBar.Asked) -> None:
-        self.want(follow=not asked.query, query=asked.query)
+        self._wanted = replace(self._wanted, query=asked.query)
+        if Query.parse(asked.query, typing=True).fts():
+            self._load_typed()
+        else:
+            self._load(follow=not asked.query)
 
     @on(TopBar.Left)
     def _leave_bar(self) -> None:

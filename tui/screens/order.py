@@ -33,6 +33,7 @@ class Choice(NamedTuple):
 
 
 ORDERS = (
+    Choice("b", "best, then newest", order="best"),
     Choice("n", "newest first", order="newest"),
     Choice("l", "oldest first", order="oldest"),
     Choice("t", "most turns first", order="turns"),

@@ -22,7 +22,7 @@ from textual.reactive import reactive
 from textual.strip import Strip
 
 from store.listed import LINES, Listing, Row
-from store.model import Session
+from store.session import Session
 from tui.painting.sessions import Branch, branch_of, heading_line, session_lines
 from tui.widgets.line_view import LineView
 
@@ -121,8 +121,9 @@ class SessionList(LineView):
         self.line_count = listing.line_count
         self._rows = {row.session.key: (self._edition, row) for row in rows}
 
-    def show(self, listing: Listing, *, follow: bool) -> None:
-        """Another list. Follow: the session under the cursor stays under it, and where it is on the screen."""
+    def show(self, listing: Listing, rows: Iterable[Row] = (), *, follow: bool) -> None:
+        """Another list, with the rows that are known. Follow: the session under the cursor stays under it, and where
+        it is on the screen."""
         found = listing.index(self.selected_key) if follow else 0
         line = self._line - self.scroll_offset.y
         self.listing = listing
@@ -130,7 +131,7 @@ class SessionList(LineView):
         self.line_count = listing.line_count
         self.set_reactive(SessionList.cursor, self.validate_cursor(self.cursor if found is None else found))
         self.scroll_to(y=self._top_for(line) if follow else 0, animate=False, force=True)
-        self.expire()
+        self.expire(rows)
 
     def _top_for(self, line: int) -> int:
         """Where to scroll so that the cursor is on that line of the screen again. Whoever is at the top stays there
@@ -152,10 +153,11 @@ class SessionList(LineView):
             self._rows[row.session.key] = (self._edition, row)
         self.forget_strips()
 
-    def expire(self) -> None:
+    def expire(self, fresh: Iterable[Row] = ()) -> None:
         """The sessions may have changed: what is known is shown until what is new has come."""
         self._edition += 1
         self._asked.clear()
+        self._rows.update((row.session.key, (self._edition, row)) for row in fresh)
         self.forget_strips()
         self._want_rows()
 

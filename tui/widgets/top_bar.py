@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import ClassVar
 
 from textual import on
@@ -12,16 +13,13 @@ from textual.containers import Horizontal, Vertical
 from textual.content import Content
 from textual.getters import query_one
 from textual.message import Message
-from textual.timer import Timer
 from textual.widgets import Input, Static
 from textual.widgets.input import Selection
 
 from store.clean import one_line
 from store.query import Query, Vocabulary, accept, complete
+from tui.painting.pieces import FAINT
 from tui.widgets.offers import Offers
-
-PAUSE = 0.1
-"""Seconds without a key before the words are looked for."""
 
 HINT = "words, or agent: tool: cwd: tag: is:error after:3d …"
 
@@ -121,9 +119,10 @@ class TopBar(Horizontal):
             height: 2;
         }
 
-        #puzzled {
+        #understood {
             height: 1;
-            color: $text-warning;
+            text-wrap: nowrap;
+            text-overflow: ellipsis;
         }
     }
     """
@@ -148,7 +147,6 @@ class TopBar(Horizontal):
     def __init__(self, name: str) -> None:
         super().__init__()
         self._shown_name = name
-        self._pause: Timer | None = None
         self._asked = ""
         self._told: dict[str, str] = {}
 
@@ -159,7 +157,7 @@ class TopBar(Horizontal):
         with Vertical(id="ask"):
             yield Words(offers)
             yield offers
-            yield Static(id="puzzled")
+            yield Static(id="understood")
         yield Static(id="status")
         yield Static(id="count")
 
@@ -188,10 +186,9 @@ class TopBar(Horizontal):
         self.post_message(self.Entered())
 
     @on(Input.Changed)
-    def _wait_for_a_pause(self, changed: Input.Changed) -> None:
+    def _changed(self, changed: Input.Changed) -> None:
         changed.stop()
-        self._stop_waiting()
-        self._pause = self.set_timer(PAUSE, self._ask)
+        self._ask()
 
     @on(Words.Left)
     def _leave(self, left: Words.Left) -> None:
@@ -204,18 +201,24 @@ class TopBar(Horizontal):
         self.words.focus()
 
     def _ask(self) -> None:
-        self._stop_waiting()
+        """At every key: whoever answers knows what can be answered at once, and what should wait for a pause."""
         if self.words.value != self._asked:
             self._asked = self.words.value
-            self._tell_puzzles()
+            self._tell_understood()
             self.post_message(self.Asked(self._asked))
 
-    def _tell_puzzles(self) -> None:
+    def _tell_understood(self) -> None:
         """Not of a filter that is still being chosen."""
-        puzzled = "" if self.words.offering else one_line(Query.parse(self._asked).puzzled)
-        self.query_one("#puzzled", Static).update(Content(puzzled), layout=False)
+        query = Query.parse(self._asked, typing=True)
+        if self.words.offering:
+            self.show_understood("")
+        elif query.puzzles:
+            self.show_understood(query.puzzled, doubtful=True)
+        else:
+            from store.understood import understood
 
-    def _stop_waiting(self) -> None:
-        if self._pause is not None:
-            self._pause.stop()
-            self._pause = None
+            self.show_understood(understood(query, datetime.now(UTC)))
+
+    def show_understood(self, text: str, *, doubtful: bool = False) -> None:
+        told = Content.styled(one_line(text), "$text-warning" if doubtful else FAINT)
+        self.query_one("#understood", Static).update(told, layout=False)
