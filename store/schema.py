@@ -54,6 +54,11 @@ def m007_marks(db: Database) -> None:
     _execute(db, MARKS)
 
 
+@migrations()
+def m008_loose_records(db: Database) -> None:
+    _execute(db, LOOSE_RECORDS)
+
+
 CONVERSATIONS = """
 create table sources (
     key integer primary key,
@@ -345,4 +350,11 @@ alter table sessions add column expires_at text not null default ''
 
 MARKS = """
 alter table sessions add column mark text not null default ''
+"""
+
+# Only what lies loose is looked for by its session, on every small append; a purge can look at all of them.
+LOOSE_RECORDS = """
+drop index records_session
+
+create index records_loose on records(session) where data is not null
 """
