@@ -178,6 +178,7 @@ def fork_natively(store: Store, session: Session, turn: int, *, prompt: str | No
     made = source.fork(Past(session, records, prompt, datetime.now(UTC)))
     root = next(iter(source.roots()))
     _write(made, Path(root))
+    made.enter()
     _read_in(store, source.NAME, root, made.path)
     name = foreign_id(source.NAME, made.native_id)
     try:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -165,6 +165,8 @@ class NewTranscript:
     lines: Sequence[bytes]
     beside: Sequence[tuple[Path, Path]] = ()
     "Files of the parent that it needs copies of: from where, to where."
+    enter: Callable[[], None] = lambda: None
+    "Once it is written: enters it where its program looks for sessions, if a file alone is not enough."
 
 
 @runtime_checkable

@@ -14,6 +14,7 @@ from uuid import UUID
 from store.coding import spell
 from store.model import Json, Session
 from store.sources.codex.files import understood
+from store.sources.codex.listing import enter
 from store.sources.codex.telling import prompt_of
 from store.sources.lines import items, mapping, parsed, words
 from store.sources.shape import INTERRUPTED, NewTranscript, Past
@@ -51,8 +52,13 @@ def forked(past: Past, root: Path) -> NewTranscript:
     native_id = _new_id(past.at)
     here = past.at.astimezone()
     folder = root / "sessions" / f"{here:%Y}" / f"{here:%m}" / f"{here:%d}"
-    lines = [spell(line) for line in _Copying(past, native_id).lines()]
-    return NewTranscript(native_id, folder / f"rollout-{here:%Y-%m-%dT%H-%M-%S}-{native_id}.jsonl", lines)
+    path = folder / f"rollout-{here:%Y-%m-%dT%H-%M-%S}-{native_id}.jsonl"
+    copying = _Copying(past, native_id)
+    lines = [spell(line) for line in copying.lines()]
+    first = past.prompt or "" if copying.asked_once else ""
+    return NewTranscript(
+        native_id, path, lines, enter=lambda: enter(root, _thread(past.session), native_id, path, past.at, first)
+    )
 
 
 def _new_id(at: datetime) -> str:
@@ -119,6 +125,10 @@ class _Copying:
         self._turn = ""
         self._has_begun = False
         self._when = words(self._meta.get("timestamp"))
+
+    @property
+    def asked_once(self) -> bool:
+        return sum(line.is_prompt for line in self._told) == 1
 
     def lines(self) -> list[dict[str, Json]]:
         made = [self._line("session_meta", self._about()), *self._body()]
