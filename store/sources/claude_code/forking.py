@@ -24,6 +24,7 @@ _OF_THE_ORIGINAL = ("teamName", "agentName", "slug", "sourceToolAssistantUUID", 
 _PLAIN = re.compile("[^A-Za-z0-9]")
 _LONGEST_NAME = 200
 _MARK = " (fork)"
+_UNATTENDED = "sdk-"
 _RESULT = "tool_result"
 _OUTPUTS = "tool-results"
 
@@ -157,6 +158,9 @@ class _Copying:
         kept = {name: held for name, held in value.items() if name not in _OF_THE_ORIGINAL and name != "forkedFrom"}
         if logical := words(value.get("logicalParentUuid")):
             kept["logicalParentUuid"] = self._new.get(logical)
+        # What nobody sat before is not listed, and goes on unlisted; somebody sits before the fork.
+        if words(value.get("entrypoint")).startswith(_UNATTENDED):
+            kept["entrypoint"] = "cli"
         self._new[old] = self._last = new
         self._model = value
         ids = {"parentUuid": above, "isSidechain": False, "uuid": new, "sessionId": self._native_id}
