@@ -12,6 +12,8 @@ from typing import Any
 import pytest
 from cli_running import CommandLine
 from conftest import Clipboard
+from foreign import pull
+from source_samples import SAMPLES
 from textual.pilot import Pilot
 from tui_terminal import Terminal
 from tui_world import add, answer, before, browser, fill, prompt, screen_text, until, until_shown
@@ -21,6 +23,7 @@ from store.store import Store
 from tui.app import Backscroll
 from tui.screens.browser import BrowserScreen
 from tui.screens.resume import ResumeScreen
+from tui.settings import Settings
 
 NATIVE = "e0741090-8059"
 
@@ -95,9 +98,9 @@ async def test_the_card_says_what_will_be_run_and_where_and_enter_hands_over(
     async with app.run_test(size=(100, 30)) as pilot:
         await open_card(pilot)
         await until_shown(
-            pilot, "Continue in Claude Code", "Paint the shop", f"claude --resume {NATIVE}", "~/shop [b]   ✓"
+            pilot, "Continue in Claude Code", "Paint the shop", f"claude --resume {NATIVE}", "✓ ~/shop [b]"
         )
-        await until_shown(pilot, "⏎ Go", "h Here", "c Copy command")
+        await until_shown(pilot, "⏎ Go", "d Folder", "h Here", "f Fork", "c Copy")
         await pilot.press("enter")
         await until(pilot, lambda: app._exit)
     assert app.return_value is not None
@@ -121,7 +124,9 @@ async def test_what_is_missing_is_said_and_enter_does_nothing(
     app = browser(world)
     async with app.run_test(size=(100, 30)) as pilot:
         await open_card(pilot, "down")
-        await until_shown(pilot, "~/shop [b]/gone   not there", "The program claude is not installed")
+        await until_shown(
+            pilot, "✗ ~/shop [b]/gone is not there any more", "✗ claude is not installed", "Install it: npm"
+        )
         assert "⏎ Go" not in screen_text(pilot)
         await pilot.press("enter")
         await pilot.pause()
@@ -138,11 +143,11 @@ async def test_h_goes_on_here_and_back_in_its_own_folder(
     app = browser(world)
     async with app.run_test(size=(100, 30)) as pilot:
         await open_card(pilot, "down")
-        await until_shown(pilot, "~/shop [b]/gone   not there")
+        await until_shown(pilot, "✗ ~/shop [b]/gone is not there any more")
         await pilot.press("h")
-        await until_shown(pilot, "~/here   ✓", "⏎ Go")
+        await until_shown(pilot, "✓ ~/here", "⏎ Go")
         await pilot.press("h")
-        await until_shown(pilot, "~/shop [b]/gone   not there")
+        await until_shown(pilot, "✗ ~/shop [b]/gone is not there any more")
         await pilot.press("h", "enter")
         await until(pilot, lambda: app._exit)
     assert app.return_value is not None
@@ -159,7 +164,7 @@ async def test_here_is_nowhere_when_this_folder_was_deleted(
         await open_card(pilot)
         here.rmdir()
         await pilot.press("h")
-        await until_shown(pilot, "~/shop [b]   ✓")
+        await until_shown(pilot, "✓ ~/shop [b]")
 
 
 async def test_c_copies_the_command_from_the_card_and_from_the_list(
@@ -202,6 +207,112 @@ async def test_in_the_conversation_it_is_the_one_that_is_read(world: Store, agen
         await until_shown(pilot, "Continue in Claude Code", "Paint the gone")
 
 
+async def test_what_takes_a_moment_is_looked_for_while_the_card_stands(
+    world: Store, agent: Agent, folder: Path
+) -> None:
+    (folder / ".git").mkdir()
+    (folder / ".git" / "HEAD").write_text("ref: refs/heads/paint")
+    async with browser(world).run_test(size=(100, 30)) as pilot:
+        await open_card(pilot)
+        await until_shown(pilot, "branch    · paint", "session   ✓ not in use", "edits     · none")
+
+
+async def test_another_folder_is_asked_for_and_taken(world: Store, agent: Agent, folder: Path) -> None:
+    (folder / "inner" / "deep").mkdir(parents=True)
+    (folder / "inner" / ".hidden").mkdir()
+    app = browser(world)
+    async with app.run_test(size=(100, 30)) as pilot:
+        await open_card(pilot, "down")
+        await until_shown(pilot, "✗ ~/shop [b]/gone")
+        await pilot.press("d")
+        await until_shown(pilot, "Another folder to go on in", "~/shop [b]/", "inner/")
+        await pilot.press(*"xyz", "enter")
+        await until_shown(pilot, "There is no folder ~/shop [b]/xyz.")
+        await pilot.press("backspace", "backspace", "backspace")
+        await until_shown(pilot, "inner/")
+        await pilot.press("tab")
+        await until_shown(pilot, "~/shop [b]/inner/", "deep/")
+        assert ".hidden" not in screen_text(pilot)
+        await pilot.press("enter")
+        await until_shown(pilot, "✓ ~/shop [b]/inner", "⏎ Go")
+        await pilot.press("enter")
+        await until(pilot, lambda: app._exit)
+    assert app.return_value is not None
+    assert app.return_value.folder == folder / "inner"
+
+
+async def test_f_forks_where_the_agent_can(world: Store, agent: Agent, folder: Path) -> None:
+    app = browser(world)
+    async with app.run_test(size=(100, 30)) as pilot:
+        await open_card(pilot)
+        await pilot.press("f")
+        await until_shown(pilot, "Fork, and continue in Claude Code", f"claude --resume {NATIVE} --fork-session")
+        await pilot.press("f")
+        await until_shown(pilot, "Continue in Claude Code")
+        assert "--fork-session" not in screen_text(pilot)
+        await pilot.press("f", "enter")
+        await until(pilot, lambda: app._exit)
+    assert app.return_value is not None
+    assert app.return_value.argv == ("claude", "--resume", NATIVE, "--fork-session")
+
+
+async def test_where_the_agent_cannot_fork_that_is_said_and_the_card_stays_as_it_was(store: Store) -> None:
+    add(store, "gemini:1", before(), prompt("Paint", before()), source="gemini", native_id="1", cwd="/nowhere")
+    async with browser(store).run_test(size=(100, 30)) as pilot:
+        await until_shown(pilot, "1 session", "Paint")
+        await pilot.press("r")
+        await until_shown(pilot, "gemini --resume 1")
+        await pilot.press("f")
+        await until_shown(
+            pilot, "Gemini CLI cannot fork a session; `backscroll fork` makes a fork", "gemini --resume 1"
+        )
+
+
+async def test_p_lets_the_agent_act_without_asking_and_that_is_remembered_for_it_alone(
+    world: Store, agent: Agent, home: Path
+) -> None:
+    app = browser(world)
+    async with app.run_test(size=(100, 30)) as pilot:
+        await open_card(pilot)
+        await until_shown(pilot, "asks      · before it acts")
+        await pilot.press("p")
+        await until_shown(pilot, "asks      ! nothing before it acts: --dangerously-skip-permissions")
+    assert Settings().freely == {"claude"}
+    app = Backscroll(world, pick=True)
+    async with app.run_test(size=(80, 24)) as pilot:
+        await until_shown(pilot, "backscroll resume", "8 sessions")
+        await pilot.press(*"shop", "enter")
+        await until_shown(pilot, "Continue in Claude Code", "! nothing before it acts")
+        await pilot.press("enter")
+        await until(pilot, lambda: app._exit)
+    assert app.return_value is not None
+    assert app.return_value.argv == ("claude", "--resume", NATIVE, "--dangerously-skip-permissions")
+    app = browser(world)
+    async with app.run_test(size=(100, 30)) as pilot:
+        await open_card(pilot)
+        await until_shown(pilot, "! nothing before it acts")
+        await pilot.press("p")
+        await until_shown(pilot, "asks      · before it acts")
+    assert Settings().freely == set()
+
+
+async def test_edits_that_its_store_would_take_can_be_written_back_first(store: Store, tmp_path: Path) -> None:
+    pull(store, SAMPLES["pingu"](tmp_path))
+    session = next(session for session in store.sessions.newest(9) if session.turns)
+    store.sessions.set_title(session, "Mine")
+    app = browser(store)
+    async with app.run_test(size=(100, 30)) as pilot:
+        app.push_screen(ResumeScreen(store, store.sessions.by_key(session.key), app.settings))
+        await until_shown(pilot, "edits     ! title not written back", "w Write back")
+        await pilot.press("w")
+        await until_shown(pilot, "1 row changed", "Write it there")
+        await pilot.press("enter")
+        await until_shown(pilot, "Undo takes it back")
+        await pilot.press("escape")
+        await until_shown(pilot, "edits     · none")
+        assert "Write back" not in screen_text(pilot)
+
+
 # ── the picker ────────────────────────────────────────────────────────────────────────────────────
 
 
@@ -215,13 +326,13 @@ async def test_the_picker_hands_over_at_once_where_nothing_stands_in_the_way(wor
     assert app.return_value.session.id == "claude:shop"
 
 
-async def test_the_picker_shows_the_card_where_something_does_and_leaves_with_it(world: Store, agent: Agent) -> None:
+async def test_the_picker_shows_the_card_where_something_does_and_one_goes_back(world: Store, agent: Agent) -> None:
     app = Backscroll(world, pick=True)
     async with app.run_test(size=(80, 24)) as pilot:
         await until_shown(pilot, "backscroll resume", "8 sessions")
         await pilot.press(*"gone", "enter")
-        await until_shown(pilot, "Continue in Claude Code", "~/shop [b]/gone   not there")
-        await pilot.press("escape")
+        await until_shown(pilot, "Continue in Claude Code", "✗ ~/shop [b]/gone is not there any more")
+        await pilot.press("escape", "escape", "escape")
         await until(pilot, lambda: app._exit)
     assert app.return_value is None
 
@@ -306,6 +417,37 @@ def test_what_cannot_go_on_says_why(world: Store, agent: Agent) -> None:
         assert why in ran.err
         assert ran.out == ""
     assert agent.ran is None
+
+
+def test_forking_and_not_asking_are_for_those_who_say_so(world: Store, agent: Agent, folder: Path) -> None:
+    run = CommandLine(world.path)
+    shown = run("resume", "claude:shop", "--fork", "--skip-permissions", "--print")
+    options = "--fork-session --dangerously-skip-permissions"
+    assert shown.out == f"cd '{folder}' && claude --resume {NATIVE} {options}\n"
+    Settings().let_act("claude", freely=True)
+    assert "--dangerously" not in run("resume", "claude:shop", "--print").out
+    assert "--dangerously" not in run("resume", "claude:shop", "--print", "--ask-permissions").out
+    at = before(minutes=9)
+    add(world, "goose:1", at, prompt("Paint", at), source="goose", native_id="1")
+    add(world, "gemini:1", at, prompt("Paint", at), source="gemini", native_id="1")
+    for args, why in [
+        (["goose:1", "--skip-permissions"], "Goose has no option to act without asking."),
+        (["gemini:1", "--fork"], "Gemini CLI cannot fork a session; `backscroll fork` makes a fork that is kept here."),
+        (["--fork"], "Name the session; without one, only the list is opened."),
+    ]:
+        ran = run("resume", *args)
+        assert (ran.status != 0, ran.out) == (True, "")
+        assert why in ran.err
+
+
+def test_what_one_should_know_is_said_before_the_agent_takes_over(store: Store, agent: Agent, tmp_path: Path) -> None:
+    pull(store, SAMPLES["claude"](tmp_path))
+    (tmp_path / ".git").mkdir()
+    (tmp_path / ".git" / "HEAD").write_text("ref: refs/heads/topic")
+    native = "c1000000-0000-4000-8000-000000000003"
+    ran = CommandLine(store.path).process("resume", native, "--cwd", str(tmp_path))
+    assert (ran.status, ran.err) == (7, "branch: was main, is topic now\n")
+    assert agent.ran == (["--resume", native], str(tmp_path), False)
 
 
 @pytest.mark.parametrize("native", ["--dangerously-skip-permissions", "a\x03\nrm -rf ~\n"])

@@ -100,7 +100,7 @@ SCREENS: dict[str, tuple[list[str] | str, ...]] = {
     "record": (*READING, ["3"], "This entry was made"),
     "inspector": (*READING, ["X", "i"], "1 of 1", "see the log"),
     "calls": (*READING, ["a"], "All calls of this session"),
-    "resume": (*LIST, ["r"], "Continue in Claude Code"),
+    "resume": (*LIST, ["r"], "Continue in Claude Code", "edits     · none"),
     "help": (*LIST, ["question_mark"], "The last session"),
 }
 
