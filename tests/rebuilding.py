@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
 from types import NoneType, UnionType
-from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
+from typing import Any, Literal, NotRequired, Required, Union, get_args, get_origin, get_type_hints
 
 import pytest
 
@@ -28,6 +28,17 @@ def check_types(shape: Shape, body: Body, *, only_known: bool = False) -> None:
     _adapter(shape, only_known).validate_python(body["input" if shape == "responses" else "messages"])
 
 
+def as_codex_sends_it(body: Body) -> Body:
+    """With what the API fills in by itself: Codex sends its items without, and the types insist."""
+    filled = {"reasoning": {"id": "rs_x"}, "message": {}, "web_search_call": {"id": "ws_x"}}
+    items = [filled.get(item.get("type", ""), {}) | item for item in body["input"]]
+    for place, item in enumerate(items):
+        if item.get("role") == "assistant" and isinstance(item["content"], list):
+            content = [{"annotations": [], **block} for block in item["content"]]
+            items[place] = {"id": "msg_x", "status": "completed", **item, "content": content}
+    return {"input": items}
+
+
 @cache
 def _adapter(shape: Shape, only_known: bool) -> Any:
     from anthropic.types import MessageParam
@@ -47,7 +58,7 @@ class _Eager:
         self._known: dict[Any, Any] = {}
 
     def made(self, kind: Any) -> Any:
-        from typing_extensions import NotRequired, Required, is_typeddict
+        from typing_extensions import is_typeddict
 
         origin, inner = get_origin(kind), get_args(kind)
         if is_typeddict(kind):

@@ -18,6 +18,7 @@ from store.rebuild.spelling import (
     tool_name,
 )
 
+_SAYING = ("content", "tool_calls", "refusal", "audio", "function_call")
 _AUDIO = {"audio/wav": "wav", "audio/x-wav": "wav", "audio/mpeg": "mp3", "audio/mp3": "mp3"}
 
 
@@ -70,7 +71,7 @@ def _assistant(units: Sequence[Unit], account: Account) -> Iterator[Json]:
     made += [last] if "content" in last or (calls and not made) else []
     if calls:
         made[-1]["tool_calls"] = calls
-    yield from made
+    yield from (message for message in made if any(message.get(name) for name in _SAYING))
 
 
 def _spoken(units: Sequence[Unit], account: Account) -> dict[str, Json]:
