@@ -92,7 +92,8 @@ def test_answer_ends_with_its_burst() -> None:
         (Line(name="n", ours=[1.0], other=[4.0], ratio=0.5, limit=0.9), False),
         (Line(name="n", ours=[1.0, 3.0], limit=2), False),
         (Line(name="n", ours=[1.0], other=[2.0]), None),
-        (Line(name="n", ours=[1.0], ratio=0.5, why="the other is not there"), None),
+        (Line(name="n", ours=[1.0], ratio=0.5, why_other="it is not there"), None),
+        (Line(name="n", ours=[1.0], other=[4.0], ratio=0.5, why="it ended once"), False),
         (Line(name="n", ours=[], other=[1.0], ratio=0.5, why="it ended"), False),
     ],
 )
@@ -102,7 +103,7 @@ def test_target_met(line: Line, met: bool | None) -> None:
 
 def test_table_tells_everything() -> None:
     measured = Line(name="import", ours=[0.25, 0.5, 2.0], other=[1.0], beside="peer", ratio=0.6)
-    missing = Line(name="launch", ours=[0.05], ratio=0.5, why="peer cannot be installed: no such package")
+    missing = Line(name="launch", ours=[0.05], ratio=0.5, why_other="peer cannot be installed: no such package")
     broken = Line(name="typing", ours=[], other=[1.0, 3.0], beside="peer", ratio=0.5, why="it ended")
     told = markdown([measured, missing, broken]).splitlines()
     assert len({len(line) for line in told}) == 1

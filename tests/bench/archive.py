@@ -11,15 +11,15 @@ import statistics
 import sys
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 from typing import NamedTuple
 
-from bench.browsing import GREETING, HELLO, p95
+from bench.browsing import p95
 from bench.corpus import Corpus, corpus
-from bench.peers import Program, agentsview, fast_resume, ours
-from bench.processes import Failed, bytes_of, environment, run
+from bench.peers import AGENTSVIEW, FAST_RESUME, HELLO, OURS, Program, programs
+from bench.processes import Failed, bytes_of, run
 from bench.prose import vocabulary
 from bench.screens import Screen, typed
 from bench.talks import LAST_WORD, SEED
@@ -45,7 +45,7 @@ class Sizes(NamedTuple):
 
 
 WHOLE = Sizes(200, 400, 1000, 6)
-SMALL = Sizes(20, 40, 40, 2)
+SMALL = Sizes(10, 20, 20, 2)
 
 Key = tuple[str, str, int]
 """What was measured, of which program, on how many megabytes."""
@@ -86,9 +86,10 @@ class Archive:
         self.measured = Measured()
         self._state = folder / "state"
         self._corpora = {size: corpus(folder / "corpora", size) for size in dict.fromkeys(sizes[:3])}
-        self._peers = dict(_found(folder / "peers"))
+        self._programs = programs(folder / "peers")
         self._words = [word[:LETTERS] for word in vocabulary(SEED)[600:8_000:1_100] if len(word) >= LETTERS]
         shutil.rmtree(self._state, ignore_errors=True)
+        self._warm_up()
 
     def corpus(self, size: int) -> Corpus:
         return self._corpora[size]
@@ -97,25 +98,33 @@ class Archive:
         """Everything once."""
         small, twice, large, _ = self.sizes
         for size in self._corpora:
-            self._both("import", size, self._import, "Backscroll", "fast-resume")
-        self._both("import", small, self._import, "agentsview")
-        self._both("refresh", large, self._refresh, "Backscroll", "fast-resume")
+            self._both("import", size, self._import, OURS, FAST_RESUME)
+        self._both("import", small, self._import, AGENTSVIEW)
+        self._both("refresh", large, self._refresh, OURS, FAST_RESUME)
         for size in (small, large):
-            self._both("first launch", size, self._launch_first, "Backscroll", "fast-resume")
-        self._both("launch", large, self._launch, "hello", "Backscroll", "fast-resume")
-        self._both("typing", large, self._type, "Backscroll", "fast-resume")
+            self._both("first launch", size, self._launch_first, OURS, FAST_RESUME)
+        self._both("launch", large, self._launch, HELLO, OURS, FAST_RESUME)
+        self._both("typing", large, self._type, OURS, FAST_RESUME)
         for size in {small, twice} - {large}:
-            self._both("typing", size, self._type, "Backscroll")
+            self._both("typing", size, self._type, OURS)
 
     def _both(self, what: str, size: int, work: Callable[[Program, int], None], *who: str) -> None:
         for name in who:
-            self.measured.trying(what, name, size, lambda name=name: work(self._peer(name), size))  # type: ignore[misc]
+            self.measured.trying(what, name, size, lambda name=name: work(self._program(name), size))  # type: ignore[misc]
 
-    def _peer(self, name: str) -> Program:
-        found = self._peers[name]
+    def _program(self, name: str) -> Program:
+        found = self._programs[name]
         if isinstance(found, Failed):
             raise found
         return found
+
+    def _warm_up(self) -> None:
+        """Python compiles what it meets for the first time; nobody waits for that twice."""
+        nobody = _emptied(self._state / "nobody")
+        for name in (HELLO, OURS):
+            who = self._program(name)
+            with Screen(who.path, *who.screen, env=who.env(nobody, nobody)) as screen:
+                screen.settle(2 * SETTLED)
 
     # ── what is done ──────────────────────────────────────────────────────────────────────────────
 
@@ -128,7 +137,7 @@ class Archive:
 
     def _import(self, who: Program, size: int) -> None:
         place, home = _emptied(self._place(who, size)), self._corpora[size].home
-        is_ours = who.name == "Backscroll"
+        is_ours = who.name == OURS
         there = _searchable(self._store(who, size), self._corpora[size].sessions) if is_ours else None
         ran = run(who.command(), who.env(home, place), there)
         if is_ours:
@@ -146,14 +155,10 @@ class Archive:
             self.measured.add("first launch", who.name, size, screen.until_rows())
 
     def _launch(self, who: Program, size: int) -> None:
-        home, place = self._corpora[size].home, self._place(who, size)
-        if who.name == "hello":
-            with Screen(HELLO, env=environment(home, place)) as screen:
-                took = screen.until(lambda: GREETING in screen.raw, "a greeting")
-        else:
-            with Screen(who.path, *who.screen, env=who.env(home, place)) as screen:
-                took = screen.until_rows()
-        self.measured.add("launch", who.name, size, took)
+        env = who.env(self._corpora[size].home, self._place(who, size))
+        with Screen(who.path, *who.screen, env=env) as screen:
+            is_there = (lambda: who.greeting in screen.raw) if who.greeting else (lambda: bool(screen.rows))
+            self.measured.add("launch", who.name, size, screen.until(is_there, "anything"))
 
     def _type(self, who: Program, size: int) -> None:
         env = who.env(self._corpora[size].home, self._place(who, size))
@@ -174,24 +179,14 @@ class Archive:
         command = who.command()
         took = run(command, who.env(home, place)).seconds
         self.measured.add("refresh", who.name, size, took)
-        if who.name == "Backscroll":
-            written = len(before.items() ^ _stamps(place).items())
+        if who.name == OURS:
+            written = len(dict(before.items() ^ _stamps(place).items()))
             seconds, rows = _refresh_within(self._store(who, size), home)
             self.measured.add("refresh within", who.name, size, seconds)
             self.measured.add("written", who.name, size, written + rows)
         else:
             idle = run([*command, "--no-refresh"], who.env(home, place)).seconds
             self.measured.add("refresh within", who.name, size, max(took - idle, 0.001))
-
-
-def _found(folder: Path) -> Iterator[tuple[str, Program | Failed]]:
-    yield "Backscroll", ours()
-    yield "hello", Program("hello", Path(sys.executable))
-    for name, install in (("fast-resume", fast_resume), ("agentsview", agentsview)):
-        try:
-            yield name, install(folder)
-        except Failed as reason:
-            yield name, reason
 
 
 def _emptied(folder: Path) -> Path:
@@ -221,9 +216,8 @@ def _empty_log(store: Path) -> None:
 
 
 def _stamps(folder: Path) -> dict[str, tuple[int, int]]:
-    return {
-        str(path): (known.st_size, known.st_mtime_ns) for path in folder.rglob("*") if (known := path.stat()).st_size
-    }
+    """Of every file; folders are touched by SQLite's own, which come and go."""
+    return {str(path): (path.stat().st_size, path.stat().st_mtime_ns) for path in folder.rglob("*") if path.is_file()}
 
 
 def _refresh_within(path: Path, home: Path) -> tuple[float, int]:

@@ -9,10 +9,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
 
+from bench import browsing
 from bench.processes import Failed, environment
 
-OURS = Path(sys.executable).with_name("backscroll")
-"""As the project's own environment has it."""
+OURS, HELLO, FAST_RESUME, AGENTSVIEW = "Backscroll", "hello", "fast-resume", "agentsview"
 
 
 class Program(NamedTuple):
@@ -25,6 +25,8 @@ class Program(NamedTuple):
     settings: Mapping[str, str] = {}
     before_words: str = ""
     "The key after which words are typed."
+    greeting: bytes = b""
+    "What is waited for where there are no rows."
 
     def command(self) -> list[str | Path]:
         return [self.path, *self.reading]
@@ -33,22 +35,31 @@ class Program(NamedTuple):
         return environment(home, state) | {name: value.format(state=state) for name, value in self.settings.items()}
 
 
-def ours() -> Program:
-    return Program("Backscroll", OURS, reading=("sync",), before_words="/")
+def programs(folder: Path) -> dict[str, Program | Failed]:
+    """All of them, or why one is missing."""
+    ours = Program(OURS, Path(sys.executable).with_name("backscroll"), reading=("sync",), before_words="/")
+    hello = Program(HELLO, Path(sys.executable), ("-c", browsing.HELLO), greeting=browsing.GREETING)
+    found: dict[str, Program | Failed] = {OURS: ours, HELLO: hello}
+    for name, install in ((FAST_RESUME, fast_resume), (AGENTSVIEW, agentsview)):
+        try:
+            found[name] = install(folder)
+        except Failed as reason:
+            found[name] = reason
+    return found
 
 
 def fast_resume(folder: Path) -> Program:
     """Asked for one row, it reads what is new first. Theme and pictures are told, so that it need not ask for them."""
-    path = _installed(folder, "fast-resume", "2.14.0", "fr")
-    return Program("fast-resume", path, ("--theme", "dark", "--no-images"), ("--list", "--limit", "1"))
+    path = _installed(folder, FAST_RESUME, "2.14.0", "fr")
+    return Program(FAST_RESUME, path, ("--theme", "dark", "--no-images"), ("--list", "--limit", "1"))
 
 
 def agentsview(folder: Path) -> Program:
     """Without the daemon that it otherwise leaves running, and without a word to anybody."""
-    path = _installed(folder, "agentsview", "0.46.1", "agentsview")
+    path = _installed(folder, AGENTSVIEW, "0.46.1", "agentsview")
     quiet = {"AGENTSVIEW_TELEMETRY_ENABLED": "0", "DO_NOT_TRACK": "1", "AGENTSVIEW_DISABLE_UPDATE_CHECK": "1"}
     alone = {"AGENTSVIEW_NO_DAEMON": "1", "AGENTSVIEW_DATA_DIR": "{state}"}
-    return Program("agentsview", path, reading=("sync",), settings=quiet | alone)
+    return Program(AGENTSVIEW, path, reading=("sync",), settings=quiet | alone)
 
 
 def _installed(folder: Path, package: str, version: str, program: str) -> Path:

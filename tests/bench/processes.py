@@ -37,7 +37,7 @@ def environment(home: Path, state: Path) -> dict[str, str]:
     kept = {name: os.environ[name] for name in ("PATH", "LANG", "TMPDIR") if name in os.environ}
     places = {f"XDG_{name}_HOME": str(state) for name in ("CACHE", "CONFIG", "DATA", "STATE")}
     # As installed programs are: compiled already, whatever is usual where this runs.
-    compiled = {"PYTHONPYCACHEPREFIX": str(state.parent / "compiled")}
+    compiled = {"PYTHONPYCACHEPREFIX": str(state.parent.parent / "compiled")}
     return {"LANG": "C.UTF-8", **kept, **places, **compiled, "HOME": str(home), "TZ": "UTC"}
 
 

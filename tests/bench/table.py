@@ -26,12 +26,13 @@ class Line:
     limit: float | None = None
     "At most, of ours itself."
     why: str = ""
-    "What stood in the way, where something is missing."
+    "What went wrong with ours."
+    why_other: str = ""
 
     @property
     def met(self) -> bool | None:
-        """None when there is nothing to be met, or nothing to meet it with."""
-        if not self.ours:
+        """None when there is nothing to be met, or nothing to measure it by."""
+        if self.why or not self.ours:
             return None if self._target == "–" else False
         told = []
         if self.ratio is not None and self.other:
@@ -43,13 +44,13 @@ class Line:
     @property
     def cells(self) -> tuple[str, ...]:
         met = {True: "yes", False: "**no**", None: "–"}[self.met]
-        beside = f"{self._middle(self.other)} {self.beside}" if self.other else self.why or "–"
+        ours = self._middle(self.ours, self.why)
+        beside = f"{self._middle(self.other, self.why_other)} {self.beside if self.other else ''}".strip()
         if self.ours and self.other:
             middle = statistics.median(self.other)
             ratio = f"{statistics.median(self.ours) / middle:.2f}x" if middle else "–"
         else:
             ratio = "–"
-        ours = self._middle(self.ours) if self.ours else self.why
         return self.name, ours, beside, ratio, self._target, met, self._spread(self.ours), self._spread(self.other)
 
     @property
@@ -58,8 +59,9 @@ class Line:
         targets += [f"≤ {spelled(self.limit, self.unit)}"] if self.limit is not None else []
         return ", ".join(targets) or "–"
 
-    def _middle(self, values: Sequence[float]) -> str:
-        return spelled(statistics.median(values), self.unit)
+    def _middle(self, values: Sequence[float], why: str) -> str:
+        told = [spelled(statistics.median(values), self.unit)] if values else []
+        return "; ".join([*told, why] if why else told) or "–"
 
     def _spread(self, values: Sequence[float]) -> str:
         return f"{spelled(min(values), self.unit)} – {spelled(max(values), self.unit)}" if len(values) > 1 else "–"
@@ -76,7 +78,7 @@ def spelled(value: float, unit: str) -> str:
 
 
 def markdown(lines: Iterable[Line]) -> str:
-    rows = [HEAD, *(line.cells for line in lines)]
+    rows = [HEAD, *(tuple(cell.replace("|", "¦") for cell in line.cells) for line in lines)]
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     spelled_rows = [
         "| " + " | ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)) + " |" for row in rows

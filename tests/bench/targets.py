@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from bench.archive import Archive, Sizes
+from bench.peers import AGENTSVIEW, FAST_RESUME, HELLO, OURS
 from bench.table import Line
 
-OURS = "Backscroll"
 _WORK = {
     "ready": "import",
     "memory": "import",
@@ -38,20 +38,20 @@ def lines(archive: Archive) -> Iterator[Line]:
         return _line(archive, f"{name}, {archive.corpus(size).name}", what, (OURS, size), (peer, size), **more)
 
     for size in (small, large):
-        yield line("first rows after a first launch", "first launch", size, "fast-resume", ratio=0.5)
+        yield line("first rows after a first launch", "first launch", size, FAST_RESUME, ratio=0.5)
     for size in (small, large):
-        yield line("conversation search ready", "ready", size, "fast-resume", ratio=1.0)
-    yield line("everything stored and searchable", "import", small, "agentsview", ratio=0.3)
-    yield line("launch to rows", "launch", large, "hello", ratio=1.3)
-    yield line("key to result, p95", "key", large, "fast-resume", ratio=0.8)
-    yield line("key to result, median", "typical key", large, "fast-resume")
+        yield line("conversation search ready", "ready", size, FAST_RESUME, ratio=1.0)
+    yield line("everything stored and searchable", "import", small, AGENTSVIEW, ratio=0.3)
+    yield line("launch to rows", "launch", large, HELLO, ratio=1.3)
+    yield line("key to result, p95", "key", large, FAST_RESUME, ratio=0.8)
+    yield line("key to result, median", "typical key", large, FAST_RESUME)
     files = f"refresh, nothing changed in {archive.corpus(large).sessions:,} files"
-    yield line(files, "refresh", large, "fast-resume", ratio=0.5)
-    yield line("the same, without the program's start", "refresh within", large, "fast-resume")
+    yield line(files, "refresh", large, FAST_RESUME, ratio=0.5)
+    yield line("the same, without the program's start", "refresh within", large, FAST_RESUME)
     yield line("files and rows it wrote", "written", large, unit="", limit=0)
-    yield line("peak memory of a first import", "memory", large, "fast-resume", unit="MB", limit=200)
+    yield line("peak memory of a first import", "memory", large, FAST_RESUME, unit="MB", limit=200)
     yield line("bytes on disk for a byte of source", "bytes", large, unit="", limit=0.7)
-    yield line("bytes on disk for a byte of source", "bytes", small, "agentsview", unit="", limit=0.7)
+    yield line("bytes on disk for a byte of source", "bytes", small, AGENTSVIEW, unit="", limit=0.7)
     yield _growth(archive, "import", "import of twice as much", 2.2)
     yield _growth(archive, "key", "key to result, p95, in twice as much", 1.3)
 
@@ -66,5 +66,5 @@ def _line(
     archive: Archive, name: str, what: str, ours: tuple[str, int], other: tuple[str, int], **more: float | str
 ) -> Line:
     measured, work = archive.measured, _WORK.get(what, what)
-    told = {"beside": other[0], "why": measured.why(work, *ours) or measured.why(work, *other), **more}
+    told = {"beside": other[0], "why": measured.why(work, *ours), "why_other": measured.why(work, *other), **more}
     return Line(name=name, ours=measured.of(what, *ours), other=measured.of(what, *other), **told)  # type: ignore[arg-type]
