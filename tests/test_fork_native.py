@@ -1,5 +1,5 @@
-"""Forks as new transcripts of Claude Code and Codex: their readers find the same past in them, every call is paired, and
-of the original not a byte and not a time has changed."""
+"""Forks as new transcripts of Claude Code and Codex: their readers find the same past in them, every call is paired,
+and of the original not a byte and not a time has changed."""
 
 from __future__ import annotations
 
