@@ -16,8 +16,9 @@ from typing import Any
 
 from store.coding import column_text, encode, encode_derived, exact_integer, exact_text, now
 from store.errors import Refused
-from store.indexing import INDEXED, conversation_row, search_text, tools_row
+from store.indexing import INDEXED, conversation_row, tools_row
 from store.model import UNKNOWN_USER, NewEntry, NewRecord, Text, ToolCall, ToolResult, part_to_json
+from store.scripts import search_text
 
 PROMPT_SHOWN = 200
 """How much of the first prompt a session carries as its title of last resort."""

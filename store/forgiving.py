@@ -9,13 +9,12 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Literal, NamedTuple, TypeVar
 
 from store.coding import encode
-from store.indexing import CJK
 from store.query import FILTERS, Atom, Filter, Query, Term, Vocabulary
+from store.scripts import CJK
 
 if TYPE_CHECKING:
     from store.store import Store
@@ -91,7 +90,7 @@ class _Forgiving:
         groups = tuple(tuple(map(self._atom, group)) for group in query.groups)
         if not self._instead:
             return None
-        return replace(query, groups=groups, instead=tuple(self._instead.items()))
+        return query._replace(groups=groups, instead=tuple(self._instead.items()))
 
     def _atom(self, atom: Atom) -> Atom:
         if atom.negated:
@@ -110,7 +109,7 @@ class _Forgiving:
         if any(typed in value.lower() for value in values):
             return given
         near = _nearest(typed, {value.lower(): 0 for value in values}, prefix=not given.exact)
-        return replace(given, value=near) if near else given
+        return given._replace(value=near) if near else given
 
     @cached_property
     def _vocabulary(self) -> Vocabulary:
@@ -131,7 +130,7 @@ class _Forgiving:
             return term
         meant = [self._word(word, prefix=False) for word in words[:-1]]
         meant.append(self._word(words[-1], prefix=term.prefix))
-        return term if meant == words else replace(term, text=" ".join(meant))
+        return term if meant == words else term._replace(text=" ".join(meant))
 
     def _word(self, word: str, *, prefix: bool) -> str:
         plain = folded(word)

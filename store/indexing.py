@@ -5,24 +5,14 @@ Raise INDEX_VERSION when it changes, and `doctor --reindex`.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 
-from store.coding import column_text
 from store.model import Part, Thinking, ToolCall, ToolResult, readable
+from store.scripts import search_text
 
 INDEX_VERSION = 1
 INDEXED = frozenset({"message", "compaction"})
 """The kinds of entries that can be found: what was said, not what only marks an event."""
-
-CJK = re.compile("[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff\U00020000-\U0003ffff]")
-
-
-def search_text(text: str) -> str:
-    """CJK characters set apart, so that a word inside a sentence is found as a phrase of its characters."""
-    if text.isascii():
-        return text
-    return CJK.sub(r" \g<0> ", column_text(text))
 
 
 def conversation_row(text: str, parts: Sequence[Part]) -> tuple[str, str] | None:

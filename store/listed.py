@@ -5,10 +5,12 @@ from __future__ import annotations
 from array import array
 from bisect import bisect_right
 from dataclasses import dataclass, field
-from typing import Literal, NamedTuple, get_args
+from typing import TYPE_CHECKING, Literal, NamedTuple, get_args
 
-from store.model import Hit, Session
 from store.query import Query
+
+if TYPE_CHECKING:
+    from store.model import Hit, Session
 
 Order = Literal["best", "newest", "oldest", "turns", "errors", "title"]
 Grouping = Literal["day", "folder", "agent", "none"]

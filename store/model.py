@@ -5,25 +5,25 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple, TypedDict
+from typing import Any, Literal, NamedTuple
 from urllib.parse import quote
+
+from store.session import DELEGATE as DELEGATE
+from store.session import GLOBAL as GLOBAL
+from store.session import LIBRARY as LIBRARY
+from store.session import Relation as Relation
+from store.session import Session as Session
+from store.session import SessionFields as SessionFields
+from store.session import entry_id as entry_id
+from store.session import parent_of_delegate as parent_of_delegate
 
 Json = Any
 """A value that JSON can spell: what a foreign program wrote, before anybody understood it."""
 
-Relation = Literal["fork", "delegate", "sidechain", "superseded"]
 Status = Literal["ok", "error", "pending", "orphan"]
-
-LIBRARY = "library"
-"""The source of a session that was made through the library rather than read from a foreign store."""
 
 UNKNOWN_USER = "unknown_user"
 """Who spoke when nobody says."""
-
-DELEGATE = ":delegate:"
-
-GLOBAL = "global"
-"""The scope of a fact that every agent may know."""
 
 FOREIGN = "@foreign"
 """The table an edit names when what changed is a row of a foreign store, carried back there."""
@@ -182,89 +182,7 @@ class NewEntry:
         return "\n\n".join([part.text for part in self.parts if type(part) is Text])
 
 
-class SessionFields(TypedDict, total=False):
-    "What may be said of a session when it is made or updated."
-
-    source: str
-    native_id: str
-    parent_id: str
-    relation: Relation
-    forked_at: int
-    channel: str
-    channel_id: str
-    user: str
-    agent_title: str
-    provider: str
-    model: str
-    cwd: str
-    environment_name: str
-    environment_type: str
-    environment_path: str
-    system_prompt: str
-    webhook: str
-    tokens_input: int
-    tokens_output: int
-    tokens_cached: int
-    tokens_total: int
-    cost: float
-    "In dollars, where the agent says it."
-    created_at: str
-    updated_at: str
-
-
 # ── what is read back ─────────────────────────────────────────────────────────────────────────────
-
-
-class Session(NamedTuple):
-    """One conversation. A tuple, since a hundred are made for every page of the list and a tuple is made in C."""
-
-    key: int
-    id: str
-    source: str
-    source_key: int | None
-    native_id: str
-    parent_id: str | None
-    relation: Relation | None
-    forked_at: int | None
-    channel: str
-    channel_id: str
-    user: str
-    agent_title: str
-    own_title: str
-    first_prompt: str
-    provider: str
-    model: str
-    cwd: str
-    environment_name: str
-    environment_type: str
-    environment_path: str
-    system_prompt: str
-    webhook: str
-    head: int | None
-    tail: int | None
-    turns: int
-    entries: int
-    tool_calls: int
-    errors: int
-    tokens_input: int
-    tokens_output: int
-    tokens_cached: int
-    tokens_total: int
-    cost: float | None
-    created_at: str
-    updated_at: str
-    pinned: int
-    archived: int
-    deleted: int
-    gone: int
-    reader_version: int
-    depth: str
-    expires_at: str
-    "When its agent will delete it, if it is not used until then; empty when nobody says."
-
-    @property
-    def title(self) -> str:
-        return self.own_title or self.agent_title or self.first_prompt
 
 
 class Entry(NamedTuple):
@@ -468,16 +386,6 @@ def foreign_id(source: str, native_id: str, store_identity: str = "") -> str:
         return f"{source}:{native_id}"
     digest = hashlib.blake2b(store_identity.encode("utf-8", "surrogatepass"), digest_size=4)
     return f"{source}:{native_id}@{digest.hexdigest()}"
-
-
-def parent_of_delegate(session_id: str) -> str | None:
-    """`{parent}:delegate:{agent}` names its parent; of nested ones, the nearest."""
-    parent, mark, agent = session_id.rpartition(DELEGATE)
-    return parent if mark and parent and agent else None
-
-
-def entry_id(session_id: str, seq: int) -> str:
-    return f"{session_id}#{seq}"
 
 
 def joined_id(*names: str) -> str:

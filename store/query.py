@@ -11,12 +11,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
+from typing import NamedTuple
 
 from store.clean import one_line
 from store.coding import column_text
-from store.indexing import CJK, search_text
+from store.scripts import CJK, search_text
 
 STATES = ("error", "pinned", "archived", "fork", "delegate", "live", "gone", "expiring")
 POSSESSIONS = ("secret", "summary", "note")
@@ -49,8 +49,7 @@ _TOKEN = re.compile(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Term:
+class Term(NamedTuple):
     text: str
     prefix: bool = False
     negated: bool = False
@@ -73,8 +72,7 @@ class Term:
         return begins + r"\W+".join(map(re.escape, self.text.split())) + ends
 
 
-@dataclass(frozen=True, slots=True)
-class Filter:
+class Filter(NamedTuple):
     name: str
     value: str
     exact: bool = False
@@ -86,8 +84,7 @@ Group = tuple[Atom, ...]
 """Joined by OR; the groups of a query are joined by "and"."""
 
 
-@dataclass(frozen=True, slots=True)
-class Query:
+class Query(NamedTuple):
     groups: tuple[Group, ...] = ()
     puzzles: tuple[str, ...] = ()
     """A sentence for each thing that was not understood, and is not looked for."""
@@ -105,7 +102,8 @@ class Query:
         if not last or not isinstance(last[-1], Term):
             return self
         begun = len(last[-1].text) == 1 and not CJK.match(last[-1].text)
-        return replace(self, groups=(*before, (*last[:-1], replace(last[-1], prefix=True, begun=begun))))
+        half = last[-1]._replace(prefix=True, begun=begun)
+        return self._replace(groups=(*before, (*last[:-1], half)))
 
     def __bool__(self) -> bool:
         return bool(self.groups)
@@ -232,8 +230,7 @@ def _is_day(value: str) -> bool:
 # ── completion ────────────────────────────────────────────────────────────────────────────────────
 
 
-@dataclass(frozen=True, slots=True)
-class Vocabulary:
+class Vocabulary(NamedTuple):
     """What is there to filter by, the most used first."""
 
     agents: tuple[str, ...] = ()

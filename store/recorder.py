@@ -22,7 +22,8 @@ from store.coding import decode, encode, exact_text, now
 from store.errors import BadValue, NotFound, Refused, StoreError, Unreadable
 from store.model import Json, NewEntry, NewRecord, Opaque, Session
 from store.store import Store
-from store.words import AgentFields, prompt_entries, response_entries
+from store.wording import prompt_entries, response_entries
+from store.words import AgentFields
 
 KEEP = 10_000
 KEEP_BYTES = 64 * 1024 * 1024

@@ -10,10 +10,11 @@ from uuid import uuid4
 from store.coding import encode, exact_amount, exact_id, exact_integer, exact_text, now
 from store.conditions import on_sessions
 from store.errors import AlreadyThere, Ambiguous, BadValue, ChangedMeanwhile, NotFound
-from store.model import LIBRARY, NewEntry, NewRecord, Session, SessionFields, parent_of_delegate
 from store.query import Query
+from store.session import LIBRARY, Session, SessionFields, parent_of_delegate
 
 if TYPE_CHECKING:
+    from store.model import NewEntry
     from store.store import Store
 
 _COLUMNS = ", ".join(Session._fields)
@@ -63,6 +64,8 @@ class Sessions:
         self, session_id: str | None = None, *, header: NewEntry | None = None, **fields: Unpack[SessionFields]
     ) -> Session:
         """With its header, so that a session without a chain is never seen. An id is made up when none is given."""
+        from store.model import NewEntry, NewRecord  # not for a list, which is all that the browser begins with
+
         given = exact_id(session_id) if session_id is not None else str(uuid4())
         at = now()
         columns = _checked(fields)

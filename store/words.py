@@ -2,24 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Protocol, Unpack, cast
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Protocol, Unpack, cast
 
-from store.blocks import block_of_part, part_of_item, parts_of_blocks, response_tokens
-from store.coding import decode, encode, shallow
-from store.errors import BadValue
-from store.model import (
-    GLOBAL,
-    Json,
-    NewEntry,
-    NewRecord,
-    Published,
-    Session,
-    SessionFields,
-    StoredMessage,
-    entry_id,
-)
-from store.rebuild import lenient, responses_input
+from store.session import GLOBAL, Session, SessionFields, entry_id
 
 if TYPE_CHECKING:
     import os
@@ -29,7 +15,7 @@ if TYPE_CHECKING:
 
     from store.chains import Chains
     from store.facts import Facts, Learned
-    from store.model import Summary
+    from store.model import Json, Published, StoredMessage, Summary
     from store.published import PublishedFiles
     from store.records import Records
     from store.secrets import Secrets
@@ -74,7 +60,7 @@ class Shelves(Protocol):
 
 
 class Words:
-    """Mixed into Store."""
+    """Mixed into Store. What makes entries of what was said, and the other way round, comes with the first of them."""
 
     # ── the first document: turns of a Responses API ──────────────────────────────────────────────
 
@@ -87,11 +73,15 @@ class Words:
 
         The prompt may also be the list of input items, which is how the outputs of tools are handed over.
         """
+        from store.wording import prompt_entries, response_entries
+
         session = self.sessions.get(session_id)
         return self.chains.append(session.key, [*prompt_entries(prompt), *response_entries(response)])
 
     def load_input_history(self: Shelves, session_id: str) -> list[Json]:
         """The conversation as input items, nothing lost of what the API gave."""
+        from store.rebuild import lenient, responses_input
+
         with self.snapshot():
             session = self.sessions.get(session_id)
             records = {key: lenient(data) for key, data in self.records.of_session(session.key)}
@@ -125,33 +115,23 @@ class Words:
         model: str = "",
     ) -> str:
         """Gives the entry's public id."""
+        from store.wording import message_entry
+
         session = self.sessions.get(session_id)
-        data = encode({"role": role, "content": blocks})
-        # As they will be read again: what is taken out of the index one day must be what went in.
-        kept = blocks if isinstance(blocks, str) else decode(data)["content"]
-        entry = NewEntry(role=role, parts=parts_of_blocks(kept), author=author, model=model, record=NewRecord(data))
+        entry = message_entry(role, blocks, author, model)
         with self.transaction():
             (key,) = self.chains.append(session.key, [entry])
             return entry_id(session.id, self.chains.entry_by_key(key)[1].seq)
 
     def get_messages(self: Shelves, session_id: str) -> list[StoredMessage]:
         """In order; content as the blocks that were given."""
+        from store.wording import stored_messages
+
         with self.snapshot():
             session = self.sessions.get(session_id)
             records = dict(self.records.of_session(session.key))
             entries = self.chains.entries(session.key)
-        return [
-            StoredMessage(
-                entry_id(session.id, entry.seq),
-                session.id,
-                entry.seq,
-                entry.role,
-                _given_blocks(records.get(entry.record or 0)) or [block_of_part(part) for part in entry.parts],
-                entry.created_at,
-            )
-            for entry in entries
-            if entry.kind == "message"
-        ]
+        return stored_messages(session.id, entries, records)
 
     # ── the fifth document: what outlives a conversation ──────────────────────────────────────────
 
@@ -189,76 +169,3 @@ class Words:
 
     def resolve(self: Shelves, public_id: str) -> Path:
         return self.published.resolve(public_id)
-
-
-# ── Responses into entries ────────────────────────────────────────────────────────────────────────
-
-
-def prompt_entries(prompt: str | Sequence[Json]) -> list[NewEntry]:
-    if isinstance(prompt, str):
-        items: Sequence[Json] = [{"role": "user", "content": prompt}]
-    else:
-        items = prompt
-    record = NewRecord(encode({"input": list(items)}))
-    items = decode(record.data)["input"]
-    return [NewEntry(role=_role_of_item(item, "user"), parts=part_of_item(item), record=record) for item in items]
-
-
-def response_entries(response: Json) -> list[NewEntry]:
-    """An entry for each output item, all of the one record that is the Response as it came."""
-    data, value = _response_json(response)
-    record = NewRecord(data)
-    output = value.get("output")
-    items = output if isinstance(output, list) else []
-    model = value.get("model") if isinstance(value.get("model"), str) else ""
-    key = str(value.get("id") or "")
-    entries = [
-        NewEntry(
-            role=_role_of_item(item, "assistant"),
-            parts=part_of_item(item),
-            model=model or "",
-            message_key=key,
-            record=record,
-        )
-        for item in items
-    ] or [NewEntry(role="assistant", model=model or "", message_key=key, record=record)]
-    entries[-1].tokens = response_tokens(value)
-    return entries
-
-
-def _role_of_item(item: Json, speaker: str) -> str:
-    if not isinstance(item, Mapping):
-        return speaker
-    kind = str(item.get("type") or "message")
-    if kind == "message":
-        return str(item.get("role") or speaker)
-    return "tool" if kind.endswith("_output") else "assistant"
-
-
-def _response_json(response: Json) -> tuple[bytes, Mapping[str, Json]]:
-    if isinstance(response, bytes | str):
-        value = decode(response)
-        data = response if isinstance(response, bytes) else _kept_text(response, value)
-        shallow(data)
-    else:
-        dump: Any = getattr(response, "model_dump", None)
-        value = dump(mode="json", exclude_unset=True) if dump else response
-        data = encode(value)
-        value = decode(data)
-    if not isinstance(value, Mapping):
-        raise BadValue("A response must be a JSON object.")
-    return data, value
-
-
-def _kept_text(text: str, value: Json) -> bytes:
-    """As it came; or spelled anew where it holds half characters, which cannot be written as they are."""
-    try:
-        return text.encode()
-    except UnicodeEncodeError:
-        return encode(value)
-
-
-def _given_blocks(data: bytes | None) -> list[Json] | None:
-    value = lenient(data) if data is not None else None
-    content = value.get("content") if isinstance(value, Mapping) else None
-    return [content] if isinstance(content, str) else content if isinstance(content, list) else None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from store.indexing import search_text
+from store.scripts import search_text
 from store.model import NewEntry, Text, Thinking, ToolCall, ToolResult
 from store.query import Query, Term
 from store.search import snippet

@@ -8,8 +8,8 @@ from textual.content import Content
 
 from store.clean import clean, one_line
 from store.listed import Wanted
-from store.model import Session
 from store.query import Query
+from store.session import Session
 from tui.painting.pieces import FAINT, MUTED, STRONG, Piece, content, count, title_of
 from tui.painting.sessions import with_tilde
 

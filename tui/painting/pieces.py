@@ -10,7 +10,7 @@ from typing import NamedTuple
 from textual.content import Content
 
 from store.clean import one_line
-from store.model import Session
+from store.session import Session
 
 MUTED = "$foreground 65%"
 FAINT = "$foreground 45%"

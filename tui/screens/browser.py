@@ -19,7 +19,7 @@ from textual.widget import Widget
 from textual.widgets import Static
 
 from store.listed import Listing
-from store.model import Session
+from store.session import Session
 from tui.messages import Copy
 from tui.painting.browsing import whereabouts
 from tui.screens.filling import FillingScreen

@@ -8,7 +8,7 @@ from typing import ClassVar, TypeVar
 from textual.binding import Binding, BindingType
 
 from store.errors import ChangedMeanwhile
-from store.model import Session
+from store.session import Session
 from tui.painting.pieces import count, title_of
 from tui.screens.listing import ListingScreen
 from tui.working import threaded
