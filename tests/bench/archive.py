@@ -16,7 +16,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import NamedTuple
 
-from bench.browsing import p95
+from bench.browsing import SETTLED, p95, settle
 from bench.corpus import Corpus, corpus
 from bench.peers import AGENTSVIEW, FAST_RESUME, HELLO, OURS, Program, programs
 from bench.processes import Failed, bytes_of, run
@@ -28,9 +28,6 @@ from store import sync
 from store.store import Store
 
 LETTERS = 5
-SETTLED = 1.5
-"""Seconds after which a program that was started on what it knows does nothing more."""
-
 FOUND = "select count(*) from conversation_fts where conversation_fts match ?"
 
 
@@ -124,7 +121,7 @@ class Archive:
         for name in (HELLO, OURS):
             who = self._program(name)
             with Screen(who.path, *who.screen, env=who.env(nobody, nobody)) as screen:
-                screen.settle(2 * SETTLED)
+                settle(screen, 2 * SETTLED)
 
     # ── what is done ──────────────────────────────────────────────────────────────────────────────
 
@@ -164,9 +161,9 @@ class Archive:
         env = who.env(self._corpora[size].home, self._place(who, size))
         with Screen(who.path, *who.screen, env=env) as screen:
             screen.until_rows()
-            screen.settle(SETTLED)
+            settle(screen)
             screen.press(who.before_words)
-            screen.settle(SETTLED / 3)
+            settle(screen, SETTLED / 3)
             took = list(typed(screen, self._words[: self.sizes.words]))
         if len(took) < 2:
             raise Failed("no key brought other rows")

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import orjson
+from bench.processes import resident
 from bench.table import Line
 from tui_terminal import Pty
 
@@ -252,7 +253,7 @@ def browse(size: Size, home: Path, store: Path) -> Browsed:
         record = seen_after(terminal, RECORD, FIRST_KEY.encode())
         settle(terminal)
         record_end = seen_after(terminal, END, LAST_KEY.encode())
-        return Browsed(start, key, conversation, conversation_end, record, record_end, _resident(terminal.pid))
+        return Browsed(start, key, conversation, conversation_end, record, record_end, resident(terminal.pid))
 
 
 def _moves(terminal: Pty, keys: int) -> Iterator[float]:
@@ -262,12 +263,6 @@ def _moves(terminal: Pty, keys: int) -> Iterator[float]:
         yield seen_after(terminal, key, chosen(but=before))
         before = re.findall(chosen(), terminal.raw)[-1]
         settle(terminal, pause)
-
-
-def _resident(pid: int) -> float:
-    """Megabytes."""
-    told = dict(line.split(":", 1) for line in Path(f"/proc/{pid}/status").read_text().splitlines())
-    return int(told["VmRSS"].split()[0]) / 1024
 
 
 # ── what is told ──────────────────────────────────────────────────────────────────────────────────

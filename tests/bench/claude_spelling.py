@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from datetime import datetime, timedelta
 from pathlib import Path
 
-from bench.talks import Step, Talk
+from bench.talks import Step, Talk, spelled
 
 Record = dict[str, object]
 MODEL = "claude-opus-4-8"
@@ -102,7 +102,7 @@ class _Writing:
         self.records.append(
             {"parentUuid": before, "isSidechain": bool(self._agent)}
             | ({"agentId": self._agent} if self._agent else {})
-            | {"type": kind, "message": message, "uuid": self._last, "timestamp": _spelled(self.at), **more}
+            | {"type": kind, "message": message, "uuid": self._last, "timestamp": spelled(self.at), **more}
             | {"userType": "external", "entrypoint": "cli", "cwd": self._talk.folder, "sessionId": self._session}
             | {"version": "2.1.197", "gitBranch": "main"}
         )
@@ -111,7 +111,3 @@ class _Writing:
         """Of the next record."""
         name = self._talk.name.hex
         return f"{name[:8]}-{name[8:12]}-4{name[13:16]}-8{name[17:20]}-{len(self.records):012x}"
-
-
-def _spelled(at: datetime) -> str:
-    return at.strftime("%Y-%m-%dT%H:%M:%S.000Z")

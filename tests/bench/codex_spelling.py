@@ -8,7 +8,7 @@ from pathlib import Path
 from uuid import UUID
 
 import orjson
-from bench.talks import Step, Talk, Turn
+from bench.talks import Step, Talk, Turn, spelled
 
 Record = dict[str, object]
 MODEL = "gpt-5-codex"
@@ -41,7 +41,7 @@ class _Writing:
         meta: Record = {
             "session_id": str(above.name) if above else name,
             "id": name,
-            "timestamp": _spelled(self._talk.began),
+            "timestamp": spelled(self._talk.began),
             "cwd": self._talk.folder,
             "originator": "codex_cli_rs",
             "cli_version": "0.166.0",
@@ -118,7 +118,7 @@ class _Writing:
     def _write(self, kind: str, payload: Record) -> None:
         self.at += timedelta(seconds=1)
         ordinal = len(self.records)
-        self.records.append({"timestamp": _spelled(self.at), "ordinal": ordinal, "type": kind, "payload": payload})
+        self.records.append({"timestamp": spelled(self.at), "ordinal": ordinal, "type": kind, "payload": payload})
 
     def _id(self, kind: str) -> str:
         return f"{kind}_{self._talk.name.hex[:12]}{len(self.records):06d}"
@@ -126,7 +126,3 @@ class _Writing:
 
 def _given(command: str) -> str:
     return orjson.dumps({"cmd": command}).decode()
-
-
-def _spelled(at: datetime) -> str:
-    return at.strftime("%Y-%m-%dT%H:%M:%S.000Z")

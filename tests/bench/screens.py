@@ -66,11 +66,6 @@ class Screen(Pty):
     def until_rows(self) -> float:
         return self.until(lambda: bool(self.rows), "rows")
 
-    def settle(self, seconds: float) -> None:
-        limit = time.perf_counter() + seconds
-        while (left := limit - time.perf_counter()) > 0:
-            self.read(left)
-
     def answer(self, keys: str) -> float | None:
         """Seconds until the rows that these keys bring stand; None when they bring no others."""
         self.read(0)

@@ -62,8 +62,9 @@ class Talk:
         return mine + (self.delegate.spoken if self.delegate else 0)
 
 
-def title_of(number: int) -> str:
-    return f"Task {number:06d}"
+def spelled(at: datetime) -> str:
+    """As both agents write times."""
+    return at.strftime("%Y-%m-%dT%H:%M:%S.000Z")
 
 
 def talk(number: int, prose: Prose) -> Talk:
@@ -71,7 +72,7 @@ def talk(number: int, prose: Prose) -> Talk:
     chance = random.Random(f"{SEED} {number}")
     count = chance.choice(_TURNS)
     began = NEWEST - number * APART
-    title = f"{title_of(number)} {prose.said(chance, 4)}"
+    title = f"Task {number:06d} {prose.said(chance, 4)}"
     folder = f"/home/dev/code/{prose.words[50 + chance.randrange(40)]}"
     delegate = None
     if number % 11 == 7:
