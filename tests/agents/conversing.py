@@ -1,16 +1,21 @@
-"""What is said in these tests, and a terminal to say it at."""
+"""What is said in these tests, a terminal to say it at, and what Backscroll knows of it afterwards."""
 
 from __future__ import annotations
 
+import shlex
 import time
+from pathlib import Path
 from typing import Any
 
+from cli_running import CommandLine
+from programs import Program
 from scripted_model import Reply
 from tui_terminal import Terminal
+from tui_world import PATIENCE
 
-FILES = "Which files are here?"
-COLOUR = "What is the lamp like?"
-AUTHOR = "Who put it there?"
+FILES = "Tell me which files are here."
+COLOUR = "Tell me what the lamp is like."
+AUTHOR = "Tell me who put it there."
 WORD = "Put it in one word."
 
 SCRIPT = {
@@ -47,10 +52,58 @@ class Conversation(Terminal):
             self.read(0.3)
 
 
+def talk(program: Program, folder: Path, *said: str) -> Path:
+    """A new session, in which that is said one after the other at a terminal; gives its transcript."""
+    known = program.written()
+    with Conversation(folder, program.name) as terminal:
+        terminal.until_shown(program.mark)
+        for prompt in said:
+            terminal.say(prompt)
+        terminal.leave()
+    (transcript,) = set(program.written()) - set(known)
+    return transcript
+
+
+def listed(program: Program, folder: Path, rows: int, *titles: str) -> None:
+    """In the program's own list so many rows show one of the titles, neither more nor less."""
+    with Conversation(folder, *program.listing) as terminal:
+        limit = time.monotonic() + PATIENCE
+        while sum(any(title in line for title in titles) for line in terminal.lines) != rows:
+            assert time.monotonic() < limit, f"{titles} are not in {rows} rows:\n" + "\n".join(terminal.lines)
+            terminal.read(0.05)
+        terminal.leave()
+
+
+def added(transcript: Path, before: bytes) -> str:
+    """What was written since; nothing else may have changed."""
+    now = transcript.read_bytes()
+    assert now.startswith(before)
+    return now[len(before) :].decode()
+
+
 def in_order(told: str, *words: str) -> bool:
     at = [told.find(word) for word in words]
     return -1 not in at and at == sorted(at)
 
 
-def prompts(shown: dict[str, Any]) -> list[str]:
-    return [turn["prompt"] for turn in shown["turns"] if turn["n"]]
+def told_by(backscroll: CommandLine, *args: str) -> dict[str, Any]:
+    ran = backscroll.process(*args, "--json")
+    assert ran.status == 0, ran.err
+    return ran.json
+
+
+def synced(backscroll: CommandLine) -> list[dict[str, Any]]:
+    """All sessions, after a sync that met no problem."""
+    read = told_by(backscroll, "sync")
+    assert [problem for source in read["sources"] for problem in source["problems"]] == []
+    return list(told_by(backscroll, "list")["sessions"])
+
+
+def prompts(backscroll: CommandLine, session: dict[str, Any]) -> list[str]:
+    return [turn["prompt"] for turn in told_by(backscroll, "show", session["id"])["turns"] if turn["n"]]
+
+
+def command(backscroll: CommandLine, session: dict[str, Any]) -> tuple[Path, list[str]]:
+    """The folder and the command, as `--print` gives them to a shell."""
+    _, folder, _, *argv = shlex.split(backscroll.process("resume", session["id"], "--print").out)
+    return Path(folder), argv

@@ -53,6 +53,8 @@ daemon_auto_start = false
 class Program:
     name: str
     "Of its source, and of the program itself."
+    mark: str
+    "What stands where one types."
     starting: tuple[str, ...]
     listing: tuple[str, ...]
     "On a terminal, what can be resumed here."
@@ -75,6 +77,7 @@ class Program:
 PROGRAMS = (
     Program(
         "claude",
+        mark="❯",
         starting=("claude", "--print"),
         listing=("claude", "--resume"),
         transcripts=".claude/projects/*/*.jsonl",
@@ -82,8 +85,9 @@ PROGRAMS = (
     ),
     Program(
         "codex",
+        mark="›",
         starting=("codex", "exec", "--skip-git-repo-check"),
-        listing=("codex", "resume", "--include-non-interactive"),
+        listing=("codex", "resume"),
         transcripts=".codex/sessions/*/*/*/rollout-*.jsonl",
         headless=("exec", "--skip-git-repo-check"),
     ),

@@ -6,6 +6,7 @@ What it answers depends on the request alone, so that nothing changes when a pro
 from __future__ import annotations
 
 import json
+import sys
 import threading
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -81,8 +82,7 @@ class ScriptedModel:
         self.script = script
         self.requests: list[Request] = []
         self.log: list[str] = []
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), type("Handler", (_Handler,), {"model": self}))
-        self._server.daemon_threads = True
+        self._server = _Server(("127.0.0.1", 0), type("Handler", (_Handler,), {"model": self}))
 
     def __enter__(self) -> Self:
         threading.Thread(target=self._server.serve_forever, daemon=True).start()
@@ -121,6 +121,15 @@ class ScriptedModel:
         if tool not in request.tools:
             raise Unforeseen(f"The script calls {tool}, and the program offers {sorted(request.tools)}.")
         return Call(call, tool, {argument: reply.runs})
+
+
+class _Server(ThreadingHTTPServer):
+    daemon_threads = True
+
+    def handle_error(self, request: object, client_address: object) -> None:
+        """A program that ends does not wait for what it has asked."""
+        if not isinstance(sys.exception(), ConnectionError):
+            super().handle_error(request, client_address)  # type: ignore[arg-type]
 
 
 class _Handler(BaseHTTPRequestHandler):

@@ -2,38 +2,18 @@
 
 from __future__ import annotations
 
-import shlex
 from pathlib import Path
-from typing import Any
 
 from cli_running import CommandLine
-from conversing import COLOUR, FILES, SCRIPT, WORD, Conversation, in_order, prompts
+from conversing import COLOUR, FILES, SCRIPT, WORD, Conversation, added, command, in_order, prompts, synced, talk
 from programs import Program
 from scripted_model import ScriptedModel
-
-
-def synced(backscroll: CommandLine) -> list[dict[str, Any]]:
-    """All sessions, after a sync that met no problem."""
-    read = backscroll.process("sync", "--json").json
-    assert [problem for source in read["sources"] for problem in source["problems"]] == []
-    return list(backscroll.process("list", "--json").json["sessions"])
-
-
-def shown(backscroll: CommandLine, session: dict[str, Any]) -> dict[str, Any]:
-    return backscroll.process("show", session["id"], "--json").json
-
-
-def command(backscroll: CommandLine, session: dict[str, Any]) -> tuple[Path, list[str]]:
-    """The folder and the command, as `--print` gives them to a shell."""
-    _, folder, _, *argv = shlex.split(backscroll.process("resume", session["id"], "--print").out)
-    return Path(folder), argv
 
 
 def test_a_session_goes_on_at_the_terminal_that_is_handed_over(
     program: Program, model: ScriptedModel, folder: Path, backscroll: CommandLine
 ) -> None:
-    program.ask(FILES, folder)
-    (transcript,) = program.written()
+    transcript = talk(program, folder, FILES)
     before = transcript.read_bytes()
     (session,) = synced(backscroll)
     with Conversation("/", *backscroll.command("resume", session["id"])) as terminal:
@@ -42,14 +22,13 @@ def test_a_session_goes_on_at_the_terminal_that_is_handed_over(
         terminal.leave()
     assert in_order(model.asked(COLOUR).told, FILES, "notes.txt", SCRIPT[FILES].says, COLOUR)
     assert program.written() == [transcript]
-    assert transcript.read_bytes().startswith(before)
-    assert SCRIPT[COLOUR].says.encode() in transcript.read_bytes()
+    assert in_order(added(transcript, before), COLOUR, SCRIPT[COLOUR].says)
     (session,) = synced(backscroll)
-    assert prompts(shown(backscroll, session)) == [FILES, COLOUR]
+    assert prompts(backscroll, session) == [FILES, COLOUR]
     assert session["tool_calls"] == 1
 
 
-def test_a_session_goes_on_by_the_command_that_is_printed(
+def test_a_session_without_a_terminal_goes_on_by_the_command_that_is_printed(
     program: Program, model: ScriptedModel, folder: Path, backscroll: CommandLine
 ) -> None:
     program.ask(FILES, folder)
@@ -61,6 +40,7 @@ def test_a_session_goes_on_by_the_command_that_is_printed(
     assert SCRIPT[WORD].says in program.go_on(argv, WORD, where)
     assert in_order(model.asked(WORD).told, FILES, "notes.txt", SCRIPT[FILES].says, WORD)
     assert program.written() == [transcript]
-    assert transcript.read_bytes().startswith(before)
+    assert in_order(added(transcript, before), WORD, SCRIPT[WORD].says)
     (session,) = synced(backscroll)
-    assert prompts(shown(backscroll, session)) == [FILES, WORD]
+    assert prompts(backscroll, session) == [FILES, WORD]
+    assert session["tool_calls"] == 1
