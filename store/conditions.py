@@ -15,6 +15,8 @@ LIVE = timedelta(minutes=2)
 EXPIRING = timedelta(days=7)
 """A session that its agent will delete within this time is told apart."""
 
+ANYWHERE = (0, 2**62)
+
 _TITLE = "instr(lower(sessions.own_title || ' ' || sessions.agent_title || ' ' || sessions.id), lower(?)) > 0"
 _SPOKEN = """sessions.key in (select session from entries where key in
     (select rowid from conversation_fts where conversation_fts match ?) and {})"""
@@ -176,10 +178,10 @@ def on_entries(query: Query, table: str, now: datetime) -> Condition:
     return all_of(level.group(group, term) for group in query.groups if group not in query.words)
 
 
-def on_calls(query: Query, now: datetime) -> Condition:
-    """Each word in the call or in its result, and every filter."""
+def on_calls(query: Query, now: datetime, within: tuple[int, int] = ANYWHERE) -> Condition:
+    """Each word in the call or in its result, and every filter; the entries lie within, from first to last."""
     level = _Calls(now)
-    return all_of(level.group(group, _in_call) for group in query.groups)
+    return all_of(level.group(group, lambda term: _in_call(term, within)) for group in query.groups)
 
 
 def _in_session(term: Term) -> Condition:
@@ -190,12 +192,14 @@ def _in_session(term: Term) -> Condition:
     return found.within("not {0}") if term.negated else found
 
 
-def _in_call(term: Term) -> Condition:
-    """A word that the index cannot know stands in no call."""
+def _in_call(term: Term, within: tuple[int, int]) -> Condition:
+    """A word that the index cannot know stands in no call; one that is only begun might be any."""
     if not term.indexed:
-        return Condition("1" if term.negated else "0")
-    held = "coalesce({} in (select rowid from tools_fts where tools_fts match ?), 0)"
-    found = any_of(Condition(held.format(f"tool_calls.{side}"), (term.fts(),)) for side in ("entry", "result_entry"))
+        return Condition("1" if term.negated or term.begun else "0")
+    held = "coalesce({} in (select rowid from tools_fts where tools_fts match ? and rowid between ? and ?), 0)"
+    found = any_of(
+        Condition(held.format(f"tool_calls.{side}"), (term.fts(), *within)) for side in ("entry", "result_entry")
+    )
     return found.within("not {0}") if term.negated else found
 
 

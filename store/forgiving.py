@@ -7,14 +7,14 @@ index, and of those two slips away the ones that begin with the same two letters
 from __future__ import annotations
 
 import re
-import unicodedata
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Literal, NamedTuple, TypeVar
 
+from store.accents import folded
 from store.coding import encode
 from store.query import FILTERS, Atom, Filter, Query, Term, Vocabulary
-from store.scripts import CJK
+from store.scripts import cjk
 
 if TYPE_CHECKING:
     from store.store import Store
@@ -126,7 +126,7 @@ class _Forgiving:
 
     def _term(self, term: Term) -> Term:
         words = _WORD.findall(term.text)
-        if not term.indexed or CJK.search(term.text) or not words:
+        if not term.indexed or cjk().search(term.text) or not words:
             return term
         meant = [self._word(word, prefix=False) for word in words[:-1]]
         meant.append(self._word(words[-1], prefix=term.prefix))
@@ -178,11 +178,6 @@ class _Forgiving:
 
 
 # ── slips ─────────────────────────────────────────────────────────────────────────────────────────
-
-
-def folded(word: str) -> str:
-    """As the index has it: in small letters, without accents."""
-    return "".join(one for one in unicodedata.normalize("NFKD", word.lower()) if not unicodedata.combining(one))
 
 
 def one_slip_away(word: str) -> Iterator[str]:

@@ -10,13 +10,13 @@ agent:claude tool:bash    filters; `agent:"claude"` in quotes is exactly that an
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from typing import NamedTuple
 
 from store.clean import one_line
 from store.coding import column_text
-from store.scripts import CJK, search_text
+from store.scripts import cjk, search_text
 
 STATES = ("error", "pinned", "archived", "fork", "delegate", "live", "gone", "expiring")
 POSSESSIONS = ("secret", "summary", "note")
@@ -65,11 +65,14 @@ class Term(NamedTuple):
         quoted = " ".join(search_text(self.text).split()).replace('"', '""')
         return f'"{quoted}"' + ("*" if self.prefix else "")
 
-    def spelled(self) -> str:
+    def spelled(self, *, accents: bool = False) -> str:
         """As a regular expression. A word is a whole one, as for the index; scripts without spaces know no such."""
-        begins = "" if CJK.match(self.text) else r"(?<![^\W_])"
-        ends = "" if self.prefix or CJK.match(self.text[-1:]) else r"(?![^\W_])"
-        return begins + r"\W+".join(map(re.escape, self.text.split())) + ends
+        begins = "" if cjk().match(self.text) else r"(?<![^\W_])"
+        ends = "" if self.prefix or cjk().match(self.text[-1:]) else r"(?![^\W_])"
+        spell: Callable[[str], str] = re.escape
+        if accents:
+            from store.accents import any_accents as spell
+        return begins + r"\W+".join(map(spell, self.text.split())) + ends
 
 
 class Filter(NamedTuple):
@@ -101,7 +104,7 @@ class Query(NamedTuple):
         *before, last = self.groups or ((),)
         if not last or not isinstance(last[-1], Term):
             return self
-        begun = len(last[-1].text) == 1 and not CJK.match(last[-1].text)
+        begun = len(last[-1].text) == 1 and not cjk().match(last[-1].text)
         half = last[-1]._replace(prefix=True, begun=begun)
         return self._replace(groups=(*before, (*last[:-1], half)))
 
@@ -131,9 +134,10 @@ class Query(NamedTuple):
         groups = [[term.fts() for term in group if term.indexed] for group in self.words]
         return " AND ".join(f"({' OR '.join(group)})" for group in groups if group)
 
-    def pattern(self) -> re.Pattern[str] | None:
-        """Where the words stand in a text, near enough to mark them: accents are FTS5's affair."""
-        spelled = [term.spelled() for term in self.terms if term.indexed]
+    def pattern(self, *, accents: bool = False) -> re.Pattern[str] | None:
+        """Where the words stand in a text, near enough to mark them. However they are accented, if need be: whoever
+        asks for that waits a moment."""
+        spelled = [term.spelled(accents=accents) for term in self.terms if term.indexed]
         return re.compile("|".join(spelled), re.IGNORECASE) if spelled else None
 
 

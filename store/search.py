@@ -148,15 +148,10 @@ class Search:
 
     def _hit(self, key: int, table: str, query: Query) -> Hit:
         session_id, entry = self._store.chains.entry_by_key(key)
-        pattern = query.pattern()
         fields = list(
             _conversation_fields(entry.text, entry.parts) if table == "conversation_fts" else _tool_fields(entry.parts)
         )
-        name, body, at = max(
-            ((name, body, _first(pattern, body)) for name, body in fields),
-            key=lambda found: found[2] >= 0,
-        )
-        shown, marks = snippet(body, max(at, 0), pattern)
+        name, shown, marks = _shown(fields, query)
         return Hit(
             session_id,
             entry_id(session_id, entry.seq),
@@ -167,6 +162,18 @@ class Search:
             shown,
             marks,
         )
+
+
+def _shown(fields: Sequence[tuple[str, str]], query: Query) -> tuple[str, str, tuple[tuple[int, int], ...]]:
+    """The field with the words, a line of it, and where in that they stand."""
+    for accents in (False, True):
+        pattern = query.pattern(accents=accents)
+        name, body, at = max(
+            ((name, body, _first(pattern, body)) for name, body in fields), key=lambda found: found[2] >= 0
+        )
+        if at >= 0 or all(body.isascii() for _, body in fields):
+            break
+    return name, *snippet(body, max(at, 0), pattern)
 
 
 def _first(pattern: re.Pattern[str] | None, body: str) -> int:
