@@ -51,6 +51,7 @@ def preflight(store: Store, found: Resumption, *, shown: bool = True) -> Preflig
         branch_now=branch_of(found.folder) if found.folder else None,
         users=users,
         neighbours=neighbours,
+        sees_users=(_PROCESSES / "self").exists(),
         moved_on=moved_on or (session.updated_at, session.entries) != (found.session.updated_at, found.session.entries),
         gone=gone or bool(session.gone),
         unwritten=store.writing_back.unwritten(session),

@@ -37,6 +37,8 @@ class Preflight:
     "Who is busy with this very session."
     neighbours: tuple[Holder, ...] = ()
     "Who has the database open in which it is one of many."
+    sees_users: bool = True
+    "Whether this system lets one look who they are."
     moved_on: bool = False
     "More was said than what is shown here."
     gone: bool = False
@@ -75,7 +77,7 @@ class Preflight:
             return "has moved on since it was read here", "notable"
         if self.neighbours:
             return f"not in use, but {self.neighbours[0]}, has its database open", "quiet"
-        return "not in use, and as it is shown here", "good"
+        return f"{'not in use, and ' if self.sees_users else ''}as it is shown here", "good"
 
     def _edits(self) -> tuple[str, Weight]:
         if not self.unwritten:

@@ -267,5 +267,10 @@ def test_a_process_is_named_by_what_it_is_called_as_far_as_one_may_show_it() -> 
     assert str(Holder(7, "")) == "process 7"
 
 
+def test_where_nobody_can_see_who_is_busy_nothing_is_said_of_it() -> None:
+    assert Preflight().checks()[1].told == "not in use, and as it is shown here"
+    assert Preflight(sees_users=False).checks()[1].told == "as it is shown here"
+
+
 def test_names_in_a_row() -> None:
     assert [listed(names) for names in ((), ("a",), ("a", "b"), ("a", "b", "c"))] == ["", "a", "a and b", "a, b and c"]
