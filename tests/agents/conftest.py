@@ -16,10 +16,10 @@ from scripted_model import ScriptedModel
 
 
 def _reason_to_skip() -> str:
-    if not all((BIN / program.name).exists() for program in PROGRAMS):
-        return "`make test-agents` installs them" if shutil.which("npm") else "npm is not there to install them"
     if {name for _, name in socket.if_nameindex()} != {"lo"}:
-        return "more than loopback can be reached; `make test-agents` runs them without, where that is allowed"
+        return "`make test-agents` runs them, where a network namespace of nothing but loopback is allowed"
+    if not all((BIN / program.name).exists() for program in PROGRAMS):
+        return "npm is not there to install them" if shutil.which("npm") is None else "`make test-agents` installs them"
     return ""
 
 

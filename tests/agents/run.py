@@ -34,10 +34,10 @@ def main(arguments: list[str]) -> int:
     if arguments[:1] == [INSIDE]:
         bring_loopback_up()
         return pytest(arguments[1:])
-    install()
     here = next((way for way in (ALONE, ALONE_AS_ANYBODY) if is_allowed(way)), None)
     if here is None:
         return pytest(arguments)
+    install()
     return subprocess.run([*here, sys.executable, __file__, INSIDE, *arguments]).returncode
 
 
