@@ -1,7 +1,9 @@
-"""What the vendors say of their input: by the types of their own packages, and by the rules they state in words."""
+"""What the vendors say of their input, by the types of their own packages and by the rules they state in words; and
+conversations to try it on."""
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
@@ -10,7 +12,9 @@ from typing import Any, Literal, NotRequired, Required, Union, get_args, get_ori
 
 import pytest
 
-from store.rebuild import Shape
+from store.model import Entry, Json, NewEntry, NewRecord, Part, Session, Text
+from store.rebuild import SHAPES, Rebuilt, Shape
+from store.store import Store
 
 Body = dict[str, Any]
 
@@ -30,12 +34,14 @@ def check_types(shape: Shape, body: Body, *, only_known: bool = False) -> None:
 
 def as_codex_sends_it(body: Body) -> Body:
     """With what the API fills in by itself: Codex sends its items without, and the types insist."""
-    filled = {"reasoning": {"id": "rs_x"}, "message": {}, "web_search_call": {"id": "ws_x"}}
+    filled: dict[str, Body] = {"reasoning": {"id": "rs_x"}, "local_shell_call": {"id": "sh_x", "status": "completed"}}
     items = [filled.get(item.get("type", ""), {}) | item for item in body["input"]]
     for place, item in enumerate(items):
         if item.get("role") == "assistant" and isinstance(item["content"], list):
             content = [{"annotations": [], **block} for block in item["content"]]
             items[place] = {"id": "msg_x", "status": "completed", **item, "content": content}
+        elif item.get("type") == "local_shell_call":
+            items[place] = {**item, "action": {"env": {}, **item["action"]}}
     return {"input": items}
 
 
@@ -188,3 +194,133 @@ def _check_block(block: Mapping[str, Any], legal_ids: bool) -> None:
             assert block["signature"]
         case "tool_result":
             assert block["content"]
+
+
+# ── conversations ─────────────────────────────────────────────────────────────────────────────────
+
+PIXEL = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAQAAAC1HAwCAAAAC0lEQVR42mNk+A8AAQUBAScY42YAAAAASUVORK5CYII="
+shapes = pytest.mark.parametrize("shape", SHAPES)
+
+
+def entry(seq: int, role: str, parts: tuple[Part, ...], **more: Any) -> Entry:
+    said = "\n\n".join(part.text for part in parts if isinstance(part, Text))
+    told: dict[str, Any] = {"record": None, "turn": 0, "kind": "message", "message_key": "", **more}
+    return Entry(
+        key=seq + 2,
+        session=1,
+        parent=seq + 1,
+        seq=seq,
+        role=role,
+        author="",
+        model="",
+        text=said,
+        parts=parts,
+        inherited=False,
+        tokens=None,
+        created_at="",
+        **told,
+    )
+
+
+def carried(made: Rebuilt, how: str) -> dict[str, int]:
+    return {one.field: one.count for one in made.carried if one.how == how}
+
+
+def conversation(*said: tuple[str, Part | tuple[Part, ...]]) -> list[Entry]:
+    """A turn begins with each text of the user's."""
+    turn, told = 0, []
+    for seq, (role, parts) in enumerate(said):
+        turn += role == "user"
+        told.append(entry(seq, role, parts if isinstance(parts, tuple) else (parts,), turn=turn))
+    return told
+
+
+def append(store: Store, *records: Json, role: str = "assistant") -> Session:
+    session = store.create_session()
+    made = [NewEntry(role=role, record=NewRecord(json.dumps(record).encode())) for record in records]
+    store.chains.append(session.key, made)
+    return session
+
+
+CITED = {"type": "url_citation", "url": "u", "title": "t", "start_index": 0, "end_index": 3}
+OUTPUT: list[dict[str, Any]] = [
+    {
+        "id": "rs_1",
+        "type": "reasoning",
+        "summary": [{"type": "summary_text", "text": "look"}],
+        "encrypted_content": "gA",
+    },
+    {
+        "id": "msg_1",
+        "type": "message",
+        "role": "assistant",
+        "status": "completed",
+        "phase": "commentary",
+        "content": [
+            {"type": "output_text", "text": "41% full", "annotations": [CITED], "logprobs": []},
+            {"type": "refusal", "refusal": "Not that."},
+        ],
+    },
+    {
+        "id": "fc_1",
+        "type": "function_call",
+        "call_id": "call:1",
+        "name": "a.b",
+        "arguments": "{nonsense",
+        "new": {"x": 1},
+    },
+    {
+        "id": "fs_1",
+        "type": "file_search_call",
+        "queries": ["disk"],
+        "status": "completed",
+        "results": [{"file_id": "f", "text": "df says", "score": 0.5}],
+    },
+    {"id": "ws_1", "type": "web_search_call", "status": "completed", "action": {"type": "search", "query": "df"}},
+    {
+        "id": "cc_1",
+        "type": "computer_call",
+        "call_id": "call_2",
+        "action": {"type": "click", "x": 1, "y": 2, "button": "left"},
+        "pending_safety_checks": [],
+        "status": "completed",
+    },
+    {
+        "id": "ci_1",
+        "type": "code_interpreter_call",
+        "code": "print(1)",
+        "container_id": "c",
+        "outputs": [{"type": "logs", "logs": "1"}],
+        "status": "completed",
+    },
+]
+RESULTS: list[dict[str, Any]] = [
+    {"type": "function_call_output", "call_id": "call:1", "output": [{"type": "input_text", "text": "ok"}]},
+    {
+        "type": "computer_call_output",
+        "call_id": "call_2",
+        "output": {"type": "computer_screenshot", "image_url": f"data:image/png;base64,{PIXEL}"},
+    },
+]
+
+
+BLOCKS: list[dict[str, Any]] = [
+    {"type": "thinking", "thinking": "hm", "signature": "c2ln"},
+    {"type": "redacted_thinking", "data": "ZGF0YQ=="},
+    {"type": "text", "text": "Let me look.", "citations": None, "new": [1]},
+    {"type": "server_tool_use", "id": "srv_1", "name": "web_search", "input": {"query": "x"}},
+    {"type": "web_search_tool_result", "tool_use_id": "srv_1", "content": []},
+    {"type": "tool_use", "id": "toolu_1", "name": "Bash", "input": {"command": "ls"}, "caller": {"type": "direct"}},
+    {"type": "tool_use", "id": "toolu_2", "name": "Read", "input": {"path": "a"}},
+]
+IMAGE = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": PIXEL}}
+
+
+def claude(*blocks: Any, role: str = "assistant", key: str = "msg_1", **more: Any) -> dict[str, Any]:
+    content = blocks[0] if isinstance(blocks[0], str) else list(blocks)
+    message = {"id": key, "model": "claude-x", "usage": {}} if role == "assistant" else {}
+    return {"type": role, "message": {"role": role, "content": content, **message}, **more}
+
+
+def result(call: str, content: Json = "ok") -> dict[str, Any]:
+    return {"type": "tool_result", "tool_use_id": call, "content": content, "cache_control": {"type": "ephemeral"}}

@@ -6,41 +6,17 @@ from __future__ import annotations
 import copy
 import json
 from pathlib import Path
-from typing import Any
 
 import pytest
 from foreign import pull
 from hypothesis import given
 from hypothesis import strategies as st
-from rebuilding import Body, as_codex_sends_it, check_rules, check_types
+from rebuilding import PIXEL, Body, as_codex_sends_it, check_rules, check_types, entry, shapes
 from source_samples import SAMPLES
 
 from store.model import Attachment, Entry, Json, Opaque, Part, Text, Thinking, ToolCall, ToolResult
 from store.rebuild import SHAPES, Shape, rebuild, rebuilt
 from store.store import Store
-
-shapes = pytest.mark.parametrize("shape", SHAPES)
-
-
-def entry(seq: int, role: str, parts: tuple[Part, ...], **more: Any) -> Entry:
-    said = "\n\n".join(part.text for part in parts if isinstance(part, Text))
-    told: dict[str, Any] = {"record": None, "turn": 0, "kind": "message", "message_key": "", **more}
-    return Entry(
-        key=seq + 2,
-        session=1,
-        parent=seq + 1,
-        seq=seq,
-        role=role,
-        author="",
-        model="",
-        text=said,
-        parts=parts,
-        inherited=False,
-        tokens=None,
-        created_at="",
-        **told,
-    )
-
 
 # ── made-up conversations ─────────────────────────────────────────────────────────────────────────
 
@@ -53,7 +29,6 @@ values: st.SearchStrategy[Json] = st.recursive(
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(words, inner, max_size=3),
     max_leaves=4,
 )
-PIXEL = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAQAAAC1HAwCAAAAC0lEQVR42mNk+A8AAQUBAScY42YAAAAASUVORK5CYII="
 blocks = st.sampled_from(
     [
         {"type": "text", "text": "seen"},

@@ -59,7 +59,7 @@ def rebuild(
 
 def _standing_for_the_past(told: Told, summary: str | None, covered: int | None, account: Account) -> list[Unit]:
     """A summary says up to which turn it goes. A compaction made within that turn goes no further than itself."""
-    last = max((place for place, (entry, units) in enumerate(told) if entry.kind == "compaction" and units), default=-1)
+    last = max((place for place, one in enumerate(told) if _is_a_summary(*one)), default=-1)
     ends_within = last >= 0 and told[last][0].turn == covered
     if not (summary and summary.strip()) or covered is None:
         if summary and covered is None:
@@ -72,6 +72,12 @@ def _standing_for_the_past(told: Told, summary: str | None, covered: int | None,
     _leave_out(past, account)
     account.note("summary", "mapped", "it stands for what it covers, in the user's name")
     return [Unit("user", Text(SUMMARY + summary)), *_flat(_without_compactions(rest, account))]
+
+
+def _is_a_summary(entry: Entry, units: Sequence[Unit]) -> bool:
+    """Where an agent noted only that it made one, there is nothing that could stand for the past."""
+    says = any(not isinstance(unit.part, Text) or unit.part.text.strip() or unit.is_native for unit in units)
+    return entry.kind == "compaction" and says
 
 
 def _from_compaction(told: Told, last: int, account: Account) -> list[Unit]:

@@ -69,9 +69,6 @@ def _parted(units: Sequence[Unit], account: Account) -> tuple[list[str], list[Un
 
 def _block(unit: Unit, account: Account) -> Json:
     if unit.is_native:
-        if isinstance(unit.part, Text) and not unit.part.text.strip():
-            account.note("text", "dropped", "it is empty")
-            return None
         note_native(unit, account)
         return unit.native
     if isinstance(unit.part, ToolCall):

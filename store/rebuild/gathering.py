@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from store.coding import encode_derived
-from store.model import Attachment, Entry, Json, Part, Text, Thinking, ToolCall, ToolResult, part_to_json
+from store.model import Attachment, Entry, Json, Part, Thinking, ToolCall, ToolResult, part_to_json
 from store.rebuild.native import fields_of_its_own, lenient, native, native_elsewhere
 from store.rebuild.parts import ABSENT, VENDORS, Account, Native, Payload, Shape, Speaker, Unit, mapping, words
 from store.rebuild.payloads import mappings_in, payloads
@@ -123,7 +123,5 @@ def _from_parts(parts: Sequence[Part], speaker: Speaker, message: str, found: tu
                 yield Unit("tool", part, payloads=found)
             case ToolCall() | Thinking():
                 yield Unit("assistant", part, message=message)
-            case Text(text) if not text.strip():
-                continue
             case _:
                 yield Unit(otherwise, part, message=message, payloads=found)

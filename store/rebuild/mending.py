@@ -8,7 +8,7 @@ from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from store.model import ToolCall, ToolResult
+from store.model import Text, ToolCall, ToolResult
 from store.rebuild.parts import Account, Shape, Unit, mapping
 
 INTERRUPTED = "The call was interrupted; it has no result."
@@ -63,7 +63,7 @@ def _named(call: ToolCall) -> str:
 
 def mended(shape: Shape, units: Sequence[Unit], account: Account) -> list[Unit]:
     """Whole pairs, each with an id that the vendor takes, and no thought that leads nowhere."""
-    pairing = Pairing(units)
+    pairing = Pairing([unit for unit in units if not _is_blank(shape, unit, account)])
     account.mended += pairing.faults
     open_pairs = {unit.pair for unit in pairing.open}
     whole: list[Unit] = []
@@ -74,6 +74,14 @@ def mended(shape: Shape, units: Sequence[Unit], account: Account) -> list[Unit]:
         whole += _closed(unit, account)
     _give_ids(shape, whole, account)
     return _without_dangling_thoughts(whole, account)
+
+
+def _is_blank(shape: Shape, unit: Unit, account: Account) -> bool:
+    """Anthropic refuses a text without words even where it was said there; of an item elsewhere there is more."""
+    if not isinstance(unit.part, Text) or unit.part.text.strip() or (unit.is_native and shape != "anthropic"):
+        return False
+    account.note("text", "dropped", "it is empty")
+    return True
 
 
 def _closed(unit: Unit, account: Account) -> list[Unit]:

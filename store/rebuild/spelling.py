@@ -55,9 +55,6 @@ def content(unit: Unit, spell: Vocabulary, account: Account) -> Json:
     """A part of a message; None when there is nothing to say."""
     match unit.part:
         case Text(text):
-            if not text.strip():
-                account.note("text", "dropped", "it is empty")
-                return None
             account.note("text", "kept")
             return spell.text(text)
         case Attachment() as attachment:
