@@ -175,8 +175,12 @@ def fork_natively(store: Store, session: Session, turn: int, *, prompt: str | No
         last_seq = span.last if prompt is None else span.first
         wanted = {entry.record for entry in store.chains.entries(session.key, -1, last_seq)}
         records = [data for key, data in store.records.of_session(session.key) if key in wanted]
-    made = source.fork(Past(session, records, prompt, datetime.now(UTC)))
     root = next(iter(source.roots()))
+    if not Path(root).is_dir():
+        raise Refused(
+            f"There is no {root}, where {source.LABEL} would look for the fork; make one in Backscroll instead."
+        )
+    made = source.fork(Past(session, records, prompt, datetime.now(UTC)))
     _write(made, Path(root))
     made.enter()
     _read_in(store, source.NAME, root, made.path)
@@ -204,7 +208,7 @@ def _write(made: NewTranscript, root: Path) -> None:
 def _make_folders(folder: Path, root: Path) -> None:
     """Inside the agent's own; a link that leads out of it is not followed."""
     inside = root.resolve()
-    if not folder.resolve().is_relative_to(inside) or not inside.is_dir():
+    if not folder.resolve().is_relative_to(inside):
         raise Refused(f"{folder} is not inside {root}, where the agent keeps its sessions; nothing was written.")
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
 

@@ -192,6 +192,19 @@ def test_nothing_is_left_where_nothing_can_be_written(
     assert files(root) == before
 
 
+def test_where_the_agent_never_was_nothing_is_made(store: Store, root: Path, tmp_path: Path) -> None:
+    """As with sessions of a backup, or of another machine."""
+    root.rename(tmp_path / "backup")
+    session = next(one for one, turn, _ in _pulled(store, tmp_path / "backup") if turn == 1)
+    with pytest.raises(Refused, match="There is no"):
+        native_fork(store, session, 1)
+    root.mkdir()
+    path, child = fork_natively(store, session, 1)
+    assert path.is_relative_to(root)
+    assert child.parent_id == session.id
+    assert child.turns == 0
+
+
 def test_other_agents_keep_their_forks_here(store: Store) -> None:
     session = store.create_session("a")
     store.append_message("a", "user", "hello")
@@ -328,6 +341,14 @@ def test_another_prompt_keeps_the_picture_and_is_the_fork_s_own(store: Store, ta
     assert (told["cwd"], told["parentUuid"]) == ("/w/x", None)
     assert (child.turns, child.parent_id) == (1, f"claude:{talk.stem}")
     assert title["forkedFrom"]["sessionId"] == talk.stem
+
+
+def test_what_nobody_sat_before_is_listed_once_somebody_forks_it(store: Store, home: Path) -> None:
+    path = home / ".claude/projects/-w-x/d1000000-0000-4000-8000-000000000001.jsonl"
+    alone = {"entrypoint": "sdk-cli"}
+    say(path, spoken("u1", None, "Hello", **alone), spoken("a1", "u1", "Hi.", role="assistant", **alone))
+    told = lines(native_fork(store, pulled(store, path), 1))
+    assert [line.get("entrypoint") for line in told] == ["cli", "cli", None]
 
 
 def test_outputs_kept_beside_the_original_go_with_the_fork(store: Store, home: Path) -> None:
