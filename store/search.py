@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal, NamedTuple, get_args
 
 from store.conditions import on_entries
 from store.indexing import INDEXED, call_text, conversation_row, tools_row
@@ -29,7 +29,7 @@ _DELETE_CONVERSATION = """
 _DELETE_TOOLS = "insert into tools_fts (tools_fts, rowid, call, result) values ('delete', ?, ?, ?)"
 _TABLES = ("conversation_fts", "tools_fts")
 _MATCHES = """
-    select entries.key, '{table}', bm25({table}) as rank, entries.created_at as at from {table}
+    select {what} from {table}
     join entries on entries.key = {table}.rowid join sessions on sessions.key = entries.session
     where {table} match ? and sessions.deleted = 0 and {condition}
 """
@@ -44,6 +44,15 @@ VALUES_KEPT = 500
 """Of each kind; nobody chooses from more."""
 
 Row = tuple[int, str, str]
+
+Place = Literal["conversation", "tools"]
+PLACES: tuple[Place, ...] = get_args(Place)
+_OF_PLACE: dict[Place, str] = dict(zip(PLACES, _TABLES, strict=True))
+
+
+class Hits(NamedTuple):
+    hits: list[Hit]
+    total: int
 
 
 class Search:
@@ -108,22 +117,50 @@ class Search:
     def find(
         self, given: Query | str, *, limit: int = 50, newest: bool = False, now: datetime | None = None
     ) -> tuple[list[Hit], int]:
-        """The best hits and how many there are in all; none without a word to look for."""
+        """The best hits, in conversations first, and how many there are in all; none without a word to look for."""
         query = Query.parse(given) if isinstance(given, str) else given
-        match = query.fts()
+        found = self.apart(query, limit=limit, newest=newest, now=now).values()
+        return [hit for one in found for hit in one.hits], sum(one.total for one in found)
+
+    def apart(
+        self,
+        query: Query,
+        places: Sequence[Place] = PLACES,
+        *,
+        limit: int = 50,
+        newest: bool = False,
+        now: datetime | None = None,
+    ) -> dict[Place, Hits]:
+        """What was said, and what tools were asked and answered. Neither takes more than half from the other."""
+        match, now = query.fts(), now or datetime.now(UTC)
         if not match:
-            return [], 0
-        conditions = [on_entries(query, table, now or datetime.now(UTC)) for table in _TABLES]
-        found = [
-            _MATCHES.format(table=table, condition=one.sql) for table, one in zip(_TABLES, conditions, strict=True)
-        ]
-        every = " union all ".join(found)
-        values = [value for one in conditions for value in (match, *one.values)]
-        order = "at desc" if newest else "rank, at desc"
+            return {place: Hits([], 0) for place in places}
         with self._store.snapshot():
-            (total,) = self._store.row(f"select count(*) from ({every})", *values)
-            rows = self._store.rows(f"{every} order by {order} limit ?", *values, limit)
-            return [self._hit(key, table, query) for key, table, _, _ in rows], total
+            totals = {place: self._count(query, place, now) for place in places}
+            hits: dict[Place, Hits] = {}
+            left = limit
+            for place in places:
+                of_others = sum(totals[other] for other in places if other not in hits and other != place)
+                room = max(left - min(of_others, left // 2), 0)
+                hits[place] = Hits(self._best(query, place, room, newest, now), totals[place])
+                left -= len(hits[place].hits)
+            return hits
+
+    def _count(self, query: Query, place: Place, now: datetime) -> int:
+        table = _OF_PLACE[place]
+        condition = on_entries(query, table, now)
+        sql = _MATCHES.format(what="count(*)", table=table, condition=condition.sql)
+        (total,) = self._store.row(sql, query.fts(), *condition.values)
+        return int(total)
+
+    def _best(self, query: Query, place: Place, limit: int, newest: bool, now: datetime) -> list[Hit]:
+        table = _OF_PLACE[place]
+        condition = on_entries(query, table, now)
+        what = f"entries.key, bm25({table}) as weight, entries.created_at as at"
+        sql = _MATCHES.format(what=what, table=table, condition=condition.sql)
+        order = "at desc" if newest else "weight, at desc"
+        rows = self._store.rows(f"{sql} order by {order} limit ?", query.fts(), *condition.values, limit)
+        return [self._hit(key, table, query) for key, _, _ in rows]
 
     def newest_hits(self, sessions: Sequence[int], query: Query) -> dict[int, Hit]:
         """Of each session that holds the words, where they were said last."""

@@ -44,6 +44,7 @@ TURN = {"n", "prompt", "started_at", "ended_at", "entries", "tool_calls"}
 ENTRY = {"id", "seq", "kind", "role", "author", "model", "at", "text", "parts"}
 CALL = {"call_id", "name", "arguments", "result", "status", "duration_ms", "entry", "result_entry"}
 HIT = {"session", "entry", "turn", "role", "field", "at", "snippet"}
+ASKED = {"understood", "puzzles", "instead"}
 NAME = "telegram:648079060"
 
 
@@ -62,7 +63,7 @@ def test_list_as_json(cli: CommandLine, store: Store) -> None:
     store.summaries.set(session, "The retry was late.")
     store.sessions.pin([session])
     listed = cli("list", "--json").json
-    assert listed.keys() == {"schema", "sessions", "total"}
+    assert listed.keys() == {"schema", "sessions", "total"} | ASKED
     (only,) = listed["sessions"]
     assert only.keys() == SESSION
     assert only["tokens"] == {"input": 0, "output": 0, "cached": 0, "total": 0}
@@ -242,7 +243,7 @@ def test_half_characters_are_spelled_out(cli: CommandLine, store: Store) -> None
 
 def test_search_as_json(cli: CommandLine) -> None:
     found = cli("search", "retry", "--json").json
-    assert found.keys() == {"schema", "hits", "total"}
+    assert found.keys() == {"schema", "hits", "total", "totals"} | ASKED
     (hit,) = found["hits"]
     assert hit.keys() == HIT
     assert (hit["session"], hit["entry"], hit["turn"]) == (NAME, f"{NAME}#0", 1)
@@ -266,7 +267,7 @@ def test_search_for_nothing_is_wrong_usage_and_nothing_found_is_not(cli: Command
 
 def test_tools_as_json(cli: CommandLine) -> None:
     told = cli("tools", "--json").json
-    assert told.keys() == {"schema", "tools"}
+    assert told.keys() == {"schema", "tools", "total"} | ASKED
     assert [call["name"] for call in told["tools"]] == ["Read", "Edit", "Bash"]
     assert all(call.keys() == CALL | {"session", "turn", "at"} for call in told["tools"])
 

@@ -25,7 +25,7 @@ COMMANDS = {
     "list": "store.cli.reading:list_sessions",
     "show": "store.cli.showing:show",
     "search": "store.cli.reading:search",
-    "tools": "store.cli.reading:tools",
+    "tools": "store.cli.calling:tools",
     "rebuild": "store.cli.rebuilding:rebuild",
     "resume": "store.cli.resuming:resume",
     "fork": "store.cli.forking:fork",

@@ -25,6 +25,7 @@ from store.model import (
 )
 
 if TYPE_CHECKING:
+    from store.all_calls import Tally
     from store.store import Store
 
 Shape = dict[str, Json]
@@ -127,6 +128,18 @@ def tool_call(one: PairedCall) -> Shape:
 
 def call_of_any_session(one: PairedCall) -> Shape:
     return {"session": one.session_id, "turn": one.turn, "at": one.at, **tool_call(one)}
+
+
+def tally(one: Tally) -> Shape:
+    return {
+        "name": one.name,
+        "calls": one.calls,
+        "failed": one.failed,
+        "share": one.share,
+        "median_ms": one.median_ms,
+        "slowest_ms": one.slowest_ms,
+        "last_at": one.last_at,
+    }
 
 
 def hit(one: Hit) -> Shape:
