@@ -3,11 +3,13 @@ and of the original not a byte and not a time has changed."""
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import shutil
 import sqlite3
 import stat
+import threading
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -17,6 +19,7 @@ import pytest
 from foreign import pull
 from test_fork import prompts, statuses
 
+from store import forking
 from store.errors import NotFound, Refused
 from store.forking import can_fork_natively, fork, fork_natively, native_fork
 from store.model import Session
@@ -203,6 +206,20 @@ def test_where_the_agent_never_was_nothing_is_made(store: Store, root: Path, tmp
     assert path.is_relative_to(root)
     assert child.parent_id == session.id
     assert child.turns == 0
+
+
+def test_a_fork_waits_for_another_sync_to_end(store: Store, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    session = next(one for one, turn, _ in _pulled(store, root) if turn == 1)
+    with Path(f"{store.path}.sync").open("w") as lease:
+        fcntl.flock(lease, fcntl.LOCK_EX)
+        threading.Timer(0.3, fcntl.flock, (lease, fcntl.LOCK_UN)).start()
+        assert fork_natively(store, session, 1).session.parent_id == session.id
+        fcntl.flock(lease, fcntl.LOCK_EX)
+        monkeypatch.setattr(forking, "SYNC_SECONDS", 0)
+        with pytest.raises(Refused, match=r"was written to .*\.jsonl, and shows here with the next sync"):
+            native_fork(store, session, 1)
+    pull(store, root)
+    assert len([one for one in store.sessions.children(session.id) if one.relation == "fork"]) >= 2
 
 
 def test_other_agents_keep_their_forks_here(store: Store) -> None:
