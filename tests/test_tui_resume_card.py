@@ -11,16 +11,17 @@ from typing import Any
 import pytest
 from conftest import Clipboard
 from pytest_textual_snapshot import SVGImageExtension
+from textual.app import App
 from textual.pilot import Pilot
 from tui_world import add, answer, before, browser, prompt, screen_text, until, until_shown
 
 from store.errors import AlreadyThere, Refused
 from store.readiness import Preflight
 from store.store import Store
-from tui.app import Backscroll
 from tui.painting.resuming import Carrying, Going, card, input_card
 from tui.screens.rebuilt import fitting
 from tui.screens.resume import ResumeScreen
+from tui.settings import Settings
 
 # The plugin gives the extension under the name that an older syrupy knew.
 SVGImageExtension.file_extension = "svg"
@@ -69,10 +70,10 @@ def test_hostile_text_is_seen_and_does_not_fill_the_screen(width: int) -> None:
 # ── pictures ──────────────────────────────────────────────────────────────────────────────────────
 
 
-def shown(app: Backscroll, store: Store, session_id: str, *keys: str) -> Callable[[Pilot[Any]], Any]:
+def shown(store: Store, session_id: str, *keys: str) -> Callable[[Pilot[Any]], Any]:
     async def take(pilot: Pilot[Any]) -> None:
-        screen = ResumeScreen(store, store.sessions.get(session_id), app.settings)
-        await app.push_screen(screen)
+        screen = ResumeScreen(store, store.sessions.get(session_id), Settings())
+        await pilot.app.push_screen(screen)
         await until(pilot, lambda: screen._preflight)
         await pilot.press(*keys)
         await until(pilot, lambda: screen._preflight)
@@ -104,8 +105,8 @@ def world(store: Store, monkeypatch: pytest.MonkeyPatch, home: Path) -> Store:
     ids=["clear", "forking", "missing", "elsewhere"],
 )
 def test_card(snap_compare: Callable[..., bool], world: Store, session: str, keys: str, size: tuple[int, int]) -> None:
-    app = browser(world)
-    assert snap_compare(app, terminal_size=size, run_before=shown(app, world, session, *keys))
+    """Over nothing, so that it is a picture of the card alone."""
+    assert snap_compare(App[None](), terminal_size=size, run_before=shown(world, session, *keys))
 
 
 # ── the conversation as input ─────────────────────────────────────────────────────────────────────
@@ -114,7 +115,7 @@ def test_card(snap_compare: Callable[..., bool], world: Store, session: str, key
 async def test_the_conversation_can_be_taken_along(world: Store, home: Path, clipboard: Clipboard) -> None:
     app = browser(world)
     async with app.run_test(size=(100, 30), notifications=True) as pilot:
-        await shown(app, world, "pingu")(pilot)
+        await shown(world, "pingu")(pilot)
         await until_shown(pilot, "Write in the Telegram chat 648.")
         await pilot.press("i")
         await until_shown(pilot, "The conversation as input", "● OpenAI Chat", "f To a file")
