@@ -104,7 +104,7 @@ def synced(folder: Path, messages: int) -> Synced:
 def measure(folder: Path, messages: int) -> list[Line]:
     """In a process of its own, whose memory is that of the sync alone."""
     command = [sys.executable, "-m", "bench.foreign", str(folder), str(messages)]
-    told = Synced(*json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE).stdout))
+    told = Synced(**json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE).stdout))
     first = f"first sync of {told.entries:,} messages"
     return [
         Line(name=first, ours=[told.first], other=[told.bare], beside="bare loop", ratio=3.0),
@@ -114,4 +114,4 @@ def measure(folder: Path, messages: int) -> list[Line]:
 
 
 if __name__ == "__main__":
-    print(json.dumps(synced(Path(sys.argv[1]), int(sys.argv[2]))))
+    print(json.dumps(synced(Path(sys.argv[1]), int(sys.argv[2]))._asdict(), indent=1))
