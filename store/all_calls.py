@@ -4,21 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Literal, NamedTuple, get_args
+from typing import TYPE_CHECKING
 
 from store.coding import encode
 from store.conditions import Condition, all_of, on_calls
 from store.indexing import call_text
 from store.model import PairedCall, ToolCall, readable
 from store.query import Query
+from store.tally import CallOrder, Tally, ToolOrder
 
 if TYPE_CHECKING:
     from store.store import Store
-
-CallOrder = Literal["newest", "slowest"]
-ToolOrder = Literal["used", "failing", "slowest"]
-CALL_ORDERS: tuple[CallOrder, ...] = get_args(CallOrder)
-TOOL_ORDERS: tuple[ToolOrder, ...] = get_args(ToolOrder)
 
 NEWEST_SESSIONS = 200
 """Where the newest calls are looked for first; nearly always they are there."""
@@ -57,23 +53,6 @@ _TALLIES = f"""
 _SHARING = """exists (select 1 from tool_calls as others where others.session = tool_calls.session
     and others.turn = tool_calls.turn and others.key != tool_calls.key
     and (others.entry = tool_calls.entry or others.result_entry = tool_calls.result_entry))"""
-
-
-class Tally(NamedTuple):
-    """How a tool fares, by its name."""
-
-    name: str
-    calls: int
-    failed: int
-    median_ms: float | None
-    "Of the calls whose duration is known."
-    slowest_ms: float | None
-    last_at: str
-
-    @property
-    def share(self) -> float:
-        """Of its calls, those that failed."""
-        return self.failed / self.calls
 
 
 def matching(

@@ -5,7 +5,6 @@ from __future__ import annotations
 import click
 
 from store import all_calls
-from store.all_calls import CALL_ORDERS, TOOL_ORDERS, CallOrder, Tally, ToolOrder
 from store.cli import asking, printing, shapes
 from store.cli.asking import tell_how_many
 from store.cli.console import COUNT, as_json, with_store
@@ -15,6 +14,7 @@ from store.cli.reading import MARKS, argument_lines, took
 from store.model import PairedCall
 from store.query import Query
 from store.store import Store
+from store.tally import CALL_ORDERS, TOOL_ORDERS, CallOrder, Tally, ToolOrder
 
 _ORDERS = click.Choice(list(dict.fromkeys([*CALL_ORDERS, *TOOL_ORDERS])))
 

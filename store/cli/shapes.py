@@ -25,8 +25,8 @@ from store.model import (
 )
 
 if TYPE_CHECKING:
-    from store.all_calls import Tally
     from store.store import Store
+    from store.tally import Tally
 
 Shape = dict[str, Json]
 

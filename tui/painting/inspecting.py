@@ -34,6 +34,8 @@ class CallLine(NamedTuple):
     about: str
     status: Status
     duration_ms: float | None
+    where: str = ""
+    "When, and in which session, among calls of many."
 
     def holds(self, words: Sequence[str]) -> bool:
         told = f"{self.name} {self.about} turn {self.turn} {WORDS[self.status]}".casefold()
@@ -106,34 +108,44 @@ def _turns(lines: Sequence[CallLine]) -> list[Piece]:
 # ── the table ─────────────────────────────────────────────────────────────────────────────────────
 
 _TURN, _NAME, _TOOK, _BETWEEN = 5, 24, 9, 7
+_WHERE = 40
+"""What the session's name may take, within a third of the line."""
 
 
 def longest_name(lines: Sequence[CallLine]) -> int:
     return max((cells(name) for name in {line.name for line in lines}), default=4)
 
 
-def _rooms(longest: int, width: int) -> tuple[int, int]:
-    """For the name, within reason, and for what it was done to."""
+def _rooms(longest: int, width: int, where: bool) -> tuple[int, int, int]:
+    """For the session, where there are many; for the name, within reason; and for what it was done to."""
+    session = min(_WHERE, width // 3) if where else 0
     name = max(min(longest, _NAME, width // 4), 4)
-    return name, max(width - _TURN - name - _TOOK - _BETWEEN, 1)
+    return session, name, max(width - session - _TURN - name - _TOOK - _BETWEEN, 1)
 
 
-def table_head(longest: int, width: int) -> Content:
-    name, about = _rooms(longest, width)
-    return content([(f"{'turn':>{_TURN}}     {'name':<{name}}  {'what on':<{about}}{'took':>{_TOOK}}", FAINT)])
+def table_head(longest: int, width: int, *, where: bool = False) -> Content:
+    session, name, about = _rooms(longest, width, where)
+    left = "when      session".ljust(session)[:session]
+    return content([(f"{left}{'turn':>{_TURN}}     {'name':<{name}}  {'what on':<{about}}{'took':>{_TOOK}}", FAINT)])
+
+
+def _filled(text: str, room: int) -> str:
+    shown = one_line(text, room)
+    return shown + " " * (room - cells(shown))
 
 
 def table_line(line: CallLine, longest: int, width: int) -> Content:
-    name_width, about_width = _rooms(longest, width)
-    name, about = one_line(line.name, name_width), one_line(line.about, about_width)
+    rooms = _rooms(longest, width, bool(line.where))
+    session, name, about = map(_filled, (line.where, line.name, line.about), rooms)
     took = duration(line.duration_ms) if line.duration_ms is not None else ""
     return content(
         [
+            (session, MUTED),
             (f"{line.turn:>{_TURN},}  ", MUTED),
             SIGNS[line.status],
             ("  ", ""),
-            (name + " " * (name_width - cells(name) + 2), STRONG),
-            (about + " " * (about_width - cells(about)), ""),
+            (f"{name}  ", STRONG),
+            (about, ""),
             (f"{took:>{_TOOK}}", MUTED),
         ]
     ).truncate(width)

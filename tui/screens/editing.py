@@ -37,6 +37,7 @@ class EditingScreen(ListingScreen[Answer]):
         _edit("f", "facts", "Facts", "What agents know beyond one conversation"),
         _edit("u", "undo", "Undo", "Take the newest edit back"),
         _edit("U", "journal", "Journal", "Every edit, with before and after"),
+        Binding("A", "tools", "All tool calls", show=False, id="list.tools", tooltip="The tool calls of all sessions"),
     ]
 
     @property
@@ -181,6 +182,12 @@ class EditingScreen(ListingScreen[Answer]):
         from tui.screens.journal import JournalScreen
 
         self.app.push_screen(JournalScreen(self._store, self._clock), self.go_to)
+
+    def action_tools(self) -> None:
+        """With the words that are looked for, if any."""
+        from tui.screens.tools import ToolsScreen
+
+        self.app.push_screen(ToolsScreen(self._store, self._clock, self._wanted.query), self.go_to)
 
     @threaded(group="edit")
     def action_undo(self) -> None:

@@ -5,20 +5,19 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, NamedTuple, TypeVar
 
 from textual import on
 from textual.binding import Binding, BindingType
 from textual.getters import query_one
-from textual.message import Message
 
 from store.errors import StoreError
 from store.interrupting import until_stale
 from store.listed import Listing, Row, Wanted
 from store.listing import listing, rows, work_tree
 from store.query import Query, Vocabulary
+from tui.messages import Told
 from tui.screens.noticing import Clock, NoticingScreen
 from tui.widgets.session_list import PAGE, SessionList
 from tui.widgets.top_bar import TopBar
@@ -33,6 +32,9 @@ Answer = TypeVar("Answer")
 
 NEWEST = 50
 """So many sessions answer each key."""
+
+IN_TOOLS = 1_000
+"""Hits in tool calls are counted no further."""
 
 PAUSE = 0.2
 """Seconds without a key before all that was found is gathered and weighed."""
@@ -62,7 +64,7 @@ def current_folder() -> Path | None:
         return None
 
 
-def _pauses(stale: Callable[[], bool]) -> bool:
+def pauses(stale: Callable[[], bool]) -> bool:
     """Whether nothing more is typed for a while."""
     end = time.monotonic() + PAUSE
     while time.monotonic() < end and not stale():
@@ -92,8 +94,7 @@ class ListingScreen(NoticingScreen[Answer]):
     bar = query_one(TopBar)
     sessions = query_one(SessionList)
 
-    @dataclass
-    class Listed(Message):
+    class Listed(Told):
         """All sessions that match; the first few when it is not the whole list."""
 
         generation: int
@@ -103,14 +104,14 @@ class ListingScreen(NoticingScreen[Answer]):
         rows: Sequence[Row] = ()
         "Those that were read with it."
         typed: bool = False
+        in_tools: int = 0
+        "How often the words stand in tool calls, which have a list of their own."
 
-    @dataclass
-    class Read(Message):
+    class Read(Told):
         wanted: SessionList.Wanted
         rows: Sequence[Row]
 
-    @dataclass
-    class Known(Message):
+    class Known(Told):
         vocabulary: Vocabulary
 
     def __init__(self, store: Store, clock: Clock, *, folder: Path | None = None) -> None:
@@ -143,7 +144,7 @@ class ListingScreen(NoticingScreen[Answer]):
 
     def want(self, *, follow: bool, **changes: object) -> None:
         """Another list. Follow: stay where the cursor is."""
-        self._wanted = replace(self._wanted, **changes)  # type: ignore[arg-type]
+        self._wanted = self._wanted._replace(**changes)  # type: ignore[arg-type]
         self._load(follow=follow)
 
     def _load(self, *, follow: bool) -> None:
@@ -182,9 +183,12 @@ class ListingScreen(NoticingScreen[Answer]):
             if begin.keys and not stale():
                 shown = rows(self._store, begin.keys, begin.query)
                 self.post_message(self.Listed(generation, begin, follow=False, whole=False, rows=shown, typed=True))
-            if _pauses(stale):
+            if pauses(stale):
                 whole = listing(self._store, wanted, now=self._clock())
-                self.post_message(self.Listed(generation, whole, follow=False, whole=True, typed=True))
+                in_tools = self._store.search.how_often(whole.query, "tools", IN_TOOLS)
+                self.post_message(
+                    self.Listed(generation, whole, follow=False, whole=True, typed=True, in_tools=in_tools)
+                )
 
     @threaded(group="rows")
     def _read(self, wanted: SessionList.Wanted, query: Query) -> None:
@@ -207,7 +211,7 @@ class ListingScreen(NoticingScreen[Answer]):
         has_gone_on = listed.typed and listed.whole and (self.sessions.cursor > 0 or not self.bar.words.has_focus)
         self.sessions.show(listed.listing, listed.rows, follow=listed.follow or has_gone_on)
         if listed.whole:
-            self.bar.show_count(self._counted(listed.listing))
+            self.bar.show_count(self._counted(listed.listing, listed.in_tools))
             self._tell_instead(listed.listing.query)
             self.listed(listed.listing)
             self.refresh_bindings()
@@ -218,10 +222,12 @@ class ListingScreen(NoticingScreen[Answer]):
 
             self.bar.show_understood(instead(query), doubtful=True)
 
-    def _counted(self, shown: Listing) -> str:
+    def _counted(self, shown: Listing, in_tools: int) -> str:
         what = "found" if shown.query else "session" if shown.total == 1 else "sessions"
         scope = next(scope.name for scope in self._scopes if scope.folder == shown.wanted.folder)
-        return f"{shown.total:,} {what} · {scope}"
+        words_alone = len(shown.query.words) == len(shown.query.groups)
+        besides = f" · {in_tools:,}{'+' * (in_tools == IN_TOOLS)} in tools" if in_tools and words_alone else ""
+        return f"{shown.total:,} {what}{besides} · {scope}"
 
     @on(Read)
     def _show_rows(self, read: Read) -> None:
@@ -264,7 +270,7 @@ class ListingScreen(NoticingScreen[Answer]):
 
     @on(TopBar.Asked)
     def _ask(self, asked: TopBar.Asked) -> None:
-        self._wanted = replace(self._wanted, query=asked.query)
+        self._wanted = self._wanted._replace(query=asked.query)
         if Query.parse(asked.query, typing=True).fts():
             self._load_typed()
         else:

@@ -71,10 +71,6 @@ class PickerScreen(ListingScreen["Resumption | None"]):
         self._hurried = left.entered
         self._choose_if_hurried()
 
-    @on(TopBar.Asked)
-    def _type_on(self) -> None:
-        self._hurried = False
-
     @on(ListingScreen.Read)
     def _choose_if_hurried(self) -> None:
         """Once the list is that of the words as they stand, and its first row is known."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import ClassVar
 
 from textual.binding import Binding, BindingType
@@ -19,19 +18,18 @@ class CallsTable(CursorView):
         Binding("enter", "open", "Open", id="calls.open", tooltip="Look at this call"),
     ]
 
-    @dataclass
     class Opened(Message):
         """The call under the cursor is to be looked at."""
 
     def __init__(self) -> None:
         super().__init__()
         self._calls: Sequence[CallLine] = ()
-        self._longest = 0
+        self.longest = 0
 
     def show(self, calls: Sequence[CallLine], current: int | None = None) -> None:
         """With the cursor on the current one, if it is among them."""
         self._calls = calls
-        self._longest = max(self._longest, longest_name(calls))
+        self.longest = max(self.longest, longest_name(calls))
         self.line_count = len(calls)
         self.forget_strips()
         self.cursor = next((at for at, call in enumerate(calls) if call.key == current), 0)
@@ -41,7 +39,7 @@ class CallsTable(CursorView):
         return self._calls[self.cursor].key if self._calls else None
 
     def line(self, index: int, width: int) -> Content:
-        return table_line(self._calls[index], self._longest, width)
+        return table_line(self._calls[index], self.longest, width)
 
     def pressed_twice(self) -> None:
         self.action_open()
