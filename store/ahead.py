@@ -5,6 +5,7 @@ And a file that brings SQLite down takes only that process with it.
 
 from __future__ import annotations
 
+import gc
 import multiprocessing
 import os
 import queue
@@ -191,6 +192,8 @@ class _Sender:
 
 def _serve(pipe: Connection, name: str, address: str) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    # What was sent is freed as it goes; to look for what goes in circles takes a fifth of the time and finds nothing.
+    gc.disable()
     source = sources.by_name(name)
     if source is None:
         return
