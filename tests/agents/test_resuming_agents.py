@@ -19,7 +19,9 @@ def test_a_session_goes_on_at_the_terminal_that_is_handed_over(
     with Conversation("/", *backscroll.command("resume", session["id"])) as terminal:
         terminal.until_shown(FILES, SCRIPT[FILES].says)
         terminal.say(COLOUR)
+        assert "in use" in backscroll.process("resume", session["id"], "--print").err
         terminal.leave()
+    assert "in use" not in backscroll.process("resume", session["id"], "--print").err
     assert in_order(model.asked(COLOUR).told, FILES, "notes.txt", SCRIPT[FILES].says, COLOUR)
     assert program.written() == [transcript]
     assert in_order(added(transcript, before), COLOUR, SCRIPT[COLOUR].says)
