@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ import pytest
 from foreign import pull
 from pytest_textual_snapshot import SVGImageExtension
 from test_fork import prompts
+from textual.app import App
 from textual.pilot import Pilot
 from textual.widgets import TextArea
 from tui_screens import NARROW, WIDE, shown
@@ -19,7 +21,6 @@ from tui_world import add, answer, before, browser, prompt, screen_text, session
 
 from store.model import NewEntry, Session
 from store.store import Store
-from tui.app import Backscroll
 from tui.screens.browser import BrowserScreen
 from tui.screens.forking import ForkScreen, place_of
 from tui.screens.resume import ResumeScreen
@@ -150,17 +151,13 @@ def test_the_dialog(
     size: tuple[int, int],
     program: str,
 ) -> None:
-    from dataclasses import replace
-
+    """Before nothing, so that what else a browser shows is not in the picture."""
     monkeypatch.setattr(TextArea, "cursor_blink", False)
 
     async def open_it(pilot: Pilot[Any]) -> None:
-        app = pilot.app
-        assert isinstance(app, Backscroll)
-        await until_shown(pilot, "1 session")
-        await app.push_screen(ForkScreen(store, replace(place_of(store, parent, 2), program=program)))
+        await pilot.app.push_screen(ForkScreen(store, replace(place_of(store, parent, 2), program=program)))
         if program:
             await pilot.press(*" Blue?")
-        await until_shown(pilot, "It shares turn")
+        await until_shown(pilot, "It shares turn", "Leave it")
 
-    assert snap_compare(browser(store), terminal_size=size, run_before=open_it)
+    assert snap_compare(App(), terminal_size=size, run_before=open_it)
