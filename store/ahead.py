@@ -6,14 +6,15 @@ And a file that brings SQLite down takes only that process with it.
 from __future__ import annotations
 
 import gc
-import multiprocessing
 import os
 import queue
 import signal
+import subprocess
+import sys
 import threading
 from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
-from multiprocessing.connection import Connection
+from multiprocessing.connection import Connection, Pipe
 from multiprocessing.reduction import ForkingPickler
 from pathlib import Path
 from typing import Any
@@ -32,6 +33,8 @@ PATIENCE = 5.0
 
 WAITING = 16
 """Batches that may wait to be taken: enough to go on reading while the writer commits."""
+
+_SERVE = "import sys; from store.ahead import serve; serve(int(sys.argv[1]))"
 
 READY, REFS, BATCH, END, FAILED, KNOWN, BROKE = "ready", "refs", "batch", "end", "failed", "known", "broke"
 
@@ -71,25 +74,41 @@ def _holds_much(folder: Path) -> bool:
 
 @contextmanager
 def _ahead(source: Source, address: str) -> Iterator[Opened]:
-    # Spawned, not forked: the browser has threads, and a fork would take their locks along, held for ever.
-    context = multiprocessing.get_context("spawn")
-    ours, theirs = context.Pipe(duplex=True)
-    process = context.Process(target=_serve, args=(theirs, source.NAME, address), daemon=True)
-    process.start()
-    theirs.close()
+    ours, theirs = Pipe(duplex=True)
+    with theirs:
+        process = _reader(theirs)
     try:
-        if _is_ready(ours):
+        if process and _is_ready(ours):
+            # Not among its arguments, which everybody on the machine can read: the address may hold a password.
+            ours.send((source.NAME, address))
             yield Ahead(ours)
             return
     finally:
         ours.close()
-        process.join(PATIENCE)
-        if process.is_alive():
-            process.kill()
-            process.join()
-    # A program that cannot be started a second time, such as one typed at a prompt, reads by itself.
+        if process:
+            _end(process)
+    # A program that cannot be started a second time, such as one that was frozen into a file, reads by itself.
     with source.open(address) as opened:
         yield opened
+
+
+def _reader(pipe: Connection) -> subprocess.Popen[bytes] | None:
+    """A Python of its own. A fork would take the locks of the browser's threads along, held for ever; and Python's own
+    way to spawn one asks for an error stream, which an application that has taken the terminal does not give."""
+    quiet = subprocess.DEVNULL
+    argv = [sys.executable, "-P", "-c", _SERVE, str(pipe.fileno())]
+    try:
+        return subprocess.Popen(argv, pass_fds=[pipe.fileno()], stdin=quiet, stdout=quiet, stderr=quiet)
+    except OSError:
+        return None
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    try:
+        process.wait(PATIENCE)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
 
 
 def _is_ready(pipe: Connection) -> bool:
@@ -190,14 +209,19 @@ class _Sender:
                     self._failed = True  # nobody waits any more
 
 
-def _serve(pipe: Connection, name: str, address: str) -> None:
+def serve(handle: int) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     # What was sent is freed as it goes; to look for what goes in circles takes a fifth of the time and finds nothing.
     gc.disable()
+    pipe = Connection(handle)
+    pipe.send(READY)
+    try:
+        name, address = pipe.recv()
+    except EOFError:
+        return  # nobody waits any more
     source = sources.by_name(name)
     if source is None:
         return
-    pipe.send(READY)
     sender = _Sender(pipe)
     try:
         with source.open(address) as opened:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import multiprocessing
 import os
 import shutil
 import signal
@@ -34,6 +33,11 @@ def foreign(tmp_path: Path) -> Path:
 def large(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every store counts as large."""
     monkeypatch.setattr(ahead, "LARGE", 0)
+
+
+def readers() -> list[int]:
+    """The processes that this one has under way."""
+    return [int(pid) for children in Path("/proc/self/task").glob("*/children") for pid in children.read_text().split()]
 
 
 TABLES = {
@@ -100,14 +104,14 @@ def test_a_bad_row_is_a_problem_and_its_neighbours_come(store: Store, foreign: P
 def test_a_reader_that_dies_is_a_problem_and_what_came_stays(store: Store, foreign: Path) -> None:
     running = sync.sync(store, sync.targets([str(foreign)]))
     report = next(running).report
-    for child in multiprocessing.active_children():
-        os.kill(child.pid or 0, signal.SIGKILL)
+    for reader in readers():
+        os.kill(reader, signal.SIGKILL)
     for progress in running:
         report = progress.report
     assert report.problems == [] or "brought its reader down" in report.problems[0].reason
     assert pull(store, foreign).problems == []
     assert len(texts(store, "long")) == 1200
-    assert not multiprocessing.active_children()
+    assert not readers()
 
 
 @pytest.mark.usefixtures("large")
@@ -126,4 +130,4 @@ def test_a_sync_that_is_left_ends_its_reader(store: Store, foreign: Path) -> Non
     running = sync.sync(store, sync.targets([str(foreign)]))
     next(running)
     running.close()
-    assert not multiprocessing.active_children()
+    assert not readers()

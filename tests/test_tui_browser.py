@@ -14,6 +14,7 @@ from textual.pilot import Pilot
 from textual.widgets import Input
 from tui_world import add, before, browser, fill, prompt, screen_text, session_list, until, until_shown
 
+from store import ahead
 from store.errors import Busy
 from store.listed import Listing, Wanted
 from store.listing import listing
@@ -338,3 +339,15 @@ async def test_what_agents_write_is_read_while_the_browser_is_open(store: Store,
         await until(pilot, lambda: store.sessions.matching("")[1] == 1)
         rubichan_session(path, "b", ("user", "written meanwhile"))
         await until(pilot, lambda: len(session_list(pilot).keys) == 2)
+
+
+async def test_what_is_large_is_read_in_a_process_of_its_own(
+    store: Store, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Which is started while the application holds the terminal, and with it the error stream."""
+    monkeypatch.setattr(ahead, "LARGE", 0)
+    (home / ".config/rubichan").mkdir(parents=True)
+    path = make(home / ".config/rubichan/rubichan.db", RUBICHAN)
+    rubichan_session(path, "a", ("user", "from a large file"))
+    async with Backscroll(store, follow=True).run_test() as pilot:
+        await until_shown(pilot, "from a large file")
