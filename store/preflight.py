@@ -17,7 +17,7 @@ from store.model import Session
 from store.readiness import Holder, Preflight
 from store.resuming import Resumption
 from store.sources.reading import BROKEN
-from store.sources.shape import Branching, Growing, Opened, Ref, Source
+from store.sources.shape import Branching, Growing, Noted, Opened, Ref, Source
 from store.sources.writing import Writable
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ def preflight(store: Store, found: Resumption, *, shown: bool = True) -> Preflig
         session = store.sessions.by_key(session.key)
     source = sources.by_name(session.source)
     records = store.rows(_RECORDS, session.key, session.entries - NEWEST)
-    users, neighbours = _busy(store, session, found, [place for _, place in records])
+    users, neighbours = _busy(store, source, found, [place for _, place in records])
     moved_on, gone = _elsewhere(store, session, source) if shown else (False, False)
     return Preflight(
         branch_then=_branch_then(store, source, [key for key, _ in records]),
@@ -107,12 +107,16 @@ def _beginning(path: Path) -> str:
 
 
 def _busy(
-    store: Store, session: Session, found: Resumption, places: Sequence[str]
+    store: Store, source: Source | None, found: Resumption, places: Sequence[str]
 ) -> tuple[tuple[Holder, ...], tuple[Holder, ...]]:
     """Those with this session, and those with the database in which it is one of many."""
+    session = found.session
     own = [Path(place) for place in dict.fromkeys(places) if place.startswith("/")]
     program = Path(found.argv[0]).name if found.argv else ""
-    working = {*_open_by(own), *(_started_with(program, session.native_id) if program else ())}
+    working = {*_open_by(own)}
+    if program:
+        noted: set[int] = {*source.used_by(session.native_id)} if isinstance(source, Noted) else set()
+        working |= {pid for pid, words in _running(program) if pid in noted or session.native_id in words}
     around = set() if own else {*_open_by(_databases(_locator(store, session)))} - working
     return tuple(map(_holder, sorted(working))), tuple(map(_holder, sorted(around)))
 
@@ -132,14 +136,14 @@ def _databases(locator: str) -> list[Path]:
     return sorted(path.glob("*.db")) if path.is_dir() else [path]
 
 
-def _started_with(program: str, native_id: str) -> Iterator[int]:
-    """Programs of that name that were told to go on with the session: many open its file only to write."""
+def _running(program: str) -> Iterator[tuple[int, list[str]]]:
+    """The processes of a program, and what they were told: many open a session's file only to write."""
     for told in _PROCESSES.glob("[0-9]*/cmdline"):
         with suppress(OSError):
-            words = told.read_bytes().split(b"\0")
-            named = any(os.path.basename(word) == program.encode() for word in words[:2])
-            if named and native_id.encode("utf-8", "replace") in words and int(told.parent.name) != os.getpid():
-                yield int(told.parent.name)
+            words = told.read_bytes().decode("utf-8", "replace").split("\0")
+            named = any(os.path.basename(word) == program for word in words[:2])
+            if named and int(told.parent.name) != os.getpid():
+                yield int(told.parent.name), words
 
 
 def _holder(pid: int) -> Holder:

@@ -143,14 +143,34 @@ def test_a_process_that_has_the_transcript_open_is_told(store: Store, tmp_path: 
     assert f"process {pid}" in told
 
 
-def test_so_is_the_agent_that_was_told_to_go_on_with_it_and_no_other(store: Store, tmp_path: Path) -> None:
+@pytest.fixture
+def agent(tmp_path: Path) -> str:
+    path = tmp_path / "bin" / "claude"
+    path.parent.mkdir()
+    path.write_text(f"#!{sys.executable}\nimport time\nprint('up', flush=True)\ntime.sleep(100)\n")
+    path.chmod(0o755)
+    return str(path)
+
+
+def test_so_is_the_agent_that_was_told_to_go_on_with_it_and_no_other(store: Store, tmp_path: Path, agent: str) -> None:
     pull(store, SAMPLES["claude"](tmp_path))
     session = store.sessions.find("c1000000-0000-4000-8000-000000000003")
-    agent = tmp_path / "bin" / "claude"
-    agent.parent.mkdir()
-    agent.write_text(f"#!{sys.executable}\nimport time\nprint('up', flush=True)\ntime.sleep(100)\n")
-    agent.chmod(0o755)
-    with running(str(agent), "--resume", session.native_id) as pid, running(str(agent), "--resume", "another"):
+    with running(agent, "--resume", session.native_id) as pid, running(agent, "--resume", "another"):
+        assert [holder.pid for holder in looked(store, session).users] == [pid]
+
+
+def test_so_is_the_one_that_notes_what_it_works_on(
+    store: Store, tmp_path: Path, agent: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sample = SAMPLES["claude"](tmp_path)
+    monkeypatch.setenv("CLAUDE_CONFIG_DIR", str(sample))
+    pull(store, sample)
+    session = store.sessions.find("c1000000-0000-4000-8000-000000000003")
+    notes = sample / "sessions"
+    notes.mkdir()
+    with running(agent) as pid, running(agent) as other:
+        for name, working in ((pid, session.native_id), (other, "another"), (2**22 + 1, session.native_id)):
+            (notes / f"{name}.json").write_text(json.dumps({"pid": name, "sessionId": working}))
         assert [holder.pid for holder in looked(store, session).users] == [pid]
 
 

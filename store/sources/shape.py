@@ -124,6 +124,15 @@ class Branching(Protocol):
 
 
 @runtime_checkable
+class Noted(Protocol):
+    "An agent that notes which of its processes works on which session."
+
+    def used_by(self, native_id: str) -> Iterable[int]:
+        """Their numbers. One that was ended by force may have left its note behind."""
+        ...
+
+
+@runtime_checkable
 class Growing(Protocol):
     "Files that grow at their ends. Each is told of without being opened, and gone on with where it was left."
 

@@ -29,7 +29,7 @@ from store.sources.claude_code.forking import can_fork as can_fork
 from store.sources.claude_code.forking import forked
 from store.sources.claude_code.tail import Tail
 from store.sources.claude_code.telling import Telling
-from store.sources.lines import UNREADABLE, file_digest_stamp, json_file, mapping, tree_stamp, words
+from store.sources.lines import UNREADABLE, count, file_digest_stamp, json_file, mapping, tree_stamp, words
 from store.sources.shape import Batch, Continuing, NewTranscript, Past, Problem, Ref
 from store.sources.transcripts import Transcripts
 
@@ -88,6 +88,14 @@ def git_branch(record: Json) -> str:
     """HEAD is written where there is none, and where there is no repository at all."""
     branch = words(mapping(record).get("gitBranch"))
     return "" if branch == "HEAD" else branch
+
+
+def used_by(native_id: str) -> Iterator[int]:
+    """Claude Code opens a transcript only to write to it; but each that runs leaves a note of what it works on."""
+    for path in (Path(next(iter(roots()))) / "sessions").glob("*.json"):
+        told = mapping(json_file(path, []))
+        if words(told.get("sessionId")) == native_id and (pid := count(told.get("pid"))):
+            yield pid
 
 
 def fork(past: Past) -> NewTranscript:

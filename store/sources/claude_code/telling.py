@@ -17,9 +17,10 @@ from store.sources.reading import digest
 from store.sources.shape import ForeignSummary, Problem
 
 EVENTS = frozenset(
-    "agent-name agent-setting ai-title attribution-snapshot bridge-session content-replacement custom-title"
-    " file-history-delta file-history-snapshot last-prompt mode permission-mode pr-link progress queue-operation"
-    " relocated summary system tag task-summary worktree-state".split()
+    "agent-name agent-setting ai-title api-request api-request-blob api-request-shape atis-latch attribution-snapshot"
+    " bridge-session content-replacement cost-state custom-title file-history-delta file-history-snapshot last-prompt"
+    " mode permission-mode pr-link progress queue-operation relocated summary system tag task-summary tools-used"
+    " worktree-state".split()
 )
 _WORDS_OF_EVENTS = (
     "content",
