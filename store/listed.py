@@ -24,8 +24,7 @@ DEEPEST = 7
 """What is nested deeper is shown at this depth."""
 
 
-@dataclass(frozen=True, slots=True)
-class Wanted:
+class Wanted(NamedTuple):
     query: str = ""
     "As it is being typed: the last word may be half of one."
     folder: str = ""

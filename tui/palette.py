@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import partial
 from importlib import import_module
-from pkgutil import iter_modules
 from typing import NamedTuple
 
 from textual.binding import Binding
@@ -64,6 +63,8 @@ def _title(action: Action) -> str:
 
 def all_bindings() -> Iterator[Binding]:
     """Of every screen there is, those that are not imported yet included."""
+    from pkgutil import iter_modules  # for those alone who gave keys of their own
+
     from tui import screens
 
     for module in iter_modules(screens.__path__, f"{screens.__name__}."):

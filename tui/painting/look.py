@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
 from functools import lru_cache
+from typing import NamedTuple
 
 from textual.content import Content
 
@@ -21,8 +21,7 @@ AT_MOST = 400_000
 """Characters that are laid out when asked for the whole; the rest stands in the record."""
 
 
-@dataclass(frozen=True, slots=True)
-class Look:
+class Look(NamedTuple):
     width: int
     marks: re.Pattern[str] | None = None
     whole: bool = False
@@ -31,7 +30,7 @@ class Look:
     "The folder in which it happened; paths below it are told without it."
 
     def narrower(self, by: int) -> Look:
-        return replace(self, width=max(self.width - by, 1))
+        return self._replace(width=max(self.width - by, 1))
 
     def mark(self, line: Content) -> Content:
         if self.marks is not None:

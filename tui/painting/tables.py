@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from itertools import zip_longest
 from typing import NamedTuple
 
@@ -59,7 +58,7 @@ def _fitted(widths: list[int], room: int) -> list[int]:
 
 def _row(row: Sequence[Cell], widths: Sequence[int], look: Look) -> list[Content]:
     wrapped = [
-        [_placed(line, cell.align, width) for line in replace(look, width=width).wrap(cell.text)]
+        [_placed(line, cell.align, width) for line in look._replace(width=width).wrap(cell.text)]
         for cell, width in zip(row, widths, strict=False)
     ]
     gap = Content(" " * GAP)

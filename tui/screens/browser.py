@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from importlib import import_module
+from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
 from textual import events, on
@@ -37,8 +38,7 @@ if TYPE_CHECKING:
 REST_SECONDS = 0.3
 """The cursor of the list rests so long on a session before it is opened beside it: scrolling past reads nothing."""
 
-FOLLOW_SECONDS = 1.0
-DEMO = "demo"
+READING_CSS = Path(__file__).with_name("reading.tcss")
 
 
 def _pane(keys: str, action: str, name: str, told: str, tooltip: str) -> Binding:
@@ -95,6 +95,8 @@ class BrowserScreen(FillingScreen[None]):
     async def _add_reading(self) -> None:
         """Messages to the screen wait for it; the list scrolls meanwhile."""
         module = await asyncio.to_thread(import_module, "tui.screens.reading")
+        self.app.stylesheet.read(READING_CSS)
+        self.app.stylesheet.parse()
         reading: Reading = module.Reading(self._store, self._clock)
         await self.query_one("#panes").mount(reading)
         self.reading = reading

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from textual import on
@@ -12,7 +11,6 @@ from textual.binding import Binding, BindingType
 from textual.containers import Vertical
 from textual.content import Content
 from textual.getters import query_one
-from textual.message import Message
 from textual.widgets import Footer, Static
 
 from store.errors import StoreError
@@ -20,6 +18,7 @@ from store.facts import LINE_LIMIT, line_limit
 from store.interrupting import until_stale
 from store.model import GLOBAL, Edit, entry_id
 from store.origins import of_facts
+from tui.messages import Told
 from tui.painting.facts import EVERY_SCOPE, FactLine, heading
 from tui.painting.pieces import MUTED
 from tui.screens.fact_edits import FactEdits, make_fact
@@ -84,16 +83,14 @@ class FactsScreen(FactEdits):
     history = query_one(FactHistory)
     none = query_one("#none", Static)
 
-    @dataclass
-    class Listed(Message):
+    class Listed(Told):
         generation: int
         lines: Sequence[FactLine]
         scopes: Sequence[str]
         own: int
         limit: int
 
-    @dataclass
-    class Read(Message):
+    class Read(Told):
         looked: int
         line: FactLine
         edits: Sequence[Edit]

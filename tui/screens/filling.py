@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, TypeVar
 
 from textual import on
 from textual.binding import Binding, BindingType
 from textual.getters import query_one
-from textual.message import Message
 from textual.widgets import Static
 from textual.worker import Worker, WorkerState, get_current_worker
 
 from store.errors import Busy
 from store.listed import Listing
 from store.paths import data_dir
+from tui.messages import Told
 from tui.painting.browsing import first_run, nothing_found, reading_progress, welcome
 from tui.painting.sessions import with_tilde
 from tui.screens.editing import TRASH, EditingScreen
@@ -46,12 +45,10 @@ class FillingScreen(EditingScreen[Answer]):
     empty = query_one("#empty", Static)
     banner = query_one("#banner", Static)
 
-    @dataclass
-    class DemoMade(Message):
+    class DemoMade(Told):
         store: Store
 
-    @dataclass
-    class Progressed(Message):
+    class Progressed(Told):
         """How far the reading of the agents' own stores is, and how many sessions were found of each."""
 
         done: int

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
 
@@ -12,11 +11,11 @@ from textual import on
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.content import Content
-from textual.message import Message
 from textual.widgets import Input, Static
 
 from store.clean import one_line
 from store.errors import Refused
+from tui.messages import Told
 from tui.painting.pieces import FAINT, MUTED, content
 from tui.painting.sessions import with_tilde
 from tui.screens.asking import AskScreen
@@ -41,8 +40,7 @@ class FolderScreen(AskScreen):
         Binding("tab", "complete", "Complete", priority=True, id="folder.complete", tooltip="As far as it is certain"),
     ]
 
-    @dataclass
-    class Offered(Message):
+    class Offered(Told):
         typed: str
         names: Sequence[str]
 

@@ -20,6 +20,24 @@ Line = tuple[str, str]
 
 
 class HelpScreen(ModalScreen[None]):
+    DEFAULT_CSS = """
+    HelpScreen {
+        align: center middle;
+
+        VerticalScroll {
+            width: auto;
+            height: auto;
+            max-width: 90%;
+            max-height: 90%;
+            padding: 1 3;
+            background: $surface;
+        }
+
+        Static {
+            width: auto;
+        }
+    }
+    """
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape,question_mark,enter,q", "dismiss", "Close", id="help.close", tooltip="Close this page"),
     ]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from textual import on, work
@@ -12,13 +11,12 @@ from textual.binding import Binding, BindingType
 from textual.containers import Container
 from textual.content import Content
 from textual.getters import query_one
-from textual.message import Message
 from textual.screen import Screen
 from textual.widgets import Static
 
 from store.interrupting import until_stale
 from store.model import PairedCall, Session, readable
-from tui.messages import Copy
+from tui.messages import Copy, Told
 from tui.painting.diffs import diff_of, tally
 from tui.painting.exits import exit_code
 from tui.painting.inspecting import CallLine, arguments_title, call_line, heading, result_title, same_calls
@@ -117,14 +115,12 @@ class InspectorScreen(Screen[str | None]):
     asked = query_one("#asked", CallPane)
     answered = query_one("#answered", CallPane)
 
-    @dataclass
-    class Listed(Message):
+    class Listed(Told):
         """All calls of the session, in order."""
 
         calls: Sequence[CallLine]
 
-    @dataclass
-    class Read(Message):
+    class Read(Told):
         """A call with its result, ready to be shown."""
 
         generation: int

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from textual import on
@@ -12,13 +11,13 @@ from textual.binding import Binding, BindingType
 from textual.containers import Container
 from textual.content import Content
 from textual.getters import query_one
-from textual.message import Message
 from textual.widgets import Footer, Static
 
 from store.errors import NothingToUndo
 from store.interrupting import until_stale
 from store.model import Edit, entry_id
 from store.origins import of_edit, of_edits
+from tui.messages import Told
 from tui.painting.journal import EditLine, build_on, done, edit_line, heading, page, sentence
 from tui.painting.pieces import MUTED
 from tui.screens.noticing import Clock
@@ -115,21 +114,18 @@ class JournalScreen(WatchingScreen):
     difference = query_one(TextView)
     none = query_one("#none", Static)
 
-    @dataclass
-    class Listed(Message):
+    class Listed(Told):
         generation: int
         lines: Sequence[EditLine]
         more: bool
 
-    @dataclass
-    class Read(Message):
+    class Read(Told):
         """One edit, ready to be shown."""
 
         looked: int
         page: list[Content]
 
-    @dataclass
-    class Refused(Message):
+    class Refused(Told):
         """Others build on it; they would have to go first."""
 
         edit: Edit

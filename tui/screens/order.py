@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from typing import ClassVar, NamedTuple
 
 from textual import on
@@ -11,11 +10,11 @@ from textual.binding import Binding, BindingType
 from textual.content import Content
 from textual.events import Click
 from textual.getters import query_one
-from textual.message import Message
 from textual.screen import ModalScreen
 from textual.widgets import Static
 
 from store.listed import Grouping, Order, Wanted
+from tui.messages import Told
 from tui.painting.pieces import FAINT, MUTED, STRONG
 
 
@@ -26,7 +25,7 @@ class Choice(NamedTuple):
     group: Grouping | None = None
 
     def of(self, wanted: Wanted) -> Wanted:
-        return replace(wanted, order=self.order or wanted.order, group=self.group or wanted.group)
+        return wanted._replace(order=self.order or wanted.order, group=self.group or wanted.group)
 
     def is_made(self, wanted: Wanted) -> bool:
         return self.of(wanted) == wanted
@@ -52,8 +51,7 @@ BREAK = len(ORDERS) + 1
 
 
 class Card(Static):
-    @dataclass
-    class Clicked(Message):
+    class Clicked(Told):
         line: int
 
     def on_click(self, event: Click) -> None:

@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from textual import on
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.content import Content
-from textual.message import Message
 from textual.screen import ModalScreen
 from textual.widgets import Footer, Static
 
 from store.coding import decode
 from store.errors import BadValue
 from store.model import Attachment, Entry
+from tui.messages import Told
 from tui.painting.pictures import painted, pictures_in
 from tui.painting.pieces import MUTED
 from tui.working import threaded
@@ -44,8 +43,7 @@ class PictureScreen(ModalScreen[None]):
         Binding("escape,enter,q", "dismiss(None)", "Close", id="picture.close", tooltip="Back to the conversation"),
     ]
 
-    @dataclass
-    class Painted(Message):
+    class Painted(Told):
         lines: Sequence[Content]
 
     def __init__(self, store: Store, entry: Entry, part: int) -> None:

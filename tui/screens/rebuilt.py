@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
@@ -13,7 +12,6 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical
 from textual.content import Content
-from textual.message import Message
 from textual.screen import ModalScreen
 from textual.widgets import Static
 
@@ -21,7 +19,7 @@ from store.clean import clean, one_line
 from store.coding import spell
 from store.errors import AlreadyThere, Refused, StoreError
 from store.model import Session
-from tui.messages import Copy
+from tui.messages import Copy, Told
 from tui.painting.pieces import ERROR, title_of
 from tui.painting.resuming import Carrying, input_card
 from tui.screens.asking import DIALOG, AskScreen
@@ -44,8 +42,7 @@ class RebuiltScreen(ModalScreen[None]):
         Binding("escape,q", "dismiss(None)", "Back", id="rebuilt.leave", tooltip="Back to the card"),
     ]
 
-    @dataclass
-    class Made(Message):
+    class Made(Told):
         shape: Shape
         made: Rebuilt | StoreError
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shlex
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
@@ -13,12 +12,11 @@ from textual.binding import Binding, BindingType
 from textual.containers import VerticalScroll
 from textual.content import Content
 from textual.getters import query_one
-from textual.message import Message
 from textual.screen import ModalScreen
 from textual.widgets import Static
 
 from store.resuming import Resumption, resumption
-from tui.messages import Copy
+from tui.messages import Copy, Told
 from tui.painting.pieces import title_of
 from tui.painting.resuming import Going, card
 from tui.screens.listing import current_folder
@@ -75,8 +73,7 @@ class ResumeScreen(ModalScreen[Resumption | None]):
 
     told = query_one("#told", Static)
 
-    @dataclass
-    class Looked(Message):
+    class Looked(Told):
         generation: int
         found: Preflight
 

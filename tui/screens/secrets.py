@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, ClassVar, TypeVar
 
@@ -13,7 +12,6 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical
 from textual.getters import query_one
-from textual.message import Message
 from textual.screen import Screen
 from textual.timer import Timer
 from textual.widgets import Footer, Static
@@ -24,6 +22,7 @@ from store.model import ExposedSecret, SecretName, SecretUse, Session
 from store.sessions import UNSEEN
 from store.uses import uses
 from tui.confided import Confided
+from tui.messages import Told
 from tui.painting.secrets import SecretRow, detail, heading
 from tui.screens.noticing import Clock
 from tui.widgets.secret_view import SecretView
@@ -95,8 +94,7 @@ class SecretsScreen(Screen[str | None]):
     table = query_one(SecretsTable)
     value = query_one(SecretView)
 
-    @dataclass
-    class Read(Message):
+    class Read(Told):
         """Names first; where they were used may take longer to find."""
 
         generation: int

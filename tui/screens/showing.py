@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import ClassVar
 
 from textual import on
@@ -12,12 +11,12 @@ from textual.binding import Binding, BindingType
 from textual.containers import Vertical
 from textual.content import Content
 from textual.getters import query_one
-from textual.message import Message
 from textual.screen import ModalScreen
 from textual.widgets import Footer, Static
 
 from store.clean import clean
 from store.errors import ChangedMeanwhile, StoreError
+from tui.messages import Told
 from tui.painting.pieces import ERROR, STRONG
 from tui.widgets.text_view import TextView
 from tui.working import threaded
@@ -63,8 +62,7 @@ class ShowingScreen(ModalScreen[bool]):
     text = query_one(TextView)
     refusal = query_one("#refusal", Static)
 
-    @dataclass
-    class Looked(Message):
+    class Looked(Told):
         lines: Sequence[Content]
         is_possible: bool
 

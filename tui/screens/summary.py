@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from textual import events, on
@@ -12,7 +11,6 @@ from textual.binding import Binding, BindingType
 from textual.containers import Horizontal, Vertical
 from textual.content import Content
 from textual.getters import query_one
-from textual.message import Message
 from textual.screen import Screen
 from textual.widgets import Footer, Static, TextArea
 
@@ -21,6 +19,7 @@ from store.errors import ChangedMeanwhile, StoreError
 from store.model import Session, Summary
 from store.outline import TurnOutline
 from store.outlines import Outlines
+from tui.messages import Told
 from tui.painting.pieces import ERROR, STAR, age
 from tui.painting.summaries import both, compared, coverage, heading
 from tui.screens.noticing import Clock
@@ -112,8 +111,7 @@ class SummaryScreen(Screen[str | None]):
     area = query_one(TextArea)
     comparison = query_one(TextView)
 
-    @dataclass
-    class Read(Message):
+    class Read(Told):
         """The summary as the store has it; when it is asked for, in place of what is written."""
 
         current: Summary | None
@@ -121,20 +119,16 @@ class SummaryScreen(Screen[str | None]):
         newer: Summary | None
         into_editor: bool
 
-    @dataclass
-    class Outlined(Message):
+    class Outlined(Told):
         turns: Sequence[TurnOutline]
 
-    @dataclass
-    class Conflict(Message):
+    class Conflict(Told):
         theirs: Summary | None
 
-    @dataclass
-    class Refused(Message):
+    class Refused(Told):
         reason: str
 
-    @dataclass
-    class Saved(Message):
+    class Saved(Told):
         leave: bool
 
     def __init__(self, store: Store, session: Session, clock: Clock) -> None:

@@ -6,11 +6,11 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from textual.message import Message
 from textual.timer import Timer
 
 from store.model import Entry, Session, Turn
 from store.outline import Outline
+from tui.messages import Told
 from tui.painting.blocks import Block
 from tui.widgets.cards import Cards, Spot
 from tui.widgets.still_view import StillView
@@ -34,16 +34,14 @@ class Aim:
 
 
 class CardView(StillView):
-    @dataclass
-    class Wanted(Message):
+    class Wanted(Told):
         """These turns are in view, or soon will be, and their text is not here."""
 
         generation: int
         turns: Sequence[int]
         "Their numbers."
 
-    @dataclass
-    class Selected(Message):
+    class Selected(Told):
         """The cursor rests on this entry, and on this one of its parts."""
 
         entry: Entry | None

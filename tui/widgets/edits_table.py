@@ -3,25 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import datetime
 
 from textual.content import Content
 from textual.message import Message
 
+from tui.messages import Told
 from tui.painting.journal import EditLine, table_line
 from tui.widgets.cursor_view import CursorView
 
 
 class EditsTable(CursorView):
-    @dataclass
-    class Chosen(Message):
+    class Chosen(Told):
         """The cursor stands on another edit, or the same one is told anew."""
 
         line: EditLine | None
         is_near_end: bool
 
-    @dataclass
     class Pressed(Message):
         """An edit was pressed twice."""
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from typing import ClassVar
 
@@ -12,6 +11,7 @@ from textual.content import Content
 from textual.message import Message
 
 from store.model import Edit
+from tui.messages import Told
 from tui.painting.facts import FactLine, HistoryRow, history, table_line
 from tui.widgets.cursor_view import CursorView
 
@@ -23,11 +23,9 @@ class FactsTable(CursorView):
         ),
     ]
 
-    @dataclass
     class Chosen(Message):
         """The cursor stands on another fact, the same one says another thing, or others are marked."""
 
-    @dataclass
     class Pressed(Message):
         """A fact was pressed twice."""
 
@@ -117,8 +115,7 @@ class FactHistory(CursorView):
         Binding("enter", "go", "Go there", id="facts.go_there", tooltip="To the turn that this line speaks of"),
     ]
 
-    @dataclass
-    class Followed(Message):
+    class Followed(Told):
         entry: str | None
 
     def __init__(self, now: datetime) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import ClassVar
 
 from textual import on
@@ -14,6 +13,8 @@ from textual.getters import query_one
 from textual.message import Message
 from textual.widgets import Input, Static
 
+from tui.messages import Told
+
 
 class FilterWords(Input):
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -21,7 +22,6 @@ class FilterWords(Input):
         Binding("enter,down,tab", "leave", "To the list", id="filter.leave", tooltip="Keep the words, go to the list"),
     ]
 
-    @dataclass
     class Left(Message):
         """To the list."""
 
@@ -61,8 +61,7 @@ class FilterLine(Horizontal):
     told = query_one("#told", Static)
     words = query_one(FilterWords)
 
-    @dataclass
-    class Asked(Message):
+    class Asked(Told):
         """As one types."""
 
         words: list[str]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import ClassVar
 
 from textual import on
@@ -14,6 +13,8 @@ from textual.getters import query_one
 from textual.message import Message
 from textual.timer import Timer
 from textual.widgets import Input, Static
+
+from tui.messages import Told
 
 PAUSE = 0.08
 """Seconds without a key before the words are looked for."""
@@ -27,7 +28,6 @@ class FindWords(Input):
         Binding("escape", "drop", "Drop", id="find.drop", tooltip="Stop finding"),
     ]
 
-    @dataclass
     class Dropped(Message):
         """Escape: no hits any more, please."""
 
@@ -63,14 +63,12 @@ class FindBar(Horizontal):
     words = query_one(FindWords)
     told = query_one("#told", Static)
 
-    @dataclass
-    class Asked(Message):
+    class Asked(Told):
         """As one types, after the shortest of pauses."""
 
         text: str
 
-    @dataclass
-    class Left(Message):
+    class Left(Told):
         """The person is done typing: Enter keeps the hits, Escape drops them and closes the bar."""
 
         kept: bool

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from itertools import islice
 from typing import Any, ClassVar, Protocol
 
@@ -11,9 +10,9 @@ from textual import on
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical
 from textual.getters import query_one
-from textual.message import Message
 from textual.worker import get_current_worker
 
+from tui.messages import Told
 from tui.widgets.find_bar import FindBar
 from tui.working import threaded
 
@@ -49,8 +48,7 @@ class FindPane(Vertical):
 
     find_bar = query_one(FindBar)
 
-    @dataclass
-    class Found(Message):
+    class Found(Told):
         generation: int
         hits: Sequence[Hit]
 

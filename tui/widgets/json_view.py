@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import ClassVar
 
 from textual import on
@@ -10,12 +9,11 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.content import Content
 from textual.getters import query_one
-from textual.message import Message
 from textual.widgets import Static
 
 from store.clean import one_line
 from store.model import Json
-from tui.messages import Copy
+from tui.messages import Copy, Told
 from tui.painting.json import can_open, row_line, size_of
 from tui.painting.json_tree import (
     ARROW_CELLS,
@@ -51,21 +49,18 @@ class JsonView(CursorView):
         Binding("H", "fold_all", "Fold all", show=False, id="json.fold_all", tooltip="Fold everything, or open it"),
     ]
 
-    @dataclass
-    class Moved(Message):
+    class Moved(Told):
         """The cursor stands on another path, or on none."""
 
         path: str
 
-    @dataclass
-    class Built(Message):
+    class Built(Told):
         """Another tree of the same value."""
 
         of: Tree
         tree: Tree
 
-    @dataclass
-    class LaidOut(Message):
+    class LaidOut(Told):
         """A string so long that a thread had to lay it out."""
 
         row: Row
@@ -279,8 +274,7 @@ class JsonPane(FindPane):
     json = query_one(JsonView)
     path_line = query_one("#path", Static)
 
-    @dataclass
-    class Parsed(Message):
+    class Parsed(Told):
         generation: int
         tree: Tree
         focus: Path

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from textual import events
 from textual.content import Content
-from textual.message import Message
 from textual.widgets import Static
 
 from store.clean import one_line
+from tui.messages import Told
 from tui.painting.pieces import FAINT
 
 MOST = 8
@@ -30,8 +29,7 @@ class Offers(Static):
     }
     """
 
-    @dataclass
-    class Clicked(Message):
+    class Clicked(Told):
         offer: str
 
     def __init__(self) -> None:

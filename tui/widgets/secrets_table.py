@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from textual.content import Content
@@ -15,15 +14,12 @@ from tui.widgets.cursor_view import CursorView
 
 
 class SecretsTable(CursorView):
-    @dataclass
     class Chosen(Message):
         """The cursor stands on another."""
 
-    @dataclass
     class Left(Message):
         """The keys go elsewhere now."""
 
-    @dataclass
     class Opened(Message):
         """The one under the cursor was clicked twice."""
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 import re
 from array import array
 from collections.abc import Hashable, Iterable
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import ClassVar
 
@@ -23,6 +22,7 @@ from textual.strip import Strip
 
 from store.listed import LINES, Listing, Row
 from store.session import Session
+from tui.messages import Told
 from tui.painting.sessions import Branch, branch_of, heading_line, session_lines
 from tui.widgets.line_view import LineView
 
@@ -70,36 +70,30 @@ class SessionList(LineView):
     now: reactive[datetime] = reactive(datetime.fromtimestamp(0, UTC), repaint=False)
     "What ages are told by."
 
-    @dataclass
-    class Wanted(Message):
+    class Wanted(Told):
         """These sessions are in view, or soon will be, and their rows are not known."""
 
         page: int
         keys: array[int]
         edition: int
 
-    @dataclass
-    class Opened(Message):
+    class Opened(Told):
         session: Session
 
-    @dataclass
-    class Folded(Message):
+    class Folded(Told):
         """The children of a session are to be shown, or not any more."""
 
         key: int
         folded: bool
 
-    @dataclass
-    class Marked(Message):
+    class Marked(Told):
         """Others are marked now."""
 
         keys: frozenset[int]
 
-    @dataclass
     class ScopeAsked(Message):
         """Another part of the world, please."""
 
-    @dataclass
     class OrderAsked(Message):
         """Another order, or other headings, please."""
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import ClassVar
 
@@ -14,6 +13,7 @@ from textual.message import Message
 
 from store.model import Summary
 from store.outline import TurnOutline
+from tui.messages import Told
 from tui.painting.summaries import turn_line, version_line
 from tui.widgets.cursor_view import CursorView
 
@@ -24,8 +24,7 @@ class TurnsView(CursorView):
         Binding("0", "no_end", "No end", show=False, id="summary.no_end", tooltip="Say nothing of what it covers"),
     ]
 
-    @dataclass
-    class EndChosen(Message):
+    class EndChosen(Told):
         turn: int | None
 
     def __init__(self) -> None:
@@ -75,12 +74,10 @@ class VersionsView(CursorView):
         Binding("enter", "put_back", "Put back", id="summary.put_back", tooltip="Make this version current again"),
     ]
 
-    @dataclass
     class Chosen(Message):
         """Another version stands under the cursor."""
 
-    @dataclass
-    class PutBack(Message):
+    class PutBack(Told):
         version: Summary
 
     def __init__(self) -> None:

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterator, Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 from typing import ClassVar
 
 from textual import on
 from textual.binding import Binding, BindingType
 from textual.content import Content
-from textual.message import Message
 from textual.strip import Strip
 from textual.worker import get_current_worker
 
+from tui.messages import Told
 from tui.painting.hits import with_hits
 from tui.painting.wrapping import wrapped
 from tui.widgets.find_pane import Search
@@ -40,8 +39,7 @@ class TextView(LineView):
         Binding("end", "scroll_end", "End", id="text.last", show=False, tooltip="The end"),
     ]
 
-    @dataclass
-    class LaidOut(Message):
+    class LaidOut(Told):
         generation: int
         lines: Sequence[str]
 

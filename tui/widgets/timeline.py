@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import ClassVar, TypeAlias
 
@@ -19,6 +18,7 @@ from textual.widgets import Static
 
 from store.model import Session, Turn
 from store.outline import Outline, Place
+from tui.messages import Told
 from tui.painting.cards import coverage, heading
 from tui.widgets.find_bar import FindBar
 from tui.widgets.turns import Timeline
@@ -53,15 +53,13 @@ class TimelinePane(Vertical):
     Inspect: TypeAlias = Timeline.Inspect
     Look: TypeAlias = Timeline.Look
 
-    @dataclass
-    class FindWanted(Message):
+    class FindWanted(Told):
         """Where in the conversation do these words stand? `found` takes the answer."""
 
         generation: int
         text: str
         words: re.Pattern[str]
 
-    @dataclass
     class Warm(Message):
         """What paints conversations is loaded."""
 

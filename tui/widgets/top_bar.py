@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import ClassVar
 
@@ -18,6 +17,7 @@ from textual.widgets.input import Selection
 
 from store.clean import one_line
 from store.query import Query, Vocabulary, accept, complete
+from tui.messages import Told
 from tui.painting.pieces import FAINT
 from tui.widgets.offers import Offers
 
@@ -36,8 +36,7 @@ class Words(Input):
         Binding("escape", "close", "Close", id="filter.close", show=False, tooltip="Close the offers"),
     ]
 
-    @dataclass
-    class Left(Message):
+    class Left(Told):
         entered: bool
         "With Enter; else with an arrow."
 
@@ -130,17 +129,14 @@ class TopBar(Horizontal):
     words = query_one(Words)
     offers = query_one(Offers)
 
-    @dataclass
-    class Asked(Message):
+    class Asked(Told):
         query: str
 
-    @dataclass
-    class Left(Message):
+    class Left(Told):
         """The person is done with the words and wants the list, or, by Enter, what is chosen in it."""
 
         entered: bool
 
-    @dataclass
     class Entered(Message):
         """Somebody is about to type: what is there to be offered?"""
 

@@ -6,17 +6,15 @@ from __future__ import annotations
 import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import ClassVar
 
 from textual import events
 from textual.binding import Binding, BindingType
-from textual.message import Message
 
 from store.coding import spell
 from store.model import Entry, readable
 from store.outline import Place, TurnOutline
-from tui.messages import Copy
+from tui.messages import Copy, Told
 from tui.painting.blocks import Block
 from tui.widgets.card_view import CardView
 from tui.widgets.cards import Spot
@@ -61,19 +59,16 @@ class Timeline(CardView):
         _key("c", "copy_code", "copy_code", "Copy code", "Copy the code in this"),
     ]
 
-    @dataclass
-    class Inspect(Message):
+    class Inspect(Told):
         call_key: int
 
-    @dataclass
-    class Look(Message):
+    class Look(Told):
         """At the picture that this part of the entry is."""
 
         entry: Entry
         part: int
 
-    @dataclass
-    class AtHit(Message):
+    class AtHit(Told):
         at: int
         of: int
 
