@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, ClassVar
 
@@ -16,7 +15,6 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Horizontal
 from textual.getters import query_one
-from textual.message import Message
 
 from store.errors import NotFound
 from store.interrupting import until_stale
@@ -24,6 +22,7 @@ from store.model import Entry, Session, Turn
 from store.outline import Outline, Place
 from store.outlines import Outlines
 from store.query import Query
+from tui.messages import Told
 from tui.widgets.json_view import JsonPane
 from tui.widgets.timeline import TimelinePane
 from tui.working import threaded
@@ -50,8 +49,7 @@ class Reading(Horizontal):
     timeline = query_one(TimelinePane)
     record = query_one(JsonPane)
 
-    @dataclass
-    class Outlined(Message):
+    class Outlined(Told):
         """A conversation as far as it must be known to be shown; `at` is the entry to open it at."""
 
         generation: int
@@ -61,36 +59,30 @@ class Reading(Horizontal):
         marks: re.Pattern[str] | None
         follow: bool
 
-    @dataclass
-    class Read(Message):
+    class Read(Told):
         wanted: TimelinePane.Wanted
         turns: Sequence[Turn]
 
-    @dataclass
-    class Found(Message):
+    class Found(Told):
         wanted: TimelinePane.FindWanted
         hits: Sequence[Place]
 
-    @dataclass
-    class Recorded(Message):
+    class Recorded(Told):
         entry: int
         data: bytes | None
 
-    @dataclass
-    class Called(Message):
+    class Called(Told):
         """All tool calls of the conversation, in order."""
 
         calls: Sequence[CallLine]
 
-    @dataclass
-    class Moved(Message):
+    class Moved(Told):
         """Another turn of the conversation is selected, or another conversation."""
 
         session: Session
         turn: int | None
 
-    @dataclass
-    class Forked(Message):
+    class Forked(Told):
         """A new session shares the past of the one that is read."""
 
         session: Session
@@ -142,7 +134,7 @@ class Reading(Horizontal):
                 return  # purged meanwhile; the list will tell
             if follow and self.session == session:
                 return
-            marks = looked_for.pattern() if looked_for else None
+            marks = looked_for.pattern(accents=True) if looked_for else None
             if at is None and looked_for:
                 at = self._store.search.first_hit(key, looked_for)
             outline = self._outlines.outline(key)
