@@ -22,8 +22,11 @@ if TYPE_CHECKING:
 Index = Literal["conversation_fts", "tools_fts"]
 Found = TypeVar("Found")
 
-SHORTEST = 4
-"""Letters of a word that may be mistyped: nearly all shorter ones are near another."""
+SHORTEST, LONGEST = 4, 40
+"""Letters of a word that may be mistyped: nearly all shorter ones are near another, and longer ones were pasted."""
+
+LONGEST = 40
+"""Letters of a word that somebody may have typed, and not pasted."""
 
 SHORTEST_TWICE = 6
 """Letters of a word in which there may be two slips."""
@@ -106,7 +109,7 @@ class _Forgiving:
         """What there is of the kind, when it is near what was typed and nothing there is what was typed."""
         values = self._vocabulary.of(given.name) if given.name in ("agent", "model", "tool", "tag") else ()
         typed = given.value.lower()
-        if any(typed in value.lower() for value in values):
+        if len(typed) > LONGEST or any(typed in value.lower() for value in values):
             return given
         near = _nearest(typed, {value.lower(): 0 for value in values}, prefix=not given.exact)
         return given._replace(value=near) if near else given
@@ -118,7 +121,7 @@ class _Forgiving:
     def _misnamed(self, term: Term) -> Filter | None:
         """`agnet:claude`."""
         named = _MISNAMED.fullmatch(term.text)
-        name = _nearest(named[1].lower(), dict.fromkeys(FILTERS, 0)) if named else None
+        name = _nearest(named[1].lower(), dict.fromkeys(FILTERS, 0)) if named and len(named[0]) <= LONGEST else None
         groups = Query.parse(f"{name}:{named[2]}").groups if named and name else ()
         return self._value(groups[0][0]) if groups and isinstance(groups[0][0], Filter) else None
 
@@ -134,7 +137,7 @@ class _Forgiving:
 
     def _word(self, word: str, *, prefix: bool) -> str:
         plain = folded(word)
-        if len(plain) < SHORTEST or not plain.isalpha() or self._known([plain], prefix):
+        if not SHORTEST <= len(plain) <= LONGEST or not plain.isalpha() or self._known([plain], prefix):
             return word
         near = self._known(list(one_slip_away(plain)), prefix)
         # Shorter beginnings are always used more, which makes them no likelier.
