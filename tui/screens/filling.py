@@ -77,17 +77,23 @@ class FillingScreen(EditingScreen[Answer]):
 
         worker = get_current_worker()
         found: dict[str, Report] = {}
+        told: Mapping[str, int] | None = None
         while not worker.is_cancelled:
             begun = time.monotonic()
+            came = False
             try:
                 for progress in sync.sync(self._store, sync.targets()):
                     if worker.is_cancelled:
                         return
                     found[progress.report.locator] = progress.report
-                    self.post_message(self.Progressed(progress.done, progress.total, _by_agent(found), over=False))
+                    if progress.report.new or progress.report.updated:
+                        came = True
+                        self.post_message(self.Progressed(progress.done, progress.total, _by_agent(found), over=False))
             except Busy:
                 pass  # another browser or a sync is at it; what it brings appears here, too
-            self.post_message(self.Progressed(0, 0, _by_agent(found), over=True))
+            if came or told != _by_agent(found):
+                told = _by_agent(found)
+                self.post_message(self.Progressed(0, 0, told, over=True))
             # Who has so much that a look takes long shall not lose half a processor to it.
             time.sleep(max(FOLLOW_SECONDS, time.monotonic() - begun))
 
