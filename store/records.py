@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from store.store import Store
 
 BLOCKS_CACHED = 8
+BLOCK_BYTES_CACHED = 4_000_000
+"""A larger one holds a single large record, which whoever asks for it keeps anyway."""
 
 _WHERE_IT_LIES = "select key, block, start, length, data from records"
 _LOOSE_BYTES = "select coalesce(sum(length), 0) from records where session = ? and data is not null"
@@ -123,6 +125,8 @@ class Records:
                 whole = zstandard.ZstdDecompressor().decompress(row[0])
             except zstandard.ZstdError:
                 raise Unreadable(f"Block {key} of the records is damaged; run `backscroll doctor`.") from None
+            if len(whole) > BLOCK_BYTES_CACHED:
+                return whole
             self._blocks[key] = whole
             while len(self._blocks) > BLOCKS_CACHED:
                 self._blocks.popitem(last=False)

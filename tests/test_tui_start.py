@@ -40,6 +40,33 @@ HEAVY = (
 )
 
 
+# What the first screen needs, before anything of it is shown.
+BEGIN = """
+import sys
+import store.store, tui.app
+print(*sorted(set(sys.argv[1:]) & set(sys.modules)))
+"""
+LATER = (
+    "click",
+    "hashlib",
+    "pkgutil",
+    "store.blocks",
+    "store.indexing",
+    "store.model",
+    "store.rebuild",
+    "store.search",
+    "store.sync",
+    "store.wording",
+    "tomllib",
+    "tui.screens.reading",
+)
+
+
+def test_what_the_first_screen_does_not_need_is_loaded_after_it() -> None:
+    ran = subprocess.run([sys.executable, "-c", BEGIN, *LATER, "tui.app"], capture_output=True, text=True)
+    assert ran.stdout.split() == ["tui.app"], ran.stderr
+
+
 def test_a_command_never_loads_textual() -> None:
     ran = subprocess.run([sys.executable, "-c", COMMAND], capture_output=True, text=True)
     assert ran.returncode == 0, ran.stderr

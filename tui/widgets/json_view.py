@@ -34,7 +34,7 @@ from tui.painting.pieces import MUTED
 from tui.widgets.cursor_view import CursorView
 from tui.widgets.find_bar import FindBar
 from tui.widgets.find_pane import FindPane, Search
-from tui.working import threaded
+from tui.working import threaded, untidied
 
 SMALL = 64_000
 """Bytes that are parsed while one waits; what is longer is given to a thread."""
@@ -311,7 +311,9 @@ class JsonPane(FindPane):
     @threaded(exclusive=True, group="parse")
     def _parse(self, record: bytes, focus: Path, generation: int, width: int) -> None:
         if generation == self._generation:
-            self.post_message(self.Parsed(generation, Tree(parse(record), width), focus))
+            with untidied():
+                tree = Tree(parse(record), width)
+            self.post_message(self.Parsed(generation, tree, focus))
 
     @on(Parsed)
     def _show_parsed(self, parsed: Parsed) -> None:
