@@ -125,10 +125,20 @@ def _read(store: Store, keys: Sequence[int]) -> list[PairedCall]:
 
 def _with_words_of_their_own(calls: list[PairedCall], query: Query) -> list[PairedCall]:
     """The index knows messages, not calls: of several in one message, those that hold the words themselves."""
-    patterns = [pattern for group in query.words if (pattern := Query((group,)).pattern(accents=True))]
-    holding = {call.key: call.entry for call in calls if all(word.search(_words_of(call)) for word in patterns)}
+    if not calls or not query.fts():
+        return calls
+    groups = [Query((group,)) for group in query.words]
+    holding = {call.key: call.entry for call in calls if all(_holds(_words_of(call), group) for group in groups)}
     told_apart = set(holding.values())
     return [call for call in calls if call.key in holding or call.entry not in told_apart]
+
+
+def _holds(text: str, group: Query) -> bool:
+    for accents in (False, True)[: 1 + (not text.isascii())]:
+        pattern = group.pattern(accents=accents)
+        if pattern is None or pattern.search(text):
+            return True
+    return False
 
 
 def _words_of(call: PairedCall) -> str:

@@ -42,6 +42,9 @@ CHOICES = {"is": STATES, "has": POSSESSIONS, "role": ROLES}
 MOST = 32
 """So many words and filters of a query are looked for: whoever pastes a page wants none of the rest."""
 
+LONGEST_SPELLED = 200
+"""Characters of a word by which it is marked: a pattern of a pasted page would take seconds to make."""
+
 _CONTROL = re.compile("[\x00-\x1f\x7f]")
 _TOKEN = re.compile(
     rf'(?P<minus>-?)(?:(?P<name>{"|".join(FILTERS)}):)?(?:"(?P<phrase>[^"]*)"?(?P<star>\*?)|(?P<word>[^\s"]*))',
@@ -67,12 +70,13 @@ class Term(NamedTuple):
 
     def spelled(self, *, accents: bool = False) -> str:
         """As a regular expression. A word is a whole one, as for the index; scripts without spaces know no such."""
-        begins = "" if cjk().match(self.text) else r"(?<![^\W_])"
-        ends = "" if self.prefix or cjk().match(self.text[-1:]) else r"(?![^\W_])"
+        text = self.text[:LONGEST_SPELLED]
+        begins = "" if cjk().match(text) else r"(?<![^\W_])"
+        ends = "" if self.prefix or cjk().match(text[-1:]) or text != self.text else r"(?![^\W_])"
         spell: Callable[[str], str] = re.escape
         if accents:
             from store.accents import any_accents as spell
-        return begins + r"\W+".join(map(spell, self.text.split())) + ends
+        return begins + r"\W+".join(map(spell, text.split())) + ends
 
 
 class Filter(NamedTuple):

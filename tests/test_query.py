@@ -130,15 +130,6 @@ def test_no_text_raises_anything(drawn: str, seed: int) -> None:
             accept(typed, len(typed), offer)
 
 
-@given(st.text(alphabet=st.sampled_from('"*-:() aZ%失éO R\0\ud800isrole:uerpnd3'), max_size=40))
-def test_no_text_is_refused_by_the_store(typed: str) -> None:
-    with Store.memory() as store:
-        store.search.find(typed)
-        store.sessions.matching(typed)
-        condition = on_calls(Query.parse(typed), NOW)
-        store.chains.all_tool_calls(condition.sql, condition.values)
-
-
 # ── days ──────────────────────────────────────────────────────────────────────────────────────────
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from store.scripts import search_text
 from store.model import NewEntry, Text, Thinking, ToolCall, ToolResult
 from store.query import Query, Term
+from store.scripts import search_text
 from store.search import snippet
 from store.store import Store
 
@@ -118,6 +118,23 @@ def test_a_snippet_shows_the_hit_and_says_where_it_is(store: Store) -> None:
     assert [hit.snippet[start:end] for start, end in hit.marks] == ["Narwhal"]
     assert hit.snippet.startswith("…")
     assert hit.snippet.endswith("…")
+
+
+@pytest.mark.parametrize(
+    ("said", "looked_for", "marked"),
+    [
+        ("le résumé est prêt", "resume", "résumé"),
+        ("le resume est pret", "RÉSUMÉ", "resume"),
+        ("nai\u0308ve, in two pieces", "naive", "nai\u0308ve"),
+        ("Übermäßig viele", "uberma*", "Übermä"),
+        ("昨日のデータベース移行", "移行", "移行"),
+    ],
+)
+def test_the_hit_is_marked_however_it_is_accented(store: Store, said: str, looked_for: str, marked: str) -> None:
+    store.create_session("s")
+    store.append_message("s", "user", "before " * 100 + said + " after" * 100)
+    (hit,) = store.search.find(looked_for)[0]
+    assert [hit.snippet[start:end] for start, end in hit.marks] == [marked]
 
 
 def test_snippet_without_a_literal_match_shows_the_beginning() -> None:

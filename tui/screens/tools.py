@@ -213,7 +213,7 @@ class ToolsScreen(WatchingScreen):
         self.table.show(listed.lines, self.table.selected if self._stays else None)
         self._stays = True
         if listed.total is not None:
-            self._tell(listed.query, f"{count(listed.total, 'call')} · {_CALLS_TOLD[self._order]}")
+            self._tell(listed.query, f"{count(listed.total, 'call') or 'no calls'} · {_CALLS_TOLD[self._order]}")
         self._show_head()
         self.show_nothing(not listed.lines, self.table, self.bar.words)
 
@@ -222,7 +222,9 @@ class ToolsScreen(WatchingScreen):
         if tallied.generation != self._generation:
             return
         self.tallies.show(tallied.tallies)
-        self._tell(tallied.query, f"{count(len(tallied.tallies), 'tool')} · {_TOOLS_TOLD[self._tool_order]}")
+        self._tell(
+            tallied.query, f"{count(len(tallied.tallies), 'tool') or 'no tools'} · {_TOOLS_TOLD[self._tool_order]}"
+        )
         self._show_head()
         self.show_nothing(not tallied.tallies, self.tallies, self.bar.words)
 
