@@ -36,12 +36,6 @@ FOLD_CELLS = 3
 
 
 class SessionList(LineView):
-    DEFAULT_CSS = """
-    SessionList .session-list--mark {
-        color: $text-accent;
-        text-style: bold;
-    }
-    """
     COMPONENT_CLASSES: ClassVar[set[str]] = {
         "session-list--row",
         "session-list--cursor",
@@ -143,9 +137,9 @@ class SessionList(LineView):
         if len(self._rows) > ROWS_KEPT:
             near = {key for page in self._pages_near() for key in self._keys_on(page)}
             self._rows = {key: known for key, known in self._rows.items() if key in near}
-        for row in rows:
-            self._rows[row.session.key] = (self._edition, row)
-        self.forget_strips()
+        self._rows.update((row.session.key, (self._edition, row)) for row in rows)
+        if wanted.page in self._pages_in_view():
+            self.refresh()
 
     def expire(self, fresh: Iterable[Row] = ()) -> None:
         """The sessions may have changed: what is known is shown until what is new has come."""
@@ -191,12 +185,16 @@ class SessionList(LineView):
                 self._asked.add(page)
                 self.post_message(self.Wanted(page, keys, self._edition))
 
-    def _pages_near(self) -> range:
-        """The pages in view, and one on either side, so that scrolling meets rows that are there already."""
+    def _pages_in_view(self) -> range:
         top = self.listing.place(self.scroll_offset.y).row
         bottom = self.listing.place(self.scroll_offset.y + self.page.height).row
+        return range(top // PAGE, bottom // PAGE + 1)
+
+    def _pages_near(self) -> range:
+        """The pages in view, and one on either side, so that scrolling meets rows that are there already."""
+        seen = self._pages_in_view()
         last = (len(self.keys) - 1) // PAGE
-        return range(max(top // PAGE - 1, 0), min(bottom // PAGE + 1, last) + 1)
+        return range(max(seen.start - 1, 0), min(seen.stop, last) + 1)
 
     def _keys_on(self, page: int) -> array[int]:
         return self.keys[page * PAGE : (page + 1) * PAGE]
@@ -209,8 +207,10 @@ class SessionList(LineView):
 
     def strip_key(self, line: int) -> Hashable:
         place = self.listing.place(line)
+        key = self.keys[place.row]
         chosen = place.row == self.cursor and place.heading is None
-        return line, chosen, chosen and self.has_focus, self.keys[place.row] in self._marked
+        edition, _ = self._rows.get(key, (None, None))
+        return line, edition, chosen, chosen and self.has_focus, key in self._marked
 
     def paint_line(self, line: int, width: int) -> Strip:
         place = self.listing.place(line)
