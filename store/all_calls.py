@@ -134,11 +134,11 @@ def _with_words_of_their_own(calls: list[PairedCall], query: Query) -> list[Pair
 
 
 def _holds(text: str, group: Query) -> bool:
-    for accents in (False, True)[: 1 + (not text.isascii())]:
-        pattern = group.pattern(accents=accents)
-        if pattern is None or pattern.search(text):
-            return True
-    return False
+    pattern = group.pattern()
+    if pattern is None or pattern.search(text):
+        return True
+    accented = None if text.isascii() and pattern.pattern.isascii() else group.pattern(accents=True)
+    return accented is not None and bool(accented.search(text))
 
 
 def _words_of(call: PairedCall) -> str:

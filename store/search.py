@@ -215,7 +215,11 @@ def _shown(fields: Sequence[tuple[str, str]], query: Query) -> tuple[str, str, t
         name, body, at = max(
             ((name, body, _first(pattern, body)) for name, body in fields), key=lambda found: found[2] >= 0
         )
-        if at >= 0 or all(body.isascii() for _, body in fields):
+        if (
+            at >= 0
+            or pattern is None
+            or all(text.isascii() for text in (pattern.pattern, *(body for _, body in fields)))
+        ):
             break
     return name, *snippet(body, max(at, 0), pattern)
 

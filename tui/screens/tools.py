@@ -214,7 +214,7 @@ class ToolsScreen(WatchingScreen):
         self._stays = True
         if listed.total is not None:
             self._tell(listed.query, f"{count(listed.total, 'call') or 'no calls'} · {_CALLS_TOLD[self._order]}")
-        self._show_head()
+        self.call_after_refresh(self._show_head)  # once what is shown has its width
         self.show_nothing(not listed.lines, self.table, self.bar.words)
 
     @on(Tallied)
@@ -225,7 +225,7 @@ class ToolsScreen(WatchingScreen):
         self._tell(
             tallied.query, f"{count(len(tallied.tallies), 'tool') or 'no tools'} · {_TOOLS_TOLD[self._tool_order]}"
         )
-        self._show_head()
+        self.call_after_refresh(self._show_head)  # once what is shown has its width
         self.show_nothing(not tallied.tallies, self.tallies, self.bar.words)
 
     def _tell(self, query: Query, told: str) -> None:
