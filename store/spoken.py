@@ -21,6 +21,9 @@ if TYPE_CHECKING:
 STRETCHES = 8
 """The index is asked so often at most; each time it gathers anew what a beginning of a word stands for."""
 
+NEAR = 4_000
+"""Entries between two stretches that are sooner read over than asked around."""
+
 RANKED_MATCHES = 50_000
 """A word that was said more often tells no message from another, and to weigh them all would take long."""
 
@@ -89,11 +92,11 @@ def _keys(store: Store, sql: str, condition: Condition, limit: int) -> list[int]
     return [key for (key,) in store.rows(sql.format(condition.sql), *condition.values, limit)]
 
 
-def stretches(lies: Sequence[Stretch], most: int = STRETCHES) -> list[Stretch]:
+def stretches(lies: Sequence[Stretch], most: int = STRETCHES, near: int = NEAR) -> list[Stretch]:
     """All of them in a few: those that lie nearest to each other are joined."""
     joined: list[Stretch] = []
     for one in sorted(lies):
-        if joined and one.first <= joined[-1].last + 1:
+        if joined and one.first <= joined[-1].last + near:
             joined[-1] = Stretch(joined[-1].first, max(one.last, joined[-1].last))
         else:
             joined.append(one)
