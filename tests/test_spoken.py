@@ -81,7 +81,10 @@ def test_the_index_is_asked_a_few_times_only() -> None:
     assert stretches([Stretch(5, 9), Stretch(1, 4), Stretch(10, 12)]) == [Stretch(1, 12)]
     far = [Stretch(number * 9_000, number * 9_000 + 1) for number in range(50)]
     assert len(stretches(far)) == 8
-    assert stretches([Stretch(1, 2), Stretch(4, 5), Stretch(90, 91)], most=2, near=1) == [Stretch(1, 5), Stretch(90, 91)]
+    assert stretches([Stretch(1, 2), Stretch(4, 5), Stretch(90, 91)], most=2, near=1) == [
+        Stretch(1, 5),
+        Stretch(90, 91),
+    ]
 
 
 @given(st.lists(st.tuples(st.integers(1, 10_000), st.integers(0, 300)), max_size=40), st.integers(1, 9))
