@@ -53,6 +53,8 @@ PICTURES: dict[str, tuple[tuple[int, int], list[str]]] = {
     "record": (WIDE, [*SEARCH, "enter", "3", "z"]),
     "inspector": (WIDE, [*SEARCH, "enter", "E", "i"]),
     "calls": (WIDE, [*SEARCH, "enter", "a"]),
+    "tools": (WIDE, ["A"]),
+    "fork": (WIDE, [*SEARCH, "enter", "F"]),
     "order": (WIDE, ["o"]),
     "resume": (WIDE, ["down", "r"]),
     "facts": (WIDE, ["f"]),
@@ -112,13 +114,22 @@ async def main(folder: Path) -> None:
         patch.object(demo, "datetime", StandingStill),
         patch.object(coding, "datetime", StandingStill),
     ):
-        os.environ |= {"HOME": home, "XDG_DATA_HOME": f"{home}/.local/share", "XDG_CONFIG_HOME": f"{home}/.config"}
-        with Store.open() as empty:
-            await take(empty, folder / "welcome.svg", WIDE, [])
-        with Store.memory() as store:
-            demo.fill(store)
-            for name, (size, keys) in PICTURES.items():
-                await take(store, folder / f"{name}.svg", size, keys)
+        # No programs either: which of the agents are installed here is nobody's business.
+        away = {"HOME": home, "PATH": home} | {
+            f"XDG_{kind}_HOME": f"{home}/{place}"
+            for kind, place in (("DATA", ".local/share"), ("STATE", ".local/state"), ("CONFIG", ".config"))
+        }
+        with patch.dict(os.environ, away):
+            await take_all(folder)
+
+
+async def take_all(folder: Path) -> None:
+    with Store.open() as empty:
+        await take(empty, folder / "welcome.svg", WIDE, [])
+    with Store.memory() as store:
+        demo.fill(store)
+        for name, (size, keys) in PICTURES.items():
+            await take(store, folder / f"{name}.svg", size, keys)
 
 
 def render(folder: Path) -> None:

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import gc
 import os
-import queue
 import signal
 import subprocess
 import sys
 import threading
+from collections import deque
 from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
 from multiprocessing.connection import Connection, Pipe
@@ -31,8 +31,8 @@ LARGE = 16 * 1024 * 1024
 PATIENCE = 5.0
 """Seconds for a reader to notice that nobody listens any more, and to tidy up."""
 
-WAITING = 16
-"""Batches that may wait to be taken: enough to go on reading while the writer commits."""
+AHEAD = 16 * 1024 * 1024
+"""Bytes that may wait to be taken: enough to go on reading while the writer indexes and commits."""
 
 _SERVE = "import sys; from store.ahead import serve; serve(int(sys.argv[1]))"
 
@@ -182,31 +182,47 @@ class Ahead:
 
 
 class _Sender:
-    """Sends from a thread, so that the next batch is read while the writer is busy with those before it."""
+    """Sends from a thread, so that reading goes on while the writer is busy with what it has."""
 
     def __init__(self, pipe: Connection) -> None:
         self._pipe = pipe
-        self._waiting: queue.Queue[Any] = queue.Queue(WAITING)
-        self._failed = False
+        self._waiting: deque[memoryview] = deque()
+        self._held = 0
+        self._is_over = self._failed = False
+        self._moved = threading.Condition()
         self._thread = threading.Thread(target=self._send_all, daemon=True)
         self._thread.start()
 
     def send(self, what: str, told: Any) -> None:
-        if self._failed:
-            raise BrokenPipeError
-        self._waiting.put(ForkingPickler.dumps((what, told)))
+        data = ForkingPickler.dumps((what, told))
+        with self._moved:
+            self._moved.wait_for(lambda: self._held < AHEAD or self._failed)
+            if self._failed:
+                raise BrokenPipeError
+            self._held += len(data)
+            self._waiting.append(data)
+            self._moved.notify()
 
     def finish(self) -> None:
-        self._waiting.put(None)
+        with self._moved:
+            self._is_over = True
+            self._moved.notify()
         self._thread.join()
 
     def _send_all(self) -> None:
-        while (data := self._waiting.get()) is not None:
-            if not self._failed:
-                try:
-                    self._pipe.send_bytes(data)
-                except OSError:
-                    self._failed = True  # nobody waits any more
+        while (data := self._next()) is not None:
+            try:
+                self._pipe.send_bytes(data)
+            except OSError:
+                self._failed = True  # nobody waits any more
+            with self._moved:
+                self._held -= len(data)
+                self._moved.notify()
+
+    def _next(self) -> memoryview | None:
+        with self._moved:
+            self._moved.wait_for(lambda: self._waiting or self._is_over)
+            return self._waiting.popleft() if self._waiting and not self._failed else None
 
 
 def serve(handle: int) -> None:

@@ -305,7 +305,7 @@ async def test_edits_that_its_store_would_take_can_be_written_back_first(store: 
         app.push_screen(ResumeScreen(store, store.sessions.by_key(session.key), app.settings))
         await until_shown(pilot, "edits     ! title not written back", "w Write back")
         await pilot.press("w")
-        await until_shown(pilot, "1 row changed", "Write it there")
+        await until_shown(pilot, "+ Mine", "Write it there")
         await pilot.press("enter")
         await until_shown(pilot, "Undo takes it back")
         await pilot.press("escape")
