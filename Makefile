@@ -45,7 +45,7 @@ test: $(WHOLE)
 
 # An empty -m overrides the default that leaves the long runs out.
 test-all: $(WHOLE)
-	BACKSCROLL_KILLS=500 $(BIN)/pytest --numprocesses 3 -m "" $(ARGS)
+	BACKSCROLL_KILLS=500 BACKSCROLL_EXAMPLES=500 $(BIN)/pytest --numprocesses 3 -m "" $(ARGS)
 
 test-agents: env
 	@$(BIN)/python tests/agents/run.py $(ARGS)

@@ -30,8 +30,8 @@ from tui.app import Backscroll
 FOLDER = Path(__file__).parent
 NOW = datetime(2026, 11, 3, 12, 0, tzinfo=UTC)
 WIDE, NARROW = (140, 40), (80, 24)
-QUIET = 8
-"""Looks, twenty a second."""
+QUIET = 4
+"""Looks, ten a second."""
 
 CELL = 12.2
 """How wide Rich draws a character."""
@@ -91,7 +91,7 @@ async def settle(pilot: Pilot[Any]) -> None:
     """Until nobody works and nothing has changed for longer than the pause after typing."""
     quiet, before = 0, ""
     while quiet < QUIET:
-        await pilot.pause(0.05)
+        await pilot.pause(0.1)
         shown = "".join(strip.text for strip in pilot.app.screen._compositor.render_strips())
         quiet = quiet + 1 if shown == before and all(worker.is_finished for worker in pilot.app.workers) else 0
         before = shown

@@ -22,7 +22,7 @@ settings.register_profile(
     "backscroll",
     deadline=None,
     derandomize="CI" in os.environ,
-    max_examples=int(os.environ.get("BACKSCROLL_EXAMPLES", "100")),
+    max_examples=int(os.environ.get("BACKSCROLL_EXAMPLES", "50")),
 )
 settings.load_profile("backscroll")
 

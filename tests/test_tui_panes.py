@@ -10,10 +10,12 @@ from textual.pilot import Pilot
 from tui_world import add, before, browser, fill, screen_text, session_list, until, until_shown
 
 from store.model import NewEntry, NewRecord, Part, Text, ToolCall, ToolResult
+from store.query import Query
 from store.store import Store
 from tui.screens.browser import BrowserScreen
 from tui.screens.calls import CallsScreen
 from tui.screens.inspector import InspectorScreen
+from tui.screens.reading import Reading
 from tui.widgets.json_view import JsonView
 from tui.widgets.session_list import SessionList
 from tui.widgets.turns import Timeline
@@ -212,6 +214,21 @@ async def test_a_hit_opens_at_the_very_entry_with_the_word_marked(world: Store, 
         block = timeline(pilot).block
         assert block is not None
         assert (block.entry.turn, block.text) == (3, "The banner is purple.")
+
+
+async def test_whoever_hurries_opens_what_was_typed_and_not_what_half_of_it_found(world: Store) -> None:
+    async with browser(world).run_test(size=SIZES["three"]) as pilot:
+        await until_shown(pilot, "7 sessions", "The shop")
+        await pilot.press("slash", *"purple", "enter", "enter")
+        await until(pilot, lambda: focused(pilot) == 1 and is_marked(pilot, "purple"))
+
+
+async def test_the_same_conversation_opened_for_other_words_has_those_marked(world: Store) -> None:
+    async with browser(world).run_test(size=SIZES["three"]) as pilot:
+        await until_shown(pilot, "7 sessions", "The shop")
+        for word in ("pur", "purple", "banner"):
+            pilot.app.screen.query_one(Reading).open(world.sessions.get(SHOP), looked_for=Query.parse(word + "*"))
+            await until(pilot, lambda word=word: is_marked(pilot, word))  # type: ignore[misc]
 
 
 # ── what others write meanwhile ───────────────────────────────────────────────────────────────────

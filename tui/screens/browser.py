@@ -78,6 +78,8 @@ class BrowserScreen(FillingScreen[None]):
         self._turn: int | None = None
         self._awaited: int | None = None
         "The session that the list goes to when it is listed."
+        self._hurried = False
+        "Enter was pressed before the list of the words as they stand was there."
 
     def compose(self) -> ComposeResult:
         yield TopBar(self._shown_title)
@@ -144,10 +146,21 @@ class BrowserScreen(FillingScreen[None]):
         if not self._has_reading:
             self.call_after_refresh(self._open, opened)
             return
+        self._hurried = self.sessions.listing.wanted.query != self._wanted.query
+        if self._hurried:
+            return
         self.action_pane(1)
         if self.looked_for or not self.reading.is_open(opened.session.key):
             # Once it is laid out: a pane without a size cannot be opened at an entry.
             self.call_after_refresh(self.reading.open, opened.session, looked_for=self.looked_for)
+
+    @on(ListingScreen.Listed)
+    def _await_list(self) -> None:
+        self.call_later(self._open_if_hurried)
+
+    def _open_if_hurried(self) -> None:
+        if self._hurried and (selected := self.sessions.selected):
+            self._open(SessionList.Opened(selected))
 
     def on_reading_moved(self, moved: Reading.Moved) -> None:
         self._turn = moved.turn

@@ -63,6 +63,8 @@ class CardView(StillView):
         self._told = None
         self.cards = Cards(session, outline, width=self.text_width, of_time=of_time)
         self.cards.mark(marks)
+        # Their keys name an edition of the cards before.
+        self.forget_strips()
         self._begin_anew()
         index = outline.index_of(at) if at is not None else None
         if index is None or at is None:
