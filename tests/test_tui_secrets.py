@@ -187,7 +187,7 @@ async def test_no_screenshot_holds_a_value(store: Store, session: Session, tmp_p
 async def test_what_is_copied_is_cleared_if_it_is_still_ours(
     store: Store, session: Session, clipboard: Clipboard, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(locking, "CLIPBOARD_SECONDS", 0.3)
+    monkeypatch.setattr(locking, "CLIPBOARD_SECONDS", 1.5)
     async with browser(store).run_test() as pilot:
         await opened(pilot, store, session)
         await pilot.press("y")

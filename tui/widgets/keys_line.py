@@ -52,6 +52,8 @@ class KeysLine(Widget):
 
     def on_mount(self) -> None:
         self.screen.bindings_updated_signal.subscribe(self, self._look_again)
+        # On a busy machine they may have been told of before.
+        self.call_later(self._look_again, self.screen)
 
     def _look_again(self, screen: Screen[object]) -> None:
         """Not while the terminal is left: nothing has the focus then, and the same keys come back with it."""
