@@ -72,21 +72,17 @@ def pauses(stale: Callable[[], bool]) -> bool:
     return not stale()
 
 
+def searching(name: str, tooltip: str) -> Binding:
+    """Priority: the words may follow in the same breath, and must find the focus where it is going."""
+    return Binding("slash", "search", "Search", key_display="/", priority=True, id=name, tooltip=tooltip)
+
+
 class ListingScreen(NoticingScreen[Answer]):
     """Subclasses compose a TopBar and a SessionList, and may look at each listing as it comes with `listed`."""
 
     AUTO_FOCUS = "SessionList"
     BINDINGS: ClassVar[list[BindingType]] = [
-        # Priority: the words may follow in the same breath, and must find the focus where it is going.
-        Binding(
-            "slash",
-            "search",
-            "Search",
-            key_display="/",
-            priority=True,
-            id="list.search",
-            tooltip="Only the sessions with these words, or that these filters let through",
-        ),
+        searching("list.search", "Only the sessions with these words, or that these filters let through"),
         Binding("escape", "clear", "All sessions", id="list.clear", tooltip="Without words; then, everywhere"),
     ]
 

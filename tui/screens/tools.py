@@ -25,7 +25,7 @@ from tui.messages import Told
 from tui.painting.inspecting import CallLine, call_line, table_head
 from tui.painting.pieces import MUTED, age, count, title_of
 from tui.painting.tallies import tally_head
-from tui.screens.listing import pauses
+from tui.screens.listing import pauses, searching
 from tui.screens.noticing import Clock
 from tui.screens.watching import WatchingScreen
 from tui.widgets.calls_table import CallsTable
@@ -83,15 +83,7 @@ class ToolsScreen(WatchingScreen):
     }
     """
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding(
-            "slash",
-            "search",
-            "Search",
-            key_display="/",
-            priority=True,
-            id="tools.search",
-            tooltip="Only the calls with these words, or that these filters let through",
-        ),
+        searching("tools.search", "Only the calls with these words, or that these filters let through"),
         Binding("o", "order", "Order", id="tools.order", tooltip="Newest or slowest; used, failing or slowest"),
         Binding("n", "names", "By name", id="tools.names", tooltip="The tools by their names, and back to the calls"),
         Binding("escape,q,A", "leave", "Back", id="tools.back", tooltip="Without words; then, back to the browser"),
