@@ -33,6 +33,9 @@ WIDE, NARROW = (140, 40), (80, 24)
 QUIET = 4
 """Looks, ten a second."""
 
+AT_ONCE = 4
+"""Most of the time they wait for quiet."""
+
 CELL = 12.2
 """How wide Rich draws a character."""
 
@@ -126,10 +129,15 @@ async def main(folder: Path) -> None:
 async def take_all(folder: Path) -> None:
     with Store.open() as empty:
         await take(empty, folder / "welcome.svg", WIDE, [])
-    with Store.memory() as store:
-        demo.fill(store)
-        for name, (size, keys) in PICTURES.items():
-            await take(store, folder / f"{name}.svg", size, keys)
+    at_once = asyncio.Semaphore(AT_ONCE)
+
+    async def take_one(name: str, size: tuple[int, int], keys: list[str]) -> None:
+        async with at_once:
+            with Store.memory() as store:
+                demo.fill(store)
+                await take(store, folder / f"{name}.svg", size, keys)
+
+    await asyncio.gather(*(take_one(name, size, keys) for name, (size, keys) in PICTURES.items()))
 
 
 def render(folder: Path) -> None:

@@ -5,6 +5,7 @@ A hundred kills of each kind; BACKSCROLL_KILLS asks for more. The kernel lives o
 
 from __future__ import annotations
 
+import itertools
 import os
 import random
 import shutil
@@ -45,10 +46,10 @@ def children() -> Iterator[Nursery]:
         yield opened
 
 
-def moments(longest: float) -> Iterator[tuple[int, float]]:
-    """The number of each kill, and when."""
+def moments() -> Iterator[tuple[int, dict[str, float]]]:
+    """The number of each kill, and when: after so many acknowledgements, however busy the machine is, and a while."""
     for n in range(KILLS):
-        yield n, random.uniform(0, longest)
+        yield n, {"heard": 1 + n % 6, "kill_after": random.uniform(0, 0.03)}
 
 
 class Fork:
@@ -84,10 +85,10 @@ def missing(path: Path, told: dict[str, str]) -> dict[str, str]:
 def test_killed_while_appending(tmp_path: Path, children: Nursery) -> None:
     told: dict[str, str] = {}
     path = tmp_path / "store.db"
-    for n, moment in moments(0.06):
+    for n, moment in moments():
         if n % RUNS_IN_A_STORE == 0:
             path, told = tmp_path / f"{n}.db", {}
-        outcome = children.run(append_for_ever, str(path), f"child{n}", kill_after=moment)
+        outcome = children.run(append_for_ever, str(path), f"child{n}", **moment)
         assert outcome.refusal + outcome.crash == ""
         told |= dict(outcome.told[1:])
         assert faults(path) == []
@@ -103,8 +104,8 @@ def test_a_killed_writer_holds_up_nobody(tmp_path: Path, children: Nursery) -> N
     told: dict[str, str] = {}
     with nursery() as neighbours:
         neighbours.ask(append_for_ever, str(path), "neighbour", str(stop))
-        for n in range(KILLS // 5):
-            killed = children.run(append_for_ever, str(path), f"child{n}", kill_after=random.uniform(0, 0.06))
+        for n, moment in itertools.islice(moments(), KILLS // 5):
+            killed = children.run(append_for_ever, str(path), f"child{n}", **moment)
             assert killed.refusal + killed.crash == ""
             told |= dict(killed.told[1:])
         stop.touch()
@@ -129,11 +130,11 @@ def test_killed_while_editing(tmp_path: Path, children: Nursery) -> None:
     """At most one edit more than was acknowledged; and the journal takes each one back wholly."""
     edits = 0
     path = tmp_path / "store.db"
-    for n, moment in moments(0.1):
+    for n, moment in moments():
         if n % RUNS_IN_A_STORE == 0:
             path = tmp_path / f"{n}.db"
             two_sessions(path)
-        outcome = children.run(edit_for_ever, str(path), n, kill_after=moment)
+        outcome = children.run(edit_for_ever, str(path), n, **moment)
         assert outcome.refusal + outcome.crash == ""
         assert faults(path) == []
         acknowledged = outcome.told[-1][0]

@@ -65,7 +65,8 @@ class Nursery:
         )
 
     def ask(self, task: Callable[..., None], *args: Json, **how: Json) -> None:
-        """`how`: kill_after seconds, largest_file bytes, nobody for a child without rights."""
+        """`how`: kill_after seconds since it told its first line, or as many as `heard`; largest_file bytes; nobody for
+        a child without rights."""
         assert self._process.stdin
         print(json.dumps({"task": task.__name__, "args": args, **how}), file=self._process.stdin, flush=True)
 
@@ -106,7 +107,9 @@ def _load_everything() -> None:
         state_of(store)
 
 
-def _bear(task: str, args: list[Json], kill_after: float | None = None, **how: Json) -> dict[str, Json]:
+def _bear(
+    task: str, args: list[Json], kill_after: float | None = None, heard: int = 1, **how: Json
+) -> dict[str, Json]:
     reader, writer = os.pipe()
     child = os.fork()
     if child == 0:
@@ -114,7 +117,7 @@ def _bear(task: str, args: list[Json], kill_after: float | None = None, **how: J
         _live(task, args, writer, **how)
     os.close(writer)
     with os.fdopen(reader, "rb") as pipe:
-        told = pipe.readline()
+        told = b"".join(pipe.readline() for _ in range(heard))
         born = time.monotonic()
         if kill_after is not None:
             time.sleep(kill_after)

@@ -91,10 +91,9 @@ class Cards:
         if index is None:
             return
         blocks = blocks_of(self._session.id if self._session else "", turn)
-        guesses = Heights(self._guess_block(Spot(index, n), block) for n, block in enumerate(blocks))
         self._stale.discard(index)
         self._drop_layouts(index)
-        self._bodies[index] = Body(turn, blocks, guesses, _weight(turn))
+        self._bodies[index] = Body(turn, blocks, self._guess_blocks(index, blocks), _weight(turn))
         self._measure(index)
         self.edition += 1
 
@@ -216,6 +215,9 @@ class Cards:
         if width != self.width:
             self.width = width
             self._forget_layouts()
+            for index, body in self._bodies.items():
+                body.heights = self._guess_blocks(index, body.blocks)
+                self._measure(index)
 
     def mark(self, marks: re.Pattern[str] | None) -> None:
         self.marks = marks
@@ -312,6 +314,9 @@ class Cards:
         if not turn.n and turn.last_seq < 0:
             return 0
         return LINES_OF_A_TURN + turn.calls + turn.errors
+
+    def _guess_blocks(self, index: int, blocks: Sequence[Block]) -> Heights:
+        return Heights(self._guess_block(Spot(index, n), block) for n, block in enumerate(blocks))
 
     def _guess_block(self, spot: Spot, block: Block) -> int:
         is_open = self._turned.get(spot, not block.foldable)
