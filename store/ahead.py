@@ -5,53 +5,39 @@ And a file that brings SQLite down takes only that process with it.
 
 from __future__ import annotations
 
-import gc
 import os
-import signal
-import subprocess
-import sys
-import threading
-from collections import deque
 from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
-from multiprocessing.connection import Connection, Pipe
-from multiprocessing.reduction import ForkingPickler
+from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
 from store import sources
 from store.deriving import derive
 from store.errors import Busy, StoreError, Unreadable
+from store.second import Sender, second
 from store.sources.reading import BROKEN
 from store.sources.shape import Batch, ForeignFact, ForeignFile, ForeignSecret, Opened, Problem, Ref, Source, Unhurried
 
 LARGE = 16 * 1024 * 1024
 """Bytes of a file below which a process of its own would cost more than it brings."""
 
-PATIENCE = 5.0
-"""Seconds for a reader to notice that nobody listens any more, and to tidy up."""
-
-AHEAD = 16 * 1024 * 1024
-"""Bytes that may wait to be taken: enough to go on reading while the writer indexes and commits."""
-
-_SERVE = "import sys; from store.ahead import serve; serve(int(sys.argv[1]))"
-
-READY, REFS, BATCH, END, FAILED, KNOWN, BROKE = "ready", "refs", "batch", "end", "failed", "known", "broke"
+REFS, BEGIN, BATCH, END, FAILED, KNOWN, BROKE = "refs", "begin", "batch", "end", "failed", "known", "broke"
 
 
-def opening(source: Source, address: str, *, new: bool) -> AbstractContextManager[Opened]:
+def opening(source: Source, address: str, *, new: bool) -> AbstractContextManager[Opened | Ahead]:
     """The foreign store, read here or ahead, whichever is quicker; new, when the store has nothing of it yet."""
-    return _ahead(source, address) if _is_large(Path(address), new) else source.open(address)
+    return _ahead(source, address) if is_large(Path(address), new) else source.open(address)
 
 
-def scan(opened: Opened, *, stamped: bool) -> Iterator[Ref]:
+def scan(opened: Opened | Ahead, *, stamped: bool) -> Iterator[Ref]:
     """What there is; without stamps when nothing is known to compare them with."""
     if isinstance(opened, Ahead):
         return opened.ask(stamped)
     return opened.scan_unstamped() if isinstance(opened, Unhurried) and not stamped else opened.scan()
 
 
-def _is_large(path: Path, new: bool) -> bool:
+def is_large(path: Path, new: bool) -> bool:
     """A transcript, or a folder of them, is gone on with where it was left; all at once it is read but once."""
     try:
         if path.is_dir():
@@ -73,49 +59,16 @@ def _holds_much(folder: Path) -> bool:
 
 
 @contextmanager
-def _ahead(source: Source, address: str) -> Iterator[Opened]:
-    ours, theirs = Pipe(duplex=True)
-    with theirs:
-        process = _reader(theirs)
-    try:
-        if process and _is_ready(ours):
+def _ahead(source: Source, address: str) -> Iterator[Opened | Ahead]:
+    with second("ahead") as pipe:
+        if pipe is not None:
             # Not among its arguments, which everybody on the machine can read: the address may hold a password.
-            ours.send((source.NAME, address))
-            yield Ahead(ours)
+            pipe.send((source.NAME, address))
+            yield Ahead(pipe)
             return
-    finally:
-        ours.close()
-        if process:
-            _end(process)
     # A program that cannot be started a second time, such as one that was frozen into a file, reads by itself.
     with source.open(address) as opened:
         yield opened
-
-
-def _reader(pipe: Connection) -> subprocess.Popen[bytes] | None:
-    """A Python of its own. A fork would take the locks of the browser's threads along, held for ever; and Python's own
-    way to spawn one asks for an error stream, which an application that has taken the terminal does not give."""
-    quiet = subprocess.DEVNULL
-    argv = [sys.executable, "-P", "-c", _SERVE, str(pipe.fileno())]
-    try:
-        return subprocess.Popen(argv, pass_fds=[pipe.fileno()], stdin=quiet, stdout=quiet, stderr=quiet)
-    except OSError:
-        return None
-
-
-def _end(process: subprocess.Popen[bytes]) -> None:
-    try:
-        process.wait(PATIENCE)
-    except subprocess.TimeoutExpired:
-        process.kill()
-        process.wait()
-
-
-def _is_ready(pipe: Connection) -> bool:
-    try:
-        return bool(pipe.recv() == READY)
-    except EOFError:
-        return False
 
 
 class Ahead:
@@ -123,6 +76,7 @@ class Ahead:
 
     def __init__(self, pipe: Connection) -> None:
         self._pipe = pipe
+        self._waiting = 0
         self._known: tuple[list[ForeignFact], list[ForeignSecret], list[ForeignFile]] | None = None
         self.problems: list[Problem] = []
 
@@ -135,9 +89,25 @@ class Ahead:
 
     def prepare(self, refs: Iterable[tuple[Ref, bool]]) -> None:
         """What will be read, in order; True where the store has nothing of it, so that rows can be made ready."""
-        self._pipe.send(list(refs))
+        told = {ref.native_id: (ref, fresh) for ref, fresh in refs}
+        self._waiting = len(told)
+        self._pipe.send(told)
 
-    def read(self, ref: Ref) -> Iterator[Batch]:
+    def hurry(self, native_id: str) -> None:
+        """That one before the others, if it was not read yet."""
+        self._pipe.send(native_id)
+
+    def sessions(self) -> Iterator[tuple[Ref, Iterator[Batch]]]:
+        """Those that were prepared, as they come."""
+        for _ in range(self._waiting):
+            ref = self._expect(BEGIN)
+            batches = self._batches()
+            yield ref, batches
+            with suppress(Unreadable):
+                for _ in batches:
+                    pass  # whoever took it had enough of it
+
+    def _batches(self) -> Iterator[Batch]:
         while True:
             what, told = self._receive()
             if what == END:
@@ -181,56 +151,7 @@ class Ahead:
 # ── the other side ────────────────────────────────────────────────────────────────────────────────
 
 
-class _Sender:
-    """Sends from a thread, so that reading goes on while the writer is busy with what it has."""
-
-    def __init__(self, pipe: Connection) -> None:
-        self._pipe = pipe
-        self._waiting: deque[memoryview] = deque()
-        self._held = 0
-        self._is_over = self._failed = False
-        self._moved = threading.Condition()
-        self._thread = threading.Thread(target=self._send_all, daemon=True)
-        self._thread.start()
-
-    def send(self, what: str, told: Any) -> None:
-        data = ForkingPickler.dumps((what, told))
-        with self._moved:
-            self._moved.wait_for(lambda: self._held < AHEAD or self._failed)
-            if self._failed:
-                raise BrokenPipeError
-            self._held += len(data)
-            self._waiting.append(data)
-            self._moved.notify()
-
-    def finish(self) -> None:
-        with self._moved:
-            self._is_over = True
-            self._moved.notify()
-        self._thread.join()
-
-    def _send_all(self) -> None:
-        while (data := self._next()) is not None:
-            try:
-                self._pipe.send_bytes(data)
-            except OSError:
-                self._failed = True  # nobody waits any more
-            with self._moved:
-                self._held -= len(data)
-                self._moved.notify()
-
-    def _next(self) -> memoryview | None:
-        with self._moved:
-            self._moved.wait_for(lambda: self._waiting or self._is_over)
-            return self._waiting.popleft() if self._waiting and not self._failed else None
-
-
-def serve(handle: int) -> None:
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    # What was sent is freed as it goes; to look for what goes in circles takes a fifth of the time and finds nothing.
-    gc.disable()
-    pipe = Connection(handle)
-    pipe.send(READY)
+def serve(pipe: Connection) -> None:
     try:
         name, address = pipe.recv()
     except EOFError:
@@ -238,11 +159,12 @@ def serve(handle: int) -> None:
     source = sources.by_name(name)
     if source is None:
         return
-    sender = _Sender(pipe)
+    sender = Sender(pipe)
     try:
         with source.open(address) as opened:
             sender.send(REFS, list(scan(opened, stamped=pipe.recv())))
-            for ref, fresh in pipe.recv():
+            for ref, fresh in _hurried(pipe, pipe.recv()):
+                sender.send(BEGIN, ref)
                 _send_session(sender, opened, ref, fresh)
             known = (list(opened.facts()), list(opened.secrets()), list(opened.published()))
             sender.send(KNOWN, (*known, opened.problems))
@@ -253,7 +175,17 @@ def serve(handle: int) -> None:
     sender.finish()
 
 
-def _send_session(sender: _Sender, opened: Opened, ref: Ref, fresh: bool) -> None:
+def _hurried(pipe: Connection, waiting: dict[str, tuple[Ref, bool]]) -> Iterator[tuple[Ref, bool]]:
+    """In their order, but for those that somebody asks for meanwhile."""
+    while waiting:
+        while pipe.poll():
+            if (asked := waiting.pop(pipe.recv(), None)) is not None:
+                yield asked
+        if waiting:
+            yield waiting.pop(next(iter(waiting)))
+
+
+def _send_session(sender: Sender, opened: Opened, ref: Ref, fresh: bool) -> None:
     try:
         for batch in opened.read(ref):
             if fresh:

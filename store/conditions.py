@@ -20,6 +20,8 @@ ANYWHERE = (0, 2**62)
 _TITLE = "instr(lower(sessions.own_title || ' ' || sessions.agent_title || ' ' || sessions.id), lower(?)) > 0"
 _SPOKEN = """sessions.key in (select session from entries where key in
     (select rowid from conversation_fts where conversation_fts match ?) and {})"""
+_SKIMMED = """sessions.key in (select rowid from skims_fts where skims_fts match ?
+    and rowid in (select key from sessions where depth = 'text'))"""
 _BEGINS, _CONTAINS = "instr(lower({}), lower(?)) = 1", "instr(lower({}), lower(?)) > 0"
 _EXACTLY = "lower({}) = lower(?)"
 
@@ -144,7 +146,14 @@ def on_sessions(query: Query, now: datetime) -> Condition:
     if match := query.fts():
         spoken = on_speakers(query, now)
         ways.append(Condition(_SPOKEN.format(spoken.sql), (match, *spoken.values)))
+        ways += skimmed(query)
     return all_of([besides, any_of(ways) if ways else Condition("0")])
+
+
+def skimmed(query: Query) -> list[Condition]:
+    """The words among those of a session that was not read yet; who said them is not known then."""
+    match = query.fts()
+    return [Condition(_SKIMMED, (match,))] if match and not any(map(_speaks_of_roles, query.groups)) else []
 
 
 def besides_words(query: Query, now: datetime) -> Condition:
@@ -187,7 +196,7 @@ def on_calls(query: Query, now: datetime, within: tuple[int, int] = ANYWHERE) ->
 def _in_session(term: Term) -> Condition:
     ways = [Condition(_TITLE, (term.text,))]
     if term.indexed:
-        ways.append(Condition(_SPOKEN.format(1), (term.fts(),)))
+        ways += [Condition(_SPOKEN.format(1), (term.fts(),)), Condition(_SKIMMED, (term.fts(),))]
     found = any_of(ways)
     return found.within("not {0}") if term.negated else found
 

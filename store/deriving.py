@@ -69,6 +69,11 @@ class Derived:
     "turns, entries, tool_calls, errors, input, output, cached"
 
 
+def shown_prompt(text: str) -> str:
+    """As a title shows it."""
+    return " ".join(text[: PROMPT_SHOWN * 4].split())[:PROMPT_SHOWN]
+
+
 def derive(entries: Sequence[NewEntry]) -> Derived:
     deriving = _Deriving()
     for entry in entries:
@@ -136,7 +141,7 @@ class _Deriving:
         self._counts["turns"] += not inherited
         self.made.turns.append((self._turn, n, n, at, at))
         if not self.made.first_prompt:
-            self.made.first_prompt = " ".join(text[: PROMPT_SHOWN * 4].split())[:PROMPT_SHOWN]
+            self.made.first_prompt = shown_prompt(text)
 
     def _record_number(self, record: NewRecord | None) -> int | None:
         if record is None:

@@ -145,7 +145,7 @@ _OF_THE_FILE = (_integrity, _foreign_keys, _schema, _permissions)
 _LINKS = """
     select sessions.id, sessions.head, sessions.tail, entries.key, entries.parent, entries.seq, entries.kind
     from sessions left join entries on entries.session = sessions.key
-    where {only sessions.key} order by sessions.key, entries.seq
+    where {only sessions.key} and (sessions.depth = 'full' or sessions.head is not null) order by sessions.key, entries.seq
 """
 
 
@@ -203,7 +203,8 @@ _COUNTS = """
         sessions.tokens_input, coalesce(said.input, 0), sessions.tokens_output, coalesce(said.output, 0),
         sessions.tokens_cached, coalesce(said.cached, 0)
     from sessions left join said on said.session = sessions.key left join taken on taken.session = sessions.key
-    left join called on called.session = sessions.key where {only sessions.key}
+    left join called on called.session = sessions.key
+    where {only sessions.key} and (sessions.depth = 'full' or sessions.head is not null)
 """
 _COUNTED = ("turns", "entries", "tool calls", "errors")
 _TOKENS = ("input tokens", "output tokens", "cached tokens")

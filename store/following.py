@@ -16,12 +16,17 @@ class Known(NamedTuple):
     stamp: str
     gone: bool
     "From its source."
+    is_read: bool = True
+    "False of what was only skimmed, and of which nothing was read yet."
+
+
+Grown = dict[str, Sequence[Batch]]
 
 
 @dataclass(slots=True)
 class Followed:
     refs: list[Ref] = field(default_factory=list)
-    grown: dict[str, Sequence[Batch]] = field(default_factory=dict)
+    grown: Grown = field(default_factory=dict)
     "What came since, of sessions that need not be read from their beginning, by native id."
     calm: dict[str, int] = field(default_factory=dict)
     "The sessions beside them that it does not concern, with their keys."

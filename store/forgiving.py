@@ -19,7 +19,7 @@ from store.scripts import cjk
 if TYPE_CHECKING:
     from store.store import Store
 
-Index = Literal["conversation_fts", "tools_fts"]
+Index = Literal["conversation_fts", "skims_fts", "tools_fts"]
 Found = TypeVar("Found")
 
 SHORTEST, LONGEST = 4, 40

@@ -19,7 +19,7 @@ from store import sources
 from store.chains import parts_of
 from store.clean import one_line
 from store.coding import encode, exact_text
-from store.deriving import PROMPT_SHOWN
+from store.deriving import shown_prompt
 from store.errors import BadValue, Busy, NotFound, Refused
 from store.locating import place_of
 from store.model import NewEntry, Part, Session, Text, ToolResult, foreign_id, part_to_json
@@ -77,9 +77,7 @@ def fork(
             parent_id=session.id,
             relation="fork",
             forked_at=last_seq,
-            agent_title=session.title
-            if prompt is None
-            else " ".join(prompt[: PROMPT_SHOWN * 4].split())[:PROMPT_SHOWN],
+            agent_title=session.title if prompt is None else shown_prompt(prompt),
             **{name: getattr(session, name) for name in _FIELDS},
         )
         connection.execute("update sessions set deleted = 1 where key = ?", (child.key,))

@@ -127,7 +127,7 @@ def _all_found(store: Store, wanted: Wanted, query: Query, now: datetime) -> tup
     def find(meant: Query) -> _Read:
         return _found(store, wanted, meant, -1, now)
 
-    query, read = found_or_forgiven(store, query, ["conversation_fts"], find, lambda found: not found.keys)
+    query, read = found_or_forgiven(store, query, ["conversation_fts", "skims_fts"], find, lambda found: not found.keys)
     is_ranked = wanted.order == "best" and len(read.keys) > 1 and query.fts()
     return query, read, best(store, query, now) if is_ranked else ()
 
@@ -141,7 +141,7 @@ def _found(store: Store, wanted: Wanted, query: Query, limit: int, now: datetime
 
 def _among_newest(store: Store, wanted: Wanted, query: Query, limit: int, now: datetime) -> list[int]:
     """As many as are wanted, where a few of the newest sessions have them; else none, and all must be looked at."""
-    from store.spoken import said_last
+    from store.spoken import said_in_unread, said_last
 
     if _ORDERS[wanted.order] != _NEWEST:
         return []
@@ -150,7 +150,7 @@ def _among_newest(store: Store, wanted: Wanted, query: Query, limit: int, now: d
     condition = all_of(besides)
     sql = _CANDIDATES.format(titled=titled.sql, condition=condition.sql, order=_NEWEST)
     newest = dict(store.rows(sql, *titled.values, *condition.values, LOOKED_AT * limit))
-    said = said_last(store, query, list(newest), now)
+    said = said_last(store, query, list(newest), now).keys() | said_in_unread(store, query)
     found = [key for key, is_titled in newest.items() if is_titled or key in said]
     return found[:limit] if len(found) >= limit else []
 

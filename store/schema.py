@@ -59,6 +59,11 @@ def m008_loose_records(db: Database) -> None:
     _execute(db, LOOSE_RECORDS)
 
 
+@migrations()
+def m010_skims(db: Database) -> None:
+    _execute(db, SKIMS)
+
+
 CONVERSATIONS = """
 create table sources (
     key integer primary key,
@@ -357,4 +362,13 @@ LOOSE_RECORDS = """
 drop index records_session
 
 create index records_loose on records(session) where data is not null
+"""
+
+# Sessions that were only skimmed: their words, under their own keys. Emptied as a whole when all are read.
+SKIMS = """
+create virtual table skims_fts using fts5(
+    text, content='', columnsize=0, tokenize='unicode61 remove_diacritics 2'
+)
+
+create index sessions_skimmed on sessions(key) where depth = 'text'
 """

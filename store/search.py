@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Literal, NamedTuple, get_args
 
-from store.conditions import on_entries
+from store.conditions import all_of, besides_words, on_entries, skimmed
 from store.indexing import INDEXED, call_text, conversation_row, tools_row
 from store.model import Hit, Part, Thinking, ToolCall, ToolResult, entry_id, readable
 from store.query import Query, Vocabulary
@@ -32,6 +32,10 @@ _MATCHES = """
     select {what} from {table}
     join entries on entries.key = {table}.rowid join sessions on sessions.key = entries.session
     where {table} match ? and sessions.deleted = 0 and {condition}
+"""
+_UNREAD = """
+    select id, updated_at, coalesce(nullif(own_title, ''), nullif(agent_title, ''), first_prompt) from sessions
+    where deleted = 0 and {} order by updated_at desc, key desc
 """
 _HOW_OFTEN = "select count(*) from (select 1 from {table} where {table} match ? limit ?)"
 _VOCABULARY = {
@@ -137,6 +141,7 @@ class Search:
         if not match:
             return {place: Hits([], 0) for place in places}
         with self._store.snapshot():
+            unread = self._unread(query, now) if "conversation" in places else []
             totals = {place: self._count(query, place, now) for place in places}
             hits: dict[Place, Hits] = {}
             left = limit
@@ -145,7 +150,18 @@ class Search:
                 room = max(left - min(of_others, left // 2), 0)
                 hits[place] = Hits(self._best(query, place, room, newest, now), totals[place])
                 left -= len(hits[place].hits)
+            if unread:
+                said = hits["conversation"]
+                hits["conversation"] = Hits(said.hits + unread[:left], said.total + len(unread))
             return hits
+
+    def _unread(self, query: Query, now: datetime) -> list[Hit]:
+        """Sessions that hold the words, as far as is known before they are read; where they stand is not."""
+        found = skimmed(query)
+        condition = all_of([besides_words(query, now), *found])
+        rows = self._store.rows(_UNREAD.format(condition.sql), *condition.values) if found else []
+        pattern = query.pattern()
+        return [Hit(session, session, 0, "", "text", at, *snippet(title, 0, pattern)) for session, at, title in rows]
 
     def _count(self, query: Query, place: Place, now: datetime) -> int:
         table = _OF_PLACE[place]

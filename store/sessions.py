@@ -64,15 +64,11 @@ class Sessions:
         self, session_id: str | None = None, *, header: NewEntry | None = None, **fields: Unpack[SessionFields]
     ) -> Session:
         """With its header, so that a session without a chain is never seen. An id is made up when none is given."""
-        from store.model import NewEntry, NewRecord  # not for a list, which is all that the browser begins with
-
         given = exact_id(session_id) if session_id is not None else str(uuid4())
         at = now()
-        columns = _checked(fields)
-        header = header or NewEntry(kind="header", record=NewRecord(encode(columns)))
-        header.text = header.text or columns.get("system_prompt", "")
-        columns = {"created_at": at, "updated_at": at, "source": LIBRARY, "native_id": given} | columns | {"id": given}
-        header.created_at = columns["created_at"]
+        header = _header(header, fields, at)
+        told = {"created_at": at, "updated_at": at, "source": LIBRARY, "native_id": given}
+        columns = told | _checked(fields) | {"id": given}
         if "parent_id" not in columns and (parent := parent_of_delegate(given)):
             columns |= {"parent_id": parent, "relation": "delegate"}
         with self._store.transaction() as connection:
@@ -83,6 +79,10 @@ class Sessions:
             key = connection.execute(f"insert into sessions ({names}) values ({marks})", columns).lastrowid
             self._store.chains.append(cast("int", key), [header])
             return self.by_key(cast("int", key))
+
+    def begin_chain(self, session: Session, header: NewEntry | None, fields: SessionFields) -> None:
+        """Of one that was listed before it was read."""
+        self._store.chains.append(session.key, [_header(header, fields, session.created_at)])
 
     def ensure(self, session_id: str, **fields: Unpack[SessionFields]) -> Session:
         """Made if it is not there; touched, and told what is new, if it is."""
@@ -247,7 +247,10 @@ class Sessions:
             self._remove(session.key)
 
     def _remove(self, key: int) -> None:
+        from store.skimming import forget_unread  # not for a list, either
+
         connection = self._store.connection
+        forget_unread(self._store, key)
         self._store.search.unindex(*self._store.search.rows_of(key))
         self._store.journal.blank(key)
         connection.execute("insert into purging (session) values (?)", (key,))
@@ -260,6 +263,17 @@ class Sessions:
         self._store.records.drop_unused(key)
         connection.execute("delete from sessions where key = ?", (key,))
         connection.execute("delete from purging where session = ?", (key,))
+
+
+def _header(given: NewEntry | None, fields: SessionFields, at: str) -> NewEntry:
+    """As the foreign program told it; else what is said of the session."""
+    from store.model import NewEntry, NewRecord  # not for a list, which is all that the browser begins with
+
+    columns = _checked(fields)
+    header = given or NewEntry(kind="header", record=NewRecord(encode(columns)))
+    header.text = header.text or columns.get("system_prompt", "")
+    header.created_at = columns.get("created_at", at)
+    return header
 
 
 def _title(given: str) -> str:

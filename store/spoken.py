@@ -12,7 +12,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
 from store.coding import encode
-from store.conditions import Condition, in_title, on_speakers
+from store.conditions import Condition, in_title, on_speakers, skimmed
 from store.query import Query
 
 if TYPE_CHECKING:
@@ -51,6 +51,7 @@ _RANKED = """
     cross join entries on entries.key = entry cross join sessions on sessions.key = entries.session
     where sessions.deleted = 0 and {} order by weight, entries.key desc
 """
+_UNREAD = "select sessions.key from sessions where {}"
 _TITLED = """
     select sessions.key from sessions where sessions.deleted = 0 and {}
     order by sessions.updated_at desc, sessions.key desc limit ?
@@ -74,6 +75,13 @@ def said_last(store: Store, query: Query, sessions: Sequence[int], now: datetime
         for session, entry in store.rows(_SAID.format(spoken.sql), match, *stretch, keys, *spoken.values):
             found[session] = max(entry, found.get(session, 0))
     return found
+
+
+def said_in_unread(store: Store, query: Query) -> set[int]:
+    """The sessions that were only skimmed, and in which the words were seen."""
+    return {
+        key for condition in skimmed(query) for (key,) in store.rows(_UNREAD.format(condition.sql), *condition.values)
+    }
 
 
 def best(store: Store, query: Query, now: datetime) -> list[int]:

@@ -6,6 +6,7 @@ import shutil
 import sqlite3
 import tempfile
 import threading
+from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from functools import cached_property
@@ -74,6 +75,8 @@ class Store(Words):
         self.path = path
         self._busy_timeout_ms = busy_timeout_ms
         self._ephemeral = ephemeral
+        self.hurried: deque[str] = deque()
+        "The native ids of sessions that somebody waits for while a sync reads them all."
         self._local = threading.local()
         self._held: dict[threading.Thread, _Held] = {}
         self._closing = threading.Lock()

@@ -10,25 +10,27 @@ import fcntl
 import gc
 import os
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import asdict, dataclass, field, replace
+from itertools import chain
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, NamedTuple, Self, TypeVar
 
 from store import sources
-from store.ahead import Ahead, opening, scan
+from store.ahead import Ahead, is_large, opening, scan
 from store.coding import decode, encode, now
-from store.deriving import digest_of
 from store.errors import Busy, NotFound, StoreError, Unreadable, WriteFailed
-from store.following import Followed, Known, follow, head_of
+from store.following import Followed, Grown, Known, follow, head_of
 from store.knowledge import Knowledge
 from store.locating import is_url, place_of
-from store.model import NewEntry, Session, SessionFields, foreign_id
+from store.model import Session, SessionFields, foreign_id
+from store.rereading import Chain
+from store.skimming import begin_to_read, forget_what_was_read, keep, skimmed
 from store.sources import reading
 from store.sources.shape import Batch, Expiring, ForeignSummary, Growing, Opened, Problem, Ref, Source
-from store.superseding import drop_told_twice, supersede
+from store.superseding import drop_told_twice
 
 if TYPE_CHECKING:
     from store.store import Store
@@ -41,9 +43,12 @@ COLLECTED_AFTER = 100_000
 T = TypeVar("T")
 
 _ELSEWHERE = """
-    select native_id, key, gone from sessions
+    select native_id, key, gone, head is not null from sessions
     where source = ? and id in (select value from json_each(?)) and (relation is null or relation != 'superseded')
 """
+
+
+_ANY_READ = "select 1 from sessions where source_key = ? and head is not null limit 1"
 
 
 class _Place(NamedTuple):
@@ -149,9 +154,15 @@ def _seldom_collecting() -> Iterator[None]:
 
 def sync(store: Store, chosen: Sequence[Target]) -> Iterator[Progress]:
     """Reads each target in turn, telling how far it is. The reports are whole when the iterator ends."""
-    with _lease(store), _seldom_collecting():
-        for target in chosen:
-            yield from _Syncing(store, target).run()
+    with _lease(store), _seldom_collecting(), ExitStack() as skimming:
+        under_way = [_Syncing(store, target) for target in chosen]
+        skims = [skimming.enter_context(closing(one.skim())) for one in under_way]
+        # The newest of each, before all of any.
+        yield from filter(None, [next(skim, None) for skim in skims])
+        yield from chain.from_iterable(skims)
+        for one in under_way:
+            yield from one.run()
+        forget_what_was_read(store)
 
 
 class _Syncing:
@@ -165,6 +176,17 @@ class _Syncing:
         self.report = Report(target.source.NAME, target.locator)
         self._superseded: list[Session] = []
 
+    def skim(self) -> Generator[Progress, None, None]:
+        """The first look at a large archive of which nothing was read yet."""
+        key, _, _ = self._row()
+        if self.store.row(_ANY_READ, key) or not is_large(Path(self.address), new=True):
+            return
+        known = self._known(key).keys()
+        self.report.seen = len(known)
+        for sights in skimmed(self.source, self.address, known | self._buried()):
+            self.report.seen += keep(self.store, sights, self.source.NAME, key, self._public_id)
+            yield Progress(self.report, 0, self.report.seen)
+
     def run(self) -> Iterator[Progress]:
         key, marks, old_problems = self._row()
         known = self._known(key)
@@ -176,7 +198,7 @@ class _Syncing:
             yield Progress(self.report, self.report.seen, self.report.seen)
             return
         try:
-            with opening(self.source, self.address, new=not known) as opened:
+            with opening(self.source, self.address, new=_are_unread(known)) as opened:
                 yield from self._read_all(opened, key, known, [Problem(**problem) for problem in old_problems])
         except StoreError as reason:
             if isinstance(reason, WriteFailed) and not isinstance(reason, Busy):
@@ -186,33 +208,30 @@ class _Syncing:
         self._save_row(key, marks, marks_now, old_problems)
         yield Progress(self.report, self.report.seen, self.report.seen)
 
-    def _read_all(self, opened: Opened, key: int, known: dict[str, Known], before: list[Problem]) -> Iterator[Progress]:
+    def _read_all(
+        self, opened: Opened | Ahead, key: int, known: dict[str, Known], before: list[Problem]
+    ) -> Iterator[Progress]:
         found = self._find(opened, known)
         refs = sorted(found.refs, key=lambda ref: ref.updated_at, reverse=True)
-        buried = {
-            native
-            for (native,) in self.store.rows("select native_id from tombstones where source = ?", self.source.NAME)
-        }
         elsewhere = self._elsewhere([ref.native_id for ref in refs if ref.native_id not in known])
         known = known | elsewhere
-        aside = buried | found.calm.keys()
+        aside = self._buried() | found.calm.keys()
         changed = [ref for ref in refs if self._is_new(ref, known) and ref.native_id not in aside]
         self.report.seen = len(refs)
         self.report.unchanged = len(refs) - len(changed)
         anew = {ref.native_id for ref in changed} - found.grown.keys()
         still = {ref.native_id for ref in refs} - anew
         self.report.problems = [problem for problem in before if problem.session in still]
-        if isinstance(opened, Ahead):
-            opened.prepare([(ref, ref.native_id not in known) for ref in changed])
         with Pace(self.store) as pace:
-            for done, ref in enumerate(changed, 1 + self.report.unchanged):
-                grown = found.grown.get(ref.native_id)
-                place = _Place(key, known.get(ref.native_id), ref.native_id in elsewhere, grown is not None)
-                for _ in self._take(ref, place, opened.read(ref) if grown is None else grown, pace):
+            told = self._told(opened, changed, known, found.grown)
+            for done, (ref, batches) in enumerate(told, 1 + self.report.unchanged):
+                place = _Place(key, known.get(ref.native_id), ref.native_id in elsewhere, ref.native_id in found.grown)
+                for _ in self._take(ref, place, batches, pace):
                     yield Progress(self.report, done, len(refs))
         self._stamp_calm(found, {ref.native_id: ref for ref in refs})
         present = {ref.native_id for ref in refs}
         self._mark_gone(known, present)
+        self._drop_mistaken(known, present)
         self._tell_once(known, present)
         self._note_expiry(key, refs)
         knowledge = Knowledge(self.store, self.source.NAME, self.locator, key)
@@ -221,7 +240,25 @@ class _Syncing:
         knowledge.take_published(opened.published())
         self.report.problems.extend(opened.problems)
 
-    def _find(self, opened: Opened, known: dict[str, Known]) -> Followed:
+    def _told(
+        self, opened: Opened | Ahead, changed: Sequence[Ref], known: Mapping[str, Known], grown: Grown
+    ) -> Iterator[tuple[Ref, Iterable[Batch]]]:
+        """Each session with what there is of it to be taken."""
+        if not isinstance(opened, Ahead):
+            for ref in changed:
+                yield ref, grown[ref.native_id] if ref.native_id in grown else opened.read(ref)
+            return
+        opened.prepare([(ref, _is_untouched(known.get(ref.native_id))) for ref in changed])
+        for session in opened.sessions():
+            yield session
+            while self.store.hurried:
+                opened.hurry(self.store.hurried.popleft())
+
+    def _buried(self) -> set[str]:
+        rows = self.store.rows("select native_id from tombstones where source = ?", self.source.NAME)
+        return {native for (native,) in rows}
+
+    def _find(self, opened: Opened | Ahead, known: dict[str, Known]) -> Followed:
         if isinstance(opened, Growing) and known:
             return follow(opened, known, self._stamp(""), self._mark)
         return Followed(list(scan(opened, stamped=bool(known))))
@@ -234,7 +271,7 @@ class _Syncing:
         if self.source.LOCAL_IDS or not names:
             return {}
         rows = self.store.rows(_ELSEWHERE, self.source.NAME, encode([self._public_id(name) for name in names]).decode())
-        return {native: Known(key, "", gone) for native, key, gone in rows}
+        return {native: Known(key, "", gone, is_read) for native, key, gone, is_read in rows}
 
     def _mark(self, session: int) -> str:
         (mark,) = self.store.row("select mark from sessions where key = ?", session)
@@ -271,7 +308,7 @@ class _Syncing:
     def _known(self, key: int) -> dict[str, Known]:
         rows = self.store.rows(
             """
-            select native_id, key, stamp, gone from sessions
+            select native_id, key, stamp, gone, head is not null from sessions
             where source_key = ? and (relation is null or relation != 'superseded')
             """,
             key,
@@ -295,6 +332,12 @@ class _Syncing:
         if changes:
             with self.store.transaction(durable=False) as connection:
                 connection.executemany("update sessions set gone = ? where key = ?", changes)
+
+    def _drop_mistaken(self, known: dict[str, Known], present: set[str]) -> None:
+        """What was taken for a session at first sight, and turned out to be none."""
+        for native, session in known.items():
+            if not session.is_read and native not in present:
+                self.store.sessions.drop(self.store.sessions.by_key(session.key))
 
     def _tell_once(self, known: dict[str, Known], present: set[str]) -> None:
         """After a rewind, what was told before is a fork; and when it goes on again, no fork any more."""
@@ -343,16 +386,16 @@ class _Syncing:
         except StoreError as reason:
             self.report.problems.append(Problem(ref.native_id, str(reason), ref.native_id))
             return
-        self.report.new += place.known is None
-        self.report.updated += place.known is not None and (chain.went_on or not place.elsewhere)
+        self.report.new += _is_untouched(place.known)
+        self.report.updated += not _is_untouched(place.known) and (chain.went_on or not place.elsewhere)
         self.report.unchanged += place.elsewhere and not chain.went_on
         if pace.breathe():
             yield
 
     def _chain(self, ref: Ref, place: _Place, first: Batch) -> Chain:
-        if place.elsewhere and place.known is not None:
+        if place.elsewhere and place.known is not None and place.known.is_read:
             return Chain(self.store, self.store.sessions.by_key(place.known.key), only_on=True)
-        return Chain(self.store, self._session(ref, place, first), behind=place.known is None or place.grown)
+        return Chain(self.store, self._session(ref, place, first), behind=_is_untouched(place.known) or place.grown)
 
     def _finish(self, chain: Chain, summary: ForeignSummary | None, stamp: str, mark: str) -> None:
         chain.end()
@@ -360,7 +403,7 @@ class _Syncing:
         if summary is not None:
             self._save_summary(chain.session, summary)
         self.store.connection.execute(
-            "update sessions set stamp = ?, mark = ? where key = ?", (stamp, mark, chain.session.key)
+            "update sessions set stamp = ?, mark = ?, depth = 'full' where key = ?", (stamp, mark, chain.session.key)
         )
 
     def _save_summary(self, session: Session, summary: ForeignSummary) -> None:
@@ -369,13 +412,17 @@ class _Syncing:
         self.store.summaries.set(session, summary.text, up_to_turn=covered, origin="source")
 
     def _session(self, ref: Ref, place: _Place, batch: Batch) -> Session:
-        fields: SessionFields = batch.fields or {}
-        if place.known is None:
-            fields = {**fields, "source": self.source.NAME, "native_id": ref.native_id}
-            public_id = self._public_id(ref.native_id)
-            session = self.store.sessions.create(public_id, header=batch.header, **self._linked(fields))
+        sessions, known = self.store.sessions, place.known
+        fields = self._linked(batch.fields or {})
+        named: SessionFields = {**fields, "source": self.source.NAME, "native_id": ref.native_id}
+        if known is None:
+            session = sessions.create(self._public_id(ref.native_id), header=batch.header, **named)
         else:
-            session = self.store.sessions.update(self.store.sessions.by_key(place.known.key).id, **self._linked(fields))
+            session = sessions.by_key(known.key)
+            if not known.is_read:
+                begin_to_read(self.store, session.key)
+                sessions.begin_chain(session, batch.header, named)
+            session = sessions.update(session.id, **fields)
         self.store.connection.execute(
             "update sessions set source_key = ?, reader_version = ?, archived = max(archived, ?) where key = ?",
             (place.source_key, self.source.READER, batch.archived, session.key),
@@ -397,6 +444,16 @@ def _foreign(told: Iterable[T]) -> Iterator[T]:
         yield from told
     except reading.BROKEN as reason:
         raise Unreadable(f"It cannot be read any further: {reading.in_a_line(reason)}.") from None
+
+
+def _is_untouched(known: Known | None) -> bool:
+    """Whether the store has nothing of its conversation."""
+    return known is None or not known.is_read
+
+
+def _are_unread(known: Mapping[str, Known]) -> bool:
+    """Whether much is left to be read: all of it, or what an interrupted first sync only skimmed."""
+    return not known or any(not session.is_read for session in known.values())
 
 
 class Pace:
@@ -430,49 +487,3 @@ class Pace:
         held, self._open = self._open, None
         if held is not None:
             held.__exit__(kind, error, trace)
-
-
-_DIGESTS = """
-    select records.digest from entries left join records on records.key = entries.record
-    where entries.session = ? and entries.seq >= 0 order by entries.seq
-"""
-
-
-class Chain:
-    """A session's chain while it is read again: what is there already is skipped, the rest appended."""
-
-    def __init__(self, store: Store, session: Session, *, behind: bool = False, only_on: bool = False) -> None:
-        self.store = store
-        self.session = session
-        self.went_on = False
-        self.superseded: list[Session] = []
-        self._only_on = only_on
-        "What tells less, or something else, is another's past, and changes nothing."
-        self._stored: list[bytes | None] = [] if behind else [digest for (digest,) in store.rows(_DIGESTS, session.key)]
-        self._at = 0
-
-    def take(self, batch: Batch) -> None:
-        if batch.rows is not None:
-            self.store.chains.append_derived(self.session.key, batch.rows, durable=False)
-            return
-        entries = batch.entries
-        fresh = 0
-        while fresh < len(entries) and self._at < len(self._stored) and self._same(entries[fresh]):
-            fresh += 1
-            self._at += 1
-        if fresh == len(entries) or (self._only_on and self._at < len(self._stored)):
-            return
-        self.end()
-        # Until all is told nobody may go on from where it was left.
-        self.store.connection.execute("update sessions set mark = '' where key = ?", (self.session.key,))
-        self.store.chains.append(self.session.key, entries[fresh:], durable=False)
-        self.went_on = True
-
-    def _same(self, entry: NewEntry) -> bool:
-        return entry.record is not None and digest_of(entry.record.data) == self._stored[self._at]
-
-    def end(self) -> None:
-        """What the store holds beyond this point the source does not tell any more."""
-        if self._at < len(self._stored) and not self._only_on:
-            self.superseded.append(supersede(self.store, self.session, self._at - 1))
-            self._stored = self._stored[: self._at]

@@ -40,13 +40,16 @@ def readers() -> list[int]:
     return [int(pid) for children in Path("/proc/self/task").glob("*/children") for pid in children.read_text().split()]
 
 
+OF = "(select id from sessions where sessions.key = session)"
+"""Not by its key: what is skimmed first has another."""
+
 TABLES = {
     "sessions": "id, parent_id, relation, forked_at, agent_title, first_prompt, model, cwd, turns, entries, tool_calls,"
     " errors, created_at, updated_at, gone, stamp",
-    "entries": "key, session, parent, seq, record, turn, kind, role, author, model, text, parts, inherited, created_at",
-    "records": "key, session, place, position, digest, length, block is null, start",
-    "turns": "session, n, entry, first_seq, last_seq, started_at, ended_at",
-    "tool_calls": "session, turn, call_id, name, status, entry, part, result_entry, result_part, inherited",
+    "entries": f"key, {OF}, parent, seq, record, turn, kind, role, author, model, text, parts, inherited, created_at",
+    "records": f"key, {OF}, place, position, digest, length, block is null, start",
+    "turns": f"{OF}, n, entry, first_seq, last_seq, started_at, ended_at",
+    "tool_calls": f"{OF}, turn, call_id, name, status, entry, part, result_entry, result_part, inherited",
     "facts": "text, scope, category, foreign_place",
 }
 

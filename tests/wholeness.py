@@ -25,8 +25,12 @@ def faults(path: Path) -> list[str]:
         ]
 
 
+_READ = "(depth = 'full' or head is not null)"
+"""What was only skimmed has no chain yet."""
+
+
 def _broken_chains(connection: sqlite3.Connection) -> Iterator[str]:
-    for key, name, head, tail in connection.execute("select key, id, head, tail from sessions").fetchall():
+    for key, name, head, tail in connection.execute(f"select key, id, head, tail from sessions where {_READ}").fetchall():
         chain = connection.execute(
             "select key, parent, seq, kind from entries where session = ? order by seq", (key,)
         ).fetchall()
@@ -40,12 +44,12 @@ def _broken_chains(connection: sqlite3.Connection) -> Iterator[str]:
 
 
 def _wrong_counts(connection: sqlite3.Connection) -> Iterator[str]:
-    counted = """
+    counted = f"""
         select id, entries, turns, tool_calls,
             (select count(*) from entries where session = sessions.key and kind != 'header' and not inherited),
             (select count(*) from turns where session = sessions.key),
             (select count(*) from tool_calls where session = sessions.key and entry is not null and not inherited)
-        from sessions
+        from sessions where {_READ}
     """
     for name, *counts in connection.execute(counted):
         if counts[:3] != counts[3:]:

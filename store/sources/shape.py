@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
-from typing import Protocol, runtime_checkable
+from typing import NamedTuple, Protocol, runtime_checkable
 
 from store.deriving import Derived
 from store.model import Json, NewEntry, Session, SessionFields
@@ -60,6 +60,16 @@ class Batch:
     problems: list[Problem] = field(default_factory=list)
 
 
+class Skim(NamedTuple):
+    "A session at first sight: enough to list it and to find its words, until it is read."
+
+    native_id: str
+    fields: SessionFields
+    prompts: Sequence[str]
+    said: Sequence[str]
+    "Answers and thoughts, as far as they can be told at first sight."
+
+
 @dataclass(frozen=True, slots=True)
 class ForeignFact:
     "Something a foreign program remembers beyond one conversation."
@@ -102,6 +112,15 @@ class Unhurried(Protocol):
 
     def scan_unstamped(self) -> Iterator[Ref]:
         """For a first sync, which reads everything anyway."""
+        ...
+
+
+@runtime_checkable
+class Skimming(Protocol):
+    "Transcripts of which most is tool output: what was said stands in a few lines, known by how they begin."
+
+    def skim(self, locator: str, known: Container[str]) -> Iterator[Skim]:
+        """Every session but those that are known, the newest first. What cannot be told at first sight is left out."""
         ...
 
 

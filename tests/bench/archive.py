@@ -28,7 +28,10 @@ from store import sync
 from store.store import Store
 
 LETTERS = 5
-FOUND = "select count(*) from conversation_fts where conversation_fts match ?"
+FOUND = """
+    select (select count(*) from conversation_fts where conversation_fts match :word) + (select count(*) from skims_fts
+        where skims_fts match :word and rowid in (select key from sessions where depth = 'text'))
+"""
 
 
 class Sizes(NamedTuple):
@@ -198,7 +201,7 @@ def _searchable(store: Path, sessions: int) -> Callable[[], bool]:
     def is_searchable() -> bool:
         try:
             with closing(sqlite3.connect(f"file:{store}?mode=ro", uri=True)) as connection:
-                (found,) = connection.execute(FOUND, (LAST_WORD,)).fetchone()
+                (found,) = connection.execute(FOUND, {"word": LAST_WORD}).fetchone()
         except sqlite3.Error:
             return False  # not made yet
         return bool(found >= sessions)

@@ -27,6 +27,7 @@ from store.sources.claude_code.files import (
 )
 from store.sources.claude_code.forking import can_fork as can_fork
 from store.sources.claude_code.forking import forked
+from store.sources.claude_code.skimming import skim as skim
 from store.sources.claude_code.tail import Tail
 from store.sources.claude_code.telling import Telling
 from store.sources.lines import UNREADABLE, count, file_digest_stamp, json_file, mapping, tree_stamp, words

@@ -26,6 +26,7 @@ from store.sources.codex.files import (
 )
 from store.sources.codex.forking import can_fork as can_fork
 from store.sources.codex.forking import forked
+from store.sources.codex.skimming import skim as skim
 from store.sources.codex.tail import Tail
 from store.sources.codex.thread import Thread
 from store.sources.lines import UNREADABLE, file_digest_stamp, mapping, tree_stamp, words

@@ -1,0 +1,161 @@
+"""The first look at a large archive: a row for every session and the words that were said in it, within seconds.
+
+What was only skimmed is listed and found until it is read; then its own entries are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence, Set
+from multiprocessing.connection import Connection
+from typing import TYPE_CHECKING, Any
+
+from store import sources
+from store.coding import column_text, now
+from store.deriving import shown_prompt
+from store.scripts import search_text
+from store.second import Sender, second
+from store.sources.shape import Skim, Skimming, Source
+
+if TYPE_CHECKING:
+    from store.store import Store
+
+FIRST = 60
+"""Sessions that are told at once: more than the list shows."""
+
+LETTERS = 2_000_000
+"""Of what was said, that are told together after those."""
+
+_INSERT = """
+    insert into sessions (id, source, source_key, native_id, parent_id, relation, agent_title, first_prompt, provider,
+        model, cwd, turns, created_at, updated_at, depth)
+    values (:id, :source, :source_key, :native_id, :parent_id, :relation, :agent_title, :first_prompt, :provider,
+        :model, :cwd, :turns, :created_at, :updated_at, 'text')
+    on conflict (id) do nothing returning key
+"""
+_INDEX = "insert into skims_fts (rowid, text) values (?, ?)"
+_BEGIN = """
+    update sessions set first_prompt = '', model = '', turns = 0, parent_id = null, relation = null
+    where key = ? and head is null
+"""
+_LEFT = "select exists (select 1 from sessions where depth = 'text')"
+_KEPT = "select exists (select 1 from skims_fts_data where id > 10)"
+
+
+class Sight:
+    """A session as it was skimmed, in the columns that it is kept in."""
+
+    __slots__ = ("fields", "native_id", "text")
+
+    def __init__(self, skim: Skim) -> None:
+        self.native_id = skim.native_id
+        self.text = search_text(column_text("\n\n".join([*skim.prompts, *skim.said])))
+        at = now()
+        first = next(filter(str.strip, skim.prompts), "")
+        self.fields: dict[str, Any] = {
+            "parent_id": None,
+            "relation": None,
+            "agent_title": "",
+            "provider": "",
+            "model": "",
+            "cwd": "",
+            "created_at": at,
+            "updated_at": at,
+            "first_prompt": column_text(shown_prompt(first)),
+            "turns": len(skim.prompts),
+            **skim.fields,
+        }
+
+
+# ── finding ───────────────────────────────────────────────────────────────────────────────────────
+
+
+def skimmed(source: Source, address: str, known: Set[str]) -> Iterator[Sequence[Sight]]:
+    """In a process of its own: the newest few at once, then as many together as are worth a commit."""
+    if not isinstance(source, Skimming):
+        return
+    with second("skimming") as pipe:
+        if pipe is None:
+            return
+        pipe.send((source.NAME, address, set(known)))
+        try:
+            while sights := pipe.recv()[1]:
+                yield sights
+        except EOFError:
+            return  # it fell over something; whoever reads it will tell
+
+
+def serve(pipe: Connection) -> None:
+    try:
+        name, address, known = pipe.recv()
+    except EOFError:
+        return  # nobody waits any more
+    source = sources.by_name(name)
+    if not isinstance(source, Skimming):
+        return
+    sender = Sender(pipe)
+    try:
+        for sights in _together(source.skim(address, known)):
+            sender.send("sights", sights)
+        sender.send("sights", [])
+    except BrokenPipeError:
+        pass
+    sender.finish()
+
+
+def _together(skims: Iterator[Skim]) -> Iterator[list[Sight]]:
+    sights: list[Sight] = []
+    letters, first = 0, True
+    for skim in skims:
+        sights.append(Sight(skim))
+        letters += len(sights[-1].text)
+        if letters >= LETTERS or (first and len(sights) >= FIRST):
+            yield sights
+            sights, letters, first = [], 0, False
+    if sights:
+        yield sights
+
+
+# ── keeping ───────────────────────────────────────────────────────────────────────────────────────
+
+
+def keep(store: Store, sights: Sequence[Sight], source: str, source_key: int, public_id: Callable[[str], str]) -> int:
+    """Gives how many were new. One that is told elsewhere is left as it is."""
+    words: list[tuple[int, str]] = []
+    with store.transaction(durable=False) as connection:
+        for sight in sights:
+            row = {
+                **sight.fields,
+                "id": public_id(sight.native_id),
+                "source": source,
+                "source_key": source_key,
+                "native_id": sight.native_id,
+            }
+            if parent := sight.fields["parent_id"]:
+                row["parent_id"] = public_id(parent)
+            for (key,) in connection.execute(_INSERT, row).fetchall():
+                words.append((key, sight.text))
+        connection.executemany(_INDEX, words)
+    return len(words)
+
+
+def begin_to_read(store: Store, session: int) -> None:
+    """What is read tells itself what was only seen."""
+    store.connection.execute(_BEGIN, (session,))
+
+
+def forget_what_was_read(store: Store) -> None:
+    """When nothing is left that is found by them."""
+    ((left,), (kept,)) = store.row(_LEFT), store.row(_KEPT)
+    if kept and not left:
+        _forget(store)
+
+
+def forget_unread(store: Store, session: int) -> None:
+    """With the words of all others, if it was never read: who could take its own out has them no more."""
+    if store.row("select 1 from sessions where key = ? and depth = 'text'", session):
+        _forget(store)
+
+
+def _forget(store: Store) -> None:
+    with store.transaction(durable=False) as connection:
+        connection.execute("insert into skims_fts (skims_fts) values ('delete-all')")

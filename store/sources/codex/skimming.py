@@ -1,0 +1,80 @@
+"""Rollouts at first sight: what was said stands in the items that are messages, and each names itself at once."""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterator, Mapping
+from pathlib import Path
+
+from store.coding import column_text
+from store.model import Json, SessionFields
+from store.sources import reading
+from store.sources.codex.files import Found, Named, Rollout, names, understood
+from store.sources.codex.telling import prompt_of
+from store.sources.lines import items, mapping, words
+from store.sources.shape import Skim
+from store.sources.sight import lines_at_sight, told_in
+
+_META, _CONTEXT, _MESSAGE = b'"type":"session_meta"', b'"type":"turn_context"', b'"payload":{"type":"message"'
+_NEAR = 160
+"""Bytes: the envelope comes before anything that is long."""
+
+
+def skim(locator: str, known: Container[str]) -> Iterator[Skim]:
+    path = Path(locator)
+    found, named = Found(path, []), names(path) if path.is_dir() else {}
+    newest = [written[-1] for written in found.threads.values()]
+    for one in sorted(newest, key=lambda one: _touched(one.path), reverse=True):
+        seen = _Sight(one) if one.thread not in known else None
+        if seen and seen.is_told:
+            yield seen.skim(named.get(one.thread, Named()))
+
+
+def _touched(path: Path) -> float:
+    try:
+        return path.stat().st_mtime
+    except OSError:
+        return 0.0
+
+
+class _Sight:
+    def __init__(self, one: Rollout) -> None:
+        self._one = one
+        self._prompts: list[str] = []
+        self._said: list[str] = []
+        self._meta: Mapping[str, Json] = {}
+        self._context: Mapping[str, Json] = {}
+        self._last: Json = None
+        for line in lines_at_sight(one.path):
+            near = line[:_NEAR]
+            if _MESSAGE in near:
+                told = told_in(line)
+                self._last = told.get("timestamp") or self._last
+                self._hear(*understood(told))
+            elif _CONTEXT in near:
+                self._context = understood(told_in(line))[1]
+            elif _META in near and not self._meta:
+                self._meta = understood(told_in(line))[1]
+
+    @property
+    def is_told(self) -> bool:
+        """What goes on from another rollout is told with that one's words, and so not at first sight."""
+        return bool(self._prompts or self._said) and "history_base" not in self._meta
+
+    def _hear(self, kind: str, payload: Mapping[str, Json]) -> None:
+        if payload.get("role") == "assistant":
+            self._said += (words(mapping(block).get("text")) for block in items(payload.get("content")))
+        elif (text := prompt_of(kind, payload)) is not None:
+            self._prompts.append(text)
+
+    def skim(self, named: Named) -> Skim:
+        fields: SessionFields = {
+            "agent_title": column_text(named.title),
+            "provider": column_text(words(self._meta.get("model_provider"))),
+            "model": column_text(words(self._context.get("model"))),
+            "cwd": column_text(words(self._context.get("cwd")) or words(self._meta.get("cwd"))),
+        }
+        fields |= reading.lifetime(self._meta.get("timestamp"), self._last)
+        parent = words(self._meta.get("parent_thread_id")) or named.parent
+        if parent:
+            fields |= {"parent_id": column_text(parent), "relation": "delegate"}
+        return Skim(self._one.thread, fields, self._prompts, self._said)
