@@ -13,8 +13,10 @@ from textual.content import Content
 from store.clean import cells
 from store.model import Json
 from tui.painting.json import about, folded, row_line
+from tui.painting.json_large import spelled
+from tui.painting.json_reading import json_in, parse
 from tui.painting.json_tree import EVERYTHING, INSIDE, SHORT, Path, Row, Tree, find, path_from, path_of, spell
-from tui.painting.json_values import Lines, Number, Repeated, json_in, parse, spelled
+from tui.painting.json_values import Lines, Number, Repeated
 from tui.painting.wrapping import wrapped
 
 HOSTILE = "\x1b]52;c;eA==\x07\x1b[2J\x9b1m\x00[bold]x[/]\u202e\u2066\t漢字👩\u200d👧\r\n"

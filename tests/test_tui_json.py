@@ -17,7 +17,8 @@ from tui_world import screen_text, until, until_shown
 import tui
 from store.model import Json
 from tui.messages import Copy
-from tui.widgets.json_view import SMALL, JsonPane
+from tui.painting.json_reading import PAGE
+from tui.widgets.json_view import JsonPane
 
 ARGUMENTS = json.dumps({"command": "pytest -q", "timeout": 120})
 RECORD = {
@@ -152,13 +153,13 @@ async def test_a_long_string_is_shown_whole_when_asked_for(key: str) -> None:
 
 
 async def test_a_string_too_long_for_one_breath() -> None:
-    async with showing({"a": "x" * (SMALL * 20), "b": 1}) as pilot:
+    async with showing({"a": "x" * (PAGE * 20), "b": 1}) as pilot:
         await pilot.press("enter")
         await until(pilot, lambda: pane(pilot).json.line_count > 20_000)
         await pilot.press("end")
         assert path(pilot) == ".b"
         await pilot.press("up", "y")
-        assert copied(pilot)[-1].text == "x" * (SMALL * 20)
+        assert copied(pilot)[-1].text == "x" * (PAGE * 20)
 
 
 async def test_fold_all_and_unfold_all() -> None:

@@ -2,12 +2,7 @@
 
 from __future__ import annotations
 
-import gc
-
-import pytest
-
 from tui.messages import Told
-from tui.working import untidied
 
 
 class Moved(Told):
@@ -29,15 +24,3 @@ def test_they_are_messages_like_any_other() -> None:
     assert Moved.handler_name == "on_moved"
     assert Moved(1).bubble
     assert Moved(1) != Moved(1)
-
-
-@pytest.mark.parametrize("tidy", [True, False])
-def test_memory_is_tidied_up_after_much_was_made_if_it_was_before(tidy: bool) -> None:
-    was = gc.isenabled()
-    try:
-        gc.enable() if tidy else gc.disable()
-        with untidied():
-            assert not gc.isenabled()
-        assert gc.isenabled() is tidy
-    finally:
-        gc.enable() if was else gc.disable()

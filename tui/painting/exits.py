@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from typing import TypeVar
 
 from store.model import Json
-from tui.painting.json_values import json_in
+from tui.painting.json_reading import json_in
 
 T = TypeVar("T")
 

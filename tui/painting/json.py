@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import re
+from itertools import islice
 
 from textual.content import Content
 
 from store.clean import cells, clean, expand_tabs, one_line
 from store.model import Json
 from tui.painting.hits import with_hits
+from tui.painting.json_large import CONTAINERS, LISTS, OBJECTS, LargeObject, steps
+from tui.painting.json_reading import looks_like_json
 from tui.painting.json_tree import Row, indent, room
-from tui.painting.json_values import Lines, Number, Repeated, looks_like_json, plain, quoted
+from tui.painting.json_values import Lines, Number, Repeated, plain, quoted
 from tui.painting.pieces import FAINT, MUTED, STAR, Piece, content
 from tui.painting.wrapping import Chunk
 
@@ -39,8 +42,8 @@ _MAGIC = {
 def row_line(row: Row, width: int, words: str = "") -> Content:
     """The row within so many cells; with the words that are being looked for set off."""
     space = room(row.depth, width)
-    if isinstance(row.value, Chunk):
-        shown = Content(row.value)
+    if isinstance(row.held, Chunk):
+        shown = Content(row.held)
     elif _is_line_of_text(row):
         shown = content(_text_line(row, space))
     else:
@@ -52,11 +55,11 @@ def row_line(row: Row, width: int, words: str = "") -> Content:
 
 def can_open(row: Row, width: int) -> bool:
     """Whether there is more to it than the line shows."""
-    if isinstance(row.value, Chunk):
+    if isinstance(row.held, Chunk):
         return False
     if type(row.value) is str and row.inside is None:
         return row.open or "\n" in row.value or not _fits(row.value, _room_for_text(row, width))
-    return bool(row.content) and isinstance(row.content, dict | list)
+    return bool(row.content) and isinstance(row.content, CONTAINERS)
 
 
 def _room_for_text(row: Row, width: int) -> int:
@@ -69,14 +72,14 @@ def _fits(text: str, space: int) -> bool:
 
 
 def _is_line_of_text(row: Row) -> bool:
-    return row.parent is not None and isinstance(row.parent.value, Lines)
+    return row.parent is not None and isinstance(row.parent.held, Lines)
 
 
 def folded(value: Json, width: int = 60) -> str:
     """What is in a container: `{type, text}`, `{31}` when the names do not fit, `[12]`."""
-    if isinstance(value, list):
+    if isinstance(value, LISTS):
         return f"[{len(value):,}]" if value else "[]"
-    names = ", ".join(one_line(key, 30) for key in list(value)[:16])
+    names = ", ".join(one_line(str(key), 30) for key in islice(steps(value), 16))
     fits = len(value) <= 16 and cells(names) + 2 <= width
     return f"{{{names}}}" if fits else f"{{{len(value):,}}}"
 
@@ -104,7 +107,7 @@ def size_of(n: int) -> str:
 
 
 def _pair(row: Row, space: int, words: str) -> list[Piece]:
-    is_container = isinstance(row.content, dict | list)
+    is_container = isinstance(row.content, CONTAINERS)
     key = _key(row)
     pieces: list[Piece] = []
     if key:
@@ -125,7 +128,7 @@ def _key(row: Row) -> str:
 
 def _container(row: Row, space: int) -> list[Piece]:
     told = folded(row.content, min(space, 60))
-    if row.open and isinstance(row.content, dict):
+    if row.open and isinstance(row.content, OBJECTS):
         told = ""
     return [(told, MUTED), (" from a string" if row.inside is not None else "", FAINT)]
 
@@ -159,7 +162,7 @@ def _excerpt(text: str, width: int, words: str) -> str:
 
 def _warning(row: Row) -> list[Piece]:
     holder = row.parent.content if row.parent is not None else None
-    if isinstance(holder, Repeated) and row.key in holder.times:
+    if isinstance(holder, Repeated | LargeObject) and row.key in holder.times:
         return [(f"  ! given {holder.times[str(row.key)]} times, this is the last", STAR)]
     return []
 
@@ -174,6 +177,6 @@ def _text_line(row: Row, space: int) -> list[Piece]:
 
 
 def _style(value: Json) -> str:
-    if isinstance(value, dict | list):
+    if isinstance(value, CONTAINERS):
         return MUTED
     return NUMBER if isinstance(value, int | float | Number) and not isinstance(value, bool) else WORD

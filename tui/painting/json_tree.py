@@ -1,6 +1,6 @@
 """A JSON value as rows to look through, made as they are asked for.
 
-Only what lies open has rows, so that fifteen megabytes cost little more than their parsing.
+Only what lies open has rows, and of what is large only what is looked at is parsed.
 """
 
 from __future__ import annotations
@@ -12,7 +12,9 @@ from dataclasses import dataclass
 from typing import Final
 
 from store.model import Json
-from tui.painting.json_values import json_in, plain, quoted
+from tui.painting.json_large import CONTAINERS, LISTS, LargeList, LargeObject, items, steps
+from tui.painting.json_reading import json_in
+from tui.painting.json_values import plain, quoted
 from tui.painting.wrapping import Chunk, wrapped
 
 
@@ -21,6 +23,13 @@ class Inside:
 
 
 INSIDE: Final = Inside()
+
+
+class Looked:
+    """Stands where a value is to be looked up when somebody asks for it."""
+
+
+LOOKED_UP: Final = Looked()
 
 Step = str | int | Inside
 Path = tuple[Step, ...]
@@ -42,11 +51,18 @@ ARROW_CELLS = 2
 class Row:
     depth: int
     key: Step | None
-    value: Json
+    held: Json
+    "The value, or that it is looked up in the parent's."
     parent: Row | None
     open: bool = False
     inside: Json = None
     "The JSON that a string holds, once somebody asked for it."
+
+    @property
+    def value(self) -> Json:
+        if self.held is LOOKED_UP and self.parent is not None:
+            return self.parent.content[self.key]
+        return self.held
 
     @property
     def content(self) -> Json:
@@ -55,7 +71,7 @@ class Row:
     @property
     def whole(self) -> Row:
         """The row of the value: a line of a long string belongs to it."""
-        return self.parent if isinstance(self.value, Chunk) and self.parent else self
+        return self.parent if isinstance(self.held, Chunk) and self.parent else self
 
 
 # ── paths ─────────────────────────────────────────────────────────────────────────────────────────
@@ -140,12 +156,13 @@ class Tree:
             below: list[Row] = []
             for row in waiting:
                 size = len(row.value)
-                if depth and room < EVERYTHING and (size > room or (isinstance(row.value, list) and size > LONG_LIST)):
+                if depth and room < EVERYTHING and (size > room or (isinstance(row.value, LISTS) and size > LONG_LIST)):
                     continue
                 room -= size if room < EVERYTHING else 0
                 row.open = True
                 made[row] = list(self.children(row))
-                below += [child for child in made[row] if _haschildren(child.value)]
+                if room > 0:
+                    below += [child for child in made[row] if _haschildren(child.value)]
             waiting = below
             if not waiting:
                 break
@@ -154,10 +171,10 @@ class Tree:
     def children(self, row: Row) -> Iterator[Row]:
         """May be asked for in a thread: nothing changes by it."""
         content, depth = row.content, row.depth + 1
-        if isinstance(content, dict):
-            return (Row(depth, key, value, row) for key, value in content.items())
-        if isinstance(content, list):
-            return (Row(depth, index, value, row) for index, value in enumerate(content))
+        if isinstance(content, LargeList | LargeObject):
+            return (Row(depth, step, LOOKED_UP, row) for step in steps(content))
+        if isinstance(content, CONTAINERS):
+            return (Row(depth, step, value, row) for step, value in items(content))
         return (Row(depth, None, chunk, row) for chunk in wrapped(content, room(depth, self.width)))
 
     # ── opening and closing ───────────────────────────────────────────────────────────────────────
@@ -165,7 +182,7 @@ class Tree:
     def open(self, at: int, children: Iterable[Row] | None = None) -> None:
         """With the children, where somebody else has made them already."""
         row = self.rows[at]
-        if not row.open and isinstance(row.content, dict | list | str):
+        if not row.open and isinstance(row.content, (*CONTAINERS, str)):
             row.open = True
             self.rows[at + 1 : at + 1] = self.children(row) if children is None else children
 
@@ -204,12 +221,12 @@ class Tree:
         if width == self.width:
             return []
         self.width = width
-        if not any(isinstance(row.value, Chunk) for row in self.rows):
+        if not any(isinstance(row.held, Chunk) for row in self.rows):
             return []
         rows: list[Row] = []
         left: list[Row] = []
         for row in self.rows:
-            if isinstance(row.value, Chunk):
+            if isinstance(row.held, Chunk):
                 continue
             rows.append(row)
             if row.open and type(row.content) is str:
@@ -294,7 +311,7 @@ def _flattened(root: Row, made: Mapping[Row, list[Row]]) -> Iterator[Row]:
 
 
 def _haschildren(value: Json) -> bool:
-    return isinstance(value, dict | list) and bool(value)
+    return isinstance(value, CONTAINERS) and bool(value)
 
 
 # ── finding ───────────────────────────────────────────────────────────────────────────────────────
@@ -310,11 +327,11 @@ def find(value: Json, words: str, insides: Mapping[Path, Json], stopped: Callabl
         if _holds(value, words):
             yield ()
         return
-    stack: list[tuple[Path, Iterator[tuple[Step, Json]]]] = [((), _items(value))]
+    stack: list[tuple[Path, Iterator[tuple[Step, Json]]]] = [((), items(value, words))]
     seen = 0
     while stack:
-        path, items = stack[-1]
-        step, item = next(items, (None, None))
+        path, below = stack[-1]
+        step, item = next(below, (None, None))
         if step is None:
             stack.pop()
             continue
@@ -325,16 +342,12 @@ def find(value: Json, words: str, insides: Mapping[Path, Json], stopped: Callabl
             yield (*path, step)
         if insides and (*path, step) in insides:
             inner = (*path, step)
-            stack.append(((*inner, INSIDE), _items(insides[inner])))
+            stack.append(((*inner, INSIDE), items(insides[inner], words)))
         elif _haschildren(item):
-            stack.append(((*path, step), _items(item)))
-
-
-def _items(value: Json) -> Iterator[tuple[Step, Json]]:
-    return iter(value.items()) if isinstance(value, dict) else iter(enumerate(value))
+            stack.append(((*path, step), items(item, words)))
 
 
 def _holds(value: Json, words: str) -> bool:
     if isinstance(value, str):
         return words in value.casefold()
-    return not isinstance(value, dict | list) and words in plain(value)
+    return not isinstance(value, CONTAINERS) and words in plain(value)

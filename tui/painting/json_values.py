@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 
 from store.model import Json
 
@@ -31,49 +31,36 @@ class Repeated(dict[str, Json]):
 class Lines(list[str]):
     """What is not JSON, to be read line by line."""
 
+    def __init__(self, text: str, note: str = "") -> None:
+        super().__init__(text.removesuffix("\n").split("\n"))
+        self.note = note
+        "Why, where it is not plain to see."
+
+
+class NotJson(ValueError):
+    """What a parser cannot read."""
+
+
+class TooDeep(NotJson):
+    """Lists within lists, so many that a parser would run out of stack."""
+
 
 # ── reading ───────────────────────────────────────────────────────────────────────────────────────
 
 
-def parse(record: bytes) -> Json:
-    """The value, or the Lines of what is no JSON. Python is called back for every object and so lets other threads
-    have their turn, which the bare parser would not."""
+def decoded(text: str) -> Json:
+    """The value, as Python has it."""
     try:
-        text = record.decode()
-    except UnicodeDecodeError:
-        return Lines(record.decode("utf-8", "replace").split("\n"))
-    value = _parsed(text)
-    return Lines(text.removesuffix("\n").split("\n")) if isinstance(value, _NotJson) else value
-
-
-def json_in(text: Json) -> Json:
-    """The object or list that a string spells, else None."""
-    if not looks_like_json(text):
-        return None
-    value = _parsed(text)
-    return None if isinstance(value, _NotJson) else value
-
-
-def looks_like_json(text: Json) -> bool:
-    if type(text) is not str:
-        return False
-    ends = text[:100].lstrip()[:1] + text[-100:].rstrip()[-1:]
-    return len(text) > 1 and ends in ("{}", "[]")
-
-
-class _NotJson:
-    """What a parser answers to what it cannot read."""
-
-
-def _parsed(text: str) -> Json:
-    for decoder in (_DECODER, _DECODER_OF_HUGE_INTEGERS):
         try:
-            return decoder.decode(text)
-        except (json.JSONDecodeError, RecursionError):
-            break
+            return _DECODER.decode(text)
+        except json.JSONDecodeError:
+            raise
         except ValueError:  # more digits than Python makes an integer of
-            continue
-    return _NotJson()
+            return _DECODER_OF_HUGE_INTEGERS.decode(text)
+    except json.JSONDecodeError as reason:
+        raise NotJson(reason.msg) from None
+    except RecursionError:
+        raise TooDeep("It is nested too deep.") from None
 
 
 def _object(pairs: list[tuple[str, Json]]) -> dict[str, Json]:
@@ -101,27 +88,6 @@ def quoted(text: str) -> str:
     except UnicodeEncodeError:  # half of a character, which only an escape can spell
         return json.dumps(text)
     return json.dumps(text, ensure_ascii=False)
-
-
-def spelled(value: Json) -> str:
-    """A value of few characters as JSON has it; a container with two spaces a level."""
-    return "".join(_spelled(value, "\n"))
-
-
-def _spelled(value: Json, newline: str) -> Iterator[str]:
-    inner = newline + "  "
-    if isinstance(value, dict) and value:
-        for number, (key, item) in enumerate(value.items()):
-            yield f"{',' if number else '{'}{inner}{quoted(key)}: "
-            yield from _spelled(item, inner)
-        yield newline + "}"
-    elif isinstance(value, list) and value:
-        for number, item in enumerate(value):
-            yield ("," if number else "[") + inner
-            yield from _spelled(item, inner)
-        yield newline + "]"
-    else:
-        yield quoted(value) if type(value) is str else plain(value)
 
 
 def plain(value: Json) -> str:

@@ -20,8 +20,8 @@ from tui.messages import Copy, Told
 from tui.painting.diffs import diff_of, tally
 from tui.painting.exits import exit_code
 from tui.painting.inspecting import CallLine, arguments_title, call_line, heading, result_title, same_calls
+from tui.painting.json_large import spelled
 from tui.painting.json_tree import Tree
-from tui.painting.json_values import spelled
 from tui.widgets.call_panes import CallPane
 from tui.widgets.keys_line import KeysLine
 from tui.working import threaded

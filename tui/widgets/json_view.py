@@ -15,6 +15,8 @@ from store.clean import one_line
 from store.model import Json
 from tui.messages import Copy, Told
 from tui.painting.json import can_open, row_line, size_of
+from tui.painting.json_large import spelled
+from tui.painting.json_reading import PAGE, parse
 from tui.painting.json_tree import (
     ARROW_CELLS,
     EVERYTHING,
@@ -29,15 +31,12 @@ from tui.painting.json_tree import (
     path_of,
     spell,
 )
-from tui.painting.json_values import Lines, parse, spelled
+from tui.painting.json_values import Lines
 from tui.painting.pieces import MUTED
 from tui.widgets.cursor_view import CursorView
 from tui.widgets.find_bar import FindBar
 from tui.widgets.find_pane import FindPane, Search
-from tui.working import threaded, untidied
-
-SMALL = 64_000
-"""Bytes that are parsed while one waits; what is longer is given to a thread."""
+from tui.working import threaded
 
 
 class JsonView(CursorView):
@@ -105,7 +104,7 @@ class JsonView(CursorView):
         if row is None:
             return ""
         path = path_of(row)
-        is_text = self.outline is not None and isinstance(self.outline.root.value, Lines)
+        is_text = self.outline is not None and isinstance(self.outline.root.held, Lines)
         return f"line {path[0] + 1}" if is_text and isinstance(path[0], int) else spell(path)
 
     def _redraw(self, cursor: int | None = None) -> None:
@@ -302,7 +301,7 @@ class JsonPane(FindPane):
         self._generation += 1
         if record is None:
             self.json.show(None, note)
-        elif len(record) <= SMALL:
+        elif len(record) <= PAGE:
             self._show_tree(Tree(parse(record), self.json.text_width), path)
         else:
             self.json.show(None, f"Reading {size_of(len(record))}…")
@@ -311,9 +310,7 @@ class JsonPane(FindPane):
     @threaded(exclusive=True, group="parse")
     def _parse(self, record: bytes, focus: Path, generation: int, width: int) -> None:
         if generation == self._generation:
-            with untidied():
-                tree = Tree(parse(record), width)
-            self.post_message(self.Parsed(generation, tree, focus))
+            self.post_message(self.Parsed(generation, Tree(parse(record), width), focus))
 
     @on(Parsed)
     def _show_parsed(self, parsed: Parsed) -> None:
@@ -323,6 +320,8 @@ class JsonPane(FindPane):
 
     def _show_tree(self, tree: Tree, focus: Path) -> None:
         self.json.show(tree, focus=focus)
+        if isinstance(tree.root.held, Lines) and tree.root.held.note:
+            self.notify(tree.root.held.note, severity="warning", timeout=5)
         self.look_again()
         self.refresh_bindings()
 
