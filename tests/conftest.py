@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import shutil
+import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,6 +15,8 @@ import pytest
 from hypothesis import settings
 
 if TYPE_CHECKING:
+    from workers import Nursery
+
     from store.store import Store
 
 # Runs real programs, which `make test-agents` installs first.
@@ -22,7 +26,7 @@ settings.register_profile(
     "backscroll",
     deadline=None,
     derandomize="CI" in os.environ,
-    max_examples=int(os.environ.get("BACKSCROLL_EXAMPLES", "50")),
+    max_examples=int(os.environ.get("BACKSCROLL_EXAMPLES", "30")),
 )
 settings.load_profile("backscroll")
 
@@ -61,6 +65,18 @@ OUTSIDE_VARIABLES = (
     "TMUX",
     "WAYLAND_DISPLAY",
 )
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _compiled_once(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Where Python keeps no bytecode, every program that a test starts would compile all of ours again."""
+    with pytest.MonkeyPatch.context() as patch:
+        if sys.dont_write_bytecode:
+            folder = tmp_path_factory.getbasetemp()
+            shared = folder.parent if "PYTEST_XDIST_WORKER" in os.environ else folder
+            patch.delenv("PYTHONDONTWRITEBYTECODE", raising=False)
+            patch.setenv("PYTHONPYCACHEPREFIX", str(shared / "bytecode"))
+        yield
 
 
 @pytest.fixture(autouse=True)
@@ -103,11 +119,30 @@ def clipboard(monkeypatch: pytest.MonkeyPatch) -> Clipboard:
     return board
 
 
+@pytest.fixture(scope="session")
+def blank(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A store with nothing in it, to be copied: to make one takes longer than many a test."""
+    from store.store import Store
+
+    path = tmp_path_factory.mktemp("blank") / "store.db"
+    Store.open(path).close()
+    return path
+
+
 @pytest.fixture
-def store(tmp_path: Path) -> Iterator[Store]:
+def store(tmp_path: Path, blank: Path) -> Iterator[Store]:
     """A new store in a file of its own."""
     from store.store import Store
 
-    opened = Store.open(tmp_path / "store.db")
+    opened = Store.open(shutil.copy(blank, tmp_path / "store.db"))
     yield opened
     opened.close()
+
+
+@pytest.fixture(scope="module")
+def children(_compiled_once: None) -> Iterator[Nursery]:
+    """One for all tests of a module: each child is a process of its own anyway, and is told where it is at home."""
+    from workers import nursery
+
+    with nursery() as opened:
+        yield opened

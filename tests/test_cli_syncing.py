@@ -203,7 +203,7 @@ def test_progress_is_shown_on_a_terminal_s_stderr_alone(cli: CommandLine, tmp_pa
 
 def test_an_interrupted_sync_is_no_traceback(cli: CommandLine, store: Store, tmp_path: Path) -> None:
     path = make(tmp_path / "rubichan.db", RUBICHAN)
-    rows = [(f"s{number}", "m") for number in range(4000)]
+    rows = [(f"s{number}", "m") for number in range(1000)]
     write(path, "insert into sessions (id, model) values (?, ?)", rows)
     said = [(name, 0, "user", '[{"type": "text", "text": "hello"}]') for name, _ in rows]
     write(path, "insert into messages (session_id, seq, role, content) values (?, ?, ?, ?)", said)
@@ -214,7 +214,7 @@ def test_an_interrupted_sync_is_no_traceback(cli: CommandLine, store: Store, tmp
     _, err = running.communicate()
     assert b"Traceback" not in err
     assert cli("sync", str(path)).status == 0
-    assert store.row("select count(*) from sessions") == (4000,)
+    assert store.row("select count(*) from sessions") == (1000,)
 
 
 # ── sources ───────────────────────────────────────────────────────────────────────────────────────

@@ -22,7 +22,8 @@ from store.doctor import examine
 from store.store import Store
 
 WRITERS = 4
-ENTRIES = 500
+MANY_ENTRIES = 5_000
+ENTRIES = 150
 
 
 def write_at_once(path: Path, entries: int) -> list[list[tuple[str, str]]]:
@@ -69,8 +70,8 @@ def test_four_processes_append_while_a_fifth_edits_and_searches(tmp_path: Path) 
 @pytest.mark.long
 def test_four_processes_append_for_a_long_time(tmp_path: Path) -> None:
     path = tmp_path / "store.db"
-    kept = write_at_once(path, ENTRIES * 10)
-    assert [len(told) for told in kept] == [ENTRIES * 10] * WRITERS
+    kept = write_at_once(path, MANY_ENTRIES)
+    assert [len(told) for told in kept] == [MANY_ENTRIES] * WRITERS
     check(path, kept)
 
 
@@ -82,7 +83,7 @@ def test_processes_that_open_the_store_together_share_it(tmp_path: Path, restore
         store.row("pragma journal_mode = delete")
     with ExitStack() as stack:
         openers = [stack.enter_context(nursery()) for _ in range(6)]
-        for n in range(15):
+        for n in range(6):
             path = tmp_path / f"{n}.db"
             if restored:
                 shutil.copy(backup, path)
@@ -95,14 +96,13 @@ def test_processes_that_open_the_store_together_share_it(tmp_path: Path, restore
 
 
 def test_a_reader_never_sees_what_another_process_purged(tmp_path: Path) -> None:
-    path, stop = tmp_path / "store.db", tmp_path / "stop"
+    path, read_some, stop = tmp_path / "store.db", tmp_path / "read some", tmp_path / "stop"
     Store.open(path).close()
     with nursery() as writers, nursery() as readers:
-        readers.ask(read_meanwhile, str(path), str(stop))
-        written = writers.run(come_and_go, str(path), 60)
+        readers.ask(read_meanwhile, str(path), str(read_some), str(stop))
+        written = writers.run(come_and_go, str(path), 30, str(read_some))
         stop.touch()
         read = readers.answer()
     assert written.refusal + written.crash == ""
     assert read.refusal + read.crash == ""
-    assert read.told[0] > 0
     assert faults(path) == []

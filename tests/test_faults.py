@@ -21,7 +21,7 @@ import pytest
 from cli_running import CommandLine
 from sqlite_utils import Database
 from wholeness import faults
-from workers import Nursery, Outcome, append_then_make_room, mark_of, nursery, open_and_append
+from workers import Nursery, Outcome, append_then_make_room, mark_of, open_and_append
 
 from store.connecting import APPLICATION_ID, SCHEMA_VERSION, backups
 from store.errors import Busy, StoreError, TooNew, Unreadable, WriteFailed
@@ -33,12 +33,6 @@ AS_ROOT = os.geteuid() == 0
 """Whose rights are not checked, so that a child must give them up first."""
 
 ADVICE = "check|choose|make room|mend|must be|name|put|run|try again|update"
-
-
-@pytest.fixture
-def children() -> Iterator[Nursery]:
-    with nursery() as opened:
-        yield opened
 
 
 @pytest.fixture
@@ -74,8 +68,8 @@ def is_one_sentence(text: str) -> bool:
 
 # ── a full disk ───────────────────────────────────────────────────────────────────────────────────
 
-SIZES = [int(1_000 * 1.5**n) for n in range(20)]
-"""From less than a page to more than what is written, in twenty steps."""
+SIZES = [int(1_000 * 2.3**n) for n in range(11)]
+"""From less than a page to more than what is written, in steps."""
 
 
 def kept(outcome: Outcome) -> dict[str, str]:
@@ -123,11 +117,11 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
 
 
 def test_a_program_goes_on_when_there_is_room_again(small_disk: Path, children: Nursery) -> None:
-    """Twenty disks, each with room for a little more."""
-    for n in range(20):
+    """Ten disks, each with room for a little more."""
+    for n in range(10):
         path, ballast = small_disk / "store.db", small_disk / "ballast"
         before = filled(path, 10)
-        ballast.write_bytes(bytes(shutil.disk_usage(small_disk).free - 60_000 - 10_000 * n))
+        ballast.write_bytes(bytes(shutil.disk_usage(small_disk).free - 60_000 - 20_000 * n))
         outcome = children.run(append_then_make_room, str(path), str(ballast))
         assert outcome.refusal + outcome.crash == ""
         *told, refusal, last = outcome.told

@@ -21,7 +21,7 @@ from pathlib import Path
 import pytest
 from foreign import RUBICHAN, make, rubichan_messages, rubichan_session
 from tui_world import PATIENCE
-from workers import NOBODY, Nursery, nursery, read_all
+from workers import NOBODY, Nursery, read_all
 
 from store import sync
 from store.errors import Busy
@@ -31,12 +31,6 @@ from store.store import Store
 
 AS_ROOT = os.geteuid() == 0
 """Whose rights are not checked, so that a child must give them up first."""
-
-
-@pytest.fixture(scope="module")
-def children() -> Iterator[Nursery]:
-    with nursery() as opened:
-        yield opened
 
 
 @pytest.fixture
@@ -248,7 +242,7 @@ def test_what_is_read_is_one_moment(tmp_path: Path, mode: str) -> None:
     owner = context.Process(target=_write_pairs, args=(str(path), mode, ready, enough))
     owner.start()
     try:
-        assert ready.wait(20)
+        assert ready.wait(60)
         counts: set[int] = set()
         while len(counts) < 15:
             assert owner.is_alive()

@@ -14,7 +14,7 @@ from typing import Any
 import llm_stores
 import pytest
 from foreign import insert
-from foreign_kinds import ANSWERED, ASKED, KINDS, NEIGHBOUR, SPOILED, WRONG, loosen, spoil
+from foreign_kinds import ANSWERED, ASKED, KINDS, NEIGHBOUR, SPOILED, loosen, some_wrong, spoil
 from fuzzing import RUBBISH, spoiled, spoiled_lines, understood
 from goose_stores import say
 from hypothesis import given
@@ -115,7 +115,7 @@ def test_a_wrong_value_in_any_column(tmp_path: Path, agent: Agent) -> None:
     built, path = tmp_path / "built.db", tmp_path / "spoiled.db"
     agent.build(built)
     for number, (table, column) in enumerate(loosen(built)):
-        for value in WRONG[number % 3 :: 3]:
+        for value in some_wrong(number):
             shutil.copy(built, path)
             spoil(path, table, f'"{column}"', value)
             understood(agent.source, path)

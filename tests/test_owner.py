@@ -46,7 +46,7 @@ def test_the_owner_never_notices(store: Store, tmp_path: Path, wal: bool) -> Non
     ready, results = context.Event(), context.Queue()
     owner = context.Process(target=_own, args=(str(path), ready, results))
     owner.start()
-    assert ready.wait(20)
+    assert ready.wait(60)
     syncs = 0
     while owner.is_alive():
         try:
@@ -55,7 +55,7 @@ def test_the_owner_never_notices(store: Store, tmp_path: Path, wal: bool) -> Non
             syncs += 1
         except StoreError:  # busy: later
             time.sleep(0.01)
-    assert results.get(timeout=10) == 0
+    assert results.get(timeout=60) == 0
     owner.join()
     for _ in sync.sync(store, sync.targets([str(path)])):
         pass

@@ -1,4 +1,4 @@
-"""Five hundred hostile ids, folders and titles, handed to a program that writes down what it was given: each arrives
+"""Hundreds of hostile ids, folders and titles, handed to a program that writes down what it was given: each arrives
 whole, or is refused; by the command itself and through a real shell."""
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
+from hypothesis import settings
 from tui_world import add, before, prompt
 
 from store.cli import run
@@ -22,7 +23,7 @@ from store.model import Session
 from store.resuming import resumption
 from store.store import Store
 
-CASES = 500
+CASES = 6 * settings().max_examples
 SEED = 7
 
 PIECES = (

@@ -20,6 +20,7 @@ import time
 import traceback
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from sqlite_utils import Database
 
@@ -68,7 +69,8 @@ class Nursery:
         """`how`: kill_after seconds since it told its first line, or as many as `heard`; largest_file bytes; nobody for
         a child without rights."""
         assert self._process.stdin
-        print(json.dumps({"task": task.__name__, "args": args, **how}), file=self._process.stdin, flush=True)
+        asked = {"task": task.__name__, "args": args, "environment": {**os.environ}, **how}
+        print(json.dumps(asked), file=self._process.stdin, flush=True)
 
     def answer(self) -> Outcome:
         assert self._process.stdout
@@ -107,9 +109,7 @@ def _load_everything() -> None:
         state_of(store)
 
 
-def _bear(
-    task: str, args: list[Json], kill_after: float | None = None, heard: int = 1, **how: Json
-) -> dict[str, Json]:
+def _bear(task: str, args: list[Json], kill_after: float | None = None, heard: int = 1, **how: Json) -> dict[str, Json]:
     reader, writer = os.pipe()
     child = os.fork()
     if child == 0:
@@ -129,12 +129,21 @@ def _bear(
     return {"told": lines, "took": time.monotonic() - born, **end["end"]}
 
 
-def _live(task: str, args: list[Json], writer: int, largest_file: int | None = None, nobody: bool = False) -> None:
+def _live(
+    task: str,
+    args: list[Json],
+    writer: int,
+    environment: dict[str, str],
+    largest_file: int | None = None,
+    nobody: bool = False,
+) -> None:
     def tell(what: Json) -> None:
         os.write(writer, json.dumps(what).encode() + b"\n")
 
     end = {}
     try:
+        os.environ.clear()
+        os.environ.update(environment)
         if largest_file is not None:
             resource.setrlimit(resource.RLIMIT_FSIZE, (largest_file, largest_file))
         if nobody:
@@ -213,10 +222,13 @@ def _open_another(store: Store, name: str, n: int) -> Iterator[tuple[str, str]]:
     yield store.append_message(session.id, "user", f"{name} delegates {n}"), f"{name} delegates {n}"
 
 
-def come_and_go(tell: Tell, path: str, count: int) -> None:
-    """Sessions that are made and soon purged again, so that their places in the file are taken by others."""
+def come_and_go(tell: Tell, path: str, count: int, enough: str) -> None:
+    """Sessions that are made and soon purged again, so that their places in the file are taken by others; at least so
+    many, and until there is a file of that name."""
     with Store.open(path) as store:
-        for n in range(count):
+        for n in itertools.count():
+            if n >= count and n % 3 == 0 and os.path.exists(enough):
+                break
             name = f"brief{n}"
             store.create_session(name)
             for text in (f"{name} says it", f"{name} says it at length " + random.Random(n).randbytes(20_000).hex()):
@@ -227,8 +239,8 @@ def come_and_go(tell: Tell, path: str, count: int) -> None:
     tell("done")
 
 
-def read_meanwhile(tell: Tell, path: str, stop: str) -> None:
-    """Tells how many messages it read; each must be its own session's, and whole."""
+def read_meanwhile(tell: Tell, path: str, read_some: str, stop: str) -> None:
+    """Each message must be its own session's, and whole. Makes the first file once it has read a few."""
     read = 0
     with Store.open(path) as store:
         while not os.path.exists(stop):
@@ -244,7 +256,9 @@ def read_meanwhile(tell: Tell, path: str, stop: str) -> None:
                             said.startswith(f"{session.id} says it at length ") and len(said) > 40_000
                         ), (session.id, said[:40])
                         read += 1
-    tell(read)
+            if read > 10:
+                Path(read_some).touch()
+    tell("done")
 
 
 def open_and_append(tell: Tell, path: str, count: int = 1, size: int = 10) -> None:
