@@ -72,7 +72,7 @@ class _Place:
         many = self.store.connection.executemany
         if rows.records:
             many(f"insert into blocks (key, data) values (?1 + {self.block:d}, ?2)", enumerate(rows.blocks))
-            many(self._insert_record(), rows.records)
+            many(self._insert_record(), self._placed(rows))
             self.store.records.tidy(self.session, packed=bool(rows.blocks))
         many(self._insert_entry(), rows.entries)
         if rows.continued and self.turn:
@@ -88,11 +88,15 @@ class _Place:
         self._update_session(rows, errors)
         return range(self.entry, self.entry + len(rows.entries))
 
+    def _placed(self, rows: Derived) -> list[tuple[Any, ...]]:
+        keys = [self.store.records.place(name) for name in rows.places]
+        return [(n, keys[place], *rest) for n, place, *rest in rows.records]
+
     def _insert_record(self) -> str:
         return f"""
-            insert into records (key, session, place, position, digest, length, block, start, data)
-            values (?1 + {self.record:d}, {self.session:d}, ?2, ?3, ?4, ?5, iif(?6 < 0, null, ?6 + {self.block:d}),
-                iif(?6 < 0, null, ?7), nullif(?8, ''))
+            insert into records (key, session, place_key, position, digest, length, behind, block, start, data)
+            values (?1 + {self.record:d}, {self.session:d}, ?2, ?3, ?4, ?5, ?6,
+                iif(?7 < 0, null, ?7 + {self.block:d}), iif(?7 < 0, null, ?8), nullif(?9, ''))
         """
 
     def _insert_entry(self) -> str:

@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 _CALL = """
     select tool_calls.key, sessions.id, tool_calls.turn, tool_calls.call_id, tool_calls.name, tool_calls.status,
         tool_calls.duration_ms, asked.seq, answered.seq, coalesce(asked.created_at, answered.created_at),
-        asked.key, asked.text, asked.parts, tool_calls.part
+        asked.key, asked.text, asked.parts, asked.record, tool_calls.part
 """
-_RESULT = ", answered.text, answered.parts, tool_calls.result_part"
+_RESULT = ", answered.text, answered.parts, answered.record, tool_calls.result_part"
 _FROM = """
     from tool_calls join sessions on sessions.key = tool_calls.session
     left join entries as asked on asked.key = tool_calls.entry
@@ -36,9 +36,9 @@ def of_session(store: Store, session: int) -> Iterator[PairedCall]:
     """In the order of the chain, each with its arguments and without its result."""
     last, parts = None, tuple[Part, ...]()
     for row in store.rows(f"{_CALL} {_FROM} where tool_calls.session = ? {_IN_ORDER}", session):
-        *_, asked, text, column, part = row
+        *_, asked, text, column, record, part = row
         if asked != last or asked is None:  # many calls of one entry share its parts
-            last, parts = asked, _parts(text, column)
+            last, parts = asked, _parts(store, text, column, record)
         yield paired(row[:9], row[9], _nth(parts, part), None)
 
 
@@ -46,13 +46,14 @@ def get(store: Store, key: int) -> PairedCall:
     row = store.row(f"{_CALL} {_RESULT} {_FROM} where tool_calls.key = ?", key)
     if row is None:
         raise NotFound(f"There is no tool call {key}.")
-    *_, asked_text, asked_parts, part, answered_text, answered_parts, result_part = row
-    call, result = _nth(_parts(asked_text, asked_parts), part), _nth(_parts(answered_text, answered_parts), result_part)
+    *asked, part = row[11:15]
+    *answered, result_part = row[15:]
+    call, result = _nth(_parts(store, *asked), part), _nth(_parts(store, *answered), result_part)
     return paired(row[:9], row[9], call, result)
 
 
-def _parts(text: str | None, column: bytes | None) -> tuple[Part, ...]:
-    return () if text is None else parts_of(text, column)
+def _parts(store: Store, text: str | None, column: bytes | None, record: int | None) -> tuple[Part, ...]:
+    return () if text is None else parts_of(text, store.records.parts(column, record))
 
 
 def _nth(parts: Sequence[Part], index: int | None) -> Part | None:

@@ -28,11 +28,13 @@ if TYPE_CHECKING:
     from store.store import Store
 
 _ENTRY = ", ".join(f"entries.{name}" for name in Entry._fields)
+_RECORD = Entry._fields.index("record")
 _CHAIN = f"select {_ENTRY} from entries where session = ? and seq between ? and ? order by seq"
 _CALLS = """
     select tool_calls.key, sessions.id, tool_calls.turn, tool_calls.call_id, tool_calls.name, tool_calls.status,
-        tool_calls.duration_ms, asked.seq, answered.seq, asked.parts, tool_calls.part, answered.parts,
-        tool_calls.result_part, coalesce(asked.created_at, answered.created_at) as at
+        tool_calls.duration_ms, asked.seq, answered.seq, asked.parts, asked.record,
+        tool_calls.part, answered.parts, answered.record, tool_calls.result_part,
+        coalesce(asked.created_at, answered.created_at) as at
     from tool_calls join sessions on sessions.key = tool_calls.session
     left join entries as asked on asked.key = tool_calls.entry
     left join entries as answered on answered.key = tool_calls.result_entry
@@ -53,7 +55,7 @@ class Chains:
     # ── entries ───────────────────────────────────────────────────────────────────────────────────
 
     def entries(self, session: int, first: int = -1, last: int = LAST_SEQ) -> list[Entry]:
-        return [_entry(row) for row in self._store.rows(_CHAIN, session, first, last)]
+        return [self._entry(row) for row in self._store.rows(_CHAIN, session, first, last)]
 
     def entry(self, session: int, seq: int) -> Entry:
         found = self.entries(session, seq, seq)
@@ -70,7 +72,13 @@ class Chains:
         )
         if row is None:
             raise NotFound(f"There is no entry {key}.")
-        return row[0], _entry(row[1:])
+        return row[0], self._entry(row[1:])
+
+    def _entry(self, row: Sequence[Any]) -> Entry:
+        *plain, text, column, inherited, tokens, created_at = row
+        parts = parts_of(text, self._store.records.parts(column, plain[_RECORD]))
+        read = Tokens(*decode(tokens)) if tokens else None
+        return Entry._make((*plain, text, parts, bool(inherited), read, created_at))
 
     # ── turns ─────────────────────────────────────────────────────────────────────────────────────
 
@@ -124,7 +132,7 @@ class Chains:
     def tool_calls(self, session: int, turn: int | None = None) -> list[PairedCall]:
         where = "where tool_calls.session = ?" + (" and tool_calls.turn = ?" if turn is not None else "")
         values = (session,) if turn is None else (session, turn)
-        return list(map(_paired_call, self._store.rows(f"{_CALLS} {where} order by tool_calls.key", *values)))
+        return list(map(self._paired_call, self._store.rows(f"{_CALLS} {where} order by tool_calls.key", *values)))
 
     def all_tool_calls(self, condition: str = "1", values: Iterable[Any] = (), limit: int = 100) -> list[PairedCall]:
         """Across sessions, newest first, each once however often it was inherited."""
@@ -134,7 +142,13 @@ class Chains:
             *values,
             limit,
         )
-        return list(map(_paired_call, rows))
+        return list(map(self._paired_call, rows))
+
+    def _paired_call(self, row: Sequence[Any]) -> PairedCall:
+        *told, asked, asked_record, part, answered, answered_record, result_part, at = row
+        records = self._store.records
+        call = _nth(records.parts(asked, asked_record), part)
+        return paired(told, at, call, _nth(records.parts(answered, answered_record), result_part))
 
     # ── forks ─────────────────────────────────────────────────────────────────────────────────────
 
@@ -240,23 +254,10 @@ _INHERIT_CALLS = """
 """
 
 
-def _entry(row: Sequence[Any]) -> Entry:
-    *plain, text, parts, inherited, tokens, created_at = row
-    read = Tokens(*decode(tokens)) if tokens else None
-    return Entry._make((*plain, text, parts_of(text, parts), bool(inherited), read, created_at))
-
-
 def parts_of(text: str, column: bytes | None) -> tuple[Part, ...]:
     if column is None:
         return (Text(text),)
     return tuple(map(part_from_json, decode(column)))
-
-
-def _paired_call(row: Sequence[Any]) -> PairedCall:
-    key, session_id, turn, call_id, name, status, duration, asked, answered, *bodies, at = row
-    asked_parts, part, answered_parts, result_part = bodies
-    told = (key, session_id, turn, call_id, name, status, duration, asked, answered)
-    return paired(told, at, _nth(asked_parts, part), _nth(answered_parts, result_part))
 
 
 def paired(told: Sequence[Any], at: str, call: Part | None, result: Part | None) -> PairedCall:

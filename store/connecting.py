@@ -13,7 +13,7 @@ from store.coding import now
 from store.errors import BadValue, Busy, Refused, StoreError, TooNew, Unreadable, WriteFailed
 from store.paths import private_folder
 
-SCHEMA_VERSION = 9
+SCHEMA_VERSION = 10
 """How many migrations schema.py has; spelled here so that a warm start need not import sqlite-utils."""
 
 APPLICATION_ID = 0x42534352

@@ -17,7 +17,7 @@ from typing import Any
 from store.coding import column_text, encode, encode_derived, exact_integer, exact_text, now
 from store.errors import Refused
 from store.indexing import INDEXED, conversation_row, tools_row
-from store.model import UNKNOWN_USER, NewEntry, NewRecord, Text, ToolCall, ToolResult, part_to_json
+from store.model import UNKNOWN_USER, NewEntry, NewRecord, Text, Thinking, ToolCall, ToolResult, part_to_json
 from store.scripts import search_text
 
 PROMPT_SHOWN = 200
@@ -27,6 +27,8 @@ _USUAL = frozenset({"", "message", "event", "user", "assistant", "tool", "system
 
 BLOCK_BYTES = 256 * 1024
 WORTH_A_BLOCK = 16 * 1024
+SHORT = 256
+"""Bytes of parts up to which they stand with their entry: to open a block for them would take longer."""
 
 
 @dataclass(slots=True)
@@ -50,7 +52,8 @@ class Derived:
     entries: list[tuple[Any, ...]] = field(default_factory=list)
     "n, record, turn, kind, role, author, model, message key, text, parts, inherited, tokens, created"
     records: list[tuple[Any, ...]] = field(default_factory=list)
-    "n, place, position, digest, length, block, start, data"
+    "n, place, position, digest, length, behind, block, start, data; the place by its number"
+    places: list[str] = field(default_factory=list)
     blocks: list[bytes] = field(default_factory=list)
     turns: list[tuple[Any, ...]] = field(default_factory=list)
     "turn, first entry, last entry, started, ended; of the turns that begin here"
@@ -90,8 +93,11 @@ class _Deriving:
         self.made = Derived()
         self._turn = 0
         self._counts = dict.fromkeys(("turns", "entries", "tool_calls", "errors", "input", "output", "cached"), 0)
-        self._records: list[NewRecord] = []
+        self._records: list[list[bytes]] = []
+        "Each with what lies behind it."
+        self._told: list[NewRecord] = []
         self._numbers: dict[int, int] = {}
+        self._places: dict[str, int] = {}
         self._calls: list[list[Any]] = []
         self._open: dict[str, list[Any]] = {}
 
@@ -118,10 +124,11 @@ class _Deriving:
             self._count(entry)
         if at > made.updated_at:
             made.updated_at = at
+        record = self._record_number(entry.record)
         made.entries.append(
             (
                 n,
-                self._record_number(entry.record),
+                record,
                 self._turn,
                 entry.kind if entry.kind in _USUAL else exact_text(entry.kind, "kind"),
                 entry.role if entry.role in _USUAL else exact_text(entry.role, "role"),
@@ -129,7 +136,7 @@ class _Deriving:
                 entry.model and column_text(entry.model),
                 entry.message_key and column_text(entry.message_key),
                 text,
-                "" if plain and entry.parts[0].text == text else _parts_column(entry),  # type: ignore[union-attr]
+                "" if plain and entry.parts[0].text == text else self._parts(entry, record),  # type: ignore[union-attr]
                 int(entry.inherited),
                 encode(entry.tokens).decode() if entry.tokens else "",
                 at,
@@ -149,8 +156,23 @@ class _Deriving:
         number = self._numbers.get(id(record))
         if number is None:
             number = self._numbers[id(record)] = len(self._records)
-            self._records.append(record)
+            self._records.append([record.data])
+            self._told.append(record)
         return number
+
+    def _parts(self, entry: NewEntry, record: int | None) -> bytearray:
+        """Themselves, or where behind their record they lie. Thoughts are looked for when words are, and stay."""
+        parts = [part_to_json(part) for part in entry.parts]
+        if record is None:
+            return bytearray(encode(parts))
+        # The exact form is in the record.
+        column = encode_derived(parts)
+        if len(column) <= SHORT or any(type(part) is Thinking for part in entry.parts):
+            return bytearray(column)
+        pieces = self._records[record]
+        place = sum(map(len, pieces[1:]))
+        pieces.append(column)
+        return bytearray(b"[%d,%d]" % (place, len(column)))
 
     # ── parts ─────────────────────────────────────────────────────────────────────────────────────
 
@@ -203,40 +225,35 @@ class _Deriving:
     def finish(self) -> Derived:
         self.made.calls = [tuple(row) for row in self._calls]
         self.made.counts = self._counts
-        chunk: list[NewRecord] = []
-        size = 0
-        for record in self._records:
-            chunk.append(record)
-            size += len(record.data)
+        first, size = 0, 0
+        for number, pieces in enumerate(self._records, 1):
+            size += sum(map(len, pieces))
             if size >= BLOCK_BYTES:
-                self._lay_down(chunk, size)
-                chunk, size = [], 0
-        self._lay_down(chunk, size)
+                self._lay_down(range(first, number), size)
+                first, size = number, 0
+        self._lay_down(range(first, len(self._records)), size)
+        self.made.places = list(self._places)
         return self.made
 
-    def _lay_down(self, chunk: Sequence[NewRecord], size: int) -> None:
+    def _lay_down(self, chunk: range, size: int) -> None:
         """Together in a block, or loose when they are not worth one."""
-        block = None
+        block = -1
         if size >= WORTH_A_BLOCK:
             block = len(self.made.blocks)
-            self.made.blocks.append(compressed([record.data for record in chunk]))
+            self.made.blocks.append(compressed([piece for number in chunk for piece in self._records[number]]))
         start = 0
-        for record in chunk:
-            data = record.data
-            told = (len(self.made.records), record.place, record.position, bytearray(digest_of(data)), len(data))
-            where = (-1, 0, bytearray(data)) if block is None else (block, start, "")
-            self.made.records.append(told + where)
-            start += len(data)
+        for number in chunk:
+            told, pieces = self._told[number], self._records[number]
+            place = self._places.setdefault(told.place, len(self._places))
+            length, behind = len(told.data), sum(map(len, pieces[1:]))
+            where = (-1, 0, bytearray(b"".join(pieces))) if block < 0 else (block, start, "")
+            digest = bytearray(digest_of(told.data))
+            self.made.records.append((number, place, told.position, digest, length, behind, *where))
+            start += length + behind
 
 
 def compressed(pieces: Sequence[bytes]) -> bytes:
     # Here, so that a command that only lists need not load it.
     import zstandard
 
-    return zstandard.ZstdCompressor(level=3).compress(b"".join(pieces))
-
-
-def _parts_column(entry: NewEntry) -> bytearray:
-    """The exact form is in the record, where there is one."""
-    write = encode if entry.record is None else encode_derived
-    return bytearray(write([part_to_json(part) for part in entry.parts]))
+    return zstandard.ZstdCompressor(level=3, write_checksum=True).compress(b"".join(pieces))

@@ -145,7 +145,8 @@ _OF_THE_FILE = (_integrity, _foreign_keys, _schema, _permissions)
 _LINKS = """
     select sessions.id, sessions.head, sessions.tail, entries.key, entries.parent, entries.seq, entries.kind
     from sessions left join entries on entries.session = sessions.key
-    where {only sessions.key} and (sessions.depth = 'full' or sessions.head is not null) order by sessions.key, entries.seq
+    where {only sessions.key} and (sessions.depth = 'full' or sessions.head is not null)
+    order by sessions.key, entries.seq
 """
 
 
@@ -292,17 +293,24 @@ _PARTS = """
     select sessions.id, entries.seq from entries join sessions on sessions.key = entries.session
     where {only sessions.key} and entries.parts is not null and not json_valid(cast(entries.parts as text))
 """
+_PARTS_BEHIND = """
+    select sessions.id, entries.seq from entries join sessions on sessions.key = entries.session
+    join records on records.key = entries.record
+    where {only sessions.key} and substr(entries.parts, 2, 1) between x'30' and x'39'
+    and json_valid(cast(entries.parts as text)) and records.behind <
+        json_extract(cast(entries.parts as text), '$[0]') + json_extract(cast(entries.parts as text), '$[1]')
+"""
 
 
 def _parts(ward: _Ward) -> Iterator[Finding]:
-    for session_id, seq in ward.rows(_PARTS):
+    for session_id, seq in (*ward.rows(_PARTS), *ward.rows(_PARTS_BEHIND)):
         yield Finding(entry_id(session_id, seq), "Its parts cannot be read.")
 
 
 # ── records ───────────────────────────────────────────────────────────────────────────────────────
 
 _RECORDS = """
-    select block, key, start, length, data, digest from records
+    select block, key, start, length, behind, data, digest from records
     where key in (select record from entries where {only session}) order by block, start
 """
 _LOST_RECORDS = """
@@ -326,9 +334,9 @@ def _records(ward: _Ward) -> Iterator[Finding]:
                 yield Finding(f"block {block}", "It cannot be opened, and the records in it are lost.")
                 continue
             whole = opened
-        for _, key, start, length, loose, digest in rows:
-            data = loose if block is None else whole[start : start + length]
-            if digest_of(data) != digest:
+        for _, key, start, length, behind, loose, digest in rows:
+            data = loose if block is None else whole[start : start + length + behind]
+            if len(data) != length + behind or digest_of(data[:length]) != digest:
                 yield Finding(f"record {key}", "It is not what was written.")
 
 

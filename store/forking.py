@@ -49,7 +49,8 @@ _SPAN = """
     from entries where session = ?1 and turn = ?2
 """
 _HOLDING_RESULTS = """
-    select key, parts from entries where session = ? and instr(parts, cast('"tool_result"' as blob)) > 0
+    select key, parts, record from entries where session = ?
+        and (instr(parts, cast('"tool_result"' as blob)) > 0 or substr(parts, 2, 1) between x'30' and x'39')
 """
 _ANSWERS = "select result_entry, result_part from tool_calls where session = ? and status in ('ok', 'error')"
 _OPEN = "select call_id, name from tool_calls where session = ? and status = 'pending' order by key"
@@ -109,8 +110,8 @@ def _leave_out_orphans(store: Store, child: int) -> None:
     """Results that nobody asked for. The copies of their entries stay, so that both chains count alike."""
     answers = set(store.rows(_ANSWERS, child))
     store.connection.execute("delete from tool_calls where session = ? and status = 'orphan'", (child,))
-    for key, column in store.rows(_HOLDING_RESULTS, child):
-        parts = parts_of("", column)
+    for key, column, record in store.rows(_HOLDING_RESULTS, child):
+        parts = parts_of("", store.records.parts(column, record))
         orphans = {at for at, part in enumerate(parts) if isinstance(part, ToolResult) and (key, at) not in answers}
         if orphans:
             _leave_out(store, key, parts, orphans)

@@ -42,7 +42,9 @@ _SPENT = """
 """
 _EVENTS = "select turn, substr(text, 1, ?) from entries where session = ? and kind = 'event' and text != ''"
 _COVERED = "select up_to_turn from summaries where session = ? and current = 1"
-_TEXTS = "select seq, turn, text, parts from entries where session = ? and seq between ? and ? order by seq"
+_TEXTS = """
+    select seq, turn, text, parts, record from entries where session = ? and seq between ? and ? order by seq
+"""
 _LAST = "select coalesce(max(seq), -1) from entries where session = ?"
 
 
@@ -97,8 +99,8 @@ class Outlines:
         for first in range(-1, last + 1, PAGE):
             if stop():
                 break
-            for seq, turn, text, parts in self._store.rows(_TEXTS, session, first, first + PAGE - 1):
-                if words.search(text) or any(map(words.search, _shown(parts))):
+            for seq, turn, text, *parts in self._store.rows(_TEXTS, session, first, first + PAGE - 1):
+                if words.search(text) or any(map(words.search, _shown(self._store.records.parts(*parts)))):
                     found.append(Place(turn, seq))
         return found
 

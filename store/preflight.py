@@ -31,7 +31,8 @@ _HEAD_BYTES = 1_000
 _PROCESSES = Path("/proc")
 
 _RECORDS = """
-    select records.key, records.place from entries join records on records.key = entries.record
+    select records.key, coalesce(places.name, records.place)
+    from entries join records on records.key = entries.record left join places on places.key = records.place_key
     where entries.session = ?1 and records.session = ?1 and (entries.seq >= ?2 or entries.seq <= 0)
     order by entries.seq desc
 """

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import zstandard
 
-from store.coding import encode
+from store.coding import decode, encode
 from store.deriving import BLOCK_BYTES, compressed
 from store.errors import NotFound, Unreadable
 
@@ -20,8 +20,14 @@ BLOCKS_CACHED = 8
 BLOCK_BYTES_CACHED = 4_000_000
 """A larger one holds a single large record, which whoever asks for it keeps anyway."""
 
-_WHERE_IT_LIES = "select key, block, start, length, data from records"
-_LOOSE_BYTES = "select coalesce(sum(length), 0) from records where session = ? and data is not null"
+_WHERE_IT_LIES = "select key, block, start, length, behind, data from records"
+_LOOSE_BYTES = "select coalesce(sum(length + behind), 0) from records where session = ? and data is not null"
+_ADD_PLACE = "insert into places (name) values (?)"
+_LEFT_PLACES = """
+    delete from places where key in (select value from json_each(?))
+        and key not in (select place_key from records where place_key is not null)
+"""
+_Lies = tuple[int, int | None, int, int, int, bytes]
 
 
 class Records:
@@ -69,14 +75,16 @@ class Records:
         """
         connection = self._store.connection
         unused = """
-            select key, block from records where session = ?1 and key not in (
+            select key, block, place_key from records where session = ?1 and key not in (
                 select record from entries where record in (select key from records where session = ?1)
             )
         """
         found = connection.execute(unused, (session,)).fetchall()
-        blocks = {block for _, block in found if block is not None}
-        self._rewrite(blocks, {key for key, _ in found})
-        connection.executemany("delete from records where key = ?", [(key,) for key, _ in found])
+        blocks = {block for _, block, _ in found if block is not None}
+        self._rewrite(blocks, {key for key, *_ in found})
+        connection.executemany("delete from records where key = ?", [(key,) for key, *_ in found])
+        places = sorted({place for *_, place in found if place is not None})
+        connection.execute(_LEFT_PLACES, (encode(places).decode(),))
         connection.executemany("delete from blocks where key = ?", [(block,) for block in blocks])
         for block in blocks:
             self._blocks.pop(block, None)
@@ -90,13 +98,19 @@ class Records:
             if kept:
                 self._move(kept)
 
+    def place(self, name: str) -> int:
+        """Its number. A path is kept once, however many records stood there."""
+        connection = self._store.connection
+        found = connection.execute("select key from places where name = ?", (name,)).fetchone()
+        return int(found[0] if found else connection.execute(_ADD_PLACE, (name,)).lastrowid or 0)
+
     # ── reading ───────────────────────────────────────────────────────────────────────────────────
 
     def get(self, key: int) -> bytes:
         row = self._store.row(f"{_WHERE_IT_LIES} where key = ?", key)
         if row is None:
             raise NotFound(f"There is no record {key}.")
-        return self._piece(row)
+        return self._piece(row)[: row[3]]
 
     def of_session(self, session: int) -> Iterator[tuple[int, bytes]]:
         """Every record the session's chain points at, in the chain's order, each once."""
@@ -109,11 +123,23 @@ class Records:
             session,
         )
         for row in rows:
-            yield row[0], self._piece(row)
+            yield row[0], self._piece(row)[: row[3]]
 
-    def _piece(self, row: tuple[int, int | None, int, int, bytes]) -> bytes:
-        _, block, start, length, data = row
-        return data if block is None else self._block(block)[start : start + length]
+    def parts(self, column: bytes | None, record: int | None) -> bytes | None:
+        """What an entry's column holds, or what it points at: parts that lie behind their record."""
+        if column is None or record is None or not column[1:2].isdigit():
+            return column
+        place, size = decode(column)
+        row = self._store.row(f"{_WHERE_IT_LIES} where key = ?", record)
+        if row is None:
+            raise Unreadable(f"Record {record} is lost, and what lies behind it; run `backscroll doctor`.")
+        start = row[3] + place
+        return self._piece(row)[start : start + size]
+
+    def _piece(self, row: _Lies) -> bytes:
+        """The record and what lies behind it."""
+        _, block, start, length, behind, data = row
+        return data if block is None else self._block(block)[start : start + length + behind]
 
     def _block(self, key: int) -> bytes:
         whole = self._blocks.get(key)

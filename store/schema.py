@@ -60,6 +60,11 @@ def m008_loose_records(db: Database) -> None:
 
 
 @migrations()
+def m009_parts_behind_records(db: Database) -> None:
+    _execute(db, BEHIND_RECORDS)
+
+
+@migrations()
 def m010_skims(db: Database) -> None:
     _execute(db, SKIMS)
 
@@ -362,6 +367,26 @@ LOOSE_RECORDS = """
 drop index records_session
 
 create index records_loose on records(session) where data is not null
+"""
+
+# A path is told once, not with every record of the file. What is derived from a record lies behind it in its block,
+# where it takes hardly any room: its words stand there already. An index in pages as large as the file's own is merged
+# with less ado, and a larger hash makes fewer pieces to merge.
+BEHIND_RECORDS = """
+create table places (
+    key integer primary key,
+    name text not null unique
+) strict
+
+alter table records add column place_key integer
+
+alter table records add column behind integer not null default 0
+
+insert into conversation_fts (conversation_fts, rank) values ('pgsz', 16000)
+
+insert into tools_fts (tools_fts, rank) values ('pgsz', 16000)
+
+insert into tools_fts (tools_fts, rank) values ('hashsize', 16777216)
 """
 
 # Sessions that were only skimmed: their words, under their own keys. Emptied as a whole when all are read.

@@ -23,6 +23,7 @@ LINES = ("claude", "codex", "pi", "gemini", "qwen", "copilot")
 _DATABASES = {kind.name.partition(" ")[0]: kind.build for kind in KINDS if not kind.name.endswith("first")} | {
     str(agent): agent.build for agent in AGENTS
 }
+_POSITIONS = "select count(distinct position) from records join places on places.key = place_key where name = ?"
 _TOLD = {
     "pingu": "turns",
     "rubichan": "messages",
@@ -66,7 +67,7 @@ def _lost_rows(name: str, sample: Path, store: Store) -> Iterator[tuple[str, int
     with closing(sqlite3.connect(sample)) as connection:
         for table in _TOLD[name].split():
             (written,) = connection.execute(f"select count(*) from {table}").fetchone()
-            (kept,) = store.row("select count(distinct position) from records where place = ?", table)
+            (kept,) = store.row(_POSITIONS, table)
             # Wuhu's first entry of a session stands in the record of the session itself.
             (heads,) = store.row("select count(*) from sessions") if name == "wuhu" else (0,)
             if written != kept + heads:

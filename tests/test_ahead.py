@@ -47,7 +47,8 @@ TABLES = {
     "sessions": "id, parent_id, relation, forked_at, agent_title, first_prompt, model, cwd, turns, entries, tool_calls,"
     " errors, created_at, updated_at, gone, stamp",
     "entries": f"key, {OF}, parent, seq, record, turn, kind, role, author, model, text, parts, inherited, created_at",
-    "records": f"key, {OF}, place, position, digest, length, block is null, start",
+    "records": f"key, {OF}, place_key, position, digest, length, behind, block is null, start",
+    "places": "key, name",
     "turns": f"{OF}, n, entry, first_seq, last_seq, started_at, ended_at",
     "tool_calls": f"{OF}, turn, call_id, name, status, entry, part, result_entry, result_part, inherited",
     "facts": "text, scope, category, foreign_place",

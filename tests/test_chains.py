@@ -142,7 +142,9 @@ def test_entries_of_one_record_share_it(store: Store, session: Session) -> None:
     store.chains.append(session.key, [said("user", "a", record=record), said("user", "b", record=record)])
     first, second = store.chains.entries(session.key)[1:]
     assert first.record == second.record
-    row = store.row("select place, position from records where key = ?", first.record)
+    row = store.row(
+        "select name, position from records join places on places.key = place_key where records.key = ?", first.record
+    )
     assert row == ("/x.jsonl", "17")
 
 
@@ -163,6 +165,41 @@ def test_a_bulk_append_is_packed_at_once(store: Store, session: Session) -> None
     assert [data for _, data in store.records.of_session(session.key)][1:] == bodies
     (size,) = store.row("select sum(length(data)) from blocks")
     assert size < sum(map(len, bodies)) / 10
+
+
+def printed(call_id: str, output: str) -> NewEntry:
+    return NewEntry(role="tool", parts=(ToolResult(call_id, output),), record=NewRecord(output.encode(), "/x.jsonl"))
+
+
+def test_long_parts_take_no_room_beside_their_record(store: Store, session: Session) -> None:
+    outputs = [f"{n} " + "".join(map(str, range(n, n + 2000))) for n in range(20)]
+    store.chains.append(session.key, [printed(str(n), output) for n, output in enumerate(outputs)])
+    read = store.chains.entries(session.key)[1:]
+    assert [entry.parts for entry in read] == [(ToolResult(str(n), output),) for n, output in enumerate(outputs)]
+    assert [call.result for call in store.chains.tool_calls(session.key)] == outputs
+    assert store.row("select max(length(parts)) from entries")[0] < 20
+    assert [data.decode() for _, data in store.records.of_session(session.key)][1:] == outputs
+
+
+def test_parts_move_with_their_record(store: Store, session: Session) -> None:
+    outputs = ["kept " * 1000, "forked " * 3000]
+    for n, output in enumerate(outputs):
+        call = NewEntry(role="assistant", parts=(ToolCall(str(n), "run", {}),))
+        store.chains.append(session.key, [said("user", "x"), call, printed(str(n), output)])
+    store.records.pack(session.key)
+    fork = store.sessions.fork(session, 1, "fork")
+    store.delete_session("s")
+    assert [entry.parts for entry in store.chains.entries(fork.key)][3:] == [(ToolResult("0", outputs[0]),)]
+    assert store.row("select count(*) from places where name = '/x.jsonl'") == (1,)
+    store.delete_session("fork")
+    assert store.row("select count(*) from places where name = '/x.jsonl'") == (0,)
+
+
+def test_parts_that_stand_with_their_entry_are_read_as_before(store: Store, session: Session) -> None:
+    (key,) = store.chains.append(session.key, [printed("1", "long " * 1000)])
+    whole = store.records.parts(*store.row("select parts, record from entries where key = ?", key))
+    store.connection.execute("update entries set parts = ? where key = ?", (whole, key))
+    assert store.chains.entry(session.key, 0).parts == (ToolResult("1", "long " * 1000),)
 
 
 def test_purging_takes_the_records_out_of_shared_blocks(store: Store, session: Session) -> None:

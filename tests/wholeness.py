@@ -64,7 +64,7 @@ def _damaged_records(connection: sqlite3.Connection) -> Iterator[str]:
     for key, digest, length, block, start, data in connection.execute(
         "select key, digest, length, block, start, data from records"
     ):
-        whole = data if block is None else blocks[block][start : start + length]
+        whole = data[:length] if block is None else blocks[block][start : start + length]
         if hashlib.blake2b(whole, digest_size=16).digest() != digest:
             yield f"record {key} is not what was written"
 
