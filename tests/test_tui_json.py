@@ -288,6 +288,32 @@ async def test_a_large_record_and_then_another_before_it_is_parsed() -> None:
         await pilot.pause()
 
 
+async def test_a_large_record_is_opened_found_in_and_copied_as_a_small_one() -> None:
+    rows = [{"n": n, "text": "x" * 50, "ratio": 1.50} for n in range(5_000)]
+    record = json.dumps({"rows": rows, "last": "Needle"}).replace("1.5}", "1.50}").encode()
+    async with showing(record, size=(60, 20)) as pilot:
+        assert "▸ rows [5,000]" in screen_text(pilot)
+        await pilot.press("enter", "down", "down", "enter", "down")
+        assert path(pilot) == ".rows[1].n"
+        await pilot.press("up", "y")
+        spelled = json.dumps(rows[1], indent=2).replace("1.5\n", "1.50\n")
+        await until(pilot, lambda: copied(pilot) and copied(pilot)[-1].text == spelled)
+        await pilot.press("home", "y")
+        await until(pilot, lambda: copied(pilot)[-1].text.count("1.50") == 5_000)
+        await pilot.press("slash", *"needle", "enter")
+        await until_shown(pilot, "1 of 1")
+        assert path(pilot) == ".last"
+        await pilot.press("c")
+        await until(pilot, lambda: copied(pilot)[-1].text == record.decode())
+
+
+async def test_a_record_nested_too_deep_is_shown_as_it_was_written_and_says_so() -> None:
+    async with showing(b"[" * 100_000 + b"]" * 100_000) as pilot:
+        await until_shown(pilot, "shown as it was written.")
+        assert "[[[[[[" in screen_text(pilot)
+        assert path(pilot) == "line 1"
+
+
 async def test_a_hundred_thousand_elements() -> None:
     async with showing(list(range(100_000)), size=(60, 20)) as pilot:
         await pilot.press("end")

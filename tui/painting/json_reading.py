@@ -24,6 +24,9 @@ _SPACE_WRITTEN = re.compile(rb"[ \t\n\r]*+")
 _HEAD = re.compile(rb'(?:\{[ \t\n\r]*+(?:"[^"\\]{0,40}"[ \t\n\r]*+:)?+|\[|")?+')
 """How values of a list begin that are of one kind."""
 
+_AFTER_A_VALUE = frozenset(" \t\n\r,:]}")
+"""Where a number was cut off, something else may follow: the `e` of 1.5e300."""
+
 _MEASURE = json.JSONDecoder(parse_int=str, parse_float=str)
 """Makes no numbers, since nobody will look at them."""
 
@@ -173,7 +176,7 @@ class _Measure:
             is_all = at + size >= len(self._record)
             try:
                 value, end = _MEASURE.raw_decode(written)
-                if end < len(written) or is_all:
+                if is_all or written[end : end + 1] in _AFTER_A_VALUE:
                     return value, at + _size(written, end)
             except json.JSONDecodeError:
                 if is_all:

@@ -25,11 +25,11 @@ class Inside:
 INSIDE: Final = Inside()
 
 
-class Looked:
-    """Stands where a value is to be looked up when somebody asks for it."""
+class LookedUp:
+    """Stands for a value that is looked up in the parent's whenever somebody asks for it."""
 
 
-LOOKED_UP: Final = Looked()
+LOOKED_UP: Final = LookedUp()
 
 Step = str | int | Inside
 Path = tuple[Step, ...]
@@ -52,7 +52,7 @@ class Row:
     depth: int
     key: Step | None
     held: Json
-    "The value, or that it is looked up in the parent's."
+    "The value, or LOOKED_UP."
     parent: Row | None
     open: bool = False
     inside: Json = None
