@@ -95,7 +95,8 @@ class Ahead:
 
     def hurry(self, native_id: str) -> None:
         """That one before the others, if it was not read yet."""
-        self._pipe.send(native_id)
+        with suppress(BrokenPipeError):  # all was read, and waits to be taken
+            self._pipe.send(native_id)
 
     def sessions(self) -> Iterator[tuple[Ref, Iterator[Batch]]]:
         """Those that were prepared, as they come."""
@@ -163,7 +164,7 @@ def serve(pipe: Connection) -> None:
     try:
         with source.open(address) as opened:
             sender.send(REFS, list(scan(opened, stamped=pipe.recv())))
-            for ref, fresh in _hurried(pipe, pipe.recv()):
+            for ref, fresh in in_wanted_order(pipe, pipe.recv()):
                 sender.send(BEGIN, ref)
                 _send_session(sender, opened, ref, fresh)
             known = (list(opened.facts()), list(opened.secrets()), list(opened.published()))
@@ -175,7 +176,7 @@ def serve(pipe: Connection) -> None:
     sender.finish()
 
 
-def _hurried(pipe: Connection, waiting: dict[str, tuple[Ref, bool]]) -> Iterator[tuple[Ref, bool]]:
+def in_wanted_order(pipe: Connection, waiting: dict[str, tuple[Ref, bool]]) -> Iterator[tuple[Ref, bool]]:
     """In their order, but for those that somebody asks for meanwhile."""
     while waiting:
         while pipe.poll():

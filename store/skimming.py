@@ -118,9 +118,12 @@ def _together(skims: Iterator[Skim]) -> Iterator[list[Sight]]:
 # ── keeping ───────────────────────────────────────────────────────────────────────────────────────
 
 
-def keep(store: Store, sights: Sequence[Sight], source: str, source_key: int, public_id: Callable[[str], str]) -> int:
-    """Gives how many were new. One that is told elsewhere is left as it is."""
-    words: list[tuple[int, str]] = []
+def keep(
+    store: Store, sights: Sequence[Sight], source: str, source_key: int, public_id: Callable[[str], str]
+) -> set[str]:
+    """Gives the native ids of those that are new. One that is told elsewhere is left as it is."""
+    words: dict[int, str] = {}
+    new: set[str] = set()
     with store.transaction(durable=False) as connection:
         for sight in sights:
             row = {
@@ -133,9 +136,10 @@ def keep(store: Store, sights: Sequence[Sight], source: str, source_key: int, pu
             if parent := sight.fields["parent_id"]:
                 row["parent_id"] = public_id(parent)
             for (key,) in connection.execute(_INSERT, row).fetchall():
-                words.append((key, sight.text))
-        connection.executemany(_INDEX, words)
-    return len(words)
+                words[key] = sight.text
+                new.add(sight.native_id)
+        connection.executemany(_INDEX, words.items())
+    return new
 
 
 def begin_to_read(store: Store, session: int) -> None:

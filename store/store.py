@@ -6,7 +6,6 @@ import shutil
 import sqlite3
 import tempfile
 import threading
-from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from functools import cached_property
@@ -75,7 +74,7 @@ class Store(Words):
         self.path = path
         self._busy_timeout_ms = busy_timeout_ms
         self._ephemeral = ephemeral
-        self.hurried: deque[str] = deque()
+        self.hurried: set[str] = set()
         "The native ids of sessions that somebody waits for while a sync reads them all."
         self._local = threading.local()
         self._held: dict[threading.Thread, _Held] = {}

@@ -9,14 +9,12 @@ from __future__ import annotations
 import fcntl
 import gc
 import os
-import time
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from itertools import chain
 from pathlib import Path
-from types import TracebackType
-from typing import TYPE_CHECKING, Any, NamedTuple, Self, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from store import sources
 from store.ahead import Ahead, is_large, opening, scan
@@ -26,6 +24,7 @@ from store.following import Followed, Grown, Known, follow, head_of
 from store.knowledge import Knowledge
 from store.locating import is_url, place_of
 from store.model import Session, SessionFields, foreign_id
+from store.pace import Pace
 from store.rereading import Chain
 from store.skimming import begin_to_read, forget_what_was_read, keep, skimmed
 from store.sources import reading
@@ -36,7 +35,6 @@ if TYPE_CHECKING:
     from store.store import Store
 
 
-COMMIT_SECONDS = 0.2
 COLLECTED_AFTER = 100_000
 """New objects; Python's own 700 take a tenth of an import."""
 
@@ -160,9 +158,20 @@ def sync(store: Store, chosen: Sequence[Target]) -> Iterator[Progress]:
         # The newest of each, before all of any.
         yield from filter(None, [next(skim, None) for skim in skims])
         yield from chain.from_iterable(skims)
-        for one in under_way:
-            yield from one.run()
+        yield from _in_turn(store, under_way)
         forget_what_was_read(store)
+
+
+def _in_turn(store: Store, under_way: Sequence[_Syncing]) -> Iterator[Progress]:
+    """One after the other, but for one that has what somebody waits for."""
+    waiting = {one: one.run() for one in under_way}
+    while waiting:
+        one = next((one for one in waiting if one.unread & store.hurried), next(iter(waiting)))
+        progress = next(waiting[one], None)
+        if progress is None:
+            del waiting[one]
+        else:
+            yield progress
 
 
 class _Syncing:
@@ -174,6 +183,8 @@ class _Syncing:
         self.locator = target.locator
         self.address = target.address
         self.report = Report(target.source.NAME, target.locator)
+        self.unread: set[str] = set()
+        "The native ids of those that were only skimmed."
         self._superseded: list[Session] = []
 
     def skim(self) -> Generator[Progress, None, None]:
@@ -182,9 +193,10 @@ class _Syncing:
         if self.store.row(_ANY_READ, key) or not is_large(Path(self.address), new=True):
             return
         known = self._known(key).keys()
-        self.report.seen = len(known)
+        self.unread |= known
         for sights in skimmed(self.source, self.address, known | self._buried()):
-            self.report.seen += keep(self.store, sights, self.source.NAME, key, self._public_id)
+            self.unread |= keep(self.store, sights, self.source.NAME, key, self._public_id)
+            self.report.seen = len(self.unread)
             yield Progress(self.report, 0, self.report.seen)
 
     def run(self) -> Iterator[Progress]:
@@ -248,11 +260,15 @@ class _Syncing:
             for ref in changed:
                 yield ref, grown[ref.native_id] if ref.native_id in grown else opened.read(ref)
             return
-        opened.prepare([(ref, _is_untouched(known.get(ref.native_id))) for ref in changed])
-        for session in opened.sessions():
-            yield session
-            while self.store.hurried:
-                opened.hurry(self.store.hurried.popleft())
+        asked = self.store.hurried & self.unread
+        first = [ref for ref in changed if ref.native_id in asked]
+        opened.prepare([(ref, _is_untouched(known.get(ref.native_id))) for ref in [*first, *changed]])
+        for ref, batches in opened.sessions():
+            yield ref, batches
+            self.unread.discard(ref.native_id)
+            for native_id in (self.store.hurried & self.unread) - asked:
+                opened.hurry(native_id)
+                asked.add(native_id)
 
     def _buried(self) -> set[str]:
         rows = self.store.rows("select native_id from tombstones where source = ?", self.source.NAME)
@@ -454,36 +470,3 @@ def _is_untouched(known: Known | None) -> bool:
 def _are_unread(known: Mapping[str, Known]) -> bool:
     """Whether much is left to be read: all of it, or what an interrupted first sync only skimmed."""
     return not known or any(not session.is_read for session in known.values())
-
-
-class Pace:
-    """Commits about every 200 ms, so that edits never wait for a sync; the first at once, so that rows show."""
-
-    def __init__(self, store: Store) -> None:
-        self._store = store
-        self._open: ExitStack | None = None
-        self._patience = self._begun = 0.0
-
-    def begin(self) -> None:
-        if self._open is None:
-            self._open = ExitStack()
-            self._open.enter_context(self._store.transaction(durable=False))
-            self._begun = time.monotonic()
-
-    def breathe(self) -> bool:
-        """True when it was time, and nothing is held now."""
-        if self._open is None or time.monotonic() - self._begun < self._patience:
-            return False
-        self._patience = COMMIT_SECONDS
-        self.__exit__(None, None, None)
-        return True
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        held, self._open = self._open, None
-        if held is not None:
-            held.__exit__(kind, error, trace)

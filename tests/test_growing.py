@@ -14,7 +14,7 @@ import pytest
 import zstandard
 from foreign import pull, texts
 
-from store import sync
+from store import pace, sync
 from store.sources.claude_code import Claude
 from store.sources.codex import Codex
 from store.store import Store
@@ -198,7 +198,7 @@ def test_a_sync_that_was_interrupted_tells_nothing_twice(
 
     # Between what was told and the mark behind it.
     monkeypatch.setattr(sync._Syncing, "_finish", stop)
-    monkeypatch.setattr(sync, "COMMIT_SECONDS", 0)
+    monkeypatch.setattr(pace, "COMMIT_SECONDS", 0)
     with pytest.raises(KeyboardInterrupt):
         pull(store, growing.root)
     monkeypatch.undo()

@@ -108,7 +108,7 @@ def search(
     query, found = asking.found(
         store,
         query,
-        ["conversation_fts", "tools_fts"],
+        ["conversation_fts", "skims_fts", "tools_fts"],
         lambda meant: store.search.apart(meant, places, limit=limit, newest=newest),
         lambda found: not any(one.total for one in found.values()),
     )
@@ -134,7 +134,8 @@ def _write_hit(hit: Hit, session: Session, name: str) -> None:
         printing.table([], [[hit.entry, str(hit.turn), hit.role, hit.field, hit.at, hit.snippet]])
         return
     kind = " ".join(dict.fromkeys([hit.role, *hit.field.split("_")]))
-    where = f"turn {hit.turn} · {kind} · {age(hit.at)}"
+    place = f"turn {hit.turn} · {kind}" if hit.entry != hit.session_id else "not read yet"
+    where = f"{place} · {age(hit.at)}"
     title = printing.flat(session.title, max(printing.width() - len(name) - len(where) - 7, 20))
     printing.write(Ink(name, "name"), "  ", title, Ink(f" · {where}", "quiet"))
     printing.write("  ", *_marked(hit), "\n")

@@ -50,6 +50,8 @@ def show(store: Store, session_id: str, turn: int | None, raw: bool, as_json: bo
     if raw:
         _show_raw(store, session, turn, as_json)
         return
+    if session.depth == "text":
+        printing.say("It is not read to its end yet; `backscroll sync` goes on with it.")
     turns = store.chains.turns(session.key, turn)
     shape = shapes.session(store, session)
     notes = store.notes.notes(session)

@@ -39,6 +39,7 @@ def heading(session: Session, width: int, now: datetime) -> Content:
         (count(session.turns, "turn"), MUTED),
         (count(session.tool_calls, "call"), MUTED),
         (f"{session.errors:,} failed" if session.errors else "", ERROR),
+        ("being read …" if session.depth == "text" else "", STRONG),
         (age(session.updated_at, now), MUTED),
         (one_line(session.cwd or session.channel, width), MUTED),
     ]

@@ -86,7 +86,7 @@ class FillingScreen(EditingScreen[Answer]):
                     if worker.is_cancelled:
                         return
                     found[progress.report.locator] = progress.report
-                    if progress.report.new or progress.report.updated:
+                    if progress.report.new or progress.report.updated or progress.done < progress.total:
                         came = True
                         self.post_message(self.Progressed(progress.done, progress.total, _by_agent(found), over=False))
             except Busy:

@@ -97,6 +97,7 @@ class Reading(Horizontal):
         self._finding = 0
         self.session: Session | None = None
         self._wanted: int | None = None
+        self._looked_for: Query | None = None
         self._entry: Entry | None = None
 
     def compose(self) -> ComposeResult:
@@ -107,14 +108,18 @@ class Reading(Horizontal):
 
     def open(self, session: Session, *, looked_for: Query | None = None, at: str | None = None) -> None:
         """At that entry, else at the first with what was looked for, else at the end."""
-        self._wanted = session.key
+        self._wanted, self._looked_for = session.key, looked_for
+        if session.depth == "text":
+            self._store.hurried.add(session.native_id)
         self._outline(session.key, self._next(), looked_for, at, follow=False)
 
     def follow(self) -> None:
         """The store has changed; the conversation may have grown."""
         # One that is only being opened is read as it is now, anyway.
         if self._wanted is not None and self.session is not None and self.session.key == self._wanted:
-            self._outline(self._wanted, self._next(), None, None, follow=True)
+            # What was not read when it was opened has yet to open where it should.
+            unread = self.session.depth == "text"
+            self._outline(self._wanted, self._next(), self._looked_for if unread else None, None, follow=not unread)
 
     def is_open(self, key: int) -> bool:
         return self._wanted == key
@@ -132,7 +137,7 @@ class Reading(Horizontal):
                 session = self._store.sessions.by_key(key)
             except NotFound:
                 return  # purged meanwhile; the list will tell
-            if follow and self.session == session:
+            if self.session == session and (follow or session.depth == "text"):
                 return
             marks = looked_for.pattern(accents=True) if looked_for else None
             if at is None and looked_for:

@@ -1,0 +1,248 @@
+"""The first look at a large archive: everything is listed and found before it is read, and nothing of it stays."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import shutil
+from collections.abc import Iterator
+from multiprocessing import Pipe
+from pathlib import Path
+from typing import Any
+
+import pytest
+from cli_running import CommandLine
+from foreign import pull, texts
+from tui_world import browser, screen_text, until_shown
+from wholeness import faults
+
+from store import ahead, sync
+from store.doctor import examine
+from store.listed import Wanted
+from store.listing import listing
+from store.model import Session
+from store.sources.shape import Ref
+from store.store import Store
+
+PROMPT, ANSWER, THOUGHT, OUTPUT = "retry the walrus upload", "the pelican closed it", "a heron thinks", "ostrich.txt"
+
+
+@pytest.fixture(autouse=True)
+def _large(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every archive counts as large."""
+    monkeypatch.setattr(ahead, "LARGE", 0)
+
+
+def claude_lines(session: str, *said: tuple[str, Any]) -> Iterator[str]:
+    before = None
+    for number, (role, content) in enumerate(said):
+        uuid = f"{session[:8]}-0000-4000-8000-{number:012}"
+        message = {"role": role, "content": content} | ({"model": "claude-opus"} if role == "assistant" else {})
+        told = {
+            "parentUuid": before,
+            "isSidechain": False,
+            "cwd": "/work/birds",
+            "sessionId": session,
+            "type": role,
+            "message": message,
+            "uuid": uuid,
+            "timestamp": f"2026-05-01T10:00:{number:02}.000Z",
+        }
+        yield json.dumps(told, separators=(",", ":"))
+        before = uuid
+
+
+def codex_lines(thread: str) -> Iterator[str]:
+    def line(kind: str, payload: dict[str, Any]) -> str:
+        told = {"timestamp": "2026-05-02T10:00:00.000Z", "type": kind, "payload": payload}
+        return json.dumps(told, separators=(",", ":"))
+
+    yield line("session_meta", {"id": thread, "timestamp": "2026-05-02T10:00:00Z", "cwd": "/work/fish"})
+    yield line("turn_context", {"cwd": "/work/fish", "model": "gpt-5-codex"})
+    for text in ("<environment_context><cwd>/work/fish</cwd></environment_context>", "count the salmon"):
+        content = [{"type": "input_text", "text": text}]
+        yield line("response_item", {"type": "message", "role": "user", "content": content})
+    call = {"type": "function_call", "name": "shell", "arguments": '{"command":["ls"]}', "call_id": "c1"}
+    yield line("response_item", call)
+    yield line("response_item", {"type": "function_call_output", "call_id": "c1", "output": "herring.txt"})
+    content = [{"type": "output_text", "text": "seven salmon"}]
+    yield line("response_item", {"type": "message", "role": "assistant", "content": content})
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    folder = tmp_path / "agents"
+    project = folder / "claude" / "projects" / "-work-birds"
+    project.mkdir(parents=True)
+    use = {"type": "tool_use", "id": "t1", "name": "Bash", "input": {"command": "ls nest"}}
+    result = {"type": "tool_result", "tool_use_id": "t1", "content": OUTPUT}
+    for number in range(3):
+        session = f"c000000{number}-0000-4000-8000-000000000000"
+        said = [
+            ("user", f"{PROMPT} {number}"),
+            ("user", "<system-reminder>an emu is injected</system-reminder>"),
+            ("assistant", [{"type": "thinking", "thinking": THOUGHT}]),
+            ("assistant", [use]),
+            ("user", [result]),
+            ("assistant", [{"type": "text", "text": ANSWER}]),
+        ]
+        path = project / f"{session}.jsonl"
+        path.write_text("".join(f"{line}\n" for line in claude_lines(session, *said)), "utf-8")
+        os.utime(path, (1_770_000_000 + number,) * 2)
+    thread = "0a000000-0000-7000-8000-000000000001"
+    rollout = folder / "codex" / "sessions" / "2026" / "05" / "02" / f"rollout-2026-05-02T10-00-00-{thread}.jsonl"
+    rollout.parent.mkdir(parents=True)
+    rollout.write_text("".join(f"{line}\n" for line in codex_lines(thread)), "utf-8")
+    return folder
+
+
+def skim(store: Store, home: Path) -> Iterator[sync.Progress]:
+    """A sync that has had its first look at both."""
+    under_way = sync.sync(store, sync.targets([str(home / "claude"), str(home / "codex")]))
+    for progress in under_way:
+        assert progress.done == 0
+        if progress.report.source == "codex":
+            return under_way
+    raise AssertionError("There was no first look.")
+
+
+def found(store: Store, words: str) -> list[Session]:
+    return store.sessions.matching(words)[0]
+
+
+def unread(store: Store) -> int:
+    (count,) = store.row("select count(*) from sessions where depth = 'text'")
+    return int(count)
+
+
+def words_kept(store: Store) -> int:
+    (count,) = store.row("select count(*) from skims_fts_data where id > 10")
+    return int(count)
+
+
+# ── what is there at first sight ──────────────────────────────────────────────────────────────────
+
+
+def test_every_session_is_listed_before_any_is_read(store: Store, home: Path) -> None:
+    skim(store, home)
+    assert unread(store) == 4
+    assert store.rows("select 1 from entries") == []
+    listed = {session.title: session for session in store.sessions.newest()}
+    assert listed.keys() == {f"{PROMPT} 0", f"{PROMPT} 1", f"{PROMPT} 2", "count the salmon"}
+    bird, fish = listed[f"{PROMPT} 2"], listed["count the salmon"]
+    assert (bird.source, bird.model, bird.cwd, bird.turns) == ("claude", "claude-opus", "/work/birds", 1)
+    assert (bird.created_at, bird.updated_at) == ("2026-05-01T10:00:00.000000Z", "2026-05-01T10:00:05.000000Z")
+    assert (fish.source, fish.model, fish.cwd, fish.turns) == ("codex", "gpt-5-codex", "/work/fish", 1)
+
+
+def test_what_was_said_is_found_and_what_tools_said_is_not_yet(store: Store, home: Path) -> None:
+    under_way = skim(store, home)
+    for words in ("walrus", "peli*", '"heron thinks"', "walrus agent:claude"):
+        assert len(found(store, words)) == 3, words
+        assert len(listing(store, Wanted(words)).keys) == 3
+        assert len(listing(store, Wanted(words), limit=50).keys) == 3
+    assert [session.cwd for session in found(store, "salmon -walrus")] == ["/work/fish"]
+    for words in ("emu", "ostrich", "herring", "walrus agent:codex", "walrus role:user"):
+        assert found(store, words) == [], words
+    assert listing(store, Wanted("wallrus ")).query.instead == (("wallrus", "walrus"),)
+    for _ in under_way:
+        pass
+    assert len(found(store, "walrus role:user")) == 3
+    assert store.search.find("ostrich")[1] == store.search.find("heron")[1] == 3
+
+
+def test_a_hit_names_the_session_until_its_place_is_known(store: Store, home: Path) -> None:
+    skim(store, home)
+    hits, total = store.search.find("pelican")
+    assert (len(hits), total) == (3, 3)
+    assert all(hit.entry == hit.session_id for hit in hits)
+    command = CommandLine(store.path)
+    assert "not read to its end" in command("show", hits[0].session_id).err
+    assert "not read yet" in command.terminal("search", "pelican").out
+
+
+# ── what stays of it ──────────────────────────────────────────────────────────────────────────────
+
+
+def test_once_all_is_read_no_word_is_kept_twice(store: Store, home: Path) -> None:
+    under_way = skim(store, home)
+    assert words_kept(store)
+    for _ in under_way:
+        pass
+    assert (unread(store), words_kept(store)) == (0, 0)
+    assert faults(store.path) == []
+    before = store.connection.total_changes
+    pull(store, home / "claude", home / "codex")
+    assert store.connection.total_changes == before
+
+
+@pytest.mark.parametrize("taken", [0, 1, 2])
+def test_interrupted_it_goes_on_where_it_was(store: Store, home: Path, taken: int) -> None:
+    under_way = skim(store, home)
+    for _ in range(taken):
+        next(under_way)
+    under_way.close()  # type: ignore[attr-defined]
+    assert faults(store.path) == examine(store) == []
+    assert len(found(store, "walrus")) == 3
+    pull(store, home / "claude", home / "codex")
+    assert (unread(store), words_kept(store)) == (0, 0)
+    assert faults(store.path) == examine(store) == []
+    assert len(texts(store, "c0000001-0000-4000-8000-000000000000")) == 6
+
+
+def test_what_a_person_says_of_an_unread_session_stays(store: Store, home: Path) -> None:
+    under_way = skim(store, home)
+    session = found(store, "walrus")[0]
+    store.sessions.set_title(session, "The birds")
+    store.notes.tag([session], ["nest"])
+    for _ in under_way:
+        pass
+    read = store.sessions.get(session.id)
+    assert (read.key, read.title, read.depth) == (session.key, "The birds", "full")
+    assert store.notes.tags(read) == ["nest"]
+
+
+def test_a_file_that_goes_before_it_is_read_leaves_nothing(store: Store, home: Path) -> None:
+    under_way = skim(store, home)
+    shutil.rmtree(home / "claude")
+    (home / "claude").mkdir()
+    for _ in under_way:
+        pass
+    assert [session.source for session in store.sessions.newest()] == ["codex"]
+    assert words_kept(store) == 0
+
+
+def test_an_unread_session_that_is_purged_leaves_no_word(store: Store, home: Path) -> None:
+    under_way = skim(store, home)
+    under_way.close()  # type: ignore[attr-defined]
+    store.sessions.purge(found(store, "walrus"))
+    assert words_kept(store) == 0
+    assert b"walrus" not in store.path.read_bytes()
+    pull(store, home / "claude", home / "codex")
+    assert [session.source for session in store.sessions.newest()] == ["codex"]
+
+
+# ── who waits ─────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_what_somebody_waits_for_is_read_next() -> None:
+    waiting = {name: (Ref(name, ""), True) for name in "abcd"}
+    ours, theirs = Pipe()
+    order = ahead.in_wanted_order(theirs, waiting)
+    assert next(order)[0].native_id == "a"
+    ours.send("c")
+    ours.send("a")  # was read already
+    assert [ref.native_id for ref, _ in order] == ["c", "b", "d"]
+
+
+async def test_an_unread_conversation_appears_when_it_is_read(store: Store, home: Path) -> None:
+    under_way = skim(store, home)
+    async with browser(store).run_test(size=(140, 45)) as pilot:
+        await until_shown(pilot, "count the salmon")
+        await pilot.press("slash", *"walrus", "enter", "enter")
+        await until_shown(pilot, "being read")
+        assert store.hurried
+        await asyncio.to_thread(list, under_way)  # elsewhere, as it is in the browser
+        await until_shown(pilot, ANSWER)
+        assert "being read" not in screen_text(pilot)
