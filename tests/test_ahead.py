@@ -36,8 +36,9 @@ def large(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def readers() -> list[int]:
-    """The processes that this one has under way."""
-    return [int(pid) for children in Path("/proc/self/task").glob("*/children") for pid in children.read_text().split()]
+    """The readers that this process has under way, and none of what else it may have started."""
+    listed = (children.read_text().split() for children in Path("/proc/self/task").glob("*/children"))
+    return [int(pid) for pids in listed for pid in pids if b"store.second" in Path("/proc", pid, "cmdline").read_bytes()]
 
 
 OF = "(select id from sessions where sessions.key = session)"
