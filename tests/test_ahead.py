@@ -38,7 +38,8 @@ def large(monkeypatch: pytest.MonkeyPatch) -> None:
 def readers() -> list[int]:
     """The readers that this process has under way, and none of what else it may have started."""
     listed = (children.read_text().split() for children in Path("/proc/self/task").glob("*/children"))
-    return [int(pid) for pids in listed for pid in pids if b"store.second" in Path("/proc", pid, "cmdline").read_bytes()]
+    pids = (pid for found in listed for pid in found)
+    return [int(pid) for pid in pids if b"store.second" in Path("/proc", pid, "cmdline").read_bytes()]
 
 
 OF = "(select id from sessions where sessions.key = session)"
