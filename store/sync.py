@@ -46,6 +46,7 @@ _ELSEWHERE = """
 """
 
 
+_PRESENT = "select count(*) from sessions where source_key = ? and gone = 0 and relation is not 'superseded'"
 _ANY_READ = "select 1 from sessions where source_key = ? and head is not null limit 1"
 
 
@@ -201,14 +202,15 @@ class _Syncing:
 
     def run(self) -> Iterator[Progress]:
         key, marks, old_problems = self._row()
-        known = self._known(key)
         stamp = self.source.stamp(self.address)
         marks_now = {"stamp": stamp, "reader": self.source.READER}
         if stamp and marks == marks_now:
-            self.report.seen = self.report.unchanged = sum(not session.gone for session in known.values())
+            (self.report.seen,) = self.store.row(_PRESENT, key)
+            self.report.unchanged = self.report.seen
             self.report.problems = [Problem(**problem) for problem in old_problems]
             yield Progress(self.report, self.report.seen, self.report.seen)
             return
+        known = self._known(key)
         try:
             with opening(self.source, self.address, new=_are_unread(known)) as opened:
                 yield from self._read_all(opened, key, known, [Problem(**problem) for problem in old_problems])

@@ -7,8 +7,9 @@ import hashlib
 import io
 import os
 import stat
-from collections.abc import Callable, Collection, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager
+from operator import attrgetter
 from pathlib import Path
 from typing import NamedTuple
 
@@ -29,6 +30,7 @@ LONGEST_GROWTH = 8 * 1024 * 1024
 """Of a file that is gone on with; what came in greater lumps is read as if it were new, piece by piece."""
 
 DEEPEST_FOLDER = 12
+_NAME = attrgetter("name")
 _WIDEST_WINDOW = 128 * 1024 * 1024
 _CHUNK = 256 * 1024
 
@@ -58,39 +60,41 @@ def walk_stamped(
 ) -> Iterator[tuple[str, os.stat_result]]:
     """The same as they are named, each with what the system says of it: cheap enough for ten thousand a second."""
     for entry in _walk(str(root), problems, tuple(suffixes), depth, set()):
-        with suppress(OSError):
-            yield entry.path, entry.stat()
+        try:
+            known = entry.stat()
+        except OSError:
+            continue
+        yield entry.path, known
 
 
 def _walk(
-    folder: str, problems: list[Problem], suffixes: tuple[str, ...], depth: int, seen: set[tuple[int, int]]
+    root: str, problems: list[Problem], suffixes: tuple[str, ...], depth: int, seen: set[tuple[int, int]]
 ) -> Iterator[os.DirEntry[str]]:
-    folders: list[str] = []
-    try:
-        found = os.stat(folder)
-        if (found.st_dev, found.st_ino) in seen:
-            return
-        seen.add((found.st_dev, found.st_ino))
-        with os.scandir(folder) as entries:
-            ordered = sorted(entries, key=lambda entry: entry.name)
-    except UNREADABLE as reason:
-        problems.append(Problem(folder, f"The folder cannot be read: {_said(reason)}."))
-        return
-    for entry in ordered:
-        if _is(entry.is_dir):
-            folders.append(entry.path)
-        elif entry.name.endswith(suffixes) and _is(entry.is_file):
-            yield entry
-    if depth:
-        for below in folders:
-            yield from _walk(below, problems, suffixes, depth - 1, seen)
-
-
-def _is(kind: Callable[[], bool]) -> bool:
-    try:
-        return kind()
-    except OSError:
-        return False
+    """The files of a folder, then those of each folder in it. In one loop, since most of what it meets is unchanged."""
+    waiting = [(root, depth)]
+    while waiting:
+        folder, below = waiting.pop()
+        try:
+            found = os.stat(folder)
+            if (found.st_dev, found.st_ino) in seen:
+                continue
+            seen.add((found.st_dev, found.st_ino))
+            with os.scandir(folder) as entries:
+                ordered = sorted(entries, key=_NAME)
+        except UNREADABLE as reason:
+            problems.append(Problem(folder, f"The folder cannot be read: {_said(reason)}."))
+            continue
+        folders: list[tuple[str, int]] = []
+        for entry in ordered:
+            try:
+                if entry.is_dir():
+                    folders.append((entry.path, below - 1))
+                elif entry.name.endswith(suffixes) and entry.is_file():
+                    yield entry
+            except OSError:
+                continue  # a link that leads nowhere
+        if below:
+            waiting += reversed(folders)
 
 
 def tree_stamp(root: Path, *, suffixes: Collection[str] = (".jsonl",), depth: int = DEEPEST_FOLDER) -> str:
@@ -101,7 +105,7 @@ def tree_stamp(root: Path, *, suffixes: Collection[str] = (".jsonl",), depth: in
     except UNREADABLE:
         return ""
     found = walk_stamped(root, [], suffixes=suffixes, depth=depth)
-    return digest(*((path, stamp_of(known)) for path, known in found))
+    return digest([f"{path} {known.st_size} {known.st_mtime_ns} {known.st_ino}" for path, known in found])
 
 
 def stamp_of(found: os.stat_result) -> str:
