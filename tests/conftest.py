@@ -12,7 +12,11 @@ from typing import TYPE_CHECKING
 
 import pyperclip
 import pytest
-from hypothesis import settings
+import textual.app
+import textual.pilot
+from hypothesis import HealthCheck, settings
+from settling import until_settled
+from textual.notifications import Notification
 
 if TYPE_CHECKING:
     from workers import Nursery
@@ -27,6 +31,8 @@ settings.register_profile(
     deadline=None,
     derandomize="CI" in os.environ,
     max_examples=int(os.environ.get("BACKSCROLL_EXAMPLES", "30")),
+    # A slow machine is no fault; and what stands in a test's folder from one example is no harm to the next.
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
 )
 settings.load_profile("backscroll")
 
@@ -117,6 +123,14 @@ def clipboard(monkeypatch: pytest.MonkeyPatch) -> Clipboard:
     monkeypatch.setattr(pyperclip, "copy", board.copy)
     monkeypatch.setattr(pyperclip, "paste", board.paste)
     return board
+
+
+@pytest.fixture(autouse=True)
+def _time_for_the_browser(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Keys are waited for, and a message stays until it was seen, however slow the machine is."""
+    for module in (textual.app, textual.pilot):
+        monkeypatch.setattr(module, "wait_for_idle", until_settled)
+    monkeypatch.setattr(Notification, "time_left", 600.0)
 
 
 @pytest.fixture(scope="session")

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from foreign import pull, texts, told
 from fuzzing import spoiled, understood
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from transcribed import kept_records
 
@@ -176,7 +176,6 @@ def test_a_circle_a_lost_parent_and_a_cut_file(store: Store, export: Path) -> No
     assert "Second try." in texts(store, TREE)
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
 def test_whatever_stands_in_a_conversation_its_neighbours_are_read(data: st.DataObject, tmp_path: Path) -> None:
     first, second, _ = json.loads(SAMPLE.read_text())

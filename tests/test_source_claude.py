@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from foreign import pull, texts, told
 from fuzzing import spoiled_lines, understood
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from transcribed import kept_records
 
@@ -340,7 +340,6 @@ def test_only_whole_sessions_can_be_resumed(read: Store) -> None:
         assert claude_code.resume(find(read, other)).hint
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
 def test_whatever_stands_in_a_transcript(tmp_path: Path, data: st.DataObject) -> None:
     owner = tmp_path / "fuzzed"

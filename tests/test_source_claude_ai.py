@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from foreign import pull, texts, told
 from fuzzing import spoiled, understood
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from transcribed import kept_records
 
@@ -106,7 +106,6 @@ def test_resume_opens_a_browser(store: Store, export: Path) -> None:
     assert f"https://claude.ai/chat/{TREE} " in there.hint
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
 def test_whatever_stands_in_a_conversation_its_neighbours_are_read(data: st.DataObject, tmp_path: Path) -> None:
     first, second, _ = json.loads(SAMPLE.read_text())

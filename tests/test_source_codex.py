@@ -13,7 +13,7 @@ import pytest
 import zstandard
 from foreign import pull, texts, told
 from fuzzing import spoiled_lines, understood
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from transcribed import kept_records
 
@@ -300,7 +300,6 @@ def test_resume(read: Store) -> None:
     assert left.hint
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
 def test_whatever_stands_in_a_rollout(tmp_path: Path, data: st.DataObject) -> None:
     owner = tmp_path / "fuzzed"

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from foreign import pull, texts, told
 from fuzzing import spoiled, spoiled_lines, understood
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from transcribed import kept_records
 
@@ -295,7 +295,6 @@ def test_bad_lines_are_problems_and_their_neighbours_come(store: Store, owner: P
     assert find(store, RESUMED).turns == 3
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
 def test_whatever_stands_in_a_log_its_neighbours_are_read(data: st.DataObject, tmp_path: Path) -> None:
     folder = tmp_path / "fuzzed"

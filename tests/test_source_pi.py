@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from foreign import pull, texts, told
 from fuzzing import spoiled_lines, understood
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from transcribed import kept_records
 
@@ -250,7 +250,6 @@ def test_two_files_of_one_session_are_one_session(store: Store, owner: Path) -> 
     assert find(store, OLD).turns == 1
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
 def test_whatever_stands_in_a_transcript_its_neighbours_are_read(data: st.DataObject, tmp_path: Path) -> None:
     folder = tmp_path / "fuzzed"

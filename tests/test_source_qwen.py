@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from foreign import pull, texts, told
 from fuzzing import spoiled_lines, understood
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from transcribed import kept_records
 
@@ -168,7 +168,6 @@ def test_a_bad_line_is_one_problem_and_no_branch(store: Store, owner: Path) -> N
     assert find(store, TREE).turns == 2
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
 def test_whatever_stands_in_a_transcript_its_neighbours_are_read(data: st.DataObject, tmp_path: Path) -> None:
     folder = tmp_path / "fuzzed"

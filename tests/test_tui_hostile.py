@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import json
 import re
-import time
 from contextlib import suppress
 from pathlib import Path
 
 import pytest
 from tui_terminal import Terminal
-from tui_world import PATIENCE, add, answer, before, prompt
+from tui_world import add, answer, before, prompt
 
 from store.errors import StoreError
 from store.model import Attachment, NewEntry, NewRecord, Opaque, Part, Text, Thinking, ToolCall, ToolResult
@@ -223,14 +222,6 @@ def harmless(texts: list[str]) -> list[str]:
     return ["x" * len(text) for text in texts]
 
 
-def until_gone(terminal: Terminal, text: str) -> None:
-    """An escape character and what is typed after it would be one key."""
-    limit = time.monotonic() + PATIENCE
-    while text in "\n".join(terminal.lines):
-        assert time.monotonic() < limit, f"{text} does not go away"
-        terminal.read(0.05)
-
-
 OWN_COPY = re.compile(rb"\x1b\]52;c;(?!UFdORUQ)[A-Za-z0-9+/=]{20,}\x07")
 """What the person copied."""
 
@@ -249,8 +240,10 @@ def listed(path: Path, texts: list[str]) -> bytes:
         for name in ("cwd", "model", "tag"):
             terminal.press(f"/{name}:p")
             terminal.until_shown(f"{name}:p")
-            terminal.press("\x15\r")  # an empty line again, and back to the list
-            terminal.until_shown("Open")
+            terminal.press("\x15")  # an empty line again
+            terminal.until_gone(f"{name}:p")
+            terminal.press("\r")  # and back to the list
+            terminal.until_shown("s Scope")
         terminal.press("/needle\r")
         terminal.until_shown(f"{len(texts)} found", last, "Open")
         terminal.press("r")
@@ -260,11 +253,11 @@ def listed(path: Path, texts: list[str]) -> bytes:
         terminal.press("q?")
         terminal.until_shown("The last session")
         terminal.press("q")
-        until_gone(terminal, "The last session")
+        terminal.until_gone("The last session")
         terminal.press("\x10")
         terminal.until_shown("Search for commands")
         terminal.press("\x1b")
-        until_gone(terminal, "Search for commands")
+        terminal.until_gone("Search for commands")
         terminal.press("\x1b[20~")  # F9
         terminal.until_shown("that went wrong", "p99")
         terminal.press(QUIT)
@@ -298,7 +291,7 @@ def read(path: Path, texts: list[str]) -> bytes:
         terminal.press("a")
         terminal.until_shown("All calls of this session", last)
         terminal.press("\x1b")
-        until_gone(terminal, "All calls of this session")
+        terminal.until_gone("All calls of this session")
         terminal.press("q")
         terminal.until_shown("Next error")
         terminal.press("r")

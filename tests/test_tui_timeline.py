@@ -311,9 +311,10 @@ async def test_the_wheel_scrolls(store: Store, long: Session) -> None:
     async with Reader(store, long).run_test(size=SIZE) as pilot:
         await until_at(pilot, 60, "event")
         view = timeline(pilot)
+        await until(pilot, lambda: not view.cards.missing(view._near()))
         before_top = view.scroll_offset.y
         await pilot._post_mouse_events([events.MouseScrollUp], widget=view)
-        assert view.scroll_offset.y < before_top
+        await until(pilot, lambda: view.scroll_offset.y < before_top)
 
 
 # ── holding still ─────────────────────────────────────────────────────────────────────────────────

@@ -11,7 +11,7 @@ import subprocess
 import sys
 import termios
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -88,16 +88,19 @@ class Terminal(Pty):
         return [line.rstrip() for line in self._screen.display]
 
     def until_shown(self, *texts: str) -> None:
-        limit = time.monotonic() + PATIENCE
-        while not all(text in "\n".join(self.lines) for text in texts):
-            assert time.monotonic() < limit, f"{texts} never came up in:\n" + "\n".join(self.lines)
-            self.read(0.05)
+        self._until(lambda shown: all(text in shown for text in texts), f"{texts} never came up in")
 
     def until_gone(self, text: str) -> None:
+        self._until(lambda shown: text not in shown, f"{text} stays in")
+
+    def _until(self, condition: Callable[[str], bool], otherwise: str) -> None:
+        """Looks only when more was sent: to make lines of a screen takes longer than to draw it."""
         limit = time.monotonic() + PATIENCE
-        while text in "\n".join(self.lines):
-            assert time.monotonic() < limit, f"{text} stays in:\n" + "\n".join(self.lines)
-            self.read(0.05)
+        while not condition(shown := "\n".join(self.lines)):
+            seen = len(self.raw)
+            while len(self.raw) == seen:
+                assert time.monotonic() < limit, f"{otherwise}:\n{shown}"
+                self.read(0.05)
 
     def until_closed(self) -> int:
         """Gives the exit status."""

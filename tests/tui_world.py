@@ -99,7 +99,7 @@ def add_many(store: Store, count: int) -> None:
 
 # ── driving the browser ───────────────────────────────────────────────────────────────────────────
 
-PATIENCE = 30
+PATIENCE = 120
 """Seconds before a test gives up; a machine that is merely slow is given all it needs."""
 
 
@@ -119,9 +119,11 @@ def screen_text(pilot: Pilot[Any]) -> str:
 
 async def until(pilot: Pilot[Any], condition: Callable[[], object]) -> None:
     """Workers answer when they answer: wait for what should come of it."""
+    between = 0.01
     async with asyncio.timeout(PATIENCE):
         while not condition():
-            await pilot.pause(0.01)
+            await pilot.pause(between)
+            between = min(between * 1.5, 0.1)  # to look takes time from those who are waited for
 
 
 async def until_shown(pilot: Pilot[Any], *texts: str) -> None:

@@ -1,0 +1,50 @@
+"""When the work that a key gave is done.
+
+Textual's own wait looks at the process's time: on a busy machine it takes an application that was kept from working for
+one that has nothing to do, and on any machine it sleeps for longer than most keys take. This one looks at the work.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from textual._context import active_app
+from textual.app import App
+from textual.screen import Screen
+
+MOMENT = 0.002
+"""Seconds for a thread to go on."""
+
+
+async def until_settled(min_sleep: float = 0, max_sleep: float = 1) -> None:
+    """No callback is due, no thread works for the application, and all is painted. Timers may still be running."""
+    app = active_app.get()
+    loop = asyncio.get_running_loop()
+    limit = loop.time() + max_sleep
+    await asyncio.sleep(min_sleep)
+    while loop.time() < limit and app.is_running:
+        if loop._ready:  # type: ignore[attr-defined]
+            await asyncio.sleep(0)
+        elif _works(app):
+            await asyncio.sleep(MOMENT)
+        elif app.screen_stack and _is_unpainted(app.screen):
+            app.screen._on_timer_update()
+            await asyncio.sleep(0)
+        else:
+            return
+
+
+def _works(app: App[Any]) -> bool:
+    return any(worker._thread_worker and not worker.is_finished for worker in app.workers)
+
+
+def _is_unpainted(screen: Screen[Any]) -> bool:
+    return bool(
+        screen._layout_required
+        or screen._scroll_required
+        or screen._repaint_required
+        or screen._recompose_required
+        or screen._dirty_widgets
+        or screen._callbacks
+    )
