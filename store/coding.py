@@ -94,6 +94,16 @@ def parse(data: str) -> Any:
         return decode(data)
 
 
+def parse_bytes(data: bytes) -> Any:
+    """The same of bytes that should be UTF-8: nearly all are, and need not become text first."""
+    if data.count(b"[") + data.count(b"{") <= DEEPEST - _WRAPPING:
+        try:
+            return orjson.loads(data)
+        except orjson.JSONDecodeError:
+            pass  # what is wrong with it, the slow way tells
+    return parse(data.decode("utf-8", "replace"))
+
+
 def encode_derived(value: Any) -> bytes:
     """JSON of what can be derived again from a record, fast: a NaN in it may become null."""
     try:

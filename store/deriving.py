@@ -138,7 +138,7 @@ class _Deriving:
                 text,
                 "" if plain and entry.parts[0].text == text else self._parts(entry, record),  # type: ignore[union-attr]
                 int(entry.inherited),
-                encode(entry.tokens).decode() if entry.tokens else "",
+                encode_derived(list(entry.tokens)).decode() if entry.tokens else "",
                 at,
             )
         )
@@ -162,6 +162,8 @@ class _Deriving:
 
     def _parts(self, entry: NewEntry, record: int | None) -> bytearray:
         """Themselves, or where behind their record they lie. Thoughts are looked for when words are, and stay."""
+        if not entry.parts:
+            return bytearray(b"[]")
         parts = [part_to_json(part) for part in entry.parts]
         if record is None:
             return bytearray(encode(parts))

@@ -15,7 +15,7 @@ import zstandard
 from workers import NOBODY
 
 from store.sources import lines
-from store.sources.lines import json_file, json_lines, tree_stamp, walk
+from store.sources.lines import held_lines, json_file, json_lines, tree_stamp, walk
 from store.sources.shape import Problem
 
 
@@ -206,3 +206,32 @@ def test_a_stamp_follows_what_is_below(tree: Path) -> None:
     (tree / "b/2.jsonl").rename(tree / "b/1.jsonl")
     stamps.append(tree_stamp(tree))
     assert len(set(stamps)) == 5
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"",
+        b"\n\n",
+        b'{"a": 1}\n[2]\n',
+        b'{"a": 1}\r\n\r\n[2]\r\n3',
+        b'{"a": 1}\n{"broken": \n[2]\n',
+        b'{"a": 1}\n{"is still writ',
+        b'{"a": "\xff\xfe"}\n"\\ud800"\n',
+        b"[" * 300 + b"]" * 300 + b"\n1\n",
+        b'"' + b"x" * 3000 + b'"\n2\n',
+    ],
+)
+def test_what_is_held_is_what_is_read_line_by_line(
+    tmp_path: Path, data: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lines, "LONGEST_LINE", 2000)
+    (path := tmp_path / "a.jsonl").write_bytes(data)
+    met: list[Problem] = []
+    read = list(json_lines(path, met))
+    for _ in range(2):
+        problems: list[Problem] = []
+        assert list(held_lines(path, problems)) == read
+        assert problems == met
+    monkeypatch.setattr(lines, "LONGEST_HELD", 0)
+    assert list(held_lines(path, [])) == read

@@ -8,12 +8,13 @@ import io
 import os
 import stat
 from collections.abc import Collection, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from functools import lru_cache
 from operator import attrgetter
 from pathlib import Path
 from typing import NamedTuple
 
-from store.coding import parse
+from store.coding import parse_bytes
 from store.errors import BadValue
 from store.model import Json, NewRecord, SessionFields
 from store.sources.reading import digest, in_a_line, utc
@@ -28,6 +29,9 @@ LONGEST_LINES = 8 * 1024 * 1024 * 1024
 
 LONGEST_GROWTH = 8 * 1024 * 1024
 """Of a file that is gone on with; what came in greater lumps is read as if it were new, piece by piece."""
+
+LONGEST_HELD = 8 * 1024 * 1024
+"""Of a file that is parsed once for all who look at it in turn; parsed it takes some times as much."""
 
 DEEPEST_FOLDER = 12
 _NAME = attrgetter("name")
@@ -170,6 +174,45 @@ def json_lines(path: Path, problems: list[Problem], *, name: str = "", start: in
         problems.append(Problem(name, f"It cannot be read: {_said(reason)}."))
 
 
+def held_lines(path: Path, problems: list[Problem]) -> Iterator[Line]:
+    """The same, parsed once however often it is asked for in a row; but for a file too large to be held."""
+    stamp = file_digest_stamp(path)
+    if path.suffix == ".zst" or not stamp or int(stamp.partition(":")[0]) > LONGEST_HELD:
+        return json_lines(path, problems)
+    found, met = _held(path, stamp)
+    problems += met
+    return iter(found)
+
+
+@lru_cache(maxsize=1)
+def _held(path: Path, stamp: str) -> tuple[list[Line], list[Problem]]:
+    met: list[Problem] = []
+    try:
+        with opened(path) as file:
+            data = file.read(LONGEST_HELD)
+    except UNREADABLE as reason:
+        return [], [Problem(str(path), f"It cannot be read: {_said(reason)}.")]
+    return list(_split(data, met, str(path))), met
+
+
+def _split(data: bytes, problems: list[Problem], name: str) -> Iterator[Line]:
+    """What is held already, in a third of the time that line by line takes."""
+    *whole, last = data.split(b"\n")
+    offset = 0
+    for line in whole:
+        if len(line) > LONGEST_LINE:
+            problems.append(_too_long(name, offset))
+        elif stripped := line.rstrip(b"\r"):
+            try:
+                yield Line(offset, stripped, parse_bytes(stripped))
+            except BadValue as reason:
+                problems.append(Problem(f"{name}:{offset}", str(reason)))
+        offset += len(line) + 1
+    if stripped := last.rstrip(b"\r"):
+        with suppress(BadValue):  # it is still being written
+            yield Line(offset, stripped, parse_bytes(stripped))
+
+
 def _json_lines(file: io.BufferedReader, problems: list[Problem], name: str, offset: int) -> Iterator[Line]:
     while data := file.readline(LONGEST_LINE + 1):
         start, offset = offset, offset + len(data)
@@ -178,8 +221,7 @@ def _json_lines(file: io.BufferedReader, problems: list[Problem], name: str, off
         whole = data.endswith(b"\n")
         if not whole and len(data) > LONGEST_LINE:
             offset += _skip_line(file)
-            too_long = f"The line is longer than {LONGEST_LINE >> 20} MB and is left out."
-            problems.append(Problem(f"{name}:{start}", too_long))
+            problems.append(_too_long(name, start))
         elif stripped := data.rstrip(b"\r\n"):
             try:
                 value = parsed(stripped)
@@ -188,6 +230,10 @@ def _json_lines(file: io.BufferedReader, problems: list[Problem], name: str, off
                     problems.append(Problem(f"{name}:{start}", str(reason)))
             else:
                 yield Line(start, stripped, value)
+
+
+def _too_long(name: str, offset: int) -> Problem:
+    return Problem(f"{name}:{offset}", f"The line is longer than {LONGEST_LINE >> 20} MB and is left out.")
 
 
 def _skip_line(file: io.BufferedReader) -> int:
@@ -275,7 +321,7 @@ def whole_file(path: Path, problems: list[Problem], *, name: str = "") -> Line |
 
 def parsed(data: bytes) -> Json:
     """A stray byte inside a string costs a character; the record keeps it as it was."""
-    return parse(data.decode("utf-8", "replace"))
+    return parse_bytes(data)
 
 
 def _said(reason: Exception) -> str:

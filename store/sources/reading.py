@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import os
+import re
 import shutil
 import sqlite3
 import stat
@@ -436,12 +437,17 @@ def digest(*values: object) -> str:
 # ── times ─────────────────────────────────────────────────────────────────────────────────────────
 
 
+_IN_MILLISECONDS = re.compile(r"....-..-..T..:..:..\....Z").fullmatch
+"""As most programs spell a time, which is ours but for three digits."""
+
+
 @lru_cache(maxsize=4096)
 def utc(value: object) -> str:
     """A time as foreign programs spell it, in ours; empty when it is none. Without a zone it is UTC."""
     if isinstance(value, str):
         try:
-            return _spelled(datetime.fromisoformat(value.strip()))
+            at = datetime.fromisoformat(value.strip())
+            return f"{value[:23]}000Z" if _IN_MILLISECONDS(value) else _spelled(at)
         except (ValueError, OverflowError):
             return ""
     if isinstance(value, int | float) and not isinstance(value, bool):

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field, fields
 from itertools import islice
 from pathlib import Path
 from typing import NamedTuple, Self, cast
@@ -112,7 +112,7 @@ class Tail:
 
     def spelled(self) -> str:
         """Empty when it is more than is worth keeping: it is read anew then."""
-        mark = encode(asdict(self) | {"file": list(self.file)}).decode()
+        mark = encode({one.name: getattr(self, one.name) for one in fields(self)}).decode()
         return mark if len(mark) < _LONGEST_MARK else ""
 
     @classmethod

@@ -54,12 +54,13 @@ class Chain:
         told = self._outline
         at = next(iter(told.times.values()), "")
         problems = met if self._branch == MAIN else []
+        places = {path: place_of(path) for path in self._one.files}
         for index, path, line in numbered(self._one.files, problems):
             at = told.times.get(index, at)
             self._end = line.offset + len(line.data)
             if index <= self._lineage.get(told.branch_of.get(index, MAIN), -1):
                 entry = telling.entry(line.value, path, silent=index in told.silent)
-                entry.record = record(line, place_of(path))
+                entry.record = record(line, places[path])
                 entry.created_at = at
                 entry.inherited = not self._owns(index)
                 yield [entry]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +33,7 @@ _WORDS_OF_EVENTS = (
     "prUrl",
 )
 _SYNTHETIC = "<synthetic>"
+_PLAIN = frozenset(["text", "thinking", "tool_use", "tool_result"])
 _OPEN = 20
 """Messages of which more may come."""
 
@@ -103,7 +103,7 @@ class Telling:
         beside = told.get("toolUseResult")
         failed = part.is_error or (isinstance(beside, str) and beside.startswith("Error:"))
         output = self._whole(part.output, mapping(beside), path)
-        return replace(part, output=output, is_error=failed, duration_ms=_duration(mapping(beside)))
+        return ToolResult(part.call_id, output, failed, part.name, _duration(mapping(beside)))
 
     def _whole(self, output: Json, beside: Mapping[str, Json], path: Path) -> Json:
         """An output too long for the transcript stands in a file beside it, with a preview in its place."""
@@ -151,11 +151,16 @@ class Telling:
             return None
         cached = count(usage.get("cache_read_input_tokens")) + count(usage.get("cache_creation_input_tokens"))
         now = Tokens(count(usage.get("input_tokens")), count(usage.get("output_tokens")), cached)
-        before = self._counted.get(key, Tokens()) if key else Tokens()
-        most = Tokens(*map(max, before, now))
+        before = self._counted.get(key) if key else None
+        if before is None:
+            most = grown = now
+        elif before == now:
+            return None
+        else:
+            most = Tokens(*map(max, before, now))
+            grown = Tokens(*(new - old for new, old in zip(most, before, strict=True)))
         if key:
             self._counted[key] = most
-        grown = Tokens(*(new - old for new, old in zip(most, before, strict=True)))
         return grown if grown.total else None
 
 
@@ -190,6 +195,8 @@ def _said_parts(parts: tuple[Part, ...]) -> tuple[Part, ...]:
 def _part(block: Json) -> Part:
     told = mapping(block)
     kind = words(told.get("type"))
+    if kind in _PLAIN:
+        return part_of_block(block)
     if kind == "redacted_thinking":
         return Thinking("", words(told.get("data")))
     if kind == "server_tool_use":

@@ -13,7 +13,7 @@ from typing import NamedTuple
 from store.coding import column_text
 from store.model import Json
 from store.sources.claude_code.prompts import is_command, is_command_output, said
-from store.sources.lines import UNREADABLE, Line, items, json_lines, mapping, moment, opened, words
+from store.sources.lines import UNREADABLE, Line, held_lines, items, mapping, moment, opened, words
 from store.sources.shape import Problem
 
 MAIN = ""
@@ -103,22 +103,20 @@ def turn_under_way(made: Outline) -> list[str]:
 
 def _way_up(made: Outline, uuid: str, *ends: set[str]) -> list[str]:
     """From a record towards the root, to the first of those to stop at; a loop in the links ends it too."""
-    way = [uuid]
-    seen = {uuid}
-    while not any(way[-1] in end for end in ends):
-        parent = made.nodes[way[-1]].parent
-        if parent not in made.nodes or parent in seen:
+    nodes, way = made.nodes, {uuid: None}
+    while not (ends and any(uuid in end for end in ends)):
+        uuid = nodes[uuid].parent
+        if uuid not in nodes or uuid in way:
             break
-        seen.add(parent)
-        way.append(parent)
-    return way
+        way[uuid] = None
+    return list(way)
 
 
 def numbered(files: Sequence[Path], problems: list[Problem]) -> Iterator[tuple[int, Path, Line]]:
     """The lines of a transcript, which may be spread over several files."""
     index = 0
     for path in files:
-        for line in json_lines(path, problems):
+        for line in held_lines(path, problems):
             yield index, path, line
             index += 1
 
@@ -159,20 +157,20 @@ def outline(files: Sequence[Path], *, is_agent: bool) -> Outline:
 
 
 def _id(value: Json) -> str:
-    return column_text(words(value))
+    return value if type(value) is str and value.isascii() else column_text(words(value))
 
 
 def _note(made: Outline, index: int, kind: str, value: Mapping[str, Json]) -> None:
     if at := moment(value.get("timestamp")):
         made.times[index] = at
     made.cwd = made.cwd or words(value.get("cwd"))
-    if session := _id(mapping(value.get("forkedFrom")).get("sessionId")):
+    if "forkedFrom" in value and (session := _id(mapping(value["forkedFrom"]).get("sessionId"))):
         made.forked_from = made.forked_from or session
         made.forked[index] = _id(mapping(value["forkedFrom"]).get("messageUuid"))
     if kind == "assistant":
         for block in _blocks(value):
-            asked = mapping(block.get("input"))
-            if block.get("type") == "tool_use" and isinstance(asked.get("prompt"), str):
+            asked = mapping(block.get("input")) if block.get("type") == "tool_use" else {}
+            if isinstance(asked.get("prompt"), str):
                 called = (index, words(asked.get("description")), asked["prompt"])
                 made.calls.setdefault(words(block.get("id")), called)
     elif kind == "user" and (agent := words(mapping(value.get("toolUseResult")).get("agentId"))):

@@ -13,7 +13,17 @@ from store.coding import column_text
 from store.errors import StoreError
 from store.model import Json
 from store.sources import reading
-from store.sources.lines import UNREADABLE, Line, file_digest_stamp, json_lines, mapping, opened, walk, words
+from store.sources.lines import (
+    UNREADABLE,
+    Line,
+    file_digest_stamp,
+    held_lines,
+    json_lines,
+    mapping,
+    opened,
+    walk,
+    words,
+)
 from store.sources.shape import Problem
 
 DEPTH = 4
@@ -70,7 +80,7 @@ def understood(value: Json) -> tuple[str, dict[str, Json]]:
     """Kind and payload of a line; before 0.32 there was no envelope around the payload."""
     told = mapping(value)
     kind, payload = words(told.get("type")), told.get("payload")
-    if isinstance(payload, dict):
+    if type(payload) is dict:
         return kind, payload
     if "record_type" in told:
         return "state", dict(told)
@@ -161,9 +171,9 @@ def lines_of(
 ) -> Iterator[tuple[Rollout, int, Line]]:
     """The lines of a thread with their ordinals."""
     for rollout, end in segments:
-        for place, line in enumerate(json_lines(rollout.path, problems if answers_for(rollout) else [])):
+        for place, line in enumerate(held_lines(rollout.path, problems if answers_for(rollout) else [])):
             ordinal = mapping(line.value).get("ordinal")
-            at = ordinal if isinstance(ordinal, int) and not isinstance(ordinal, bool) else place
+            at = ordinal if type(ordinal) is int else place
             if at >= end:
                 break
             yield rollout, at, line

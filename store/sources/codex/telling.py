@@ -26,6 +26,7 @@ _RESULTS = frozenset(
 )
 _EXITED = re.compile(r"^(?:Process exited with code|Exit code:) (-?\d+)$", re.MULTILINE)
 _BODY = "\nOutput:\n"
+_ITEMS_OF_NO_CALL = frozenset(["UserMessage", "AgentMessage", "Reasoning", "Plan"])
 _OPEN = 20
 """Calls of which more may come."""
 
@@ -57,14 +58,9 @@ def outcome_of(kind: str, payload: Mapping[str, Json]) -> tuple[str, Mapping[str
     if kind != "event_msg":
         return "", {}
     event = words(payload.get("type"))
-    item = mapping(payload.get("item"))
-    if event == "item_completed" and words(item.get("type")) not in (
-        "UserMessage",
-        "AgentMessage",
-        "Reasoning",
-        "Plan",
-    ):
-        return words(item.get("id")), item
+    if event == "item_completed":
+        item = mapping(payload.get("item"))
+        return ("", {}) if words(item.get("type")) in _ITEMS_OF_NO_CALL else (words(item.get("id")), item)
     return (words(payload.get("call_id")), payload) if event.endswith("_end") else ("", {})
 
 
@@ -204,12 +200,11 @@ class Telling:
 
     def _tokens(self, kind: str, payload: Mapping[str, Json]) -> Tokens | None:
         """What was spent since it was told before: the totals only grow, and are told again and again."""
-        info = mapping(payload.get("info"))
-        told, last = (
-            (payload.get("thread_token_usage"), payload.get("usage"))
-            if kind == "token_usage_record"
-            else (info.get("total_token_usage"), info.get("last_token_usage"))
-        )
+        if kind == "token_usage_record":
+            told, last = payload.get("thread_token_usage"), payload.get("usage")
+        else:
+            info = mapping(payload.get("info"))
+            told, last = info.get("total_token_usage"), info.get("last_token_usage")
         if not isinstance(told, dict):
             return None
         total = _counted(told)

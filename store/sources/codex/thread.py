@@ -197,12 +197,14 @@ class Thread:
         told, wanted = self._outline, set(self._chain)
         when = next(iter(told.times.values()), moment(self._meta.get("timestamp")))
         at = -1 if told.header else 0
-        for rollout, _, line in lines_of(self._found.segments(self._one), met, self._answers_for):
+        segments = self._found.segments(self._one)
+        places = {rollout: place_of(rollout.path) for rollout, _ in segments}
+        for rollout, _, line in lines_of(segments, met, self._answers_for):
             self._end = line.offset + len(line.data)
             if at in wanted:
                 when = told.times.get(at, when)
                 entry = telling.entry(line.value)
-                entry.record = record(line, place_of(rollout.path))
+                entry.record = record(line, places[rollout])
                 entry.created_at = when
                 entry.inherited = at in self._inherited
                 yield [entry]
@@ -227,6 +229,8 @@ class Thread:
         newest = self._found.threads[self._one.thread][-1]
         ends = {rollout.id: end for rollout, end in self._found.segments(newest)} if newest != self._one else {}
         copied_until = self._meta.get("subagent_history_start_ordinal")
+        if len(self._found.segments(self._one)) == 1 and not ends and not isinstance(copied_until, int):
+            return shared or self._copied()
         at = -1 if self._outline.header else 0
         for rollout, ordinal, _ in lines_of(self._found.segments(self._one), []):
             foreign = rollout.thread != self._one.thread or (bool(ends) and rollout != self._one)
