@@ -59,7 +59,7 @@ async def test_a_fact_that_another_window_retired_is_told_and_what_was_typed_sta
 
 
 async def test_what_was_changed_meanwhile_is_not_retired_unseen(world: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(FactsScreen, "_notice_changes", lambda screen: None)
+    monkeypatch.setattr(FactsScreen, "notice_changes", lambda screen: None)
     async with shown(world, FactsScreen(world, clock)) as one:
         await one.shows("FastAPI")
         with Store.open(world.path) as other:

@@ -1,48 +1,49 @@
-"""The foreign stores that can be opened. Adding one is a module, a sample, and a line in this list."""
+"""The foreign stores that can be opened. Adding one is a module, a sample, and a name in this list.
+
+Each is loaded when it is asked for: whoever reads one of them need not wait for the others.
+"""
 
 from __future__ import annotations
 
-from store.sources import (
-    adk,
-    chatgpt,
-    claude_ai,
-    claude_code,
-    codex,
-    copilot,
-    crush,
-    gemini,
-    goose,
-    kiso,
-    llm,
-    opencode,
-    pi,
-    pingu,
-    qwen,
-    rubichan,
-    wuhu,
-)
-from store.sources.shape import Source
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, cast
 
-ALL: tuple[Source, ...] = (
-    wuhu,
-    adk,
-    pingu,
-    rubichan,
-    kiso,
-    claude_code,
-    codex,
-    pi,
-    crush,
-    goose,
-    gemini,
-    llm,
-    qwen,
-    copilot,
-    chatgpt,
-    claude_ai,
-    opencode,
+if TYPE_CHECKING:
+    from store.sources.shape import Source
+
+    ALL: tuple[Source, ...]
+
+_MODULES = {"claude": "claude_code", "claude-ai": "claude_ai"}
+"""Where a module is not called as its source is."""
+
+NAMES = (
+    "wuhu",
+    "adk",
+    "pingu",
+    "rubichan",
+    "kiso",
+    "claude",
+    "codex",
+    "pi",
+    "crush",
+    "goose",
+    "gemini",
+    "llm",
+    "qwen",
+    "copilot",
+    "chatgpt",
+    "claude-ai",
+    "opencode",
 )
 
 
 def by_name(name: str) -> Source | None:
-    return next((source for source in ALL if name == source.NAME), None)
+    if name not in NAMES:
+        return None
+    return cast("Source", import_module(f"store.sources.{_MODULES.get(name, name)}"))
+
+
+def __getattr__(name: str) -> Any:
+    if name != "ALL":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return tuple(map(by_name, NAMES))

@@ -99,6 +99,7 @@ class FillingScreen(EditingScreen[Answer]):
 
     @on(Progressed)
     def _show_progress(self, progress: Progressed) -> None:
+        self.notice_changes()
         self.bar.show_status(reading_progress(progress.done, progress.total))
         if self._is_first_run and progress.found:
             self.banner.update(first_run(progress.found, progress.over))

@@ -33,7 +33,7 @@ class NoticingScreen(Screen[Answer]):
         self._version = store.sessions.data_version()
 
     def on_mount(self) -> None:
-        self._poll = self.set_interval(POLL_SECONDS, self._notice_changes)
+        self._poll = self.set_interval(POLL_SECONDS, self.notice_changes)
         self.set_interval(AGES_SECONDS, self.tell_time)
 
     def changed(self) -> None:
@@ -43,7 +43,7 @@ class NoticingScreen(Screen[Answer]):
     def tell_time(self) -> None:
         """Ages are told from now on by another hour."""
 
-    def _notice_changes(self) -> None:
+    def notice_changes(self) -> None:
         """Here and not in a worker: the number tells of changes only to the connection that asked before."""
         try:
             version = self._store.sessions.data_version()
