@@ -86,6 +86,10 @@ def test_json_in_a_string_is_read_alike(value: Json, spelling: str, page: int) -
     assert json_in(text[:-1].rstrip("] \n"), page) is None
 
 
+def test_json_in_a_long_string_with_half_of_a_character() -> None:
+    assert json_in('["' + "x" * PAGE + '\ud800"]') == ["x" * PAGE + "\ud800"]
+
+
 @given(VALUES | TABLES, ANY_SPELLING, PAGES, st.text(min_size=1, max_size=2) | st.sampled_from('aAß"\\0'))
 def test_the_same_is_found(value: Json, spelling: str, page: int, words: str) -> None:
     record = SPELLINGS[spelling](value).encode()

@@ -50,8 +50,12 @@ def json_in(text: Json, page: int = PAGE) -> Json:
     if not looks_like_json(text):
         return None
     try:
-        return decoded(text) if len(text) <= page else _value(text.encode(), page)
-    except (NotJson, UnicodeEncodeError):  # half of a character is nowhere but in memory
+        written = text.encode() if len(text) > page else b""
+    except UnicodeEncodeError:  # half of a character, which can be in memory only
+        written = b""
+    try:
+        return _value(written, page) if written else decoded(text)
+    except NotJson:
         return None
 
 
