@@ -6,6 +6,7 @@ Screens are imported when they are first opened; only the list is needed to begi
 from __future__ import annotations
 
 import gc
+import sys
 import traceback
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
@@ -37,6 +38,13 @@ if TYPE_CHECKING:
 
     from store.resuming import Resumption
     from store.store import Store
+
+
+GIVE_WAY_SECONDS = 0.001
+"""How long a thread that reads may keep the painting one waiting, and that one the one that writes to the terminal."""
+
+GARBAGE = (5_000, 20, 20)
+"""How many things are made before it is looked which of them are garbage, and how often that goes deeper."""
 
 
 @runtime_checkable
@@ -73,6 +81,8 @@ class Backscroll(Discreet["Resumption"]):
         self._pick = pick
         self._clock = clock
         self._backstop = Backstop()
+        self._is_alone = False
+        "In its process, which it may then set up to its liking."
         self.settings = Settings()
         if self.settings.theme in self.available_themes:
             self.theme = self.settings.theme
@@ -96,10 +106,18 @@ class Backscroll(Discreet["Resumption"]):
             self.push_screen(PickerScreen(self._stores[-1], self._clock), self.exit)
 
     def on_ready(self) -> None:
-        """Memory is tidied up from now on; what there is by now stays, and need not be looked through every time."""
+        """Memory is tidied up from now on, and seldom: a key that is pressed would wait for it."""
         if not gc.isenabled():
-            gc.freeze()
+            self._is_alone = True
+            sys.setswitchinterval(GIVE_WAY_SECONDS)
+            gc.set_threshold(*GARBAGE)
+            self.keep_what_is()
             gc.enable()
+
+    def keep_what_is(self) -> None:
+        """What there is by now stays, and need not be looked through whenever memory is tidied up."""
+        if self._is_alone:
+            gc.freeze()
 
     def _remember_theme(self, theme: Theme) -> None:
         self.settings.remember(theme=theme.name)

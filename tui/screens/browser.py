@@ -6,6 +6,7 @@ Where the terminal has no room for all three, it shows those that are worked in;
 from __future__ import annotations
 
 import asyncio
+import time
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
@@ -75,6 +76,7 @@ class BrowserScreen(FillingScreen[None]):
         self._has_reading = False
         self._pane = 0
         self._rest: Timer | None = None
+        self._moved_at = 0.0
         self._turn: int | None = None
         self._awaited: int | None = None
         "The session that the list goes to when it is listed."
@@ -103,6 +105,7 @@ class BrowserScreen(FillingScreen[None]):
         await self.query_one("#panes").mount(reading)
         self.reading = reading
         self._has_reading = True
+        self.app.keep_what_is()
         self._rest_on_known()
         self.begin_to_fill()
 
@@ -118,14 +121,22 @@ class BrowserScreen(FillingScreen[None]):
     # ── the session under the cursor ──────────────────────────────────────────────────────────────
 
     def _rest_on_session(self) -> None:
-        if self._rest is not None:
-            self._rest.stop()
-        self._rest = self.set_timer(REST_SECONDS, self._open_beside)
+        """Often, and a timer costs more than a look at the clock."""
+        self._moved_at = time.monotonic()
+        if self._rest is None:
+            self._rest = self.set_timer(REST_SECONDS, self._rested)
+
+    def _rested(self) -> None:
+        left = self._moved_at + REST_SECONDS - time.monotonic()
+        self._rest = self.set_timer(left, self._rested) if left > 0 else None
+        if self._rest is None:
+            self._open_beside()
 
     @on(ListingScreen.Read)
-    def _await_rows(self) -> None:
-        """Rows have come, and what the cursor stands on may be another session; once the list has them, too."""
-        self.call_later(self._rest_on_known)
+    def _await_rows(self, read: ListingScreen.Read) -> None:
+        """What the cursor stands on may be known only now; once the list has it, too."""
+        if self.sessions.selected_key in read.wanted.keys:
+            self.call_later(self._rest_on_known)
 
     def _rest_on_known(self) -> None:
         selected = self.sessions.selected

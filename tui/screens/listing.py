@@ -18,6 +18,7 @@ from store.listed import Listing, Row, Wanted
 from store.listing import listing, rows, work_tree
 from store.query import Query, Vocabulary
 from tui.messages import Told
+from tui.screens.compositing import SparingCompositor
 from tui.screens.noticing import Clock, NoticingScreen
 from tui.widgets.session_list import PAGE, SessionList
 from tui.widgets.top_bar import TopBar
@@ -114,6 +115,7 @@ class ListingScreen(NoticingScreen[Answer]):
         super().__init__(store, clock)
         self._scopes = scopes(folder or current_folder())
         self._wanted = Wanted()
+        self._compositor = SparingCompositor()
 
     def on_mount(self) -> None:
         self.tell_time()

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterable, Sequence
+from typing import TYPE_CHECKING
 
 from rich.segment import Segment
 from textual.cache import LRUCache
 from textual.content import Content
-from textual.geometry import Size
+from textual.geometry import Region, Size
 from textual.scroll_view import ScrollView
+from textual.scrollbar import ScrollBar
 from textual.strip import Strip
 from textual.style import Style
+
+if TYPE_CHECKING:
+    from textual.color import Color
+    from textual.filter import LineFilter
 
 
 class LineView(ScrollView, can_focus=True, inherit_bindings=False):
@@ -24,6 +30,8 @@ class LineView(ScrollView, can_focus=True, inherit_bindings=False):
         super().__init__()
         self._strips: LRUCache[Hashable, Strip] = LRUCache(self.STRIPS_KEPT)
         self._styles: dict[str, Style] = {}
+        self._finish: tuple[Sequence[LineFilter], tuple[Color, Color]] | None = None
+        "What every line has gone through that is kept finished."
 
     @property
     def page(self) -> Size:
@@ -50,7 +58,85 @@ class LineView(ScrollView, can_focus=True, inherit_bindings=False):
         self._strips.clear()
         self.refresh()
 
+    # ── scrolling ─────────────────────────────────────────────────────────────────────────────────
+
+    def watch_scroll_y(self, old_value: float, new_value: float) -> None:
+        """Instead of Textual's, which paints the scrollbar anew even where its handle stays in place."""
+        if self.show_vertical_scrollbar:
+            self._move_handle(self.vertical_scrollbar, new_value)
+        if round(old_value) != round(new_value):
+            self.refresh_lines(round(new_value), self.size.height)
+
+    def refresh_lines(self, y_start: int, line_count: int = 1) -> None:
+        """Without the scrollbar beside them."""
+        self.refresh(Region(0, y_start - self.scroll_offset.y, self._widths[1], line_count))
+
+    def _move_handle(self, bar: ScrollBar, to: float) -> None:
+        to = bar.validate_position(to)
+        if self._handle_at(bar, to) == self._handle_at(bar, bar.position):
+            bar.set_reactive(ScrollBar.position, to)
+        else:
+            bar.position = to
+
+    def _handle_at(self, bar: ScrollBar, position: float) -> int:
+        """In eighths of a cell, of which it is painted."""
+        beyond, height = bar.window_virtual_size - bar.window_size, bar.size.height
+        if beyond <= 0:
+            return 0
+        handle = max(1, bar.window_size * height / bar.window_virtual_size)
+        return int((height - handle) * position / beyond * 8)
+
     # ── Textual's line API ────────────────────────────────────────────────────────────────────────
+
+    def render_lines(self, crop: Region) -> list[Strip]:
+        """Textual looks for borders and the like around each line, and makes it anew three times over, at every key
+        that scrolls. Where there are none, a line is finished once and kept."""
+        if self.styles.gutter:
+            return super().render_lines(crop)
+        finish = (self.get_line_filters(), self.background_colors)
+        if finish != self._finish:
+            self._finish = finish
+            self._strips.clear()
+        top, width, whole = self.scroll_offset.y, *self._widths
+        lines = range(top + crop.y, min(top + crop.bottom, self.line_count))
+        strips = [self._finished(line, width, whole) for line in lines]
+        if len(strips) < crop.height:
+            strips += [self._finish_off(Strip.blank(width, self.rich_style), whole)] * (crop.height - len(strips))
+        if crop.column_span != (0, self.size.width):
+            return [strip.crop(*crop.column_span) for strip in strips]
+        return strips
+
+    def paint_ahead(self, lines: Iterable[int], at_most: int) -> int:
+        """Lines that will be seen soon; so many of them as were not painted yet."""
+        painted, (width, whole) = 0, self._widths
+        for line in lines:
+            if painted == at_most:
+                break
+            if self._finish and (self.strip_key(line), width, whole) not in self._strips:
+                self._finished(line, width, whole)
+                painted += 1
+        return painted
+
+    @property
+    def _widths(self) -> tuple[int, int]:
+        """Of the text, and of a line: what the scrollbar covers is not painted."""
+        width = self.page.width
+        return width, width if self.show_vertical_scrollbar else self.size.width
+
+    def _finished(self, line: int, width: int, whole: int) -> Strip:
+        key = (self.strip_key(line), width, whole)
+        strip = self._strips.get(key)
+        if strip is None:
+            strip = self._strips[key] = self._finish_off(self.paint_line(line, width), whole)
+        return strip
+
+    def _finish_off(self, strip: Strip, width: int) -> Strip:
+        filters, (beneath, background) = self._finish or ((), self.background_colors)
+        if strip.cell_length != width:
+            strip = strip.adjust_cell_length(width, Style(background=beneath + background).rich_style)
+        for each in filters:
+            strip = strip.apply_filter(each, background)
+        return strip
 
     def render_line(self, y: int) -> Strip:
         line, width = self.scroll_offset.y + y, self.page.width

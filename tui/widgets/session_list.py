@@ -31,34 +31,30 @@ PAGE = 64
 
 ROWS_KEPT = 16 * PAGE
 
+AHEAD_SECONDS = 0.01
+"""After a key has been answered, and between two portions of what the next one will show."""
+
+AHEAD_LINES = 12
+"""Painted at once: a key that comes meanwhile waits no longer than one notices."""
+
 FOLD_CELLS = 3
 """So many cells from the left is the sign that folds."""
 
 
-class SessionList(LineView):
+def _moving(keys: str, action: str, told: str, name: str, tooltip: str) -> Binding:
+    """Priority: it need not go from widget to widget up to the app before it comes back here."""
+    return Binding(keys, action, told, id=f"list.{name}", show=False, priority=True, tooltip=tooltip)
+
+
+class SessionRows(LineView):
+    """Which sessions are listed, what is known of them, and how they look."""
+
     COMPONENT_CLASSES: ClassVar[set[str]] = {
         "session-list--row",
         "session-list--cursor",
         "session-list--bar",
         "session-list--mark",
     }
-
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("enter", "open", "Open", id="list.open", tooltip="Read the conversation"),
-        Binding("down,j", "move(1)", "Down", id="list.down", show=False, tooltip="The next session"),
-        Binding("up,k", "move(-1)", "Up", id="list.up", show=False, tooltip="The session before"),
-        Binding("pagedown,ctrl+d", "page(1)", "Page down", id="list.page_down", show=False, tooltip="A page on"),
-        Binding("pageup,ctrl+u", "page(-1)", "Page up", id="list.page_up", show=False, tooltip="A page back"),
-        Binding("home,g", "first", "First", id="list.first", show=False, tooltip="The first session"),
-        Binding("end,G", "last", "Last", id="list.last", show=False, tooltip="The last session"),
-        Binding("right", "unfold", "Unfold", id="list.unfold", show=False, tooltip="Show what came from this session"),
-        Binding("left", "fold", "Fold", id="list.fold", show=False, tooltip="Hide what came from it; then, its parent"),
-        Binding(
-            "space", "mark", "Mark", id="list.mark", show=False, tooltip="Mark it, to do something to many at once"
-        ),
-        Binding("s", "scope", "Scope", id="list.scope", tooltip="Everywhere, this folder, this git work tree"),
-        Binding("o", "order", "Order", id="list.order", tooltip="In which order, under which headings"),
-    ]
 
     cursor: reactive[int] = reactive(0, repaint=False)
     now: reactive[datetime] = reactive(datetime.fromtimestamp(0, UTC), repaint=False)
@@ -71,26 +67,6 @@ class SessionList(LineView):
         keys: array[int]
         edition: int
 
-    class Opened(Told):
-        session: Session
-
-    class Folded(Told):
-        """The children of a session are to be shown, or not any more."""
-
-        key: int
-        folded: bool
-
-    class Marked(Told):
-        """Others are marked now."""
-
-        keys: frozenset[int]
-
-    class ScopeAsked(Message):
-        """Another part of the world, please."""
-
-    class OrderAsked(Message):
-        """Another order, or other headings, please."""
-
     def __init__(self) -> None:
         super().__init__()
         self.listing = Listing()
@@ -100,6 +76,10 @@ class SessionList(LineView):
         self._marked: frozenset[int] = frozenset()
         self._edition = 0
         self._pair = _Pair()
+        self._is_going_up = False
+
+    def on_mount(self) -> None:
+        self._ahead = self.set_interval(AHEAD_SECONDS, self._look_ahead, pause=True)
 
     # ── what is handed down ───────────────────────────────────────────────────────────────────────
 
@@ -117,7 +97,7 @@ class SessionList(LineView):
         self.listing = listing
         self._words = listing.query.pattern()
         self.line_count = listing.line_count
-        self.set_reactive(SessionList.cursor, self.validate_cursor(self.cursor if found is None else found))
+        self.set_reactive(SessionRows.cursor, self.validate_cursor(self.cursor if found is None else found))
         self.scroll_to(y=self._top_for(line) if follow else 0, animate=False, force=True)
         self.expire(rows)
 
@@ -169,17 +149,26 @@ class SessionList(LineView):
         """The keys of the sessions that are marked, in sight or not."""
         return self._marked
 
-    def mark(self, keys: frozenset[int]) -> None:
-        self._marked = keys
-        self.refresh()
-        self.post_message(self.Marked(keys))
-
     def _row(self, key: int | None) -> Row | None:
         known = self._rows.get(key) if key is not None else None
         return known[1] if known else None
 
     def _want_rows(self) -> None:
-        for page in self._pages_near():
+        """Those in view at once; those near when what is in view has been painted."""
+        self._want(self._pages_in_view())
+        self._ahead.reset()
+
+    def _look_ahead(self) -> None:
+        self._want(self._pages_near())
+        height = self.page.height
+        begin = self.scroll_offset.y + (-height if self._is_going_up else height)
+        soon = range(max(begin, 0), min(begin + height, self.line_count))
+        known = (line for line in soon if self._is_known(self.keys[self.listing.place(line).row]))
+        if not self.paint_ahead(known, AHEAD_LINES):
+            self._ahead.pause()
+
+    def _want(self, pages: range) -> None:
+        for page in pages:
             keys = self._keys_on(page)
             if page not in self._asked and not all(map(self._is_known, keys)):
                 self._asked.add(page)
@@ -230,8 +219,6 @@ class SessionList(LineView):
         style = self.get_visual_style("session-list--cursor" if chosen else "session-list--row")
         return self.strip_of(Content.assemble(lead, text), width, style)
 
-    # ── moving ────────────────────────────────────────────────────────────────────────────────────
-
     @property
     def _line(self) -> int:
         """The first line of the row under the cursor."""
@@ -239,6 +226,65 @@ class SessionList(LineView):
 
     def validate_cursor(self, row: int) -> int:
         return max(0, min(row, len(self.keys) - 1))
+
+    def watch_now(self) -> None:
+        self.forget_strips()
+
+    def watch_scroll_y(self, old_value: float, new_value: float) -> None:
+        super().watch_scroll_y(old_value, new_value)
+        self._is_going_up = new_value < old_value
+        self._want_rows()
+
+    def on_resize(self) -> None:
+        self._want_rows()
+
+
+class SessionList(SessionRows):
+    """And what can be done with them."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("enter", "open", "Open", id="list.open", tooltip="Read the conversation"),
+        _moving("down,j", "move(1)", "Down", "down", "The next session"),
+        _moving("up,k", "move(-1)", "Up", "up", "The session before"),
+        _moving("pagedown,ctrl+d", "page(1)", "Page down", "page_down", "A page on"),
+        _moving("pageup,ctrl+u", "page(-1)", "Page up", "page_up", "A page back"),
+        _moving("home,g", "first", "First", "first", "The first session"),
+        _moving("end,G", "last", "Last", "last", "The last session"),
+        Binding("right", "unfold", "Unfold", id="list.unfold", show=False, tooltip="Show what came from this session"),
+        Binding("left", "fold", "Fold", id="list.fold", show=False, tooltip="Hide what came from it; then, its parent"),
+        Binding(
+            "space", "mark", "Mark", id="list.mark", show=False, tooltip="Mark it, to do something to many at once"
+        ),
+        Binding("s", "scope", "Scope", id="list.scope", tooltip="Everywhere, this folder, this git work tree"),
+        Binding("o", "order", "Order", id="list.order", tooltip="In which order, under which headings"),
+    ]
+
+    class Opened(Told):
+        session: Session
+
+    class Folded(Told):
+        """The children of a session are to be shown, or not any more."""
+
+        key: int
+        folded: bool
+
+    class Marked(Told):
+        """Others are marked now."""
+
+        keys: frozenset[int]
+
+    class ScopeAsked(Message):
+        """Another part of the world, please."""
+
+    class OrderAsked(Message):
+        """Another order, or other headings, please."""
+
+    def mark(self, keys: frozenset[int]) -> None:
+        self._marked = keys
+        self.refresh()
+        self.post_message(self.Marked(keys))
+
+    # ── moving ────────────────────────────────────────────────────────────────────────────────────
 
     def watch_cursor(self, before: int, after: int) -> None:
         for row in (before, after):
@@ -248,16 +294,6 @@ class SessionList(LineView):
             begin -= 1  # with the heading, which nobody could reach otherwise
         height = self._line + LINES - begin
         self.scroll_to_region(Region(0, begin, 1, height), animate=False, force=True, immediate=True)
-
-    def watch_now(self) -> None:
-        self.forget_strips()
-
-    def watch_scroll_y(self, old_value: float, new_value: float) -> None:
-        super().watch_scroll_y(old_value, new_value)
-        self._want_rows()
-
-    def on_resize(self) -> None:
-        self._want_rows()
 
     def on_focus(self) -> None:
         self.refresh_lines(self._line, LINES)

@@ -1,0 +1,46 @@
+"""How a screen is put together where every key should be seen at once.
+
+Textual has every widget rendered whole that shares a clip with what has changed, and all that lies beneath it: a cursor
+that moves by one row would have the lines of all panes looked through.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from textual._compositor import Compositor
+from textual.geometry import Region
+from textual.strip import Strip
+
+
+class SparingCompositor(Compositor):
+    """Only the widgets that are seen where something has changed, and of them only those lines."""
+
+    def _get_renders(self, crop: Region | None = None) -> Iterator[tuple[Region, Region, list[Strip]]]:
+        """From the front to the back, until nothing of what lies further back can be seen."""
+        changed = crop or self.size.region
+        lines = Region(0, changed.y, self.size.width, changed.height)
+        uncovered = [changed]
+        for widget, (region, clip) in self.visible_widgets.items():
+            seen = region.intersection(clip).intersection(lines)
+            if seen and any(map(seen.overlaps, uncovered)):
+                strips = widget.render_lines(seen.translate(-region.offset))
+                yield region, seen, strips
+                cover = seen.crop_size((min(strip.cell_length for strip in strips), len(strips)))
+                uncovered = [rest for part in uncovered for rest in _beside(part, cover)]
+                if not uncovered:
+                    return
+
+
+def _beside(part: Region, cover: Region) -> Iterable[Region]:
+    """What the cover leaves of it: above, below, on the left and on the right."""
+    x, y, width, height = common = part.intersection(cover)
+    if not common:
+        return [part]
+    rest = (
+        Region(part.x, part.y, part.width, y - part.y),
+        Region(part.x, y + height, part.width, part.bottom - y - height),
+        Region(part.x, y, x - part.x, height),
+        Region(x + width, y, part.right - x - width, height),
+    )
+    return filter(None, rest)
