@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import shutil
 import sys
@@ -71,6 +72,12 @@ OUTSIDE_VARIABLES = (
     "TMUX",
     "WAYLAND_DISPLAY",
 )
+
+
+def pytest_collection_finish() -> None:
+    """What was loaded for all the tests stays to the end: the garbage collector need not look at it time and again."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(scope="session", autouse=True)
