@@ -12,6 +12,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from threading import local
 from typing import Any
 
 from store.coding import column_text, encode, encode_derived, exact_integer, exact_text, now
@@ -26,7 +27,7 @@ PROMPT_SHOWN = 200
 _USUAL = frozenset({"", "message", "event", "user", "assistant", "tool", "system", "header", "compaction", "unknown"})
 
 BLOCK_BYTES = 256 * 1024
-WORTH_A_BLOCK = 16 * 1024
+WORTH_A_BLOCK = 8 * 1024
 SHORT = 256
 """Bytes of parts up to which they stand with their entry: to open a block for them would take longer."""
 
@@ -255,7 +256,13 @@ class _Deriving:
 
 
 def compressed(pieces: Sequence[bytes]) -> bytes:
-    # Here, so that a command that only lists need not load it.
-    import zstandard
+    if not hasattr(_own, "compress"):
+        # Here, so that a command that only lists need not load it.
+        import zstandard
 
-    return zstandard.ZstdCompressor(level=3, write_checksum=True).compress(b"".join(pieces))
+        _own.compress = zstandard.ZstdCompressor(level=3, write_checksum=True).compress
+    return bytes(_own.compress(b"".join(pieces)))
+
+
+_own = local()
+"""A thread's own compressor: to make one takes as long as it takes to compress some kilobytes."""

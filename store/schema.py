@@ -387,6 +387,8 @@ insert into conversation_fts (conversation_fts, rank) values ('pgsz', 16000)
 insert into tools_fts (tools_fts, rank) values ('pgsz', 16000)
 
 insert into tools_fts (tools_fts, rank) values ('hashsize', 16777216)
+
+insert into tools_fts (tools_fts, rank) values ('automerge', 8)
 """
 
 # Sessions that were only skimmed: their words, under their own keys. Emptied as a whole when all are read.

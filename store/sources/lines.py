@@ -256,8 +256,8 @@ class Mark(NamedTuple):
     @classmethod
     def behind(cls, path: Path, end: int) -> Mark | None:
         """None where the file cannot be gone on with."""
-        sum_ = _Sum(path)
-        return cls(str(path), end, sum_.until(end)) if path.suffix != ".zst" and sum_.until(end) else None
+        sum_ = _Sum(path).until(end) if path.suffix != ".zst" else ""
+        return cls(str(path), end, sum_) if sum_ else None
 
     def grown(self, path: Path) -> tuple[list[Line], Mark] | None:
         """What came since; None when the file was rewritten, cut, packed or moved, or too much came to be held."""

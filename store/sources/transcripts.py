@@ -10,7 +10,7 @@ from itertools import islice
 from pathlib import Path
 from typing import NamedTuple, Self, cast
 
-from store.coding import column_text, decode, encode
+from store.coding import column_text, decode, encode_derived
 from store.errors import BadValue
 from store.model import Json, NewEntry, SessionFields
 from store.sources import lines, reading
@@ -112,7 +112,9 @@ class Tail:
 
     def spelled(self) -> str:
         """Empty when it is more than is worth keeping: it is read anew then."""
-        mark = encode({one.name: getattr(self, one.name) for one in fields(self)}).decode()
+        mark = encode_derived(
+            {one.name: getattr(self, one.name) for one in fields(self)} | {"file": [*self.file]}
+        ).decode()
         return mark if len(mark) < _LONGEST_MARK else ""
 
     @classmethod

@@ -53,7 +53,8 @@ class Telling:
     def remembered(self) -> dict[str, Json]:
         """What must be known to go on: of the last messages, which may go on, too."""
         shown = {key: sorted(marks) for key, marks in list(self._shown.items())[-_OPEN:]}
-        return {"turns": self._turns, "counted": dict(list(self._counted.items())[-_OPEN:]), "shown": shown}
+        counted = {key: [*tokens] for key, tokens in list(self._counted.items())[-_OPEN:]}
+        return {"turns": self._turns, "counted": counted, "shown": shown}
 
     def remember(self, told: Mapping[str, Any]) -> None:
         self._turns = told["turns"]
