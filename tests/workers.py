@@ -24,7 +24,7 @@ from pathlib import Path
 
 from sqlite_utils import Database
 
-from store import connecting, schema, sync
+from store import connecting, schema, sources, sync
 from store.errors import NotFound, StoreError, Unreadable
 from store.model import Json, Session
 from store.store import Store
@@ -102,7 +102,10 @@ def _serve() -> None:
 
 
 def _load_everything() -> None:
-    """The shelves too, before a child gives up the right to read the files they are loaded from."""
+    """The shelves and sources too, before a child gives up the right to read the files they are loaded from."""
+    for source in sources.ALL:
+        with contextlib.suppress(StoreError):
+            source.detect(os.devnull)
     with Store.memory() as store:
         store.create_session("a")
         store.sessions.set_title(store.get_session("a"), "x")
