@@ -120,6 +120,7 @@ class SessionRows(LineView):
         self._rows.update((row.session.key, (self._edition, row)) for row in rows)
         if wanted.page in self._pages_in_view():
             self.refresh()
+        self._ahead.reset()
 
     def expire(self, fresh: Iterable[Row] = ()) -> None:
         """The sessions may have changed: what is known is shown until what is new has come."""
