@@ -22,6 +22,9 @@ AHEAD = 16 * 1024 * 1024
 """Bytes that may wait to be taken: enough to go on while the other side indexes and commits."""
 
 READY = "ready"
+_PROTOCOL = 5
+"""Which has a word of its own for the bytearrays that rows are full of."""
+
 _BEGIN = "import sys; from store.second import begin; begin(sys.argv[1], int(sys.argv[2]))"
 
 
@@ -90,7 +93,7 @@ class Sender:
         self._thread.start()
 
     def send(self, what: str, told: Any) -> None:
-        data = ForkingPickler.dumps((what, told))
+        data = ForkingPickler.dumps((what, told), _PROTOCOL)
         with self._moved:
             self._moved.wait_for(lambda: self._held < AHEAD or self._failed)
             if self._failed:

@@ -138,6 +138,7 @@ class Found:
                 kept[name] = one
         self.by_id: dict[str, Rollout] = {}
         self.threads: dict[str, list[Rollout]] = {}
+        self._segments: dict[Rollout, list[tuple[Rollout, int]]] = {}
         for one in sorted(kept.values()):
             self.by_id[one.id] = one
             self.threads.setdefault(one.thread, []).append(one)
@@ -152,6 +153,11 @@ class Found:
 
     def segments(self, one: Rollout) -> list[tuple[Rollout, int]]:
         """The rollouts that a thread consists of, each with the line where the next one goes on."""
+        if one not in self._segments:
+            self._segments[one] = self._gathered(one)
+        return self._segments[one]
+
+    def _gathered(self, one: Rollout) -> list[tuple[Rollout, int]]:
         found: list[tuple[Rollout, int]] = [(one, END)]
         seen, end = {one.id}, END
         while (base := self.base(found[0][0])) is not None and base.rollout not in seen:
