@@ -192,11 +192,15 @@ def old_store(path: Path) -> None:
     db.close()
 
 
+KEPT_TABLES = "select name from sqlite_master where type = 'table' and sql not like 'create virtual%'"
+"""What an index holds stands in tables of its own; not every index can be read itself."""
+
+
 def picture(path: Path) -> dict[str, Any]:
     """All that is in the file, but for when it was migrated."""
     with closing(sqlite3.connect(path)) as connection:
         assert connection.execute("pragma integrity_check").fetchone() == ("ok",)
-        tables = [name for (name,) in connection.execute("select name from sqlite_master where type = 'table'")]
+        tables = [name for (name,) in connection.execute(KEPT_TABLES)]
         return {
             "version": connection.execute("pragma user_version").fetchone(),
             "schema": connection.execute("select type, name, sql from sqlite_master order by 1, 2").fetchall(),
