@@ -394,7 +394,7 @@ insert into tools_fts (tools_fts, rank) values ('automerge', 8)
 # Sessions that were only skimmed: their words, under their own keys. Emptied as a whole when all are read.
 SKIMS = """
 create virtual table skims_fts using fts5(
-    text, content='', columnsize=0, tokenize='unicode61 remove_diacritics 2'
+    text, content='', tokenize='unicode61 remove_diacritics 2'
 )
 
 create index sessions_skimmed on sessions(key) where depth = 'text'

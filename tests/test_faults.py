@@ -141,7 +141,14 @@ def test_an_edit_on_a_full_disk_by_the_command_line(tmp_path: Path) -> None:
         resource.setrlimit(resource.RLIMIT_FSIZE, (8_000, 8_000))
 
     cli = CommandLine(path)
-    ran = subprocess.run(cli.command("title", "a", "new words"), capture_output=True, text=True, preexec_fn=limit)
+    ran = subprocess.run(
+        cli.command("title", "a", "new words"),
+        capture_output=True,
+        text=True,
+        preexec_fn=limit,
+        # Python would keep the half of its bytecode that there is room for, and others would load it.
+        env={**os.environ, "PYTHONDONTWRITEBYTECODE": "1"},
+    )
     assert (ran.returncode, ran.stdout) == (1, "")
     assert is_one_sentence(ran.stderr.removesuffix("\n"))
     assert content(path) == before

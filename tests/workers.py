@@ -148,6 +148,7 @@ def _live(
         os.environ.clear()
         os.environ.update(environment)
         if largest_file is not None:
+            sys.dont_write_bytecode = True  # half a file of it would be loaded by others
             resource.setrlimit(resource.RLIMIT_FSIZE, (largest_file, largest_file))
         if nobody:
             os.setgroups([])
