@@ -7,8 +7,6 @@ from collections import OrderedDict
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-import zstandard
-
 from store.coding import decode, encode
 from store.deriving import BLOCK_BYTES, compressed
 from store.errors import NotFound, Unreadable
@@ -147,6 +145,9 @@ class Records:
             row = self._store.row("select data from blocks where key = ?", key)
             if row is None:
                 raise Unreadable(f"Block {key} of the records is missing; run `backscroll doctor`.")
+            # Here, so that a command that meets no block need not load it.
+            import zstandard
+
             try:
                 whole = zstandard.ZstdDecompressor().decompress(row[0])
             except zstandard.ZstdError:
