@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from store.deriving import Answer, Derived, derive
@@ -17,6 +17,26 @@ _STATE = """
         (select coalesce(max(key), 0) from entries), (select coalesce(max(key), 0) from records),
         coalesce((select seq from sqlite_sequence where name = 'blocks'), 0)
     from sessions left join entries on entries.key = sessions.tail where sessions.key = ?
+"""
+_INSERT_BLOCK = "insert into blocks (key, data) values (?, ?)"
+_INSERT_RECORD = """
+    insert into records (key, session, place_key, position, digest, length, behind, block, start, data)
+    values (?1 + ?10, ?11, ?2, ?3, ?4, ?5, ?6, iif(?7 < 0, null, ?7 + ?12), iif(?7 < 0, null, ?8), nullif(?9, ''))
+"""
+_INSERT_ENTRY = """
+    insert into entries (key, session, parent, seq, record, turn, kind, role, author, model, message_key, text, parts,
+        inherited, tokens, created_at)
+    values (?1 + ?14, ?15, case ?1 when 0 then nullif(?16, -1) else ?1 + ?14 - 1 end, ?1 + ?17, ?2 + ?18, ?3 + ?19,
+        ?4, ?5, ?6, ?7, ?8, ?9, nullif(?10, ''), ?11, nullif(?12, ''), ?13)
+"""
+_INSERT_TURN = """
+    insert into turns (session, n, entry, first_seq, last_seq, started_at, ended_at)
+    values (?6, ?1 + ?7, ?2 + ?8, ?2 + ?9, ?3 + ?9, ?4, ?5)
+"""
+_INSERT_CALL = """
+    insert into tool_calls (session, turn, call_id, name, status, duration_ms, entry, part, result_entry, result_part,
+        inherited)
+    values (?11, ?1 + ?12, ?2, ?3, ?4, nullif(?5, ''), ?6 + ?13, ?7, nullif(?8, '') + ?13, nullif(?9, ''), ?10)
 """
 _EXTEND_TURN = "update turns set last_seq = ?, ended_at = max(ended_at, ?) where session = ? and n = ?"
 _OPEN_CALL = """
@@ -55,7 +75,8 @@ def append_derived(store: Store, session: int, rows: Derived, *, durable: bool =
 
 
 class _Place:
-    """Where a batch begins. Its numbers are added to the rows' by SQLite, which is quicker at it than a loop."""
+    """Where a batch begins. Its numbers go to SQLite with every row, which adds them: so the statements are always the
+    same, and need not be understood anew for every batch."""
 
     def __init__(self, store: Store, session: int) -> None:
         self.store = store
@@ -71,15 +92,18 @@ class _Place:
             raise Refused("A chain begins with its one header and has no other.")
         many = self.store.connection.executemany
         if rows.records:
-            many(f"insert into blocks (key, data) values (?1 + {self.block:d}, ?2)", enumerate(rows.blocks))
-            many(self._insert_record(), self._placed(rows))
+            many(_INSERT_BLOCK, enumerate(rows.blocks, self.block))
+            many(_INSERT_RECORD, self._placed(rows))
             self.store.records.tidy(self.session, packed=bool(rows.blocks))
-        many(self._insert_entry(), rows.entries)
+        tail = -1 if self.tail is None else self.tail
+        begins = (self.entry, self.session, tail, self.seq, self.record, self.turn)
+        many(_INSERT_ENTRY, [row + begins for row in rows.entries])
         if rows.continued and self.turn:
             last, ended = rows.continued
             self.store.connection.execute(_EXTEND_TURN, (self.seq + last, ended, self.session, self.turn))
-        many(self._insert_turn(), rows.turns)
-        many(self._insert_call(), rows.calls)
+        places = (self.session, self.turn, self.entry, self.seq)
+        many(_INSERT_TURN, [row + places for row in rows.turns])
+        many(_INSERT_CALL, [row + places[:3] for row in rows.calls])
         errors = sum(self._answer(answer) for answer in rows.answers)
         self.store.search.index(
             [(self.entry + n, *said) for n, *said in rows.conversation],
@@ -88,41 +112,10 @@ class _Place:
         self._update_session(rows, errors)
         return range(self.entry, self.entry + len(rows.entries))
 
-    def _placed(self, rows: Derived) -> list[tuple[Any, ...]]:
+    def _placed(self, rows: Derived) -> Iterator[tuple[Any, ...]]:
         keys = [self.store.records.place(name) for name in rows.places]
-        return [(n, keys[place], *rest) for n, place, *rest in rows.records]
-
-    def _insert_record(self) -> str:
-        return f"""
-            insert into records (key, session, place_key, position, digest, length, behind, block, start, data)
-            values (?1 + {self.record:d}, {self.session:d}, ?2, ?3, ?4, ?5, ?6,
-                iif(?7 < 0, null, ?7 + {self.block:d}), iif(?7 < 0, null, ?8), nullif(?9, ''))
-        """
-
-    def _insert_entry(self) -> str:
-        tail = "null" if self.tail is None else f"{self.tail:d}"
-        return f"""
-            insert into entries (key, session, parent, seq, record, turn, kind, role, author, model, message_key, text,
-                parts, inherited, tokens, created_at)
-            values (?1 + {self.entry:d}, {self.session:d}, case ?1 when 0 then {tail} else ?1 + {self.entry - 1:d} end,
-                ?1 + {self.seq:d}, ?2 + {self.record:d}, ?3 + {self.turn:d}, ?4, ?5, ?6, ?7, ?8, ?9, nullif(?10, ''),
-                ?11, nullif(?12, ''), ?13)
-        """
-
-    def _insert_turn(self) -> str:
-        return f"""
-            insert into turns (session, n, entry, first_seq, last_seq, started_at, ended_at)
-            values ({self.session:d}, ?1 + {self.turn:d}, ?2 + {self.entry:d}, ?2 + {self.seq:d}, ?3 + {self.seq:d},
-                ?4, ?5)
-        """
-
-    def _insert_call(self) -> str:
-        return f"""
-            insert into tool_calls (session, turn, call_id, name, status, duration_ms, entry, part, result_entry,
-                result_part, inherited)
-            values ({self.session:d}, ?1 + {self.turn:d}, ?2, ?3, ?4, nullif(?5, ''), ?6 + {self.entry:d}, ?7,
-                nullif(?8, '') + {self.entry:d}, nullif(?9, ''), ?10)
-        """
+        for n, place, *rest in rows.records:
+            yield n, keys[place], *rest, self.record, self.session, self.block
 
     def _answer(self, answer: Answer) -> bool:
         """To a call of an earlier batch, or to none. True when it tells of an error that counts."""
