@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from array import array
 from bisect import bisect_right
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, NamedTuple, get_args
 
@@ -70,6 +71,8 @@ class Listing:
     "How deep each row is nested; empty when none is."
     rails: bytes = b""
     "Of each row the levels, as bits, on which something follows further down; empty when none is nested."
+    said: Mapping[int, int] = field(default_factory=dict, repr=False, compare=False)
+    "As far as it was looked for: of sessions in which the words were said, the last entry that holds them."
 
     def __post_init__(self) -> None:
         starts = array("q", [heading.row for heading in self.headings])

@@ -8,6 +8,7 @@ from __future__ import annotations
 from array import array
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC, date, datetime, time, timedelta
 from itertools import islice
 from pathlib import Path
@@ -94,7 +95,7 @@ def listing(store: Store, wanted: Wanted, limit: int = -1, now: datetime | None 
             read = _found(store, wanted, query, limit, now)
         else:
             read = _all(store, wanted) if limit < 0 else _first(store, wanted, limit)
-        keys, values, parents, folded = read
+        keys, values, parents, folded, said = read
         beneath = _beneath(store, keys, parents, wanted)
     total = len(keys) + folded
     above = {child: parent for parent, of in beneath.items() for child in of}
@@ -102,7 +103,7 @@ def listing(store: Store, wanted: Wanted, limit: int = -1, now: datetime | None 
         values = [value for key, value in zip(keys, values, strict=True) if key not in above]
         keys = array("q", [key for key in keys if key not in above])
     keys, headings = _best_on_top(_roots(ranked, above), keys, values, wanted)
-    top = Listing(wanted, query, keys, total, headings)
+    top = Listing(wanted, query, keys, total, headings, said=said)
     return _unfolded(top, beneath) if beneath else top
 
 
@@ -114,6 +115,7 @@ class _Read(NamedTuple):
     "Where they were asked for."
     folded: int
     "How many are not among the keys, being children."
+    said: Mapping[int, int] = {}
 
 
 # What only a search needs is imported by it: a start shows the list first.
@@ -133,26 +135,33 @@ def _all_found(store: Store, wanted: Wanted, query: Query, now: datetime) -> tup
 
 
 def _found(store: Store, wanted: Wanted, query: Query, limit: int, now: datetime) -> _Read:
-    first = _among_newest(store, wanted, query, limit, now) if limit > 0 and query.fts() else []
+    said: Mapping[int, int] = {}
+    first: list[int] = []
+    if limit > 0 and query.fts():
+        first, said = _among_newest(store, wanted, query, limit, now)
     matching = Condition(_AMONG, (encode(first).decode(),)) if first else on_sessions(query, now)
     condition = all_of([_TELLING, _in_folder("sessions", wanted.folder), matching])
-    return _read(store, wanted, condition, limit, parent=_PARENT)
+    return _read(store, wanted, condition, limit, parent=_PARENT)._replace(said=said)
 
 
-def _among_newest(store: Store, wanted: Wanted, query: Query, limit: int, now: datetime) -> list[int]:
-    """As many as are wanted, where a few of the newest sessions have them; else none, and all must be looked at."""
+def _among_newest(
+    store: Store, wanted: Wanted, query: Query, limit: int, now: datetime
+) -> tuple[list[int], Mapping[int, int]]:
+    """As many as are wanted, where a few of the newest sessions have them; else none, and all must be looked at. And
+    where in them the words were said."""
     from store.spoken import said_in_unread, said_last
 
     if _ORDERS[wanted.order] != _NEWEST:
-        return []
+        return [], {}
     titled = in_title(query) or Condition("0")
     besides = [_NOT_DELETED, _TELLING, _in_folder("sessions", wanted.folder), besides_words(query, now)]
     condition = all_of(besides)
     sql = _CANDIDATES.format(titled=titled.sql, condition=condition.sql, order=_NEWEST)
     newest = dict(store.rows(sql, *titled.values, *condition.values, LOOKED_AT * limit))
-    said = said_last(store, query, list(newest), now).keys() | said_in_unread(store, query)
-    found = [key for key, is_titled in newest.items() if is_titled or key in said]
-    return found[:limit] if len(found) >= limit else []
+    said = said_last(store, query, list(newest), now, enough=limit)
+    held = said.keys() | said_in_unread(store, query)
+    found = [key for key, is_titled in newest.items() if is_titled or key in held]
+    return (found[:limit], said) if len(found) >= limit else ([], {})
 
 
 def _first(store: Store, wanted: Wanted, limit: int) -> _Read:
@@ -254,7 +263,7 @@ def _unfolded(top: Listing, beneath: Children) -> Listing:
             keys.append(key)
             depths.append(depth)
             rails.append(bits)
-    return Listing(top.wanted, top.query, keys, top.total, tuple(headings), bytes(depths), bytes(rails))
+    return replace(top, keys=keys, headings=tuple(headings), depths=bytes(depths), rails=bytes(rails))
 
 
 def _branches(root: int, beneath: Children) -> Iterator[tuple[int, int, int]]:
@@ -374,8 +383,10 @@ _COUNTS = """
 """
 
 
-def rows(store: Store, keys: Sequence[int], query: Query | None = None) -> list[Row]:
-    """In no order; those that were purged meanwhile are missing."""
+def rows(
+    store: Store, keys: Sequence[int], query: Query | None = None, said: Mapping[int, int] | None = None
+) -> list[Row]:
+    """In no order; those that were purged meanwhile are missing. Where the words were said may be known already."""
     wanted = encode(list(keys)).decode()
     with store.snapshot():
         sessions = store.sessions.by_keys(keys)
@@ -386,7 +397,7 @@ def rows(store: Store, keys: Sequence[int], query: Query | None = None) -> list[
         for key, name in store.rows(_TAGS, wanted):
             tags.setdefault(key, []).append(name)
         children = dict(store.rows(_COUNTS, wanted))
-        hits = store.search.newest_hits(keys, query) if query else {}
+        hits = store.search.newest_hits(keys, query, said) if query else {}
     return [
         Row(
             session,

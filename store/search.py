@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Literal, NamedTuple, get_args
 
@@ -185,11 +185,17 @@ class Search:
         (found,) = self._store.row(_HOW_OFTEN.format(table=_OF_PLACE[place]), match, most) if match else (0,)
         return int(found)
 
-    def newest_hits(self, sessions: Sequence[int], query: Query) -> dict[int, Hit]:
-        """Of each session that holds the words, where they were said last."""
+    def newest_hits(
+        self, sessions: Sequence[int], query: Query, said: Mapping[int, int] | None = None
+    ) -> dict[int, Hit]:
+        """Of each session that holds the words, where they were said last; which may be known already."""
         with self._store.snapshot():
-            found = said_last(self._store, query, sessions, datetime.now(UTC))
-            return {session: self._hit(key, "conversation_fts", query) for session, key in found.items()}
+            found = said or said_last(self._store, query, sessions, datetime.now(UTC))
+            return {
+                session: self._hit(found[session], "conversation_fts", query)
+                for session in sessions
+                if session in found
+            }
 
     def first_hit(self, session: int, query: Query) -> str | None:
         """The entry at which a session that was found opens."""

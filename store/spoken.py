@@ -6,13 +6,16 @@ that: the index is asked for the stretches only in which the entries of some ses
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from datetime import datetime
 from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
+from store.chains import parts_of
 from store.coding import encode
 from store.conditions import Condition, in_title, on_speakers, skimmed
+from store.model import Thinking
 from store.query import Query
 
 if TYPE_CHECKING:
@@ -23,6 +26,12 @@ STRETCHES = 8
 
 NEAR = 4_000
 """Entries between two stretches that are sooner read over than asked around."""
+
+SHORT = 2
+"""Letters with which so many words begin that nearly every conversation has one."""
+
+LOOKED_THROUGH = 20
+"""Messages of a session; if none of them has it, the index is asked."""
 
 RANKED_MATCHES = 50_000
 """A word that was said more often tells no message from another, and to weigh them all would take long."""
@@ -44,6 +53,11 @@ _SAID = """
     where conversation_fts match ? and conversation_fts.rowid between ? and ?
     and entries.session in (select value from json_each(?)) and {} group by sessions.key
 """
+_NEWEST_SAID = """
+    select key, text, iif(instr(parts, '"thinking"'), parts, null) as thoughts from entries
+    where session = ? and seq >= 0 and inherited = 0 and kind in ('message', 'compaction')
+    and (text != '' or thoughts is not null) order by seq desc limit ?
+"""
 _COUNT = "select count(*) from (select 1 from conversation_fts where conversation_fts match ? limit ?)"
 _RANKED = """
     select sessions.key from
@@ -63,18 +77,47 @@ class Stretch(NamedTuple):
     last: int
 
 
-def said_last(store: Store, query: Query, sessions: Sequence[int], now: datetime) -> dict[int, int]:
-    """Of each of these sessions in which the words were said, the last entry that holds them."""
+def said_last(
+    store: Store, query: Query, sessions: Sequence[int], now: datetime, enough: int | None = None
+) -> dict[int, int]:
+    """Of each of these sessions in which the words were said, the last entry that holds them; or of enough of them."""
     match = query.fts()
     if not match:
         return {}
-    keys = encode(list(sessions)).decode()
+    found = _met(store, query, sessions, enough or len(sessions))
+    if len(found) >= (enough or len(sessions)):
+        return found
+    keys = encode([session for session in sessions if session not in found]).decode()
     spoken = on_speakers(query, now)
-    found: dict[int, int] = {}
     for stretch in stretches([Stretch(*lies) for lies in store.rows(_LIES, keys) if lies[0] is not None]):
         for session, entry in store.rows(_SAID.format(spoken.sql), match, *stretch, keys, *spoken.values):
             found[session] = max(entry, found.get(session, 0))
     return found
+
+
+def _met(store: Store, query: Query, sessions: Sequence[int], enough: int) -> dict[int, int]:
+    """What two letters begin is met in nearly every conversation, sooner than the index has gathered all it knows."""
+    groups = query.words
+    if len(groups) != 1 or len(query.groups) != 1 or len(groups[0]) != 1:
+        return {}
+    (term,) = groups[0]
+    if not term.prefix or len(term.text) > SHORT or not term.text.isascii():
+        return {}
+    begins = re.compile(term.spelled(), re.IGNORECASE)
+    found: dict[int, int] = {}
+    for session in sessions:
+        said = store.rows(_NEWEST_SAID, session, LOOKED_THROUGH)
+        met = (entry for entry, text, parts in said if begins.search(text) or _is_thought(begins, parts))
+        if (entry := next(met, None)) is not None:
+            found[session] = entry
+            if len(found) == enough:
+                break
+    return found
+
+
+def _is_thought(words: re.Pattern[str], column: bytes | None) -> bool:
+    thoughts = (part.text for part in parts_of("", column) if isinstance(part, Thinking)) if column else ()
+    return any(map(words.search, thoughts))
 
 
 def said_in_unread(store: Store, query: Query) -> set[int]:

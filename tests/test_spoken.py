@@ -12,10 +12,12 @@ from tui_world import NOW, add, answer, before, prompt
 
 from store.listed import BEST, Wanted
 from store.listing import listing, rows
+from store.model import NewEntry, Thinking
 from store.query import Query
 from store.spoken import Stretch, best, said_last, stretches
 from store.store import Store
 
+NOON = before(hours=3)
 WORDS = "alpha beta gamma delta epsilon zeta eta theta iota kappa".split()
 
 
@@ -74,6 +76,15 @@ def test_where_words_were_said_last(mixed: Store, typed: str) -> None:
             told[session] = key
     assert said_last(mixed, query, keys, NOW) == told
     assert told.keys() == {row.session.key for row in rows(mixed, keys, query) if row.hit}
+
+
+def test_what_was_only_thought_is_met_as_what_was_said(store: Store) -> None:
+    for number, entry in enumerate([prompt("whales", NOON), NewEntry(role="assistant", parts=(Thinking("whole"),))]):
+        add(store, f"s{number}", before(hours=number), entry)
+    add(store, "s2", before(hours=2), prompt("nothing that thinks, or is text", NOON))
+    wanted = Wanted("wh", order="newest", group="none")
+    assert listing(store, wanted, 2, NOW).keys == listing(store, wanted, now=NOW).keys
+    assert len(listing(store, Wanted("th"), 1, NOW).keys) == 1
 
 
 def test_the_index_is_asked_a_few_times_only() -> None:

@@ -14,7 +14,7 @@ from textual.getters import query_one
 
 from store.errors import StoreError
 from store.interrupting import until_stale
-from store.listed import Listing, Row, Wanted
+from store.listed import LINES, Listing, Row, Wanted
 from store.listing import listing, rows, work_tree
 from store.query import Query, Vocabulary
 from tui.messages import Told
@@ -31,8 +31,8 @@ if TYPE_CHECKING:
 Answer = TypeVar("Answer")
 
 
-NEWEST = 50
-"""So many sessions answer each key."""
+FEWEST = 10
+"""So many sessions answer each key at least; as many as are in view."""
 
 IN_TOOLS = 1_000
 """Hits in tool calls are counted no further."""
@@ -153,7 +153,8 @@ class ListingScreen(NoticingScreen[Answer]):
     def _load_typed(self) -> None:
         """What is being typed: the newest that fit at every key; all of them, and the best on top, after a pause."""
         self._generation += 1
-        self._list_typed(self._wanted, self._generation)
+        in_view = self.sessions.page.height // LINES + 1
+        self._list_typed(self._wanted, self._generation, max(in_view, FEWEST))
 
     def _begin(self) -> None:
         """Here and not in a worker: nothing is on the screen yet, and these few rows are there sooner than a thread."""
@@ -171,15 +172,15 @@ class ListingScreen(NoticingScreen[Answer]):
             self.post_message(self.Listed(generation, whole, follow, whole=True))
 
     @threaded(exclusive=True, group="list")
-    def _list_typed(self, wanted: Wanted, generation: int) -> None:
+    def _list_typed(self, wanted: Wanted, generation: int, in_view: int) -> None:
         def stale() -> bool:
             return generation != self._generation
 
         with until_stale(self._store, stale):
-            begin = listing(self._store, wanted, NEWEST, self._clock())
+            begin = listing(self._store, wanted, in_view, self._clock())
             # That there is nothing is not said before typing errors have been thought of.
             if begin.keys and not stale():
-                shown = rows(self._store, begin.keys, begin.query)
+                shown = rows(self._store, begin.keys, begin.query, begin.said)
                 self.post_message(self.Listed(generation, begin, follow=False, whole=False, rows=shown, typed=True))
             if pauses(stale):
                 whole = listing(self._store, wanted, now=self._clock())
