@@ -41,11 +41,11 @@ run: env
 
 # One process more than small machines have cores: a good part of the tests waits for a terminal.
 test: $(WHOLE)
-	$(BIN)/pytest --numprocesses 3 $(ARGS)
+	$(BIN)/pytest --numprocesses 3 --dist worksteal $(ARGS)
 
 # An empty -m overrides the default that leaves the long runs out.
 test-all: $(WHOLE)
-	BACKSCROLL_KILLS=500 BACKSCROLL_EXAMPLES=500 $(BIN)/pytest --numprocesses 3 -m "" $(ARGS)
+	BACKSCROLL_KILLS=500 BACKSCROLL_EXAMPLES=500 $(BIN)/pytest --numprocesses 3 --dist worksteal -m "" $(ARGS)
 
 test-agents: env
 	@$(BIN)/python tests/agents/run.py $(ARGS)

@@ -188,6 +188,19 @@ async def test_jumps_to_calls_and_failures_wherever_they_are(store: Store, long:
         await until_at(pilot, 1, "call")
 
 
+async def test_a_key_after_a_jump_is_for_where_it_leads(store: Store, long: Session) -> None:
+    app = Reader(store, long)
+    async with app.run_test(size=SIZE) as pilot:
+        await until_at(pilot, 60, "event")
+        app.held = True
+        await pilot.press("home", "e", "i")
+        assert messages(pilot, TimelinePane.Inspect) == []
+        await until(pilot, lambda: app.waiting)
+        app.let_go()
+        await until(pilot, lambda: messages(pilot, TimelinePane.Inspect))
+        await until_at(pilot, 10, "call")
+
+
 async def test_a_jump_to_what_is_nowhere_says_so(store: Store) -> None:
     session = add(store, "plain", before(), prompt("only words", before()))
     async with Reader(store, session).run_test(size=SIZE, notifications=True) as pilot:

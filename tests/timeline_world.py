@@ -33,7 +33,8 @@ class Reader(App[None]):
         self.told: list[Message] = []
         self.asked: list[Sequence[int]] = []
         self.held = False
-        "Turns are asked for and do not come."
+        "Turns are asked for and do not come, until they are let go."
+        self.waiting: list[TimelinePane.Wanted] = []
 
     def compose(self) -> ComposeResult:
         yield Button("elsewhere")
@@ -51,9 +52,17 @@ class Reader(App[None]):
     @work(thread=True)
     async def read(self, wanted: TimelinePane.Wanted) -> None:
         self.asked.append(wanted.turns)
-        if not self.held:
+        if self.held:
+            self.waiting.append(wanted)
+        else:
             turns = Outlines(self.store).turns(self.session.key, wanted.turns)
             self.call_from_thread(self.query_one(TimelinePane).supply, wanted, turns)
+
+    def let_go(self) -> None:
+        self.held = False
+        for wanted in self.waiting:
+            turns = Outlines(self.store).turns(self.session.key, wanted.turns)
+            self.query_one(TimelinePane).supply(wanted, turns)
 
     @on(TimelinePane.FindWanted)
     @work(thread=True)

@@ -52,6 +52,7 @@ class CardView(StillView):
         self.generation = 0
         self._asked: set[int] = set()
         self._aim: Aim | None = None
+        self._then: Callable[[], None] | None = None
         self._rest: Timer | None = None
         self._told: tuple[Entry | None, int | None] | None = None
 
@@ -91,7 +92,7 @@ class CardView(StillView):
         self.generation += 1
         self.refresh_bindings()
         self._asked.clear()
-        self._aim = None
+        self._aim = self._then = None
 
     def supply(self, wanted: Wanted, turns: Sequence[Turn]) -> None:
         """The answer to Wanted. One that was asked before the conversation changed is dropped."""
@@ -134,14 +135,24 @@ class CardView(StillView):
             self.go(Spot(turn, 0), aim.row, at_end=at_end)
             self._aim = aim
 
+    def when_there(self, act: Callable[[], None]) -> None:
+        """Now, or as soon as the block has come that the cursor is on its way to: fingers are quicker than disks."""
+        if self._aim is None:
+            act()
+        else:
+            self._then = act
+
     def _hit_aim(self, aim: Aim) -> None:
         folded = self.cards.is_folded(aim.turn)
         block = 0 if folded else max(aim.pick(self.cards.blocks(aim.turn)) or 0, 0)
+        then = self._then
         self.go(Spot(aim.turn, block), aim.row, at_end=aim.row is None)
+        if then is not None:
+            then()
 
     def go(self, spot: Spot, row: int | None = None, *, at_end: bool = False) -> None:
         """The cursor to a block. On that row of the page, if it is not in view; else scrolling no more than needed."""
-        self._aim = None
+        self._aim = self._then = None
         self.cursor = spot
         self.at_end = at_end
         if at_end:

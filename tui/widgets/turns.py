@@ -223,6 +223,9 @@ class Timeline(CardView):
     # ── folding ───────────────────────────────────────────────────────────────────────────────────
 
     def action_turn_over(self) -> None:
+        self.when_there(self._turn_over)
+
+    def _turn_over(self) -> None:
         block = self.block
         if block is not None and block.kind == "attachment" and block.part is not None:
             self.post_message(self.Look(block.entry, block.part))
@@ -285,6 +288,9 @@ class Timeline(CardView):
     # ── copying ───────────────────────────────────────────────────────────────────────────────────
 
     def action_copy(self) -> None:
+        self.when_there(self._copy)
+
+    def _copy(self) -> None:
         if (block := self.block) is not None:
             self.post_message(Copy(_original(block), _WHAT.get(block.kind, "this entry")))
 
@@ -303,6 +309,9 @@ class Timeline(CardView):
             self.notify("There is no code block in this.", timeout=2, markup=False)
 
     def action_inspect(self) -> None:
+        self.when_there(self._inspect)
+
+    def _inspect(self) -> None:
         call = self.block.call if self.block is not None else None
         if call is not None and call.key:
             self.post_message(self.Inspect(call.key))
