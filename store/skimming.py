@@ -70,13 +70,15 @@ class Sight:
 
 
 def skimmed(source: Source, address: str, known: Set[str]) -> Iterator[Sequence[Sight]]:
-    """In a process of its own: the newest few at once, then as many together as are worth a commit."""
+    """In a process of its own, which is under way with the first that is told, which is nothing: then the newest few at
+    once, then as many together as are worth a commit."""
     if not isinstance(source, Skimming):
         return
     with second("skimming") as pipe:
         if pipe is None:
             return
         pipe.send((source.NAME, address, set(known)))
+        yield []
         try:
             while sights := pipe.recv()[1]:
                 yield sights

@@ -102,7 +102,7 @@ def skim(store: Store, home: Path) -> Iterator[sync.Progress]:
     under_way = sync.sync(store, sync.targets([str(home / "claude"), str(home / "codex")]))
     for progress in under_way:
         assert progress.done == 0
-        if progress.report.source == "codex":
+        if progress.report.source == "codex" and progress.total:
             return under_way
     raise AssertionError("There was no first look.")
 

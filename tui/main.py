@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import gc
+import os
 import sys
+from importlib import import_module
 from pathlib import Path
+
+FPS = "TEXTUAL_FPS"
 
 
 def main() -> int:
@@ -36,10 +40,20 @@ def _browse_alone(named: str | None) -> int:
     return 0
 
 
+def _paint_sooner() -> None:
+    """Textual waits a sixtieth of a second before it paints what has come. Only it is told: what is resumed from here
+    inherits the environment."""
+    if FPS not in os.environ:
+        os.environ[FPS] = "120"
+        import_module("textual.constants")
+        del os.environ[FPS]
+
+
 def browse(path: Path, *, follow: bool = False, pick: bool = False) -> None:
     """Open the store at `path` in the browser; comes back when the person quits, and not if they resume."""
     # All that is made until the first screen is there to stay; the app enables it again.
     gc.disable()
+    _paint_sooner()
     from store.store import Store
     from tui.app import Backscroll
 

@@ -97,7 +97,10 @@ class BrowserScreen(FillingScreen[None]):
         self.call_after_refresh(self._add_reading)
 
     async def _add_reading(self) -> None:
-        """Messages to the screen wait for it; the list scrolls meanwhile."""
+        """Messages to the screen wait for it; the list scrolls meanwhile, and an empty one begins to fill."""
+        is_empty = not self.sessions.keys
+        if is_empty:
+            self.begin_to_fill()
         module = await asyncio.to_thread(import_module, "tui.screens.reading")
         self.app.stylesheet.read(READING_CSS)
         self.app.stylesheet.parse()
@@ -107,7 +110,8 @@ class BrowserScreen(FillingScreen[None]):
         self._has_reading = True
         self.app.keep_what_is()
         self._rest_on_known()
-        self.begin_to_fill()
+        if not is_empty:
+            self.begin_to_fill()
 
     @property
     def keeps_place(self) -> bool:
