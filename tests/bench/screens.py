@@ -19,10 +19,9 @@ LIST = 43
 """Columns in which both programs keep their list; what is right of it shows the session under the cursor."""
 
 PATIENCE = 120.0
-UNCHANGED = 5.0
-"""Seconds after which a key is taken to have brought no other rows."""
+LOOKED_AT = 0.9
+"""Seconds after a key in which its answer comes."""
 
-STILL = 0.3
 BURST = 0.15
 """Seconds between two changes that belong to one answer; what is ordered anew after a pause is a second one."""
 
@@ -34,6 +33,9 @@ class Screen(Pty):
     def __init__(self, program: Path | str, *arguments: str, env: Mapping[str, str]) -> None:
         self.rows: tuple[str, ...] = ()
         self._changes: list[float] = []
+        self._seen: list[object] = []
+        self._arrived: list[tuple[float, bytes]] = []
+        self._is_waiting = False
         self._screen = pyte.Screen(COLUMNS, LINES)
         self._stream = pyte.ByteStream(self._screen)
         self._begun = time.perf_counter()
@@ -46,12 +48,27 @@ class Screen(Pty):
         super().__exit__(None, None, None)
 
     def received(self, data: bytes) -> None:
-        at = time.perf_counter()
-        self._stream.feed(data)
-        rows = tuple(found for line in self._screen.display for found in _ROW.findall(line[:LIST]))
-        if rows != self.rows:
-            self.rows = rows
-            self._changes.append(at)
+        """Looked at when there is time: the screen that is made of it here is slower than any that people have, and the
+        program would wait for it."""
+        self._arrived.append((time.perf_counter(), data))
+        if not self._is_waiting:
+            self._look()
+
+    def _look(self) -> None:
+        arrived, self._arrived = self._arrived, []
+        for at, data in arrived:
+            self._stream.feed(data)
+            self.rows = tuple(found for line in self._screen.display for found in _ROW.findall(line[:LIST]))
+            painted = self._painted()
+            if painted != self._seen:
+                self._seen = painted
+                self._changes.append(at)
+
+    def _painted(self) -> list[object]:
+        """The rows as they look: the same ones, with other letters set off, are an answer, too."""
+        lines = [number for number, line in enumerate(self._screen.display) if _ROW.search(line[:LIST])]
+        buffer = self._screen.buffer
+        return [buffer[line][column] for line in lines for column in range(LIST)]
 
     def until(self, there: Callable[[], bool], what: str) -> float:
         """Seconds since the program was started."""
@@ -67,20 +84,19 @@ class Screen(Pty):
         return self.until(lambda: bool(self.rows), "rows")
 
     def answer(self, keys: str) -> float | None:
-        """Seconds until the rows that these keys bring stand; None when they bring no others."""
+        """Seconds until the rows that these keys bring stand; None when none of them looks other than before."""
         self.read(0)
         self._changes.clear()
         begun = time.perf_counter()
+        self._is_waiting = True
         self.press(keys)
-        while not self._is_still(begun):
+        while time.perf_counter() - begun < LOOKED_AT:
             if self._process.poll() is not None:
                 raise Failed("it ended while one typed")
             self.read(0.01)
+        self._is_waiting = False
+        self._look()
         return end_of_burst(self._changes) - begun if self._changes else None
-
-    def _is_still(self, begun: float) -> bool:
-        now = time.perf_counter()
-        return now - self._changes[-1] > STILL if self._changes else now - begun > UNCHANGED
 
 
 def end_of_burst(times: Sequence[float]) -> float:

@@ -44,7 +44,13 @@ class LineView(ScrollView, can_focus=True, inherit_bindings=False):
 
     @line_count.setter
     def line_count(self, count: int) -> None:
-        self.virtual_size = Size(0, count)
+        """Only a scrollbar that comes or goes has the screen laid out again, which takes longer than to paint it."""
+        size = Size(0, count)
+        if self.size and self.show_vertical_scrollbar == (count > self.size.height):
+            self.set_reactive(LineView.virtual_size, size)
+            self._scroll_update(size)
+        else:
+            self.virtual_size = size
 
     def paint_line(self, line: int, width: int) -> Strip:
         raise NotImplementedError

@@ -39,6 +39,8 @@ class Offers(Static):
         "Which of them the person stands on; none before they have moved."
 
     def show(self, offers: Sequence[str]) -> None:
+        if not offers and not self.display:
+            return
         self.offers = offers[:MOST]
         self.chosen = None
         self.display = bool(offers)

@@ -118,6 +118,11 @@ class TopBar(Horizontal):
             height: 2;
         }
 
+        Words {
+            width: 1fr;
+            height: 1;
+        }
+
         #understood {
             height: 1;
             text-wrap: nowrap;
