@@ -126,6 +126,8 @@ def keep(
     """Gives the native ids of those that are new. One that is told elsewhere is left as it is."""
     words: dict[int, str] = {}
     new: set[str] = set()
+    if not sights:
+        return new
     with store.transaction(durable=False) as connection:
         for sight in sights:
             row = {

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from store.coding import exact_amount, exact_integer, exact_text
 from store.deriving import derive
-from store.sources.shape import Source
+from store.skimming import Sight
+from store.sources.shape import Skimming, Source
 
 STRANGE = ["\ud800", "\0", "9" * 400, 10**30, 2**63, -1, float("nan"), {"\ud800": {"": []}}, [[[[]]]], "-", "../x"]
 ANY_JSON = st.recursive(
@@ -43,7 +44,8 @@ def spoiled(draw: st.DrawFn, data: bytes) -> bytes:
     value = json.loads(data)
     for _ in range(draw(st.integers(1, 3))):
         value = put(value, draw(st.sampled_from(list(places_in(value)))), draw(ANY_JSON))
-    return json.dumps(value, ensure_ascii=draw(st.booleans())).encode("utf-8", "replace")
+    spaced = draw(st.sampled_from([None, (",", ":")]))
+    return json.dumps(value, ensure_ascii=draw(st.booleans()), separators=spaced).encode("utf-8", "replace")
 
 
 @st.composite
@@ -72,6 +74,9 @@ def understood(source: Source, locator: Path) -> set[str]:
     """Everything a sync would ask of a source. Gives the native ids of the sessions that could be read."""
     source.detect(str(locator))
     source.stamp(str(locator))
+    if isinstance(source, Skimming):
+        for skim in source.skim(str(locator), set()):
+            assert Sight(skim).text.encode()
     read = set()
     with source.open(str(locator)) as opened:
         for ref in list(opened.scan()):

@@ -30,7 +30,8 @@ _READ = "(depth = 'full' or head is not null)"
 
 
 def _broken_chains(connection: sqlite3.Connection) -> Iterator[str]:
-    for key, name, head, tail in connection.execute(f"select key, id, head, tail from sessions where {_READ}").fetchall():
+    read = connection.execute(f"select key, id, head, tail from sessions where {_READ}").fetchall()
+    for key, name, head, tail in read:
         chain = connection.execute(
             "select key, parent, seq, kind from entries where session = ? order by seq", (key,)
         ).fetchall()

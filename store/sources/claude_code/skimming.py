@@ -10,7 +10,7 @@ from store.model import Json, SessionFields
 from store.sources import reading
 from store.sources.claude_code.files import Transcript, transcripts
 from store.sources.claude_code.prompts import blocks_of, said
-from store.sources.lines import mapping, words
+from store.sources.lines import mapping, moment, words
 from store.sources.shape import Skim
 from store.sources.sight import HEAD, lines_at_sight, told_in
 
@@ -68,7 +68,8 @@ class _Sight:
             "model": column_text(self._model),
             "cwd": column_text(words(self._first.get("cwd"))),
         }
-        fields |= reading.lifetime(self._first.get("timestamp"), self._last.get("timestamp") or self._one.touched)
+        began, ended = (moment(told.get("timestamp")) for told in (self._first, self._last))
+        fields |= reading.lifetime(began, ended or self._one.touched)
         if self._one.parent:
             fields |= {"parent_id": self._one.parent, "relation": "delegate"}
         return Skim(self._one.native_id, fields, self._prompts, self._said)
