@@ -6,6 +6,7 @@ What was only skimmed is listed and found until it is read; then its own entries
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence, Set
+from itertools import islice
 from multiprocessing.connection import Connection
 from typing import TYPE_CHECKING, Any
 
@@ -19,7 +20,7 @@ from store.sources.shape import Skim, Skimming, Source
 if TYPE_CHECKING:
     from store.store import Store
 
-FIRST = 60
+FIRST = 40
 """Sessions that are told at once: more than the list shows."""
 
 LETTERS = 2_000_000
@@ -70,15 +71,14 @@ class Sight:
 
 
 def skimmed(source: Source, address: str, known: Set[str]) -> Iterator[Sequence[Sight]]:
-    """In a process of its own, which is under way with the first that is told, which is nothing: then the newest few at
-    once, then as many together as are worth a commit."""
+    """The newest few at once, here; all the others from a process of its own, which has begun meanwhile."""
     if not isinstance(source, Skimming):
         return
     with second("skimming") as pipe:
         if pipe is None:
             return
         pipe.send((source.NAME, address, set(known)))
-        yield []
+        yield [Sight(skim) for skim in islice(source.skim(address, known), FIRST)]
         try:
             while sights := pipe.recv()[1]:
                 yield sights
@@ -105,14 +105,15 @@ def serve(pipe: Connection) -> None:
 
 
 def _together(skims: Iterator[Skim]) -> Iterator[list[Sight]]:
+    """As many as are worth a commit."""
     sights: list[Sight] = []
-    letters, first = 0, True
+    letters = 0
     for skim in skims:
         sights.append(Sight(skim))
         letters += len(sights[-1].text)
-        if letters >= LETTERS or (first and len(sights) >= FIRST):
+        if letters >= LETTERS:
             yield sights
-            sights, letters, first = [], 0, False
+            sights, letters = [], 0
     if sights:
         yield sights
 
@@ -123,7 +124,7 @@ def _together(skims: Iterator[Skim]) -> Iterator[list[Sight]]:
 def keep(
     store: Store, sights: Sequence[Sight], source: str, source_key: int, public_id: Callable[[str], str]
 ) -> set[str]:
-    """Gives the native ids of those that are new. One that is told elsewhere is left as it is."""
+    """Gives the native ids of those that are new. One that is there already is left as it is."""
     words: dict[int, str] = {}
     new: set[str] = set()
     if not sights:

@@ -156,9 +156,8 @@ def sync(store: Store, chosen: Sequence[Target]) -> Iterator[Progress]:
     with _lease(store), _seldom_collecting(), ExitStack() as skimming:
         under_way = [_Syncing(store, target) for target in chosen]
         skims = [skimming.enter_context(closing(one.skim())) for one in under_way]
-        # All are under way before any is waited for; and the newest of each come before all of any.
-        for _ in range(2):
-            yield from filter(None, (next(skim, None) for skim in skims))
+        # The newest of each, before all of any.
+        yield from filter(None, (next(skim, None) for skim in skims))
         yield from chain.from_iterable(skims)
         yield from _in_turn(store, under_way)
         forget_what_was_read(store)
