@@ -42,7 +42,7 @@ def claude_lines(session: str, *said: tuple[str, Any]) -> Iterator[str]:
         told = {
             "parentUuid": before,
             "isSidechain": False,
-            "cwd": "/work/birds",
+            "cwd": "/home/ada/birds",
             "sessionId": session,
             "type": role,
             "message": message,
@@ -58,9 +58,9 @@ def codex_lines(thread: str) -> Iterator[str]:
         told = {"timestamp": "2026-05-02T10:00:00.000Z", "type": kind, "payload": payload}
         return json.dumps(told, separators=(",", ":"))
 
-    yield line("session_meta", {"id": thread, "timestamp": "2026-05-02T10:00:00Z", "cwd": "/work/fish"})
-    yield line("turn_context", {"cwd": "/work/fish", "model": "gpt-5-codex"})
-    for text in ("<environment_context><cwd>/work/fish</cwd></environment_context>", "count the salmon"):
+    yield line("session_meta", {"id": thread, "timestamp": "2026-05-02T10:00:00Z", "cwd": "/home/ada/fish"})
+    yield line("turn_context", {"cwd": "/home/ada/fish", "model": "gpt-5-codex"})
+    for text in ("<environment_context><cwd>/home/ada/fish</cwd></environment_context>", "count the salmon"):
         content = [{"type": "input_text", "text": text}]
         yield line("response_item", {"type": "message", "role": "user", "content": content})
     call = {"type": "function_call", "name": "shell", "arguments": '{"command":["ls"]}', "call_id": "c1"}
@@ -73,7 +73,7 @@ def codex_lines(thread: str) -> Iterator[str]:
 @pytest.fixture
 def home(tmp_path: Path) -> Path:
     folder = tmp_path / "agents"
-    project = folder / "claude" / "projects" / "-work-birds"
+    project = folder / "claude" / "projects" / "-home-ada-birds"
     project.mkdir(parents=True)
     use = {"type": "tool_use", "id": "t1", "name": "Bash", "input": {"command": "ls nest"}}
     result = {"type": "tool_result", "tool_use_id": "t1", "content": OUTPUT}
@@ -131,9 +131,9 @@ def test_every_session_is_listed_before_any_is_read(store: Store, home: Path) ->
     listed = {session.title: session for session in store.sessions.newest()}
     assert listed.keys() == {f"{PROMPT} 0", f"{PROMPT} 1", f"{PROMPT} 2", "count the salmon"}
     bird, fish = listed[f"{PROMPT} 2"], listed["count the salmon"]
-    assert (bird.source, bird.model, bird.cwd, bird.turns) == ("claude", "claude-opus", "/work/birds", 1)
+    assert (bird.source, bird.model, bird.cwd, bird.turns) == ("claude", "claude-opus", "/home/ada/birds", 1)
     assert (bird.created_at, bird.updated_at) == ("2026-05-01T10:00:00.000000Z", "2026-05-01T10:00:05.000000Z")
-    assert (fish.source, fish.model, fish.cwd, fish.turns) == ("codex", "gpt-5-codex", "/work/fish", 1)
+    assert (fish.source, fish.model, fish.cwd, fish.turns) == ("codex", "gpt-5-codex", "/home/ada/fish", 1)
 
 
 def test_what_was_said_is_found_and_what_tools_said_is_not_yet(store: Store, home: Path) -> None:
@@ -142,7 +142,7 @@ def test_what_was_said_is_found_and_what_tools_said_is_not_yet(store: Store, hom
         assert len(found(store, words)) == 3, words
         assert len(listing(store, Wanted(words)).keys) == 3
         assert len(listing(store, Wanted(words), limit=50).keys) == 3
-    assert [session.cwd for session in found(store, "salmon -walrus")] == ["/work/fish"]
+    assert [session.cwd for session in found(store, "salmon -walrus")] == ["/home/ada/fish"]
     for words in ("emu", "ostrich", "herring", "walrus agent:codex", "walrus role:user"):
         assert found(store, words) == [], words
     assert listing(store, Wanted("wallrus ")).query.instead == (("wallrus", "walrus"),)
