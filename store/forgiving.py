@@ -25,9 +25,6 @@ Found = TypeVar("Found")
 SHORTEST, LONGEST = 4, 40
 """Letters of a word that may be mistyped: nearly all shorter ones are near another, and longer ones were pasted."""
 
-LONGEST = 40
-"""Letters of a word that somebody may have typed, and not pasted."""
-
 SHORTEST_TWICE = 6
 """Letters of a word in which there may be two slips."""
 

@@ -21,7 +21,6 @@ from typing import Any
 import pytest
 from foreign import RUBICHAN_HEAD, make, pull, rubichan_session, write
 from foreign_kinds import ANSWERED, ASKED, KINDS, NEIGHBOUR, SPOILED, WRONG, Kind, loosen, neighbour, some_wrong, spoil
-from hypothesis import settings
 from workers import Nursery, take_in, taken_in
 
 from store import sync
@@ -29,7 +28,7 @@ from store.errors import Unreadable
 from store.sources import reading
 from store.store import Store
 
-FLIPS = settings().max_examples
+FLIPS = 200
 SECONDS = 2.0
 OF_EACH = [kind for kind in KINDS if "first" not in kind.name and "1.19" not in kind.name]
 OURS = [kind for kind in KINDS if kind.name in ("pingu", "rubichan")]

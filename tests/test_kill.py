@@ -37,7 +37,7 @@ from store.schema import migrations
 from store.store import Store
 
 # Read here, since every test runs without the variables that are ours.
-KILLS = int(os.environ.get("BACKSCROLL_KILLS", "30"))
+KILLS = int(os.environ.get("BACKSCROLL_KILLS", "100"))
 RUNS_IN_A_STORE = 10
 
 
