@@ -259,7 +259,7 @@ async def test_the_first_session_takes_the_place_of_the_welcome(store: Store) ->
         with Store.open(store.path) as other:
             add(other, "first", before(), prompt("The very first", before()))
         await until_shown(pilot, "1 session", "The very first")
-        assert session_list(pilot).has_focus
+        await until(pilot, lambda: session_list(pilot).has_focus)
 
 
 async def test_the_demo_has_a_store_of_its_own(store: Store) -> None:

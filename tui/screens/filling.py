@@ -128,6 +128,11 @@ class FillingScreen(EditingScreen[Answer]):
         elif not shown.keys:
             self.empty.update(nothing_found(shown.wanted))
         elif self.focused is None:
+            # Not before it is shown: word of its having been hidden may be under way, and takes the focus.
+            self.call_after_refresh(self._focus_the_list)
+
+    def _focus_the_list(self) -> None:
+        if self.focused is None and not self._is_empty:
             self.set_focus(self.sessions)
 
     def _show_welcome(self) -> None:
