@@ -15,7 +15,7 @@ from typing import Any
 from store import sources
 from store.deriving import derive
 from store.errors import Busy, StoreError, Unreadable
-from store.second import Sender, second
+from store.second import Sender, has_begun, second
 from store.sources.reading import BROKEN
 from store.sources.shape import Batch, ForeignFact, ForeignFile, ForeignSecret, Opened, Problem, Ref, Source, Unhurried
 
@@ -61,7 +61,7 @@ def _holds_much(folder: Path) -> bool:
 @contextmanager
 def _ahead(source: Source, address: str) -> Iterator[Opened | Ahead]:
     with second("ahead") as pipe:
-        if pipe is not None:
+        if pipe is not None and has_begun(pipe):
             # Not among its arguments, which everybody on the machine can read: the address may hold a password.
             pipe.send((source.NAME, address))
             yield Ahead(pipe)

@@ -30,12 +30,12 @@ _BEGIN = "import sys; from store.second import begin; begin(sys.argv[1], int(sys
 
 @contextmanager
 def second(module: str) -> Iterator[Connection | None]:
-    """One in which that module's `serve` has the other end; None where the program cannot be started once more."""
+    """One in which that module's `serve` has the other end; None where none can be started. It may not have begun."""
     ours, theirs = Pipe(duplex=True)
     with theirs:
         process = _start(module, theirs)
     try:
-        yield ours if process and _is_ready(ours) else None
+        yield ours if process else None
     finally:
         ours.close()
         if process:
@@ -61,10 +61,11 @@ def _end(process: subprocess.Popen[bytes]) -> None:
         process.wait()
 
 
-def _is_ready(pipe: Connection) -> bool:
+def has_begun(pipe: Connection) -> bool:
+    """Waits for it, once. False where what was started is not this program in a Python of its own."""
     try:
         return bool(pipe.recv() == READY)
-    except EOFError:
+    except (EOFError, OSError):
         return False
 
 

@@ -6,16 +6,17 @@ What was only skimmed is listed and found until it is read; then its own entries
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence, Set
+from contextlib import ExitStack, suppress
 from itertools import islice
 from multiprocessing.connection import Connection
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 from store import sources
 from store.coding import column_text, now
 from store.deriving import shown_prompt
 from store.scripts import search_text
-from store.second import Sender, second
-from store.sources.shape import Skim, Skimming, Source
+from store.second import Sender, has_begun, second
+from store.sources.shape import Skim, Skimming
 
 if TYPE_CHECKING:
     from store.store import Store
@@ -26,6 +27,8 @@ FIRST = 40
 LETTERS = 2_000_000
 """Of what was said, that are told together after those."""
 
+_END = ("", None)
+
 _INSERT = """
     insert into sessions (id, source, source_key, native_id, parent_id, relation, agent_title, first_prompt, provider,
         model, cwd, turns, created_at, updated_at, depth)
@@ -34,6 +37,10 @@ _INSERT = """
     on conflict (id) do nothing returning key
 """
 _INDEX = "insert into skims_fts (rowid, text) values (?, ?)"
+_SETTLE = "insert into skims_fts (skims_fts, rank) values (?, ?)"
+_SETTINGS = (("hashsize", 16 * 1024 * 1024), ("automerge", 0))
+"""A commit's words are written in one go, and not put in order with those before: they do not stay for long."""
+
 _BEGIN = """
     update sessions set first_prompt = '', model = '', turns = 0, parent_id = null, relation = null
     where key = ? and head is null
@@ -50,8 +57,8 @@ class Sight:
     def __init__(self, skim: Skim) -> None:
         self.native_id = skim.native_id
         self.text = search_text(column_text("\n\n".join([*skim.prompts, *skim.said])))
-        at = now()
         first = next(filter(str.strip, skim.prompts), "")
+        at = skim.fields.get("updated_at") or now()
         self.fields: dict[str, Any] = {
             "parent_id": None,
             "relation": None,
@@ -70,38 +77,49 @@ class Sight:
 # ── finding ───────────────────────────────────────────────────────────────────────────────────────
 
 
-def skimmed(source: Source, address: str, known: Set[str]) -> Iterator[Sequence[Sight]]:
-    """The newest few at once, here; all the others from a process of its own, which has begun meanwhile."""
-    if not isinstance(source, Skimming):
-        return
-    with second("skimming") as pipe:
-        if pipe is None:
+class Looking:
+    """At large archives: the newest few of each here, at once; all others in a process of its own, begun meanwhile."""
+
+    def __init__(self) -> None:
+        self._held = ExitStack()
+        self._pipe: Connection | None = None
+        self._asked: list[tuple[str, str, Set[str]]] = []
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *raised: object) -> None:
+        self._held.close()
+
+    def newest(self, source: str, address: str, known: Set[str]) -> list[Sight]:
+        if not self._asked:
+            self._pipe = self._held.enter_context(second("skimming"))
+        sights = [Sight(skim) for skim in islice(_skims(source, address, known), FIRST)]
+        self._asked.append((source, address, {*known, *(sight.native_id for sight in sights)}))
+        return sights
+
+    def others(self) -> Iterator[tuple[str, list[Sight]]]:
+        """The address of each archive, with more and more of its sessions."""
+        if self._pipe is None or not has_begun(self._pipe):
             return
-        pipe.send((source.NAME, address, set(known)))
-        yield [Sight(skim) for skim in islice(source.skim(address, known), FIRST)]
-        try:
-            while sights := pipe.recv()[1]:
-                yield sights
-        except EOFError:
-            return  # it fell over something; whoever reads it will tell
+        with suppress(EOFError, OSError):  # it fell over something; whoever reads that will tell
+            self._pipe.send(self._asked)
+            yield from iter(self._pipe.recv, _END)
 
 
 def serve(pipe: Connection) -> None:
-    try:
-        name, address, known = pipe.recv()
-    except EOFError:
-        return  # nobody waits any more
-    source = sources.by_name(name)
-    if not isinstance(source, Skimming):
-        return
     sender = Sender(pipe)
-    try:
-        for sights in _together(source.skim(address, known)):
-            sender.send("sights", sights)
-        sender.send("sights", [])
-    except BrokenPipeError:
-        pass
+    with suppress(EOFError, BrokenPipeError):  # nobody waits any more
+        for source, address, known in pipe.recv():
+            for sights in _together(_skims(source, address, known)):
+                sender.send(address, sights)
+        sender.send(*_END)
     sender.finish()
+
+
+def _skims(name: str, address: str, known: Set[str]) -> Iterator[Skim]:
+    source = sources.by_name(name)
+    return source.skim(address, known) if isinstance(source, Skimming) else iter(())
 
 
 def _together(skims: Iterator[Skim]) -> Iterator[list[Sight]]:
@@ -143,6 +161,7 @@ def keep(
             for (key,) in connection.execute(_INSERT, row).fetchall():
                 words[key] = sight.text
                 new.add(sight.native_id)
+        connection.executemany(_SETTLE, _SETTINGS)
         connection.executemany(_INDEX, words.items())
     return new
 

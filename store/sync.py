@@ -9,10 +9,9 @@ from __future__ import annotations
 import fcntl
 import gc
 import os
-from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, closing, contextmanager
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
-from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
@@ -26,9 +25,9 @@ from store.locating import is_url, place_of
 from store.model import Session, SessionFields, foreign_id
 from store.pace import Pace
 from store.rereading import Chain
-from store.skimming import begin_to_read, forget_what_was_read, keep, skimmed
+from store.skimming import Looking, Sight, begin_to_read, forget_what_was_read, keep
 from store.sources import reading
-from store.sources.shape import Batch, Expiring, ForeignSummary, Growing, Opened, Problem, Ref, Source
+from store.sources.shape import Batch, Expiring, ForeignSummary, Growing, Opened, Problem, Ref, Skimming, Source
 from store.superseding import drop_told_twice
 
 if TYPE_CHECKING:
@@ -151,14 +150,17 @@ def _seldom_collecting() -> Iterator[None]:
         gc.set_threshold(*usual)
 
 
-def sync(store: Store, chosen: Sequence[Target]) -> Iterator[Progress]:
+def sync(store: Store, chosen: Iterable[Target]) -> Iterator[Progress]:
     """Reads each target in turn, telling how far it is. The reports are whole when the iterator ends."""
-    with _lease(store), _seldom_collecting(), ExitStack() as skimming:
-        under_way = [_Syncing(store, target) for target in chosen]
-        skims = [skimming.enter_context(closing(one.skim())) for one in under_way]
-        # The newest of each, before all of any.
-        yield from filter(None, (next(skim, None) for skim in skims))
-        yield from chain.from_iterable(skims)
+    under_way: list[_Syncing] = []
+    with _lease(store), _seldom_collecting():
+        with Looking() as looking:
+            for target in chosen:
+                under_way.append(_Syncing(store, target))
+                yield from under_way[-1].look(looking)
+            by_address = {one.address: one for one in under_way}
+            for address, sights in looking.others():
+                yield by_address[address].see(sights)
         yield from _in_turn(store, under_way)
         forget_what_was_read(store)
 
@@ -188,17 +190,22 @@ class _Syncing:
         "The native ids of those that were only skimmed."
         self._superseded: list[Session] = []
 
-    def skim(self) -> Generator[Progress, None, None]:
-        """The first look at a large archive of which nothing was read yet."""
+    def look(self, looking: Looking) -> Iterator[Progress]:
+        """For the first time, at a large archive of which nothing was read yet."""
+        if not isinstance(self.source, Skimming):
+            return
         key, _, _ = self._row()
         if self.store.row(_ANY_READ, key) or not is_large(Path(self.address), new=True):
             return
         known = self._known(key).keys()
         self.unread |= known
-        for sights in skimmed(self.source, self.address, known | self._buried()):
-            self.unread |= keep(self.store, sights, self.source.NAME, key, self._public_id)
-            self.report.seen = len(self.unread)
-            yield Progress(self.report, 0, self.report.seen)
+        yield self.see(looking.newest(self.source.NAME, self.address, known | self._buried()))
+
+    def see(self, sights: Sequence[Sight]) -> Progress:
+        key, _, _ = self._row()
+        self.unread |= keep(self.store, sights, self.source.NAME, key, self._public_id)
+        self.report.seen = len(self.unread)
+        return Progress(self.report, 0, self.report.seen)
 
     def run(self) -> Iterator[Progress]:
         key, marks, old_problems = self._row()

@@ -5,35 +5,74 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import orjson
 
 from store.model import Json
-from store.sources.lines import UNREADABLE, mapping, opened
+from store.sources.lines import UNREADABLE, mapping, opened, words
 
-HEAD = 640
-"""Bytes at the beginning of a line that tell what it is."""
+STRING = rb'"(?:[^"\\]++|\\.)*+"'
+"""In a pattern: JSON's, with its quotes."""
 
-_CHUNK = 4 * 1024 * 1024
+_PIECE = 4 * 1024 * 1024
 _LONGEST = 16 * 1024 * 1024
 """Of a line that is looked at; nobody said so much."""
 
 
-def lines_at_sight(path: Path) -> Iterator[bytes]:
-    """None of a file that cannot be read: whoever reads it tells of that."""
+def pieces(path: Path) -> Iterator[bytes]:
+    """The file in whole lines, mostly all of them at once. None of one that cannot be read: whoever reads it tells."""
     with suppress(*UNREADABLE), opened(path) as file:
+        # No more room than it needs: to be given more takes longer than the reading does.
+        room = min(_PIECE, path.stat().st_size + 1)
         rest = b""
-        while chunk := file.read(_CHUNK):
-            *whole, rest = (rest + chunk).split(b"\n")
-            yield from whole
+        while len(read := file.read(room)) == room:
+            whole, _, rest = (rest + read).rpartition(b"\n")
+            yield whole
             if len(rest) > _LONGEST:
                 rest = b""
-        yield rest
+        yield rest + read
+
+
+def lines_with(mark: bytes, piece: bytes, near: int) -> Iterator[bytes]:
+    """Those that have it in their first bytes. The others are not even taken apart."""
+    at = piece.find(mark)
+    while at >= 0:
+        start, line = _around(at, piece)
+        if at - start < near:
+            yield line
+        at = piece.find(mark, start + len(line))
+
+
+def last_line_with(mark: bytes, piece: bytes, near: int) -> bytes:
+    """Nothing where there is none."""
+    at = piece.rfind(mark)
+    while at >= 0:
+        start, line = _around(at, piece)
+        if at - start < near:
+            return line
+        at = piece.rfind(mark, 0, start)
+    return b""
+
+
+def _around(at: int, piece: bytes) -> tuple[int, bytes]:
+    """The line there, and where it begins."""
+    start, end = piece.rfind(b"\n", 0, at) + 1, piece.find(b"\n", at)
+    return start, piece[start:end] if end >= 0 else piece[start:]
 
 
 def told_in(line: bytes) -> Mapping[str, Json]:
     """Nothing where it is broken, or something other than an object."""
+    return mapping(_parsed(line))
+
+
+def text_in(string: bytes) -> str:
+    """Nothing where it is broken."""
+    return words(_parsed(string))
+
+
+def _parsed(data: bytes) -> Any:
     try:
-        return mapping(orjson.loads(line))
+        return orjson.loads(data)
     except orjson.JSONDecodeError:
-        return {}
+        return None

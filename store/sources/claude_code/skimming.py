@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Container, Iterator, Mapping
 from pathlib import Path
 
@@ -12,9 +13,17 @@ from store.sources.claude_code.files import Transcript, transcripts
 from store.sources.claude_code.prompts import blocks_of, said
 from store.sources.lines import mapping, moment, words
 from store.sources.shape import Skim
-from store.sources.sight import HEAD, lines_at_sight, told_in
+from store.sources.sight import STRING, pieces, text_in, told_in
+
+_HEAD = 640
+"""Bytes at the beginning of a line that tell what it is."""
 
 _TITLES = (b'{"type":"custom-title"', b'{"type":"ai-title"')
+_CONTENT, _TOOL = b'"content":[{"type":"t', b'"content":[{"type":"tool_'
+_ALONE = re.compile(
+    rb'"content":\[\{"type":"(?:text","text|thinking","thinking)":(%s)(?:,"signature":%s)?\}\]' % (STRING, STRING)
+)
+"""An answer or a thought as nearly all are written, each in a record of its own: the rest of it says nothing more."""
 
 
 def skim(locator: str, known: Container[str]) -> Iterator[Skim]:
@@ -30,45 +39,55 @@ class _Sight:
         self._prompts: list[str] = []
         self._said: list[str] = []
         self._titles: dict[str, str] = {}
-        self._first: Mapping[str, Json] = {}
-        self._last: Mapping[str, Json] = {}
-        self._model = ""
+        self._first = self._last = self._answer = b""
         for path in one.files:
-            for line in lines_at_sight(path):
-                if _is_said(line[:HEAD]):
-                    self._hear(told_in(line))
-                elif line.startswith(_TITLES):
-                    self._name(told_in(line))
+            for piece in pieces(path):
+                for line in piece.split(b"\n"):
+                    self._look(line)
 
     @property
     def is_told(self) -> bool:
         return bool(self._prompts or self._said)
 
+    def _look(self, line: bytes) -> None:
+        """At every line there is: in the order in which most are done with."""
+        content = line.find(_CONTENT, 0, _HEAD)
+        if content >= 0 and line.startswith(_TOOL, content):
+            return
+        if content >= 0 and b'"role":"assistant"' in line[:content] and (alone := _ALONE.match(line, content)):
+            self._said.append(text_in(alone[1]))
+            self._last = self._answer = line
+        elif _is_said(line[:_HEAD]):
+            self._hear(line, told_in(line))
+        elif line.startswith(_TITLES):
+            self._name(told_in(line))
+
     def _name(self, told: Mapping[str, Json]) -> None:
         self._titles[words(told.get("type"))] = words(told.get("customTitle")) or words(told.get("aiTitle"))
 
-    def _hear(self, told: Mapping[str, Json]) -> None:
+    def _hear(self, line: bytes, told: Mapping[str, Json]) -> None:
         if "message" not in told:
             return
-        self._first, self._last = self._first or told, told
+        self._first, self._last = self._first or line, line
         if told.get("type") == "user":
             if (text := said(told)) is not None:
                 self._prompts.append(text)
             return
-        self._model = words(mapping(told.get("message")).get("model")) or self._model
+        self._answer = line
         for block in map(mapping, blocks_of(told)):
             if text := words(block.get("text")) or words(block.get("thinking")):
                 self._said.append(text)
 
     def skim(self) -> Skim:
-        named = self._titles.get("custom-title") or self._titles.get("ai-title") or ""
+        first, last = told_in(self._first or self._last), told_in(self._last)
+        answer = last if self._answer is self._last else told_in(self._answer)
         fields: SessionFields = {
-            "agent_title": column_text(named),
+            "agent_title": column_text(self._titles.get("custom-title") or self._titles.get("ai-title") or ""),
             "provider": "anthropic",
-            "model": column_text(self._model),
-            "cwd": column_text(words(self._first.get("cwd"))),
+            "model": column_text(words(mapping(answer.get("message")).get("model"))),
+            "cwd": column_text(words(first.get("cwd"))),
         }
-        began, ended = (moment(told.get("timestamp")) for told in (self._first, self._last))
+        began, ended = (moment(told.get("timestamp")) for told in (first, last))
         fields |= reading.lifetime(began, ended or self._one.touched)
         if self._one.parent:
             fields |= {"parent_id": self._one.parent, "relation": "delegate"}
@@ -76,7 +95,7 @@ class _Sight:
 
 
 def _is_said(head: bytes) -> bool:
-    """Asked of every line: spelled out, since a loop over the marks would take three times as long."""
-    if b'"type":"assistant"' not in head and b'"type":"user"' not in head:
+    """Spelled out, since a loop over the marks would take three times as long."""
+    if b'"type":"tool_' in head and b'"type":"text"' not in head and b'"type":"thinking"' not in head:
         return False
-    return b'"type":"tool_' not in head or b'"type":"text"' in head or b'"type":"thinking"' in head
+    return b'"type":"assistant"' in head or b'"type":"user"' in head

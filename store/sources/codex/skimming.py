@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Container, Iterator, Mapping
 from pathlib import Path
 
@@ -12,11 +13,16 @@ from store.sources.codex.files import Found, Named, Rollout, names, understood
 from store.sources.codex.telling import prompt_of
 from store.sources.lines import items, mapping, moment, words
 from store.sources.shape import Skim
-from store.sources.sight import lines_at_sight, told_in
+from store.sources.sight import STRING, last_line_with, lines_with, pieces, text_in, told_in
 
 _META, _CONTEXT, _MESSAGE = b'"type":"session_meta"', b'"type":"turn_context"', b'"payload":{"type":"message"'
 _NEAR = 160
 """Bytes: the envelope comes before anything that is long."""
+
+_ALONE = re.compile(
+    rb'"payload":\{"type":"message","role":"assistant","content":\[\{"type":"output_text","text":(%s)\}\]' % STRING
+)
+"""An answer as nearly all are written."""
 
 
 def skim(locator: str, known: Container[str]) -> Iterator[Skim]:
@@ -43,17 +49,21 @@ class _Sight:
         self._said: list[str] = []
         self._meta: Mapping[str, Json] = {}
         self._context: Mapping[str, Json] = {}
-        self._last: Json = None
-        for line in lines_at_sight(one.path):
-            near = line[:_NEAR]
-            if _MESSAGE in near:
-                told = told_in(line)
-                self._last = told.get("timestamp") or self._last
-                self._hear(*understood(told))
-            elif _CONTEXT in near:
-                self._context = understood(told_in(line))[1]
-            elif _META in near and not self._meta:
-                self._meta = understood(told_in(line))[1]
+        self._last = b""
+        for piece in pieces(one.path):
+            self._look(piece)
+
+    def _look(self, piece: bytes) -> None:
+        for line in lines_with(_MESSAGE, piece, _NEAR):
+            self._last = line
+            if alone := _ALONE.search(line):
+                self._said.append(text_in(alone[1]))
+            else:
+                self._hear(*understood(told_in(line)))
+        if context := last_line_with(_CONTEXT, piece, _NEAR):
+            self._context = understood(told_in(context))[1]
+        if not self._meta and (meta := next(lines_with(_META, piece, _NEAR), b"")):
+            self._meta = understood(told_in(meta))[1]
 
     @property
     def is_told(self) -> bool:
@@ -73,7 +83,7 @@ class _Sight:
             "model": column_text(words(self._context.get("model"))),
             "cwd": column_text(words(self._context.get("cwd")) or words(self._meta.get("cwd"))),
         }
-        fields |= reading.lifetime(moment(self._meta.get("timestamp")), moment(self._last))
+        fields |= reading.lifetime(moment(self._meta.get("timestamp")), moment(told_in(self._last).get("timestamp")))
         parent = words(self._meta.get("parent_thread_id")) or named.parent
         if parent:
             fields |= {"parent_id": column_text(parent), "relation": "delegate"}
