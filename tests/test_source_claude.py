@@ -84,6 +84,12 @@ def test_lines_of_others_are_not_its_own(tmp_path: Path) -> None:
     assert not claude_code.detect(str(tmp_path))
 
 
+def test_what_another_program_wrote_beside_is_no_session_of_its(store: Store, owner: Path) -> None:
+    theirs = {"type": "user", "uuid": "u", "sessionId": "s", "message": {"role": "user", "parts": [{"text": "hi"}]}}
+    say(transcript(owner).with_name("00000000-0000-4000-8000-00000000beef.jsonl"), theirs)
+    assert pull(store, owner).seen == 9
+
+
 def test_every_record_is_kept_and_a_second_sync_writes_nothing(read: Store, owner: Path) -> None:
     written = {line for path in owner.rglob("*.jsonl") for line in path.read_bytes().splitlines()}
     titles_of_others = {line for line in written if line.startswith(b'{"type":"summary"')}

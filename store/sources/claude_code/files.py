@@ -138,7 +138,7 @@ def _parent_of(path: Path, stamp: str) -> str:
 
 @lru_cache(maxsize=65_536)
 def glance(path: Path, stamp: str) -> Glance | None:
-    """None of a transcript in which nobody says anything."""
+    """None of a transcript in which nobody says anything, or says it as other programs write it."""
     first = began = session = ""
     summaries: list[tuple[str, str]] = []
     for line in json_lines(path, []):
@@ -148,7 +148,7 @@ def glance(path: Path, stamp: str) -> Glance | None:
             summaries.append((words(value.get("leafUuid")), words(value.get("summary"))))
         first = first or words(value.get("uuid"))
         session = session or column_text(words(value.get("sessionId")))
-        if value.get("type") in ("user", "assistant") and "message" in value:
+        if value.get("type") in ("user", "assistant") and "content" in mapping(value.get("message")):
             return Glance(first, began, session, tuple(summaries))
     return Glance("", began, session, tuple(summaries)) if summaries else None
 
