@@ -184,6 +184,8 @@ def test_what_a_call_is_about(arguments: object, said: str) -> None:
         ({"exit_code": 2, "output": "x"}, "✗ exit 2"),
         ("Exit code 127\nnot found", "✗ exit 127"),
         ("Process exited with code 1", "✗ exit 1"),
+        ("Output: x\nError: (none)\nExit Code: 3\nSignal: 0", "✗ exit 3"),
+        ("Exit code 0\nbut refused", "✗ failed"),
         ("boom", "✗ failed"),
         (None, "✗ failed"),
     ],

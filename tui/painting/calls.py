@@ -12,6 +12,7 @@ from store.model import Json, PairedCall, readable
 from tui.painting.blocks import Block
 from tui.painting.code import highlighted
 from tui.painting.diffs import diff_of, tally
+from tui.painting.exits import exit_code
 from tui.painting.look import Look, prefixed, shown
 from tui.painting.pieces import ERROR, FAINT, MUTED, STRONG, Piece, content
 
@@ -27,8 +28,6 @@ _SAYING = ("command", "cmd", "file_path", "filePath", "path", "pattern", "query"
 """Arguments that say best what a call is about."""
 
 _SHELLS = {"bash", "shell", "exec", "run_shell_command", "run_command", "terminal", "local_shell"}
-_EXITS = ("exit_code", "exitCode", "exit_status", "exitStatus", "returncode", "return_code")
-_SAID_EXIT = re.compile(r"\A\W*(?:error: )?(?:process )?exit(?:ed)?(?: with)?(?: code| status)?:? (\d{1,3})\b", re.I)
 _NAMED = re.compile(r"\b[A-Za-z_.]{1,60}(?:Error|Exception)\b: \S")
 _REASON = re.compile(r"error|exception|failed|fatal|denied|refused|not found|no such|cannot|unable", re.I)
 _FRAMES = " \t│╷╵╭╰|"
@@ -111,20 +110,11 @@ def _ending(call: PairedCall | None) -> Piece:
         case "ok":
             return "✓", "$text-success"
         case "error":
-            code = _exit_code(call.result)
+            code = exit_code(call.result)
             return (f"✗ exit {code}" if code else "✗ failed"), f"bold {ERROR}"
         case "pending":
             return "… no answer", MUTED
     return "? not asked for", MUTED
-
-
-def _exit_code(result: Json) -> str | None:
-    if isinstance(result, Mapping):
-        code = next((result[name] for name in _EXITS if isinstance(result.get(name), int)), None)
-        if code is not None:
-            return str(code)[:6]
-    said = _SAID_EXIT.match(readable(result)[:200])
-    return said[1] if said else None
 
 
 def _arguments(arguments: Json, name: str) -> Iterator[Content]:
