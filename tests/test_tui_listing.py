@@ -173,7 +173,11 @@ async def test_a_scope_with_nothing_in_it_says_so_and_lets_go(
     async with browser(world).run_test(size=(90, 20)) as pilot:
         await until_shown(pilot, "6 sessions")
         await pilot.press("s")
-        await until_shown(pilot, "0 sessions · in ", "Nothing happened here yet", "Esc shows everywhere")
+        await until_shown(pilot, "0 sessions · in ", "Nothing happened here yet", "Esc shows everywhere", "s Scope")
+        await pilot.press("s")
+        await until_shown(pilot, "6 sessions · everywhere", "Rename")
+        await pilot.press("s")
+        await until_shown(pilot, "0 sessions · in ")
         await pilot.press("escape")
         await until_shown(pilot, "6 sessions · everywhere", "Rename")
 

@@ -36,6 +36,19 @@ def tools(app: App[object]) -> ToolsScreen:
     return app.screen
 
 
+async def test_what_nobody_said_is_looked_for_among_the_calls(world: Store) -> None:
+    app = browser(world)
+    async with app.run_test(size=(140, 45)) as pilot:
+        await until_shown(pilot, "Fix the flaky")
+        await pilot.press("slash", *"dolphin")
+        await until_shown(pilot, "0 found · 2 in tools", "⏎ looks among the tool calls")
+        await pilot.press("enter")
+        await until_shown(pilot, "1 call · newest first", "dolphin")
+        await pilot.press("escape", "escape")
+        await until_shown(pilot, "0 found", "dolphin")
+        assert len(app.screen_stack) == 1
+
+
 async def test_all_calls_are_one_key_away_and_lead_to_where_they_were_made(world: Store) -> None:
     app = browser(world)
     async with app.run_test(size=(140, 45)) as pilot:

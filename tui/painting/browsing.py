@@ -57,16 +57,18 @@ def welcome(store_path: str, busy: bool) -> Content:
 _DEMO = " to look around in a demo first.\nIt is kept in a file of its own; your store stays empty."
 
 
-def nothing_found(wanted: Wanted) -> Content:
-    """Why the list is empty, and the way back."""
+def nothing_found(wanted: Wanted, *, further: bool = False) -> Content:
+    """Why the list is empty, and the way back; further: Enter looks for the words elsewhere."""
     if not wanted.query.strip():
         told = [("Nothing happened here yet, in\n", ""), (one_line(with_tilde(wanted.folder), 60), STRONG)]
         return content([*told, ("\n\nEsc shows everywhere", MUTED)])
-    why = "No title and no conversation has\n" if Query.parse(wanted.query).terms else "No session is\n"
+    has_words = bool(Query.parse(wanted.query).terms)
+    why = "No title and no conversation has\n" if has_words else "No session is\n"
     pieces = [(why, ""), (one_line(wanted.query, 60), STRONG)]
     if wanted.folder:
         pieces += [("\nin ", ""), (one_line(with_tilde(wanted.folder), 60), "")]
-    return content([*pieces, ("\n\nEsc shows all again", MUTED)])
+    ways = "\n⏎ looks among the tool calls" if has_words and further else ""
+    return content([*pieces, (f"\n{ways}\nEsc shows all again", MUTED)])
 
 
 PROGRESS_CELLS = 6

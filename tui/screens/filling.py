@@ -20,6 +20,7 @@ from tui.painting.browsing import first_run, nothing_found, reading_progress, we
 from tui.painting.sessions import with_tilde
 from tui.screens.editing import TRASH, EditingScreen
 from tui.screens.noticing import Clock
+from tui.widgets.top_bar import TopBar
 from tui.working import threaded
 
 if TYPE_CHECKING:
@@ -40,6 +41,8 @@ class FillingScreen(EditingScreen[Answer]):
         # One key for two: where there is nothing to throw away, there is a demo to be shown.
         Binding("d", "demo", "Show a demo", id="list.demo", tooltip="Look around in made-up conversations"),
         TRASH,
+        # The list has this key, and is hidden where it has nothing to show.
+        Binding("s", "scope", "Scope", id="list.scope", tooltip="Everywhere, this folder, this git work tree"),
     ]
 
     empty = query_one("#empty", Static)
@@ -126,10 +129,20 @@ class FillingScreen(EditingScreen[Answer]):
         if self._is_empty:
             self._show_welcome()
         elif not shown.keys:
-            self.empty.update(nothing_found(shown.wanted))
+            self.empty.update(nothing_found(shown.wanted, further=True))
         elif self.focused is None:
             # Not before it is shown: word of its having been hidden may be under way, and takes the focus.
             self.call_after_refresh(self._focus_the_list)
+
+    @on(TopBar.Left)
+    def _look_further(self, left: TopBar.Left) -> None:
+        """What nobody said may stand in what was run."""
+        shown = self.sessions.listing
+        if left.entered and not shown.keys and shown.wanted == self._wanted and shown.query.terms:
+            self.action_tools()
+
+    def action_scope(self) -> None:
+        self.sessions.action_scope()
 
     def _focus_the_list(self) -> None:
         if self.focused is None and not self._is_empty:
@@ -143,6 +156,8 @@ class FillingScreen(EditingScreen[Answer]):
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         if action == "demo":
             return self._is_empty and not self._making_demo
+        if action == "scope":
+            return self.has_class("-nothing") and not self._is_empty
         return super().check_action(action, parameters)
 
     # ── the demo ──────────────────────────────────────────────────────────────────────────────────
