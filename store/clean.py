@@ -48,13 +48,23 @@ def one_line(text: str, width: int | None = None) -> str:
     text = text.lstrip(" \n\t")
     enough = max(width, 1) * _CHARACTERS_PER_CELL
     if len(text) > enough:
-        return _cut(_fold(text[:enough]) + ELLIPSIS, width)
-    return _cut(_fold(text), width)
+        return cut(_fold(text[:enough]) + ELLIPSIS, width)
+    return cut(_fold(text), width)
 
 
 def cells(text: str) -> int:
     """How many terminal cells the text takes, at times a little more than a terminal needs."""
     return len(text) if text.isascii() else sum(map(_cell, text))
+
+
+def cut(line: str, width: int) -> str:
+    """A clean line, so much of it as has room."""
+    if width < 1:
+        return ""
+    if cells(line) <= width:
+        return line
+    end = bisect_left([*accumulate(map(_cell, line))], width)
+    return line[:end].rstrip(JOINERS) + ELLIPSIS
 
 
 def expand_tabs(text: str, size: int = 4) -> str:
@@ -78,15 +88,6 @@ def _mark(character: str) -> str:
 
 def _fold(text: str) -> str:
     return _FOLDED.sub(" ", clean(text)).strip(" ")
-
-
-def _cut(line: str, width: int) -> str:
-    if width < 1:
-        return ""
-    if cells(line) <= width:
-        return line
-    end = bisect_left([*accumulate(map(_cell, line))], width)
-    return line[:end].rstrip(JOINERS) + ELLIPSIS
 
 
 @lru_cache(maxsize=4096)

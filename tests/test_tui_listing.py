@@ -21,10 +21,12 @@ from tui_world import (
     until_shown,
 )
 
+from store.clean import cells
 from store.listed import Heading, Row, Wanted
 from store.listing import listing
 from store.model import Hit, Session
 from store.store import Store
+from tui.painting.pieces import plain
 from tui.painting.sessions import Branch, branch_of, day_name, heading_line, hit_pieces, session_lines, with_tilde
 from tui.screens.browser import BrowserScreen
 from tui.screens.listing import scopes
@@ -249,7 +251,7 @@ def a_session(**fields: object) -> Session:
 
 
 def painted(row: Row, width: int = 80, branch: Branch = Branch()) -> list[str]:  # noqa: B008
-    return [line.plain for line in session_lines(row, width, NOW, branch)]
+    return [plain(line) for line in session_lines(row, width, NOW, branch)]
 
 
 def test_badges() -> None:
@@ -303,9 +305,9 @@ def test_days_are_named_as_people_name_them(day: str, name: str) -> None:
 def test_headings_never_overflow_and_never_obey() -> None:
     for width in (4, 20, 80):
         shown = heading_line(Heading(0, "/a\x1b[2J\u202e[b]" * 9, 12_345), "folder", width, NOW)
-        assert shown.cell_length <= width
-        assert "\x1b" not in shown.plain
-        assert "\u202e" not in shown.plain
+        assert cells(plain(shown)) <= width
+        assert "\x1b" not in plain(shown)
+        assert "\u202e" not in plain(shown)
 
 
 def test_home_is_a_tilde(home: Path) -> None:

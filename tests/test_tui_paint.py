@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from datetime import timedelta
 
 import pytest
@@ -10,9 +11,10 @@ from hypothesis import strategies as st
 from rich.cells import cell_len
 from tui_world import NOW, before
 
+from store.clean import cells
 from store.listed import Row
 from store.model import Session
-from tui.painting.pieces import MARKS, age, mark_of
+from tui.painting.pieces import MARKS, age, fitted, mark_of, marked, plain
 from tui.painting.sessions import session_lines
 
 
@@ -59,7 +61,7 @@ def a_session(**fields: object) -> Session:
 
 def lines_of(row: Row, width: int = 80) -> tuple[str, str]:
     first, second = session_lines(row, width, NOW)
-    return first.plain.rstrip(), second.plain.rstrip()
+    return plain(first).rstrip(), plain(second).rstrip()
 
 
 def test_a_session_without_a_title_goes_by_its_id() -> None:
@@ -87,14 +89,36 @@ def test_a_row_tells_everything_by_signs() -> None:
 def test_no_row_is_wider_than_its_place_and_no_text_becomes_markup(text: str, width: int) -> None:
     session = a_session(own_title=text, first_prompt=f"{text} asked", cwd=f"/{text}", source=text, turns=7)
     for line in session_lines(Row(session, True, True), width, NOW):
-        assert cell_len(line.plain) <= width
-        assert "\n" not in line.plain
-        assert all(span.style != "" for span in line.spans)
-        assert not any("@click" in str(span.style) for span in line.spans)
+        assert cell_len(plain(line)) <= width
+        assert "\n" not in plain(line)
 
 
 @given(text=st.text(alphabet=st.sampled_from("[]/@=bclik app.quit\x1b()'\"\\"), max_size=60))
 def test_brackets_stay_as_they_are(text: str) -> None:
     session = a_session(own_title=f"x{text}x")
-    shown = session_lines(Row(session), 500, NOW)[0].plain
+    shown = plain(session_lines(Row(session), 500, NOW)[0])
     assert shown == f"  x{text}x".replace("\x1b", "␛")
+
+
+_LINES = st.lists(st.tuples(st.text("ab …e\u0301漢🔒", max_size=8), st.sampled_from(["", "bold"])), max_size=6)
+
+
+@given(line=_LINES, width=st.integers(1, 30))
+def test_a_line_is_cut_only_where_it_has_no_room(line: list[tuple[str, str]], width: int) -> None:
+    shown = plain(fitted(line, width))
+    assert cells(shown) <= width
+    if cells(plain(line)) <= width:
+        assert shown == plain(line)
+    else:
+        assert shown.endswith("…")
+        assert plain(line).startswith(shown[:-1])
+
+
+@given(line=_LINES)
+def test_words_are_set_off_across_pieces_and_nothing_else_is_changed(line: list[tuple[str, str]]) -> None:
+    words = re.compile("a ?b")
+    shown = list(marked(line, words, "hit"))
+    assert plain(shown) == plain(line)
+    styles = [style for text, style in shown for _ in text]
+    found = {at for match in words.finditer(plain(line)) for at in range(*match.span())}
+    assert [at for at, style in enumerate(styles) if style == "hit"] == sorted(found)

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import re
+from collections.abc import Iterable, Iterator
 from datetime import datetime
 from pathlib import PurePath
 from typing import NamedTuple
 
 from textual.content import Content
 
-from store.clean import one_line
+from store.clean import cells, cut, one_line
 from store.session import Session
 
 MUTED = "$foreground 65%"
@@ -21,9 +22,44 @@ STAR = "$text-warning"
 Piece = tuple[str, str]
 """Text and its style."""
 
+Line = list[Piece]
+"""One line of a list: much sooner on the screen than Content, which a list of many lines would be made of anew at every
+key."""
+
 
 def content(pieces: Iterable[Piece]) -> Content:
     return Content.assemble(*pieces)
+
+
+def plain(line: Iterable[Piece]) -> str:
+    return "".join(text for text, _ in line)
+
+
+def fitted(line: Line, width: int) -> Line:
+    """So much of it as has room."""
+    room = width
+    for at, (text, style) in enumerate(line):
+        left = room - cells(text)
+        if left < 0 or (not left and plain(line[at + 1 :])):
+            return [*line[:at], (cut(plain(line[at:]), room), style)]
+        room = left
+    return line
+
+
+def marked(line: Iterable[Piece], words: re.Pattern[str], style: str) -> Iterator[Piece]:
+    """The words set off, wherever they stand."""
+    line = list(line)
+    found = [match.span() for match in words.finditer(plain(line)) if match.group()]
+    at = 0
+    for text, own in line:
+        begin, end = at, at + len(text)
+        for start, stop in found:
+            if begin < stop and start < end:
+                yield text[begin - at : start - at] if start > begin else "", own
+                begin, start = min(stop, end), max(start, begin)
+                yield text[start - at : begin - at], style
+        yield text[begin - at :], own
+        at = end
 
 
 def count(n: int, thing: str) -> str:

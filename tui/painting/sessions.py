@@ -8,23 +8,23 @@ from datetime import date, datetime, timedelta
 from os.path import expanduser
 from typing import TYPE_CHECKING, NamedTuple
 
-from textual.content import Content
-
 from store.clean import ELLIPSIS, cells, clean, one_line
 from store.conditions import EXPIRING, LIVE
 from store.listed import BEST, Grouping, Heading, Listing, Row
 from store.session import Relation, Session
-from tui.painting.look import HIT, Look
+from tui.painting.look import HIT
 from tui.painting.pieces import (
     ERROR,
     FAINT,
     MUTED,
     STAR,
     STRONG,
+    Line,
     Piece,
     age,
-    content,
+    fitted,
     mark_of,
+    marked,
     moment,
     place_of,
     title_of,
@@ -89,17 +89,19 @@ def branch_of(listing: Listing, row: int, children: int) -> Branch:
 
 def session_lines(
     row: Row, width: int, now: datetime, branch: Branch = ON_TOP, words: re.Pattern[str] | None = None
-) -> tuple[Content, Content]:
+) -> tuple[Line, Line]:
     """The two lines of a session. Words that were looked for are set off."""
     hit = row.hit if row.hit and not title_of(row.session).startswith(row.hit.snippet.rstrip(ELLIPSIS)) else None
     first, room = _title_line(row.session, hit, width, branch)
     narrow = hit if room < SNIPPET_AT_LEAST else None
-    return Look(width, words).cut(first), _facts_line(row, width, now, branch, narrow)
+    if words is not None:
+        first = list(marked(first, words, HIT))
+    return fitted(first, width), fitted(_facts_line(row, width, now, branch, narrow), width)
 
 
-def _title_line(session: Session, hit: Hit | None, width: int, branch: Branch) -> tuple[Content, int]:
+def _title_line(session: Session, hit: Hit | None, width: int, branch: Branch) -> tuple[Line, int]:
     """And how much room there was behind the title."""
-    lead: list[Piece] = [("★ ", STAR) if session.pinned else ("  ", ""), (branch.first, FAINT)]
+    lead: Line = [("★ ", STAR) if session.pinned else ("  ", ""), (branch.first, FAINT)]
     title = one_line(title_of(session), width - 2 - cells(branch.first))
     room = width - 2 - cells(branch.first) - cells(title) - 2
     pieces = [*lead, (title, STRONG if not branch.first else "")]
@@ -108,27 +110,27 @@ def _title_line(session: Session, hit: Hit | None, width: int, branch: Branch) -
             pieces += [("  ", ""), *hit_pieces(hit, room, FAINT)]
         elif session.first_prompt and session.first_prompt != session.title:
             pieces.append(("  " + one_line(session.first_prompt, room), FAINT))
-    return content(pieces), room
+    return pieces, room
 
 
-def _facts_line(row: Row, width: int, now: datetime, branch: Branch, snippet: Hit | None) -> Content:
+def _facts_line(row: Row, width: int, now: datetime, branch: Branch, snippet: Hit | None) -> Line:
     """Where, when, how much, and what else is so; in a narrow list, rather what was found."""
     session = row.session
-    pieces: list[Piece] = [(f"{branch.fold} ", FAINT), (branch.second, FAINT), mark_of(session.source), (" ", "")]
+    pieces: Line = [(f"{branch.fold} ", FAINT), (branch.second, FAINT), mark_of(session.source), (" ", "")]
     if is_live(session, now):
         pieces.append(("● ", LIVE_STYLE))
     told = age(session.updated_at, now)
     if snippet:
         pieces.append((f"{told} ", MUTED))
         pieces += hit_pieces(snippet, width - sum(cells(text) for text, _ in pieces), MUTED)
-        return content(pieces).truncate(width, ellipsis=True)
+        return pieces
     counts = [f"{n:,}{sign}" for n, sign in ((session.turns, "⟲"), (session.tool_calls, "⚙")) if n]
     place = one_line(place_of(session), min(width // 3, 40))
     pieces.append((" · ".join(filter(None, [place, told, " ".join(counts)])), MUTED))
     if session.errors:
         pieces.append((f" {session.errors:,}✗", ERROR))
     room = width - sum(cells(text) for text, _ in pieces)
-    return content([*pieces, *_fitting(badges(row, branch, now), room)]).truncate(width, ellipsis=True)
+    return [*pieces, *_fitting(badges(row, branch, now), room)]
 
 
 def _fitting(given: Iterable[Badge], room: int) -> Iterator[Piece]:
@@ -198,12 +200,12 @@ def hit_pieces(hit: Hit, room: int, style: str) -> Iterator[Piece]:
 HEADING = "bold $text-secondary"
 
 
-def heading_line(heading: Heading, group: Grouping, width: int, now: datetime) -> Content:
-    told = content([(f"{heading.sessions:,}", FAINT)])
-    pieces = [mark_of(heading.value), (" ", "")] if group == "agent" else []
-    room = width - told.cell_length - 2 - sum(cells(text) for text, _ in pieces)
-    name = content([*pieces, (one_line(_name(heading.value, group, now), room), HEADING)])
-    return Content.assemble(name, "  ", told).truncate(width)
+def heading_line(heading: Heading, group: Grouping, width: int, now: datetime) -> Line:
+    told = f"{heading.sessions:,}"
+    pieces: Line = [mark_of(heading.value), (" ", "")] if group == "agent" else []
+    room = width - len(told) - 2 - sum(cells(text) for text, _ in pieces)
+    name = one_line(_name(heading.value, group, now), room)
+    return fitted([*pieces, (name, HEADING), ("  ", ""), (told, FAINT)], width)
 
 
 def _name(value: str, group: Grouping, now: datetime) -> str:

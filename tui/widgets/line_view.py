@@ -14,7 +14,10 @@ from textual.scrollbar import ScrollBar
 from textual.strip import Strip
 from textual.style import Style
 
+from tui.painting.pieces import Line
+
 if TYPE_CHECKING:
+    from rich.style import Style as RichStyle
     from textual.color import Color
     from textual.filter import LineFilter
 
@@ -30,6 +33,7 @@ class LineView(ScrollView, can_focus=True, inherit_bindings=False):
         super().__init__()
         self._strips: LRUCache[Hashable, Strip] = LRUCache(self.STRIPS_KEPT)
         self._styles: dict[str, Style] = {}
+        self._painted_styles: dict[tuple[Style, str], RichStyle] = {}
         self._finish: tuple[Sequence[LineFilter], tuple[Color, Color]] | None = None
         "What every line has gone through that is kept finished."
 
@@ -140,9 +144,10 @@ class LineView(ScrollView, can_focus=True, inherit_bindings=False):
         filters, (beneath, background) = self._finish or ((), self.background_colors)
         if strip.cell_length != width:
             strip = strip.adjust_cell_length(width, Style(background=beneath + background).rich_style)
+        segments = list(strip)
         for each in filters:
-            strip = strip.apply_filter(each, background)
-        return strip
+            segments = each.apply(segments, background)
+        return Strip(segments, width)
 
     def render_line(self, y: int) -> Strip:
         line, width = self.scroll_offset.y + y, self.page.width
@@ -157,14 +162,28 @@ class LineView(ScrollView, can_focus=True, inherit_bindings=False):
     def notify_style_update(self) -> None:
         self._strips.clear()
         self._styles.clear()
+        self._painted_styles.clear()
         super().notify_style_update()
 
-    def strip_of(self, content: Content, width: int, style: Style) -> Strip:
+    def strip_of(self, line: Content | Line, width: int, style: Style) -> Strip:
         """Of one line, by hand: Textual's own way would wrap and align it first, and takes ten times as long."""
-        pieces = content.render(style, "", self._style_of)
-        return Strip([Segment(text, piece.rich_style) for text, piece in pieces if text]).adjust_cell_length(
-            width, style.rich_style
-        )
+        if isinstance(line, Content):
+            pieces = line.render(style, "", self._style_of)
+            segments = [Segment(text, piece.rich_style) for text, piece in pieces if text]
+        else:
+            segments = [Segment(text, self._painted(style, name)) for text, name in line if text]
+        room = width - sum(segment.cell_length for segment in segments)
+        if room < 0:
+            return Strip(segments).adjust_cell_length(width)
+        return Strip([*segments, Segment(" " * room, style.rich_style)] if room else segments, width)
+
+    def _painted(self, beneath: Style, name: str) -> RichStyle:
+        """That style on what lies beneath it."""
+        key = (beneath, name)
+        style = self._painted_styles.get(key)
+        if style is None:
+            style = self._painted_styles[key] = (beneath + self._style_of(name)).rich_style
+        return style
 
     def _style_of(self, name: str | Style) -> Style:
         if isinstance(name, Style):

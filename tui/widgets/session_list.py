@@ -14,7 +14,6 @@ from typing import ClassVar
 
 from textual import events
 from textual.binding import Binding, BindingType
-from textual.content import Content
 from textual.geometry import Region
 from textual.message import Message
 from textual.reactive import reactive
@@ -23,6 +22,7 @@ from textual.strip import Strip
 from store.listed import LINES, Listing, Row
 from store.session import Session
 from tui.messages import Told
+from tui.painting.pieces import Line
 from tui.painting.sessions import Branch, branch_of, heading_line, session_lines
 from tui.widgets.line_view import LineView
 
@@ -206,10 +206,10 @@ class SessionRows(LineView):
         place = self.listing.place(line)
         if place.heading is not None:
             told = heading_line(self.listing.headings[place.heading], self.listing.wanted.group, width - 2, self.now)
-            return self.strip_of(Content.assemble(" ", told), width, self.get_visual_style("session-list--row"))
+            return self.strip_of([(" ", ""), *told], width, self.get_visual_style("session-list--row"))
         key = self.keys[place.row]
         row = self._row(key)
-        text = Content("")
+        text: Line = []
         if row:
             branch = branch_of(self.listing, place.row, row.children)
             text = self._pair.of(row, width - 2, self.now, branch, self._words)[place.part]
@@ -218,7 +218,7 @@ class SessionRows(LineView):
         if key in self._marked and not place.part:
             lead = ("✓", ".session-list--mark")
         style = self.get_visual_style("session-list--cursor" if chosen else "session-list--row")
-        return self.strip_of(Content.assemble(lead, text), width, style)
+        return self.strip_of([lead, *text], width, style)
 
     @property
     def _line(self) -> int:
@@ -374,11 +374,11 @@ class _Pair:
 
     def __init__(self) -> None:
         self._asked: tuple[object, ...] = ()
-        self._lines = (Content(""), Content(""))
+        self._lines: tuple[Line, Line] = ([], [])
 
     def of(
         self, row: Row, width: int, now: datetime, branch: Branch, words: re.Pattern[str] | None
-    ) -> tuple[Content, Content]:
+    ) -> tuple[Line, Line]:
         asked = (row, width, now, branch, words)
         if asked != self._asked:
             self._asked, self._lines = asked, session_lines(row, width, now, branch, words)
