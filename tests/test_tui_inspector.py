@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ from textual.pilot import Pilot
 from tui_world import add, before, prompt, screen_text, until, until_shown
 
 import tui
-from store.model import Json, NewEntry, PairedCall, Session, Text, ToolCall, ToolResult
+from store.model import Json, NewEntry, NewRecord, PairedCall, Session, Text, ToolCall, ToolResult
 from store.store import Store
 from tui.messages import Copy
 from tui.screens.calls import CallsScreen
@@ -106,6 +107,27 @@ async def test_both_sides_stand_beside_each_other(store: Store) -> None:
         assert any('command: "pytest -q"' in line and "line 0" in line for line in text.splitlines()), text
         assert "same call after: turn 2 ✓, turn 2 …" in text
         assert answered(pilot).text.has_focus
+
+
+@pytest.mark.parametrize(
+    "record",
+    [
+        {"type": "tool.execution_complete", "data": {"shellExecution": {"exitCode": 3}, "result": {"content": "x"}}},
+        {"id": "prt_1", "data": json.dumps({"type": "tool", "state": {"output": "x", "metadata": {"exit": 3}}})},
+        {
+            "payload": {
+                "type": "function_call_output",
+                "output": "Wall time: 0 s\nProcess exited with code 3\nOutput:\nx",
+            }
+        },
+    ],
+)
+async def test_the_exit_status_may_stand_beside_the_output(store: Store, record: Json) -> None:
+    asked, answered = call(1, "bash", {"command": "ls"}, "x", failed=True)
+    whole = replace(answered, record=NewRecord(json.dumps(record).encode()))
+    session = add(store, "copilot:1", AT, prompt("Run it", AT), asked, whole)
+    async with inspecting(store, session, 0) as pilot:
+        await shows(pilot, "bash · 1 of 1 · ✗ exit 3")
 
 
 async def test_on_a_narrow_terminal_one_above_the_other(store: Store) -> None:

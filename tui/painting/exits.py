@@ -13,7 +13,12 @@ T = TypeVar("T")
 
 _FIELDS = ("exit_code", "exitCode", "exit_status", "exitStatus", "returncode", "return_code", "exit")
 _AROUND = ("metadata", "details", "output", "result", "structuredContent")
+_IN_RECORDS = ("shellExecution", "state", "data", "payload")
+_WITHIN = (*_AROUND, *_IN_RECORDS, "text", "content", "stdout")
 """Fields that a status may stand within."""
+
+IN_A_RECORD = 6
+"""So deep it may stand in a whole record."""
 
 _SAID = re.compile(
     r"\W*(?:error: ?)?(?:the )?(?:(?:process|command|shell|program) )?(?:failed |finished |ended |exited )?(?:with )?"
@@ -36,7 +41,7 @@ def exit_code(result: Json, levels: int = 4) -> int | None:
             code = result.get(name)
             if isinstance(code, int) and not isinstance(code, bool):
                 return code
-        return _first(exit_code(result.get(name), levels - 1) for name in (*_AROUND, "text", "content", "stdout"))
+        return _first(exit_code(result.get(name), levels - 1) for name in _WITHIN)
     if isinstance(result, list):
         return _first(exit_code(item, levels - 1) for item in result[:_LINES])
     return _said(result, levels) if isinstance(result, str) else None

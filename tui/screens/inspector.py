@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, ClassVar
 
 from textual import on, work
@@ -14,11 +15,13 @@ from textual.getters import query_one
 from textual.screen import Screen
 from textual.widgets import Static
 
+from store.coding import decode
+from store.errors import StoreError
 from store.interrupting import until_stale
-from store.model import PairedCall, Session, readable
+from store.model import PairedCall, Session, ToolResult, readable
 from tui.messages import Copy, Told
 from tui.painting.diffs import diff_of, tally
-from tui.painting.exits import exit_code
+from tui.painting.exits import IN_A_RECORD, exit_code
 from tui.painting.inspecting import CallLine, arguments_title, call_line, heading, result_title, same_calls
 from tui.painting.json_large import spelled
 from tui.painting.json_tree import Tree
@@ -177,9 +180,22 @@ class InspectorScreen(Screen[str | None]):
                     tally(call.name, call.arguments),
                     readable(call.result),
                     Tree(call.result) if isinstance(call.result, dict | list) else None,
-                    exit_code(call.result),
+                    self._exit_code(call),
                 )
             )
+
+    def _exit_code(self, call: PairedCall) -> int | None:
+        """What the output does not tell may stand beside it in its record, where that is of no other call."""
+        told = exit_code(call.result)
+        if told is not None or call.result_entry is None:
+            return told
+        entry = self._store.chains.entry(self._session.key, int(call.result_entry.rpartition("#")[2]))
+        is_alone = sum(isinstance(part, ToolResult) for part in entry.parts) == 1
+        if entry.record is None or not is_alone:
+            return None
+        with suppress(StoreError):
+            return exit_code(decode(self._store.records.get(entry.record)), IN_A_RECORD)
+        return None
 
     def _look_at(self, key: int) -> None:
         """What is shown stays until the other call is there."""
