@@ -90,18 +90,21 @@ class Target:
 
 def targets(paths: Sequence[str] = (), only: str | None = None) -> list[Target]:
     """What there is to read: the stores that are named, or all that are found where their programs keep them."""
+    if only is not None and only not in sources.NAMES:
+        raise NotFound(f"There is no source {only!r}; there are {', '.join(sources.NAMES)}.")
+    if not paths:
+        return list(found(only))
     chosen = [source for source in sources.ALL if only in (None, source.NAME)]
-    if only is not None and not chosen:
-        names = ", ".join(source.NAME for source in sources.ALL)
-        raise NotFound(f"There is no source {only!r}; there are {names}.")
-    if paths:
-        return [_named(path, chosen) for path in paths]
-    return [
-        Target(source, *place)
-        for source in chosen
-        for place in dict.fromkeys(map(place_of, source.roots()))
-        if _is_there(source, place.address)
-    ]
+    return [_named(path, chosen) for path in paths]
+
+
+def found(only: str | None = None) -> Iterator[Target]:
+    """Where their programs keep them. Each is looked for when it is asked for, so that the first can be read before."""
+    for name in sources.NAMES:
+        source = sources.by_name(name) if only in (None, name) else None
+        if source is not None:
+            places = dict.fromkeys(map(place_of, source.roots()))
+            yield from (Target(source, *place) for place in places if _is_there(source, place.address))
 
 
 def _is_there(source: Source, address: str) -> bool:

@@ -17,13 +17,14 @@ _MODULES = {"claude": "claude_code", "claude-ai": "claude_ai"}
 """Where a module is not called as its source is."""
 
 NAMES = (
+    # The two with the most to tell: they are looked at before the others are even loaded.
+    "claude",
+    "codex",
     "wuhu",
     "adk",
     "pingu",
     "rubichan",
     "kiso",
-    "claude",
-    "codex",
     "pi",
     "crush",
     "goose",
