@@ -29,7 +29,7 @@ async def test_facts_stand_with_their_origin_and_the_count_beside_the_limit(
     world: Store, size: tuple[int, int]
 ) -> None:
     async with shown(world, FactsScreen(world, clock), size) as one:
-        await one.shows("Facts · 3 of 200 lines", "stack", ", turn 1", "by hand", "app shop")
+        await one.shows("3 of 200 lines", "stack", ", turn 1", "by hand", "app shop")
         await one.shows("“The project uses Flask.” →", "learnt from Fix the flaky upload test, turn 1")
 
 
@@ -67,7 +67,7 @@ async def test_scopes_are_cycled_global_first(world: Store) -> None:
     async with shown(world, FactsScreen(world, clock)) as one:
         await one.shows("every scope", "Sells tea.")
         await one.press("s")
-        await one.shows("3 of 200 lines · global")
+        await one.shows("Facts · 3 of 200 lines · global")
         assert "Sells tea." not in one.text
         await one.press("s")
         await one.shows("1 of 200 lines · app shop", "Sells tea.")

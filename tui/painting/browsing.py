@@ -46,7 +46,7 @@ def welcome(store_path: str, busy: bool) -> Content:
             ("Backscroll", "bold $text-primary"),
             ("\nevery conversation your AI agents have had, in one file that you own\n\n", MUTED),
             ("There are no conversations here yet.\n", STRONG),
-            ("They appear by themselves, as soon as an agent writes to\n", ""),
+            ("They appear by themselves, as soon as an agent on this machine has one,\nand are kept in ", ""),
             (clean(store_path), "$text-accent"),
             ("\n\n", ""),
             *demo,
