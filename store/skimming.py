@@ -6,17 +6,17 @@ What was only skimmed is listed and found until it is read; then its own entries
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence, Set
-from contextlib import ExitStack, suppress
+from contextlib import suppress
 from itertools import islice
 from multiprocessing.connection import Connection
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
 from store import sources
 from store.coding import column_text, now
 from store.deriving import shown_prompt
 from store.scripts import search_text
 from store.second import Sender, has_begun, second
-from store.sources.shape import Skim, Skimming
+from store.sources.shape import Skim, Skimming, Source
 
 if TYPE_CHECKING:
     from store.store import Store
@@ -27,7 +27,8 @@ FIRST = 40
 LETTERS = 2_000_000
 """Of what was said, that are told together after those."""
 
-_END = ("", None)
+_SIGHTS = "sights"
+_END = ("end", None)
 
 _LAST = "select coalesce(max(key), 0) from sessions"
 _INSERT = """
@@ -86,49 +87,29 @@ class Sight:
 # ── finding ───────────────────────────────────────────────────────────────────────────────────────
 
 
-class Looking:
-    """At large archives: the newest few of each here, at once; all others in a process of its own, begun meanwhile."""
-
-    def __init__(self) -> None:
-        self._held = ExitStack()
-        self._pipe: Connection | None = None
-        self._asked: list[tuple[str, str, Set[str]]] = []
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *raised: object) -> None:
-        self._held.close()
-
-    def newest(self, source: str, address: str, known: Set[str]) -> list[Sight]:
-        if not self._asked:
-            self._pipe = self._held.enter_context(second("skimming"))
-        sights = [Sight(skim) for skim in islice(_skims(source, address, known), FIRST)]
-        self._asked.append((source, address, {*known, *(sight.native_id for sight in sights)}))
-        return sights
-
-    def others(self) -> Iterator[tuple[str, list[Sight]]]:
-        """The address of each archive, with more and more of its sessions."""
-        if self._pipe is None or not has_begun(self._pipe):
-            return
-        with suppress(EOFError, OSError):  # it fell over something; whoever reads that will tell
-            self._pipe.send(self._asked)
-            yield from iter(self._pipe.recv, _END)
+def skimmed(source: Source, address: str, known: Set[str]) -> Iterator[Sequence[Sight]]:
+    """The newest few at once, here; all the others from a process of its own, which begins meanwhile."""
+    if not isinstance(source, Skimming):
+        return
+    with second("skimming") as pipe, suppress(EOFError, OSError):  # it fell over something; whoever reads it will tell
+        sights = [Sight(skim) for skim in islice(source.skim(address, known), FIRST)]
+        if pipe is not None:
+            pipe.send((source.NAME, address, {*known, *(sight.native_id for sight in sights)}))
+        yield sights
+        if pipe is not None and has_begun(pipe):
+            yield from (sights for _, sights in iter(pipe.recv, _END))
 
 
 def serve(pipe: Connection) -> None:
     sender = Sender(pipe)
     with suppress(EOFError, BrokenPipeError):  # nobody waits any more
-        for source, address, known in pipe.recv():
-            for sights in _together(_skims(source, address, known)):
-                sender.send(address, sights)
+        name, address, known = pipe.recv()
+        source = sources.by_name(name)
+        if isinstance(source, Skimming):
+            for sights in _together(source.skim(address, known)):
+                sender.send(_SIGHTS, sights)
         sender.send(*_END)
     sender.finish()
-
-
-def _skims(name: str, address: str, known: Set[str]) -> Iterator[Skim]:
-    source = sources.by_name(name)
-    return source.skim(address, known) if isinstance(source, Skimming) else iter(())
 
 
 def _together(skims: Iterator[Skim]) -> Iterator[list[Sight]]:

@@ -9,9 +9,10 @@ from __future__ import annotations
 import fcntl
 import gc
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import asdict, dataclass, field, replace
+from itertools import chain, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
@@ -25,9 +26,9 @@ from store.locating import is_url, place_of
 from store.model import Session, SessionFields, foreign_id
 from store.pace import Pace
 from store.rereading import Chain
-from store.skimming import Looking, Sight, begin_to_read, forget_what_was_read, keep
+from store.skimming import begin_to_read, forget_what_was_read, keep, skimmed
 from store.sources import reading
-from store.sources.shape import Batch, Expiring, ForeignSummary, Growing, Opened, Problem, Ref, Skimming, Source
+from store.sources.shape import Batch, Expiring, ForeignSummary, Growing, Opened, Problem, Ref, Source
 from store.superseding import drop_told_twice
 
 if TYPE_CHECKING:
@@ -155,15 +156,16 @@ def _seldom_collecting() -> Iterator[None]:
 
 def sync(store: Store, chosen: Iterable[Target]) -> Iterator[Progress]:
     """Reads each target in turn, telling how far it is. The reports are whole when the iterator ends."""
-    under_way: list[_Syncing] = []
     with _lease(store), _seldom_collecting():
-        with Looking() as looking:
+        under_way: list[_Syncing] = []
+        with ExitStack() as looking:
+            looks: list[Iterator[Progress]] = []
             for target in chosen:
                 under_way.append(_Syncing(store, target))
-                yield from under_way[-1].look(looking)
-            by_address = {one.address: one for one in under_way}
-            for address, sights in looking.others():
-                yield by_address[address].see(sights)
+                looks.append(looking.enter_context(closing(under_way[-1].look())))
+                # The newest of each, before all of any.
+                yield from islice(looks[-1], 1)
+            yield from chain.from_iterable(looks)
         yield from _in_turn(store, under_way)
         forget_what_was_read(store)
 
@@ -193,22 +195,17 @@ class _Syncing:
         "The native ids of those that were only skimmed."
         self._superseded: list[Session] = []
 
-    def look(self, looking: Looking) -> Iterator[Progress]:
+    def look(self) -> Generator[Progress, None, None]:
         """For the first time, at a large archive of which nothing was read yet."""
-        if not isinstance(self.source, Skimming):
-            return
         key, _, _ = self._row()
         if self.store.row(_ANY_READ, key) or not is_large(Path(self.address), new=True):
             return
         known = self._known(key).keys()
         self.unread |= known
-        yield self.see(looking.newest(self.source.NAME, self.address, known | self._buried()))
-
-    def see(self, sights: Sequence[Sight]) -> Progress:
-        key, _, _ = self._row()
-        self.unread |= keep(self.store, sights, self.source.NAME, key, self._public_id)
-        self.report.seen = len(self.unread)
-        return Progress(self.report, 0, self.report.seen)
+        for sights in skimmed(self.source, self.address, known | self._buried()):
+            self.unread |= keep(self.store, sights, self.source.NAME, key, self._public_id)
+            self.report.seen = len(self.unread)
+            yield Progress(self.report, 0, self.report.seen)
 
     def run(self) -> Iterator[Progress]:
         key, marks, old_problems = self._row()
