@@ -85,7 +85,8 @@ def test_of_a_megabyte_the_beginning_is_shown() -> None:
 
 
 def test_the_count_stands_beside_the_limit() -> None:
-    assert heading(37, 200, "", 99, 99, False).plain == "Facts · 99 of every scope · 37 of 200 lines · global"
+    assert heading(37, 200, "", 99, 99, False).plain == "Facts · every scope: 99 · 37 of 200 lines global"
+    assert heading(37, 200, "", 5, 99, False).plain == "Facts · every scope: 5 of 99 · 37 of 200 lines global"
     assert heading(37, 200, "app:shop", 37, 37, False).plain == "Facts · 37 of 200 lines · app shop"
     assert "C makes them fewer" in heading(201, 200, "global", 5, 201, True).plain
     assert "5 of 201 shown" in heading(201, 200, "global", 5, 201, True).plain

@@ -51,7 +51,7 @@ async def test_a_filter_narrows_as_one_types_and_the_cursor_stays(world: Store) 
     async with shown(world, FactsScreen(world, clock)) as one:
         await one.shows("Tabs are spaces.")
         await one.press("slash", *"TABS")
-        await one.shows("1 of 4 shown")
+        await one.shows("every scope: 1 of 4")
         assert "FastAPI" not in one.text
         await one.press("x")
         await one.shows("No fact has these words.")

@@ -69,14 +69,17 @@ def scope_name(scope: str) -> str:
 
 
 def heading(lines: int, limit: int, scope: str, shown: int, known: int, retired: bool) -> Content:
-    """`Facts · 37 of 200 lines · global`; of every scope, how many facts there are besides: the limit is not theirs."""
-    over, everywhere = lines > limit, scope == EVERY_SCOPE
+    """`Facts · 37 of 200 lines · global`, or `Facts · every scope: 99 · 37 of 200 lines global`."""
+    over, narrowed = lines > limit, shown != known
+    used: Piece = (f"{lines:,} of {limit:,} lines", "bold $text-warning" if over else MUTED)
+    warned: list[Piece] = [(" · C makes them fewer", "$text-warning")] if over else []
     pieces: list[Piece] = [("Facts", STRONG), (" · ", FAINT)]
-    pieces += [(f"{known:,} of {scope_name(scope)}", MUTED), (" · ", FAINT)] if everywhere else []
-    pieces += [(f"{lines:,} of {limit:,} lines", "bold $text-warning" if over else MUTED)]
-    pieces += [(" · C makes them fewer", "$text-warning")] if over else []
-    pieces += [(" · ", FAINT), (GLOBAL if everywhere else scope_name(scope), MUTED)]
-    pieces += [(f" · {shown:,} of {known:,} shown", MUTED)] if shown != known else []
+    if scope == EVERY_SCOPE:
+        told = f"{shown:,} of {known:,}" if narrowed else f"{known:,}"
+        pieces += [(f"{scope_name(scope)}: {told}", MUTED), (" · ", FAINT), used, (f" {GLOBAL}", MUTED), *warned]
+    else:
+        pieces += [used, *warned, (" · ", FAINT), (scope_name(scope), MUTED)]
+        pieces += [(f" · {shown:,} of {known:,} shown", MUTED)] if narrowed else []
     pieces += [(" · retired too", MUTED)] if retired else []
     return content(pieces)
 
