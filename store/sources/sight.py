@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import stat
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -22,16 +23,23 @@ _LONGEST = 16 * 1024 * 1024
 
 def pieces(path: Path) -> Iterator[bytes]:
     """The file in whole lines, mostly all of them at once. None of one that cannot be read: whoever reads it tells."""
-    with suppress(*UNREADABLE), opened(path) as file:
-        # No more room than it needs: to be given more takes longer than the reading does.
-        room = min(_PIECE, path.stat().st_size + 1)
+    with suppress(*UNREADABLE):
+        known = path.stat()
+        if stat.S_ISREG(known.st_mode) and known.st_size < _PIECE and path.suffix != ".zst":
+            yield path.read_bytes()
+        else:
+            yield from _pieces_of_many(path)
+
+
+def _pieces_of_many(path: Path) -> Iterator[bytes]:
+    with opened(path) as file:
         rest = b""
-        while len(read := file.read(room)) == room:
+        while read := file.read(_PIECE):
             whole, _, rest = (rest + read).rpartition(b"\n")
             yield whole
             if len(rest) > _LONGEST:
                 rest = b""
-        yield rest + read
+        yield rest
 
 
 def lines_with(mark: bytes, piece: bytes, near: int) -> Iterator[bytes]:

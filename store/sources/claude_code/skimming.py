@@ -11,7 +11,7 @@ from store.model import Json, SessionFields
 from store.sources import reading
 from store.sources.claude_code.files import Transcript, transcripts
 from store.sources.claude_code.prompts import blocks_of, said
-from store.sources.lines import mapping, moment, words
+from store.sources.lines import mapping, words
 from store.sources.shape import Skim
 from store.sources.sight import STRING, pieces, text_in, told_in
 
@@ -87,7 +87,7 @@ class _Sight:
             "model": column_text(words(mapping(answer.get("message")).get("model"))),
             "cwd": column_text(words(first.get("cwd"))),
         }
-        began, ended = (moment(told.get("timestamp")) for told in (first, last))
+        began, ended = (words(told.get("timestamp")) for told in (first, last))
         fields |= reading.lifetime(began, ended or self._one.touched)
         if self._one.parent:
             fields |= {"parent_id": self._one.parent, "relation": "delegate"}

@@ -11,7 +11,7 @@ from store.model import Json, SessionFields
 from store.sources import reading
 from store.sources.codex.files import Found, Named, Rollout, names, understood
 from store.sources.codex.telling import prompt_of
-from store.sources.lines import items, mapping, moment, words
+from store.sources.lines import items, mapping, words
 from store.sources.shape import Skim
 from store.sources.sight import STRING, last_line_with, lines_with, pieces, text_in, told_in
 
@@ -83,7 +83,7 @@ class _Sight:
             "model": column_text(words(self._context.get("model"))),
             "cwd": column_text(words(self._context.get("cwd")) or words(self._meta.get("cwd"))),
         }
-        fields |= reading.lifetime(moment(self._meta.get("timestamp")), moment(told_in(self._last).get("timestamp")))
+        fields |= reading.lifetime(words(self._meta.get("timestamp")), words(told_in(self._last).get("timestamp")))
         parent = words(self._meta.get("parent_thread_id")) or named.parent
         if parent:
             fields |= {"parent_id": column_text(parent), "relation": "delegate"}
