@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Container, Iterator, Mapping
+from io import BytesIO
 from pathlib import Path
 
 from store.coding import column_text
@@ -42,7 +43,8 @@ class _Sight:
         self._first = self._last = self._answer = b""
         for path in one.files:
             for piece in pieces(path):
-                for line in piece.split(b"\n"):
+                # A quarter of what splitting it takes.
+                for line in BytesIO(piece):
                     self._look(line)
 
     @property
