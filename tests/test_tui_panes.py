@@ -332,6 +332,18 @@ async def test_where_no_tool_was_called_it_says_so(world: Store) -> None:
 # ── the mouse ─────────────────────────────────────────────────────────────────────────────────────
 
 
+async def test_the_words_belong_to_the_list_wherever_one_comes_from(world: Store) -> None:
+    async with browser(world).run_test(size=TWO) as pilot:
+        await until_shown(pilot, "Answer 12")
+        await pilot.press("2")
+        await pilot.click("Words")
+        await pilot.press(*"config")
+        await until_shown(pilot, "1 found")
+        await pilot.press("escape")
+        await until_shown(pilot, "7 sessions")
+        assert focused(pilot) == 0
+
+
 async def test_a_click_into_another_pane_works_there(world: Store) -> None:
     async with browser(world).run_test(size=THREE) as pilot:
         await until_shown(pilot, "7 sessions", "Answer 12.", "line: 129")

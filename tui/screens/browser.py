@@ -224,7 +224,7 @@ class BrowserScreen(FillingScreen[None]):
 
     def on_descendant_focus(self, event: events.DescendantFocus) -> None:
         ancestors = set(event.widget.ancestors_with_self)
-        if event.widget is self.sessions:
+        if event.widget in (self.sessions, self.bar.words):
             self._work_in(0)
         elif self._has_reading and self.reading.record in ancestors:
             self._work_in(2)
