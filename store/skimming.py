@@ -87,15 +87,16 @@ class Sight:
 # ── finding ───────────────────────────────────────────────────────────────────────────────────────
 
 
-def skimmed(source: Source, address: str, known: Set[str]) -> Iterator[Sequence[Sight]]:
-    """The newest few at once, here; all the others from a process of its own, which begins meanwhile."""
+def skimmed(source: Source, address: str, known: Set[str], *, here: bool) -> Iterator[Sequence[Sight]]:
+    """The newest few first. From a process of its own; but those, if they are wanted here, before it has begun."""
     if not isinstance(source, Skimming):
         return
     with second("skimming") as pipe, suppress(EOFError, OSError):  # it fell over something; whoever reads it will tell
-        sights = [Sight(skim) for skim in islice(source.skim(address, known), FIRST)]
+        newest = [Sight(skim) for skim in islice(source.skim(address, known), FIRST if here else 0)]
         if pipe is not None:
-            pipe.send((source.NAME, address, {*known, *(sight.native_id for sight in sights)}))
-        yield sights
+            pipe.send((source.NAME, address, {*known, *(sight.native_id for sight in newest)}))
+        if newest:
+            yield newest
         if pipe is not None and has_begun(pipe):
             yield from (sights for _, sights in iter(pipe.recv, _END))
 
@@ -113,7 +114,8 @@ def serve(pipe: Connection) -> None:
 
 
 def _together(skims: Iterator[Skim]) -> Iterator[list[Sight]]:
-    """As many as are worth a commit."""
+    """The newest few, then as many as are worth a commit."""
+    yield [Sight(skim) for skim in islice(skims, FIRST)]
     sights: list[Sight] = []
     letters = 0
     for skim in skims:
@@ -122,8 +124,7 @@ def _together(skims: Iterator[Skim]) -> Iterator[list[Sight]]:
         if letters >= LETTERS:
             yield sights
             sights, letters = [], 0
-    if sights:
-        yield sights
+    yield sights
 
 
 # ── keeping ───────────────────────────────────────────────────────────────────────────────────────

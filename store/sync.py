@@ -158,13 +158,16 @@ def sync(store: Store, chosen: Iterable[Target]) -> Iterator[Progress]:
     """Reads each target in turn, telling how far it is. The reports are whole when the iterator ends."""
     with _lease(store), _seldom_collecting():
         under_way: list[_Syncing] = []
+        was_seen = False
         with ExitStack() as looking:
             looks: list[Iterator[Progress]] = []
             for target in chosen:
                 under_way.append(_Syncing(store, target))
-                looks.append(looking.enter_context(closing(under_way[-1].look())))
+                looks.append(looking.enter_context(closing(under_way[-1].look(here=not was_seen))))
                 # The newest of each, before all of any.
-                yield from islice(looks[-1], 1)
+                for progress in islice(looks[-1], 1):
+                    was_seen = True
+                    yield progress
             yield from chain.from_iterable(looks)
         yield from _in_turn(store, under_way)
         forget_what_was_read(store)
@@ -195,14 +198,14 @@ class _Syncing:
         "The native ids of those that were only skimmed."
         self._superseded: list[Session] = []
 
-    def look(self) -> Generator[Progress, None, None]:
+    def look(self, *, here: bool) -> Generator[Progress, None, None]:
         """For the first time, at a large archive of which nothing was read yet."""
         key, _, _ = self._row()
         if self.store.row(_ANY_READ, key) or not is_large(Path(self.address), new=True):
             return
         known = self._known(key).keys()
         self.unread |= known
-        for sights in skimmed(self.source, self.address, known | self._buried()):
+        for sights in skimmed(self.source, self.address, known | self._buried(), here=here):
             self.unread |= keep(self.store, sights, self.source.NAME, key, self._public_id)
             self.report.seen = len(self.unread)
             yield Progress(self.report, 0, self.report.seen)
