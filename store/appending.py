@@ -106,8 +106,8 @@ class _Place:
         many(_INSERT_CALL, [row + places[:3] for row in rows.calls])
         errors = sum(self._answer(answer) for answer in rows.answers)
         self.store.search.index(
-            [(self.entry + n, *said) for n, *said in rows.conversation],
-            [(self.entry + n, *done) for n, *done in rows.tools],
+            [(self.entry + n, said) for n, said in rows.conversation],
+            [(self.entry + n, done) for n, done in rows.tools],
         )
         self._update_session(rows, errors)
         return range(self.entry, self.entry + len(rows.entries))

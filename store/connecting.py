@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sqlite3
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 
@@ -13,8 +13,11 @@ from store.coding import now
 from store.errors import BadValue, Busy, Refused, StoreError, TooNew, Unreadable, WriteFailed
 from store.paths import private_folder
 
-SCHEMA_VERSION = 10
+SCHEMA_VERSION = 11
 """How many migrations schema.py has; spelled here so that a warm start need not import sqlite-utils."""
+
+INDEXED_ANEW = 11
+"""The last migration that leaves the search index empty."""
 
 APPLICATION_ID = 0x42534352
 """Marks the file as ours, so that another program's database is refused and never migrated."""
@@ -114,12 +117,12 @@ def _done(connection: sqlite3.Connection, statement: str, deadline: float) -> bo
     return True
 
 
-def prepare(path: Path, connection: sqlite3.Connection) -> None:
+def prepare(path: Path, connection: sqlite3.Connection, reindex: Callable[[], object]) -> None:
     """Make a new file ours, bring an old one up to date, refuse any other."""
     version = _version_of(path, connection)
     _refuse_cut_short(path, connection)
     if version < SCHEMA_VERSION:
-        _migrate(path, connection)
+        _migrate(path, connection, reindex)
     if connection.execute("pragma journal_mode").fetchone()[0] != "wal":
         patiently(connection, "pragma journal_mode = wal")
 
@@ -148,7 +151,7 @@ def _version_of(path: Path, connection: sqlite3.Connection) -> int:
     return int(version)
 
 
-def _migrate(path: Path, connection: sqlite3.Connection) -> None:
+def _migrate(path: Path, connection: sqlite3.Connection, reindex: Callable[[], object]) -> None:
     from sqlite_utils import Database
 
     from store.schema import migrations
@@ -163,6 +166,8 @@ def _migrate(path: Path, connection: sqlite3.Connection) -> None:
             _save_as_it_was(path, connection)
         if version < SCHEMA_VERSION:
             migrations.apply(Database(connection))
+            if 0 < version < INDEXED_ANEW:
+                reindex()
             connection.execute(f"pragma application_id = {APPLICATION_ID:d}")
             connection.execute(f"pragma user_version = {SCHEMA_VERSION:d}")
         connection.execute("commit")

@@ -17,7 +17,7 @@ from typing import Any
 
 from store.coding import column_text, encode, encode_derived, exact_integer, exact_text, now
 from store.errors import Refused
-from store.indexing import INDEXED, conversation_row, tools_row
+from store.indexing import INDEXED, conversation_text, tools_text
 from store.model import UNKNOWN_USER, NewEntry, NewRecord, Text, Thinking, ToolCall, ToolResult, part_to_json
 from store.scripts import search_text
 
@@ -63,8 +63,8 @@ class Derived:
     calls: list[tuple[Any, ...]] = field(default_factory=list)
     "turn, call id, name, status, duration, entry, part, result entry, result part, inherited"
     answers: list[Answer] = field(default_factory=list)
-    conversation: list[tuple[int, str, str]] = field(default_factory=list)
-    tools: list[tuple[int, str, str]] = field(default_factory=list)
+    conversation: list[tuple[int, str]] = field(default_factory=list)
+    tools: list[tuple[int, str]] = field(default_factory=list)
     header: bool = False
     first_prompt: str = ""
     model: str = ""
@@ -183,7 +183,7 @@ class _Deriving:
         indexed = entry.kind in INDEXED and not entry.inherited
         if plain:
             if indexed and text:
-                self.made.conversation.append((n, search_text(text), ""))
+                self.made.conversation.append((n, search_text(text)))
             return
         for index, part in enumerate(entry.parts):
             if isinstance(part, ToolCall):
@@ -191,10 +191,10 @@ class _Deriving:
             elif isinstance(part, ToolResult):
                 self._close_call(n, index, part, entry.inherited)
         if indexed:
-            if (said := conversation_row(text, entry.parts)) is not None:
-                self.made.conversation.append((n, *said))
-            if (done := tools_row(entry.parts)) is not None:
-                self.made.tools.append((n, *done))
+            if (said := conversation_text(text, entry.parts)) is not None:
+                self.made.conversation.append((n, said))
+            if (done := tools_text(entry.parts)) is not None:
+                self.made.tools.append((n, done))
 
     def _open_call(self, n: int, index: int, call: ToolCall, inherited: bool) -> None:
         call_id = column_text(call.id)

@@ -19,7 +19,7 @@ from store import connecting
 from store.chains import parts_of
 from store.deriving import digest_of
 from store.errors import StoreError
-from store.indexing import conversation_row
+from store.indexing import conversation_text
 from store.model import Session, entry_id
 
 if TYPE_CHECKING:
@@ -374,7 +374,8 @@ _TOOL_KEYS = f"""
 
 
 def _indexes(ward: _Ward) -> Iterator[Finding]:
-    thought = {key for key, parts in ward.rows(_PERHAPS_THOUGHT) if conversation_row("", parts_of("", parts))}
+    told = ward.rows(_PERHAPS_THOUGHT)
+    thought = {key for key, parts in told if conversation_text("", parts_of("", parts)) is not None}
     for index, expected in (
         ("conversation_fts", {key for (key,) in ward.rows(_TEXT_KEYS)} | thought),
         ("tools_fts", {key for (key,) in ward.rows(_TOOL_KEYS)}),

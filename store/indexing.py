@@ -10,26 +10,22 @@ from collections.abc import Sequence
 from store.model import Part, Thinking, ToolCall, ToolResult, readable
 from store.scripts import search_text
 
-INDEX_VERSION = 1
+INDEX_VERSION = 2
 INDEXED = frozenset({"message", "compaction"})
 """The kinds of entries that can be found: what was said, not what only marks an event."""
 
 
-def conversation_row(text: str, parts: Sequence[Part]) -> tuple[str, str] | None:
+def conversation_text(text: str, parts: Sequence[Part]) -> str | None:
     """What the conversation index holds of an entry: what was said, and what was thought."""
     thoughts = [part.text for part in parts if isinstance(part, Thinking)]
-    if not text and not thoughts:
-        return None
-    return search_text(text), search_text("\n\n".join(thoughts))
+    return search_text("\n\n".join([text, *thoughts])) if text or thoughts else None
 
 
-def tools_row(parts: Sequence[Part]) -> tuple[str, str] | None:
+def tools_text(parts: Sequence[Part]) -> str | None:
     """What the tool index holds of an entry: what was called, and what came back."""
     calls = [call_text(part) for part in parts if isinstance(part, ToolCall)]
     results = [readable(part.output) for part in parts if isinstance(part, ToolResult)]
-    if not calls and not results:
-        return None
-    return search_text("\n".join(calls)), search_text("\n".join(results))
+    return search_text("\n".join([*calls, *results])) if calls or results else None
 
 
 def call_text(call: ToolCall) -> str:

@@ -69,6 +69,11 @@ def m010_skims(db: Database) -> None:
     _execute(db, SKIMS)
 
 
+@migrations()
+def m011_one_text(db: Database) -> None:
+    _execute(db, ONE_TEXT)
+
+
 CONVERSATIONS = """
 create table sources (
     key integer primary key,
@@ -398,4 +403,28 @@ create virtual table skims_fts using fts5(
 )
 
 create index sessions_skimmed on sessions(key) where depth = 'text'
+"""
+
+# Nobody asks in which column a word stands, and to tell so of every word took a quarter of the index. Empty at first:
+# whoever migrates fills it.
+ONE_TEXT = """
+drop table conversation_fts
+
+drop table tools_fts
+
+create virtual table conversation_fts using fts5(
+    text, content='', tokenize='unicode61 remove_diacritics 2'
+)
+
+create virtual table tools_fts using fts5(
+    text, content='', tokenize='unicode61 remove_diacritics 2'
+)
+
+insert into conversation_fts (conversation_fts, rank) values ('pgsz', 16000)
+
+insert into tools_fts (tools_fts, rank) values ('pgsz', 16000)
+
+insert into tools_fts (tools_fts, rank) values ('hashsize', 16777216)
+
+insert into tools_fts (tools_fts, rank) values ('automerge', 8)
 """

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Literal, NamedTuple, get_args
 
 from store.conditions import all_of, besides_words, on_entries, skimmed
-from store.indexing import INDEXED, call_text, conversation_row, tools_row
+from store.indexing import INDEXED, call_text, conversation_text, tools_text
 from store.model import Hit, Part, Thinking, ToolCall, ToolResult, entry_id, readable
 from store.query import Query, Vocabulary
 from store.spoken import said_last
@@ -21,12 +21,10 @@ SNIPPET_LENGTH = 160
 
 # ── the shelf ─────────────────────────────────────────────────────────────────────────────────────
 
-_INSERT_CONVERSATION = "insert into conversation_fts (rowid, text, thinking) values (?, ?, ?)"
-_INSERT_TOOLS = "insert into tools_fts (rowid, call, result) values (?, ?, ?)"
-_DELETE_CONVERSATION = """
-    insert into conversation_fts (conversation_fts, rowid, text, thinking) values ('delete', ?, ?, ?)
-"""
-_DELETE_TOOLS = "insert into tools_fts (tools_fts, rowid, call, result) values ('delete', ?, ?, ?)"
+_INSERT_CONVERSATION = "insert into conversation_fts (rowid, text) values (?, ?)"
+_INSERT_TOOLS = "insert into tools_fts (rowid, text) values (?, ?)"
+_DELETE_CONVERSATION = "insert into conversation_fts (conversation_fts, rowid, text) values ('delete', ?, ?)"
+_DELETE_TOOLS = "insert into tools_fts (tools_fts, rowid, text) values ('delete', ?, ?)"
 _TABLES = ("conversation_fts", "tools_fts")
 _MATCHES = """
     select {what} from {table}
@@ -48,7 +46,7 @@ _VOCABULARY = {
 VALUES_KEPT = 500
 """Of each kind; nobody chooses from more."""
 
-Row = tuple[int, str, str]
+Row = tuple[int, str]
 
 Place = Literal["conversation", "tools"]
 PLACES: tuple[Place, ...] = get_args(Place)
@@ -95,10 +93,10 @@ class Search:
         for entry in self._store.chains.entries(session):
             if entry.inherited or entry.kind not in INDEXED:
                 continue
-            if (row := conversation_row(entry.text, entry.parts)) is not None:
-                conversation.append((entry.key, *row))
-            if (row := tools_row(entry.parts)) is not None:
-                tools.append((entry.key, *row))
+            if (said := conversation_text(entry.text, entry.parts)) is not None:
+                conversation.append((entry.key, said))
+            if (done := tools_text(entry.parts)) is not None:
+                tools.append((entry.key, done))
         return conversation, tools
 
     def rebuild(self) -> int:
@@ -109,6 +107,7 @@ class Search:
                 connection.execute(f"insert into {table} ({table}) values ('delete-all')")
             for key in keys:
                 self.index(*self.rows_of(key))
+                self.flush()
         return len(keys)
 
     def forget(self) -> None:

@@ -83,7 +83,7 @@ class Store(Words):
         try:
             connecting.create_private(path)
             with connecting.translated(path):
-                connecting.prepare(path, self.connection)
+                connecting.prepare(path, self.connection, lambda: self.search.rebuild())
         except BaseException:
             self.close()
             raise

@@ -13,8 +13,9 @@ from sqlite_utils import Database
 
 from store import connecting
 from store.connecting import APPLICATION_ID, SCHEMA_VERSION, backups
+from store.doctor import examine
 from store.errors import Refused, StoreError, TooNew, Unreadable
-from store.schema import migrations
+from store.schema import SEARCH, migrations
 from store.store import Store
 
 
@@ -99,6 +100,27 @@ def test_new_and_old_files_end_with_the_same_schema(tmp_path: Path) -> None:
     for name in ("old.db", "new.db"):
         Store.open(tmp_path / name).close()
     assert schema_of(tmp_path / "old.db") == schema_of(tmp_path / "new.db")
+
+
+def test_what_an_old_store_holds_is_found_after_its_migration(tmp_path: Path) -> None:
+    path = tmp_path / "store.db"
+    with Store.open(path) as store:
+        store.create_session("a")
+        store.append_message("a", "user", "where is the narwhal")
+        store.append_message(
+            "a", "assistant", [{"type": "tool_use", "id": "1", "name": "look", "input": {"at": "pole"}}]
+        )
+    with sqlite3.connect(path) as connection:
+        for table in ("conversation_fts", "tools_fts"):
+            connection.execute(f"drop table {table}")
+        for statement in SEARCH.split("\n\n"):
+            connection.execute(statement)
+        connection.execute("delete from _sqlite_migrations where name = 'm011_one_text'")
+        connection.execute("pragma user_version = 10")
+    with Store.open(path) as store:
+        assert [hit.entry for hit in store.search.find("narwhal")[0]] == ["a#0"]
+        assert [hit.entry for hit in store.search.find("look pole")[0]] == ["a#1"]
+        assert not examine(store)
 
 
 def test_a_migration_that_fails_changes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
