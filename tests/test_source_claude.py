@@ -107,6 +107,12 @@ def test_prompts_are_what_a_person_typed(read: Store) -> None:
     assert prompts(read, TODAY) == said
 
 
+def test_a_prompt_that_waits_in_the_queue_is_not_told_twice(read: Store) -> None:
+    session = find(read, TODAY)
+    told = [entry.text for entry in read.chains.entries(session.key) if entry.text.startswith("queue-operation")]
+    assert told == ["queue-operation: enqueue", "queue-operation: dequeue"]
+
+
 def test_a_message_over_many_records_is_one_and_its_tokens_count_once(read: Store) -> None:
     spread = [entry for entry in told(read, TODAY) if entry.message_key == "m1"]
     assert [type(entry.parts[0]) for entry in spread] == [Thinking, ToolCall, ToolCall]

@@ -22,7 +22,7 @@ EVENTS = frozenset(
     " worktree-state".split()
 )
 _WORDS_OF_EVENTS = (
-    "content",
+    "operation",
     "customTitle",
     "aiTitle",
     "summary",
