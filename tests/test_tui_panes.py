@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import json
+from datetime import timedelta
 from typing import Any
 
 import pytest
 from textual.pilot import Pilot
-from tui_world import add, before, browser, fill, screen_text, session_list, until, until_shown
+from tui_world import NOW, add, before, browser, fill, screen_text, session_list, until, until_shown
 
 from store.model import NewEntry, NewRecord, Part, Text, ToolCall, ToolResult
 from store.query import Query
 from store.store import Store
+from tui.app import Backscroll
 from tui.screens.browser import BrowserScreen
 from tui.screens.calls import CallsScreen
 from tui.screens.inspector import InspectorScreen
@@ -327,6 +329,18 @@ async def test_where_no_tool_was_called_it_says_so(world: Store) -> None:
         await pilot.press("a")
         await until_shown(pilot, "No tool was called in this conversation.")
         assert isinstance(pilot.app.screen, BrowserScreen)
+
+
+async def test_the_age_of_what_is_read_grows_as_the_lists_does(world: Store) -> None:
+    at = NOW
+    app = Backscroll(world, lambda: at)
+    async with app.run_test(size=TWO) as pilot:
+        await until_shown(pilot, "Answer 12", "12 turns · 2 calls · 1 failed · 3m")
+        at += timedelta(hours=2)
+        screen = app.screen
+        assert isinstance(screen, BrowserScreen)
+        screen.tell_time()
+        await until_shown(pilot, "12 turns · 2 calls · 1 failed · 2h")
 
 
 # ── the mouse ─────────────────────────────────────────────────────────────────────────────────────

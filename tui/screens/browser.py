@@ -122,6 +122,11 @@ class BrowserScreen(FillingScreen[None]):
         if self._has_reading:
             self.reading.follow()
 
+    def tell_time(self) -> None:
+        super().tell_time()
+        if self._has_reading:
+            self.reading.timeline.tell_heading()
+
     # ── the session under the cursor ──────────────────────────────────────────────────────────────
 
     def _rest_on_session(self) -> None:

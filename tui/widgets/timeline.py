@@ -130,7 +130,7 @@ class TimelinePane(Vertical):
             self.timeline.show(session, outline, at=_seq(at), marks=marks)
             self.bar.close()
             self._find("", marks, goes=False)
-        self._tell_heading()
+        self.tell_heading()
 
     def supply(self, wanted: Timeline.Wanted, turns: Sequence[Turn]) -> None:
         """The answer to Wanted; held back while what paints it is being loaded, so that nothing waits for that."""
@@ -143,7 +143,7 @@ class TimelinePane(Vertical):
         if generation == self._finding:
             self.timeline.set_hits(hits, go=self._goes)
 
-    def _tell_heading(self) -> None:
+    def tell_heading(self) -> None:
         if self._session is None:
             return
         width = max(self.size.width - 3, 10)
@@ -155,7 +155,7 @@ class TimelinePane(Vertical):
         self._about_height = height
 
     def on_resize(self) -> None:
-        self._tell_heading()
+        self.tell_heading()
 
     # ── finding ───────────────────────────────────────────────────────────────────────────────────
 
