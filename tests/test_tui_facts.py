@@ -181,9 +181,34 @@ async def test_leaving_the_dialog_changes_nothing(world: Store) -> None:
         for key in ("a", "e", "c"):
             await one.press(key)
             await one.until(lambda: one.pilot.app.screen is not one.screen)
-            await one.press("z", "escape")
+            await one.press("escape")
             await one.until(lambda: one.pilot.app.screen is one.screen)
     assert facts(world) == before
+
+
+async def test_what_was_written_is_not_thrown_away_unasked(world: Store) -> None:
+    before = facts(world)
+    async with shown(world, FactsScreen(world, clock)) as one:
+        await one.shows("FastAPI")
+        await one.press("a")
+        await one.until(lambda: isinstance(one.pilot.app.screen, WriteScreen))
+        await one.press("z", "escape")
+        await one.shows("It is not saved", "Throw it away")
+        await one.press("escape")
+        await one.until(lambda: isinstance(one.pilot.app.screen, WriteScreen))
+        assert written(one) == "z"
+        await one.press("escape")
+        await one.shows("It is not saved")
+        await one.press("d")
+        await one.until(lambda: one.pilot.app.screen is one.screen)
+        assert facts(world) == before
+        await one.press("a")
+        await one.until(lambda: isinstance(one.pilot.app.screen, WriteScreen))
+        await one.press("z", "escape")
+        await one.shows("It is not saved")
+        await one.press("s")
+        await one.shows("Learnt")
+    assert set(facts(world)) == {*before, "z"}
 
 
 async def test_retiring_one_or_all_marked_and_undoing_the_lot(world: Store) -> None:

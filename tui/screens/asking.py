@@ -178,6 +178,7 @@ class WriteScreen(Asking):
 
     AUTO_FOCUS = "TextArea"
     BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("escape", "leave", "Leave it", id="asking.leave", tooltip="Change nothing"),
         Binding("ctrl+s", "save", "Save", id="asking.save", tooltip="Keep what is written"),
         Binding("f4", "editor", "Your editor", id="asking.editor", tooltip="Write in $EDITOR, then come back"),
     ]
@@ -200,7 +201,27 @@ class WriteScreen(Asking):
         self.area.text = text
 
     def on_mount(self) -> None:
+        self._value = self.area.text  # as a text area spells it
         self.area.move_cursor(self.area.document.end)
+
+    @property
+    def is_unsaved(self) -> bool:
+        return self.typed().strip() not in ("", self._value.strip())
+
+    def action_leave(self) -> None:
+        """What took a while to write is not lost by one key, least of all by the one that ends writing elsewhere."""
+        from tui.screens.choosing import LeaveScreen
+
+        def decide(choice: str | None) -> None:
+            if choice == "save":
+                self.take()
+            elif choice == "drop":
+                self.dismiss(None)
+
+        if self.is_unsaved:
+            self.app.push_screen(LeaveScreen("It is not saved", "What becomes of it?"), decide)
+        else:
+            self.dismiss(None)
 
     def action_save(self) -> None:
         self.take()

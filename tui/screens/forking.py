@@ -90,6 +90,11 @@ class ForkScreen(WriteScreen):
         self._untouched = ""
         "What was said, as a text area spells it."
 
+    @property
+    def is_unsaved(self) -> bool:
+        """A fork is made by one of two keys; leaving is to make none."""
+        return False
+
     def field(self) -> ComposeResult:
         yield Static(Content.styled("Its last prompt:", MUTED), id="asked")
         yield from super().field()
