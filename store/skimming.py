@@ -91,14 +91,16 @@ def skimmed(source: Source, address: str, known: Set[str], *, here: bool) -> Ite
     """The newest few first. From a process of its own; but those, if they are wanted here, before it has begun."""
     if not isinstance(source, Skimming):
         return
-    with second("skimming") as pipe, suppress(EOFError, OSError):  # it fell over something; whoever reads it will tell
+    with second("skimming") as pipe:
         newest = [Sight(skim) for skim in islice(source.skim(address, known), FIRST if here else 0)]
         if pipe is not None:
-            pipe.send((source.NAME, address, {*known, *(sight.native_id for sight in newest)}))
+            with suppress(OSError):  # it could not begin
+                pipe.send((source.NAME, address, {*known, *(sight.native_id for sight in newest)}))
         if newest:
             yield newest
         if pipe is not None and has_begun(pipe):
-            yield from (sights for _, sights in iter(pipe.recv, _END))
+            with suppress(EOFError, OSError):  # it fell over something; whoever reads that will tell
+                yield from (sights for _, sights in iter(pipe.recv, _END))
 
 
 def serve(pipe: Connection) -> None:

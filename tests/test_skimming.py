@@ -6,6 +6,8 @@ import asyncio
 import json
 import os
 import shutil
+import subprocess
+import sys
 from collections.abc import Iterator
 from multiprocessing import Pipe
 from pathlib import Path
@@ -22,7 +24,8 @@ from store.doctor import examine
 from store.listed import Wanted
 from store.listing import listing
 from store.model import Session
-from store.sources.shape import Ref
+from store.sources import claude_code, codex, sight
+from store.sources.shape import Ref, Skim, Skimming
 from store.store import Store
 
 PROMPT, ANSWER, THOUGHT, OUTPUT = "retry the walrus upload", "the pelican closed it", "a heron thinks", "ostrich.txt"
@@ -107,6 +110,13 @@ def skim(store: Store, home: Path) -> Iterator[sync.Progress]:
     raise AssertionError("There was no first look.")
 
 
+def skim_first(store: Store, home: Path) -> Iterator[sync.Progress]:
+    """A sync that has told of its first rows."""
+    under_way = sync.sync(store, sync.targets([str(home / "claude"), str(home / "codex")]))
+    next(under_way)
+    return under_way
+
+
 def found(store: Store, words: str) -> list[Session]:
     return store.sessions.matching(words)[0]
 
@@ -162,6 +172,69 @@ def test_a_hit_names_the_session_until_its_place_is_known(store: Store, home: Pa
     assert "not read yet" in command.terminal("search", "pelican").out
 
 
+def seen(source: Skimming, folder: Path) -> list[Skim]:
+    return list(source.skim(str(folder), set()))
+
+
+ODD = '"quoted" \\ \n\t鶴 \u2028 crane'
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        ODD,
+        [{"type": "text", "text": ODD}],
+        [{"type": "thinking", "thinking": ODD, "signature": "c2ln"}],
+        [{"text": ODD, "type": "text"}],
+        [{"type": "text", "text": ODD, "citations": [{"type": "page"}]}],
+        [{"type": "text", "text": ODD}, {"type": "text", "text": "stork"}],
+        [{"type": "text", "text": ODD}, {"type": "tool_use", "id": "t1", "name": "Bash", "input": {"text": "emu"}}],
+    ],
+    ids=range(7),
+)
+@pytest.mark.parametrize("escaped", [True, False])
+def test_an_answer_is_seen_as_it_is_read(store: Store, tmp_path: Path, content: Any, escaped: bool) -> None:
+    session = "c0000000-0000-4000-8000-000000000000"
+    lines = claude_lines(session, ("user", PROMPT), ("assistant", content))
+    project = tmp_path / "claude" / "projects" / "-home-ada-birds"
+    project.mkdir(parents=True)
+    spelled = (json.dumps(json.loads(line), separators=(",", ":"), ensure_ascii=escaped) for line in lines)
+    (project / f"{session}.jsonl").write_text("\n".join(spelled), "utf-8")
+    (skimmed,) = seen(claude_code, tmp_path / "claude")
+    pull(store, tmp_path / "claude")
+    assert (list(skimmed.prompts), skimmed.said[0]) == (texts(store, session)[:1], ODD)
+    for words in ("crane", "stork"):
+        assert any(words in told for told in skimmed.said) == bool(store.search.find(words)[1])
+    read = store.sessions.get(f"claude:{session}")
+    assert [skimmed.fields[name] for name in ("model", "cwd", "created_at", "updated_at")] == [
+        read.model,
+        read.cwd,
+        read.created_at,
+        read.updated_at,
+    ]
+
+
+def test_what_stands_within_a_call_was_not_said(tmp_path: Path) -> None:
+    session = "c0000000-0000-4000-8000-000000000000"
+    quoted = {"role": "assistant", "content": [{"type": "text", "text": "emu"}]}
+    use = {"type": "tool_use", "id": "t1", "name": "Task", "input": quoted}
+    result = {"tool_use_id": "t1", "type": "tool_result", "content": [{"type": "text", "text": "ostrich"}]}
+    path = tmp_path / f"{session}.jsonl"
+    path.write_text(
+        "\n".join(claude_lines(session, ("user", PROMPT), ("assistant", [use]), ("user", [result]))), "utf-8"
+    )
+    (skimmed,) = seen(claude_code, path)
+    assert (list(skimmed.prompts), list(skimmed.said)) == ([PROMPT], [])
+
+
+def test_a_file_is_seen_the_same_in_small_pieces(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    at_once = seen(claude_code, home / "claude") + seen(codex, home / "codex")
+    assert len(at_once) == 4
+    for size in (50, 333, 2000):
+        monkeypatch.setattr(sight, "_PIECE", size)
+        assert seen(claude_code, home / "claude") + seen(codex, home / "codex") == at_once
+
+
 # ── what stays of it ──────────────────────────────────────────────────────────────────────────────
 
 
@@ -183,11 +256,11 @@ def test_interrupted_it_goes_on_where_it_was(store: Store, home: Path, taken: in
     for _ in range(taken):
         next(under_way)
     under_way.close()  # type: ignore[attr-defined]
-    assert faults(store.path) == examine(store) == []
+    assert (faults(store.path), examine(store)) == ([], [])
     assert len(found(store, "walrus")) == 3
     pull(store, home / "claude", home / "codex")
     assert (unread(store), words_kept(store)) == (0, 0)
-    assert faults(store.path) == examine(store) == []
+    assert (faults(store.path), examine(store)) == ([], [])
     assert len(texts(store, "c0000001-0000-4000-8000-000000000000")) == 6
 
 
@@ -234,6 +307,27 @@ def test_what_somebody_waits_for_is_read_next() -> None:
     ours.send("c")
     ours.send("a")  # was read already
     assert [ref.native_id for ref, _ in order] == ["c", "b", "d"]
+
+
+def test_the_first_source_is_found_before_the_last_is_loaded(home: Path) -> None:
+    code = (
+        "import sys; from store import sync; first = next(sync.found());"
+        " print(first.source.NAME, 'store.sources.opencode' in sys.modules)"
+    )
+    env = {**os.environ, "CLAUDE_CONFIG_DIR": str(home / "claude")}
+    done = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["claude", "False"]
+
+
+def test_where_no_second_process_can_be_started_the_newest_are_listed(
+    store: Store, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "executable", str(home / "nowhere"))
+    under_way = skim_first(store, home)
+    assert unread(store) == 3
+    for _ in under_way:
+        pass
+    assert (unread(store), len(found(store, "pelican")), len(found(store, "salmon"))) == (0, 3, 1)
 
 
 async def test_an_unread_conversation_appears_when_it_is_read(store: Store, home: Path) -> None:

@@ -12,7 +12,7 @@ from store.model import Json, SessionFields
 from store.sources import reading
 from store.sources.claude_code.files import Transcript, transcripts
 from store.sources.claude_code.prompts import blocks_of, said
-from store.sources.lines import mapping, words
+from store.sources.lines import mapping, moment, words
 from store.sources.shape import Skim
 from store.sources.sight import STRING, pieces, text_in, told_in
 
@@ -58,7 +58,7 @@ class _Sight:
             return
         if content >= 0 and b'"role":"assistant"' in line[:content] and (alone := _ALONE.match(line, content)):
             self._said.append(text_in(alone[1]))
-            self._last = self._answer = line
+            self._first, self._last, self._answer = self._first or line, line, line
         elif _is_said(line[:_HEAD]):
             self._hear(line, told_in(line))
         elif line.startswith(_TITLES):
@@ -81,7 +81,7 @@ class _Sight:
                 self._said.append(text)
 
     def skim(self) -> Skim:
-        first, last = told_in(self._first or self._last), told_in(self._last)
+        first, last = told_in(self._first), told_in(self._last)
         answer = last if self._answer is self._last else told_in(self._answer)
         fields: SessionFields = {
             "agent_title": column_text(self._titles.get("custom-title") or self._titles.get("ai-title") or ""),
@@ -89,8 +89,7 @@ class _Sight:
             "model": column_text(words(mapping(answer.get("message")).get("model"))),
             "cwd": column_text(words(first.get("cwd"))),
         }
-        began, ended = (words(told.get("timestamp")) for told in (first, last))
-        fields |= reading.lifetime(began, ended or self._one.touched)
+        fields |= reading.lifetime(words(first.get("timestamp")), moment(last.get("timestamp")) or self._one.touched)
         if self._one.parent:
             fields |= {"parent_id": self._one.parent, "relation": "delegate"}
         return Skim(self._one.native_id, fields, self._prompts, self._said)
