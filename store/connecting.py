@@ -157,7 +157,9 @@ def _migrate(path: Path, connection: sqlite3.Connection, reindex: Callable[[], o
     from store.schema import migrations
 
     connection.execute("pragma synchronous = full")
-    connection.execute(f"pragma page_size = {PAGE_BYTES:d}")  # only an empty file heeds it
+    # Only an empty file heeds these two.
+    connection.execute(f"pragma page_size = {PAGE_BYTES:d}")
+    connection.execute("pragma auto_vacuum = incremental")
     patiently(connection, "begin immediate")
     try:
         # Somebody else may have migrated it while this process waited for the lock.

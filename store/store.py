@@ -43,6 +43,9 @@ _NESTED = ("savepoint nested", "release nested", ("rollback to nested", "release
 
 CLOSING_SECONDS = 5.0
 
+SHARE_KEPT = 100
+"""Up to the hundredth part of a file may stand empty: what is written next will need it."""
+
 
 class _Held:
     """A thread's connection, and the lock that says it is in use: closing one under a thread that reads is a crash."""
@@ -214,6 +217,15 @@ class Store(Words):
         with connecting.translated(self.path):
             (busy, *_) = self.connection.execute("pragma wal_checkpoint(truncate)").fetchone()
         return not busy
+
+    def give_back(self) -> None:
+        """To the disk, the room that nothing stands in any more, if it is much: an index in the making needs some that
+        the finished one does not."""
+        pages, unused = self.row("select page_count, freelist_count from pragma_page_count, pragma_freelist_count")
+        if unused * SHARE_KEPT > pages:
+            with connecting.translated(self.path):
+                # As a script, since the driver ends any other statement without columns after its first step, a page.
+                self.connection.executescript("pragma incremental_vacuum")
 
     def rewrite(self) -> bool:
         """The whole file anew, of what lives. Zeroed pages are not enough: SQLite leaves copies of rows it moved."""

@@ -101,7 +101,7 @@ def targets(paths: Sequence[str] = (), only: str | None = None) -> list[Target]:
 
 def found(only: str | None = None) -> Iterator[Target]:
     """Where their programs keep them. Each is looked for when it is asked for, so that the first can be read before."""
-    for name in sources.NAMES:
+    for name in dict.fromkeys((*sources.LARGEST, *sources.NAMES)):
         source = sources.by_name(name) if only in (None, name) else None
         if source is not None:
             places = dict.fromkeys(map(place_of, source.roots()))
@@ -171,6 +171,7 @@ def sync(store: Store, chosen: Iterable[Target]) -> Iterator[Progress]:
             yield from chain.from_iterable(looks)
         yield from _in_turn(store, under_way)
         forget_what_was_read(store)
+        store.give_back()
 
 
 def _in_turn(store: Store, under_way: Sequence[_Syncing]) -> Iterator[Progress]:

@@ -140,6 +140,25 @@ def test_a_migration_that_fails_changes_nothing(tmp_path: Path, monkeypatch: pyt
     assert schema_of(path) == before
 
 
+def test_room_that_is_not_needed_any_more_is_given_back(store: Store) -> None:
+    def pages() -> tuple[int, int]:
+        found: tuple[int, int] = store.row("select * from pragma_page_count, pragma_freelist_count")
+        return found
+
+    store.create_session("a")
+    store.append_message("a", "user", "a long story " * 100_000)
+    store.delete_session("a")
+    many, unused = pages()
+    assert unused > 10
+    store.give_back()
+    assert pages() == (many - unused, 0)
+    store.create_session("b")
+    store.append_message("b", "user", "a short one")
+    few = pages()
+    store.give_back()
+    assert pages() == few
+
+
 def test_only_the_newest_backups_are_kept(store: Store) -> None:
     made = [connecting.backup(store.path, store.connection) for _ in range(5)]
     assert backups(store.path) == sorted(made, reverse=True)[: connecting.BACKUPS_KEPT]
