@@ -17,14 +17,13 @@ _MODULES = {"claude": "claude_code", "claude-ai": "claude_ai"}
 """Where a module is not called as its source is."""
 
 NAMES = (
-    # The two with the most to tell: they are looked at before the others are even loaded.
-    "claude",
-    "codex",
     "wuhu",
     "adk",
     "pingu",
     "rubichan",
     "kiso",
+    "claude",
+    "codex",
     "pi",
     "crush",
     "goose",
@@ -36,6 +35,9 @@ NAMES = (
     "claude-ai",
     "opencode",
 )
+
+LARGEST = ("claude", "codex")
+"""Have the most to tell as a rule, and tell it at first sight: looked at before the others are even loaded."""
 
 
 def by_name(name: str) -> Source | None:
