@@ -84,6 +84,17 @@ async def test_what_is_typed_is_asked_at_every_key() -> None:
         await until(pilot, lambda: app.asked == ["r", "re", "ret", ""])
 
 
+async def test_the_end_of_long_words_is_in_sight() -> None:
+    app = Bar()
+    async with app.run_test() as pilot:
+        words(pilot).focus()
+        await pilot.press(*"word " * 40, *"end")
+        await until_shown(pilot, "word word end")
+        await pilot.press("home")
+        await until(pilot, lambda: words(pilot).scroll_offset.x == 0)
+        assert "end" not in screen_text(pilot)
+
+
 async def test_enter_leaves_and_asks_nothing_twice() -> None:
     app = Bar()
     async with app.run_test() as pilot:

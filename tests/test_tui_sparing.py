@@ -105,6 +105,23 @@ async def test_a_page_finds_its_lines_painted(many: Store, monkeypatch: pytest.M
         assert not work.layouts
 
 
+async def test_a_letter_paints_the_words_and_the_list_and_lays_nothing_out(
+    many: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tui.screens.listing.PAUSE", 40)
+    async with browser(many).run_test(size=SIZE) as pilot:
+        shown = await at_rest(pilot)
+        await pilot.press("slash", *"nu")
+        await until(pilot, lambda: shown.listing.wanted.query == "nu")
+        with watched(monkeypatch) as work:
+            await pilot.press("m")
+            await until(pilot, lambda: shown.listing.wanted.query == "num" and shown in work.rendered)
+        assert not work.layouts
+        assert shown.vertical_scrollbar not in work.rendered
+        await pilot.press("escape")
+        await until(pilot, lambda: not shown.listing.wanted.query)
+
+
 @pytest.mark.parametrize("keys", [[], ["down"], ["end"], ["ctrl+p"], ["o"], ["slash", "t", "o"], ["z"], ["2"]])
 async def test_the_picture_is_that_of_textual(keys: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     with Store.memory() as store:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from textual._compositor import Compositor
+from textual._compositor import ChopsUpdate, Compositor
 from textual.geometry import Region
 from textual.strip import Strip
 
@@ -16,11 +16,21 @@ from textual.strip import Strip
 class SparingCompositor(Compositor):
     """Only the widgets that are seen where something has changed, and of them only those lines."""
 
+    _changed: Iterable[Region] = ()
+    "What Textual would draw one frame around, and have all painted that is in it."
+
+    def render_partial_update(self) -> ChopsUpdate | None:
+        self._changed = list(self._dirty_regions)
+        try:
+            return super().render_partial_update()
+        finally:
+            self._changed = ()
+
     def _get_renders(self, crop: Region | None = None) -> Iterator[tuple[Region, Region, list[Strip]]]:
         """From the front to the back, until nothing of what lies further back can be seen."""
-        changed = crop or self.size.region
-        lines = Region(0, changed.y, self.size.width, changed.height)
-        uncovered = [changed]
+        frame = crop or self.size.region
+        lines = Region(0, frame.y, self.size.width, frame.height)
+        uncovered = list(self._changed) or [frame]
         for widget, (region, clip) in self.visible_widgets.items():
             seen = region.intersection(clip).intersection(lines)
             if seen and any(map(seen.overlaps, uncovered)):

@@ -99,6 +99,8 @@ class FillingScreen(EditingScreen[Answer]):
                 self.post_message(self.Progressed(0, 0, told, over=True))
             # Who has so much that a look takes long shall not lose half a processor to it.
             time.sleep(max(FOLLOW_SECONDS, time.monotonic() - begun))
+            while self.is_typing and not worker.is_cancelled:
+                time.sleep(FOLLOW_SECONDS)
 
     @on(Progressed)
     def _show_progress(self, progress: Progressed) -> None:

@@ -40,6 +40,9 @@ IN_TOOLS = 1_000
 PAUSE = 0.2
 """Seconds without a key before all that was found is gathered and weighed."""
 
+TYPING_SECONDS = 1.0
+"""Who has typed a letter is likely to type another."""
+
 
 class Scope(NamedTuple):
     name: str
@@ -115,6 +118,7 @@ class ListingScreen(NoticingScreen[Answer]):
         super().__init__(store, clock)
         self._scopes = scopes(folder or current_folder())
         self._wanted = Wanted()
+        self._typed_at = 0.0
         self._compositor = SparingCompositor()
 
     def on_mount(self) -> None:
@@ -153,8 +157,14 @@ class ListingScreen(NoticingScreen[Answer]):
     def _load_typed(self) -> None:
         """What is being typed: the newest that fit at every key; all of them, and the best on top, after a pause."""
         self._generation += 1
+        self._typed_at = time.monotonic()
         in_view = self.sessions.page.height // LINES + 1
         self._list_typed(self._wanted, self._generation, max(in_view, FEWEST))
+
+    @property
+    def is_typing(self) -> bool:
+        """Somebody is, and should be answered before anything else is done."""
+        return time.monotonic() - self._typed_at < TYPING_SECONDS
 
     def _begin(self) -> None:
         """Here and not in a worker: nothing is on the screen yet, and these few rows are there sooner than a thread."""
@@ -208,7 +218,7 @@ class ListingScreen(NoticingScreen[Answer]):
             return
         # Whoever has gone on to the list meanwhile keeps the session they stand on.
         has_gone_on = listed.typed and listed.whole and (self.sessions.cursor > 0 or not self.bar.words.has_focus)
-        self.sessions.show(listed.listing, listed.rows, follow=listed.follow or has_gone_on)
+        self.sessions.show(listed.listing, listed.rows, follow=listed.follow or has_gone_on, whole=listed.whole)
         if listed.whole:
             self.bar.show_count(self._counted(listed.listing, listed.in_tools))
             self._tell_instead(listed.listing.query)

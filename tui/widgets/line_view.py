@@ -56,6 +56,10 @@ class LineView(ScrollView, can_focus=True, inherit_bindings=False):
         else:
             self.virtual_size = size
 
+    def expect_lines(self, count: int) -> None:
+        """So many at least, while the others are being counted: until then the scrollbar stays as it is."""
+        self.set_reactive(LineView.virtual_size, Size(0, count))
+
     def paint_line(self, line: int, width: int) -> Strip:
         raise NotImplementedError
 
@@ -66,7 +70,7 @@ class LineView(ScrollView, can_focus=True, inherit_bindings=False):
     def forget_strips(self) -> None:
         """Call when what the lines say has changed."""
         self._strips.clear()
-        self.refresh()
+        self.refresh_lines(self.scroll_offset.y, self.size.height)
 
     # ── scrolling ─────────────────────────────────────────────────────────────────────────────────
 

@@ -89,14 +89,17 @@ class SessionRows(LineView):
         self.line_count = listing.line_count
         self._rows = {row.session.key: (self._edition, row) for row in rows}
 
-    def show(self, listing: Listing, rows: Iterable[Row] = (), *, follow: bool) -> None:
-        """Another list, with the rows that are known. Follow: the session under the cursor stays under it, and where
-        it is on the screen."""
+    def show(self, listing: Listing, rows: Iterable[Row] = (), *, follow: bool, whole: bool = True) -> None:
+        """Another list, or how it begins, with the rows that are known. Follow: the session under the cursor stays
+        under it, and where it is on the screen."""
         found = listing.index(self.selected_key) if follow else 0
         line = self._line - self.scroll_offset.y
         self.listing = listing
         self._words = listing.query.pattern()
-        self.line_count = listing.line_count
+        if whole:
+            self.line_count = listing.line_count
+        else:
+            self.expect_lines(listing.line_count)
         self.set_reactive(SessionRows.cursor, self.validate_cursor(self.cursor if found is None else found))
         self.scroll_to(y=self._top_for(line) if follow else 0, animate=False, force=True)
         self.expire(rows)

@@ -10,8 +10,10 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Horizontal, Vertical
 from textual.content import Content
+from textual.geometry import Size
 from textual.getters import query_one
 from textual.message import Message
+from textual.reactive import Reactive
 from textual.widgets import Input, Static
 from textual.widgets.input import Selection
 
@@ -35,6 +37,9 @@ class Words(Input):
         Binding("ctrl+@,ctrl+space", "offer", "Filters", id="filter.offer", show=False, tooltip="All the filters"),
         Binding("escape", "close", "Close", id="filter.close", show=False, tooltip="Close the offers"),
     ]
+
+    virtual_size: Reactive[Size] = Reactive(Size(0, 0))
+    "As it is in every widget, but for the layout of the whole screen, which no letter changes."
 
     class Left(Told):
         entered: bool
