@@ -256,9 +256,10 @@ async def test_add_replace_delete(store: Store, session: Session) -> None:
         await until_shown(pilot, "v2", "NEW  version 2")
         assert store.secrets.get(session, "NEW") == "better"
         await pilot.press("x")
-        await notified(pilot, "Deleted NEW; undo brings it back.")
+        await notified(pilot, "Deleted NEW; u brings it back.")
         await until(pilot, lambda: len(store.secrets.names(session)) == 2)
-        store.journal.undo()
+        await pilot.press("u")
+        await until_shown(pilot, "  NEW  ")
         assert store.secrets.get(session, "NEW") == "better"
 
 

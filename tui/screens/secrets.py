@@ -79,10 +79,11 @@ class SecretsScreen(Screen[str | None]):
         Binding("y", "copy", "Copy", id="secrets.copy", tooltip="Copy the value; the clipboard is cleared after 30 s"),
         Binding("a", "add", "Add", id="secrets.add", tooltip="Seal another value"),
         Binding("e", "replace", "Replace", id="secrets.replace", tooltip="Seal another value under this name"),
-        Binding("x", "remove", "Delete", id="secrets.remove", tooltip="Delete it; undo brings it back"),
+        Binding("x", "remove", "Delete", id="secrets.remove", tooltip="Delete it; u brings it back"),
         Binding(
             "X", "erase", "Delete for ever", show=False, id="secrets.erase", tooltip="Every version of it, beyond undo"
         ),
+        Binding("u", "undo", "Undo", show=False, id="secrets.undo", tooltip="Take the newest edit back"),
         Binding("L", "lock", "Lock", id="secrets.lock", tooltip="Lock the secrets, or unlock them"),
         Binding("g", "go", "Go to use", show=False, id="secrets.go", tooltip="To the newest tool call that names it"),
         Binding("ctrl+down", "scroll(1)", "On", show=False, id="secrets.down", tooltip="A line on in the value"),
@@ -296,8 +297,16 @@ class SecretsScreen(Screen[str | None]):
         if (row := self.table.selected) is not None:
             remove = partial(self._store.secrets.remove, self._session, row.key, seen=row.version)
             if await self._done(lambda: remove() or True):
-                self.app.notify(f"Deleted {row.key}; undo brings it back.", timeout=4, markup=False)
+                self.app.notify(f"Deleted {row.key}; u brings it back.", timeout=4, markup=False)
                 self._look_again()
+
+    @threaded(group="edit")
+    def action_undo(self) -> None:
+        from tui.screens.journal import undo_newest
+
+        told = undo_newest(self._store)
+        self.app.call_from_thread(self._look_again)
+        self.app.notify(told, timeout=4, markup=False)
 
     @work(exclusive=True, group="edit")
     async def action_erase(self) -> None:
