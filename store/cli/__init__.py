@@ -29,7 +29,7 @@ COMMANDS = {
     "rebuild": "store.cli.rebuilding:rebuild",
     "resume": "store.cli.resuming:resume",
     "fork": "store.cli.forking:fork",
-    "write-back": "store.cli.syncing:write_back",
+    "write-back": "store.cli.writing_back:write_back",
     "title": "store.cli.editing:title",
     "tag": "store.cli.editing:tag",
     "untag": "store.cli.editing:untag",

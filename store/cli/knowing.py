@@ -10,7 +10,7 @@ from store.cli.groups import DefaultGroup
 from store.cli.history import write_edits
 from store.cli.printing import Ink, Piece, Style, age
 from store.cli.sealing import passphrase_on_stdin
-from store.cli.syncing import carry_back, rows_only
+from store.cli.writing_back import carry_back, rows_only
 from store.errors import BadValue
 from store.facts import line_limit
 from store.model import GLOBAL, Fact, Summary
