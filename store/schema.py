@@ -406,7 +406,7 @@ create index sessions_skimmed on sessions(key) where depth = 'text'
 """
 
 # Nobody asks in which column a word stands, and to tell so of every word took a quarter of the index. Empty at first:
-# whoever migrates fills it.
+# whoever migrates fills it. What was skimmed comes in large pieces and is soon forgotten: it need not be merged much.
 ONE_TEXT = """
 drop table conversation_fts
 
@@ -427,4 +427,10 @@ insert into tools_fts (tools_fts, rank) values ('pgsz', 16000)
 insert into tools_fts (tools_fts, rank) values ('hashsize', 16777216)
 
 insert into tools_fts (tools_fts, rank) values ('automerge', 8)
+
+insert into skims_fts (skims_fts, rank) values ('pgsz', 16000)
+
+insert into skims_fts (skims_fts, rank) values ('hashsize', 16777216)
+
+insert into skims_fts (skims_fts, rank) values ('automerge', 16)
 """
