@@ -43,7 +43,7 @@ _INSERTED = "select key, native_id from sessions where key > ?"
 
 _INDEX = "insert into skims_fts (rowid, text) values (?, ?)"
 _SETTLE = "insert into skims_fts (skims_fts, rank) values (?, ?)"
-_SETTINGS = (("hashsize", 16 * 1024 * 1024), ("automerge", 0))
+_SETTINGS = (("hashsize", 16 * 1024 * 1024), ("automerge", 0), ("crisismerge", 64))
 """A commit's words are written in one go, and not put in order with those before: they do not stay for long."""
 
 _BEGIN = """
