@@ -42,10 +42,6 @@ _INSERTED = "select key, native_id from sessions where key > ?"
 """Asked for all together: each to be told by its own insert would take four times as long."""
 
 _INDEX = "insert into skims_fts (rowid, text) values (?, ?)"
-_SETTLE = "insert into skims_fts (skims_fts, rank) values (?, ?)"
-_SETTINGS = (("hashsize", 16 * 1024 * 1024), ("automerge", 0), ("crisismerge", 64))
-"""A commit's words are written in one go, and not put in order with those before: they do not stay for long."""
-
 _BEGIN = """
     update sessions set first_prompt = '', model = '', turns = 0, parent_id = null, relation = null
     where key = ? and head is null
@@ -144,7 +140,6 @@ def keep(
         (last,) = connection.execute(_LAST).fetchone()
         connection.executemany(_INSERT, rows)
         new = connection.execute(_INSERTED, (last,)).fetchall()
-        connection.executemany(_SETTLE, _SETTINGS)
         connection.executemany(_INDEX, ((key, texts[native_id]) for key, native_id in new))
     return {native_id for _, native_id in new}
 
