@@ -85,7 +85,7 @@ class FillingScreen(EditingScreen[Answer]):
             begun = time.monotonic()
             came = False
             try:
-                for progress in sync.sync(self._store, sync.targets()):
+                for progress in sync.sync(self._store, sync.found()):
                     if worker.is_cancelled:
                         return
                     found[progress.report.locator] = progress.report

@@ -186,7 +186,8 @@ class LineView(ScrollView, can_focus=True, inherit_bindings=False):
         key = (beneath, name)
         style = self._painted_styles.get(key)
         if style is None:
-            style = self._painted_styles[key] = (beneath + self._style_of(name)).rich_style
+            whole = beneath + self._style_of(name) if name else beneath
+            style = self._painted_styles[key] = whole.rich_style
         return style
 
     def _style_of(self, name: str | Style) -> Style:
