@@ -10,7 +10,7 @@ import fcntl
 import gc
 import os
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import asdict, dataclass, field, replace
 from itertools import chain, islice
 from pathlib import Path
@@ -96,7 +96,7 @@ def targets(paths: Sequence[str] = (), only: str | None = None) -> list[Target]:
     if not paths:
         return list(found(only))
     chosen = [source for source in sources.ALL if only in (None, source.NAME)]
-    return [_named(path, chosen) for path in paths]
+    return [target for path in paths for target in _named(path, chosen)]
 
 
 def found(only: str | None = None) -> Iterator[Target]:
@@ -116,17 +116,27 @@ def _is_there(source: Source, address: str) -> bool:
         return True
 
 
-def _named(path: str, chosen: Sequence[Source]) -> Target:
+def _named(path: str, chosen: Sequence[Source]) -> list[Target]:
+    """That store; or those that lie side by side in that folder."""
     place = place_of(path)
     for source in chosen:
         if source.detect(place.address):
-            return Target(source, *place)
+            return [Target(source, *place)]
     if is_url(place.locator):
         raise Unreadable(f"{place.locator} is not a database that Backscroll can read.")
     if not Path(place.locator).exists():
         raise Unreadable(f"{path} is not there.")
+    if within := list(_within(Path(place.locator), chosen)):
+        return within
     reading.refuse_damaged(Path(place.locator))
     raise Unreadable(f"{path} is not a conversation store that Backscroll can read.")
+
+
+def _within(folder: Path, chosen: Sequence[Source]) -> Iterator[Target]:
+    for child in sorted(folder.iterdir()) if folder.is_dir() else ():
+        place = place_of(str(child))
+        with suppress(StoreError):  # one that is damaged, beside others
+            yield from islice((Target(source, *place) for source in chosen if _is_there(source, place.address)), 1)
 
 
 @contextmanager

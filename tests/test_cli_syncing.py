@@ -113,6 +113,16 @@ def test_sync_of_several_paths(cli: CommandLine, tmp_path: Path) -> None:
     assert [one["locator"] for one in cli("sync", *paths, "--json").json["sources"]] == paths
 
 
+def test_sync_of_a_folder_in_which_stores_lie_side_by_side(cli: CommandLine, tmp_path: Path) -> None:
+    folder = tmp_path / "kept"
+    folder.mkdir()
+    one, other = pingu(folder / "a.db"), pingu(folder / "b.db")
+    (folder / "notes.txt").write_text("nothing to read")
+    (folder / "damaged.db").write_bytes(b"SQLite format 3\0" + b"\xff" * 4_000)
+    told = cli("sync", str(folder), "--json").json["sources"]
+    assert [(source["source"], source["locator"]) for source in told] == [("pingu", str(one)), ("pingu", str(other))]
+
+
 def test_sync_of_one_kind(cli: CommandLine, home: Path, tmp_path: Path) -> None:
     rubichan(home / ".config/rubichan/rubichan.db")
     pingu(home / ".local/share/pingu/pingu.db")

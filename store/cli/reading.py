@@ -37,8 +37,8 @@ def list_sessions(store: Store, words: tuple[str, ...], limit: int, trash: bool,
     """Sessions, newest first; with a QUERY those that hold the words.
 
     Beside words, a QUERY may hold "phrases", begin*, one OR another, -not, and filters: agent: model: cwd: tool: role:
-    tag: before: after: is: (error, pinned, archived, fork, delegate, live, gone) has: (secret, summary, note). Before
-    a QUERY that begins with -not, write --.
+    tag: before: after: is: (error, pinned, archived, fork, delegate, live, gone, expiring) has: (secret, summary,
+    note). Before a QUERY that begins with -not, write --.
     """
     if trash and words:
         raise click.UsageError("The trash is listed whole: leave the QUERY or --trash out.")
