@@ -6,7 +6,7 @@ import shutil
 import sqlite3
 import tempfile
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from functools import cached_property
 from pathlib import Path
@@ -73,7 +73,9 @@ class _Held:
 class Store(Words):
     """`Store.open()` for the person's own, `Store.open(path)` for another, `Store.memory()` for one without a trace."""
 
-    def __init__(self, path: Path, *, busy_timeout_ms: int = 5_000, ephemeral: bool = False) -> None:
+    def __init__(
+        self, path: Path, *, busy_timeout_ms: int = 5_000, ephemeral: bool = False, tell: Callable[[str], object] = str
+    ) -> None:
         self.path = path
         self._busy_timeout_ms = busy_timeout_ms
         self._ephemeral = ephemeral
@@ -86,14 +88,25 @@ class Store(Words):
         try:
             connecting.create_private(path)
             with connecting.translated(path):
-                connecting.prepare(path, self.connection, lambda: self.search.rebuild())
+                connecting.prepare(path, self.connection, lambda: self._index_anew(tell))
         except BaseException:
             self.close()
             raise
 
     @classmethod
-    def open(cls, path: str | os.PathLike[str] | None = None, *, busy_timeout_ms: int = 5_000) -> Self:
-        return cls(store_path(path).absolute(), busy_timeout_ms=busy_timeout_ms)
+    def open(
+        cls,
+        path: str | os.PathLike[str] | None = None,
+        *,
+        busy_timeout_ms: int = 5_000,
+        tell: Callable[[str], object] = str,
+    ) -> Self:
+        """What takes long is told before it is begun, to whoever wants to pass it on."""
+        return cls(store_path(path).absolute(), busy_timeout_ms=busy_timeout_ms, tell=tell)
+
+    def _index_anew(self, tell: Callable[[str], object]) -> None:
+        tell("The store is of an older version: its search index is made anew, a minute's work for a gigabyte.")
+        self.search.rebuild()
 
     @classmethod
     def memory(cls) -> Self:

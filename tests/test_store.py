@@ -117,10 +117,14 @@ def test_what_an_old_store_holds_is_found_after_its_migration(tmp_path: Path) ->
             connection.execute(statement)
         connection.execute("delete from _sqlite_migrations where name = 'm011_one_text'")
         connection.execute("pragma user_version = 10")
-    with Store.open(path) as store:
+    told: list[str] = []
+    with Store.open(path, tell=told.append) as store:
+        assert len(told) == 1, "what takes long is told, and only where it is done"
         assert [hit.entry for hit in store.search.find("narwhal")[0]] == ["a#0"]
         assert [hit.entry for hit in store.search.find("look pole")[0]] == ["a#1"]
         assert not examine(store)
+    Store.open(path, tell=told.append).close()
+    assert len(told) == 1
 
 
 def test_a_migration_that_fails_changes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

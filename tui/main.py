@@ -49,6 +49,10 @@ def _paint_sooner() -> None:
         del os.environ[FPS]
 
 
+def _say(sentence: str) -> None:
+    print(sentence, file=sys.stderr)
+
+
 def browse(path: Path, *, follow: bool = False, pick: bool = False) -> None:
     """Open the store at `path` in the browser; comes back when the person quits, and not if they resume."""
     # All that is made until the first screen is there to stay; the app enables it again.
@@ -57,7 +61,7 @@ def browse(path: Path, *, follow: bool = False, pick: bool = False) -> None:
     from store.store import Store
     from tui.app import Backscroll
 
-    app = Backscroll(Store.open(path), follow=follow, pick=pick)
+    app = Backscroll(Store.open(path, tell=_say), follow=follow, pick=pick)
     try:
         chosen = app.run()
     finally:

@@ -12,6 +12,7 @@ from typing import Concatenate, ParamSpec, Protocol, TypeVar
 
 import click
 
+from store.cli import printing
 from store.errors import Refused, Unreadable
 from store.model import Session
 from store.paths import store_path
@@ -50,7 +51,7 @@ class Console:
 
     @cached_property
     def store(self) -> Store:
-        return Store.open(self.path)
+        return Store.open(self.path, tell=printing.say)
 
     def close(self) -> None:
         opened = self.__dict__.pop("store", None)
