@@ -44,7 +44,7 @@ def _paint_sooner() -> None:
     """Textual waits a sixtieth of a second before it paints what has come. Only it is told: what is resumed from here
     inherits the environment."""
     if FPS not in os.environ:
-        os.environ[FPS] = "240"
+        os.environ[FPS] = "120"
         import_module("textual.constants")
         del os.environ[FPS]
 

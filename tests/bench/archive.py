@@ -5,6 +5,7 @@ Every run does everything once on both sides, one after the other; so whatever e
 
 from __future__ import annotations
 
+import re
 import shutil
 import sqlite3
 import statistics
@@ -21,7 +22,7 @@ from bench.corpus import Corpus, corpus
 from bench.peers import AGENTSVIEW, FAST_RESUME, HELLO, OURS, Program, programs
 from bench.processes import Failed, bytes_of, run
 from bench.prose import vocabulary
-from bench.screens import Screen, typed
+from bench.screens import ROW, Screen, typed
 from bench.talks import LAST_WORD, SEED
 
 from store import sync
@@ -152,18 +153,18 @@ class Archive:
     def _launch_first(self, who: Program, size: int) -> None:
         place = _emptied(self._state / "first")
         with Screen(who.path, *who.screen, env=who.env(self._corpora[size].home, place)) as screen:
-            self.measured.add("first launch", who.name, size, screen.until_rows())
+            self.measured.add("first launch", who.name, size, screen.until_sent_first(ROW))
 
     def _launch(self, who: Program, size: int) -> None:
         env = who.env(self._corpora[size].home, self._place(who, size))
         with Screen(who.path, *who.screen, env=env) as screen:
-            is_there = (lambda: who.greeting in screen.raw) if who.greeting else (lambda: bool(screen.rows))
-            self.measured.add("launch", who.name, size, screen.until(is_there, "anything"))
+            shown = re.compile(re.escape(who.greeting)) if who.greeting else ROW
+            self.measured.add("launch", who.name, size, screen.until_sent_first(shown))
 
     def _type(self, who: Program, size: int) -> None:
         env = who.env(self._corpora[size].home, self._place(who, size))
         with Screen(who.path, *who.screen, env=env) as screen:
-            screen.until_rows()
+            screen.until_sent_first(ROW)
             settle(screen)
             screen.press(who.before_words)
             settle(screen, SETTLED / 3)

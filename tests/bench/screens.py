@@ -6,7 +6,7 @@ import os
 import re
 import signal
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -26,12 +26,12 @@ BURST = 0.15
 """Seconds between two changes that belong to one answer; what is ordered anew after a pause is a second one."""
 
 BACKSPACE = "\x7f"
-_ROW = re.compile(r"Task \d{6}")
+ROW = re.compile(rb"Task \d{6}")
+_ROW = re.compile(ROW.pattern.decode())
 
 
 class Screen(Pty):
     def __init__(self, program: Path | str, *arguments: str, env: Mapping[str, str]) -> None:
-        self.rows: tuple[str, ...] = ()
         self._changes: list[float] = []
         self._seen: list[object] = []
         self._arrived: list[tuple[float, bytes]] = []
@@ -58,7 +58,6 @@ class Screen(Pty):
         arrived, self._arrived = self._arrived, []
         for at, data in arrived:
             self._stream.feed(data)
-            self.rows = tuple(found for line in self._screen.display for found in _ROW.findall(line[:LIST]))
             painted = self._painted()
             if painted != self._seen:
                 self._seen = painted
@@ -70,18 +69,19 @@ class Screen(Pty):
         buffer = self._screen.buffer
         return [buffer[line][column] for line in lines for column in range(LIST)]
 
-    def until(self, there: Callable[[], bool], what: str) -> float:
-        """Seconds since the program was started."""
-        while not there():
+    def until_sent_first(self, sent: re.Pattern[bytes]) -> float:
+        """Seconds from the program's start until such bytes came. A screen is made of them afterwards."""
+        self._is_waiting = True
+        while not sent.search(self.raw):
             if self._process.poll() is not None:
-                raise Failed(f"it ended before {what} came")
+                raise Failed("it ended before anything came")
             if time.perf_counter() - self._begun > PATIENCE:
-                raise Failed(f"{what} did not come in {PATIENCE:.0f} s")
+                raise Failed(f"nothing came in {PATIENCE:.0f} s")
             self.read(0.05)
-        return time.perf_counter() - self._begun
-
-    def until_rows(self) -> float:
-        return self.until(lambda: bool(self.rows), "rows")
+        came, _ = self._arrived[-1]
+        self._is_waiting = False
+        self._look()
+        return came - self._begun
 
     def answer(self, keys: str) -> float | None:
         """Seconds until the rows that these keys bring stand; None when none of them looks other than before."""

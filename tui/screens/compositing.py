@@ -7,10 +7,13 @@ that moves by one row would have the lines of all panes looked through.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from typing import Any
 
 from textual._compositor import ChopsUpdate, Compositor
 from textual.geometry import Region
+from textual.screen import Screen
 from textual.strip import Strip
+from textual.widget import Widget
 
 
 class SparingCompositor(Compositor):
@@ -40,6 +43,12 @@ class SparingCompositor(Compositor):
                 uncovered = [rest for part in uncovered for rest in _beside(part, cover)]
                 if not uncovered:
                     return
+
+
+def paint_at_once(screen: Screen[Any], widget: Widget) -> None:
+    """Without the messages by which Textual hears of it, and the timer by which it waits for more."""
+    screen._dirty_widgets.add(widget)
+    screen._on_timer_update()
 
 
 def _beside(part: Region, cover: Region) -> Iterable[Region]:

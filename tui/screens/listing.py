@@ -18,7 +18,7 @@ from store.listed import LINES, Listing, Row, Wanted
 from store.listing import listing, rows, work_tree
 from store.query import Query, Vocabulary
 from tui.messages import Told
-from tui.screens.compositing import SparingCompositor
+from tui.screens.compositing import SparingCompositor, paint_at_once
 from tui.screens.noticing import Clock, NoticingScreen
 from tui.widgets.session_list import PAGE, SessionList
 from tui.widgets.top_bar import TopBar
@@ -219,6 +219,8 @@ class ListingScreen(NoticingScreen[Answer]):
         # Whoever has gone on to the list meanwhile keeps the session they stand on.
         has_gone_on = listed.typed and listed.whole and (self.sessions.cursor > 0 or not self.bar.words.has_focus)
         self.sessions.show(listed.listing, listed.rows, follow=listed.follow or has_gone_on, whole=listed.whole)
+        if listed.typed and not listed.whole:
+            paint_at_once(self, self.sessions)
         if listed.whole:
             self.bar.show_count(self._counted(listed.listing, listed.in_tools))
             self._tell_instead(listed.listing.query)

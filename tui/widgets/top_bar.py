@@ -23,6 +23,9 @@ from tui.messages import Told
 from tui.painting.pieces import FAINT
 from tui.widgets.offers import Offers
 
+TOLD_AFTER = 0.05
+"""Seconds: what was found comes first, then how the words were understood."""
+
 HINT = "words, or agent: tool: cwd: tag: is:error after:3d …"
 
 
@@ -156,6 +159,9 @@ class TopBar(Horizontal):
         self._asked = ""
         self._told: dict[str, str] = {}
 
+    def on_mount(self) -> None:
+        self._telling = self.set_interval(TOLD_AFTER, self._tell_understood, pause=True)
+
     def compose(self) -> ComposeResult:
         yield Static(Content(self._shown_name), id="name")
         yield Static(Content("/"), id="slash")
@@ -210,11 +216,12 @@ class TopBar(Horizontal):
         """At every key: whoever answers knows what can be answered at once, and what should wait for a pause."""
         if self.words.value != self._asked:
             self._asked = self.words.value
-            self._tell_understood()
             self.post_message(self.Asked(self._asked))
+            self._telling.reset()
 
     def _tell_understood(self) -> None:
         """Not of a filter that is still being chosen."""
+        self._telling.pause()
         query = Query.parse(self._asked, typing=True)
         if self.words.offering:
             self.show_understood("")
