@@ -391,6 +391,21 @@ async def test_a_conversation_that_grows_does_not_move_who_reads_it(store: Store
         assert cursor(pilot) == (31, "prompt")
 
 
+async def test_a_jump_that_is_under_way_arrives_though_the_conversation_grows(store: Store, long: Session) -> None:
+    app = Reader(store, long)
+    async with app.run_test(size=SIZE) as pilot:
+        await until_at(pilot, 60, "event")
+        app.held = True
+        await pilot.press("home", "e", "i")
+        await until(pilot, lambda: app.waiting)
+        store.chains.append(long.key, [prompt("One more?", before())])
+        app.open(follow=True)
+        await until(pilot, lambda: len(timeline(pilot).cards) == 62)
+        app.let_go()
+        await until(pilot, lambda: messages(pilot, TimelinePane.Inspect))
+        await until_at(pilot, 10, "call")
+
+
 async def test_a_conversation_that_was_told_anew_and_is_shorter(store: Store, long: Session) -> None:
     async with Reader(store, long).run_test(size=SIZE) as pilot:
         await until_at(pilot, 60, "event")

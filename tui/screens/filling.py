@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
+from threading import Event
 from typing import TYPE_CHECKING, ClassVar, TypeVar
 
 from textual import on
@@ -31,6 +32,10 @@ Answer = TypeVar("Answer")
 
 FOLLOW_SECONDS = 0.3
 """Between two looks at what agents write: with the list's own, what is said there is seen here within a second."""
+
+GIVE_WAY_SECONDS = 0.3
+"""What is found first is painted before more is looked for, unless that takes longer than this."""
+
 DEMO = "demo"
 
 
@@ -65,6 +70,7 @@ class FillingScreen(EditingScreen[Answer]):
         self._is_empty = False
         self._is_first_run = False
         self._making_demo = False
+        self._has_rows = Event()
 
     def begin_to_fill(self) -> None:
         if self._follow:
@@ -92,6 +98,9 @@ class FillingScreen(EditingScreen[Answer]):
                     if progress.report.new or progress.report.updated or progress.done < progress.total:
                         came = True
                         self.post_message(self.Progressed(progress.done, progress.total, _by_agent(found), over=False))
+                        if self._is_first_run:
+                            self._has_rows.wait(GIVE_WAY_SECONDS)
+                            self._has_rows.set()
             except Busy:
                 pass  # another browser or a sync is at it; what it brings appears here, too
             if came or told != _by_agent(found):
@@ -132,9 +141,8 @@ class FillingScreen(EditingScreen[Answer]):
             self._show_welcome()
         elif not shown.keys:
             self.empty.update(nothing_found(shown.wanted, further=True))
-        elif self.focused is None:
-            # Not before it is shown: word of its having been hidden may be under way, and takes the focus.
-            self.call_after_refresh(self._focus_the_list)
+        else:
+            self.call_after_refresh(self._go_on_with_rows)
 
     @on(TopBar.Left)
     def _look_further(self, left: TopBar.Left) -> None:
@@ -146,7 +154,9 @@ class FillingScreen(EditingScreen[Answer]):
     def action_scope(self) -> None:
         self.sessions.action_scope()
 
-    def _focus_the_list(self) -> None:
+    def _go_on_with_rows(self) -> None:
+        """The focus only now that they are shown: word of the list's having been hidden would take it away again."""
+        self._has_rows.set()
         if self.focused is None and not self._is_empty:
             self.set_focus(self.sessions)
 

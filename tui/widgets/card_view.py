@@ -77,12 +77,15 @@ class CardView(StillView):
     def grow(self, outline: Outline) -> None:
         """The same conversation has gone on: who is at its end stays there, who is not stays where they are."""
         was_last = self.cards.beside(self.cursor, 1) is None
+        aim, then = self._aim, self._then
         with self.steady():
             self.cards.grow(outline)
             self._begin_anew()
             self._keep_cursor()
         if was_last and self.at_end:
             self.aim(len(outline.turns) - 1, lambda blocks: len(blocks) - 1, at_end=True)
+        elif aim is not None and aim.turn < len(self.cards):
+            self._aim, self._then = aim, then
 
     def block_of(self, turn: int, blocks: Sequence[Block], seq: int) -> int | None:
         """Which of a turn's blocks shows the entry."""
