@@ -217,11 +217,13 @@ class TopBar(Horizontal):
         if self.words.value != self._asked:
             self._asked = self.words.value
             self.post_message(self.Asked(self._asked))
-            self._telling.reset()
+            if self._asked.strip():
+                self._telling.reset()
+            else:
+                self.show_understood("")
 
     def _tell_understood(self) -> None:
         """Not of a filter that is still being chosen."""
-        self._telling.pause()
         query = Query.parse(self._asked, typing=True)
         if self.words.offering:
             self.show_understood("")
@@ -233,5 +235,6 @@ class TopBar(Horizontal):
             self.show_understood(understood(query, datetime.now(UTC)))
 
     def show_understood(self, text: str, *, doubtful: bool = False) -> None:
+        self._telling.pause()
         told = Content.styled(one_line(text), "$text-warning" if doubtful else FAINT)
         self.query_one("#understood", Static).update(told, layout=False)
