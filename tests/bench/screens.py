@@ -65,9 +65,9 @@ class Screen(Pty):
 
     def _painted(self) -> list[object]:
         """The rows as they look: the same ones, with other letters set off, are an answer, too."""
-        lines = [number for number, line in enumerate(self._screen.display) if _ROW.search(line[:LIST])]
-        buffer = self._screen.buffer
-        return [buffer[line][column] for line in lines for column in range(LIST)]
+        cells = [[line[column] for column in range(LIST)] for line in map(self._screen.buffer.__getitem__, range(LINES))]
+        # Not of pyte's own lines: it stumbles over what is left of a wide character that was half painted over.
+        return [cell for line in cells if _ROW.search("".join(cell.data for cell in line)) for cell in line]
 
     def until_sent_first(self, sent: re.Pattern[bytes]) -> float:
         """Seconds from the program's start until such bytes came. A screen is made of them afterwards."""
