@@ -65,7 +65,8 @@ class Screen(Pty):
 
     def _painted(self) -> list[object]:
         """The rows as they look: the same ones, with other letters set off, are an answer, too."""
-        cells = [[line[column] for column in range(LIST)] for line in map(self._screen.buffer.__getitem__, range(LINES))]
+        buffer = self._screen.buffer
+        cells = [[buffer[line][column] for column in range(LIST)] for line in range(LINES)]
         # Not of pyte's own lines: it stumbles over what is left of a wide character that was half painted over.
         return [cell for line in cells if _ROW.search("".join(cell.data for cell in line)) for cell in line]
 
