@@ -30,6 +30,12 @@ NEAR = 4_000
 SHORT = 2
 """Letters with which so many words begin that nearly every conversation has one."""
 
+PERHAPS = 4
+"""Letters with which many may begin."""
+
+SELDOM = 8
+"""Sessions without a word that begins with so many letters, and they are seldom: the index knows sooner where."""
+
 LOOKED_THROUGH = 20
 """Messages of a session; if none of them has it, the index is asked."""
 
@@ -96,13 +102,14 @@ def said_last(
 
 
 def _met(store: Store, query: Query, sessions: Sequence[int], enough: int) -> dict[int, int]:
-    """What two letters begin is met in nearly every conversation, sooner than the index has gathered all it knows."""
+    """What few letters begin is met in nearly every conversation, sooner than the index has gathered all it knows."""
     groups = query.words
     if len(groups) != 1 or len(query.groups) != 1 or len(groups[0]) != 1:
         return {}
     (term,) = groups[0]
-    if not term.prefix or len(term.text) > SHORT or not term.text.isascii():
+    if not term.prefix or len(term.text) > PERHAPS or not term.text.isascii():
         return {}
+    missed, patience = 0, len(sessions) if len(term.text) <= SHORT else SELDOM
     begins = re.compile(term.spelled(), re.IGNORECASE)
     found: dict[int, int] = {}
     for session in sessions:
@@ -110,8 +117,10 @@ def _met(store: Store, query: Query, sessions: Sequence[int], enough: int) -> di
         met = (entry for entry, text, parts in said if begins.search(text) or _is_thought(begins, parts))
         if (entry := next(met, None)) is not None:
             found[session] = entry
-            if len(found) == enough:
-                break
+        else:
+            missed += 1
+        if len(found) == enough or missed > patience:
+            break
     return found
 
 
