@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 FIRST = 40
 """Sessions that are told at once: more than the list shows."""
 
-LETTERS = 2_000_000
+LETTERS = 1_000_000
 """Of what was said, that are told together after those."""
 
 _SIGHTS = "sights"
