@@ -40,7 +40,7 @@ IN_TOOLS = 1_000
 PAUSE = 0.2
 """Seconds without a key before all that was found is gathered and weighed."""
 
-TYPING_SECONDS = 1.0
+TYPING_SECONDS = 0.5
 """Who has typed a letter is likely to type another."""
 
 
