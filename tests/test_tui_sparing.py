@@ -122,6 +122,23 @@ async def test_a_letter_paints_the_words_and_the_list_and_lays_nothing_out(
         await until(pilot, lambda: not shown.listing.wanted.query)
 
 
+async def test_the_first_picture_has_the_sessions_though_their_scrollbar_is_yet_to_come(
+    many: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pictures = []
+    make = SparingCompositor.render_full_update
+
+    def making(self: SparingCompositor, *given: Any, **named: Any) -> Any:
+        picture = make(self, *given, **named)
+        pictures.append("".join(strip.text for line in picture.strips for strip in line))
+        return picture
+
+    monkeypatch.setattr(SparingCompositor, "render_full_update", making)
+    async with browser(many).run_test(size=LIST_ALONE) as pilot:
+        await at_rest(pilot)
+    assert "Session number 0" in pictures[0]
+
+
 @pytest.mark.parametrize("keys", [[], ["down"], ["end"], ["ctrl+p"], ["o"], ["slash", "t", "o"], ["z"], ["2"]])
 async def test_the_picture_is_that_of_textual(keys: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     with Store.memory() as store:

@@ -133,9 +133,11 @@ class LineView(ScrollView, can_focus=True, inherit_bindings=False):
 
     @property
     def _widths(self) -> tuple[int, int]:
-        """Of the text, and of a line: what the scrollbar covers is not painted."""
+        """Of the text, and of a line: what the scrollbar covers is not painted. One that has just come covers nothing
+        until it is laid out."""
         width = self.page.width
-        return width, width if self.show_vertical_scrollbar else self.size.width
+        is_covered = self.show_vertical_scrollbar and self.vertical_scrollbar.is_on_screen
+        return width, width if is_covered else self.size.width
 
     def _finished(self, line: int, width: int, whole: int) -> Strip:
         key = (self.strip_key(line), width, whole)
