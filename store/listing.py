@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from array import array
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import replace
 from datetime import UTC, date, datetime, time, timedelta
 from itertools import islice
@@ -31,7 +31,7 @@ _KEYS = """
         where sessions.deleted = 0 and {condition} order by {order} limit ?)
 """
 _NEWEST = "sessions.updated_at desc, sessions.key desc"
-_CANDIDATES = "select sessions.key, {titled} from sessions where {condition} order by {order} limit ?"
+_CANDIDATES = "select sessions.key, {titled} from sessions where {condition} order by {order} limit ? offset ?"
 _AMONG = "sessions.key in (select value from json_each(?))"
 _ORDERS: dict[Order, str] = {
     "best": _NEWEST,
@@ -78,6 +78,9 @@ BEST_ON_TOP = 20
 
 LOOKED_AT = 4
 """Times as many sessions as are wanted at once: a word that one in four holds is found without a look at more."""
+
+FURTHEST = 1_000
+"""Sessions: a word that lies further back is so rare that all that hold it are sooner found."""
 
 
 # ── which rows ────────────────────────────────────────────────────────────────────────────────────
@@ -149,7 +152,7 @@ def _among_newest(
 ) -> tuple[list[int], Mapping[int, int]]:
     """As many as are wanted, where a few of the newest sessions have them; else none, and all must be looked at. And
     where in them the words were said."""
-    from store.spoken import said_in_unread, said_last
+    from store.spoken import expected_among, indexed_last, said_in_unread, said_last
 
     if _ORDERS[wanted.order] != _NEWEST:
         return [], {}
@@ -157,11 +160,24 @@ def _among_newest(
     besides = [_NOT_DELETED, _TELLING, _in_folder("sessions", wanted.folder), besides_words(query, now)]
     condition = all_of(besides)
     sql = _CANDIDATES.format(titled=titled.sql, condition=condition.sql, order=_NEWEST)
-    newest = dict(store.rows(sql, *titled.values, *condition.values, LOOKED_AT * limit))
-    said = said_last(store, query, list(newest), now, enough=limit)
-    held = said.keys() | said_in_unread(store, query)
-    found = [key for key, is_titled in newest.items() if is_titled or key in held]
+
+    def newest(count: int, begin: int = 0) -> dict[int, bool]:
+        return dict(store.rows(sql, *titled.values, *condition.values, count, begin))
+
+    near = newest(LOOKED_AT * limit)
+    said = said_last(store, query, list(near), now, enough=limit)
+    unread = said_in_unread(store, query)
+    found = _held(near, said.keys() | unread)
+    if len(found) < limit and (further := expected_among(store, query, limit - len(found))) < FURTHEST:
+        beyond = newest(further, begin=len(near))
+        said |= indexed_last(store, query, list(beyond), now)
+        found += _held(beyond, said.keys() | unread)
     return (found[:limit], said) if len(found) >= limit else ([], {})
+
+
+def _held(newest: Mapping[int, bool], held: Set[int]) -> list[int]:
+    """Those that have the words in their title, or hold them."""
+    return [key for key, is_titled in newest.items() if is_titled or key in held]
 
 
 def _first(store: Store, wanted: Wanted, limit: int) -> _Read:

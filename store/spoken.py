@@ -46,6 +46,12 @@ RANKED_ENTRIES = 500
 TITLED = 20
 """Sessions with the words in their title that are named, the newest of them."""
 
+OFTEN = 5_000
+"""Matches are counted no further, to guess how far apart they lie."""
+
+SAFELY = 2
+"""Times as far as a guess says."""
+
 _LIES = """
     select (select min(key) from entries where session = sessions.key),
         (select max(key) from entries where session = sessions.key)
@@ -87,14 +93,18 @@ def said_last(
     store: Store, query: Query, sessions: Sequence[int], now: datetime, enough: int | None = None
 ) -> dict[int, int]:
     """Of each of these sessions in which the words were said, the last entry that holds them; or of enough of them."""
-    match = query.fts()
-    if not match:
+    if not query.fts():
         return {}
     found = _met(store, query, sessions, enough or len(sessions))
     if len(found) >= (enough or len(sessions)):
         return found
-    keys = encode([session for session in sessions if session not in found]).decode()
-    spoken = on_speakers(query, now)
+    return found | indexed_last(store, query, [session for session in sessions if session not in found], now)
+
+
+def indexed_last(store: Store, query: Query, sessions: Sequence[int], now: datetime) -> dict[int, int]:
+    """The same by the index alone."""
+    match, keys, spoken = query.fts(), encode(sessions).decode(), on_speakers(query, now)
+    found: dict[int, int] = {}
     for stretch in stretches([Stretch(*lies) for lies in store.rows(_LIES, keys) if lies[0] is not None]):
         for session, entry in store.rows(_SAID.format(spoken.sql), match, *stretch, keys, *spoken.values):
             found[session] = max(entry, found.get(session, 0))
@@ -127,6 +137,13 @@ def _met(store: Store, query: Query, sessions: Sequence[int], enough: int) -> di
 def _is_thought(words: re.Pattern[str], column: bytes | None) -> bool:
     thoughts = (part.text for part in parts_of("", column) if isinstance(part, Thinking)) if column else ()
     return any(map(words.search, thoughts))
+
+
+def expected_among(store: Store, query: Query, wanted: int) -> int:
+    """Of how many sessions some will have the words, if they stand in these as often as anywhere."""
+    (often,) = store.row(_COUNT, query.fts(), OFTEN)
+    (sessions,) = store.row("select count(*) from sessions")
+    return int(SAFELY * wanted * sessions / max(often, 1))
 
 
 def said_in_unread(store: Store, query: Query) -> set[int]:

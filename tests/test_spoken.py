@@ -62,6 +62,17 @@ def test_the_first_page_is_the_beginning_of_the_whole_list(mixed: Store, typed: 
         assert listing(mixed, wanted, limit, NOW).keys == whole.keys[:limit]
 
 
+def test_what_lies_further_back_is_found_without_a_look_at_all_that_was_said(store: Store) -> None:
+    for number in range(120):
+        said = "the reef" if number % 10 == 9 else "open water"
+        add(store, f"s{number}", before(minutes=number), prompt(said, NOON))
+    wanted = Wanted("reef", order="newest", group="none")
+    first = listing(store, wanted, 5, NOW)
+    assert first.keys == listing(store, wanted, now=NOW).keys[:5]
+    assert set(first.keys) <= first.said.keys()
+    assert len(first.said) < 120 // 10, "of those that lie furthest back nothing is known"
+
+
 @pytest.mark.parametrize("typed", ["alpha", "al", "beta eta ", "role:assistant alpha "])
 def test_where_words_were_said_last(mixed: Store, typed: str) -> None:
     query = Query.parse(typed, typing=True)
