@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from sqlite3 import Connection
 
-from sqlite_utils import Migrations
-
-if TYPE_CHECKING:
-    from sqlite_utils import Database
+from store.migrating import Migrations
 
 migrations = Migrations("backscroll")
 
 
-def _execute(db: Database, statements: str) -> None:
+def _execute(db: Connection, statements: str) -> None:
     """One by one, parted by blank lines: executescript would commit the migration's transaction."""
     for statement in statements.split("\n\n"):
         if statement.strip():
@@ -20,57 +17,57 @@ def _execute(db: Database, statements: str) -> None:
 
 
 @migrations()
-def m001_sessions_and_entries(db: Database) -> None:
+def m001_sessions_and_entries(db: Connection) -> None:
     _execute(db, CONVERSATIONS)
 
 
 @migrations()
-def m002_knowledge(db: Database) -> None:
+def m002_knowledge(db: Connection) -> None:
     _execute(db, KNOWLEDGE)
 
 
 @migrations()
-def m003_secrets(db: Database) -> None:
+def m003_secrets(db: Connection) -> None:
     _execute(db, SECRETS)
 
 
 @migrations()
-def m004_search(db: Database) -> None:
+def m004_search(db: Connection) -> None:
     _execute(db, SEARCH)
 
 
 @migrations()
-def m005_sources(db: Database) -> None:
+def m005_sources(db: Connection) -> None:
     _execute(db, SOURCES)
 
 
 @migrations()
-def m006_expiry(db: Database) -> None:
+def m006_expiry(db: Connection) -> None:
     _execute(db, EXPIRY)
 
 
 @migrations()
-def m007_marks(db: Database) -> None:
+def m007_marks(db: Connection) -> None:
     _execute(db, MARKS)
 
 
 @migrations()
-def m008_loose_records(db: Database) -> None:
+def m008_loose_records(db: Connection) -> None:
     _execute(db, LOOSE_RECORDS)
 
 
 @migrations()
-def m009_parts_behind_records(db: Database) -> None:
+def m009_parts_behind_records(db: Connection) -> None:
     _execute(db, BEHIND_RECORDS)
 
 
 @migrations()
-def m010_skims(db: Database) -> None:
+def m010_skims(db: Connection) -> None:
     _execute(db, SKIMS)
 
 
 @migrations()
-def m011_one_text(db: Database) -> None:
+def m011_one_text(db: Connection) -> None:
     _execute(db, ONE_TEXT)
 
 
