@@ -118,6 +118,10 @@ async def test_a_letter_paints_the_words_and_the_list_and_lays_nothing_out(
             await until(pilot, lambda: shown.listing.wanted.query == "num" and shown in work.rendered)
         assert not work.layouts
         assert shown.vertical_scrollbar not in work.rendered
+        told = shown.vertical_scrollbar.window_virtual_size
+        pilot.app.screen.refresh(layout=True)
+        await pilot.pause()
+        assert shown.vertical_scrollbar.window_virtual_size == told, "until all that was found is counted"
         await pilot.press("escape")
         await until(pilot, lambda: not shown.listing.wanted.query)
 

@@ -31,6 +31,7 @@ class LineView(ScrollView, can_focus=True, inherit_bindings=False):
 
     def __init__(self) -> None:
         super().__init__()
+        self._line_count = 0
         self._strips: LRUCache[Hashable, Strip] = LRUCache(self.STRIPS_KEPT)
         self._styles: dict[str, Style] = {}
         self._painted_styles: dict[tuple[Style, str], RichStyle] = {}
@@ -44,11 +45,12 @@ class LineView(ScrollView, can_focus=True, inherit_bindings=False):
 
     @property
     def line_count(self) -> int:
-        return self.virtual_size.height
+        return self._line_count
 
     @line_count.setter
     def line_count(self, count: int) -> None:
         """Only a scrollbar that comes or goes has the screen laid out again, which takes longer than to paint it."""
+        self._line_count = count
         size = Size(0, count)
         if self.size and self.show_vertical_scrollbar == (count > self.size.height):
             self.set_reactive(LineView.virtual_size, size)
@@ -58,7 +60,7 @@ class LineView(ScrollView, can_focus=True, inherit_bindings=False):
 
     def expect_lines(self, count: int) -> None:
         """So many at least, while the others are being counted: until then the scrollbar stays as it is."""
-        self.set_reactive(LineView.virtual_size, Size(0, count))
+        self._line_count = count
 
     def paint_line(self, line: int, width: int) -> Strip:
         raise NotImplementedError

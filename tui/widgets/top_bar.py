@@ -156,11 +156,12 @@ class TopBar(Horizontal):
     def __init__(self, name: str) -> None:
         super().__init__()
         self._shown_name = name
-        self._asked = ""
         self._told: dict[str, str] = {}
 
     def on_mount(self) -> None:
         self._telling = self.set_interval(TOLD_AFTER, self._tell_understood, pause=True)
+        # Sooner than by a message, which would come when the letter has been painted.
+        self.watch(self.words, "value", self._ask, init=False)
 
     def compose(self) -> ComposeResult:
         yield Static(Content(self._shown_name), id="name")
@@ -192,19 +193,16 @@ class TopBar(Horizontal):
 
     def clear(self) -> None:
         self.words.value = ""
-        self._ask()
 
     def on_descendant_focus(self) -> None:
         self.post_message(self.Entered())
 
     @on(Input.Changed)
-    def _changed(self, changed: Input.Changed) -> None:
+    def _keep_to_itself(self, changed: Input.Changed) -> None:
         changed.stop()
-        self._ask()
 
     @on(Words.Left)
     def _leave(self, left: Words.Left) -> None:
-        self._ask()
         self.post_message(self.Left(left.entered))
 
     @on(Offers.Clicked)
@@ -214,17 +212,15 @@ class TopBar(Horizontal):
 
     def _ask(self) -> None:
         """At every key: whoever answers knows what can be answered at once, and what should wait for a pause."""
-        if self.words.value != self._asked:
-            self._asked = self.words.value
-            self.post_message(self.Asked(self._asked))
-            if self._asked.strip():
-                self._telling.reset()
-            else:
-                self.show_understood("")
+        self.post_message(self.Asked(self.words.value))
+        if self.words.value.strip():
+            self._telling.reset()
+        else:
+            self.show_understood("")
 
     def _tell_understood(self) -> None:
         """Not of a filter that is still being chosen."""
-        query = Query.parse(self._asked, typing=True)
+        query = Query.parse(self.words.value, typing=True)
         if self.words.offering:
             self.show_understood("")
         elif query.puzzles:
