@@ -14,7 +14,7 @@ from store.errors import BadValue, Busy, Refused, StoreError, TooNew, Unreadable
 from store.paths import private_folder
 
 SCHEMA_VERSION = 11
-"""How many migrations schema.py has; spelled here so that a warm start need not import it."""
+"""How many migrations schema.py has; spelled here so that a warm start need not import sqlite-utils."""
 
 INDEXED_ANEW = 11
 """The last migration that leaves the search index empty."""
@@ -152,6 +152,8 @@ def _version_of(path: Path, connection: sqlite3.Connection) -> int:
 
 
 def _migrate(path: Path, connection: sqlite3.Connection, reindex: Callable[[], object]) -> None:
+    from sqlite_utils import Database
+
     from store.schema import migrations
 
     connection.execute("pragma synchronous = full")
@@ -165,7 +167,7 @@ def _migrate(path: Path, connection: sqlite3.Connection, reindex: Callable[[], o
         if 0 < version < SCHEMA_VERSION:
             _save_as_it_was(path, connection)
         if version < SCHEMA_VERSION:
-            migrations.apply(connection)
+            migrations.apply(Database(connection))
             if 0 < version < INDEXED_ANEW:
                 reindex()
             connection.execute(f"pragma application_id = {APPLICATION_ID:d}")

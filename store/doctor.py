@@ -7,7 +7,7 @@ import re
 import sqlite3
 import stat
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import groupby
 from operator import itemgetter
@@ -112,12 +112,15 @@ def _foreign_keys(ward: _Ward) -> Iterator[Finding]:
 
 def _schema(ward: _Ward) -> Iterator[Finding]:
     """Against a schema made anew: the invariants hold only as long as their triggers and indexes are there."""
+    from sqlite_utils import Database
+
     from store.schema import migrations
 
+    fresh = Database(memory=True)
+    migrations.apply(fresh)
     shape = "select name, type, sql from sqlite_master where sql is not null"
-    with closing(sqlite3.connect(":memory:")) as fresh:
-        migrations.apply(fresh)
-        expected = {name: (kind, sql) for name, kind, sql in fresh.execute(shape)}
+    expected = {name: (kind, sql) for name, kind, sql in fresh.execute(shape)}
+    fresh.close()
     actual = {name: (kind, sql) for name, kind, sql in ward.rows(shape)}
     for name, (kind, sql) in expected.items():
         if name not in actual:

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from sqlite3 import Connection
+from typing import TYPE_CHECKING
 
-from store.migrating import Migrations
+from sqlite_utils import Migrations
+
+if TYPE_CHECKING:
+    from sqlite_utils import Database
 
 migrations = Migrations("backscroll")
 
 
-def _execute(db: Connection, statements: str) -> None:
+def _execute(db: Database, statements: str) -> None:
     """One by one, parted by blank lines: executescript would commit the migration's transaction."""
     for statement in statements.split("\n\n"):
         if statement.strip():
@@ -17,57 +20,57 @@ def _execute(db: Connection, statements: str) -> None:
 
 
 @migrations()
-def m001_sessions_and_entries(db: Connection) -> None:
+def m001_sessions_and_entries(db: Database) -> None:
     _execute(db, CONVERSATIONS)
 
 
 @migrations()
-def m002_knowledge(db: Connection) -> None:
+def m002_knowledge(db: Database) -> None:
     _execute(db, KNOWLEDGE)
 
 
 @migrations()
-def m003_secrets(db: Connection) -> None:
+def m003_secrets(db: Database) -> None:
     _execute(db, SECRETS)
 
 
 @migrations()
-def m004_search(db: Connection) -> None:
+def m004_search(db: Database) -> None:
     _execute(db, SEARCH)
 
 
 @migrations()
-def m005_sources(db: Connection) -> None:
+def m005_sources(db: Database) -> None:
     _execute(db, SOURCES)
 
 
 @migrations()
-def m006_expiry(db: Connection) -> None:
+def m006_expiry(db: Database) -> None:
     _execute(db, EXPIRY)
 
 
 @migrations()
-def m007_marks(db: Connection) -> None:
+def m007_marks(db: Database) -> None:
     _execute(db, MARKS)
 
 
 @migrations()
-def m008_loose_records(db: Connection) -> None:
+def m008_loose_records(db: Database) -> None:
     _execute(db, LOOSE_RECORDS)
 
 
 @migrations()
-def m009_parts_behind_records(db: Connection) -> None:
+def m009_parts_behind_records(db: Database) -> None:
     _execute(db, BEHIND_RECORDS)
 
 
 @migrations()
-def m010_skims(db: Connection) -> None:
+def m010_skims(db: Database) -> None:
     _execute(db, SKIMS)
 
 
 @migrations()
-def m011_one_text(db: Connection) -> None:
+def m011_one_text(db: Database) -> None:
     _execute(db, ONE_TEXT)
 
 

@@ -9,7 +9,7 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
-from sqlite_utils import Database, Migrations
+from sqlite_utils import Database
 
 from store import connecting
 from store.connecting import APPLICATION_ID, SCHEMA_VERSION, backups
@@ -21,7 +21,7 @@ from store.store import Store
 
 def old_store(path: Path, stop_before: str) -> None:
     """A store as an earlier version left it."""
-    db = sqlite3.connect(path, isolation_level=None)
+    db = Database(path)
     migrations.apply(db, stop_before=stop_before)
     db.execute(f"pragma application_id = {APPLICATION_ID}")
     db.execute(f"pragma user_version = {len(migrations.applied(db))}")
@@ -35,25 +35,7 @@ def schema_of(path: Path) -> set[tuple[str, str]]:
 
 
 def test_schema_version_counts_the_migrations() -> None:
-    assert len(migrations.all) == SCHEMA_VERSION
-
-
-def test_the_book_of_migrations_is_the_one_that_sqlite_utils_keeps(tmp_path: Path) -> None:
-    """Which made the stores that earlier versions left."""
-    theirs = Migrations(migrations.name)
-    for name in migrations.all:
-        theirs(name=name)(lambda db: None)
-    kept = Database(tmp_path / "theirs.db")
-    theirs.apply(kept)
-    kept.close()
-    Store.open(tmp_path / "ours.db").close()
-    assert schema_of(tmp_path / "theirs.db") <= schema_of(tmp_path / "ours.db")
-    ours = Database(tmp_path / "ours.db")
-    assert [one.name for one in theirs.applied(ours)] == list(migrations.all)
-    assert not theirs.pending(ours)
-    ours.close()
-    with sqlite3.connect(tmp_path / "theirs.db") as connection:
-        assert migrations.applied(connection) == list(migrations.all)
+    assert len(migrations.pending(Database(memory=True))) == SCHEMA_VERSION
 
 
 def test_every_connection_has_its_pragmas(store: Store) -> None:
@@ -150,12 +132,12 @@ def test_a_migration_that_fails_changes_nothing(tmp_path: Path, monkeypatch: pyt
     old_store(path, "m004_search")
     before = schema_of(path)
 
-    def fail(db: sqlite3.Connection) -> None:
+    def fail(db: Database) -> None:
         db.execute("create table half_done (a)")
         db.execute("insert into no_such_table values (1)")
 
-    broken = {**migrations.all, "m999_fails": fail}
-    monkeypatch.setattr(migrations, "all", broken)
+    broken = [*migrations._migrations, migrations._Migration("m999_fails", fail)]
+    monkeypatch.setattr(migrations, "_migrations", broken)
     monkeypatch.setattr(connecting, "SCHEMA_VERSION", len(broken))
     with pytest.raises(StoreError, match="no such table"):
         Store.open(path)
