@@ -13,7 +13,7 @@ from store.coding import now
 from store.errors import BadValue, Busy, Refused, StoreError, TooNew, Unreadable, WriteFailed
 from store.paths import private_folder
 
-SCHEMA_VERSION = 11
+SCHEMA_VERSION = 12
 """How many migrations schema.py has; spelled here so that a warm start need not import sqlite-utils."""
 
 INDEXED_ANEW = 11

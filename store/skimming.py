@@ -12,10 +12,11 @@ from multiprocessing.connection import Connection
 from typing import TYPE_CHECKING, Any
 
 from store import sources
+from store.ahead import read
 from store.coding import column_text, now
 from store.deriving import shown_prompt
 from store.scripts import search_text
-from store.second import Sender, has_begun, second
+from store.second import Sender, has_begun
 from store.sources.shape import Skim, Skimming, Source
 
 if TYPE_CHECKING:
@@ -83,20 +84,31 @@ class Sight:
 # ── finding ───────────────────────────────────────────────────────────────────────────────────────
 
 
-def skimmed(source: Source, address: str, known: Set[str], *, here: bool) -> Iterator[Sequence[Sight]]:
-    """The newest few first. From a process of its own; but those, if they are wanted here, before it has begun."""
-    if not isinstance(source, Skimming):
-        return
-    with second("skimming") as pipe:
-        newest = [Sight(skim) for skim in islice(source.skim(address, known), FIRST if here else 0)]
-        if pipe is not None:
+class Look:
+    """At one archive, by a process of its own that can then go on to read it."""
+
+    def __init__(self, source: Source, address: str, process: Connection | None) -> None:
+        self._source = source
+        self._address = address
+        self._process = process
+        self.reader: Connection | None = None
+        "The process, once it has seen everything."
+
+    def sights(self, known: Set[str], *, here: bool) -> Iterator[Sequence[Sight]]:
+        """The newest few first; if they are wanted here, before the process has begun."""
+        if not isinstance(self._source, Skimming):
+            return
+        newest = [Sight(skim) for skim in islice(self._source.skim(self._address, known), FIRST if here else 0)]
+        if self._process is not None:
             with suppress(OSError):  # it could not begin
-                pipe.send((source.NAME, address, {*known, *(sight.native_id for sight in newest)}))
+                seen = {*known, *(sight.native_id for sight in newest)}
+                self._process.send((self._source.NAME, self._address, seen))
         if newest:
             yield newest
-        if pipe is not None and has_begun(pipe):
+        if self._process is not None and has_begun(self._process):
             with suppress(EOFError, OSError):  # it fell over something; whoever reads that will tell
-                yield from (sights for _, sights in iter(pipe.recv, _END))
+                yield from (sights for _, sights in iter(self._process.recv, _END))
+                self.reader = self._process
 
 
 def serve(pipe: Connection) -> None:
@@ -108,6 +120,7 @@ def serve(pipe: Connection) -> None:
             for sights in _together(source.skim(address, known)):
                 sender.send(_SIGHTS, sights)
         sender.send(*_END)
+        read(pipe, sender, name, address)
     sender.finish()
 
 

@@ -6,37 +6,42 @@ an unchanged world writes nothing at all.
 
 from __future__ import annotations
 
-import fcntl
-import gc
-import os
-from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, closing, contextmanager, suppress
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, suppress
 from dataclasses import asdict, dataclass, field, replace
 from itertools import chain, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from store import sources
-from store.ahead import Ahead, is_large, opening, scan
+from store.ahead import Ahead, go_on_to_read, is_large, opening, scan
 from store.coding import decode, encode, now
 from store.errors import Busy, NotFound, StoreError, Unreadable, WriteFailed
 from store.following import Followed, Grown, Known, follow, head_of
 from store.knowledge import Knowledge
+from store.leasing import lease, seldom_collecting
 from store.locating import is_url, place_of
 from store.model import Session, SessionFields, foreign_id
 from store.pace import Pace
 from store.rereading import Chain
-from store.skimming import begin_to_read, forget_what_was_read, keep, skimmed
+from store.second import second
+from store.skimming import Look, begin_to_read, forget_what_was_read, keep
 from store.sources import reading
 from store.sources.shape import Batch, Expiring, ForeignSummary, Growing, Opened, Problem, Ref, Source
 from store.superseding import drop_told_twice
 
 if TYPE_CHECKING:
+    from multiprocessing.connection import Connection
+
     from store.store import Store
 
 
-COLLECTED_AFTER = 100_000
-"""New objects; Python's own 700 take a tenth of an import."""
+AT_A_TIME = 2
+"""Stores that are read in turn: while what one tells is written, the other's process reads on."""
+
+MANY = 200
+"""New sessions after which the search index is worth being put in order as a whole."""
 
 T = TypeVar("T")
 
@@ -139,60 +144,39 @@ def _within(folder: Path, chosen: Sequence[Source]) -> Iterator[Target]:
             yield from islice((Target(source, *place) for source in chosen if _is_there(source, place.address)), 1)
 
 
-@contextmanager
-def _lease(store: Store) -> Iterator[None]:
-    """One sync at a time, also across processes; released by the system when the process dies."""
-    handle = os.open(f"{store.path}.sync", os.O_CREAT | os.O_RDWR, 0o600)
-    try:
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            raise Busy("Another sync of this store is under way; try again when it is done.") from None
-        yield
-    finally:
-        os.close(handle)
-
-
-@contextmanager
-def _seldom_collecting() -> Iterator[None]:
-    """Rows come and go by the thousand, and none of them in circles that the collector would have to find."""
-    usual = gc.get_threshold()
-    gc.set_threshold(COLLECTED_AFTER, *usual[1:])
-    try:
-        yield
-    finally:
-        gc.set_threshold(*usual)
-
-
 def sync(store: Store, chosen: Iterable[Target]) -> Iterator[Progress]:
     """Reads each target in turn, telling how far it is. The reports are whole when the iterator ends."""
-    with _lease(store), _seldom_collecting():
+    with lease(store), seldom_collecting(), ExitStack() as processes:
         under_way: list[_Syncing] = []
+        looks: list[Iterator[Progress]] = []
         was_seen = False
-        with ExitStack() as looking:
-            looks: list[Iterator[Progress]] = []
-            for target in chosen:
-                under_way.append(_Syncing(store, target))
-                looks.append(looking.enter_context(closing(under_way[-1].look(here=not was_seen))))
-                # The newest of each, before all of any.
-                for progress in islice(looks[-1], 1):
-                    was_seen = True
-                    yield progress
-            yield from chain.from_iterable(looks)
+        for target in chosen:
+            under_way.append(_Syncing(store, target))
+            looks.append(under_way[-1].look(processes, here=not was_seen))
+            # The newest of each, before all of any.
+            for progress in islice(looks[-1], 1):
+                was_seen = True
+                yield progress
+        yield from chain.from_iterable(looks)
         yield from _in_turn(store, under_way)
         forget_what_was_read(store)
+        if sum(one.report.new for one in under_way) >= MANY:
+            yield from (Progress(under_way[-1].report, 0, 0) for _ in store.search.merge())
         store.give_back()
 
 
 def _in_turn(store: Store, under_way: Sequence[_Syncing]) -> Iterator[Progress]:
-    """One after the other, but for one that has what somebody waits for."""
-    waiting = {one: one.run() for one in under_way}
+    """Two at a time, since each is read by a process of its own; but one that has what somebody waits for first."""
+    for one in under_way:
+        one.go_on()
+    waiting = deque((one, one.run()) for one in under_way)
     while waiting:
-        one = next((one for one in waiting if one.unread & store.hurried), next(iter(waiting)))
-        progress = next(waiting[one], None)
-        if progress is None:
-            del waiting[one]
-        else:
+        hurried = next((at for at, (one, _) in enumerate(waiting) if one.unread & store.hurried), 0)
+        one, run = waiting[hurried]
+        progress = next(run, None)
+        del waiting[hurried]
+        if progress is not None:
+            waiting.insert(min(AT_A_TIME - 1, len(waiting)), (one, run))
             yield progress
 
 
@@ -208,18 +192,27 @@ class _Syncing:
         self.unread: set[str] = set()
         "The native ids of those that were only skimmed."
         self._superseded: list[Session] = []
+        self._reader: Connection | None = None
+        "A process that has looked at it all, and waits to read it."
 
-    def look(self, *, here: bool) -> Generator[Progress, None, None]:
+    def look(self, processes: ExitStack, *, here: bool) -> Iterator[Progress]:
         """For the first time, at a large archive of which nothing was read yet."""
         key, _, _ = self._row()
         if self.store.row(_ANY_READ, key) or not is_large(Path(self.address), new=True):
             return
         known = self._known(key).keys()
         self.unread |= known
-        for sights in skimmed(self.source, self.address, known | self._buried(), here=here):
+        look = Look(self.source, self.address, processes.enter_context(second("skimming")))
+        for sights in look.sights(known | self._buried(), here=here):
             self.unread |= keep(self.store, sights, self.source.NAME, key, self._public_id)
             self.report.seen = len(self.unread)
             yield Progress(self.report, 0, self.report.seen)
+        self._reader = look.reader
+
+    def go_on(self) -> None:
+        """It need not be waited for until it is this one's turn."""
+        if self._reader is not None:
+            go_on_to_read(self._reader)
 
     def run(self) -> Iterator[Progress]:
         key, marks, old_problems = self._row()
@@ -233,7 +226,7 @@ class _Syncing:
             return
         known = self._known(key)
         try:
-            with opening(self.source, self.address, new=_are_unread(known)) as opened:
+            with opening(self.source, self.address, self._reader, new=_are_unread(known)) as opened:
                 yield from self._read_all(opened, key, known, [Problem(**problem) for problem in old_problems])
         except StoreError as reason:
             if isinstance(reason, WriteFailed) and not isinstance(reason, Busy):
