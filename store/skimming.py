@@ -17,7 +17,7 @@ from store.coding import column_text, now
 from store.deriving import shown_prompt
 from store.scripts import search_text
 from store.second import Sender, has_begun
-from store.sources.shape import Skim, Skimming, Source
+from store.sources.shape import Skim, Skimming
 
 if TYPE_CHECKING:
     from store.store import Store
@@ -87,7 +87,7 @@ class Sight:
 class Look:
     """At one archive, by a process of its own that can then go on to read it."""
 
-    def __init__(self, source: Source, address: str, process: Connection | None) -> None:
+    def __init__(self, source: Skimming, address: str, process: Connection | None) -> None:
         self._source = source
         self._address = address
         self._process = process
@@ -96,8 +96,6 @@ class Look:
 
     def sights(self, known: Set[str], *, here: bool) -> Iterator[Sequence[Sight]]:
         """The newest few first; if they are wanted here, before the process has begun."""
-        if not isinstance(self._source, Skimming):
-            return
         newest = [Sight(skim) for skim in islice(self._source.skim(self._address, known), FIRST if here else 0)]
         if self._process is not None:
             with suppress(OSError):  # it could not begin

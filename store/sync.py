@@ -10,7 +10,7 @@ from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import asdict, dataclass, field, replace
-from itertools import chain, islice
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
@@ -28,7 +28,7 @@ from store.rereading import Chain
 from store.second import second
 from store.skimming import Look, begin_to_read, forget_what_was_read, keep
 from store.sources import reading
-from store.sources.shape import Batch, Expiring, ForeignSummary, Growing, Opened, Problem, Ref, Source
+from store.sources.shape import Batch, Expiring, ForeignSummary, Growing, Opened, Problem, Ref, Skimming, Source
 from store.superseding import drop_told_twice
 
 if TYPE_CHECKING:
@@ -157,12 +157,31 @@ def sync(store: Store, chosen: Iterable[Target]) -> Iterator[Progress]:
             for progress in islice(looks[-1], 1):
                 was_seen = True
                 yield progress
-        yield from chain.from_iterable(looks)
+        yield from _by_turns(looks)
         yield from _in_turn(store, under_way)
         forget_what_was_read(store)
         if sum(one.report.new for one in under_way) >= MANY:
             yield from (Progress(under_way[-1].report, 0, 0) for _ in store.search.merge())
         store.give_back()
+
+
+def glimpse(store: Store, chosen: Iterable[Target]) -> Iterator[Progress]:
+    """The newest of each, for as long as somebody waits: of a large archive at first sight, of a small one all."""
+    with lease(store):
+        for target in chosen:
+            one = _Syncing(store, target)
+            yield from one.look(None, here=True)
+            if not one.unread:
+                yield from one.run()
+
+
+def _by_turns(told: Iterable[Iterator[T]]) -> Iterator[T]:
+    waiting = deque(told)
+    while waiting:
+        for one in islice(waiting[0], 1):
+            yield one
+            waiting.append(waiting[0])
+        waiting.popleft()
 
 
 def _in_turn(store: Store, under_way: Sequence[_Syncing]) -> Iterator[Progress]:
@@ -195,14 +214,17 @@ class _Syncing:
         self._reader: Connection | None = None
         "A process that has looked at it all, and waits to read it."
 
-    def look(self, processes: ExitStack, *, here: bool) -> Iterator[Progress]:
-        """For the first time, at a large archive of which nothing was read yet."""
+    def look(self, processes: ExitStack | None, *, here: bool) -> Iterator[Progress]:
+        """For the first time, at a large archive of which nothing was read yet; without a process, at its newest."""
         key, _, _ = self._row()
-        if self.store.row(_ANY_READ, key) or not is_large(Path(self.address), new=True):
+        if not isinstance(self.source, Skimming) or not is_large(Path(self.address), new=True):
+            return
+        if self.store.row(_ANY_READ, key):
             return
         known = self._known(key).keys()
         self.unread |= known
-        look = Look(self.source, self.address, processes.enter_context(second("skimming")))
+        process = processes.enter_context(second("skimming")) if processes is not None else None
+        look = Look(self.source, self.address, process)
         for sights in look.sights(known | self._buried(), here=here):
             self.unread |= keep(self.store, sights, self.source.NAME, key, self._public_id)
             self.report.seen = len(self.unread)
