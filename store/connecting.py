@@ -38,7 +38,7 @@ _PRAGMAS = (
 )
 
 
-WRITERS_CACHE = "pragma cache_size = -32000"
+WRITERS_CACHE = "pragma cache_size = -8000"
 """An import fills pages of many trees at once; with SQLite's 2 MB it would write most of them many times over."""
 
 

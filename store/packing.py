@@ -23,7 +23,7 @@ class Packing:
 
     def __init__(self) -> None:
         # To make one takes as long as it takes to compress some kilobytes.
-        self._compress = zstandard.ZstdCompressor(level=3, write_checksum=True).compress
+        self._compress = zstandard.ZstdCompressor(level=2, write_checksum=True).compress
         self._first = 0
         self._blocks: list[bytes] = []
         self._pieces: list[tuple[int, bytes]] = []

@@ -18,7 +18,7 @@ from typing import Any
 PATIENCE = 5.0
 """Seconds for it to notice that nobody listens any more, and to tidy up."""
 
-AHEAD = 6 * 1024 * 1024
+AHEAD = 4 * 1024 * 1024
 """Bytes that may wait to be taken: enough to go on while the other side indexes and commits."""
 
 READY = "ready"

@@ -37,7 +37,7 @@ QUIET_SECONDS = 3600.0
 """What nobody touched for so long is told as it is, finished or not."""
 
 BATCH_ENTRIES = 500
-BATCH_BYTES = 4 * 1024 * 1024
+BATCH_BYTES = 1024 * 1024
 
 
 # ── the file, untouched ───────────────────────────────────────────────────────────────────────────
