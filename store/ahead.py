@@ -6,6 +6,7 @@ And a file that brings SQLite down takes only that process with it.
 from __future__ import annotations
 
 import os
+from collections import deque
 from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from multiprocessing.connection import Connection
@@ -21,6 +22,9 @@ from store.sources.shape import Batch, ForeignFact, ForeignFile, ForeignSecret, 
 
 LARGE = 16 * 1024 * 1024
 """Bytes of a file below which a process of its own would cost more than it brings."""
+
+TOGETHER = 256 * 1024
+"""Bytes of records from which on a batch goes without waiting for the next."""
 
 REFS, BEGIN, BATCH, END, FAILED, KNOWN, BROKE = "refs", "begin", "batch", "end", "failed", "known", "broke"
 
@@ -88,6 +92,7 @@ class Ahead:
     def __init__(self, pipe: Connection, *, asked: bool = True) -> None:
         self._pipe = pipe
         self._asked = asked
+        self._told: deque[tuple[str, Any]] = deque()
         self._waiting = 0
         self._known: tuple[list[ForeignFact], list[ForeignSecret], list[ForeignFile]] | None = None
         self.problems: list[Problem] = []
@@ -153,9 +158,11 @@ class Ahead:
 
     def _receive(self) -> tuple[str, Any]:
         try:
-            what, told = self._pipe.recv()
+            if not self._told:
+                self._told.extend(self._pipe.recv())
         except (EOFError, OSError):
             raise Unreadable("The file brought its reader down; it may be damaged.") from None
+        what, told = self._told.popleft()
         if what == BROKE:
             sentence, busy = told
             raise Busy(sentence) if busy else Unreadable(sentence)
@@ -181,14 +188,13 @@ def read(pipe: Connection, sender: Sender, name: str, address: str) -> None:
         return
     try:
         with source.open(address) as opened:
-            sender.send(REFS, list(scan(opened, stamped=stamped)))
+            sender.send((REFS, list(scan(opened, stamped=stamped))))
             for ref, fresh in in_wanted_order(pipe, pipe.recv()):
-                sender.send(BEGIN, ref)
                 _send_session(sender, opened, ref, fresh)
             known = (list(opened.facts()), list(opened.secrets()), list(opened.published()))
-            sender.send(KNOWN, (*known, opened.problems))
+            sender.send((KNOWN, (*known, opened.problems)))
     except (StoreError, *BROKEN) as reason:
-        sender.send(BROKE, (str(reason), isinstance(reason, Busy)))
+        sender.send((BROKE, (str(reason), isinstance(reason, Busy))))
     except (EOFError, BrokenPipeError):
         pass  # nobody waits any more
 
@@ -204,12 +210,19 @@ def in_wanted_order(pipe: Connection, waiting: dict[str, tuple[Ref, bool]]) -> I
 
 
 def _send_session(sender: Sender, opened: Opened, ref: Ref, fresh: bool) -> None:
+    """All of a small one together."""
+    told: list[tuple[str, Any]] = [(BEGIN, ref)]
+    size = 0
     try:
         for batch in opened.read(ref):
+            size += sum(len(entry.record.data) for entry in batch.entries if entry.record)
             if fresh:
                 batch.rows, batch.entries = derive(batch.entries), []
-            sender.send(BATCH, batch)
+            told.append((BATCH, batch))
+            if size > TOGETHER:
+                sender.send(*told)
+                told, size = [], 0
     except (StoreError, *BROKEN) as reason:
-        sender.send(FAILED, str(reason))
+        sender.send(*told, (FAILED, str(reason)))
     else:
-        sender.send(END, None)
+        sender.send(*told, (END, None))

@@ -72,12 +72,12 @@ class Records:
 
     def pack(self, session: int) -> None:
         """The session's loose records into blocks."""
-        connection = self._store.connection
-        loose = connection.execute(
-            "select key, data from records where session = ? and data is not null order by key",
-            (session,),
-        ).fetchall()
-        self._move(loose)
+        with self._store.transaction() as connection:
+            loose = connection.execute(
+                "select key, data from records where session = ? and data is not null order by key",
+                (session,),
+            ).fetchall()
+            self._move(loose)
 
     def _move(self, pieces: Sequence[tuple[int, bytes]]) -> None:
         lay = self.packing().lay

@@ -93,8 +93,9 @@ class Sender:
         self._thread = threading.Thread(target=self._send_all, daemon=True)
         self._thread.start()
 
-    def send(self, what: str, told: Any) -> None:
-        data = ForkingPickler.dumps((what, told), _PROTOCOL)
+    def send(self, *told: tuple[str, Any]) -> None:
+        """Together, since each that goes by itself has its own price."""
+        data = ForkingPickler.dumps(told, _PROTOCOL)
         with self._moved:
             self._moved.wait_for(lambda: self._held < AHEAD or self._failed)
             if self._failed:

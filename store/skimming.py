@@ -28,8 +28,7 @@ FIRST = 40
 LETTERS = 1_000_000
 """Of what was said, that are told together after those."""
 
-_SIGHTS = "sights"
-_END = ("end", None)
+_SIGHTS, _END = "sights", "end"
 
 _LAST = "select coalesce(max(key), 0) from sessions"
 _INSERT = """
@@ -105,7 +104,8 @@ class Look:
             yield newest
         if self._process is not None and has_begun(self._process):
             with suppress(EOFError, OSError):  # it fell over something; whoever reads that will tell
-                yield from (sights for _, sights in iter(self._process.recv, _END))
+                while _END not in (told := dict(self._process.recv())):
+                    yield told[_SIGHTS]
                 self.reader = self._process
 
 
@@ -116,8 +116,8 @@ def serve(pipe: Connection) -> None:
         source = sources.by_name(name)
         if isinstance(source, Skimming):
             for sights in _together(source.skim(address, known)):
-                sender.send(_SIGHTS, sights)
-        sender.send(*_END)
+                sender.send((_SIGHTS, sights))
+        sender.send((_END, None))
         read(pipe, sender, name, address)
     sender.finish()
 
