@@ -11,7 +11,7 @@ import gc
 import os
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager, suppress
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import chain, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
@@ -335,7 +335,7 @@ class _Syncing:
     def _save_row(
         self, key: int, marks: dict[str, Any], marks_now: dict[str, Any], old_problems: list[dict[str, str]]
     ) -> None:
-        problems = [asdict(problem) for problem in self.report.problems]
+        problems = [problem._asdict() for problem in self.report.problems]
         if marks == marks_now and problems == old_problems:
             return
         with self.store.transaction(durable=False) as connection:
@@ -406,7 +406,7 @@ class _Syncing:
         try:
             for batch in _foreign(told):
                 pace.begin()
-                self.report.problems += [replace(problem, session=ref.native_id) for problem in batch.problems]
+                self.report.problems += [problem._replace(session=ref.native_id) for problem in batch.problems]
                 summary, last = batch.summary or summary, batch
                 if chain is None:
                     first, chain = batch, self._chain(ref, place, batch)
