@@ -12,7 +12,7 @@ from itertools import islice
 from pathlib import Path
 
 from store.model import Json, Session
-from store.sources import reading
+from store.sources import homes, reading
 from store.sources.claude_code.chain import Chain
 from store.sources.claude_code.files import (
     DEPTH,
@@ -48,9 +48,7 @@ _INSTALL = "npm install -g @anthropic-ai/claude-code"
 _SUBAGENT = "A sub-agent's conversation cannot be resumed; resume the session that sent it off."
 _LEFT_BEHIND = "Claude Code goes on with the newest branch; resume its session and press Esc twice to go back."
 
-
-def roots() -> Iterable[str]:
-    yield os.environ.get("CLAUDE_CONFIG_DIR") or str(Path.home() / ".claude")
+roots = homes.claude
 
 
 def detect(locator: str) -> bool:

@@ -10,7 +10,7 @@ from itertools import islice
 from pathlib import Path
 
 from store.model import Json, Session
-from store.sources import reading
+from store.sources import homes, reading
 from store.sources.codex.files import (
     DEPTH,
     FOLDERS,
@@ -44,9 +44,7 @@ _SKIPPING = ("--dangerously-bypass-approvals-and-sandbox",)
 _INSTALL = "npm install -g @openai/codex"
 _LEFT_BEHIND = "Codex goes on with what was kept; resume the thread itself, or start anew from here."
 
-
-def roots() -> Iterable[str]:
-    yield os.environ.get("CODEX_HOME") or str(Path.home() / ".codex")
+roots = homes.codex
 
 
 def detect(locator: str) -> bool:
