@@ -15,7 +15,7 @@ import zstandard
 from foreign import pull, texts
 
 from store import pace, sync
-from store.sources.claude_code import Claude
+from store.sources.claude_code.reader import Claude
 from store.sources.codex import Codex
 from store.store import Store
 

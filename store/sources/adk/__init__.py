@@ -8,7 +8,6 @@ since a pickle runs what it pleases.
 from __future__ import annotations
 
 import base64
-import os
 import shlex
 import sqlite3
 from collections.abc import Iterable, Iterator, Mapping, Sequence

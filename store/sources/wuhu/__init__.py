@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import re
 import shlex
 import sqlite3
 from collections.abc import Iterable, Iterator, Mapping
