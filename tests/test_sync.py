@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from foreign import RUBICHAN, RUBICHAN_HEAD, make, pull, rubichan_messages, rubichan_session, texts, write
 
-from store import sync
+from store import refreshing, sync
 from store.errors import Busy, NotFound, Unreadable
 from store.store import Store
 
@@ -191,7 +191,7 @@ def test_an_interrupted_sync_goes_on_where_it_was(store: Store, foreign: Path) -
 
 
 def _hold_the_lease(path: str, ready: object, done: object) -> None:
-    with Store.open(path) as store, sync._lease(store):
+    with Store.open(path) as store, refreshing.lease(store):
         ready.set()  # type: ignore[attr-defined]
         done.wait(20)  # type: ignore[attr-defined]
 
