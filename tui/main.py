@@ -12,9 +12,13 @@ FPS = "TEXTUAL_FPS"
 
 
 def main() -> int:
+    # A command is over before it leaves much to be collected, and what is there at its end goes with the process.
+    gc.set_threshold(100_000)
     from store.cli import run
 
-    return run(browse=browse)
+    status = run(browse=browse)
+    gc.freeze()
+    return status
 
 
 def _paint_sooner() -> None:
