@@ -71,6 +71,7 @@ def run(browse: Browse | None = None, argv: Sequence[str] | None = None) -> int:
     try:
         return _done(console, sys.argv[1:] if argv is None else list(argv))
     except KeyboardInterrupt:
+        print(file=sys.stderr)  # behind what the terminal shows of the key
         return 130
     except Exception as error:
         from store.cli import printing
