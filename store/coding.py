@@ -2,92 +2,31 @@
 
 from __future__ import annotations
 
-import json
-import re
-from datetime import UTC, datetime
 from math import isfinite
 from typing import Any
 
 import orjson
 
 from store.errors import BadValue
-
-_encode = json.JSONEncoder(allow_nan=False, ensure_ascii=False, separators=(",", ":")).encode
-_encode_ascii = json.JSONEncoder(allow_nan=False, separators=(",", ":")).encode
-
-_STRING = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"')
-_NOT_BRACKETS = bytes(set(range(256)) - set(b"[]{}"))
-_SQUARE = bytes.maketrans(b"{}", b"[]")
+from store.spelling import DEEPEST as DEEPEST
+from store.spelling import TOO_DEEP
+from store.spelling import decode as decode
+from store.spelling import encode as encode
+from store.spelling import now as now
+from store.spelling import shallow as shallow
+from store.spelling import spell as spell
+from store.spelling import too_deep as too_deep
 
 LONGEST_ID = 65_536
 LARGEST_INTEGER = 2**63 - 1
-DEEPEST = 200
-"""Far above what anybody writes, and far below where readers, screens and other encoders run out of stack."""
-
 _WRAPPING = 8
 """Levels that parts, lists and objects of our own put around a foreign value."""
-
-_TOO_DEEP = f"It is nested deeper than {DEEPEST} levels and cannot be kept as JSON."
-
-
-def now() -> str:
-    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
-
-
-def encode(value: Any) -> bytes:
-    """JSON to keep, which `decode` turns into the same value again wherever it is called."""
-    return shallow(spell(value))
-
-
-def spell(value: Any) -> bytes:
-    """JSON to print: big integers and lone surrogates kept, NaN refused.
-
-    The standard encoder, since orjson writes NaN as null without a word and refuses the other two.
-    """
-    try:
-        return _encode(value).encode()
-    except UnicodeEncodeError:
-        return _encode_ascii(value).encode()
-    except RecursionError:
-        raise BadValue(_TOO_DEEP) from None
-    except (ValueError, TypeError) as reason:
-        raise BadValue(f"It cannot be kept as JSON: {reason}.") from None
-
-
-def shallow(data: bytes) -> bytes:
-    """JSON that can be read again wherever we stand, or a refusal."""
-    if too_deep(data):
-        raise BadValue(_TOO_DEEP)
-    return data
-
-
-def too_deep(data: bytes, within: int = 0) -> bool:
-    """Whether JSON that will stand within so many levels is nested deeper than we keep. Mostly two counts can tell."""
-    levels = DEEPEST - within
-    if data.count(b"[") + data.count(b"{") <= levels:
-        return False
-    brackets = _STRING.sub(b"", data).translate(_SQUARE, _NOT_BRACKETS)
-    for _ in range(levels):
-        if not brackets:
-            break
-        brackets = brackets.replace(b"[]", b"")
-    return bool(brackets)
-
-
-def decode(data: bytes | str) -> Any:
-    """Raises BadValue for what is not JSON, so that a damaged record is one problem and not a crash."""
-    try:
-        return json.loads(data)
-    except RecursionError:
-        raise BadValue("The JSON is nested too deep to be read.") from None
-    except ValueError as reason:
-        raise BadValue(f"Not JSON: {reason}.") from None
 
 
 def parse(data: str) -> Any:
     """Foreign JSON, fast. What is nested too deep is refused; integers beyond 64 bits are exact only in the record."""
     if data.count("[") + data.count("{") > DEEPEST - _WRAPPING and too_deep(data.encode("utf-8", "replace"), _WRAPPING):
-        raise BadValue(_TOO_DEEP)
+        raise BadValue(TOO_DEEP)
     try:
         return orjson.loads(data)
     except orjson.JSONDecodeError:

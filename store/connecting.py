@@ -9,9 +9,9 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 
-from store.coding import now
 from store.errors import BadValue, Busy, Refused, StoreError, TooNew, Unreadable, WriteFailed
 from store.paths import private_folder
+from store.spelling import now
 
 SCHEMA_VERSION = 12
 """How many migrations schema.py has; spelled here so that a warm start need not import sqlite-utils."""

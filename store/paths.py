@@ -3,22 +3,29 @@
 from __future__ import annotations
 
 import os
+import sys
 from pathlib import Path
 from typing import Any
 
-from platformdirs import PlatformDirs
-
 from store.errors import StoreError, Unreadable
 
-_DIRS = PlatformDirs("backscroll", appauthor=False)
+_ON_A_MAC = "Library/Application Support"
+
+
+def _folder(variable: str, usual: str) -> Path:
+    """Ours, where the platform keeps such. By hand: what knows all platforms is longer to load than a store to open."""
+    named = os.environ.get(variable, "")
+    if not os.path.isabs(named):
+        return Path.home() / (_ON_A_MAC if sys.platform == "darwin" else usual) / "backscroll"
+    return Path(named) / "backscroll"
 
 
 def data_dir() -> Path:
-    return _DIRS.user_data_path
+    return _folder("XDG_DATA_HOME", ".local/share")
 
 
 def config_dir() -> Path:
-    return _DIRS.user_config_path
+    return _folder("XDG_CONFIG_HOME", ".config")
 
 
 def config_file() -> Path:
@@ -27,7 +34,7 @@ def config_file() -> Path:
 
 def state_file() -> Path:
     """What was chosen in the browser and should be so again."""
-    return _DIRS.user_state_path / "browser.json"
+    return _folder("XDG_STATE_HOME", ".local/state") / "browser.json"
 
 
 def key_file() -> Path:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import shutil
 import sqlite3
-import tempfile
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -120,6 +118,8 @@ class Store(Words):
     @classmethod
     def memory(cls) -> Self:
         """The same store, gone at close. A private file: `:memory:` would be an empty database in every thread."""
+        import tempfile
+
         return cls(Path(tempfile.mkdtemp(prefix="backscroll-")) / "store.db", ephemeral=True)
 
     def close(self) -> None:
@@ -130,6 +130,8 @@ class Store(Words):
         for one in held.values():
             one.close()
         if self._ephemeral:
+            import shutil
+
             shutil.rmtree(self.path.parent, ignore_errors=True)
 
     def __enter__(self) -> Self:

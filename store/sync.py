@@ -8,27 +8,30 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, suppress
-from dataclasses import asdict, dataclass, field, replace
+from contextlib import ExitStack
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
-from store import sources
 from store.ahead import Ahead, go_on_to_read, is_large, opening, scan
 from store.coding import decode, encode, now
-from store.errors import Busy, NotFound, StoreError, Unreadable, WriteFailed
+from store.errors import Busy, StoreError, Unreadable, WriteFailed
 from store.following import Followed, Grown, Known, follow, head_of
 from store.knowledge import Knowledge
-from store.leasing import lease, seldom_collecting
-from store.locating import is_url, place_of
 from store.model import Session, SessionFields, foreign_id
 from store.pace import Pace
+from store.refreshing import ROW, lease, unchanged
+from store.refreshing import Progress as Progress
+from store.refreshing import Report as Report
+from store.refreshing import Target as Target
+from store.refreshing import found as found
+from store.refreshing import sync as sync
+from store.refreshing import targets as targets
 from store.rereading import Chain
 from store.second import second
 from store.skimming import Look, begin_to_read, forget_what_was_read, keep
 from store.sources import reading
-from store.sources.shape import Batch, Expiring, ForeignSummary, Growing, Opened, Problem, Ref, Skimming, Source
+from store.sources.shape import Batch, Expiring, ForeignSummary, Growing, Opened, Problem, Ref, Skimming
 from store.superseding import drop_told_twice
 
 if TYPE_CHECKING:
@@ -49,9 +52,6 @@ _ELSEWHERE = """
     select native_id, key, gone, head is not null from sessions
     where source = ? and id in (select value from json_each(?)) and (relation is null or relation != 'superseded')
 """
-
-
-_PRESENT = "select count(*) from sessions where source_key = ? and gone = 0 and relation is not 'superseded'"
 _ANY_READ = "select 1 from sessions where source_key = ? and head is not null limit 1"
 
 
@@ -66,87 +66,9 @@ class _Place(NamedTuple):
     "What is told comes behind what the store has."
 
 
-@dataclass(slots=True)
-class Report:
-    "What a sync did with one foreign store."
-
-    source: str
-    locator: str
-    seen: int = 0
-    new: int = 0
-    updated: int = 0
-    unchanged: int = 0
-    problems: list[Problem] = field(default_factory=list)
-
-
-@dataclass(frozen=True, slots=True)
-class Progress:
-    report: Report
-    done: int
-    total: int
-
-
-@dataclass(frozen=True, slots=True)
-class Target:
-    source: Source
-    locator: str
-    address: str = field(repr=False)
-    "What opens it; with a password where it takes one, so it is neither kept nor shown."
-
-
-def targets(paths: Sequence[str] = (), only: str | None = None) -> list[Target]:
-    """What there is to read: the stores that are named, or all that are found where their programs keep them."""
-    if only is not None and only not in sources.NAMES:
-        raise NotFound(f"There is no source {only!r}; there are {', '.join(sources.NAMES)}.")
-    if not paths:
-        return list(found(only))
-    chosen = [source for source in sources.ALL if only in (None, source.NAME)]
-    return [target for path in paths for target in _named(path, chosen)]
-
-
-def found(only: str | None = None) -> Iterator[Target]:
-    """Where their programs keep them. Each is looked for when it is asked for, so that the first can be read before."""
-    for name in dict.fromkeys((*sources.LARGEST, *sources.NAMES)):
-        source = sources.by_name(name) if only in (None, name) else None
-        if source is not None:
-            places = dict.fromkeys(map(place_of, source.roots()))
-            yield from (Target(source, *place) for place in places if _is_there(source, place.address))
-
-
-def _is_there(source: Source, address: str) -> bool:
-    """What is being written to right now is there, where its program keeps it; reading it will tell that it is busy."""
-    try:
-        return source.detect(address)
-    except Busy:
-        return True
-
-
-def _named(path: str, chosen: Sequence[Source]) -> list[Target]:
-    """That store; or those that lie side by side in that folder."""
-    place = place_of(path)
-    for source in chosen:
-        if source.detect(place.address):
-            return [Target(source, *place)]
-    if is_url(place.locator):
-        raise Unreadable(f"{place.locator} is not a database that Backscroll can read.")
-    if not Path(place.locator).exists():
-        raise Unreadable(f"{path} is not there.")
-    if within := list(_within(Path(place.locator), chosen)):
-        return within
-    reading.refuse_damaged(Path(place.locator))
-    raise Unreadable(f"{path} is not a conversation store that Backscroll can read.")
-
-
-def _within(folder: Path, chosen: Sequence[Source]) -> Iterator[Target]:
-    for child in sorted(folder.iterdir()) if folder.is_dir() else ():
-        place = place_of(str(child))
-        with suppress(StoreError):  # one that is damaged, beside others
-            yield from islice((Target(source, *place) for source in chosen if _is_there(source, place.address)), 1)
-
-
-def sync(store: Store, chosen: Iterable[Target]) -> Iterator[Progress]:
-    """Reads each target in turn, telling how far it is. The reports are whole when the iterator ends."""
-    with lease(store), seldom_collecting(), ExitStack() as processes:
+def read(store: Store, chosen: Iterable[Target]) -> Iterator[Progress]:
+    """Each target in turn, the newest of each first."""
+    with ExitStack() as processes:
         under_way: list[_Syncing] = []
         looks: list[Iterator[Progress]] = []
         was_seen = False
@@ -204,6 +126,7 @@ class _Syncing:
 
     def __init__(self, store: Store, target: Target) -> None:
         self.store = store
+        self.target = target
         self.source = target.source
         self.locator = target.locator
         self.address = target.address
@@ -238,18 +161,15 @@ class _Syncing:
 
     def run(self) -> Iterator[Progress]:
         key, marks, old_problems = self._row()
-        stamp = self.source.stamp(self.address)
-        marks_now = {"stamp": stamp, "reader": self.source.READER}
-        if stamp and marks == marks_now:
-            (self.report.seen,) = self.store.row(_PRESENT, key)
-            self.report.unchanged = self.report.seen
-            self.report.problems = [Problem(**problem) for problem in old_problems]
-            yield Progress(self.report, self.report.seen, self.report.seen)
+        if calm := unchanged(self.store, self.target):
+            yield Progress(calm, calm.seen, calm.seen)
             return
+        marks_now = {"stamp": self.target.stamp, "reader": self.source.READER}
         known = self._known(key)
         try:
             with opening(self.source, self.address, self._reader, new=_are_unread(known)) as opened:
                 yield from self._read_all(opened, key, known, [Problem(**problem) for problem in old_problems])
+            marks_now["seen"] = self.report.seen
         except StoreError as reason:
             if isinstance(reason, WriteFailed) and not isinstance(reason, Busy):
                 raise
@@ -337,20 +257,19 @@ class _Syncing:
     # ── the foreign store's row ───────────────────────────────────────────────────────────────────
 
     def _row(self) -> tuple[int, dict[str, Any], list[dict[str, str]]]:
-        find = "select key, marks, problems from sources where kind = ? and locator = ?"
-        row = self.store.row(find, self.source.NAME, self.locator)
+        row = self.store.row(ROW, self.source.NAME, self.locator)
         if row is None:
             with self.store.transaction(durable=False) as connection:
                 connection.execute(
                     "insert into sources (kind, locator) values (?, ?)", (self.source.NAME, self.locator)
                 )
-            row = self.store.row(find, self.source.NAME, self.locator)
+            row = self.store.row(ROW, self.source.NAME, self.locator)
         return row[0], decode(row[1]), decode(row[2])
 
     def _save_row(
         self, key: int, marks: dict[str, Any], marks_now: dict[str, Any], old_problems: list[dict[str, str]]
     ) -> None:
-        problems = [asdict(problem) for problem in self.report.problems]
+        problems = [problem._asdict() for problem in self.report.problems]
         if marks == marks_now and problems == old_problems:
             return
         with self.store.transaction(durable=False) as connection:
@@ -421,7 +340,7 @@ class _Syncing:
         try:
             for batch in _foreign(told):
                 pace.begin()
-                self.report.problems += [replace(problem, session=ref.native_id) for problem in batch.problems]
+                self.report.problems += [problem._replace(session=ref.native_id) for problem in batch.problems]
                 summary, last = batch.summary or summary, batch
                 if chain is None:
                     first, chain = batch, self._chain(ref, place, batch)

@@ -20,8 +20,7 @@ from typing import Any
 
 from click.testing import CliRunner
 
-from store.cli import run
-from store.cli.console import Browse
+from store.cli import Browse, run
 from store.model import Session
 from store.store import Store
 

@@ -12,7 +12,8 @@ import pytest
 from cli_running import Browser, CommandLine, upload_session
 
 from store import connecting
-from store.cli import COMMANDS, run
+from store.cli import run
+from store.cli.commands import COMMANDS
 from store.store import Store
 
 OWNED = "\x1b]0;owned\x07"

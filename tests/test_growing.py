@@ -15,8 +15,8 @@ import zstandard
 from foreign import pull, texts
 
 from store import pace, sync
-from store.sources.claude_code import Claude
-from store.sources.codex import Codex
+from store.sources.claude_code.reader import Claude
+from store.sources.codex.reader import Codex
 from store.store import Store
 
 DATA = Path(__file__).parent / "data"

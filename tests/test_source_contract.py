@@ -15,6 +15,7 @@ from source_samples import LINES, SAMPLES, lost_records
 from store import sources
 from store.deriving import derive
 from store.resuming import resumption
+from store.sources import homes
 from store.sources.reading import BATCH_ENTRIES
 from store.sources.shape import Continuing, Growing, Source
 from store.store import Store
@@ -34,6 +35,7 @@ def test_it_has_the_one_shape(source: Source) -> None:
     assert isinstance(source.READER, int)
     assert isinstance(source.LOCAL_IDS, bool)
     assert all(isinstance(root, str) for root in source.roots())
+    assert list(homes.roots_of(source.NAME)) == list(source.roots())
 
 
 @every_source

@@ -18,32 +18,13 @@ FPS = "TEXTUAL_FPS"
 
 
 def main() -> int:
-    """What reads commands is imported only where there is one: it takes longer than the first screen is painted in."""
-    match sys.argv[1:]:
-        case []:
-            return _browse_alone(None)
-        case ["--store", path] if path and not path.startswith("-"):
-            return _browse_alone(path)
+    # A command is over before it leaves much to be collected, and what is there at its end goes with the process.
+    gc.set_threshold(100_000)
     from store.cli import run
 
-    return run(browse=browse)
-
-
-def _browse_alone(named: str | None) -> int:
-    """The exit status, as if it had been a command."""
-    from store.paths import store_path
-    from store.streams import prepare
-
-    prepare()
-    try:
-        browse(store_path(named).absolute(), follow=True)
-    except KeyboardInterrupt:
-        return 130
-    except Exception as error:
-        from store.cli.printing import complain
-
-        return complain(error)
-    return 0
+    status = run(browse=browse)
+    gc.freeze()
+    return status
 
 
 def _paint_sooner() -> None:

@@ -1,119 +1,101 @@
 """The command line. A command parses, calls the store, prints; names and JSON fields are a promise.
 
 `run` is the only way in. It never raises and never prints a traceback: every error is one sentence on stderr
-and an exit status.
+and an exit status. What is asked for most often is told apart by hand: what reads all commands, and what prints them,
+takes longer to load than the first screen to be painted, or ten thousand files to be looked at.
 """
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
+from functools import cached_property
 from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
 
-import click
-
-from store.cli import printing
-from store.cli.console import Browse, Console, console
-from store.cli.groups import LazyGroup
-from store.connecting import APPLICATION_ID
+from store.errors import Refused
+from store.paths import store_path
 from store.streams import prepare
+
+if TYPE_CHECKING:
+    from store.store import Store
 
 PROGRAM = "backscroll"
 
-COMMANDS = {
-    "sync": "store.cli.syncing:sync",
-    "sources": "store.cli.syncing:sources",
-    "list": "store.cli.reading:list_sessions",
-    "show": "store.cli.showing:show",
-    "search": "store.cli.reading:search",
-    "tools": "store.cli.calling:tools",
-    "rebuild": "store.cli.rebuilding:rebuild",
-    "resume": "store.cli.resuming:resume",
-    "fork": "store.cli.forking:fork",
-    "write-back": "store.cli.writing_back:write_back",
-    "title": "store.cli.editing:title",
-    "tag": "store.cli.editing:tag",
-    "untag": "store.cli.editing:untag",
-    "note": "store.cli.editing:note",
-    "unnote": "store.cli.editing:unnote",
-    "pin": "store.cli.editing:pin",
-    "unpin": "store.cli.editing:unpin",
-    "archive": "store.cli.editing:archive",
-    "unarchive": "store.cli.editing:unarchive",
-    "summary": "store.cli.knowing:summary",
-    "facts": "store.cli.knowing:facts",
-    "secrets": "store.cli.sealing:secrets",
-    "publish": "store.cli.publishing:publish",
-    "published": "store.cli.publishing:published",
-    "unpublish": "store.cli.publishing:unpublish",
-    "delete": "store.cli.editing:delete",
-    "restore": "store.cli.editing:restore",
-    "purge": "store.cli.upkeep:purge",
-    "log": "store.cli.history:log",
-    "undo": "store.cli.history:undo",
-    "doctor": "store.cli.upkeep:doctor",
-    "demo": "store.cli.upkeep:demo",
-}
 
+class Browse(Protocol):
+    """Opens the browser on a store.
 
-@click.group(
-    cls=LazyGroup,
-    lazy=COMMANDS,
-    default="browse",
-    invoke_without_command=True,
-    context_settings={"help_option_names": ["-h", "--help"]},
-)
-@click.option("--store", "path", metavar="PATH", type=click.Path(path_type=Path), help="The store to use.")
-@click.version_option(package_name=PROGRAM, message="%(prog)s %(version)s")
-@click.pass_context
-def main(ctx: click.Context, path: Path | None) -> None:
-    """Browse, search, correct and resume every conversation your AI agents have had.
-
-    Without a command, the browser opens.
+    `follow`: what the agents on this machine write is read into it meanwhile. `pick`: only to choose what to resume.
     """
-    ctx.ensure_object(Console).named = path
-    if ctx.invoked_subcommand is None:
-        ctx.invoke(browse)
+
+    def __call__(self, path: Path, *, follow: bool, pick: bool) -> None: ...
 
 
-@main.command()
-@click.argument("paths", metavar="[PATH]...", nargs=-1)
-def browse(paths: Sequence[str] = ()) -> None:
-    """Open the browser; with PATHs, on just those files, folders or databases, in a temporary store."""
-    if len(paths) == 1 and _is_store(paths[0]):
-        console().open_browser(Path(paths[0]))
-    elif paths:
-        _browse_foreign(paths)
-    else:
-        console().open_browser(follow=True)
+class Console:
+    """What every command is given: the store that is meant, opened when first asked for."""
 
+    def __init__(self, browse: Browse | None) -> None:
+        self.browse = browse
+        "None where there is no browser."
+        self.named: Path | None = None
+        "What --store said."
 
-def _is_store(path: str) -> bool:
-    try:
-        with Path(path).open("rb") as file:
-            return file.read(72)[68:] == APPLICATION_ID.to_bytes(4, "big")
-    except OSError:
-        return False
+    @property
+    def path(self) -> Path:
+        return store_path(self.named).absolute()
 
+    @cached_property
+    def store(self) -> Store:
+        from store.cli import printing
+        from store.store import Store
 
-def _browse_foreign(paths: Sequence[str]) -> None:
-    from store.cli.syncing import read, refuse_unread
-    from store.store import Store
-    from store.sync import targets
+        return Store.open(self.path, tell=printing.say)
 
-    chosen = targets(paths)
-    with Store.memory() as store:
-        refuse_unread(paths, read(store, chosen))
-        console().open_browser(store.path)
+    def close(self) -> None:
+        opened = self.__dict__.pop("store", None)
+        if opened is not None:
+            opened.close()
+
+    def open_browser(self, path: Path | None = None, *, follow: bool = False, pick: bool = False) -> None:
+        if self.browse is None:
+            raise Refused("The browser is not installed; `list`, `show` and `search` work without it.")
+        self.close()
+        self.browse(path or self.path, follow=follow, pick=pick)
 
 
 def run(browse: Browse | None = None, argv: Sequence[str] | None = None) -> int:
     """The exit status: 0 done; 1 not found, refused or nothing to undo; 2 wrong usage; 3 unreadable."""
     prepare()
-    opened = Console(browse)
+    console = Console(browse)
     try:
-        status = main.main(argv, PROGRAM, standalone_mode=False, obj=opened)
-    except (Exception, click.Abort) as error:
+        return _done(console, sys.argv[1:] if argv is None else list(argv))
+    except KeyboardInterrupt:
+        print(file=sys.stderr)  # behind what the terminal shows of the key
+        return 130
+    except Exception as error:
+        from store.cli import printing
+
         return printing.complain(error)
     finally:
-        opened.close()
-    return status if isinstance(status, int) else 0
+        console.close()
+
+
+def _done(console: Console, words: list[str]) -> int:
+    command = words
+    match words:
+        case ["--store", path, *rest] if path and not path.startswith("-"):
+            console.named, command = Path(path), rest
+    match command:
+        case []:
+            console.open_browser(follow=True)
+        case ["sync"] | ["sync", "--json"]:
+            from store.cli import refreshing
+
+            refreshing.refresh(console.store, as_json="--json" in command)
+        case _:
+            from store.cli.commands import main
+
+            status = main.main(words, PROGRAM, standalone_mode=False, obj=console)
+            return status if isinstance(status, int) else 0
+    return 0

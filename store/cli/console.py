@@ -1,21 +1,19 @@
-"""What every command is given: the store that is meant, opened when first asked for, and the words they share."""
+"""The words that commands share, and how each comes by its store."""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
-from functools import cached_property, wraps
+from functools import wraps
 from pathlib import Path
-from typing import Concatenate, ParamSpec, Protocol, TypeVar
+from typing import Concatenate, ParamSpec, TypeVar
 
 import click
 
-from store.cli import printing
-from store.errors import Refused, Unreadable
+from store.cli import Console
+from store.errors import Unreadable
 from store.model import Session
-from store.paths import store_path
 from store.store import Store
 
 P = ParamSpec("P")
@@ -27,42 +25,6 @@ NUMBER = click.IntRange(0, 2**31)
 as_json = click.option("--json", "as_json", is_flag=True, help="One JSON object on stdout.")
 session_id = click.argument("session_id", metavar="ID")
 session_ids = click.argument("session_ids", metavar="ID...", nargs=-1, required=True)
-
-
-class Browse(Protocol):
-    """Opens the browser on a store.
-
-    `follow`: what the agents on this machine write is read into it meanwhile. `pick`: only to choose what to resume.
-    """
-
-    def __call__(self, path: Path, *, follow: bool, pick: bool) -> None: ...
-
-
-@dataclass
-class Console:
-    browse: Browse | None = None
-    "None where there is no browser."
-    named: Path | None = None
-    "What --store said."
-
-    @property
-    def path(self) -> Path:
-        return store_path(self.named).absolute()
-
-    @cached_property
-    def store(self) -> Store:
-        return Store.open(self.path, tell=printing.say)
-
-    def close(self) -> None:
-        opened = self.__dict__.pop("store", None)
-        if opened is not None:
-            opened.close()
-
-    def open_browser(self, path: Path | None = None, *, follow: bool = False, pick: bool = False) -> None:
-        if self.browse is None:
-            raise Refused("The browser is not installed; `list`, `show` and `search` work without it.")
-        self.close()
-        self.browse(path or self.path, follow=follow, pick=pick)
 
 
 def console() -> Console:

@@ -40,11 +40,6 @@ class LazyGroup(DefaultGroup):
         return super().get_command(ctx, cmd_name)
 
     def invoke(self, ctx: click.Context) -> Any:
-        """A reader that has seen enough and closed the pipe is no failure."""
-        try:
-            try:
-                return super().invoke(ctx)
-            finally:
-                printing.flush()
-        except BrokenPipeError:
-            printing.discard_the_rest()
+        with printing.flushed():
+            return super().invoke(ctx)
+        return None

@@ -6,36 +6,26 @@ from __future__ import annotations
 import json
 import os
 import re
-import shutil
 import sys
-from collections.abc import Sequence
-from contextlib import suppress
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
-from typing import Any, Literal
-
-import click
+from typing import Any, Literal, NamedTuple
 
 from store.clean import cells, clean, one_line
-from store.coding import spell
 from store.errors import Ambiguous, StoreError, Unreadable
+from store.spelling import spell
 
 Style = Literal["plain", "title", "quiet", "good", "bad", "hit", "name"]
 
-_STYLES: dict[str, dict[str, Any]] = {
-    "title": {"bold": True},
-    "quiet": {"dim": True},
-    "good": {"fg": "green"},
-    "bad": {"fg": "red"},
-    "hit": {"fg": "yellow", "bold": True},
-    "name": {"fg": "cyan"},
-}
+_STYLES = {"title": "1", "quiet": "2", "good": "32", "bad": "31", "hit": "33;1", "name": "36"}
+"""As terminals number them."""
+
 _BREAKS = re.compile(r"\s*[\r\n\t\v\f]\s*")
 GAP = "  "
 
 
-@dataclass(frozen=True, slots=True)
-class Ink:
+class Ink(NamedTuple):
     "Text with a style; colours are added after it was cleaned, and only on a terminal."
 
     text: str
@@ -52,7 +42,9 @@ def on_terminal() -> bool:
 
 
 def width() -> int:
-    return shutil.get_terminal_size().columns
+    from shutil import get_terminal_size  # with all that packs and unpacks
+
+    return get_terminal_size().columns
 
 
 # ── stdout ────────────────────────────────────────────────────────────────────────────────────────
@@ -127,7 +119,7 @@ def _on_terminal(piece: Piece) -> str:
     safe = clean(_text(piece))
     if isinstance(piece, str) or piece.style == "plain" or not _colours():
         return safe
-    return click.style(safe, **_STYLES[piece.style])
+    return f"\x1b[{_STYLES[piece.style]}m{safe}\x1b[0m"
 
 
 def _colours() -> bool:
@@ -144,6 +136,18 @@ def flush() -> None:
         sys.stdout.flush()
 
 
+@contextmanager
+def flushed() -> Iterator[None]:
+    """A reader that has seen enough and closed the pipe is no failure."""
+    try:
+        try:
+            yield
+        finally:
+            flush()
+    except BrokenPipeError:
+        discard_the_rest()
+
+
 def discard_the_rest() -> None:
     """So that nothing is left to be flushed into a closed pipe or a full disk when Python ends."""
     with suppress(OSError, ValueError, AttributeError):
@@ -155,8 +159,9 @@ def discard_the_rest() -> None:
 
 def say(text: str) -> None:
     """Talk: what was done, what else there is. Never data, so always clean."""
-    with suppress(OSError):
-        click.echo(clean(text), err=True)
+    if sys.stderr is not None:
+        with suppress(OSError):
+            print(clean(text), file=sys.stderr, flush=True)
 
 
 def complain(error: BaseException) -> int:
@@ -170,6 +175,17 @@ def complain(error: BaseException) -> int:
         case StoreError():
             say(_sentence(str(error)))
             return 3 if isinstance(error, Unreadable) else 1
+        case OSError():
+            discard_the_rest()
+            say(_sentence(f"It could not be done: {error.strerror or error}"))
+            return 1
+    return _complain_of_usage(error)
+
+
+def _complain_of_usage(error: BaseException) -> int:
+    import click  # who raised one of its errors has it loaded
+
+    match error:
         case click.UsageError():
             where = error.ctx.command_path if error.ctx else "backscroll"
             say(f"{_sentence(error.format_message())} Try `{where} -h`.")
@@ -179,10 +195,6 @@ def complain(error: BaseException) -> int:
             return 1
         case click.Abort():
             return 130
-        case OSError():
-            discard_the_rest()
-            say(_sentence(f"It could not be done: {error.strerror or error}"))
-            return 1
     if sys.flags.dev_mode:
         raise error
     say(f"Backscroll met what it did not expect ({type(error).__name__}: {error}); `backscroll doctor` may tell why.")

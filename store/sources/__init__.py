@@ -1,4 +1,4 @@
-"""The foreign stores that can be opened. Adding one is a module, a sample, and a name in this list.
+"""The foreign stores that can be opened. Adding one is a module, a sample, a name in this list, and its home.
 
 Each is loaded when it is asked for: whoever reads one of them need not wait for the others.
 """

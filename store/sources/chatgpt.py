@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 
 from store.coding import column_text
 from store.errors import BadValue
 from store.model import Attachment, Json, NewEntry, Opaque, Part, Session, Text, Thinking, ToolCall, ToolResult
-from store.sources import exports, lines, reading
+from store.sources import exports, homes, lines, reading
 from store.sources.exports import Conversation, Export, Told, parents_first
 from store.sources.lines import count, items, mapping, moment, words
 from store.sources.shape import Continuing
@@ -29,10 +29,7 @@ _MARKER = re.compile("\ue200[^\ue200\ue201]*\ue201|[\ue200-\ue202]")
 _CONTEXT = ("user_editable_context", "model_editable_context")
 _FAILED = re.compile(r"fail|error|exception|timed_out|cancel", re.IGNORECASE)
 
-
-def roots() -> Iterable[str]:
-    """A person asks for an export and saves it wherever they like."""
-    return ()
+roots = homes.export
 
 
 def detect(locator: str) -> bool:

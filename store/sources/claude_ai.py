@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
 from store.blocks import part_of_block
 from store.coding import column_text
 from store.model import Attachment, Json, NewEntry, Part, Session, Text, ToolCall, ToolResult
-from store.sources import exports, reading
+from store.sources import exports, homes, reading
 from store.sources.exports import Conversation, Export, Told, parents_first
 from store.sources.lines import count, items, mapping, moment, words
 from store.sources.shape import Continuing
@@ -23,10 +23,7 @@ _MOVING = ("chat_messages", "updated_at", "name", "summary")
 _ROOT = "00000000-0000-4000-8000-000000000000"
 _ROLES = {"human": "user", "assistant": "assistant"}
 
-
-def roots() -> Iterable[str]:
-    """A person asks for an export and saves it wherever they like."""
-    return ()
+roots = homes.export
 
 
 def detect(locator: str) -> bool:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import os
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
@@ -26,7 +25,7 @@ from store.model import (
     ToolResult,
     readable,
 )
-from store.sources import lines
+from store.sources import homes, lines
 from store.sources.lines import count, items, mapping, moment, words
 from store.sources.shape import Continuing, Problem
 from store.sources.transcripts import Branch, Layout, Node, first_value
@@ -50,9 +49,7 @@ def _is_transcript(path: Path) -> bool:
 
 _LAYOUT = Layout(("session-state",), depth=1, suffixes=(".jsonl", "workspace.yaml"), among=_is_transcript)
 
-
-def roots() -> Iterable[str]:
-    yield os.path.expanduser(os.environ.get("COPILOT_HOME") or "~/.copilot")
+roots = homes.copilot
 
 
 def detect(locator: str) -> bool:

@@ -8,7 +8,6 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
-from typing import NamedTuple
 
 from store.coding import parse
 from store.errors import BadValue
@@ -25,7 +24,7 @@ from store.model import (
     ToolCall,
     ToolResult,
 )
-from store.sources import lines, reading
+from store.sources import homes, reading
 from store.sources.lines import cost, count, mapping, words
 from store.sources.reading import Row
 from store.sources.shape import Batch, Continuing, ForeignSummary, Problem, Ref
@@ -38,7 +37,6 @@ LOCAL_IDS = True
 
 UNTITLED = "Untitled Session"
 
-_FILE = "crush.db"
 _MESSAGE = ("session_id", "role", "cast(parts as blob)", "created_at")
 _SIGNATURE = {
     "sessions": "id parent_session_id title prompt_tokens completion_tokens created_at updated_at".split(),
@@ -56,32 +54,17 @@ _WENT_WELL = ("", "stop", "end_turn", "tool_use", "unknown")
 
 # ── where ─────────────────────────────────────────────────────────────────────────────────────────
 
-
-class _Project(NamedTuple):
-    path: Path
-    data: Path
-
-
-def _projects() -> Iterator[_Project]:
-    """Those that Crush remembers having been started in; some may be gone."""
-    shared = os.environ.get("XDG_DATA_HOME") or str(Path.home() / ".local/share")
-    registry = Path(os.environ.get("CRUSH_GLOBAL_DATA") or f"{shared}/crush") / "projects.json"
-    if not registry.is_file():
-        return
-    for project in lines.items(mapping(lines.json_file(registry, [])).get("projects")):
-        path, data = (words(mapping(project).get(name)) for name in ("path", "data_dir"))
-        if path and "\0" not in path + data:
-            yield _Project(Path(path), Path(path) / (data or ".crush"))
-
-
-def roots() -> Iterable[str]:
-    return [str(project.data / _FILE) for project in _projects()]
+roots = homes.crush
 
 
 def _folder_of(locator: str) -> str:
     """The project's. A folder inside it may have been given the same data; then the outermost is meant."""
     data = Path(locator).parent
-    known = [str(project.path) for project in _projects() if os.path.realpath(project.data) == os.path.realpath(data)]
+    known = [
+        str(project.path)
+        for project in homes.crush_projects()
+        if os.path.realpath(project.data) == os.path.realpath(data)
+    ]
     if known:
         return min(known, key=len)
     return str(data.parent) if data.name == ".crush" else ""

@@ -31,7 +31,7 @@ from store.model import (
     ToolCall,
     ToolResult,
 )
-from store.sources import lines, reading
+from store.sources import homes, lines, reading
 from store.sources.lines import count, items, mapping, words
 from store.sources.reading import Row
 from store.sources.shape import Batch, Continuing, ForeignSummary, Problem, Ref
@@ -65,12 +65,7 @@ _QUESTIONS = ("toolConfirmationRequest", "actionRequired")
 
 # ── where ─────────────────────────────────────────────────────────────────────────────────────────
 
-
-def roots() -> Iterable[str]:
-    if root := os.environ.get("GOOSE_PATH_ROOT"):
-        yield f"{root}/data/sessions"
-    else:
-        yield f"{os.environ.get('XDG_DATA_HOME') or Path.home() / '.local/share'}/goose/sessions"
+roots = homes.goose
 
 
 def detect(locator: str) -> bool:

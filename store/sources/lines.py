@@ -1,5 +1,4 @@
-"""What readers of files share: folders walked without falling into a trap, and JSON taken line by line, however long,
-broken or binary a line may be."""
+"""What readers of files share: JSON taken line by line, however long, broken or binary a line may be."""
 
 from __future__ import annotations
 
@@ -7,18 +6,24 @@ import hashlib
 import io
 import os
 import stat
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from functools import lru_cache
-from operator import attrgetter
 from pathlib import Path
 from typing import NamedTuple
 
 from store.coding import parse_bytes
 from store.errors import BadValue
 from store.model import Json, NewRecord, SessionFields
-from store.sources.reading import digest, in_a_line, utc
-from store.sources.shape import Problem
+from store.sources.problem import Problem
+from store.sources.reading import utc
+from store.sources.stamps import UNREADABLE as UNREADABLE
+from store.sources.stamps import file_digest_stamp as file_digest_stamp
+from store.sources.stamps import said
+from store.sources.stamps import stamp_of as stamp_of
+from store.sources.stamps import tree_stamp as tree_stamp
+from store.sources.stamps import walk as walk
+from store.sources.stamps import walk_stamped as walk_stamped
 
 LONGEST_LINE = 32 * 1024 * 1024
 LONGEST_FILE = 64 * 1024 * 1024
@@ -33,13 +38,8 @@ LONGEST_GROWTH = 8 * 1024 * 1024
 LONGEST_HELD = 8 * 1024 * 1024
 """Of a file that is parsed once for all who look at it in turn; parsed it takes some times as much."""
 
-DEEPEST_FOLDER = 12
-_NAME = attrgetter("name")
 _WIDEST_WINDOW = 128 * 1024 * 1024
 _CHUNK = 256 * 1024
-
-UNREADABLE = (OSError, ValueError)
-"""What a path that cannot be read raises; the second for a name that no file can have."""
 
 
 class Line(NamedTuple):
@@ -47,82 +47,6 @@ class Line(NamedTuple):
     data: bytes
     "Verbatim, without the newline."
     value: Json
-
-
-# ── folders ───────────────────────────────────────────────────────────────────────────────────────
-
-
-def walk(
-    root: Path, problems: list[Problem], *, suffixes: Collection[str] = (".jsonl",), depth: int = DEEPEST_FOLDER
-) -> Iterator[Path]:
-    """The regular files below, sorted, each folder once however many links lead to it."""
-    return (Path(entry.path) for entry in _walk(str(root), problems, tuple(suffixes), depth, set()))
-
-
-def walk_stamped(
-    root: Path, problems: list[Problem], *, suffixes: Collection[str] = (".jsonl",), depth: int = DEEPEST_FOLDER
-) -> Iterator[tuple[str, os.stat_result]]:
-    """The same as they are named, each with what the system says of it: cheap enough for ten thousand a second."""
-    for entry in _walk(str(root), problems, tuple(suffixes), depth, set()):
-        try:
-            known = entry.stat()
-        except OSError:
-            continue
-        yield entry.path, known
-
-
-def _walk(
-    root: str, problems: list[Problem], suffixes: tuple[str, ...], depth: int, seen: set[tuple[int, int]]
-) -> Iterator[os.DirEntry[str]]:
-    """The files of a folder, then those of each folder in it. In one loop, since most of what it meets is unchanged."""
-    waiting = [(root, depth)]
-    while waiting:
-        folder, below = waiting.pop()
-        try:
-            found = os.stat(folder)
-            if (found.st_dev, found.st_ino) in seen:
-                continue
-            seen.add((found.st_dev, found.st_ino))
-            with os.scandir(folder) as entries:
-                ordered = sorted(entries, key=_NAME)
-        except UNREADABLE as reason:
-            problems.append(Problem(folder, f"The folder cannot be read: {_said(reason)}."))
-            continue
-        folders: list[tuple[str, int]] = []
-        for entry in ordered:
-            try:
-                if entry.is_dir():
-                    folders.append((entry.path, below - 1))
-                elif entry.name.endswith(suffixes) and entry.is_file():
-                    yield entry
-            except OSError:
-                continue  # a link that leads nowhere
-        if below:
-            waiting += reversed(folders)
-
-
-def tree_stamp(root: Path, *, suffixes: Collection[str] = (".jsonl",), depth: int = DEEPEST_FOLDER) -> str:
-    """Differs when a file below came, went or changed; empty when it cannot be told."""
-    try:
-        if not root.is_dir():
-            return ""
-    except UNREADABLE:
-        return ""
-    found = walk_stamped(root, [], suffixes=suffixes, depth=depth)
-    return digest([f"{path} {known.st_size} {known.st_mtime_ns} {known.st_ino}" for path, known in found])
-
-
-def stamp_of(found: os.stat_result) -> str:
-    return f"{found.st_size}:{found.st_mtime_ns}:{found.st_ino}"
-
-
-def file_digest_stamp(path: Path) -> str:
-    """Size, time and inode of one regular file; empty when it cannot be told."""
-    try:
-        found = path.stat()
-    except UNREADABLE:
-        return ""
-    return stamp_of(found) if stat.S_ISREG(found.st_mode) else ""
 
 
 # ── JSON in files ─────────────────────────────────────────────────────────────────────────────────
@@ -171,7 +95,7 @@ def json_lines(path: Path, problems: list[Problem], *, name: str = "", start: in
                 file.seek(start)
             yield from _json_lines(file, problems, name, start)
     except UNREADABLE as reason:
-        problems.append(Problem(name, f"It cannot be read: {_said(reason)}."))
+        problems.append(Problem(name, f"It cannot be read: {said(reason)}."))
 
 
 def held_lines(path: Path, problems: list[Problem]) -> Iterator[Line]:
@@ -191,7 +115,7 @@ def _held(path: Path, stamp: str) -> tuple[list[Line], list[Problem]]:
         with opened(path) as file:
             data = file.read(LONGEST_HELD)
     except UNREADABLE as reason:
-        return [], [Problem(str(path), f"It cannot be read: {_said(reason)}.")]
+        return [], [Problem(str(path), f"It cannot be read: {said(reason)}.")]
     return list(_split(data, met, str(path))), met
 
 
@@ -314,7 +238,7 @@ def whole_file(path: Path, problems: list[Problem], *, name: str = "") -> Line |
             raise OSError(0, f"it is larger than {LONGEST_FILE >> 20} MB")
         return Line(0, data, parsed(data))
     except UNREADABLE as reason:
-        problems.append(Problem(name, f"It cannot be read: {_said(reason)}."))
+        problems.append(Problem(name, f"It cannot be read: {said(reason)}."))
     except BadValue as reason:
         problems.append(Problem(name, str(reason)))
     return None
@@ -323,10 +247,6 @@ def whole_file(path: Path, problems: list[Problem], *, name: str = "") -> Line |
 def parsed(data: bytes) -> Json:
     """A stray byte inside a string costs a character; the record keeps it as it was."""
     return parse_bytes(data)
-
-
-def _said(reason: Exception) -> str:
-    return in_a_line(getattr(reason, "strerror", None) or reason)
 
 
 def record(line: Line, place: str) -> NewRecord:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import os
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import takewhile
 from pathlib import Path
@@ -24,7 +23,7 @@ from store.model import (
     ToolCall,
     ToolResult,
 )
-from store.sources import lines
+from store.sources import homes
 from store.sources.lines import cost, count, items, mapping, moment, words
 from store.sources.shape import Continuing, Problem
 from store.sources.transcripts import Branch, Layout, Node, first_value
@@ -38,14 +37,7 @@ LOCAL_IDS = False
 _IN_FILE_NAME = re.compile(r"_([^_/\\]+)\.jsonl$")
 _LAYOUT = Layout(("agent/sessions", "sessions"), depth=1)
 
-
-def roots() -> Iterable[str]:
-    agent = Path(os.path.expanduser(os.environ.get("PI_CODING_AGENT_DIR") or "~/.pi/agent"))
-    configured = words(mapping(lines.json_file(agent / "settings.json", [])).get("sessionDir"))
-    moved = os.environ.get("PI_CODING_AGENT_SESSION_DIR") or configured
-    yield str(agent)
-    if moved and "\0" not in moved:
-        yield str(agent / os.path.expanduser(moved))
+roots = homes.pi
 
 
 def detect(locator: str) -> bool:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import sqlite3
-import tomllib
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,7 +13,7 @@ from store.blocks import part_of_item, response_tokens
 from store.coding import parse
 from store.errors import BadValue
 from store.model import Json, NewEntry, Part, Session, SessionFields, Text, Thinking, Tokens, parent_of_delegate
-from store.sources import reading
+from store.sources import homes, reading
 from store.sources.reading import Row
 from store.sources.shape import (
     Batch,
@@ -36,8 +35,6 @@ LIVE_WRITES = True
 
 NOT_STORED = "(reply not stored)"
 
-_CONFIG = ".config/pingu/config.toml"
-_DEFAULT = "~/.local/share/pingu/pingu.db"
 
 _TURN = ("session_id", "user_message", "response_json", "model", "created_at")
 _SIGNATURE = {
@@ -46,17 +43,7 @@ _SIGNATURE = {
 }
 _MEMORY = set("id session_id category content created_at updated_at".split())
 
-
-def roots() -> Iterable[str]:
-    """The configured path, else the default one; Pingu looks at neither XDG nor any other variable."""
-    path = _DEFAULT
-    try:
-        configured = tomllib.loads((Path.home() / _CONFIG).read_text("utf-8"))["db"]["path"]
-        if isinstance(configured, str) and configured and "\0" not in configured:
-            path = configured
-    except (OSError, ValueError, LookupError, TypeError):
-        pass
-    yield str(Path.home() / path[2:]) if path.startswith("~/") else path
+roots = homes.pingu
 
 
 def detect(locator: str) -> bool:

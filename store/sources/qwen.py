@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
 from store.coding import column_text, encode_derived
 from store.model import Json, NewEntry, Opaque, Part, Session, SessionFields, Tokens, ToolCall, ToolResult, readable
-from store.sources import lines
+from store.sources import homes
 from store.sources.gemini_parts import is_injected, parts_of, tokens_of, typed
 from store.sources.lines import count, items, mapping, moment, words
 from store.sources.shape import Continuing, Problem
@@ -27,13 +26,7 @@ _LAYOUT = Layout(("projects",), depth=2, among=lambda path: path.parent.name == 
 _TYPED = ("", "mid_turn_user_message")
 """The subtypes of what a person typed; anything else comes from the program: a schedule, a notification, an agent."""
 
-
-def roots() -> Iterable[str]:
-    home = Path(os.path.expanduser(os.environ.get("QWEN_HOME") or "~/.qwen"))
-    settings = mapping(lines.json_file(home / "settings.json", []))
-    configured = words(mapping(settings.get("advanced")).get("runtimeOutputDir"))
-    moved = os.environ.get("QWEN_RUNTIME_DIR") or configured
-    yield str(home / os.path.expanduser(moved)) if moved and "\0" not in moved else str(home)
+roots = homes.qwen
 
 
 def detect(locator: str) -> bool:

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import base64
-import hashlib
 import os
 import re
 import shutil
 import sqlite3
-import stat
 import tempfile
 import time
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -22,7 +20,13 @@ import orjson
 
 from store.errors import Busy, Unreadable
 from store.model import NewEntry, NewRecord, SessionFields
-from store.sources.shape import Batch, Problem
+from store.sources.problem import Problem
+from store.sources.shape import Batch
+from store.sources.stamps import QUIET_SECONDS, side_file
+from store.sources.stamps import digest as digest
+from store.sources.stamps import file_stamp as file_stamp
+from store.sources.stamps import in_a_line as in_a_line
+from store.sources.stamps import resting_stamp as resting_stamp
 
 Row = Mapping[str, Any] | sqlite3.Row
 """A row by its columns' names."""
@@ -33,9 +37,6 @@ BROKEN = (sqlite3.Error, UnicodeDecodeError)
 LONGEST_VALUE = 64 * 1024 * 1024
 SECONDS_PER_STATEMENT = 60.0
 COPY_TRIES = 3
-QUIET_SECONDS = 3600.0
-"""What nobody touched for so long is told as it is, finished or not."""
-
 BATCH_ENTRIES = 500
 BATCH_BYTES = 1024 * 1024
 
@@ -43,43 +44,9 @@ BATCH_BYTES = 1024 * 1024
 # ── the file, untouched ───────────────────────────────────────────────────────────────────────────
 
 
-def file_stamp(path: Path) -> str:
-    """Size, time and change counter of the file, and of the WAL beside it. Empty when it cannot be told."""
-    try:
-        main = path.stat()
-        # A pipe would be waited for until somebody writes to it.
-        if not stat.S_ISREG(main.st_mode):
-            return ""
-        with path.open("rb") as file:
-            counter = file.read(28)[24:28].hex()
-        wal = _side_file(path, "-wal")
-        beside = wal.stat() if wal.exists() else None
-    except (OSError, ValueError):
-        return ""
-    told = [main.st_size, main.st_mtime_ns, counter]
-    if beside:
-        told += [beside.st_size, beside.st_mtime_ns]
-    return ":".join(map(str, told))
-
-
-def resting_stamp(path: Path) -> str:
-    """Also tells a store at rest from one that moves, so that what was held back unfinished is told in the end."""
-    told = file_stamp(path)
-    try:
-        moved = max(file.stat().st_mtime for file in (path, _side_file(path, "-wal")) if file.exists())
-    except (OSError, ValueError):
-        return ""
-    return f"{told}:{time.time() - moved > QUIET_SECONDS}" if told else ""
-
-
 def is_quiet(at: str) -> bool:
     """Whether it is long enough ago, of a time in our spelling; none is no time to wait for."""
     return at < _from_epoch(time.time() - QUIET_SECONDS)
-
-
-def in_a_line(reason: object) -> str:
-    """What SQLite says of damage quotes the damaged words, line breaks and all."""
-    return " ".join(str(reason).split())
 
 
 def refuse_damaged(path: Path) -> None:
@@ -129,10 +96,6 @@ def private_copy(path: Path) -> Iterator[Path]:
         yield copy
 
 
-def _side_file(path: Path, ending: str) -> Path:
-    return path.with_name(path.name + ending)
-
-
 def _is_wal(path: Path) -> bool:
     with path.open("rb") as file:
         return file.read(20)[18:20] == b"\x02\x02"
@@ -157,22 +120,22 @@ def _copied(path: Path, copy: Path, *, journal_too: bool) -> bool:
     hurry: with it, the copy goes back to where the transaction began.
     """
     before = _all_stamps(path)
-    if not journal_too and _size(_side_file(path, "-journal")):
+    if not journal_too and _size(side_file(path, "-journal")):
         return False
     ending = "-wal" if _is_wal(path) else "-journal"
     shutil.copyfile(path, copy)
-    _side_file(copy, ending).unlink(missing_ok=True)
+    side_file(copy, ending).unlink(missing_ok=True)
     with suppress(FileNotFoundError):
-        shutil.copyfile(_side_file(path, ending), _side_file(copy, ending))
+        shutil.copyfile(side_file(path, ending), side_file(copy, ending))
     return _all_stamps(path) == before
 
 
 def _copied_live(path: Path, copy: Path) -> bool:
     """One short read transaction, which in WAL mode no writer ever waits for."""
-    if not (_is_wal(path) and _size(_side_file(path, "-wal")) and _size(_side_file(path, "-shm"))):
+    if not (_is_wal(path) and _size(side_file(path, "-wal")) and _size(side_file(path, "-shm"))):
         return False
     os.truncate(copy, 0)
-    _side_file(copy, "-wal").unlink(missing_ok=True)
+    side_file(copy, "-wal").unlink(missing_ok=True)
     try:
         with (
             closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)) as live,
@@ -193,13 +156,13 @@ def _size(path: Path) -> int:
 
 def _all_stamps(path: Path) -> tuple[str, str, bytes]:
     """With the WAL's header, which differs each time the WAL begins anew."""
-    wal = _side_file(path, "-wal")
+    wal = side_file(path, "-wal")
     try:
         with wal.open("rb") as file:
             header = file.read(32)
     except FileNotFoundError:
         header = b""
-    return file_stamp(path), file_stamp(_side_file(path, "-journal")), header
+    return file_stamp(path), file_stamp(side_file(path, "-journal")), header
 
 
 _PRAGMAS = (
@@ -422,16 +385,6 @@ def _blob(value: object) -> object:
         return value.decode()
     except UnicodeDecodeError:
         return {"$base64": base64.b64encode(value).decode()}
-
-
-def digest(*values: object) -> str:
-    """A stamp of what was read."""
-    sum_ = hashlib.blake2b(digest_size=12)
-    for value in values:
-        data = value if isinstance(value, bytes) else repr(value).encode("utf-8", "surrogatepass")
-        sum_.update(len(data).to_bytes(8, "big"))
-        sum_.update(data)
-    return sum_.hexdigest()
 
 
 # ── times ─────────────────────────────────────────────────────────────────────────────────────────

@@ -18,7 +18,7 @@ from store.blocks import parts_of_blocks
 from store.coding import encode, encode_derived, parse
 from store.errors import BadValue
 from store.model import Json, NewEntry, Opaque, Part, Session, SessionFields, ToolResult, readable
-from store.sources import reading
+from store.sources import homes, reading
 from store.sources.reading import Row
 from store.sources.shape import (
     Batch,
@@ -57,9 +57,7 @@ _SHARED = """
     where ours.session_id = ? order by ours.seq
 """
 
-
-def roots() -> Iterable[str]:
-    yield str(Path.home() / ".config/rubichan/rubichan.db")
+roots = homes.rubichan
 
 
 def detect(locator: str) -> bool:

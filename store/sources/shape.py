@@ -11,17 +11,7 @@ from typing import NamedTuple, Protocol, runtime_checkable
 
 from store.deriving import Derived
 from store.model import Json, NewEntry, Session, SessionFields
-
-
-@dataclass(frozen=True, slots=True)
-class Problem:
-    "A bad record: a value, not an exception. Its neighbours are imported."
-
-    where: str
-    "A file and line, or a table and row."
-    reason: str
-    session: str = field(default="", compare=False)
-    "The native id of the session it stands in; said by the sync, so that it is told until that session is read again."
+from store.sources.problem import Problem as Problem
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,8 +25,8 @@ from tui.widgets.top_bar import TopBar
 from tui.working import threaded
 
 if TYPE_CHECKING:
+    from store.refreshing import Report
     from store.store import Store
-    from store.sync import Report
 
 Answer = TypeVar("Answer")
 
@@ -83,7 +83,7 @@ class FillingScreen(EditingScreen[Answer]):
     @threaded(group="sync")
     def _sync(self) -> None:
         """What the agents on this machine write, as long as the browser is open. The list hears of it by polling."""
-        from store import sync
+        from store import refreshing
 
         worker = get_current_worker()
         found: dict[str, Report] = {}
@@ -92,7 +92,7 @@ class FillingScreen(EditingScreen[Answer]):
             begun = time.monotonic()
             came = False
             try:
-                for progress in sync.sync(self._store, sync.found()):
+                for progress in refreshing.sync(self._store, refreshing.found(known_to=self._store)):
                     if worker.is_cancelled:
                         return
                     found[progress.report.locator] = progress.report

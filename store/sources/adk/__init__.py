@@ -8,7 +8,6 @@ since a pickle runs what it pleases.
 from __future__ import annotations
 
 import base64
-import os
 import shlex
 import sqlite3
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -22,7 +21,7 @@ from store.coding import encode_derived
 from store.errors import BadValue, Unreadable
 from store.genai import Events, state_line
 from store.model import Json, NewEntry, NewRecord, Opaque, Session, joined_id, user_scope
-from store.sources import reading
+from store.sources import homes, reading
 from store.sources.adk.spelling import SESSION_KEY, STATE_KEYS, parsed, places_of, state_place
 from store.sources.adk.writing import plan
 from store.sources.shape import (
@@ -60,16 +59,7 @@ _V0_JSON = {
     "output_transcription": "output_transcription",
 }
 
-
-def roots() -> Iterable[str]:
-    """What an agent is told to use; and where `adk` keeps sessions of agents in, or just below, the current folder."""
-    if uri := os.environ.get("SESSION_SERVICE_URI"):
-        yield uri
-    try:
-        here = Path.cwd()
-        yield from map(str, [*here.glob(".adk/session.db"), *sorted(here.glob("*/.adk/session.db"))])
-    except OSError:
-        return
+roots = homes.adk
 
 
 def detect(locator: str) -> bool:

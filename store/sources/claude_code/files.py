@@ -10,15 +10,12 @@ from pathlib import Path
 from typing import NamedTuple
 
 from store.coding import column_text
+from store.sources.claude_code.layout import DEPTH, SUFFIXES, folder_of
 from store.sources.claude_code.tree import Branch, Outline, may_branch, outline
 from store.sources.lines import file_digest_stamp, json_lines, mapping, moment, stamp_of, walk, walk_stamped, words
 from store.sources.reading import utc
 from store.sources.shape import Problem
 
-DEPTH = 6
-"""Below `projects`: folder, session, `subagents`, `workflows`, run, and one to spare."""
-
-SUFFIXES = (".jsonl", ".meta.json")
 _NAME = re.compile(r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}\.jsonl")
 _OTHERS = frozenset(["subagents", "tool-results", "memory"])
 _AGENT = "agent-"
@@ -64,10 +61,6 @@ class Glance(NamedTuple):
     "The session that the first record says it belongs to."
     summaries: tuple[tuple[str, str], ...]
     "Titles of other sessions, by their last record, as 1.x wrote them."
-
-
-def folder_of(locator: Path) -> Path:
-    return locator / "projects" if (locator / "projects").is_dir() else locator
 
 
 def transcripts(locator: Path, problems: list[Problem]) -> list[Transcript]:

@@ -13,6 +13,7 @@ from store.coding import column_text
 from store.errors import StoreError
 from store.model import Json
 from store.sources import reading
+from store.sources.codex.layout import DEPTH, SUFFIXES, databases, folders_of
 from store.sources.lines import (
     UNREADABLE,
     Line,
@@ -26,9 +27,6 @@ from store.sources.lines import (
 )
 from store.sources.shape import Problem
 
-DEPTH = 4
-SUFFIXES = (".jsonl", ".jsonl.zst")
-FOLDERS = ("sessions", "archived_sessions")
 ARCHIVED = "archived_sessions"
 END = 2**63
 
@@ -61,8 +59,7 @@ def rollouts(locator: Path, problems: list[Problem]) -> Iterator[Rollout]:
         if found := _rollout(locator):
             yield found
         return
-    folders = [locator / name for name in FOLDERS if (locator / name).is_dir()] or [locator]
-    for folder in folders:
+    for folder in folders_of(locator):
         for path in walk(folder, problems, suffixes=SUFFIXES, depth=DEPTH):
             if path.name.startswith("rollout-") and (found := _rollout(path)):
                 yield found
@@ -197,14 +194,6 @@ class Named(NamedTuple):
     is_archived: bool = False
     parent: str = ""
     "The thread that spawned it."
-
-
-def databases(root: Path) -> list[Path]:
-    """The number in the name grows with the schema; the newest last."""
-    with suppress(OSError):
-        found = [path for path in root.glob("state_*.sqlite") if path.stem.removeprefix("state_").isdecimal()]
-        return sorted(found, key=lambda path: int(path.stem.removeprefix("state_")))
-    return []
 
 
 def names(root: Path) -> dict[str, Named]:

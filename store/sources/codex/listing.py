@@ -10,7 +10,7 @@ from pathlib import Path
 
 from store.model import Json
 from store.sources import reading
-from store.sources.codex.files import databases
+from store.sources.codex.layout import databases
 
 _WAITING_SECONDS = 2.0
 _OF_THE_ORIGINAL = (

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import os
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -15,7 +14,7 @@ from typing import NamedTuple
 from store.coding import column_text, encode
 from store.errors import BadValue
 from store.model import Json, NewEntry, Session, SessionFields
-from store.sources import lines, reading
+from store.sources import homes, lines, reading
 from store.sources.gemini.replay import Replay
 from store.sources.lines import Line, items, mapping, moment, words
 from store.sources.shape import Batch, Continuing, Problem, Ref
@@ -33,9 +32,7 @@ _DAYS = {"h": 1 / 24, "d": 1, "w": 7, "m": 30}
 _CHANGING = ("messages", "lastUpdated", "summary", "memoryScratchpad")
 """What an old file, which is rewritten with every message, says of the whole session."""
 
-
-def roots() -> Iterable[str]:
-    yield str(Path(os.environ.get("GEMINI_CLI_HOME") or Path.home()) / ".gemini")
+roots = homes.gemini
 
 
 def detect(locator: str) -> bool:

@@ -12,7 +12,7 @@ from itertools import takewhile
 from pathlib import Path
 
 from store.model import UNKNOWN_USER, NewEntry, Session, SessionFields
-from store.sources import reading
+from store.sources import homes, reading
 from store.sources.kiso.tables import Tables, record, text
 from store.sources.kiso.telling import FINISHED, Telling
 from store.sources.kiso.writing import plan, secret
@@ -52,16 +52,11 @@ LIVE_WRITES = True
 QUIET = timedelta(hours=1)
 """What nobody touched for so long is told as it is, finished or not."""
 
-_INSTANCES = "instances"
 _USER_FACTS = "user"
 """The one category of facts that Kiso keeps to the session it learned them in."""
 _TIMES = {"sessions": "updated_at", "messages": "timestamp", "plans": "created_at", "tasks": "updated_at"}
 
-
-def roots() -> Iterable[str]:
-    folder = Path.home() / ".kiso"
-    yield from map(str, sorted((folder / _INSTANCES).glob("*/store.db")))
-    yield str(folder / "store.db")
+roots = homes.kiso
 
 
 def detect(locator: str) -> bool:
@@ -83,7 +78,7 @@ def stamp(locator: str) -> str:
 @contextmanager
 def open(locator: str) -> Iterator[Kiso]:  # noqa: A001 the shape's own word
     path = Path(locator)
-    instance = str(path.parent) if path.parent.parent.name == _INSTANCES else ""
+    instance = str(path.parent) if path.parent.parent.name == homes.KISO_INSTANCES else ""
     with reading.snapshot(path) as connection:
         yield Kiso(connection, instance)
 
@@ -93,7 +88,7 @@ def resume(session: Session) -> Continuing:
     name = session.native_id
     argv = (
         "kiso",
-        *(("--instance", instance.name) if instance.parent.name == _INSTANCES else ()),
+        *(("--instance", instance.name) if instance.parent.name == homes.KISO_INSTANCES else ()),
         *(("--session", name) if not name.startswith("-") else (f"--session={name}",)),
     )
     return Continuing(argv, hint="Kiso's server must be running.")

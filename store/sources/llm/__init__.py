@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import os
 import sqlite3
-import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from functools import cached_property
@@ -16,7 +15,7 @@ from itertools import islice, takewhile
 from pathlib import Path
 
 from store.model import NewEntry, Session, SessionFields
-from store.sources import reading
+from store.sources import homes, reading
 from store.sources.llm import responses, threads
 from store.sources.llm.responses import Responses, told_of_log
 from store.sources.llm.tables import Pairing, Tables, columns_of
@@ -35,17 +34,7 @@ LOCAL_IDS = False
 _LOGGED = "logs:"
 _OF_THREAD = "where thread_id = ? order by id"
 
-
-def roots() -> Iterable[str]:
-    yield _default()
-
-
-def _default() -> str:
-    if folder := os.environ.get("LLM_USER_PATH"):
-        return f"{folder}/logs.db"
-    if sys.platform == "darwin":
-        return str(Path.home() / "Library/Application Support/io.datasette.llm/logs.db")
-    return f"{os.environ.get('XDG_CONFIG_HOME') or Path.home() / '.config'}/io.datasette.llm/logs.db"
+roots = homes.llm
 
 
 def detect(locator: str) -> bool:
@@ -71,7 +60,7 @@ def resume(session: Session) -> Continuing:
             None, hint="llm goes on only where a thread was left; this is a branch that was gone back from."
         )
     path = session.environment_path
-    where = ("-d", path) if path and path != os.path.realpath(_default()) else ()
+    where = ("-d", path) if path and path != os.path.realpath(next(iter(roots()))) else ()
     return Continuing(("llm", "chat", "--cid", session.native_id, *where), install="uv tool install llm")
 
 

@@ -10,7 +10,7 @@ from itertools import takewhile
 from pathlib import Path
 
 from store.model import NewEntry, Session, SessionFields
-from store.sources import lines, reading
+from store.sources import homes, lines, reading
 from store.sources.lines import words
 from store.sources.opencode.generations import SIGNATURE, Database, Files, Generation, Info
 from store.sources.opencode.outputs import FOLDER
@@ -30,14 +30,7 @@ _TREES = ("storage/session", "storage/message", "storage/part", "project")
 
 # ── where ─────────────────────────────────────────────────────────────────────────────────────────
 
-
-def roots() -> Iterable[str]:
-    """The folder is the same on every system. A database may stand elsewhere."""
-    folder = f"{os.environ.get('XDG_DATA_HOME') or Path.home() / '.local/share'}/opencode"
-    yield folder
-    named = os.environ.get("OPENCODE_DB", "")
-    if os.path.isabs(named) and Path(named).parent != Path(folder):
-        yield named
+roots = homes.opencode
 
 
 def detect(locator: str) -> bool:

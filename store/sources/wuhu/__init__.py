@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import re
 import shlex
 import sqlite3
 from collections.abc import Iterable, Iterator, Mapping
@@ -15,7 +14,7 @@ from typing import Any
 
 from store.coding import column_text, decode, encode
 from store.model import NewEntry, NewRecord, Session, SessionFields
-from store.sources import reading
+from store.sources import homes, reading
 from store.sources.reading import Row
 from store.sources.shape import (
     Batch,
@@ -41,26 +40,11 @@ LIVE_WRITES = False
 STATE = frozenset(["updatedAt", "executionStatus", "pendingProvider", "pendingModel", "pendingReasoningEffort"])
 """What of a session's row moves while nothing is said."""
 
-_DATABASE_PATH = re.compile(
-    r"""^databasePath[ \t]*:[ \t]*(?:"([^"\n]*)"|'([^'\n]*)'|(.*?))[ \t\r]*(?:[ \t]#.*)?$""", re.MULTILINE
-)
 _SCAN = "select sessionID, id, parentEntryID, type, createdAt, cast(payload as blob) from session_entries"
 _LINKS = "select id, parentEntryID from session_entries where sessionID is ? order by id"
 _ENTRY = "select * from session_entries where id = ?"
 
-
-def roots() -> Iterable[str]:
-    """Where the server's configuration says, else where the server keeps it by itself."""
-    folder = Path.home() / ".wuhu"
-    named = Path("wuhu.sqlite")
-    try:
-        found = _DATABASE_PATH.search((folder / "server.yml").read_text("utf-8"))
-        configured = next(filter(None, found.groups()), "") if found else ""
-        if configured not in ("", "~", "null"):
-            named = Path(configured).expanduser()
-    except (OSError, ValueError, RuntimeError):
-        pass
-    yield str(folder / named)
+roots = homes.wuhu
 
 
 def detect(locator: str) -> bool:

@@ -1,0 +1,14 @@
+"""Where in its folder Claude Code keeps its transcripts."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+DEPTH = 6
+"""Below `projects`: folder, session, `subagents`, `workflows`, run, and one to spare."""
+
+SUFFIXES = (".jsonl", ".meta.json")
+
+
+def folder_of(locator: Path) -> Path:
+    return locator / "projects" if (locator / "projects").is_dir() else locator
