@@ -6,8 +6,9 @@ And a file that brings SQLite down takes only that process with it.
 from __future__ import annotations
 
 import os
+from collections import deque
 from collections.abc import Iterable, Iterator
-from contextlib import AbstractContextManager, contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
@@ -22,12 +23,26 @@ from store.sources.shape import Batch, ForeignFact, ForeignFile, ForeignSecret, 
 LARGE = 16 * 1024 * 1024
 """Bytes of a file below which a process of its own would cost more than it brings."""
 
+TOGETHER = 256 * 1024
+"""Bytes of records from which on a batch goes without waiting for the next."""
+
 REFS, BEGIN, BATCH, END, FAILED, KNOWN, BROKE = "refs", "begin", "batch", "end", "failed", "known", "broke"
 
 
-def opening(source: Source, address: str, *, new: bool) -> AbstractContextManager[Opened | Ahead]:
-    """The foreign store, read here or ahead, whichever is quicker; new, when the store has nothing of it yet."""
+def opening(
+    source: Source, address: str, reader: Connection | None, *, new: bool
+) -> AbstractContextManager[Opened | Ahead]:
+    """The foreign store, read here or ahead, whichever is quicker; new, when the store has nothing of it yet. By the
+    process that has looked at it, where there is one."""
+    if reader is not None:
+        return nullcontext(Ahead(reader))
     return _ahead(source, address) if is_large(Path(address), new) else source.open(address)
+
+
+def go_on_to_read(pipe: Connection) -> None:
+    """Asks for what there is, with stamps; `Ahead` will meet the answer."""
+    with suppress(OSError):  # who expects the answer will be told
+        pipe.send(True)
 
 
 def scan(opened: Opened | Ahead, *, stamped: bool) -> Iterator[Ref]:
@@ -64,7 +79,7 @@ def _ahead(source: Source, address: str) -> Iterator[Opened | Ahead]:
         if pipe is not None and has_begun(pipe):
             # Not among its arguments, which everybody on the machine can read: the address may hold a password.
             pipe.send((source.NAME, address))
-            yield Ahead(pipe)
+            yield Ahead(pipe, asked=False)
             return
     # A program that cannot be started a second time, such as one that was frozen into a file, reads by itself.
     with source.open(address) as opened:
@@ -74,14 +89,17 @@ def _ahead(source: Source, address: str) -> Iterator[Opened | Ahead]:
 class Ahead:
     """A foreign store on the other side of a pipe, which is never full of more than a batch or two."""
 
-    def __init__(self, pipe: Connection) -> None:
+    def __init__(self, pipe: Connection, *, asked: bool = True) -> None:
         self._pipe = pipe
+        self._asked = asked
+        self._told: deque[tuple[str, Any]] = deque()
         self._waiting = 0
         self._known: tuple[list[ForeignFact], list[ForeignSecret], list[ForeignFile]] | None = None
         self.problems: list[Problem] = []
 
     def ask(self, stamped: bool) -> Iterator[Ref]:
-        self._pipe.send(stamped)
+        if not self._asked:
+            self._pipe.send(stamped)
         yield from self._expect(REFS)
 
     def scan(self) -> Iterator[Ref]:
@@ -140,9 +158,11 @@ class Ahead:
 
     def _receive(self) -> tuple[str, Any]:
         try:
-            what, told = self._pipe.recv()
+            if not self._told:
+                self._told.extend(self._pipe.recv())
         except (EOFError, OSError):
             raise Unreadable("The file brought its reader down; it may be damaged.") from None
+        what, told = self._told.popleft()
         if what == BROKE:
             sentence, busy = told
             raise Busy(sentence) if busy else Unreadable(sentence)
@@ -153,27 +173,30 @@ class Ahead:
 
 
 def serve(pipe: Connection) -> None:
-    try:
+    sender = Sender(pipe)
+    with suppress(EOFError):  # nobody waits any more
         name, address = pipe.recv()
-    except EOFError:
-        return  # nobody waits any more
+        read(pipe, sender, name, address)
+    sender.finish()
+
+
+def read(pipe: Connection, sender: Sender, name: str, address: str) -> None:
+    """When somebody asks."""
     source = sources.by_name(name)
+    stamped = pipe.recv()
     if source is None:
         return
-    sender = Sender(pipe)
     try:
         with source.open(address) as opened:
-            sender.send(REFS, list(scan(opened, stamped=pipe.recv())))
+            sender.send((REFS, list(scan(opened, stamped=stamped))))
             for ref, fresh in in_wanted_order(pipe, pipe.recv()):
-                sender.send(BEGIN, ref)
                 _send_session(sender, opened, ref, fresh)
             known = (list(opened.facts()), list(opened.secrets()), list(opened.published()))
-            sender.send(KNOWN, (*known, opened.problems))
+            sender.send((KNOWN, (*known, opened.problems)))
     except (StoreError, *BROKEN) as reason:
-        sender.send(BROKE, (str(reason), isinstance(reason, Busy)))
+        sender.send((BROKE, (str(reason), isinstance(reason, Busy))))
     except (EOFError, BrokenPipeError):
         pass  # nobody waits any more
-    sender.finish()
 
 
 def in_wanted_order(pipe: Connection, waiting: dict[str, tuple[Ref, bool]]) -> Iterator[tuple[Ref, bool]]:
@@ -187,12 +210,19 @@ def in_wanted_order(pipe: Connection, waiting: dict[str, tuple[Ref, bool]]) -> I
 
 
 def _send_session(sender: Sender, opened: Opened, ref: Ref, fresh: bool) -> None:
+    """All of a small one together."""
+    told: list[tuple[str, Any]] = [(BEGIN, ref)]
+    size = 0
     try:
         for batch in opened.read(ref):
+            size += sum(len(entry.record.data) for entry in batch.entries if entry.record)
             if fresh:
                 batch.rows, batch.entries = derive(batch.entries), []
-            sender.send(BATCH, batch)
+            told.append((BATCH, batch))
+            if size > TOGETHER:
+                sender.send(*told)
+                told, size = [], 0
     except (StoreError, *BROKEN) as reason:
-        sender.send(FAILED, str(reason))
+        sender.send(*told, (FAILED, str(reason)))
     else:
-        sender.send(END, None)
+        sender.send(*told, (END, None))

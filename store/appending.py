@@ -14,14 +14,12 @@ if TYPE_CHECKING:
 
 _STATE = """
     select sessions.tail, coalesce(entries.seq, -2), coalesce(entries.turn, 0),
-        (select coalesce(max(key), 0) from entries), (select coalesce(max(key), 0) from records),
-        coalesce((select seq from sqlite_sequence where name = 'blocks'), 0)
+        (select coalesce(max(key), 0) from entries), (select coalesce(max(key), 0) from records)
     from sessions left join entries on entries.key = sessions.tail where sessions.key = ?
 """
-_INSERT_BLOCK = "insert into blocks (key, data) values (?, ?)"
 _INSERT_RECORD = """
-    insert into records (key, session, place_key, position, digest, length, behind, block, start, data)
-    values (?1 + ?10, ?11, ?2, ?3, ?4, ?5, ?6, iif(?7 < 0, null, ?7 + ?12), iif(?7 < 0, null, ?8), nullif(?9, ''))
+    insert into records (key, session, place_key, position, digest, length, behind, block, start)
+    values (?, ?, ?, ?, ?, ?, ?, ?, ?)
 """
 _INSERT_ENTRY = """
     insert into entries (key, session, parent, seq, record, turn, kind, role, author, model, message_key, text, parts,
@@ -84,17 +82,15 @@ class _Place:
         state = store.connection.execute(_STATE, (session,)).fetchone()
         if state is None:
             raise NotFound("That session is not in the store.")
-        self.tail, last_seq, self.turn, last_entry, last_record, last_block = state
-        self.seq, self.entry, self.record, self.block = last_seq + 1, last_entry + 1, last_record + 1, last_block + 1
+        self.tail, last_seq, self.turn, last_entry, last_record = state
+        self.seq, self.entry, self.record = last_seq + 1, last_entry + 1, last_record + 1
 
     def write(self, rows: Derived) -> range:
         if rows.header != (self.tail is None):
             raise Refused("A chain begins with its one header and has no other.")
         many = self.store.connection.executemany
         if rows.records:
-            many(_INSERT_BLOCK, enumerate(rows.blocks, self.block))
-            many(_INSERT_RECORD, self._placed(rows))
-            self.store.records.tidy(self.session, packed=bool(rows.blocks))
+            many(_INSERT_RECORD, self._laid_down(rows))
         tail = -1 if self.tail is None else self.tail
         begins = (self.entry, self.session, tail, self.seq, self.record, self.turn)
         many(_INSERT_ENTRY, [row + begins for row in rows.entries])
@@ -112,10 +108,13 @@ class _Place:
         self._update_session(rows, errors)
         return range(self.entry, self.entry + len(rows.entries))
 
-    def _placed(self, rows: Derived) -> Iterator[tuple[Any, ...]]:
-        keys = [self.store.records.place(name) for name in rows.places]
-        for n, place, *rest in rows.records:
-            yield n, keys[place], *rest, self.record, self.session, self.block
+    def _laid_down(self, rows: Derived) -> Iterator[tuple[Any, ...]]:
+        records = self.store.records
+        places = [records.place(name) for name in rows.places]
+        lay = records.packing().lay
+        for (n, place, *rest), data in zip(rows.records, rows.data, strict=True):
+            key = self.record + n
+            yield key, self.session, places[place], *rest, *lay(key, data)
 
     def _answer(self, answer: Answer) -> bool:
         """To a call of an earlier batch, or to none. True when it tells of an error that counts."""

@@ -13,7 +13,7 @@ from store.errors import BadValue, Busy, Refused, StoreError, TooNew, Unreadable
 from store.paths import private_folder
 from store.spelling import now
 
-SCHEMA_VERSION = 11
+SCHEMA_VERSION = 12
 """How many migrations schema.py has; spelled here so that a warm start need not import sqlite-utils."""
 
 INDEXED_ANEW = 11
@@ -38,7 +38,7 @@ _PRAGMAS = (
 )
 
 
-WRITERS_CACHE = "pragma cache_size = -32000"
+WRITERS_CACHE = "pragma cache_size = -8000"
 """An import fills pages of many trees at once; with SQLite's 2 MB it would write most of them many times over."""
 
 

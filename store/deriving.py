@@ -1,4 +1,4 @@
-"""Entries into rows: turns, paired tool calls, what the search index holds, compressed blocks of records. Pure.
+"""Entries into rows: turns, paired tool calls, what the search index holds, records. Pure.
 
 All numbers count from the batch's own beginning; only the store knows where that is. So a batch can be made ready
 anywhere, also in another process, while the one writer writes the batch before it.
@@ -12,7 +12,6 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from threading import local
 from typing import Any
 
 from store.coding import column_text, encode, encode_derived, exact_integer, exact_text, now
@@ -26,9 +25,7 @@ PROMPT_SHOWN = 200
 
 _USUAL = frozenset({"", "message", "event", "user", "assistant", "tool", "system", "header", "compaction", "unknown"})
 
-BLOCK_BYTES = 256 * 1024
-WORTH_A_BLOCK = 8 * 1024
-SHORT = 256
+SHORT = 64
 """Bytes of parts up to which they stand with their entry: to open a block for them would take longer."""
 
 
@@ -53,9 +50,10 @@ class Derived:
     entries: list[tuple[Any, ...]] = field(default_factory=list)
     "n, record, turn, kind, role, author, model, message key, text, parts, inherited, tokens, created"
     records: list[tuple[Any, ...]] = field(default_factory=list)
-    "n, place, position, digest, length, behind, block, start, data; the place by its number"
+    "n, place, position, digest, length, behind; the place by its number"
+    data: list[bytes] = field(default_factory=list)
+    "Of each record, with what lies behind it."
     places: list[str] = field(default_factory=list)
-    blocks: list[bytes] = field(default_factory=list)
     turns: list[tuple[Any, ...]] = field(default_factory=list)
     "turn, first entry, last entry, started, ended; of the turns that begin here"
     continued: tuple[int, str] | None = None
@@ -228,41 +226,11 @@ class _Deriving:
     def finish(self) -> Derived:
         self.made.calls = [tuple(row) for row in self._calls]
         self.made.counts = self._counts
-        first, size = 0, 0
-        for number, pieces in enumerate(self._records, 1):
-            size += sum(map(len, pieces))
-            if size >= BLOCK_BYTES:
-                self._lay_down(range(first, number), size)
-                first, size = number, 0
-        self._lay_down(range(first, len(self._records)), size)
-        self.made.places = list(self._places)
-        return self.made
-
-    def _lay_down(self, chunk: range, size: int) -> None:
-        """Together in a block, or loose when they are not worth one."""
-        block = -1
-        if size >= WORTH_A_BLOCK:
-            block = len(self.made.blocks)
-            self.made.blocks.append(compressed([piece for number in chunk for piece in self._records[number]]))
-        start = 0
-        for number in chunk:
-            told, pieces = self._told[number], self._records[number]
+        for number, (told, pieces) in enumerate(zip(self._told, self._records, strict=True)):
             place = self._places.setdefault(told.place, len(self._places))
             length, behind = len(told.data), sum(map(len, pieces[1:]))
-            where = (-1, 0, bytearray(b"".join(pieces))) if block < 0 else (block, start, "")
             digest = bytearray(digest_of(told.data))
-            self.made.records.append((number, place, told.position, digest, length, behind, *where))
-            start += length + behind
-
-
-def compressed(pieces: Sequence[bytes]) -> bytes:
-    if not hasattr(_own, "compress"):
-        # Here, so that a command that only lists need not load it.
-        import zstandard
-
-        _own.compress = zstandard.ZstdCompressor(level=3, write_checksum=True).compress
-    return bytes(_own.compress(b"".join(pieces)))
-
-
-_own = local()
-"""A thread's own compressor: to make one takes as long as it takes to compress some kilobytes."""
+            self.made.records.append((number, place, told.position, digest, length, behind))
+            self.made.data.append(b"".join(pieces) if behind else told.data)
+        self.made.places = list(self._places)
+        return self.made

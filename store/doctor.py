@@ -13,7 +13,7 @@ from itertools import groupby
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
-import zstandard
+from zstandard import ZstdError
 
 from store import connecting
 from store.chains import parts_of
@@ -21,6 +21,7 @@ from store.deriving import digest_of
 from store.errors import StoreError
 from store.indexing import conversation_text
 from store.model import Session, entry_id
+from store.packing import unpacked
 
 if TYPE_CHECKING:
     from store.store import Store
@@ -329,7 +330,7 @@ def _records(ward: _Ward) -> Iterator[Finding]:
         whole = b""
         if block is not None:
             packed = ward.store.row("select data from blocks where key = ?", block)
-            opened = _unpacked(packed[0]) if packed else None
+            opened = _unpacked(packed[0]) if packed else ward.store.packing.unpacked(block)
             if opened is None:
                 yield Finding(f"block {block}", "It cannot be opened, and the records in it are lost.")
                 continue
@@ -342,8 +343,8 @@ def _records(ward: _Ward) -> Iterator[Finding]:
 
 def _unpacked(packed: bytes) -> bytes | None:
     try:
-        return zstandard.ZstdDecompressor().decompress(packed)
-    except zstandard.ZstdError:
+        return unpacked(packed)
+    except ZstdError:
         return None
 
 

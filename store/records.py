@@ -8,18 +8,28 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from store.coding import decode, encode
-from store.deriving import BLOCK_BYTES, compressed
 from store.errors import NotFound, Unreadable
 
 if TYPE_CHECKING:
+    from store.packing import Packing
     from store.store import Store
+
+LOOSE_BYTES = 256 * 1024
+"""Of a session that was written in small pieces: from there on they are worth a block."""
 
 BLOCKS_CACHED = 8
 BLOCK_BYTES_CACHED = 4_000_000
 """A larger one holds a single large record, which whoever asks for it keeps anyway."""
 
 _WHERE_IT_LIES = "select key, block, start, length, behind, data from records"
-_LOOSE_BYTES = "select coalesce(sum(length + behind), 0) from records where session = ? and data is not null"
+_LAST_BLOCK = "select coalesce((select seq from sqlite_sequence where name = 'blocks'), 0)"
+_ADD_BLOCK = "insert into blocks (key, data) values (?, ?)"
+_LOOSEN = "update records set block = null, start = null, data = ? where key = ?"
+_MUCH_LOOSE = """
+    select session from records where data is not null and session in
+        (select session from records where key in (select value from json_each(?)))
+    group by session having sum(length + behind) >= ?
+"""
 _ADD_PLACE = "insert into places (name) values (?)"
 _LEFT_PLACES = """
     delete from places where key in (select value from json_each(?))
@@ -35,35 +45,46 @@ class Records:
 
     # ── writing ───────────────────────────────────────────────────────────────────────────────────
 
-    def tidy(self, session: int, *, packed: bool) -> None:
-        """After small records were laid down loose: together they may be worth a block by now."""
-        if not packed:
-            (loose,) = self._store.connection.execute(_LOOSE_BYTES, (session,)).fetchone()
-            if loose >= BLOCK_BYTES:
-                self.pack(session)
+    def packing(self) -> Packing:
+        """Where this thread's transaction lays records down. Whoever does so writes, and nobody else can meanwhile."""
+        packing = self._store.packing
+        if not packing:
+            (last,) = self._store.connection.execute(_LAST_BLOCK).fetchone()
+            packing.begin(last + 1)
+        return packing
 
-    def _add_block(self, pieces: Sequence[bytes]) -> int:
-        added = self._store.connection.execute("insert into blocks (data) values (?)", (compressed(pieces),))
-        return int(added.lastrowid or 0)
+    def settle(self) -> None:
+        """As the transaction ends: blocks of what it laid down. What is too little for one lies loose."""
+        loose = self._write_blocks()
+        if loose:
+            connection = self._store.connection
+            connection.executemany(_LOOSEN, [(bytearray(data), key) for key, data in loose])
+            keys = encode([key for key, _ in loose]).decode()
+            for (session,) in connection.execute(_MUCH_LOOSE, (keys, LOOSE_BYTES)).fetchall():
+                self.pack(session)
+            self._write_blocks()
+
+    def _write_blocks(self) -> list[tuple[int, bytes]]:
+        """Gives what is not worth one."""
+        blocks, left = self._store.packing.taken()
+        self._store.connection.executemany(_ADD_BLOCK, blocks)
+        return left
 
     def pack(self, session: int) -> None:
         """The session's loose records into blocks."""
-        connection = self._store.connection
-        loose = connection.execute(
-            "select key, data from records where session = ? and data is not null order by key",
-            (session,),
-        ).fetchall()
-        self._move(loose)
+        with self._store.transaction() as connection:
+            loose = connection.execute(
+                "select key, data from records where session = ? and data is not null order by key",
+                (session,),
+            ).fetchall()
+            self._move(loose)
 
     def _move(self, pieces: Sequence[tuple[int, bytes]]) -> None:
-        start = 0
-        block = self._add_block([data for _, data in pieces])
-        for key, data in pieces:
-            self._store.connection.execute(
-                "update records set block = ?, start = ?, data = null where key = ?",
-                (block, start, key),
-            )
-            start += len(data)
+        lay = self.packing().lay
+        self._store.connection.executemany(
+            "update records set block = ?, start = ?, data = null where key = ?",
+            [(*lay(key, data), key) for key, data in pieces],
+        )
 
     def drop_unused(self, session: int) -> None:
         """Within a purge: forget the records that no entry points at any more, in the blocks too.
@@ -140,17 +161,19 @@ class Records:
         return data if block is None else self._block(block)[start : start + length + behind]
 
     def _block(self, key: int) -> bytes:
-        whole = self._blocks.get(key)
+        whole = self._blocks.get(key) or self._store.packing.unpacked(key)
         if whole is None:
             row = self._store.row("select data from blocks where key = ?", key)
             if row is None:
                 raise Unreadable(f"Block {key} of the records is missing; run `backscroll doctor`.")
             # Here, so that a command that meets no block need not load it.
-            import zstandard
+            from zstandard import ZstdError
+
+            from store.packing import unpacked
 
             try:
-                whole = zstandard.ZstdDecompressor().decompress(row[0])
-            except zstandard.ZstdError:
+                whole = unpacked(row[0])
+            except ZstdError:
                 raise Unreadable(f"Block {key} of the records is damaged; run `backscroll doctor`.") from None
             if len(whole) > BLOCK_BYTES_CACHED:
                 return whole

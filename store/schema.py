@@ -74,6 +74,11 @@ def m011_one_text(db: Database) -> None:
     _execute(db, ONE_TEXT)
 
 
+@migrations()
+def m012_merged_at_last(db: Database) -> None:
+    _execute(db, MERGED_AT_LAST)
+
+
 CONVERSATIONS = """
 create table sources (
     key integer primary key,
@@ -433,4 +438,22 @@ insert into skims_fts (skims_fts, rank) values ('pgsz', 16000)
 insert into skims_fts (skims_fts, rank) values ('hashsize', 16777216)
 
 insert into skims_fts (skims_fts, rank) values ('automerge', 16)
+"""
+
+# An import writes a piece of index with every commit. To merge some of them again and again takes longer than to merge
+# all when it is over; a few dozen small ones in between are searched as fast.
+MERGED_AT_LAST = """
+insert into conversation_fts (conversation_fts, rank) values ('hashsize', 16777216)
+
+insert into conversation_fts (conversation_fts, rank) values ('automerge', 64)
+
+insert into conversation_fts (conversation_fts, rank) values ('crisismerge', 128)
+
+insert into tools_fts (tools_fts, rank) values ('automerge', 64)
+
+insert into tools_fts (tools_fts, rank) values ('crisismerge', 128)
+
+insert into skims_fts (skims_fts, rank) values ('automerge', 64)
+
+insert into skims_fts (skims_fts, rank) values ('crisismerge', 1000)
 """

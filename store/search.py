@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Literal, NamedTuple, get_args
 
@@ -15,6 +15,9 @@ from store.spoken import said_last
 
 if TYPE_CHECKING:
     from store.store import Store
+
+PAGES_MERGED = 500
+"""At a time; a tenth of a second, as nobody who edits meanwhile should wait for long."""
 
 SNIPPET_BEFORE = 40
 SNIPPET_LENGTH = 160
@@ -109,6 +112,18 @@ class Search:
                 self.index(*self.rows_of(key))
                 self.flush()
         return len(keys)
+
+    def merge(self) -> Iterator[None]:
+        """What an import wrote in many pieces into one, step by step: it takes less room, and is searched faster."""
+        for table in _TABLES:
+            pages, is_left = -PAGES_MERGED, True  # less than nothing asks for all of them
+            while is_left:
+                with self._store.transaction(durable=False) as connection:
+                    before = connection.total_changes
+                    connection.execute(f"insert into {table} ({table}, rank) values ('merge', ?)", (pages,))
+                    is_left = connection.total_changes - before > 1
+                pages = PAGES_MERGED
+                yield
 
     def forget(self) -> None:
         """After a purge: merge what is left, so that no deleted word stays in the index's older segments."""

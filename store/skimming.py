@@ -12,11 +12,12 @@ from multiprocessing.connection import Connection
 from typing import TYPE_CHECKING, Any
 
 from store import sources
+from store.ahead import read
 from store.coding import column_text, now
 from store.deriving import shown_prompt
 from store.scripts import search_text
-from store.second import Sender, has_begun, second
-from store.sources.shape import Skim, Skimming, Source
+from store.second import Sender, has_begun
+from store.sources.shape import Skim, Skimming
 
 if TYPE_CHECKING:
     from store.store import Store
@@ -27,8 +28,7 @@ FIRST = 40
 LETTERS = 1_000_000
 """Of what was said, that are told together after those."""
 
-_SIGHTS = "sights"
-_END = ("end", None)
+_SIGHTS, _END = "sights", "end"
 
 _LAST = "select coalesce(max(key), 0) from sessions"
 _INSERT = """
@@ -83,20 +83,30 @@ class Sight:
 # ── finding ───────────────────────────────────────────────────────────────────────────────────────
 
 
-def skimmed(source: Source, address: str, known: Set[str], *, here: bool) -> Iterator[Sequence[Sight]]:
-    """The newest few first. From a process of its own; but those, if they are wanted here, before it has begun."""
-    if not isinstance(source, Skimming):
-        return
-    with second("skimming") as pipe:
-        newest = [Sight(skim) for skim in islice(source.skim(address, known), FIRST if here else 0)]
-        if pipe is not None:
+class Look:
+    """At one archive, by a process of its own that can then go on to read it."""
+
+    def __init__(self, source: Skimming, address: str, process: Connection | None) -> None:
+        self._source = source
+        self._address = address
+        self._process = process
+        self.reader: Connection | None = None
+        "The process, once it has seen everything."
+
+    def sights(self, known: Set[str], *, here: bool) -> Iterator[Sequence[Sight]]:
+        """The newest few first; if they are wanted here, before the process has begun."""
+        newest = [Sight(skim) for skim in islice(self._source.skim(self._address, known), FIRST if here else 0)]
+        if self._process is not None:
             with suppress(OSError):  # it could not begin
-                pipe.send((source.NAME, address, {*known, *(sight.native_id for sight in newest)}))
+                seen = {*known, *(sight.native_id for sight in newest)}
+                self._process.send((self._source.NAME, self._address, seen))
         if newest:
             yield newest
-        if pipe is not None and has_begun(pipe):
+        if self._process is not None and has_begun(self._process):
             with suppress(EOFError, OSError):  # it fell over something; whoever reads that will tell
-                yield from (sights for _, sights in iter(pipe.recv, _END))
+                while _END not in (told := dict(self._process.recv())):
+                    yield told[_SIGHTS]
+                self.reader = self._process
 
 
 def serve(pipe: Connection) -> None:
@@ -106,8 +116,9 @@ def serve(pipe: Connection) -> None:
         source = sources.by_name(name)
         if isinstance(source, Skimming):
             for sights in _together(source.skim(address, known)):
-                sender.send(_SIGHTS, sights)
-        sender.send(*_END)
+                sender.send((_SIGHTS, sights))
+        sender.send((_END, None))
+        read(pipe, sender, name, address)
     sender.finish()
 
 

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from store.journal import Journal
     from store.meta import Meta
     from store.notes import Notes
+    from store.packing import Mark, Packing
     from store.published import PublishedFiles
     from store.records import Records
     from store.search import Search
@@ -52,6 +53,14 @@ class _Held:
         self.connection = connection
         self.lock = threading.RLock()
         self.writes = False
+        self.waiting: list[tuple[str, tuple[Any, ...]]] = []
+        self.packing: Packing | None = None
+
+    def forget(self, waiting: int, laid: Mark | None) -> None:
+        """What a transaction would have written as it ended, beyond what an outer one will."""
+        del self.waiting[waiting:]
+        if self.packing:
+            self.packing.cut(laid)
 
     def close(self) -> None:
         if not self.lock.acquire(blocking=False):
@@ -166,10 +175,18 @@ class Store(Words):
     @property
     def waiting(self) -> list[tuple[str, tuple[Any, ...]]]:
         """What this thread's open transaction writes as it ends: statements and their values."""
-        waiting: list[tuple[str, tuple[Any, ...]]] | None = getattr(self._local, "waiting", None)
-        if waiting is None:
-            waiting = self._local.waiting = []
-        return waiting
+        return self._mine().waiting
+
+    @property
+    def packing(self) -> Packing:
+        """The records that it puts into blocks then."""
+        mine = self._mine()
+        if mine.packing is None:
+            # Not for a list, which is all that the browser begins with.
+            from store.packing import Packing
+
+            mine.packing = Packing()
+        return mine.packing
 
     @contextmanager
     def transaction(self, *, durable: bool = True) -> Iterator[sqlite3.Connection]:
@@ -178,7 +195,7 @@ class Store(Words):
         connection = mine.connection
         nested = connection.in_transaction
         begin, commit, rollback = _NESTED if nested else _OUTERMOST
-        waiting_before = len(self.waiting)
+        waiting, laid = len(mine.waiting), mine.packing.mark() if mine.packing else None
         with connecting.translated(self.path), mine.lock:
             if nested:
                 connection.execute(begin)
@@ -190,16 +207,22 @@ class Store(Words):
                 connecting.patiently(connection, begin)
             try:
                 yield connection
-                if not nested and self.waiting:
-                    self.search.flush()
+                if not nested:
+                    self._settle(mine)
                 connection.execute(commit)
             except BaseException:
-                del self.waiting[waiting_before:]
+                mine.forget(waiting, laid)
                 # A full disk ends the transaction by itself, savepoints and all.
                 if connection.in_transaction:
                     for statement in rollback:
                         connection.execute(statement)
                 raise
+
+    def _settle(self, mine: _Held) -> None:
+        if mine.packing:
+            self.records.settle()
+        if mine.waiting:
+            self.search.flush()
 
     @contextmanager
     def snapshot(self) -> Iterator[None]:

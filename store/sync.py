@@ -6,17 +6,19 @@ an unchanged world writes nothing at all.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, closing
-from itertools import chain, islice
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
-from store.ahead import Ahead, is_large, opening, scan
+from store.ahead import Ahead, go_on_to_read, is_large, opening, scan
 from store.coding import decode, encode, now
 from store.errors import Busy, StoreError, Unreadable, WriteFailed
 from store.following import Followed, Grown, Known, follow, head_of
 from store.knowledge import Knowledge
+from store.leasing import lease
 from store.model import Session, SessionFields, foreign_id
 from store.pace import Pace
 from store.refreshing import ROW, unchanged
@@ -27,14 +29,23 @@ from store.refreshing import found as found
 from store.refreshing import sync as sync
 from store.refreshing import targets as targets
 from store.rereading import Chain
-from store.skimming import begin_to_read, forget_what_was_read, keep, skimmed
+from store.second import second
+from store.skimming import Look, begin_to_read, forget_what_was_read, keep
 from store.sources import reading
-from store.sources.shape import Batch, Expiring, ForeignSummary, Growing, Opened, Problem, Ref
+from store.sources.shape import Batch, Expiring, ForeignSummary, Growing, Opened, Problem, Ref, Skimming
 from store.superseding import drop_told_twice
 
 if TYPE_CHECKING:
+    from multiprocessing.connection import Connection
+
     from store.store import Store
 
+
+AT_A_TIME = 2
+"""Stores that are read in turn: while what one tells is written, the other's process reads on."""
+
+MANY = 200
+"""New sessions after which the search index is worth being put in order as a whole."""
 
 T = TypeVar("T")
 
@@ -58,32 +69,56 @@ class _Place(NamedTuple):
 
 def read(store: Store, chosen: Iterable[Target]) -> Iterator[Progress]:
     """Each target in turn, the newest of each first."""
-    under_way: list[_Syncing] = []
-    was_seen = False
-    with ExitStack() as looking:
+    with ExitStack() as processes:
+        under_way: list[_Syncing] = []
         looks: list[Iterator[Progress]] = []
+        was_seen = False
         for target in chosen:
             under_way.append(_Syncing(store, target))
-            looks.append(looking.enter_context(closing(under_way[-1].look(here=not was_seen))))
+            looks.append(under_way[-1].look(processes, here=not was_seen))
             # The newest of each, before all of any.
             for progress in islice(looks[-1], 1):
                 was_seen = True
                 yield progress
-        yield from chain.from_iterable(looks)
-    yield from _in_turn(store, under_way)
-    forget_what_was_read(store)
-    store.give_back()
+        yield from _by_turns(looks)
+        yield from _in_turn(store, under_way)
+        forget_what_was_read(store)
+        if sum(one.report.new for one in under_way) >= MANY:
+            yield from (Progress(under_way[-1].report, 0, 0) for _ in store.search.merge())
+        store.give_back()
+
+
+def glimpse(store: Store, chosen: Iterable[Target]) -> Iterator[Progress]:
+    """The newest of each, for as long as somebody waits: of a large archive at first sight, of a small one all."""
+    with lease(store):
+        for target in chosen:
+            one = _Syncing(store, target)
+            yield from one.look(None, here=True)
+            if not one.unread:
+                yield from one.run()
+
+
+def _by_turns(told: Iterable[Iterator[T]]) -> Iterator[T]:
+    waiting = deque(told)
+    while waiting:
+        for one in islice(waiting[0], 1):
+            yield one
+            waiting.append(waiting[0])
+        waiting.popleft()
 
 
 def _in_turn(store: Store, under_way: Sequence[_Syncing]) -> Iterator[Progress]:
-    """One after the other, but for one that has what somebody waits for."""
-    waiting = {one: one.run() for one in under_way}
+    """Two at a time, since each is read by a process of its own; but one that has what somebody waits for first."""
+    for one in under_way:
+        one.go_on()
+    waiting = deque((one, one.run()) for one in under_way)
     while waiting:
-        one = next((one for one in waiting if one.unread & store.hurried), next(iter(waiting)))
-        progress = next(waiting[one], None)
-        if progress is None:
-            del waiting[one]
-        else:
+        hurried = next((at for at, (one, _) in enumerate(waiting) if one.unread & store.hurried), 0)
+        one, run = waiting[hurried]
+        progress = next(run, None)
+        del waiting[hurried]
+        if progress is not None:
+            waiting.insert(min(AT_A_TIME - 1, len(waiting)), (one, run))
             yield progress
 
 
@@ -100,28 +135,41 @@ class _Syncing:
         self.unread: set[str] = set()
         "The native ids of those that were only skimmed."
         self._superseded: list[Session] = []
+        self._reader: Connection | None = None
+        "A process that has looked at it all, and waits to read it."
 
-    def look(self, *, here: bool) -> Generator[Progress, None, None]:
-        """For the first time, at a large archive of which nothing was read yet."""
+    def look(self, processes: ExitStack | None, *, here: bool) -> Iterator[Progress]:
+        """For the first time, at a large archive of which nothing was read yet; without a process, at its newest."""
         key, _, _ = self._row()
-        if self.store.row(_ANY_READ, key) or not is_large(Path(self.address), new=True):
+        if not isinstance(self.source, Skimming) or not is_large(Path(self.address), new=True):
+            return
+        if self.store.row(_ANY_READ, key):
             return
         known = self._known(key).keys()
         self.unread |= known
-        for sights in skimmed(self.source, self.address, known | self._buried(), here=here):
+        process = processes.enter_context(second("skimming")) if processes is not None else None
+        look = Look(self.source, self.address, process)
+        for sights in look.sights(known | self._buried(), here=here):
             self.unread |= keep(self.store, sights, self.source.NAME, key, self._public_id)
             self.report.seen = len(self.unread)
             yield Progress(self.report, 0, self.report.seen)
+        self._reader = look.reader
+
+    def go_on(self) -> None:
+        """It need not be waited for until it is this one's turn."""
+        if self._reader is not None:
+            go_on_to_read(self._reader)
 
     def run(self) -> Iterator[Progress]:
         key, marks, old_problems = self._row()
         if calm := unchanged(self.store, self.target):
+            self.report = calm
             yield Progress(calm, calm.seen, calm.seen)
             return
         marks_now = {"stamp": self.target.stamp, "reader": self.source.READER}
         known = self._known(key)
         try:
-            with opening(self.source, self.address, new=_are_unread(known)) as opened:
+            with opening(self.source, self.address, self._reader, new=_are_unread(known)) as opened:
                 yield from self._read_all(opened, key, known, [Problem(**problem) for problem in old_problems])
             marks_now["seen"] = self.report.seen
         except StoreError as reason:

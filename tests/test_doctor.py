@@ -305,7 +305,7 @@ def test_parts_that_are_no_json_are_named(healthy: Store) -> None:
 
 def test_parts_that_are_cut_short_behind_their_record_are_named(healthy: Store) -> None:
     with damage(healthy) as connection:
-        connection.execute("update entries set parts = x'5b302c395d' where key = ?", (key_of(healthy, "two#2"),))
+        connection.execute("update entries set parts = x'5b302c3939395d' where key = ?", (key_of(healthy, "two#2"),))
     assert told(examine(healthy)) == {"two#2: Its parts cannot be read."}
 
 

@@ -11,8 +11,9 @@ from pathlib import Path
 import pytest
 from foreign import RUBICHAN, RUBICHAN_HEAD, make, pull, rubichan_messages, rubichan_session, texts, write
 
-from store import refreshing, sync
+from store import pace, sync
 from store.errors import Busy, NotFound, Unreadable
+from store.leasing import lease
 from store.store import Store
 
 
@@ -190,8 +191,28 @@ def test_an_interrupted_sync_goes_on_where_it_was(store: Store, foreign: Path) -
     assert store.rows("select id from sessions where relation = 'superseded'") == []
 
 
+def pieces_of_the_index(store: Store) -> int:
+    (pieces,) = store.row("select count(distinct segid) from conversation_fts_idx")
+    return int(pieces)
+
+
+def test_an_import_of_many_leaves_its_index_in_one_piece(
+    store: Store, foreign: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pace, "COMMIT_SECONDS", 0.0)
+    monkeypatch.setattr(sync, "MANY", 1)
+    rubichan_session(foreign, "more", ("user", "the zebra crossing"))
+    pull(store, foreign)
+    assert pieces_of_the_index(store) == 1
+    assert [hit.session_id for hit in store.search.find("zebra")[0]] == [store.sessions.find("more").id]
+    rubichan_messages(foreign, "more", 1, ("user", "another zebra"))
+    pull(store, foreign)
+    assert pieces_of_the_index(store) == 2
+    assert store.search.find("zebra")[1] == 2
+
+
 def _hold_the_lease(path: str, ready: object, done: object) -> None:
-    with Store.open(path) as store, refreshing.lease(store):
+    with Store.open(path) as store, lease(store):
         ready.set()  # type: ignore[attr-defined]
         done.wait(20)  # type: ignore[attr-defined]
 

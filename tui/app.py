@@ -74,10 +74,12 @@ class Backscroll(Discreet["Resumption"]):
         *,
         follow: bool = False,
         pick: bool = False,
+        is_new: bool = False,
     ) -> None:
         super().__init__()
         self._stores = [store]
         self._follow = follow
+        self._is_new = is_new
         self._pick = pick
         self._clock = clock
         self._backstop = Backstop()
@@ -88,7 +90,7 @@ class Backscroll(Discreet["Resumption"]):
             self.theme = self.settings.theme
 
     def get_default_screen(self) -> Screen[None]:
-        return BrowserScreen(self._stores[-1], self._clock, follow=self._follow)
+        return BrowserScreen(self._stores[-1], self._clock, follow=self._follow, is_new=self._is_new)
 
     def on_mount(self) -> None:
         self.theme_changed_signal.subscribe(self, self._remember_theme)

@@ -5,8 +5,14 @@ from __future__ import annotations
 import gc
 import os
 import sys
+from contextlib import nullcontext
 from importlib import import_module
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from contextlib import AbstractContextManager
 
 FPS = "TEXTUAL_FPS"
 
@@ -30,6 +36,12 @@ def _paint_sooner() -> None:
         del os.environ[FPS]
 
 
+def _first_look(path: Path) -> AbstractContextManager[Callable[[], object]]:
+    from store.first_look import first_look
+
+    return first_look(path)
+
+
 def _say(sentence: str) -> None:
     print(sentence, file=sys.stderr)
 
@@ -38,15 +50,18 @@ def browse(path: Path, *, follow: bool = False, pick: bool = False) -> None:
     """Open the store at `path` in the browser; comes back when the person quits, and not if they resume."""
     # All that is made until the first screen is there to stay; the app enables it again.
     gc.disable()
-    _paint_sooner()
-    from store.store import Store
-    from tui.app import Backscroll
+    is_new = follow and not path.exists()
+    with _first_look(path) if is_new else nullcontext(str) as wait_for_rows:
+        _paint_sooner()
+        from store.store import Store
+        from tui.app import Backscroll
 
-    app = Backscroll(Store.open(path, tell=_say), follow=follow, pick=pick)
-    try:
-        chosen = app.run()
-    finally:
-        app.close_stores()
+        wait_for_rows()
+        app = Backscroll(Store.open(path, tell=_say), follow=follow, pick=pick, is_new=is_new)
+        try:
+            chosen = app.run()
+        finally:
+            app.close_stores()
     if app.return_code:
         sys.exit(app.return_code)
     if chosen is not None:

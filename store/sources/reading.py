@@ -38,7 +38,7 @@ LONGEST_VALUE = 64 * 1024 * 1024
 SECONDS_PER_STATEMENT = 60.0
 COPY_TRIES = 3
 BATCH_ENTRIES = 500
-BATCH_BYTES = 4 * 1024 * 1024
+BATCH_BYTES = 1024 * 1024
 
 
 # ── the file, untouched ───────────────────────────────────────────────────────────────────────────

@@ -109,6 +109,8 @@ class Unhurried(Protocol):
 class Skimming(Protocol):
     "Transcripts of which most is tool output: what was said stands in a few lines, known by how they begin."
 
+    NAME: str
+
     def skim(self, locator: str, known: Container[str]) -> Iterator[Skim]:
         """Every session but those that are known, the newest first. What cannot be told at first sight is left out."""
         ...

@@ -4,6 +4,8 @@ last is the session, every other one a fork of it."""
 from __future__ import annotations
 
 import os
+import zlib
+from base64 import b64decode, b64encode
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, fields
 from itertools import islice
@@ -112,17 +114,16 @@ class Tail:
 
     def spelled(self) -> str:
         """Empty when it is more than is worth keeping: it is read anew then."""
-        mark = encode_derived(
-            {one.name: getattr(self, one.name) for one in fields(self)} | {"file": [*self.file]}
-        ).decode()
-        return mark if len(mark) < _LONGEST_MARK else ""
+        mark = encode_derived({one.name: getattr(self, one.name) for one in fields(self)} | {"file": [*self.file]})
+        # Every session has one, full of names that resemble each other: it takes a third of the room so.
+        return b64encode(zlib.compress(mark)).decode() if len(mark) < _LONGEST_MARK else ""
 
     @classmethod
     def from_mark(cls, mark: str) -> Self | None:
         try:
-            kept = decode(mark)
+            kept = decode(zlib.decompress(b64decode(mark)))
             return cls(**{**kept, "file": Mark(*kept["file"])})
-        except (BadValue, ValueError, TypeError, KeyError):
+        except (BadValue, ValueError, TypeError, KeyError, zlib.error):
             return None
 
     def placed(self, entry: NewEntry, line: Line, path: Path) -> NewEntry:

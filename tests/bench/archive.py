@@ -29,6 +29,7 @@ from store import sync
 from store.store import Store
 
 LETTERS = 5
+LISTED = "select count(*) from sessions"
 FOUND = """
     select (select count(*) from conversation_fts where conversation_fts match :word) + (select count(*) from skims_fts
         where skims_fts match :word and rowid in (select key from sessions where depth = 'text'))
@@ -202,7 +203,10 @@ def _searchable(store: Path, sessions: int) -> Callable[[], bool]:
     def is_searchable() -> bool:
         try:
             with closing(sqlite3.connect(f"file:{store}?mode=ro", uri=True)) as connection:
-                (found,) = connection.execute(FOUND, {"word": LAST_WORD}).fetchone()
+                # What is cheap to ask first: whoever looks on takes time from who is looked at.
+                (found,) = connection.execute(LISTED).fetchone()
+                if found >= sessions:
+                    (found,) = connection.execute(FOUND, {"word": LAST_WORD}).fetchone()
         except sqlite3.Error:
             return False  # not made yet
         return bool(found >= sessions)

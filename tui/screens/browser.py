@@ -70,8 +70,10 @@ class BrowserScreen(FillingScreen[None]):
     reading: Reading
     "There once the list has been painted: what shows conversations is loaded after that."
 
-    def __init__(self, store: Store, clock: Clock, title: str = "backscroll", *, follow: bool = False) -> None:
-        super().__init__(store, clock, follow=follow)
+    def __init__(
+        self, store: Store, clock: Clock, title: str = "backscroll", *, follow: bool = False, is_new: bool = False
+    ) -> None:
+        super().__init__(store, clock, follow=follow, is_new=is_new)
         self._shown_title = title
         self._has_reading = False
         self._pane = 0

@@ -64,17 +64,18 @@ class FillingScreen(EditingScreen[Answer]):
         found: Mapping[str, int]
         over: bool
 
-    def __init__(self, store: Store, clock: Clock, *, follow: bool = False) -> None:
+    def __init__(self, store: Store, clock: Clock, *, follow: bool = False, is_new: bool = False) -> None:
         super().__init__(store, clock)
         self._follow = follow
         self._is_empty = False
-        self._is_first_run = False
+        self._is_first_run = is_new
+        "Also where something was found before there was a screen."
         self._making_demo = False
         self._has_rows = Event()
 
     def begin_to_fill(self) -> None:
         if self._follow:
-            self._is_first_run = not self.sessions.keys
+            self._is_first_run = self._is_first_run or not self.sessions.keys
             self._sync()
 
     # ── what agents write ─────────────────────────────────────────────────────────────────────────

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,6 @@ from store.coding import encode_derived
 from store.model import Json, NewEntry, Opaque, Part, Text, Thinking, Tokens, ToolCall, ToolResult
 from store.sources.claude_code.prompts import blocks_of, said, typed
 from store.sources.lines import LONGEST_LINE, UNREADABLE, count, items, mapping, opened, words
-from store.sources.reading import digest
 from store.sources.shape import ForeignSummary, Problem
 
 EVENTS = frozenset(
@@ -134,7 +134,7 @@ class Telling:
         parts: list[Part] = []
         for block in blocks_of(told):
             # Some records of a message add to those before, others tell everything anew.
-            mark = words(mapping(block).get("id")) or digest(encode_derived(block))
+            mark = words(mapping(block).get("id")) or sha256(encode_derived(block)).hexdigest()[:24]
             if mark not in shown:
                 shown.add(mark)
                 parts.append(_part(block))

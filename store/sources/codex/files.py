@@ -97,13 +97,21 @@ def meta_of(path: Path) -> tuple[dict[str, Json], Line | None]:
     return _meta(path, file_digest_stamp(path))
 
 
-@lru_cache(maxsize=16_384)
+@lru_cache(maxsize=64)
 def _meta(path: Path, stamp: str) -> tuple[dict[str, Json], Line | None]:
     first = next(json_lines(path, []), None)
     if first is None:
         return {}, None
     kind, payload = understood(first.value)
     return (payload, first) if kind == "session_meta" else ({}, None)
+
+
+@lru_cache(maxsize=65_536)
+def _base(path: Path, stamp: str) -> Base | None:
+    """Asked of every rollout whenever one of them has changed, while what else they say of themselves takes room."""
+    told = mapping(meta_of(path)[0].get("history_base"))
+    rollout, end = words(told.get("thread_id")), told.get("end_ordinal_exclusive")
+    return Base(rollout, end) if isinstance(end, int) and not isinstance(end, bool) else None
 
 
 def rolls_back(path: Path) -> bool:
@@ -141,12 +149,8 @@ class Found:
             self.threads.setdefault(one.thread, []).append(one)
 
     def base(self, one: Rollout) -> Base | None:
-        meta, _ = meta_of(one.path)
-        told = mapping(meta.get("history_base"))
-        rollout, end = words(told.get("thread_id")), told.get("end_ordinal_exclusive")
-        if rollout not in self.by_id or isinstance(end, bool) or not isinstance(end, int):
-            return None
-        return Base(rollout, end)
+        base = _base(one.path, file_digest_stamp(one.path))
+        return base if base and base.rollout in self.by_id else None
 
     def segments(self, one: Rollout) -> list[tuple[Rollout, int]]:
         """The rollouts that a thread consists of, each with the line where the next one goes on."""
