@@ -23,7 +23,7 @@ from textual import events
 from textual.pilot import Pilot
 from textual.widgets import Input, TextArea
 
-from store import coding, demo
+from store import demo, spelling
 from store.store import Store
 from tui.app import Backscroll
 
@@ -115,7 +115,7 @@ async def main(folder: Path) -> None:
     with (
         tempfile.TemporaryDirectory() as home,
         patch.object(demo, "datetime", StandingStill),
-        patch.object(coding, "datetime", StandingStill),
+        patch.object(spelling, "datetime", StandingStill),
     ):
         # No programs either: which of the agents are installed here is nobody's business.
         away = {"HOME": home, "PATH": home} | {

@@ -23,8 +23,8 @@ from store.deriving import shown_prompt
 from store.errors import BadValue, Busy, NotFound, Refused
 from store.locating import place_of
 from store.model import NewEntry, Part, Session, Text, ToolResult, foreign_id, part_to_json
+from store.refreshing import Target, sync, targets
 from store.sources.shape import INTERRUPTED, Forking, NewTranscript, Past
-from store.sync import Target, sync, targets
 
 if TYPE_CHECKING:
     from store.store import Store

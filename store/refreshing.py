@@ -5,17 +5,16 @@ Mostly none did, and then nothing more is loaded: what reads and saves comes wit
 
 from __future__ import annotations
 
-import fcntl
-import gc
 import os
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, suppress
 from itertools import chain, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from store import sources
 from store.errors import Busy, NotFound, StoreError, Unreadable
+from store.leasing import lease, seldom_collecting
 from store.locating import is_url, place_of
 from store.sources import homes
 from store.sources.problem import Problem
@@ -24,9 +23,6 @@ from store.spelling import decode
 if TYPE_CHECKING:
     from store.sources.shape import Source
     from store.store import Store
-
-COLLECTED_AFTER = 100_000
-"""New objects; Python's own 700 take a tenth of an import."""
 
 ROW = "select key, marks, problems from sources where kind = ? and locator = ?"
 _PRESENT = "select count(*) from sessions where source_key = ? and gone = 0 and relation is not 'superseded'"
@@ -148,34 +144,9 @@ def unchanged(store: Store, target: Target) -> Report | None:
     return report
 
 
-@contextmanager
-def lease(store: Store) -> Iterator[None]:
-    """One sync at a time, also across processes; released by the system when the process dies."""
-    handle = os.open(f"{store.path}.sync", os.O_CREAT | os.O_RDWR, 0o600)
-    try:
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            raise Busy("Another sync of this store is under way; try again when it is done.") from None
-        yield
-    finally:
-        os.close(handle)
-
-
-@contextmanager
-def _seldom_collecting() -> Iterator[None]:
-    """Rows come and go by the thousand, and none of them in circles that the collector would have to find."""
-    usual = gc.get_threshold()
-    gc.set_threshold(COLLECTED_AFTER, *usual[1:])
-    try:
-        yield
-    finally:
-        gc.set_threshold(*usual)
-
-
 def sync(store: Store, chosen: Iterable[Target]) -> Iterator[Progress]:
     """Reads each target in turn, telling how far it is. The reports are whole when the iterator ends."""
-    with lease(store), _seldom_collecting(), ExitStack() as afterwards:
+    with lease(store), seldom_collecting(), ExitStack() as afterwards:
         coming = _once(chosen, afterwards)
         calm: dict[Target, Report] = {}
         for target in coming:

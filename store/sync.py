@@ -18,9 +18,10 @@ from store.coding import decode, encode, now
 from store.errors import Busy, StoreError, Unreadable, WriteFailed
 from store.following import Followed, Grown, Known, follow, head_of
 from store.knowledge import Knowledge
+from store.leasing import lease
 from store.model import Session, SessionFields, foreign_id
 from store.pace import Pace
-from store.refreshing import ROW, lease, unchanged
+from store.refreshing import ROW, unchanged
 from store.refreshing import Progress as Progress
 from store.refreshing import Report as Report
 from store.refreshing import Target as Target
@@ -162,6 +163,7 @@ class _Syncing:
     def run(self) -> Iterator[Progress]:
         key, marks, old_problems = self._row()
         if calm := unchanged(self.store, self.target):
+            self.report = calm
             yield Progress(calm, calm.seen, calm.seen)
             return
         marks_now = {"stamp": self.target.stamp, "reader": self.source.READER}

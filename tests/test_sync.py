@@ -11,8 +11,9 @@ from pathlib import Path
 import pytest
 from foreign import RUBICHAN, RUBICHAN_HEAD, make, pull, rubichan_messages, rubichan_session, texts, write
 
-from store import pace, refreshing, sync
+from store import pace, sync
 from store.errors import Busy, NotFound, Unreadable
+from store.leasing import lease
 from store.store import Store
 
 
@@ -211,7 +212,7 @@ def test_an_import_of_many_leaves_its_index_in_one_piece(
 
 
 def _hold_the_lease(path: str, ready: object, done: object) -> None:
-    with Store.open(path) as store, refreshing.lease(store):
+    with Store.open(path) as store, lease(store):
         ready.set()  # type: ignore[attr-defined]
         done.wait(20)  # type: ignore[attr-defined]
 
