@@ -27,6 +27,9 @@ _HIDDEN = (
 not among them: Persian, the scripts of India and emoji need those."""
 
 _UNSAFE = re.compile(f"[{_CONTROLS}{_HIDDEN}{_SURROGATES}]+")
+_STRAY = re.compile(rf"(?<![^\s{JOINERS}])[{JOINERS}]+")
+"""Joiners with nothing before them to join: they hide what others wrote in them, and terminals disagree on their room."""
+
 _FOLDED = re.compile(r"[\n\t][\n\t ]*")
 
 _CHARACTERS_PER_CELL = 8
@@ -37,8 +40,13 @@ for a letter and its marks."""
 
 def clean(text: str) -> str:
     """The text with every character that a terminal obeys, or an eye misses, made visible."""
-    # Nearly all text is clean: both scans run in C, and without a hit give back the text itself.
-    return _UNSAFE.sub(lambda run: "".join(map(_mark, run[0])), text.replace("\r\n", "\n"))
+    # Nearly all text is clean: all scans run in C, and without a hit give back the text itself.
+    shown = _UNSAFE.sub(_marked, text.replace("\r\n", "\n"))
+    return _STRAY.sub(_marked, shown) if any(joiner in shown for joiner in JOINERS) else shown
+
+
+def _marked(run: re.Match[str]) -> str:
+    return "".join(map(_mark, run[0]))
 
 
 def one_line(text: str, width: int | None = None) -> str:

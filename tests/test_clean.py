@@ -178,3 +178,13 @@ def test_a_cut_line_fits(text: str, width: int) -> None:
 )
 def test_tabs_reach_the_next_stop(text: str, size: int, expanded: str) -> None:
     assert expand_tabs(text, size) == expanded
+
+
+@pytest.mark.parametrize("text", ["👩\u200d🚀", "می\u200cخواهم", "क्\u200dष"])
+def test_joiners_that_join_stay(text: str) -> None:
+    assert clean(text) == text
+
+
+@pytest.mark.parametrize("text", ["\u200dx", "a \u200cb", "a\u200d\u200d\u200cb", "\n\u200d"])
+def test_joiners_with_nothing_to_join_are_seen(text: str) -> None:
+    assert "⟨U+200" in clean(text)
