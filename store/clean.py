@@ -28,7 +28,7 @@ not among them: Persian, the scripts of India and emoji need those."""
 
 _UNSAFE = re.compile(f"[{_CONTROLS}{_HIDDEN}{_SURROGATES}]+")
 _STRAY = re.compile(rf"(?<![^\s{JOINERS}])[{JOINERS}]+")
-"""Joiners with nothing before them to join: they hide what others wrote in them, and terminals disagree on their room."""
+"""Joiners with nothing before them to join: something may be written in them, and terminals disagree on their room."""
 
 _FOLDED = re.compile(r"[\n\t][\n\t ]*")
 
