@@ -16,6 +16,7 @@ from typing import NamedTuple
 
 from store.coding import parse_bytes
 from store.errors import BadValue
+from store.giving_way import give_way
 from store.model import Json, NewRecord, SessionFields
 from store.sources.reading import digest, in_a_line, utc
 from store.sources.shape import Problem
@@ -77,6 +78,7 @@ def _walk(
     """The files of a folder, then those of each folder in it. In one loop, since most of what it meets is unchanged."""
     waiting = [(root, depth)]
     while waiting:
+        give_way()
         folder, below = waiting.pop()
         try:
             found = os.stat(folder)
