@@ -24,19 +24,22 @@ class Time:
 
     def __init__(self) -> None:
         self.now = 100.0
+        self.rests = 0
 
     def monotonic(self) -> float:
         return self.now
 
     def sleep(self, seconds: float) -> None:
         self.now += seconds
+        self.rests += 1
 
 
 @pytest.fixture
 def time(monkeypatch: pytest.MonkeyPatch) -> Time:
     passing = Time()
     monkeypatch.setattr(giving_way, "time", passing)
-    monkeypatch.setattr(giving_way, "_until", 0.0)
+    monkeypatch.setattr(giving_way, "_until", None)
+    monkeypatch.setattr(giving_way, "_rested", 0.0)
     return passing
 
 
@@ -49,6 +52,14 @@ def test_nobody_waits_unasked_and_nobody_longer_than_asked(time: Time) -> None:
     later = time.now
     give_way()
     assert time.now == later
+
+
+def test_where_somebody_is_there_it_rests_now_and_then(time: Time) -> None:
+    ask_for(0)
+    for _ in range(100):
+        time.now += giving_way.AT_A_STRETCH / 10
+        give_way()
+    assert 8 <= time.rests <= 10
 
 
 def test_a_walk_gives_way_before_every_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

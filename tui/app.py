@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from store.store import Store
 
 
-GIVE_WAY_SECONDS = 0.0002
+GIVE_WAY_SECONDS = 0.001
 """How long a thread that reads may keep the painting one waiting, and that one the one that writes to the terminal."""
 
 GARBAGE = (5_000, 20, 20)

@@ -46,8 +46,8 @@ class SparingCompositor(Compositor):
 
 
 def paint_at_once(screen: Screen[Any], widget: Widget) -> None:
-    """Without the messages by which Textual hears of it, the timer by which it waits for more, and a layout that happens
-    to be due for something else: that is twice as much work, and comes right after."""
+    """Without the messages by which Textual hears of it, the timer by which it waits for more, and a layout that is due
+    for something else: that is twice as much work, and comes right after."""
     if screen.is_current and not screen.app._batch_count:
         screen._dirty_widgets.add(widget)
         screen._compositor.update_widgets(screen._dirty_widgets)

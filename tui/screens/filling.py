@@ -14,7 +14,7 @@ from textual.widgets import Static
 from textual.worker import Worker, WorkerState, get_current_worker
 
 from store.errors import Busy
-from store.giving_way import give_way
+from store.giving_way import ask_for, give_way
 from store.listed import Listing
 from store.paths import data_dir
 from tui.messages import Told
@@ -76,6 +76,7 @@ class FillingScreen(EditingScreen[Answer]):
     def begin_to_fill(self) -> None:
         if self._follow:
             self._is_first_run = not self.sessions.keys
+            ask_for(0)
             self._sync()
 
     # ── what agents write ─────────────────────────────────────────────────────────────────────────
