@@ -7,7 +7,7 @@ that: the index is asked for the stretches only in which the entries of some ses
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
 from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
@@ -52,11 +52,7 @@ OFTEN = 5_000
 SAFELY = 2
 """Times as far as a guess says."""
 
-_LIES = """
-    select (select min(key) from entries where session = sessions.key),
-        (select max(key) from entries where session = sessions.key)
-    from sessions where key in (select value from json_each(?))
-"""
+_LIES = "select head, tail from sessions where key in (select value from json_each(?)) and head is not null"
 # Cross joins: SQLite would rather go through the sessions' entries, and ask the index for each.
 _SAID = """
     select sessions.key, max(entries.key) from conversation_fts
@@ -105,7 +101,7 @@ def indexed_last(store: Store, query: Query, sessions: Sequence[int], now: datet
     """The same by the index alone."""
     match, keys, spoken = query.fts(), encode(sessions).decode(), on_speakers(query, now)
     found: dict[int, int] = {}
-    for stretch in stretches([Stretch(*lies) for lies in store.rows(_LIES, keys) if lies[0] is not None]):
+    for stretch in stretches(store.rows(_LIES, keys)):
         for session, entry in store.rows(_SAID.format(spoken.sql), match, *stretch, keys, *spoken.values):
             found[session] = max(entry, found.get(session, 0))
     return found
@@ -169,14 +165,22 @@ def _keys(store: Store, sql: str, condition: Condition, limit: int) -> list[int]
     return [key for (key,) in store.rows(sql.format(condition.sql), *condition.values, limit)]
 
 
-def stretches(lies: Sequence[Stretch], most: int = STRETCHES, near: int = NEAR) -> list[Stretch]:
+def stretches(lies: Iterable[tuple[int, int]], most: int = STRETCHES, near: int = NEAR) -> list[Stretch]:
     """All of them in a few: those that lie nearest to each other are joined."""
-    joined: list[Stretch] = []
-    for one in sorted(lies):
-        if joined and one.first <= joined[-1].last + near:
-            joined[-1] = Stretch(joined[-1].first, max(one.last, joined[-1].last))
-        else:
-            joined.append(one)
+    joined = list(_joined(sorted(lies), near))
     gaps = sorted(range(1, len(joined)), key=lambda at: joined[at - 1].last - joined[at].first)[: most - 1]
     bounds = [0, *sorted(gaps), len(joined)]
     return [Stretch(joined[begin].first, joined[end - 1].last) for begin, end in pairwise(bounds) if begin < end]
+
+
+def _joined(ordered: Sequence[tuple[int, int]], near: int) -> Iterator[Stretch]:
+    """Of a thousand there are a few at most: nothing is made of each."""
+    begin, end = ordered[0] if ordered else (0, 0)
+    for first, last in ordered:
+        if first > end + near:
+            yield Stretch(begin, end)
+            begin, end = first, last
+        elif last > end:
+            end = last
+    if ordered:
+        yield Stretch(begin, end)

@@ -15,7 +15,7 @@ from textual.widget import Widget
 from tui_world import add_many, browser, fill, session_list, until, until_shown
 
 from store.store import Store
-from tui.screens.compositing import SparingCompositor
+from tui.screens.compositing import SparingCompositor, paint_at_once
 from tui.widgets.line_view import LineView
 from tui.widgets.session_list import SessionList
 
@@ -124,6 +124,20 @@ async def test_a_letter_paints_the_words_and_the_list_and_lays_nothing_out(
         assert shown.vertical_scrollbar.window_virtual_size == told, "until all that was found is counted"
         await pilot.press("escape")
         await until(pilot, lambda: not shown.listing.wanted.query)
+
+
+async def test_what_is_painted_at_once_waits_for_no_layout_that_is_due(
+    many: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with browser(many).run_test(size=SIZE) as pilot:
+        shown, screen = await at_rest(pilot), pilot.app.screen
+        with watched(monkeypatch) as work:
+            screen._layout_required = True
+            shown.forget_strips()
+            paint_at_once(screen, shown)
+            assert shown in work.rendered
+            assert not work.layouts
+            await until(pilot, lambda: work.layouts)
 
 
 async def test_the_first_picture_has_the_sessions_though_their_scrollbar_is_yet_to_come(

@@ -46,6 +46,9 @@ GIVE_WAY_SECONDS = 0.001
 GARBAGE = (5_000, 20, 20)
 """How many things are made before it is looked which of them are garbage, and how often that goes deeper."""
 
+QUIET_SECONDS = 0.3
+"""After what is typed, until memory is tidied up again."""
+
 
 @runtime_checkable
 class Unsaved(Protocol):
@@ -113,8 +116,19 @@ class Backscroll(Discreet["Resumption"]):
             self._is_alone = True
             sys.setswitchinterval(GIVE_WAY_SECONDS)
             gc.set_threshold(*GARBAGE)
+            self._tidying = self.set_interval(QUIET_SECONDS, self._tidy, pause=True)
             self.keep_what_is()
             gc.enable()
+
+    def tidy_later(self) -> None:
+        """Somebody types: what has piled up can take longer than the answer."""
+        if self._is_alone:
+            gc.disable()
+            self._tidying.reset()
+
+    def _tidy(self) -> None:
+        self._tidying.pause()
+        gc.enable()
 
     def keep_what_is(self) -> None:
         """What there is by now stays, and need not be looked through whenever memory is tidied up."""

@@ -11,6 +11,7 @@ from collections.abc import Collection, Iterator
 from operator import attrgetter
 from pathlib import Path
 
+from store.giving_way import give_way
 from store.sources.problem import Problem
 
 QUIET_SECONDS = 3600.0
@@ -70,6 +71,7 @@ def _walk(root: str, problems: list[Problem], suffixes: tuple[str, ...], depth: 
     seen: set[tuple[int, int]] = set()
     waiting = [(root, depth, _identity(root))]
     while waiting:
+        give_way()
         folder, below, identity = waiting.pop()
         if identity in seen:
             continue

@@ -88,6 +88,7 @@ class Screen(Pty):
         """Seconds until the rows that these keys bring stand; None when none of them looks other than before."""
         self.read(0)
         self._changes.clear()
+        self.raw = b""  # whatever comes would be put behind all that came before, in a copy of the whole
         begun = time.perf_counter()
         self._is_waiting = True
         self.press(keys)

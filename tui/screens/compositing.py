@@ -46,9 +46,12 @@ class SparingCompositor(Compositor):
 
 
 def paint_at_once(screen: Screen[Any], widget: Widget) -> None:
-    """Without the messages by which Textual hears of it, and the timer by which it waits for more."""
-    screen._dirty_widgets.add(widget)
-    screen._on_timer_update()
+    """Without the messages by which Textual hears of it, the timer by which it waits for more, and a layout that is due
+    for something else: that is twice as much work, and comes right after."""
+    if screen.is_current and not screen.app._batch_count:
+        screen._dirty_widgets.add(widget)
+        screen._compositor.update_widgets(screen._dirty_widgets)
+        screen._compositor_refresh()
 
 
 def _beside(part: Region, cover: Region) -> Iterable[Region]:

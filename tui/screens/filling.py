@@ -14,6 +14,7 @@ from textual.widgets import Static
 from textual.worker import Worker, WorkerState, get_current_worker
 
 from store.errors import Busy
+from store.giving_way import ask_for, give_way
 from store.listed import Listing
 from store.paths import data_dir
 from tui.messages import Told
@@ -76,6 +77,7 @@ class FillingScreen(EditingScreen[Answer]):
     def begin_to_fill(self) -> None:
         if self._follow:
             self._is_first_run = self._is_first_run or not self.sessions.keys
+            ask_for(0)
             self._sync()
 
     # ── what agents write ─────────────────────────────────────────────────────────────────────────
@@ -109,8 +111,7 @@ class FillingScreen(EditingScreen[Answer]):
                 self.post_message(self.Progressed(0, 0, told, over=True))
             # Who has so much that a look takes long shall not lose half a processor to it.
             time.sleep(max(FOLLOW_SECONDS, time.monotonic() - begun))
-            while self.is_typing and not worker.is_cancelled:
-                time.sleep(FOLLOW_SECONDS)
+            give_way()
 
     @on(Progressed)
     def _show_progress(self, progress: Progressed) -> None:

@@ -13,6 +13,7 @@ from textual.binding import Binding, BindingType
 from textual.getters import query_one
 
 from store.errors import StoreError
+from store.giving_way import ask_for
 from store.interrupting import until_stale
 from store.listed import LINES, Listing, Row, Wanted
 from store.listing import listing, rows, work_tree
@@ -118,7 +119,6 @@ class ListingScreen(NoticingScreen[Answer]):
         super().__init__(store, clock)
         self._scopes = scopes(folder or current_folder())
         self._wanted = Wanted()
-        self._typed_at = 0.0
         self._compositor = SparingCompositor()
 
     def on_mount(self) -> None:
@@ -157,14 +157,10 @@ class ListingScreen(NoticingScreen[Answer]):
     def _load_typed(self) -> None:
         """What is being typed: the newest that fit at every key; all of them, and the best on top, after a pause."""
         self._generation += 1
-        self._typed_at = time.monotonic()
+        ask_for(TYPING_SECONDS)
+        self.app.tidy_later()
         in_view = self.sessions.page.height // LINES + 1
         self._list_typed(self._wanted, self._generation, max(in_view, FEWEST))
-
-    @property
-    def is_typing(self) -> bool:
-        """Somebody is, and should be answered before anything else is done."""
-        return time.monotonic() - self._typed_at < TYPING_SECONDS
 
     def _begin(self) -> None:
         """Here and not in a worker: nothing is on the screen yet, and these few rows are there sooner than a thread."""
