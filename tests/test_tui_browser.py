@@ -114,6 +114,22 @@ async def test_typing_filters_and_escape_shows_all_again(filled: Store) -> None:
         assert session_list(pilot).has_focus
 
 
+async def test_the_line_of_keys_says_how_to_leave_the_words(filled: Store) -> None:
+    async with browser(filled).run_test(size=(80, 24)) as pilot:
+        await until_shown(pilot, "6 sessions")
+        await pilot.press("slash", *"rename")
+        await until_shown(pilot, "1 found", "⏎ To the list", "esc All sessions")
+        await pilot.press("enter")
+        await until_shown(pilot, "⏎ Open", "esc All sessions")
+        await pilot.press("enter")
+        await until_shown(pilot, "9 files changed")
+        await pilot.press("escape", "escape")
+        await until_shown(pilot, "1 found", "esc All sessions")
+        await pilot.press("escape")
+        await until_shown(pilot, "6 sessions", "⏎ Open")
+        assert "All sessions" not in screen_text(pilot)
+
+
 async def test_enter_goes_from_the_words_to_what_was_found(filled: Store) -> None:
     async with browser(filled).run_test() as pilot:
         await until_shown(pilot, "6 sessions")

@@ -87,7 +87,6 @@ class ListingScreen(NoticingScreen[Answer]):
     AUTO_FOCUS = "SessionList"
     BINDINGS: ClassVar[list[BindingType]] = [
         searching("list.search", "Only the sessions with these words, or that these filters let through"),
-        Binding("escape", "clear", "All sessions", id="list.clear", tooltip="Without words; then, everywhere"),
     ]
 
     app: Backscroll
@@ -293,11 +292,8 @@ class ListingScreen(NoticingScreen[Answer]):
             self.set_focus(self.sessions)
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        match action:
-            case "search":
-                return not self.bar.words.has_focus
-            case "clear":
-                return bool(self._wanted.query or self._wanted.folder) or self.bar.words.has_focus
+        if action == "search":
+            return not self.bar.words.has_focus
         return super().check_action(action, parameters)
 
     def action_search(self) -> None:

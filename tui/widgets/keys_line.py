@@ -61,11 +61,11 @@ class KeysLine(Widget):
             self.hints = tuple(self._hints())
 
     def _hints(self) -> Iterator[Hint]:
-        """One for each action, however many keys it has."""
+        """One for each action, however many keys it has; what two widgets call the same may be two things."""
         told = set()
-        for _, binding, enabled, _ in self.screen.active_bindings.values():
-            if binding.show and binding.action not in told:
-                told.add(binding.action)
+        for node, binding, enabled, _ in self.screen.active_bindings.values():
+            if binding.show and (node, binding.action) not in told:
+                told.add((node, binding.action))
                 shown, does = f" {self.app.get_key_display(binding)} ", f"{binding.description} "
                 styles = ("key", "told") if enabled else ("disabled", "disabled")
                 pieces = ((text, f".keys-line--{style}") for text, style in zip((shown, does), styles, strict=True))
