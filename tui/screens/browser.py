@@ -305,7 +305,8 @@ class BrowserScreen(FillingScreen[None]):
             case "search":
                 return not self._is_empty and self.focused in (None, self.sessions)
             case "clear":
-                return self.bar.words.has_focus or not self._pane and bool(self._wanted.query or self._wanted.folder)
+                is_narrowed = bool(self._wanted.query or self._wanted.folder)
+                return self.bar.words.has_focus or (is_narrowed and not self._pane)
             case "pane" | "next_pane" | "zoom" if not self._has_reading:
                 return False
             case "tags" | "pin" | "archive" | "trash" if self._pane:

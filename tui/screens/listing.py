@@ -34,8 +34,8 @@ Answer = TypeVar("Answer")
 FEWEST = 10
 """So many sessions answer each key at least; as many as are in view."""
 
-IN_TOOLS = 1_000
-"""Hits in tool calls are counted no further."""
+IN_TOOLS = 100
+"""Tool calls with the words are counted no further."""
 
 PAUSE = 0.2
 """Seconds without a key before all that was found is gathered and weighed."""
@@ -58,6 +58,11 @@ def scopes(here: Path | None) -> list[Scope]:
         if tree and tree != here:
             found.append(Scope(f"in work tree {tree.name}", str(tree)))
     return found
+
+
+def next_scope(known: Sequence[Scope], folder: str) -> Scope:
+    folders = [scope.folder for scope in known]
+    return known[(folders.index(folder) + 1) % len(known)]
 
 
 def current_folder() -> Path | None:
@@ -104,7 +109,7 @@ class ListingScreen(NoticingScreen[Answer]):
         "Those that were read with it."
         typed: bool = False
         in_tools: int = 0
-        "How often the words stand in tool calls, which have a list of their own."
+        "How many tool calls hold the words; they have a list of their own."
 
     class Read(Told):
         wanted: SessionList.Wanted
@@ -178,7 +183,7 @@ class ListingScreen(NoticingScreen[Answer]):
                 begin = listing(self._store, wanted, PAGE, self._clock())
                 self.post_message(self.Listed(generation, begin, follow, whole=False))
             whole = listing(self._store, wanted, now=self._clock())
-            self.post_message(self.Listed(generation, whole, follow, whole=True))
+            self.post_message(self.Listed(generation, whole, follow, whole=True, in_tools=self._in_tools(whole)))
 
     @threaded(exclusive=True, group="list")
     def _list_typed(self, wanted: Wanted, generation: int, in_view: int) -> None:
@@ -193,10 +198,17 @@ class ListingScreen(NoticingScreen[Answer]):
                 self.post_message(self.Listed(generation, begin, follow=False, whole=False, rows=shown, typed=True))
             if pauses(stale):
                 whole = listing(self._store, wanted, now=self._clock())
-                in_tools = self._store.search.how_often(whole.query, "tools", IN_TOOLS)
+                in_tools = self._in_tools(whole)
                 self.post_message(
                     self.Listed(generation, whole, follow=False, whole=True, typed=True, in_tools=in_tools)
                 )
+
+    def _in_tools(self, shown: Listing) -> int:
+        """As many as their own list would have."""
+        from store.all_calls import matching
+
+        query = shown.query.within(shown.wanted.folder)
+        return len(matching(self._store, query, limit=IN_TOOLS, now=self._clock())) if query.fts() else 0
 
     @threaded(group="rows")
     def _read(self, wanted: SessionList.Wanted, query: Query) -> None:
@@ -235,8 +247,7 @@ class ListingScreen(NoticingScreen[Answer]):
     def _counted(self, shown: Listing, in_tools: int) -> str:
         what = "found" if shown.query else "session" if shown.total == 1 else "sessions"
         scope = next(scope.name for scope in self._scopes if scope.folder == shown.wanted.folder)
-        words_alone = len(shown.query.words) == len(shown.query.groups)
-        besides = f" · {in_tools:,}{'+' * (in_tools == IN_TOOLS)} in tools" if in_tools and words_alone else ""
+        besides = f" · {in_tools}{'+' * (in_tools == IN_TOOLS)} in tools" if in_tools else ""
         return f"{shown.total:,} {what}{besides} · {scope}"
 
     @on(Read)
@@ -260,9 +271,7 @@ class ListingScreen(NoticingScreen[Answer]):
 
     @on(SessionList.ScopeAsked)
     def _next_scope(self) -> None:
-        folders = [scope.folder for scope in self._scopes]
-        at = (folders.index(self._wanted.folder) + 1) % len(folders)
-        self.want(follow=True, folder=folders[at])
+        self.want(follow=True, folder=next_scope(self._scopes, self._wanted.folder).folder)
 
     @on(SessionList.OrderAsked)
     def _choose_order(self) -> None:
