@@ -22,7 +22,7 @@ from store.coding import decode, encode, now
 from store.errors import Busy, NotFound, StoreError, Unreadable, WriteFailed
 from store.following import Followed, Grown, Known, follow, head_of
 from store.knowledge import Knowledge
-from store.locating import is_url, place_of
+from store.locating import in_home, is_url, place_of
 from store.model import Session, SessionFields, foreign_id
 from store.pace import Pace
 from store.rereading import Chain
@@ -117,8 +117,11 @@ def _is_there(source: Source, address: str) -> bool:
 
 
 def _named(path: str, chosen: Sequence[Source]) -> list[Target]:
-    """That store; or those that lie side by side in that folder."""
+    """Those that are in a home where their programs keep them; that store; or those side by side in that folder."""
     place = place_of(path)
+    at_home = (Target(source, *one) for source in chosen for one in in_home(place.locator, source.roots()))
+    if kept := [target for target in at_home if _is_there(target.source, target.address)]:
+        return kept
     for source in chosen:
         if source.detect(place.address):
             return [Target(source, *place)]
