@@ -77,3 +77,19 @@ async def test_what_two_call_by_one_name_is_told_of_both() -> None:
     async with Naming().run_test(size=(40, 5)) as pilot:
         line = pilot.app.query_one(KeysLine)
         await until(pilot, lambda: line.render().plain == " ⏎ To the list  esc Leave ")
+
+
+class Many(App[None]):
+    ENABLE_COMMAND_PALETTE = False
+    BINDINGS = [Binding(key, f"do('{key}')", f"Do {key}") for key in "abcde"]  # noqa: RUF012 (declared so by Textual)
+
+    def compose(self) -> ComposeResult:
+        yield KeysLine()
+
+    def action_do(self, key: str) -> None: ...
+
+
+async def test_where_not_all_have_room_the_last_stay() -> None:
+    async with Many().run_test(size=(30, 5)) as pilot:
+        line = pilot.app.query_one(KeysLine)
+        await until(pilot, lambda: line.render().plain == " a Do a  d Do d  e Do e ")
