@@ -102,7 +102,7 @@ SCREENS: dict[str, tuple[list[str] | str, ...]] = {
     "filter": (*LIST, ["slash", *"uplo"], "1 found", "Fix the flaky"),
     "offers": (*LIST, ["slash", *"agent:"], "agent:claude"),
     "nothing": (*LIST, ["slash", *"zebra"], "0 found"),
-    "meant": (*LIST, ["slash", *"uplaod"], "Nothing for", "Fix the flaky"),
+    "meant": (*LIST, ["slash", *"uplaod"], "Showing “upload…”", "Fix the flaky"),
     "tools": (*LIST, ["A"], "1 call ·", "pytest"),
     "tools_by_name": (*LIST, ["A"], "1 call ·", ["n"], "1 tool ·", "median", "Its calls"),
     "conversation": READING,
@@ -120,6 +120,7 @@ SCREENS: dict[str, tuple[list[str] | str, ...]] = {
     "title": (*LIST, ["t"], "Leave it"),
     "note": (*LIST, ["m"], "Leave it"),
     "palette": (*LIST, ["ctrl+p"], "Search"),
+    "input": (*LIST, ["r"], "Continue in Claude Code", ["i"], "To a file"),
     "help": (*LIST, ["question_mark"], "The last session"),
 }
 

@@ -88,7 +88,7 @@ async def test_the_words_narrow_the_calls_and_typing_errors_are_forgiven(world: 
         await pilot.press("A")
         await until_shown(pilot, "5 calls")
         await pilot.press("slash", *"narwahl")
-        await until_shown(pilot, "1 call ·", "Nothing for “narwahl…”; showing “narwhal…”.")
+        await until_shown(pilot, "1 call ·", "Showing “narwhal…”; nothing for “narwahl…”.")
         await pilot.press("ctrl+u", *"tool:bash is:error")
         await until_shown(pilot, "2 calls ·", "called bash…, with failed calls")
         await pilot.press("ctrl+u", *"zzzzzz")
@@ -194,11 +194,11 @@ async def test_the_list_answers_by_newness_then_by_rank_and_forgives(world: Stor
         await pilot.press("slash", *"the")
         await until_shown(pilot, "5 found", "Best match  5")
         await pilot.press("ctrl+u", *"narwahl")
-        await until_shown(pilot, "1 found", "Nothing for “narwahl…”; showing “narwhal…”.")
+        await until_shown(pilot, "1 found", "Showing “narwhal…”; nothing for “narwahl…”.")
         assert session_list(pilot).listing.query.instead == (("narwahl…", "narwhal…"),)
         await pilot.press("ctrl+u")
         await until_shown(pilot, "7 sessions")
-        assert "Nothing for" not in screen_text(pilot)
+        assert "nothing for" not in screen_text(pilot)
 
 
 async def test_whoever_has_gone_on_to_the_list_stays_on_their_session(world: Store) -> None:
