@@ -60,16 +60,14 @@ def matching(
 ) -> list[PairedCall]:
     """Each once, however often it was inherited."""
     now = now or datetime.now(UTC)
+    condition, found = on_calls(query, now), list[PairedCall]()
     with store.snapshot():
-        keys = _newest(store, query, limit, now) if by == "newest" else []
-        if keys:
-            return _with_words_of_their_own(_read(store, keys), query)
-        condition, found = on_calls(query, now), list[PairedCall]()
         # Of several calls in one message only some may hold the words; then, further down are others.
         for offset in range(0, _MOST, limit):
-            rows = store.rows(_keys(condition, by), *condition.values, limit, offset)
-            found += _with_words_of_their_own(_read(store, [key for key, _ in rows]), query)
-            if len(rows) < limit or len(found) >= limit:
+            keys = _newest(store, query, limit, now) if by == "newest" and not offset else []
+            keys = keys or [key for key, _ in store.rows(_keys(condition, by), *condition.values, limit, offset)]
+            found += _with_words_of_their_own(_read(store, keys), query)
+            if len(keys) < limit or len(found) >= limit:
                 break
         return found[:limit]
 

@@ -66,6 +66,14 @@ def _joined(word: str, conditions: Iterable[Condition]) -> Condition:
     return Condition(f"({word.join(one.sql for one in given)})", tuple(value for one in given for value in one.values))
 
 
+def in_folder(table: str, folder: str) -> Condition:
+    """In it or below; anywhere when it is empty."""
+    if not folder:
+        return Condition()
+    below = folder.rstrip("/") + "/"
+    return Condition(f"({table}.cwd = ? or substr({table}.cwd, 1, ?) = ?)", (folder, len(below), below))
+
+
 # ── filters ───────────────────────────────────────────────────────────────────────────────────────
 
 _TEXTS = {
@@ -104,6 +112,8 @@ class _Level:
                 return Condition(self.states["expiring"], (stamp(self._now + EXPIRING),))
             case "is":
                 return Condition(self.states[given.value])
+            case "within":
+                return in_folder("sessions", given.value)
             case "has":
                 return Condition(f"sessions.key in ({HAVING[given.value]})")
             case "before" | "after":

@@ -7,7 +7,7 @@ index, and of those two slips away the ones that begin with the same two letters
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Literal, NamedTuple, TypeVar
 
@@ -33,6 +33,7 @@ TITLES_LOOKED_AT = 2_000
 
 _WORD = re.compile(r"[^\W_]+")
 _MISNAMED = re.compile(r"([a-z]+):(\S+)", re.IGNORECASE)
+_VOWELS = re.compile(r"[aeiou]+")
 _ALPHABETS = ("abcdefghijklmnopqrstuvwxyz", "абвгдеёжзийклмнопрстуфхцчшщъыьэюя", "αβγδεζηθικλμνξοπρσςτυφχψω")
 _END = "\U0010ffff"
 
@@ -108,7 +109,8 @@ class _Forgiving:
         typed = given.value.lower()
         if len(typed) > LONGEST or any(typed in value.lower() for value in values):
             return given
-        near = _nearest(typed, {value.lower(): 0 for value in values}, prefix=not given.exact)
+        known = {value.lower(): 0 for value in values}
+        near = _sounding_alike(typed, known) or _nearest(typed, known, prefix=not given.exact)
         return given._replace(value=near) if near else given
 
     @cached_property
@@ -209,6 +211,12 @@ def _nearest(word: str, known: Mapping[str, int], *, prefix: bool = False) -> st
         if slips <= most and (best is None or near < best):
             best = near
     return best.word if best else None
+
+
+def _sounding_alike(word: str, known: Iterable[str]) -> str | None:
+    """`clod` is claude rather than codex: vowels are what people who know a name by ear spell otherwise."""
+    heard = _VOWELS.sub("", word)
+    return next((one for one in known if _VOWELS.sub("", one) == heard), None) if len(heard) > 1 else None
 
 
 def _beginnings(word: str, length: int, prefix: bool) -> set[str]:

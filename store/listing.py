@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import orjson
 
 from store.coding import encode
-from store.conditions import HAVING, Condition, all_of, besides_words, in_title, on_sessions, stamp
+from store.conditions import HAVING, Condition, all_of, besides_words, in_folder, in_title, on_sessions, stamp
 from store.listed import BEST, DEEPEST, Heading, Listing, Order, Row, Wanted
 from store.query import Query
 
@@ -143,7 +143,7 @@ def _found(store: Store, wanted: Wanted, query: Query, limit: int, now: datetime
     if limit > 0 and query.fts():
         first, said = _among_newest(store, wanted, query, limit, now)
     matching = Condition(_AMONG, (encode(first).decode(),)) if first else on_sessions(query, now)
-    condition = all_of([_TELLING, _in_folder("sessions", wanted.folder), matching])
+    condition = all_of([_TELLING, in_folder("sessions", wanted.folder), matching])
     return _read(store, wanted, condition, limit, parent=_PARENT)._replace(said=said)
 
 
@@ -157,7 +157,7 @@ def _among_newest(
     if _ORDERS[wanted.order] != _NEWEST:
         return [], {}
     titled = in_title(query) or Condition("0")
-    besides = [_NOT_DELETED, _TELLING, _in_folder("sessions", wanted.folder), besides_words(query, now)]
+    besides = [_NOT_DELETED, _TELLING, in_folder("sessions", wanted.folder), besides_words(query, now)]
     condition = all_of(besides)
     sql = _CANDIDATES.format(titled=titled.sql, condition=condition.sql, order=_NEWEST)
 
@@ -183,12 +183,12 @@ def _held(newest: Mapping[int, bool], held: Set[int]) -> list[int]:
 def _first(store: Store, wanted: Wanted, limit: int) -> _Read:
     """Asks of each session on the way whether its parent is there."""
     top = _shown_parent("sessions", wanted).within(_HAS_NO_PARENT)
-    return _read(store, wanted, all_of([_TELLING, _in_folder("sessions", wanted.folder), top]), limit)
+    return _read(store, wanted, all_of([_TELLING, in_folder("sessions", wanted.folder), top]), limit)
 
 
 def _all(store: Store, wanted: Wanted) -> _Read:
     hidden = _shown_parent("children", wanted).within(_HIDDEN)
-    condition = all_of([_NOT_HIDDEN, _in_folder("sessions", wanted.folder)])
+    condition = all_of([_NOT_HIDDEN, in_folder("sessions", wanted.folder)])
     return _read(store, wanted, condition, -1, hidden=hidden, folded="(select count(*) from hidden where folded)")
 
 
@@ -216,14 +216,7 @@ def _read(
 
 def _shown_parent(child: str, wanted: Wanted) -> Condition:
     shown = Condition(_SHOWN_PARENT.format(child=child))
-    return all_of([shown, _in_folder(child, wanted.folder), _in_folder("parents", wanted.folder)])
-
-
-def _in_folder(table: str, folder: str) -> Condition:
-    if not folder:
-        return Condition()
-    below = folder.rstrip("/") + "/"
-    return Condition(f"({table}.cwd = ? or substr({table}.cwd, 1, ?) = ?)", (folder, len(below), below))
+    return all_of([shown, in_folder(child, wanted.folder), in_folder("parents", wanted.folder)])
 
 
 # ── what stands under what ────────────────────────────────────────────────────────────────────────

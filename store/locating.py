@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 from urllib.parse import parse_qsl, quote, unquote
 
@@ -34,6 +35,15 @@ def place_of(given: str) -> Place:
         path = os.path.realpath(unquote(found["where"].removeprefix("/")) or given)
         return Place(path, path)
     return Place(_without_secrets(found), given)
+
+
+def in_home(folder: str, roots: Iterable[str]) -> Iterator[Place]:
+    """Where these places of one's own home are in another: one that was copied, or mounted, or is one's own."""
+    home = os.path.realpath(os.path.expanduser("~"))
+    for root in roots:
+        path = os.path.relpath(os.path.realpath(root), home)
+        if not is_url(root) and not path.startswith(os.pardir):
+            yield place_of(os.path.join(folder, path))
 
 
 def is_url(locator: str) -> bool:

@@ -133,6 +133,10 @@ class Query(NamedTuple):
         """Every word that is wanted."""
         return tuple(one for group in self.groups for one in group if isinstance(one, Term) and not one.negated)
 
+    def within(self, folder: str) -> Query:
+        """Only what happened in that folder or below; everywhere when it is empty."""
+        return self._replace(groups=(*self.groups, (Filter("within", folder),))) if folder else self
+
     def fts(self) -> str:
         """The words for FTS5; empty when there is none that the index could know."""
         groups = [[term.fts() for term in group if term.indexed] for group in self.words]

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from store import sources
 from store.errors import Busy, NotFound, StoreError, Unreadable
 from store.leasing import lease, seldom_collecting
-from store.locating import is_url, place_of
+from store.locating import in_home, is_url, place_of
 from store.sources import homes
 from store.sources.problem import Problem
 from store.spelling import decode
@@ -103,10 +103,13 @@ def _is_there(source: Source, address: str) -> bool:
 
 
 def _named(path: str, chosen: Sequence[Source]) -> list[Target]:
-    """That store; or those that lie side by side in that folder."""
+    """Those that are in a home where their programs keep them; that store; or those side by side in that folder."""
     from store.sources import reading
 
     place = place_of(path)
+    at_home = (Target(source, *one) for source in chosen for one in in_home(place.locator, source.roots()))
+    if kept := [target for target in at_home if _is_there(target.source, target.address)]:
+        return kept
     for source in chosen:
         if source.detect(place.address):
             return [Target(source, *place)]

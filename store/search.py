@@ -38,7 +38,6 @@ _UNREAD = """
     select id, updated_at, coalesce(nullif(own_title, ''), nullif(agent_title, ''), first_prompt) from sessions
     where deleted = 0 and {} order by updated_at desc, key desc
 """
-_HOW_OFTEN = "select count(*) from (select 1 from {table} where {table} match ? limit ?)"
 _VOCABULARY = {
     "agents": "select source, count(*) from sessions where deleted = 0 group by source",
     "models": "select model, count(*) from sessions where deleted = 0 group by model",
@@ -192,12 +191,6 @@ class Search:
         order = "at desc" if newest else "weight, at desc"
         rows = self._store.rows(f"{sql} order by {order} limit ?", query.fts(), *condition.values, limit)
         return [self._hit(key, table, query) for key, _, _ in rows]
-
-    def how_often(self, query: Query, place: Place, most: int) -> int:
-        """In how many entries the words stand, counted up to `most`; whatever else the query asks of them."""
-        match = query.fts()
-        (found,) = self._store.row(_HOW_OFTEN.format(table=_OF_PLACE[place]), match, most) if match else (0,)
-        return int(found)
 
     def newest_hits(
         self, sessions: Sequence[int], query: Query, said: Mapping[int, int] | None = None

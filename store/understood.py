@@ -34,11 +34,11 @@ def understood(query: Query, now: datetime) -> str:
 
 
 def instead(query: Query) -> str:
-    """`Nothing for “migratoin”; showing “migration”.`, where something else was looked for than what was typed."""
+    """`Showing “migration”; nothing for “migratoin”.`, where something else was looked for than what was typed."""
     if not query.instead:
         return ""
     typed, shown = (", ".join(f"“{word}”" for word in words) for words in zip(*query.instead, strict=True))
-    return f"Nothing for {typed}; showing {shown}."
+    return f"Showing {shown}; nothing for {typed}."
 
 
 def _atom(one: Atom, now: datetime) -> str:

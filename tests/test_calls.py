@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from store import calls
+from store import all_calls, calls
 from store.errors import NotFound
 from store.model import NewEntry, Text, ToolCall, ToolResult
+from store.query import Query
 from store.store import Store
 
 
@@ -64,3 +65,16 @@ def test_a_fork_has_the_calls_it_inherited(store: Store) -> None:
 def test_no_such_call(store: Store) -> None:
     with pytest.raises(NotFound):
         calls.get(store, 77)
+
+
+def test_as_many_are_found_as_are_asked_for_though_calls_share_messages(store: Store) -> None:
+    """Of each message only one call holds the word, and the index knows messages alone."""
+    store.sessions.create("old", updated_at="2020-01-01T00:00:00.000000Z")
+    session = store.sessions.create("s")
+    for n in range(6):
+        both = (ToolCall(f"a{n}", "Bash", {"command": "seal"}), ToolCall(f"b{n}", "Bash", {"command": "ls"}))
+        store.chains.append(session.key, [NewEntry(role="assistant", parts=both)])
+    for by in ("newest", "slowest"):
+        found = all_calls.matching(store, Query.parse("seal"), by=by, limit=4)
+        assert [call.arguments for call in found] == [{"command": "seal"}] * 4
+    assert all_calls.count(store, Query.parse("seal")) == 6

@@ -89,7 +89,7 @@ def test_filters_of_calls(cli: CommandLine) -> None:
 )
 def test_a_typing_error_is_forgiven_and_it_is_said(cli: CommandLine, command: str, typed: str, shown: str) -> None:
     ran = cli(command, typed)
-    assert ran.err.startswith(f"Nothing for “{typed}”; showing “{shown}”.\n")
+    assert ran.err.startswith(f"Showing “{shown}”; nothing for “{typed}”.\n")
     assert ran.out == cli(command, shown).out != ""
     assert cli(command, typed, "--json").json["instead"] == [{"typed": typed, "shown": shown}]
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import sqlite3
 import subprocess
@@ -121,6 +122,22 @@ def test_sync_of_a_folder_in_which_stores_lie_side_by_side(cli: CommandLine, tmp
     (folder / "damaged.db").write_bytes(b"SQLite format 3\0" + b"\xff" * 4_000)
     told = cli("sync", str(folder), "--json").json["sources"]
     assert [(source["source"], source["locator"]) for source in told] == [("pingu", str(one)), ("pingu", str(other))]
+
+
+@pytest.mark.parametrize("named", ["~", "copied"])
+def test_sync_of_a_home_reads_the_stores_in_it(cli: CommandLine, home: Path, tmp_path: Path, named: str) -> None:
+    place = home if named == "~" else tmp_path / named
+    data = Path(__file__).parent / "data"
+    shutil.copytree(data / "claude", place / ".claude")
+    shutil.copytree(data / "codex", place / ".codex")
+    rubichan(place / ".config/rubichan/rubichan.db")
+    told = cli("sync", "~" if place == home else str(place), "--json").json["sources"]
+    assert {source["source"]: source["locator"] for source in told} == {
+        "claude": str(place / ".claude"),
+        "codex": str(place / ".codex"),
+        "rubichan": str(place / ".config/rubichan/rubichan.db"),
+    }
+    assert [row[0] for row in cli("sync", "--source", "codex", str(place)).rows] == ["codex"]
 
 
 def test_sync_of_one_kind(cli: CommandLine, home: Path, tmp_path: Path) -> None:

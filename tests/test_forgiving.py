@@ -53,6 +53,16 @@ def test_what_is_forgiven(archive: Store, typed: str, shown: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("typed", "agent"),
+    [("clod", "claude"), ("clawd", "claude"), ("coedx", "codex"), ("codx", "codex"), ("gose", "goose"), ("px", "pi")],
+)
+def test_a_name_is_known_by_how_it_sounds_then_by_how_it_is_spelled(store: Store, typed: str, agent: str) -> None:
+    for at, source in enumerate(["codex", "codex", "claude", "goose", "pi", "claude-ai"]):
+        store.create_session(str(at), source=source)
+    assert meant(store, f"agent:{typed}") == f"agent:{agent}"
+
+
+@pytest.mark.parametrize(
     "typed",
     [
         "",

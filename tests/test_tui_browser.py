@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import shutil
 import threading
 from collections.abc import Iterator
 from datetime import datetime
@@ -112,6 +114,22 @@ async def test_typing_filters_and_escape_shows_all_again(filled: Store) -> None:
         await pilot.press("escape")
         await until_shown(pilot, "6 sessions", "Rename")
         assert session_list(pilot).has_focus
+
+
+async def test_the_line_of_keys_says_how_to_leave_the_words(filled: Store) -> None:
+    async with browser(filled).run_test(size=(80, 24)) as pilot:
+        await until_shown(pilot, "6 sessions")
+        await pilot.press("slash", *"rename")
+        await until_shown(pilot, "1 found", "⏎ To the list", "esc All sessions")
+        await pilot.press("enter")
+        await until_shown(pilot, "⏎ Open", "esc All sessions")
+        await pilot.press("enter")
+        await until_shown(pilot, "9 files changed")
+        await pilot.press("escape", "escape")
+        await until_shown(pilot, "1 found", "esc All sessions")
+        await pilot.press("escape")
+        await until_shown(pilot, "6 sessions", "⏎ Open")
+        assert "All sessions" not in screen_text(pilot)
 
 
 async def test_enter_goes_from_the_words_to_what_was_found(filled: Store) -> None:
@@ -339,6 +357,20 @@ async def test_what_agents_write_is_read_while_the_browser_is_open(store: Store,
         await until(pilot, lambda: store.sessions.matching("")[1] == 1)
         rubichan_session(path, "b", ("user", "written meanwhile"))
         await until(pilot, lambda: len(session_list(pilot).keys) == 2)
+
+
+async def test_the_first_run_says_what_was_found_until_it_is_told_to_hide(store: Store, home: Path) -> None:
+    data = Path(__file__).parent / "data"
+    for source in ("claude", "codex", "gemini", "qwen", "copilot"):
+        shutil.copytree(data / source, home / f".{source}")
+    shutil.copytree(data / "pi", home / ".pi/agent")
+    async with Backscroll(store, follow=True).run_test(size=(80, 24)) as pilot:
+        await until_shown(pilot, "on this machine   Esc hides this", "Claude Code", "pi", "Qwen Code", "Found")
+        lines = screen_text(pilot).splitlines()
+        told = " ".join(" ".join(lines[3:6]).split())
+        assert re.fullmatch(r"([\w ]+ \d+ · ){5}[\w ]+ \d+", told), "each with its number, none cut off"
+        await pilot.press("escape")
+        await until(pilot, lambda: "Esc hides this" not in screen_text(pilot))
 
 
 async def test_what_is_large_is_read_in_a_process_of_its_own(

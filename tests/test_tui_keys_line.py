@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from textual.app import App, ComposeResult
 from textual.binding import Binding
+from textual.widgets import Static
 from tui_world import until
 
 from tui.widgets.keys_line import KeysLine
@@ -53,3 +54,42 @@ async def test_a_click_on_a_key_presses_it() -> None:
         await pilot.click(KeysLine, offset=(3, 0))
         await pilot.click(KeysLine, offset=(30, 0))
         await until(pilot, lambda: pilot.app.opened == 1)
+
+
+class Named(Static, can_focus=True):
+    BINDINGS = [Binding("enter", "leave", "To the list")]  # noqa: RUF012 (declared so by Textual)
+
+    def action_leave(self) -> None: ...
+
+
+class Naming(App[None]):
+    ENABLE_COMMAND_PALETTE = False
+    BINDINGS = [Binding("escape", "leave", "Leave")]  # noqa: RUF012 (declared so by Textual)
+
+    def compose(self) -> ComposeResult:
+        yield Named()
+        yield KeysLine()
+
+    def action_leave(self) -> None: ...
+
+
+async def test_what_two_call_by_one_name_is_told_of_both() -> None:
+    async with Naming().run_test(size=(40, 5)) as pilot:
+        line = pilot.app.query_one(KeysLine)
+        await until(pilot, lambda: line.render().plain == " ⏎ To the list  esc Leave ")
+
+
+class Many(App[None]):
+    ENABLE_COMMAND_PALETTE = False
+    BINDINGS = [Binding(key, f"do('{key}')", f"Do {key}") for key in "abcde"]  # noqa: RUF012 (declared so by Textual)
+
+    def compose(self) -> ComposeResult:
+        yield KeysLine()
+
+    def action_do(self, key: str) -> None: ...
+
+
+async def test_where_not_all_have_room_the_last_stay() -> None:
+    async with Many().run_test(size=(30, 5)) as pilot:
+        line = pilot.app.query_one(KeysLine)
+        await until(pilot, lambda: line.render().plain == " a Do a  d Do d  e Do e ")

@@ -189,6 +189,17 @@ async def test_the_conversation_opens_beside_the_list_as_the_cursor_rests(world:
         await until_shown(pilot, "Answer 12.")
 
 
+async def test_it_opens_at_the_entry_though_it_was_open_and_the_store_changes(world: Store) -> None:
+    async with browser(world).run_test(size=(140, 45)) as pilot:
+        await until_shown(pilot, "7 sessions", "Answer 12.")
+        assert entry_seq(pilot) != 0
+        reading = pilot.app.screen.query_one(Reading)
+        assert reading.session is not None
+        reading.open(reading.session, at=f"{reading.session.id}#0")
+        reading.follow()
+        await until(pilot, lambda: entry_seq(pilot) == 0)
+
+
 async def test_where_it_is_not_seen_nothing_is_read_until_one_goes_in(world: Store) -> None:
     async with browser(world).run_test(size=ONE) as pilot:
         await until_shown(pilot, "7 sessions", "The shop")

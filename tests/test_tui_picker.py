@@ -114,3 +114,10 @@ async def test_from_the_card_one_comes_back_to_the_list_as_it_was(world: Store) 
 
 def typing(pilot: Pilot[Any]) -> bool:
     return pilot.app.screen.query_one(Words).has_focus
+
+
+async def test_the_line_of_keys_says_what_enter_and_escape_do_here(world: Store) -> None:
+    async with picking(world).run_test(size=(80, 16)) as pilot:
+        await until_shown(pilot, "6 sessions", "⏎ Resume", "esc Leave")
+        await pilot.press("down")
+        await until_shown(pilot, "⏎ Resume  s Scope", "esc Leave")

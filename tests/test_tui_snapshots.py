@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from pytest_textual_snapshot import SVGImageExtension
 from textual.pilot import Pilot
-from textual.widgets import Input
-from tui_world import browser, clock, fill, until, until_shown
+from textual.widgets import Input, TextArea
+from tui_world import before, browser, clock, fill, until, until_shown
 
 from store.store import Store
 from tui.app import Backscroll
@@ -28,7 +28,14 @@ Size = tuple[int, int]
 
 @pytest.fixture
 def world(store: Store) -> Store:
+    """All of it at the same moment, since ages are shown."""
     fill(store)
+    session = store.sessions.get("claude:e0741090")
+    store.facts.learn("The project uses FastAPI.\nTwo people work on it.", category="stack")
+    store.facts.learn("The retry reopens the file.", session=session, entry_seq=0)
+    with store.transaction() as connection:
+        for moment in ("edits set at", "facts set created_at", "facts set updated_at", "summaries set created_at"):
+            connection.execute(f"update {moment} = ?", (before(days=2),))
     return store
 
 
@@ -42,6 +49,7 @@ def empty() -> Iterator[Store]:
 @pytest.fixture(autouse=True)
 def _no_blinking(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Input, "cursor_blink", False)
+    monkeypatch.setattr(TextArea, "cursor_blink", False)
 
 
 def settled(pilot: Pilot[Any]) -> bool:
@@ -94,7 +102,7 @@ SCREENS: dict[str, tuple[list[str] | str, ...]] = {
     "filter": (*LIST, ["slash", *"uplo"], "1 found", "Fix the flaky"),
     "offers": (*LIST, ["slash", *"agent:"], "agent:claude"),
     "nothing": (*LIST, ["slash", *"zebra"], "0 found"),
-    "meant": (*LIST, ["slash", *"uplaod"], "Nothing for", "Fix the flaky"),
+    "meant": (*LIST, ["slash", *"uplaod"], "Showing “upload…”", "Fix the flaky"),
     "tools": (*LIST, ["A"], "1 call ·", "pytest"),
     "tools_by_name": (*LIST, ["A"], "1 call ·", ["n"], "1 tool ·", "median", "Its calls"),
     "conversation": READING,
@@ -104,6 +112,15 @@ SCREENS: dict[str, tuple[list[str] | str, ...]] = {
     "inspector": (*READING, ["X", "i"], "1 of 1", "see the log"),
     "calls": (*READING, ["a"], "All calls of this session"),
     "resume": (*LIST, ["r"], "Continue in Claude Code", "edits     · none"),
+    "facts": (*LIST, ["f"], "FastAPI", "fact 1"),
+    "fact": (*LIST, ["f"], "FastAPI", "fact 1", ["e"], "A fact is one line"),
+    "journal": (*LIST, ["U"], "edits", "FastAPI"),
+    "summary": (*READING, ["S"], "The upload test was flaky."),
+    "secrets": (*LIST, ["dollar_sign"], "No secrets"),
+    "title": (*LIST, ["t"], "Leave it"),
+    "note": (*LIST, ["m"], "Leave it"),
+    "palette": (*LIST, ["ctrl+p"], "Search"),
+    "input": (*LIST, ["r"], "Continue in Claude Code", ["i"], "To a file"),
     "help": (*LIST, ["question_mark"], "The last session"),
 }
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 from test_cli_calling import called
 from textual.app import App
@@ -9,7 +11,9 @@ from tui_world import browser, fill, screen_text, session_list, until, until_sho
 
 from store.model import NewEntry, Text
 from store.store import Store
+from tui.screens.browser import BrowserScreen
 from tui.screens.inspector import InspectorScreen
+from tui.screens.listing import scopes
 from tui.screens.tools import ToolsScreen
 from tui.widgets.tallies_table import TalliesTable
 
@@ -36,12 +40,17 @@ def tools(app: App[object]) -> ToolsScreen:
     return app.screen
 
 
+def browsing(app: App[object]) -> BrowserScreen:
+    assert isinstance(app.screen, BrowserScreen)
+    return app.screen
+
+
 async def test_what_nobody_said_is_looked_for_among_the_calls(world: Store) -> None:
     app = browser(world)
     async with app.run_test(size=(140, 45)) as pilot:
         await until_shown(pilot, "Fix the flaky")
         await pilot.press("slash", *"dolphin")
-        await until_shown(pilot, "0 found · 2 in tools", "⏎ looks among the tool calls")
+        await until_shown(pilot, "0 found · 1 in tools", "⏎ looks among the tool calls")
         await pilot.press("enter")
         await until_shown(pilot, "1 call · newest first", "dolphin")
         await pilot.press("escape", "escape")
@@ -79,7 +88,7 @@ async def test_the_words_narrow_the_calls_and_typing_errors_are_forgiven(world: 
         await pilot.press("A")
         await until_shown(pilot, "5 calls")
         await pilot.press("slash", *"narwahl")
-        await until_shown(pilot, "1 call ·", "Nothing for “narwahl…”; showing “narwhal…”.")
+        await until_shown(pilot, "1 call ·", "Showing “narwhal…”; nothing for “narwahl…”.")
         await pilot.press("ctrl+u", *"tool:bash is:error")
         await until_shown(pilot, "2 calls ·", "called bash…, with failed calls")
         await pilot.press("ctrl+u", *"zzzzzz")
@@ -118,10 +127,48 @@ async def test_the_words_of_the_list_come_along(world: Store) -> None:
     async with app.run_test(size=(140, 30)) as pilot:
         await until_shown(pilot, "Fix the flaky")
         await pilot.press("slash", *"narwhal", "enter")
-        await until_shown(pilot, "1 found · 2 in tools")
+        await until_shown(pilot, "1 found · 1 in tools")
         await pilot.press("A")
         await until_shown(pilot, "1 call ·")
         assert tools(app).bar.words.value == "narwhal"
+
+
+async def test_the_calls_are_counted_and_listed_of_the_scope_alone(store: Store, tmp_path: Path) -> None:
+    for name, calls in (("here", 1), ("there", 2)):
+        session = store.create_session(name, cwd=str(tmp_path / name))
+        said = NewEntry(role="user", parts=(Text(f"a walrus {name}"),))
+        store.chains.append(session.key, [said, *(one for n in range(calls) for one in called(n, "Bash", "seal", 1))])
+    app = browser(store)
+    async with app.run_test(size=(140, 30)) as pilot:
+        await until_shown(pilot, "2 sessions")
+        browsing(app)._scopes = scopes(tmp_path / "here")
+        await pilot.press("slash", *"walrus OR seal", "enter")
+        await until_shown(pilot, "2 found · 3 in tools · everywhere")
+        await pilot.press("s")
+        await until_shown(pilot, "1 found · 1 in tools · in here")
+        await pilot.press("A")
+        await until_shown(pilot, "1 call · in here · newest first")
+        await pilot.press("n")
+        await until_shown(pilot, "1 tool · in here · most used")
+        await pilot.press("s")
+        await until_shown(pilot, "1 tool · most used")
+        await pilot.press("n")
+        await until_shown(pilot, "3 calls · newest first")
+        await pilot.press("escape", "escape")
+        await until_shown(pilot, "1 found · 1 in tools · in here")
+
+
+async def test_from_a_scope_in_which_nothing_is_found_enter_looks_among_its_calls(world: Store, tmp_path: Path) -> None:
+    app = browser(world)
+    async with app.run_test(size=(140, 30)) as pilot:
+        await until_shown(pilot, "Fix the flaky")
+        browsing(app)._scopes = scopes(tmp_path)
+        await pilot.press("slash", *"narwhal", "enter")
+        await until_shown(pilot, "1 found · 1 in tools", "⏎ Open")
+        await pilot.press("s")
+        await until_shown(pilot, "0 found · in", "⏎ looks among the tool calls", "⏎ Tool calls")
+        await pilot.press("enter")
+        await until_shown(pilot, "no calls · in", "No tool call is like that.")
 
 
 async def test_a_call_that_is_made_meanwhile_is_shown_and_the_cursor_stays(world: Store) -> None:
@@ -147,11 +194,11 @@ async def test_the_list_answers_by_newness_then_by_rank_and_forgives(world: Stor
         await pilot.press("slash", *"the")
         await until_shown(pilot, "5 found", "Best match  5")
         await pilot.press("ctrl+u", *"narwahl")
-        await until_shown(pilot, "1 found", "Nothing for “narwahl…”; showing “narwhal…”.")
+        await until_shown(pilot, "1 found", "Showing “narwhal…”; nothing for “narwahl…”.")
         assert session_list(pilot).listing.query.instead == (("narwahl…", "narwhal…"),)
         await pilot.press("ctrl+u")
         await until_shown(pilot, "7 sessions")
-        assert "Nothing for" not in screen_text(pilot)
+        assert "nothing for" not in screen_text(pilot)
 
 
 async def test_whoever_has_gone_on_to_the_list_stays_on_their_session(world: Store) -> None:

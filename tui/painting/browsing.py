@@ -34,7 +34,7 @@ def first_run(found: Mapping[str, int], over: bool) -> Content:
     total = sum(found.values())
     begin = "Found" if over else "Reading"
     pieces: list[Piece] = [(f"{begin} {count(total, 'conversation')} on this machine", STRONG)]
-    pieces += [("   " + " · ".join(map(clean, told)), MUTED), ("   Esc hides this", FAINT)]
+    pieces += [("   Esc hides this\n", FAINT), (" · ".join(map(clean, told)), MUTED)]
     return content(pieces)
 
 

@@ -63,6 +63,7 @@ class BrowserScreen(FillingScreen[None]):
         _pane("2", "pane(1)", "timeline", "Conversation", "To the conversation"),
         _pane("3", "pane(2)", "record", "Record", "To the record as its agent wrote it"),
         _pane("z", "zoom", "zoom", "Zoom", "This pane alone, and back"),
+        Binding("escape", "clear", "All sessions", id="list.clear", tooltip="Without words; then, everywhere"),
         _pane("escape,backspace", "back", "back", "Back", "One step back"),
     ]
 
@@ -305,6 +306,9 @@ class BrowserScreen(FillingScreen[None]):
         match action:
             case "search":
                 return not self._is_empty and self.focused in (None, self.sessions)
+            case "clear":
+                is_narrowed = bool(self._wanted.query or self._wanted.folder)
+                return self.bar.words.has_focus or (is_narrowed and not self._pane)
             case "pane" | "next_pane" | "zoom" if not self._has_reading:
                 return False
             case "tags" | "pin" | "archive" | "trash" if self._pane:

@@ -184,10 +184,12 @@ class EditingScreen(ListingScreen[Answer]):
         self.app.push_screen(JournalScreen(self._store, self._clock), self.go_to)
 
     def action_tools(self) -> None:
-        """With the words that are looked for, if any."""
+        """With the words that are looked for, if any, and where."""
         from tui.screens.tools import ToolsScreen
 
-        self.app.push_screen(ToolsScreen(self._store, self._clock, self._wanted.query), self.go_to)
+        wanted = self._wanted
+        screen = ToolsScreen(self._store, self._clock, wanted.query, self._scopes, wanted.folder)
+        self.app.push_screen(screen, self.go_to)
 
     @threaded(group="edit")
     def action_undo(self) -> None:

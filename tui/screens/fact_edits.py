@@ -90,10 +90,8 @@ class FactEdits(WatchingScreen):
         match action:
             case "edit":
                 return line is not None and line.fact.retired_at is None
-            case "retire" | "categorise":
+            case "retire" | "categorise" | "merge":
                 return line is not None
-            case "merge":
-                return len(self.meant) > 1
             case "write_back":
                 return line is not None and bool(line.fact.foreign_place)
         return super().check_action(action, parameters)
@@ -180,6 +178,9 @@ class FactEdits(WatchingScreen):
 
     def action_merge(self) -> None:
         facts = [line.fact for line in self.meant]
+        if len(facts) < 2:
+            self.notify("Space marks facts; m makes one of two or more.", timeout=3)
+            return
         seen = {fact.id: fact.text for fact in facts}
 
         def merge(text: str) -> None:

@@ -11,7 +11,7 @@ from textual.binding import Binding, BindingType
 from textual.containers import Vertical
 from textual.content import Content
 from textual.getters import query_one
-from textual.widgets import Footer, Static
+from textual.widgets import Static
 
 from store.errors import StoreError
 from store.facts import LINE_LIMIT, line_limit
@@ -25,6 +25,7 @@ from tui.screens.fact_edits import FactEdits, make_fact
 from tui.screens.noticing import Clock
 from tui.widgets.facts_table import FactHistory, FactsTable
 from tui.widgets.filter_line import FilterLine, FilterWords
+from tui.widgets.keys_line import KeysLine
 from tui.working import threaded
 
 if TYPE_CHECKING:
@@ -113,7 +114,7 @@ class FactsScreen(FactEdits):
             yield FactsTable(now)
             yield FactHistory(now)
         yield Static(id="none")
-        yield Footer(show_command_palette=False)
+        yield KeysLine()
 
     def tell_time(self) -> None:
         self.table.now = self.history.now = self._clock()

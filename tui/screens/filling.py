@@ -47,7 +47,8 @@ class FillingScreen(EditingScreen[Answer]):
         # One key for two: where there is nothing to throw away, there is a demo to be shown.
         Binding("d", "demo", "Show a demo", id="list.demo", tooltip="Look around in made-up conversations"),
         TRASH,
-        # The list has this key, and is hidden where it has nothing to show.
+        # The list has these keys, and is hidden where it has nothing to show.
+        Binding("enter", "further", "Tool calls", id="list.further", tooltip="Look for the words among the tool calls"),
         Binding("s", "scope", "Scope", id="list.scope", tooltip="Everywhere, this folder, this git work tree"),
     ]
 
@@ -148,10 +149,16 @@ class FillingScreen(EditingScreen[Answer]):
 
     @on(TopBar.Left)
     def _look_further(self, left: TopBar.Left) -> None:
+        if left.entered and self.sessions.listing.wanted == self._wanted and self._may_look_further():
+            self.action_further()
+
+    def _may_look_further(self) -> bool:
         """What nobody said may stand in what was run."""
         shown = self.sessions.listing
-        if left.entered and not shown.keys and shown.wanted == self._wanted and shown.query.terms:
-            self.action_tools()
+        return not shown.keys and bool(shown.query.terms)
+
+    def action_further(self) -> None:
+        self.action_tools()
 
     def action_scope(self) -> None:
         self.sessions.action_scope()
@@ -170,6 +177,8 @@ class FillingScreen(EditingScreen[Answer]):
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         if action == "demo":
             return self._is_empty and not self._making_demo
+        if action == "further":
+            return self._may_look_further()
         if action == "scope":
             return self.has_class("-nothing") and not self._is_empty
         return super().check_action(action, parameters)

@@ -35,8 +35,8 @@ Answer = TypeVar("Answer")
 FEWEST = 10
 """So many sessions answer each key at least; as many as are in view."""
 
-IN_TOOLS = 1_000
-"""Hits in tool calls are counted no further."""
+IN_TOOLS = 100
+"""Tool calls with the words are counted no further."""
 
 PAUSE = 0.2
 """Seconds without a key before all that was found is gathered and weighed."""
@@ -59,6 +59,11 @@ def scopes(here: Path | None) -> list[Scope]:
         if tree and tree != here:
             found.append(Scope(f"in work tree {tree.name}", str(tree)))
     return found
+
+
+def next_scope(known: Sequence[Scope], folder: str) -> Scope:
+    folders = [scope.folder for scope in known]
+    return known[(folders.index(folder) + 1) % len(known)]
 
 
 def current_folder() -> Path | None:
@@ -88,7 +93,6 @@ class ListingScreen(NoticingScreen[Answer]):
     AUTO_FOCUS = "SessionList"
     BINDINGS: ClassVar[list[BindingType]] = [
         searching("list.search", "Only the sessions with these words, or that these filters let through"),
-        Binding("escape", "clear", "All sessions", id="list.clear", tooltip="Without words; then, everywhere"),
     ]
 
     app: Backscroll
@@ -105,8 +109,13 @@ class ListingScreen(NoticingScreen[Answer]):
         rows: Sequence[Row] = ()
         "Those that were read with it."
         typed: bool = False
-        in_tools: int = 0
-        "How often the words stand in tool calls, which have a list of their own."
+
+    class CountedInTools(Told):
+        """How many tool calls hold the words; they have a list of their own."""
+
+        generation: int
+        listing: Listing
+        calls: int
 
     class Read(Told):
         wanted: SessionList.Wanted
@@ -176,6 +185,7 @@ class ListingScreen(NoticingScreen[Answer]):
                 self.post_message(self.Listed(generation, begin, follow, whole=False))
             whole = listing(self._store, wanted, now=self._clock())
             self.post_message(self.Listed(generation, whole, follow, whole=True))
+            self._count_in_tools(whole, generation)
 
     @threaded(exclusive=True, group="list")
     def _list_typed(self, wanted: Wanted, generation: int, in_view: int) -> None:
@@ -190,10 +200,17 @@ class ListingScreen(NoticingScreen[Answer]):
                 self.post_message(self.Listed(generation, begin, follow=False, whole=False, rows=shown, typed=True))
             if pauses(stale):
                 whole = listing(self._store, wanted, now=self._clock())
-                in_tools = self._store.search.how_often(whole.query, "tools", IN_TOOLS)
-                self.post_message(
-                    self.Listed(generation, whole, follow=False, whole=True, typed=True, in_tools=in_tools)
-                )
+                self.post_message(self.Listed(generation, whole, follow=False, whole=True, typed=True))
+                self._count_in_tools(whole, generation)
+
+    def _count_in_tools(self, shown: Listing, generation: int) -> None:
+        """As many as their own list would have. To look at each takes a while, and what was found is shown by then."""
+        query = shown.query.within(shown.wanted.folder)
+        if query.fts():
+            from store.all_calls import matching
+
+            calls = len(matching(self._store, query, limit=IN_TOOLS, now=self._clock()))
+            self.post_message(self.CountedInTools(generation, shown, calls))
 
     @threaded(group="rows")
     def _read(self, wanted: SessionList.Wanted, query: Query) -> None:
@@ -218,10 +235,15 @@ class ListingScreen(NoticingScreen[Answer]):
         if listed.typed and not listed.whole:
             paint_at_once(self, self.sessions)
         if listed.whole:
-            self.bar.show_count(self._counted(listed.listing, listed.in_tools))
+            self.bar.show_count(self._counted(listed.listing, 0))
             self._tell_instead(listed.listing.query)
             self.listed(listed.listing)
             self.refresh_bindings()
+
+    @on(CountedInTools)
+    def _show_count_in_tools(self, counted: CountedInTools) -> None:
+        if counted.generation == self._generation:
+            self.bar.show_count(self._counted(counted.listing, counted.calls))
 
     def _tell_instead(self, query: Query) -> None:
         if query.instead:
@@ -232,8 +254,7 @@ class ListingScreen(NoticingScreen[Answer]):
     def _counted(self, shown: Listing, in_tools: int) -> str:
         what = "found" if shown.query else "session" if shown.total == 1 else "sessions"
         scope = next(scope.name for scope in self._scopes if scope.folder == shown.wanted.folder)
-        words_alone = len(shown.query.words) == len(shown.query.groups)
-        besides = f" · {in_tools:,}{'+' * (in_tools == IN_TOOLS)} in tools" if in_tools and words_alone else ""
+        besides = f" · {in_tools}{'+' * (in_tools == IN_TOOLS)} in tools" if in_tools else ""
         return f"{shown.total:,} {what}{besides} · {scope}"
 
     @on(Read)
@@ -257,9 +278,7 @@ class ListingScreen(NoticingScreen[Answer]):
 
     @on(SessionList.ScopeAsked)
     def _next_scope(self) -> None:
-        folders = [scope.folder for scope in self._scopes]
-        at = (folders.index(self._wanted.folder) + 1) % len(folders)
-        self.want(follow=True, folder=folders[at])
+        self.want(follow=True, folder=next_scope(self._scopes, self._wanted.folder).folder)
 
     @on(SessionList.OrderAsked)
     def _choose_order(self) -> None:
@@ -289,11 +308,8 @@ class ListingScreen(NoticingScreen[Answer]):
             self.set_focus(self.sessions)
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        match action:
-            case "search":
-                return not self.bar.words.has_focus
-            case "clear":
-                return bool(self._wanted.query or self._wanted.folder) or self.bar.words.has_focus
+        if action == "search":
+            return not self.bar.words.has_focus
         return super().check_action(action, parameters)
 
     def action_search(self) -> None:

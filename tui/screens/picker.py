@@ -32,6 +32,8 @@ class PickerScreen(ListingScreen["Resumption | None"]):
 
     AUTO_FOCUS = "Words"
     BINDINGS: ClassVar[list[BindingType]] = [
+        # Priority: the words and the list have this key, too, and say of it what it does in the browser.
+        Binding("enter", "resume", "Resume", priority=True, id="picker.resume", tooltip="Go on with it in its agent"),
         Binding("escape", "leave", "Leave", id="picker.leave", tooltip="Without words; then, resume none of them"),
     ]
 
@@ -90,6 +92,12 @@ class PickerScreen(ListingScreen["Resumption | None"]):
     def _hand_over(self, found: Resumption | None) -> None:
         if found is not None:
             self.dismiss(found)
+
+    def action_resume(self) -> None:
+        if self.bar.words.has_focus:
+            self.bar.words.action_leave()
+        else:
+            self.sessions.action_open()
 
     def action_leave(self) -> None:
         if self.bar.words.value or self._wanted.folder:

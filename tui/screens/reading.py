@@ -98,6 +98,8 @@ class Reading(Horizontal):
         self.session: Session | None = None
         self._wanted: int | None = None
         self._looked_for: Query | None = None
+        self._at: str | None = None
+        self._is_opening = False
         self._entry: Entry | None = None
 
     def compose(self) -> ComposeResult:
@@ -108,7 +110,8 @@ class Reading(Horizontal):
 
     def open(self, session: Session, *, looked_for: Query | None = None, at: str | None = None) -> None:
         """At that entry, else at the first with what was looked for, else at the end."""
-        self._wanted, self._looked_for = session.key, looked_for
+        self._wanted, self._looked_for, self._at = session.key, looked_for, at
+        self._is_opening = True
         if session.depth == "text":
             self._store.hurried.add(session.native_id)
         self._outline(session.key, self._next(), looked_for, at, follow=False)
@@ -117,9 +120,10 @@ class Reading(Horizontal):
         """The store has changed; the conversation may have grown."""
         # One that is only being opened is read as it is now, anyway.
         if self._wanted is not None and self.session is not None and self.session.key == self._wanted:
-            # What was not read when it was opened has yet to open where it should.
-            unread = self.session.depth == "text"
-            self._outline(self._wanted, self._next(), self._looked_for if unread else None, None, follow=not unread)
+            # What is not shown yet, or was not read when it was opened, has yet to open where it should.
+            is_due = self._is_opening or self.session.depth == "text"
+            where = (self._looked_for, self._at) if is_due else (None, None)
+            self._outline(self._wanted, self._next(), *where, follow=not is_due)
 
     def is_open(self, key: int) -> bool:
         return self._wanted == key
@@ -166,6 +170,7 @@ class Reading(Horizontal):
         if outlined.generation != self._generation:
             return
         self.session = outlined.session
+        self._is_opening = False
         self.timeline.show(
             outlined.session, outlined.outline, at=outlined.at, marks=outlined.marks, follow=outlined.follow
         )

@@ -25,7 +25,7 @@ from tui.messages import Told
 from tui.painting.inspecting import CallLine, call_line, table_head
 from tui.painting.pieces import MUTED, age, count, title_of
 from tui.painting.tallies import tally_head
-from tui.screens.listing import pauses, searching
+from tui.screens.listing import Scope, next_scope, pauses, searching
 from tui.screens.noticing import Clock
 from tui.screens.watching import WatchingScreen
 from tui.widgets.calls_table import CallsTable
@@ -85,6 +85,7 @@ class ToolsScreen(WatchingScreen):
     BINDINGS: ClassVar[list[BindingType]] = [
         searching("tools.search", "Only the calls with these words, or that these filters let through"),
         Binding("o", "order", "Order", id="tools.order", tooltip="Newest or slowest; used, failing or slowest"),
+        Binding("s", "scope", "Scope", id="tools.scope", tooltip="Everywhere, this folder, this git work tree"),
         Binding("n", "names", "By name", id="tools.names", tooltip="The tools by their names, and back to the calls"),
         Binding("escape,q,A", "leave", "Back", id="tools.back", tooltip="Without words; then, back to the browser"),
     ]
@@ -116,9 +117,11 @@ class ToolsScreen(WatchingScreen):
         session: Session
         call: int
 
-    def __init__(self, store: Store, clock: Clock, words: str = "") -> None:
+    def __init__(self, store: Store, clock: Clock, words: str, scopes: Sequence[Scope], folder: str) -> None:
         super().__init__(store, clock)
         self._words = words
+        self._scopes = scopes
+        self._scope = next(scope for scope in scopes if scope.folder == folder)
         self._order: CallOrder = "newest"
         self._tool_order: ToolOrder = "used"
         self._sessions: Mapping[int, str] = {}
@@ -140,7 +143,7 @@ class ToolsScreen(WatchingScreen):
 
     def load(self) -> None:
         self._generation += 1
-        query = Query.parse(self._words, typing=True)
+        query = Query.parse(self._words, typing=True).within(self._scope.folder)
         if self.has_class("-by-name"):
             self._tally(query, self._tool_order, self._generation)
         else:
@@ -205,7 +208,7 @@ class ToolsScreen(WatchingScreen):
         self.table.show(listed.lines, self.table.selected if self._stays else None)
         self._stays = True
         if listed.total is not None:
-            self._tell(listed.query, f"{count(listed.total, 'call') or 'no calls'} · {_CALLS_TOLD[self._order]}")
+            self._tell(listed.query, count(listed.total, "call") or "no calls", _CALLS_TOLD[self._order])
         self.call_after_refresh(self._show_head)  # once what is shown has its width
         self.show_nothing(not listed.lines, self.table, self.bar.words)
 
@@ -214,14 +217,13 @@ class ToolsScreen(WatchingScreen):
         if tallied.generation != self._generation:
             return
         self.tallies.show(tallied.tallies)
-        self._tell(
-            tallied.query, f"{count(len(tallied.tallies), 'tool') or 'no tools'} · {_TOOLS_TOLD[self._tool_order]}"
-        )
+        self._tell(tallied.query, count(len(tallied.tallies), "tool") or "no tools", _TOOLS_TOLD[self._tool_order])
         self.call_after_refresh(self._show_head)  # once what is shown has its width
         self.show_nothing(not tallied.tallies, self.tallies, self.bar.words)
 
-    def _tell(self, query: Query, told: str) -> None:
-        self.bar.show_count(told)
+    def _tell(self, query: Query, counted: str, order: str) -> None:
+        where = f" · {self._scope.name}" if self._scope.folder else ""
+        self.bar.show_count(f"{counted}{where} · {order}")
         if query.instead:
             self.bar.show_understood(instead(query), doubtful=True)
 
@@ -285,7 +287,7 @@ class ToolsScreen(WatchingScreen):
     # ── keys ──────────────────────────────────────────────────────────────────────────────────────
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        if action in ("search", "order", "names"):
+        if action in ("search", "order", "scope", "names"):
             return not self.bar.words.has_focus
         return super().check_action(action, parameters)
 
@@ -298,6 +300,10 @@ class ToolsScreen(WatchingScreen):
         else:
             self._order = CALL_ORDERS[(CALL_ORDERS.index(self._order) + 1) % len(CALL_ORDERS)]
             self._stays = False
+        self.load()
+
+    def action_scope(self) -> None:
+        self._scope = next_scope(self._scopes, self._scope.folder)
         self.load()
 
     def action_names(self) -> None:

@@ -22,6 +22,10 @@ class Hint(NamedTuple):
     enabled: bool
 
 
+LAST = 2
+"""How to leave, and where all keys are told, stand last, and stay when not all have room."""
+
+
 class KeysLine(Widget):
     ALLOW_SELECT = False
     DEFAULT_CSS = """
@@ -61,22 +65,29 @@ class KeysLine(Widget):
             self.hints = tuple(self._hints())
 
     def _hints(self) -> Iterator[Hint]:
-        """One for each action, however many keys it has."""
+        """One for each action, however many keys it has; what two widgets call the same may be two things."""
         told = set()
-        for _, binding, enabled, _ in self.screen.active_bindings.values():
-            if binding.show and binding.action not in told:
-                told.add(binding.action)
+        for node, binding, enabled, _ in self.screen.active_bindings.values():
+            if binding.show and (node, binding.action) not in told:
+                told.add((node, binding.action))
                 shown, does = f" {self.app.get_key_display(binding)} ", f"{binding.description} "
                 styles = ("key", "told") if enabled else ("disabled", "disabled")
                 pieces = ((text, f".keys-line--{style}") for text, style in zip((shown, does), styles, strict=True))
                 yield Hint(binding.key, Content.assemble(*pieces), enabled)
 
+    @property
+    def _with_room(self) -> list[Hint]:
+        shown = list(self.hints)
+        while len(shown) > LAST and sum(hint.label.cell_length for hint in shown) > self.size.width:
+            del shown[-LAST - 1]
+        return shown
+
     def render(self) -> Content:
-        return Content("").join([hint.label for hint in self.hints])
+        return Content("").join([hint.label for hint in self._with_room])
 
     def on_click(self, event: events.Click) -> None:
         right = 0
-        for hint in self.hints:
+        for hint in self._with_room:
             right += hint.label.cell_length
             if event.x < right:
                 if hint.enabled:
