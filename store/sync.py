@@ -84,7 +84,8 @@ def read(store: Store, chosen: Iterable[Target]) -> Iterator[Progress]:
         yield from _in_turn(store, under_way)
         forget_what_was_read(store)
         if sum(one.report.new for one in under_way) >= MANY:
-            yield from (Progress(under_way[-1].report, 0, 0) for _ in store.search.merge())
+            last = under_way[-1].report
+            yield from (Progress(last, last.seen, last.seen) for _ in store.search.merge())
         store.give_back()
 
 

@@ -28,8 +28,8 @@ class Ran(NamedTuple):
     seconds: float
     megabytes: float
     "At most, of all its processes together."
-    there: float | None
-    "The second at which what was waited for was there."
+    there: tuple[float, ...]
+    "The seconds at which what was waited for was there, one after the other."
 
 
 def environment(home: Path, state: Path) -> dict[str, str]:
@@ -41,7 +41,7 @@ def environment(home: Path, state: Path) -> dict[str, str]:
     return {"LANG": "C.UTF-8", **kept, **places, **compiled, "HOME": str(home), "TZ": "UTC"}
 
 
-def run(command: Sequence[str | Path], env: Mapping[str, str], there: Callable[[], bool] | None = None) -> Ran:
+def run(command: Sequence[str | Path], env: Mapping[str, str], *there: Callable[[], bool]) -> Ran:
     with tempfile.TemporaryFile() as said:
         begun = time.perf_counter()
         process = subprocess.Popen(
@@ -59,19 +59,19 @@ def run(command: Sequence[str | Path], env: Mapping[str, str], there: Callable[[
             said.seek(0)
             words = said.read().decode(errors="replace").strip().splitlines()
             raise Failed(f"{Path(command[0]).name} ended with {status}: {words[-1] if words else 'without a word'}")
-    return Ran(seconds, watch.megabytes, watch.there)
+    return Ran(seconds, watch.megabytes, tuple(watch.there))
 
 
 class _Watch(threading.Thread):
     """Looks on from a thread of its own, so that the end is noticed at once."""
 
-    def __init__(self, pid: int, begun: float, is_there: Callable[[], bool] | None) -> None:
+    def __init__(self, pid: int, begun: float, awaited: Sequence[Callable[[], bool]]) -> None:
         super().__init__(daemon=True)
         self.megabytes = 0.0
-        self.there: float | None = None
+        self.there: list[float] = []
         self._pid = pid
         self._begun = begun
-        self._is_there = is_there
+        self._awaited = awaited
         self._over = threading.Event()
 
     def __enter__(self) -> _Watch:
@@ -89,8 +89,8 @@ class _Watch(threading.Thread):
             self._look()
 
     def _look(self) -> None:
-        if self._is_there is not None and self.there is None and self._is_there():
-            self.there = time.perf_counter() - self._begun
+        if len(self.there) < len(self._awaited) and self._awaited[len(self.there)]():
+            self.there.append(time.perf_counter() - self._begun)
 
 
 def resident(pid: int) -> float:
