@@ -66,7 +66,7 @@ def _projects() -> Iterator[_Project]:
     """Those that Crush remembers having been started in; some may be gone."""
     shared = os.environ.get("XDG_DATA_HOME") or str(Path.home() / ".local/share")
     registry = Path(os.environ.get("CRUSH_GLOBAL_DATA") or f"{shared}/crush") / "projects.json"
-    if not registry.is_file():
+    if not os.path.isfile(registry):  # which a home that may not be read is not either
         return
     for project in lines.items(mapping(lines.json_file(registry, [])).get("projects")):
         path, data = (words(mapping(project).get(name)) for name in ("path", "data_dir"))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sqlite3
 import time
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from itertools import takewhile
@@ -60,7 +60,8 @@ _TIMES = {"sessions": "updated_at", "messages": "timestamp", "plans": "created_a
 
 def roots() -> Iterable[str]:
     folder = Path.home() / ".kiso"
-    yield from map(str, sorted((folder / _INSTANCES).glob("*/store.db")))
+    with suppress(OSError):  # a home that may not be read
+        yield from map(str, sorted((folder / _INSTANCES).glob("*/store.db")))
     yield str(folder / "store.db")
 
 
