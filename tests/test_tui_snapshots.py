@@ -119,7 +119,6 @@ SCREENS: dict[str, tuple[list[str] | str, ...]] = {
     "secrets": (*LIST, ["dollar_sign"], "No secrets"),
     "title": (*LIST, ["t"], "Leave it"),
     "note": (*LIST, ["m"], "Leave it"),
-    "palette": (*LIST, ["ctrl+p"], "Search"),
     "input": (*LIST, ["r"], "Continue in Claude Code", ["i"], "To a file"),
     "help": (*LIST, ["question_mark"], "The last session"),
 }

@@ -9,6 +9,7 @@ import os
 import re
 import sys
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -30,7 +31,7 @@ def _shared() -> str:
 
 def _settings(path: Path) -> Mapping[str, Any]:
     """Most people have no such file, and need not wait for what would read it."""
-    if not path.is_file():
+    if not os.path.isfile(path):  # which a home that may not be read is not, either
         return {}
     from store.sources.lines import json_file, mapping
 
@@ -86,7 +87,8 @@ def rubichan() -> Iterator[str]:
 
 def kiso() -> Iterator[str]:
     folder = Path.home() / ".kiso"
-    yield from map(str, sorted((folder / KISO_INSTANCES).glob("*/store.db")))
+    with suppress(OSError):  # a home that may not be read
+        yield from map(str, sorted((folder / KISO_INSTANCES).glob("*/store.db")))
     yield str(folder / "store.db")
 
 
