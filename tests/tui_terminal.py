@@ -85,7 +85,9 @@ class Terminal(Pty):
 
     @property
     def lines(self) -> Sequence[str]:
-        return [line.rstrip() for line in self._screen.display]
+        """Cell by cell: pyte's own lines stumble over what is left of a wide character that was half painted over."""
+        columns, buffer = range(self._screen.columns), self._screen.buffer
+        return ["".join(buffer[y][x].data for x in columns).rstrip() for y in range(self._screen.lines)]
 
     def until_shown(self, *texts: str) -> None:
         self._until(lambda shown: all(text in shown for text in texts), f"{texts} never came up in")
