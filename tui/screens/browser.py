@@ -173,7 +173,8 @@ class BrowserScreen(FillingScreen[None]):
         if self._hurried:
             return
         self.action_pane(1)
-        if self.looked_for or not self.reading.is_open(opened.session.key):
+        # What stands open beside the list is not opened once more: keys that come meanwhile would be lost with it.
+        if not self.reading.is_open(opened.session.key, self.looked_for):
             # Once it is laid out: a pane without a size cannot be opened at an entry.
             self.call_after_refresh(self.reading.open, opened.session, looked_for=self.looked_for)
 

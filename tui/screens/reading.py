@@ -125,8 +125,9 @@ class Reading(Horizontal):
             where = (self._looked_for, self._at) if is_due else (None, None)
             self._outline(self._wanted, self._next(), *where, follow=not is_due)
 
-    def is_open(self, key: int) -> bool:
-        return self._wanted == key
+    def is_open(self, key: int, looked_for: Query | None = None) -> bool:
+        """At what was looked for, where something was."""
+        return self._wanted == key and (not looked_for or self._looked_for == looked_for)
 
     def _next(self) -> int:
         self._generation += 1
