@@ -32,8 +32,9 @@ LETTERS = 5
 LISTED = "select count(*), :word from sessions"
 UNREAD = "select exists (select 1 from sessions where depth = 'text'), :word"
 FOUND = """
-    select (select count(*) from conversation_fts where conversation_fts match :word) + (select count(*) from skims_fts
-        where skims_fts match :word and rowid in (select key from sessions where depth = 'text'))
+    select (select count(*) from conversation_fts where conversation_fts match :word) + (select count(*)
+        from skims_fts cross join sessions on sessions.key = skims_fts.rowid
+        where skims_fts match :word and sessions.depth = 'text')
 """
 
 

@@ -89,8 +89,9 @@ class _Watch(threading.Thread):
             self._look()
 
     def _look(self) -> None:
+        begun = time.perf_counter()  # what is seen was there by then, however long the look takes
         if len(self.there) < len(self._awaited) and self._awaited[len(self.there)]():
-            self.there.append(time.perf_counter() - self._begun)
+            self.there.append(begun - self._begun)
 
 
 def resident(pid: int) -> float:
