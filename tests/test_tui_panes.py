@@ -374,6 +374,7 @@ async def test_a_click_into_another_pane_works_there(world: Store) -> None:
         await until_shown(pilot, "7 sessions", "Answer 12.", "line: 129")
         await pilot.click(Timeline, offset=(20, 10))
         await until_in(pilot, 1, [0, 1, 2])
+        await until(pilot, lambda: "line: 129" not in screen_text(pilot))  # the record of what was clicked is there
         await pilot.click(JsonView, offset=(5, 1))
         await until_in(pilot, 2, [0, 1, 2])
         assert pilot.app.screen.query_one(JsonView).path == ".type"
