@@ -16,15 +16,10 @@ from typing import Any
 from store import sources
 from store.deriving import derive
 from store.errors import Busy, StoreError, Unreadable
-from store.second import Sender, has_begun, second
+from store.packing import BLOCK_BYTES, Parcels
+from store.second import Sender, has_begun, is_large, second
 from store.sources.reading import BROKEN
 from store.sources.shape import Batch, ForeignFact, ForeignFile, ForeignSecret, Opened, Problem, Ref, Source, Unhurried
-
-LARGE = 16 * 1024 * 1024
-"""Bytes of a file below which a process of its own would cost more than it brings."""
-
-TOGETHER = 256 * 1024
-"""Bytes of records from which on a batch goes without waiting for the next."""
 
 REFS, BEGIN, BATCH, END, FAILED, KNOWN, BROKE = "refs", "begin", "batch", "end", "failed", "known", "broke"
 
@@ -52,27 +47,6 @@ def scan(opened: Opened | Ahead, *, stamped: bool) -> Iterator[Ref]:
     return opened.scan_unstamped() if isinstance(opened, Unhurried) and not stamped else opened.scan()
 
 
-def is_large(path: Path, new: bool) -> bool:
-    """A transcript, or a folder of them, is gone on with where it was left; all at once it is read but once."""
-    try:
-        if path.is_dir():
-            return new and _holds_much(path)
-        return path.stat().st_size >= LARGE and (new or path.suffix != ".jsonl")
-    except (OSError, ValueError):
-        return False
-
-
-def _holds_much(folder: Path) -> bool:
-    size = 0
-    for place, _, names in os.walk(folder):
-        for name in names:
-            with suppress(OSError):
-                size += (Path(place) / name).stat().st_size
-        if size >= LARGE:
-            return True
-    return False
-
-
 @contextmanager
 def _ahead(source: Source, address: str) -> Iterator[Opened | Ahead]:
     with second("ahead") as pipe:
@@ -96,6 +70,11 @@ class Ahead:
         self._waiting = 0
         self._known: tuple[list[ForeignFact], list[ForeignSecret], list[ForeignFile]] | None = None
         self.problems: list[Problem] = []
+
+    @property
+    def has_more(self) -> bool:
+        """Of what belongs together and came together: none of it may be kept without the rest."""
+        return bool(self._told)
 
     def ask(self, stamped: bool) -> Iterator[Ref]:
         if not self._asked:
@@ -174,7 +153,7 @@ class Ahead:
 
 def serve(pipe: Connection) -> None:
     sender = Sender(pipe)
-    with suppress(EOFError):  # nobody waits any more
+    with suppress(EOFError, BrokenPipeError):  # nobody waits any more
         name, address = pipe.recv()
         read(pipe, sender, name, address)
     sender.finish()
@@ -186,43 +165,63 @@ def read(pipe: Connection, sender: Sender, name: str, address: str) -> None:
     stamped = pipe.recv()
     if source is None:
         return
+    telling = _Telling(sender)
+    # One that is damaged may bring its reader down; what was told before that is kept.
+    many = os.path.isdir(address)
     try:
         with source.open(address) as opened:
             sender.send((REFS, list(scan(opened, stamped=stamped))))
-            for ref, fresh in in_wanted_order(pipe, pipe.recv()):
-                _send_session(sender, opened, ref, fresh)
+            for ref, fresh, hurried in in_wanted_order(pipe, pipe.recv()):
+                telling.session(opened, ref, fresh)
+                if hurried or not many:
+                    telling.send()
             known = (list(opened.facts()), list(opened.secrets()), list(opened.published()))
-            sender.send((KNOWN, (*known, opened.problems)))
+            telling.tell(KNOWN, (*known, opened.problems))
     except (StoreError, *BROKEN) as reason:
-        sender.send((BROKE, (str(reason), isinstance(reason, Busy))))
-    except (EOFError, BrokenPipeError):
-        pass  # nobody waits any more
+        telling.tell(BROKE, (str(reason), isinstance(reason, Busy)))
+    telling.send()
 
 
-def in_wanted_order(pipe: Connection, waiting: dict[str, tuple[Ref, bool]]) -> Iterator[tuple[Ref, bool]]:
-    """In their order, but for those that somebody asks for meanwhile."""
+def in_wanted_order(pipe: Connection, waiting: dict[str, tuple[Ref, bool]]) -> Iterator[tuple[Ref, bool, bool]]:
+    """In their order, but for those that somebody asks for meanwhile: of those, True."""
     while waiting:
         while pipe.poll():
             if (asked := waiting.pop(pipe.recv(), None)) is not None:
-                yield asked
+                yield *asked, True
         if waiting:
-            yield waiting.pop(next(iter(waiting)))
+            yield *waiting.pop(next(iter(waiting))), False
 
 
-def _send_session(sender: Sender, opened: Opened, ref: Ref, fresh: bool) -> None:
-    """All of a small one together."""
-    told: list[tuple[str, Any]] = [(BEGIN, ref)]
-    size = 0
-    try:
-        for batch in opened.read(ref):
-            size += sum(len(entry.record.data) for entry in batch.entries if entry.record)
-            if fresh:
-                batch.rows, batch.entries = derive(batch.entries), []
-            told.append((BATCH, batch))
-            if size > TOGETHER:
-                sender.send(*told)
-                told, size = [], 0
-    except (StoreError, *BROKEN) as reason:
-        sender.send(*told, (FAILED, str(reason)))
-    else:
-        sender.send(*told, (END, None))
+class _Telling:
+    """Sends what belongs together, records in a block of their own: several small sessions, or a piece of a large."""
+
+    def __init__(self, sender: Sender) -> None:
+        self._sender = sender
+        self._parcels = Parcels()
+        self._told: list[tuple[str, Any]] = []
+        self._size = 0
+        "Of records that are in no block."
+
+    def session(self, opened: Opened, ref: Ref, fresh: bool) -> None:
+        self.tell(BEGIN, ref)
+        try:
+            for batch in opened.read(ref):
+                if fresh:
+                    batch.rows, batch.entries = self._parcels.lay(derive(batch.entries)), []
+                else:
+                    self._size += sum(len(entry.record.data) for entry in batch.entries if entry.record)
+                self.tell(BATCH, batch)
+        except (StoreError, *BROKEN) as reason:
+            self.tell(FAILED, str(reason))
+        else:
+            self.tell(END, None)
+
+    def tell(self, what: str, told: Any) -> None:
+        self._told.append((what, told))
+        if self._parcels.size + self._size >= BLOCK_BYTES:
+            self.send()
+
+    def send(self) -> None:
+        self._parcels.close()
+        self._sender.send(*self._told)
+        self._told, self._size = [], 0

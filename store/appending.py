@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import count, repeat
 from typing import TYPE_CHECKING, Any
 
 from store.deriving import Answer, Derived, derive
@@ -111,10 +112,12 @@ class _Place:
     def _laid_down(self, rows: Derived) -> Iterator[tuple[Any, ...]]:
         records = self.store.records
         places = [records.place(name) for name in rows.places]
-        lay = records.packing().lay
-        for (n, place, *rest), data in zip(rows.records, rows.data, strict=True):
-            key = self.record + n
-            yield key, self.session, places[place], *rest, *lay(key, data)
+        if rows.parcel is not None:
+            lies: Iterator[tuple[int, int]] = zip(repeat(rows.parcel.key), rows.starts, strict=False)
+        else:
+            lies = map(records.packing().lay, count(self.record), rows.data)
+        for (n, place, *rest), where in zip(rows.records, lies, strict=True):
+            yield self.record + n, self.session, places[place], *rest, *where
 
     def _answer(self, answer: Answer) -> bool:
         """To a call of an earlier batch, or to none. True when it tells of an error that counts."""

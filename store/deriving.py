@@ -12,13 +12,16 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from store.coding import column_text, encode, encode_derived, exact_integer, exact_text, now
 from store.errors import Refused
 from store.indexing import INDEXED, conversation_text, tools_text
 from store.model import UNKNOWN_USER, NewEntry, NewRecord, Text, Thinking, ToolCall, ToolResult, part_to_json
 from store.scripts import search_text
+
+if TYPE_CHECKING:
+    from store.packing import Parcel
 
 PROMPT_SHOWN = 200
 """How much of the first prompt a session carries as its title of last resort."""
@@ -52,7 +55,10 @@ class Derived:
     records: list[tuple[Any, ...]] = field(default_factory=list)
     "n, place, position, digest, length, behind; the place by its number"
     data: list[bytes] = field(default_factory=list)
-    "Of each record, with what lies behind it."
+    "Of each record, with what lies behind it; none where it lies in a parcel."
+    parcel: Parcel | None = None
+    starts: list[int] = field(default_factory=list)
+    "Where in the parcel each record lies."
     places: list[str] = field(default_factory=list)
     turns: list[tuple[Any, ...]] = field(default_factory=list)
     "turn, first entry, last entry, started, ended; of the turns that begin here"
@@ -228,9 +234,9 @@ class _Deriving:
         self.made.counts = self._counts
         for number, (told, pieces) in enumerate(zip(self._told, self._records, strict=True)):
             place = self._places.setdefault(told.place, len(self._places))
-            length, behind = len(told.data), sum(map(len, pieces[1:]))
-            digest = bytearray(digest_of(told.data))
-            self.made.records.append((number, place, told.position, digest, length, behind))
-            self.made.data.append(b"".join(pieces) if behind else told.data)
+            data = b"".join(pieces) if len(pieces) > 1 else told.data
+            length, digest = len(told.data), bytearray(digest_of(told.data))
+            self.made.records.append((number, place, told.position, digest, length, len(data) - length))
+            self.made.data.append(data)
         self.made.places = list(self._places)
         return self.made

@@ -1,4 +1,5 @@
-"""The newest conversations of a machine that has no store yet, found while the browser is still being loaded."""
+"""A machine that has no store yet: its newest conversations are found while the browser is still being loaded, and all
+of them sooner by processes that are begun while the store is still being made."""
 
 from __future__ import annotations
 
@@ -7,7 +8,10 @@ from contextlib import contextmanager, suppress
 from multiprocessing.connection import Connection
 from pathlib import Path
 
-from store.second import has_begun, second
+from store import sources
+from store.locating import place_of
+from store.second import Seconds, has_begun, is_large, second
+from store.sources import homes
 
 PATIENCE = 2.0
 """Seconds that a first screen waits for what may be put on it."""
@@ -31,12 +35,18 @@ def first_look(path: Path) -> Iterator[Callable[[], None]]:
         yield wait
 
 
+def begun_early() -> Seconds:
+    """What will look at each large archive."""
+    places = (place_of(root) for name in sources.LARGEST for root in homes.roots_of(name))
+    return Seconds("skimming", sum(is_large(Path(place.address), new=True) for place in places))
+
+
 def serve(pipe: Connection) -> None:
     """Until nobody waits any more."""
-    from store import sync
+    from store import refreshing, sync
     from store.errors import StoreError
     from store.store import Store
 
     with suppress(StoreError, EOFError, OSError), Store.open(pipe.recv()) as store:
-        for _ in sync.glimpse(store, sync.found()):
+        for _ in sync.glimpse(store, refreshing.found()):
             pipe.send(_SEEN)

@@ -11,7 +11,7 @@ from store.coding import decode, encode
 from store.errors import NotFound, Unreadable
 
 if TYPE_CHECKING:
-    from store.packing import Packing
+    from store.packing import Packing, Parcel
     from store.store import Store
 
 LOOSE_BYTES = 256 * 1024
@@ -53,8 +53,15 @@ class Records:
             packing.begin(last + 1)
         return packing
 
+    def receive(self, parcel: Parcel) -> None:
+        """Before what lies in it: other batches do so, too, whatever becomes of one."""
+        self.packing().take(parcel)
+
     def settle(self) -> None:
         """As the transaction ends: blocks of what it laid down. What is too little for one lies loose."""
+        for block in self._store.packing.wanting():
+            self._rewrite({block}, set())
+            self._store.packing.drop(block)
         loose = self._write_blocks()
         if loose:
             connection = self._store.connection

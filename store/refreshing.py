@@ -21,6 +21,7 @@ from store.sources.problem import Problem
 from store.spelling import decode
 
 if TYPE_CHECKING:
+    from store.second import Seconds
     from store.sources.shape import Source
     from store.store import Store
 
@@ -147,7 +148,7 @@ def unchanged(store: Store, target: Target) -> Report | None:
     return report
 
 
-def sync(store: Store, chosen: Iterable[Target]) -> Iterator[Progress]:
+def sync(store: Store, chosen: Iterable[Target], processes: Seconds | None = None) -> Iterator[Progress]:
     """Reads each target in turn, telling how far it is. The reports are whole when the iterator ends."""
     with lease(store), seldom_collecting(), ExitStack() as afterwards:
         coming = _once(chosen, afterwards)
@@ -157,7 +158,7 @@ def sync(store: Store, chosen: Iterable[Target]) -> Iterator[Progress]:
             if report is None:
                 from store.sync import read
 
-                yield from read(store, chain(calm, [target], coming))
+                yield from read(store, chain(calm, [target], coming), processes)
                 return
             calm[target] = report
         for report in calm.values():

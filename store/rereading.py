@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from store.deriving import digest_of
+from store.deriving import Derived, digest_of
 from store.model import NewEntry, Session
 from store.sources.shape import Batch
 from store.superseding import supersede
@@ -31,7 +31,7 @@ class Chain:
 
     def take(self, batch: Batch) -> None:
         if batch.rows is not None:
-            self.store.chains.append_derived(self.session.key, batch.rows, durable=False)
+            self._lay(batch.rows)
             return
         entries = batch.entries
         fresh = 0
@@ -45,6 +45,13 @@ class Chain:
         self.store.connection.execute("update sessions set mark = '' where key = ?", (self.session.key,))
         self.store.chains.append(self.session.key, entries[fresh:], durable=False)
         self.went_on = True
+
+    def _lay(self, rows: Derived) -> None:
+        if rows.parcel is not None:
+            self.store.records.receive(rows.parcel)
+        self.store.chains.append_derived(self.session.key, rows, durable=False)
+        if rows.parcel is not None:
+            rows.parcel.laid += len(rows.records)
 
     def _same(self, entry: NewEntry) -> bool:
         return entry.record is not None and digest_of(entry.record.data) == self._stored[self._at]

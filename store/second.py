@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import gc
+import os
 import signal
 import subprocess
 import sys
 import threading
 from collections import deque
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from importlib import import_module
 from multiprocessing.connection import Connection, Pipe
 from multiprocessing.reduction import ForkingPickler
+from pathlib import Path
 from typing import Any
+
+LARGE = 16 * 1024 * 1024
+"""Bytes of a file below which a process of its own would cost more than it brings."""
 
 PATIENCE = 5.0
 """Seconds for it to notice that nobody listens any more, and to tidy up."""
@@ -26,6 +31,42 @@ _PROTOCOL = 5
 """Which has a word of its own for the bytearrays that rows are full of."""
 
 _BEGIN = "import sys; from store.second import begin; begin(sys.argv[1], int(sys.argv[2]))"
+
+
+def is_large(path: Path, new: bool) -> bool:
+    """A transcript, or a folder of them, is gone on with where it was left; all at once it is read but once."""
+    try:
+        if path.is_dir():
+            return new and _holds_much(path)
+        return path.stat().st_size >= LARGE and (new or path.suffix != ".jsonl")
+    except (OSError, ValueError):
+        return False
+
+
+def _holds_much(folder: Path) -> bool:
+    size = 0
+    for place, _, names in os.walk(folder):
+        for name in names:
+            with suppress(OSError):
+                size += (Path(place) / name).stat().st_size
+        if size >= LARGE:
+            return True
+    return False
+
+
+class Seconds(ExitStack):
+    """Those of one piece of work, ended with it; some begun before anybody can tell them what to do."""
+
+    def __init__(self, module: str, early: int = 0) -> None:
+        super().__init__()
+        self._module = module
+        self._begun = deque(self._start() for _ in range(early))
+
+    def one(self) -> Connection | None:
+        return self._begun.popleft() if self._begun else self._start()
+
+    def _start(self) -> Connection | None:
+        return self.enter_context(second(self._module))
 
 
 @contextmanager

@@ -94,19 +94,24 @@ class Look:
         "The process, once it has seen everything."
 
     def sights(self, known: Set[str], *, here: bool) -> Iterator[Sequence[Sight]]:
-        """The newest few first; if they are wanted here, before the process has begun."""
-        newest = [Sight(skim) for skim in islice(self._source.skim(self._address, known), FIRST if here else 0)]
+        """The newest few first; if they are wanted, here, unless the process has begun."""
+        begun = self._has_begun(wait=False)
+        many = FIRST if here and not begun else 0
+        newest = [Sight(skim) for skim in islice(self._source.skim(self._address, known), many)]
         if self._process is not None:
             with suppress(OSError):  # it could not begin
                 seen = {*known, *(sight.native_id for sight in newest)}
                 self._process.send((self._source.NAME, self._address, seen))
         if newest:
             yield newest
-        if self._process is not None and has_begun(self._process):
+        if self._process is not None and (begun or self._has_begun()):
             with suppress(EOFError, OSError):  # it fell over something; whoever reads that will tell
                 while _END not in (told := dict(self._process.recv())):
                     yield told[_SIGHTS]
                 self.reader = self._process
+
+    def _has_begun(self, *, wait: bool = True) -> bool:
+        return self._process is not None and (wait or self._process.poll()) and has_begun(self._process)
 
 
 def serve(pipe: Connection) -> None:

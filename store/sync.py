@@ -8,12 +8,11 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
-from store.ahead import Ahead, go_on_to_read, is_large, opening, scan
+from store.ahead import Ahead, go_on_to_read, opening, scan
 from store.coding import decode, encode, now
 from store.errors import Busy, StoreError, Unreadable, WriteFailed
 from store.following import Followed, Grown, Known, follow, head_of
@@ -21,15 +20,9 @@ from store.knowledge import Knowledge
 from store.leasing import lease
 from store.model import Session, SessionFields, foreign_id
 from store.pace import Pace
-from store.refreshing import ROW, unchanged
-from store.refreshing import Progress as Progress
-from store.refreshing import Report as Report
-from store.refreshing import Target as Target
-from store.refreshing import found as found
-from store.refreshing import sync as sync
-from store.refreshing import targets as targets
+from store.refreshing import ROW, Progress, Report, Target, unchanged
 from store.rereading import Chain
-from store.second import second
+from store.second import Seconds, is_large
 from store.skimming import Look, begin_to_read, forget_what_was_read, keep
 from store.sources import reading
 from store.sources.shape import Batch, Expiring, ForeignSummary, Growing, Opened, Problem, Ref, Skimming
@@ -67,9 +60,9 @@ class _Place(NamedTuple):
     "What is told comes behind what the store has."
 
 
-def read(store: Store, chosen: Iterable[Target]) -> Iterator[Progress]:
-    """Each target in turn, the newest of each first."""
-    with ExitStack() as processes:
+def read(store: Store, chosen: Iterable[Target], processes: Seconds | None = None) -> Iterator[Progress]:
+    """Each target in turn, the newest of each first; by processes that were begun early, where there are some."""
+    with processes or Seconds("skimming") as processes:
         under_way: list[_Syncing] = []
         looks: list[Iterator[Progress]] = []
         was_seen = False
@@ -139,7 +132,7 @@ class _Syncing:
         self._reader: Connection | None = None
         "A process that has looked at it all, and waits to read it."
 
-    def look(self, processes: ExitStack | None, *, here: bool) -> Iterator[Progress]:
+    def look(self, processes: Seconds | None, *, here: bool) -> Iterator[Progress]:
         """For the first time, at a large archive of which nothing was read yet; without a process, at its newest."""
         key, _, _ = self._row()
         if not isinstance(self.source, Skimming) or not is_large(Path(self.address), new=True):
@@ -148,8 +141,7 @@ class _Syncing:
             return
         known = self._known(key).keys()
         self.unread |= known
-        process = processes.enter_context(second("skimming")) if processes is not None else None
-        look = Look(self.source, self.address, process)
+        look = Look(self.source, self.address, processes.one() if processes is not None else None)
         for sights in look.sights(known | self._buried(), here=here):
             self.unread |= keep(self.store, sights, self.source.NAME, key, self._public_id)
             self.report.seen = len(self.unread)
@@ -200,7 +192,8 @@ class _Syncing:
             for done, (ref, batches) in enumerate(told, 1 + self.report.unchanged):
                 place = _Place(key, known.get(ref.native_id), ref.native_id in elsewhere, ref.native_id in found.grown)
                 for _ in self._take(ref, place, batches, pace):
-                    yield Progress(self.report, done, len(refs))
+                    if not (isinstance(opened, Ahead) and opened.has_more) and pace.breathe():
+                        yield Progress(self.report, done, len(refs))
         self._stamp_calm(found, {ref.native_id: ref for ref in refs})
         present = {ref.native_id for ref in refs}
         self._mark_gone(known, present)
@@ -336,7 +329,7 @@ class _Syncing:
     # ── one session ───────────────────────────────────────────────────────────────────────────────
 
     def _take(self, ref: Ref, place: _Place, told: Iterable[Batch], pace: Pace) -> Iterator[None]:
-        """Yields whenever what was read is committed, and no lock is held."""
+        """Yields whenever what was read may be committed."""
         chain: Chain | None = None
         first = last = Batch()
         summary: ForeignSummary | None = None
@@ -348,8 +341,7 @@ class _Syncing:
                 if chain is None:
                     first, chain = batch, self._chain(ref, place, batch)
                 chain.take(batch)
-                if pace.breathe():
-                    yield
+                yield
             if chain is None:
                 raise Unreadable("It cannot be found by its name.")
             pace.begin()
@@ -365,8 +357,7 @@ class _Syncing:
         self.report.new += _is_untouched(place.known)
         self.report.updated += not _is_untouched(place.known) and (chain.went_on or not place.elsewhere)
         self.report.unchanged += place.elsewhere and not chain.went_on
-        if pace.breathe():
-            yield
+        yield
 
     def _chain(self, ref: Ref, place: _Place, first: Batch) -> Chain:
         if place.elsewhere and place.known is not None and place.known.is_read:

@@ -9,10 +9,10 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-from store import sync
+from store import refreshing
 from store.model import Entry
+from store.refreshing import Report
 from store.store import Store
-from store.sync import Report
 
 RUBICHAN = """
 create table sessions (
@@ -162,7 +162,7 @@ def rubichan_messages(path: Path, session_id: str, first: int, *messages: tuple[
 def pull(store: Store, *paths: Path | str) -> Report:
     """One sync; the last report."""
     report = None
-    for progress in sync.sync(store, sync.targets([str(path) for path in paths])):
+    for progress in refreshing.sync(store, refreshing.targets([str(path) for path in paths])):
         report = progress.report
     assert report is not None
     return report

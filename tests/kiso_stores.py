@@ -10,8 +10,8 @@ from pathlib import Path
 from foreign import pull
 
 from store.model import Entry, Session
+from store.refreshing import Report
 from store.store import Store
-from store.sync import Report
 
 LONG_AGO = "2026-03-01 10:00:00"
 

@@ -11,8 +11,8 @@ from bench.screens import end_of_burst
 from bench.table import Line, markdown, spelled
 from bench.talks import LAST_WORD
 
+from store.refreshing import sync, targets
 from store.store import Store
-from store.sync import sync, targets
 
 TALKS = 20
 DIGEST = "a79258801d1d3c19ba9bbd33ef7dbfa891c48209fc4c67ca2bb768488676791d"

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import shutil
+from multiprocessing.connection import Connection
 from pathlib import Path
 
 import pytest
+from cli_running import CommandLine
 from tui_terminal import Terminal
 
-from store import ahead, sync
-from store.first_look import first_look
+from store import refreshing, second, sync
+from store.first_look import begun_early, first_look
 from store.store import Store
 
 DATA = Path(__file__).parent / "data"
@@ -33,7 +35,7 @@ def test_the_store_is_made_with_what_there_is(tmp_path: Path) -> None:
     look(tmp_path / "store.db")
     with Store.open(tmp_path / "store.db") as store:
         assert store.sessions.newest()
-        assert all(progress.report.problems == [] for progress in sync.sync(store, sync.found()))
+        assert all(progress.report.problems == [] for progress in refreshing.sync(store, refreshing.found()))
 
 
 def test_where_there_is_nothing_nobody_waits(tmp_path: Path) -> None:
@@ -49,13 +51,42 @@ def test_what_cannot_be_a_store_is_left_to_whoever_opens_it(tmp_path: Path) -> N
 
 
 def test_a_large_archive_is_only_glimpsed_at(store: Store, history: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ahead, "LARGE", 0)
-    targets = sync.targets([str(history)])
+    monkeypatch.setattr(second, "LARGE", 0)
+    targets = refreshing.targets([str(history)])
     assert [progress.done for progress in sync.glimpse(store, targets)] == [0]
     assert {session.head for session in store.sessions.newest()} == {None}
-    report = [progress.report for progress in sync.sync(store, targets)][-1]
+    report = [progress.report for progress in refreshing.sync(store, targets)][-1]
     assert (report.problems, report.new) == ([], report.seen)
     assert None not in {session.head for session in store.sessions.newest()}
+
+
+@pytest.mark.usefixtures("history")
+def test_a_first_sync_is_looked_at_by_processes_that_were_begun_before_the_store(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(second, "LARGE", 0)
+    begun: list[int] = []
+    start = second.Seconds._start
+
+    def watched(self: second.Seconds) -> Connection | None:
+        begun.append(path.exists())
+        return start(self)
+
+    monkeypatch.setattr(second.Seconds, "_start", watched)
+    path = tmp_path / "store.db"
+    told = CommandLine(path)("sync", "--json").json["sources"]
+    assert begun == [False]
+    assert [source["source"] for source in told] == ["claude"]
+    assert told[0]["seen"] == told[0]["new"] > 0
+    assert told[0]["problems"] == []
+    CommandLine(path)("sync")
+    assert begun == [False]
+
+
+def test_for_nothing_large_none_is_begun(history: Path) -> None:
+    with begun_early() as processes:
+        assert not processes._begun
+    assert history.exists()
 
 
 @pytest.mark.usefixtures("history")

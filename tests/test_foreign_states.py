@@ -23,7 +23,7 @@ from foreign import RUBICHAN, make, rubichan_messages, rubichan_session
 from tui_world import PATIENCE
 from workers import NOBODY, Nursery, read_all
 
-from store import sync
+from store import refreshing
 from store.errors import Busy
 from store.sources import reading
 from store.sources.shape import Problem
@@ -279,17 +279,17 @@ def restless(home: Path) -> Iterator[Path]:
 def _look_often(path: Path) -> None:
     limit = time.monotonic() + PATIENCE
     while time.monotonic() < limit:
-        sync.targets([str(path)])
+        refreshing.targets([str(path)])
 
 
 def test_a_store_that_never_holds_still_is_busy_and_not_unknown(restless: Path, store: Store) -> None:
     # On a busy machine the one that stirs may itself be kept still for a while.
     with pytest.raises(Busy, match="is being written to"):
         _look_often(restless)
-    (target,) = sync.targets()
+    (target,) = refreshing.targets()
     problems: list[Problem] = []
     limit = time.monotonic() + PATIENCE
     while not problems and time.monotonic() < limit:
-        *_, last = sync.sync(store, [target])
+        *_, last = refreshing.sync(store, [target])
         problems = last.report.problems
     assert problems[0].reason == f"{restless} is being written to; it will be read later."

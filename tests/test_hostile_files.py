@@ -23,7 +23,7 @@ from foreign import RUBICHAN_HEAD, make, pull, rubichan_session, write
 from foreign_kinds import ANSWERED, ASKED, KINDS, NEIGHBOUR, SPOILED, WRONG, Kind, loosen, neighbour, some_wrong, spoil
 from workers import Nursery, take_in, taken_in
 
-from store import sync
+from store import refreshing
 from store.errors import Unreadable
 from store.sources import reading
 from store.store import Store
@@ -100,7 +100,7 @@ def test_what_is_no_conversation_store_is_refused_in_a_sentence(tmp_path: Path, 
     path = tmp_path / "x"
     made(path)
     with pytest.raises(Unreadable) as caught:
-        sync.targets([str(path)])
+        refreshing.targets([str(path)])
     assert re.fullmatch(r"\S*/x is [^\n]*\.|\S*/x cannot be read: [^\n]*\.", str(caught.value))
 
 
@@ -157,7 +157,7 @@ def owner(tmp_path: Path) -> Path:
 def test_a_view_is_no_table(owner: Path, view: str) -> None:
     make(owner, f"alter table sessions rename to real_sessions; create view sessions as {view}")
     with pytest.raises(Unreadable, match="is not a conversation store"):
-        sync.targets([str(owner)])
+        refreshing.targets([str(owner)])
 
 
 VIRTUAL = """
@@ -221,7 +221,7 @@ def test_a_column_that_is_computed_stands_for_no_other(owner: Path) -> None:
         "alter table messages add column content as (hex(zeroblob(20000000))) virtual",
     )
     with pytest.raises(Unreadable, match="is not a conversation store"):
-        sync.targets([str(owner)])
+        refreshing.targets([str(owner)])
 
 
 def test_a_row_that_breaks_a_rule_of_its_table_is_no_damage(tmp_path: Path, store: Store) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from foreign import RUBICHAN, make, rubichan_session, texts
 
-from store import sync
+from store import refreshing
 from store.errors import StoreError
 from store.store import Store
 
@@ -50,14 +50,14 @@ def test_the_owner_never_notices(store: Store, tmp_path: Path, wal: bool) -> Non
     syncs = 0
     while owner.is_alive():
         try:
-            for _ in sync.sync(store, sync.targets([str(path)])):
+            for _ in refreshing.sync(store, refreshing.targets([str(path)])):
                 pass
             syncs += 1
         except StoreError:  # busy: later
             time.sleep(0.01)
     assert results.get(timeout=60) == 0
     owner.join()
-    for _ in sync.sync(store, sync.targets([str(path)])):
+    for _ in refreshing.sync(store, refreshing.targets([str(path)])):
         pass
     assert syncs > 0
     assert texts(store, "live") == [f"message {number}" for number in range(WRITES)]

@@ -93,6 +93,16 @@ def test_a_thought_that_nothing_came_of_is_left_out(store: Store, shape: Shape, 
     assert made.mended == ("A thought that nothing came of is left out.",)
 
 
+def test_a_thought_behind_a_call_of_its_message_is_left_out(store: Store) -> None:
+    """The call's result comes between it and whatever was said next."""
+    call = {"type": "tool_use", "id": "toolu_1", "name": "Bash", "input": {}}
+    session = append(store, claude("go", role="user"), claude(call, BLOCKS[0]), claude("done", key="msg_2"))
+    made = rebuilt(store, session, "anthropic")
+    assert made.body["messages"][1]["content"] == [call]
+    assert made.mended[-1] == "A thought that nothing came of is left out."
+    check_rules("anthropic", made.body)
+
+
 # ── a part of it ──────────────────────────────────────────────────────────────────────────────────
 
 

@@ -19,7 +19,7 @@ from foreign import pull, texts
 from tui_world import browser, screen_text, until_shown
 from wholeness import faults
 
-from store import ahead, sync
+from store import ahead, refreshing, second
 from store.doctor import examine
 from store.listed import Wanted
 from store.listing import listing
@@ -34,7 +34,7 @@ PROMPT, ANSWER, THOUGHT, OUTPUT = "retry the walrus upload", "the pelican closed
 @pytest.fixture(autouse=True)
 def _large(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every archive counts as large."""
-    monkeypatch.setattr(ahead, "LARGE", 0)
+    monkeypatch.setattr(second, "LARGE", 0)
 
 
 def claude_lines(session: str, *said: tuple[str, Any]) -> Iterator[str]:
@@ -100,9 +100,9 @@ def home(tmp_path: Path) -> Path:
     return folder
 
 
-def skim(store: Store, home: Path) -> Iterator[sync.Progress]:
+def skim(store: Store, home: Path) -> Iterator[refreshing.Progress]:
     """A sync that has had its first look at both."""
-    under_way = sync.sync(store, sync.targets([str(home / "claude"), str(home / "codex")]))
+    under_way = refreshing.sync(store, refreshing.targets([str(home / "claude"), str(home / "codex")]))
     for progress in under_way:
         assert progress.done == 0
         if progress.report.source == "codex" and progress.total:
@@ -110,9 +110,9 @@ def skim(store: Store, home: Path) -> Iterator[sync.Progress]:
     raise AssertionError("There was no first look.")
 
 
-def skim_first(store: Store, home: Path) -> Iterator[sync.Progress]:
+def skim_first(store: Store, home: Path) -> Iterator[refreshing.Progress]:
     """A sync that has told of its first rows."""
-    under_way = sync.sync(store, sync.targets([str(home / "claude"), str(home / "codex")]))
+    under_way = refreshing.sync(store, refreshing.targets([str(home / "claude"), str(home / "codex")]))
     next(under_way)
     return under_way
 
@@ -306,12 +306,12 @@ def test_what_somebody_waits_for_is_read_next() -> None:
     assert next(order)[0].native_id == "a"
     ours.send("c")
     ours.send("a")  # was read already
-    assert [ref.native_id for ref, _ in order] == ["c", "b", "d"]
+    assert [(ref.native_id, hurried) for ref, _, hurried in order] == [("c", True), ("b", False), ("d", False)]
 
 
 def test_the_first_source_is_found_before_the_last_is_loaded(home: Path) -> None:
     code = (
-        "import sys; from store import sync; first = next(sync.found());"
+        "import sys; from store import refreshing; first = next(refreshing.found());"
         " print(first.source.NAME, 'store.sources.opencode' in sys.modules)"
     )
     env = {**os.environ, "CLAUDE_CONFIG_DIR": str(home / "claude")}
@@ -319,10 +319,11 @@ def test_the_first_source_is_found_before_the_last_is_loaded(home: Path) -> None
     assert done.stdout.split() == ["claude", "False"]
 
 
+@pytest.mark.parametrize("program", ["nowhere", "/bin/true"])
 def test_where_no_second_process_can_be_started_the_newest_are_listed(
-    store: Store, home: Path, monkeypatch: pytest.MonkeyPatch
+    store: Store, home: Path, monkeypatch: pytest.MonkeyPatch, program: str
 ) -> None:
-    monkeypatch.setattr(sys, "executable", str(home / "nowhere"))
+    monkeypatch.setattr(sys, "executable", str(home / program))
     under_way = skim_first(store, home)
     assert unread(store) == 3
     for _ in under_way:

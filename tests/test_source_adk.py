@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from adk_stores import LAYOUTS, NOON, TOUCHES_A_FILE, Made
 
-from store import sync
+from store import refreshing
 from store.errors import Unreadable
 from store.model import Attachment, Opaque, Session, Text, Thinking, Tokens, ToolCall, ToolResult, user_scope
 from store.sources import adk
@@ -31,9 +31,9 @@ def v1(tmp_path: Path) -> Made:
 
 
 @pytest.fixture
-def read(store: Store) -> Callable[[Made], sync.Report]:
-    def run(made: Made) -> sync.Report:
-        for progress in sync.sync(store, sync.targets([str(made.path)])):
+def read(store: Store) -> Callable[[Made], refreshing.Report]:
+    def run(made: Made) -> refreshing.Report:
+        for progress in refreshing.sync(store, refreshing.targets([str(made.path)])):
             report = progress.report
         return report
 

@@ -12,7 +12,7 @@ from adk_postgres import SECRET, V0_TABLES, Base, no_password_at_hand  # noqa: F
 from cli_running import CommandLine
 from postgres_server import PASSWORD, Server, postgres_server  # noqa: F401 a fixture
 
-from store import postgres, sync
+from store import postgres, refreshing
 from store.errors import Unreadable
 from store.model import Session
 from store.sources import adk
@@ -36,8 +36,8 @@ async def service(base: Base) -> AsyncIterator[Any]:
         yield opened
 
 
-def read(store: Store, address: str) -> sync.Report:
-    for progress in sync.sync(store, sync.targets([address])):
+def read(store: Store, address: str) -> refreshing.Report:
+    for progress in refreshing.sync(store, refreshing.targets([address])):
         report = progress.report
     return report
 
@@ -154,7 +154,7 @@ async def test_the_password_is_kept_nowhere(
 ) -> None:
     caplog.set_level("DEBUG")
     await talk(service)
-    (target,) = sync.targets([base.for_agents])
+    (target,) = refreshing.targets([base.for_agents])
     report = read(store, base.for_agents)
     store.checkpoint()
     shown = f"{target}{report}{caplog.text}".encode()
@@ -184,9 +184,9 @@ async def test_the_agents_database_is_found_by_its_variable(
     await talk(service)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("SESSION_SERVICE_URI", base.for_agents)
-    found = sync.targets(only="adk")
+    found = refreshing.targets(only="adk")
     assert [target.locator for target in found] == [base.bare]
-    *_, last = sync.sync(store, found)
+    *_, last = refreshing.sync(store, found)
     assert last.report.new == 1
 
 

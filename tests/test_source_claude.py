@@ -16,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from transcribed import kept_records
 
-from store import sync
+from store import refreshing
 from store.model import Attachment, Session, Thinking, Tokens, ToolCall, ToolResult
 from store.sources import claude_code
 from store.store import Store
@@ -65,10 +65,10 @@ def find(store: Store, session_id: str) -> Session:
 
 def test_it_is_found_where_claude_code_keeps_it(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     shutil.copytree(SAMPLE, home / ".claude")
-    (target,) = sync.targets(only="claude")
+    (target,) = refreshing.targets(only="claude")
     assert target.locator == str(home / ".claude")
     monkeypatch.setenv("CLAUDE_CONFIG_DIR", str(home / "elsewhere"))
-    assert sync.targets(only="claude") == []
+    assert refreshing.targets(only="claude") == []
 
 
 def test_one_project_or_one_transcript_will_do(store: Store, owner: Path) -> None:

@@ -17,7 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from transcribed import kept_records
 
-from store import sync
+from store import refreshing
 from store.model import Attachment, Opaque, Session, Thinking, ToolCall
 from store.sources import codex
 from store.store import Store
@@ -66,10 +66,10 @@ def prompts(store: Store, thread: str) -> list[str]:
 
 def test_it_is_found_where_codex_keeps_it(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     shutil.copytree(SAMPLE, home / ".codex")
-    (target,) = sync.targets(only="codex")
+    (target,) = refreshing.targets(only="codex")
     assert target.locator == str(home / ".codex")
     monkeypatch.setenv("CODEX_HOME", str(home / "elsewhere"))
-    assert sync.targets(only="codex") == []
+    assert refreshing.targets(only="codex") == []
 
 
 def test_a_folder_of_rollouts_or_one_will_do(store: Store, owner: Path, tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from transcribed import kept_records
 
-from store import sync
+from store import refreshing
 from store.model import Attachment, Opaque, Session, Text, Thinking, Tokens
 from store.sources import copilot
 from store.store import Store
@@ -48,7 +48,7 @@ def find(store: Store, session_id: str) -> Session:
 
 def test_it_is_found_where_copilot_keeps_it(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     shutil.copytree(SAMPLE, home / ".copilot")
-    (target,) = sync.targets(only="copilot")
+    (target,) = refreshing.targets(only="copilot")
     assert target.locator == str(home / ".copilot")
     monkeypatch.setenv("COPILOT_HOME", str(home / "moved"))
     assert list(copilot.roots()) == [str(home / "moved")]

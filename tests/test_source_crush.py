@@ -11,7 +11,7 @@ import pytest
 from crush_stores import AT, FIRST, HEAD, CrushStore, call, finish, part, result, say
 from foreign import pull, texts, told, write
 
-from store import sync
+from store import refreshing
 from store.model import Attachment, Opaque, PairedCall, Text, Thinking, ToolCall
 from store.sources import crush
 from store.store import Store
@@ -59,10 +59,10 @@ def test_the_stores_of_all_projects_are_found(home: Path, tmp_path: Path, store:
         {"path": "/gone/away", "data_dir": "/gone/away/.crush"},
         {"path": 7},
     )
-    targets = sync.targets()
+    targets = refreshing.targets()
     assert {target.source.NAME for target in targets} == {"crush"}
     assert {target.locator for target in targets} == {str(owner.path), str(elsewhere / "crush.db")}
-    list(sync.sync(store, targets))
+    list(refreshing.sync(store, targets))
     assert store.sessions.find("s").cwd == str(tmp_path / "app")
     going_on = crush.resume(store.sessions.find("s"))
     assert (going_on.argv, going_on.cwd) == (("crush", "--session", "s"), str(tmp_path / "app"))

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from transcribed import kept_records
 
-from store import sync
+from store import refreshing
 from store.model import Attachment, Session, Text, Thinking, Tokens
 from store.sources import gemini
 from store.sources.gemini_parts import command_failed
@@ -65,7 +65,7 @@ def said(store: Store, session_id: str) -> list[str]:
 
 def test_it_is_found_where_gemini_keeps_it(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     shutil.copytree(SAMPLE, home / ".gemini")
-    (target,) = sync.targets(only="gemini")
+    (target,) = refreshing.targets(only="gemini")
     assert target.locator == str(home / ".gemini")
     monkeypatch.setenv("GEMINI_CLI_HOME", str(home / "moved"))
     assert list(gemini.roots()) == [str(home / "moved/.gemini")]

@@ -10,7 +10,7 @@ import pytest
 from foreign import pull, texts, told, write
 from goose_stores import AT, FIRST, FOR_NOBODY, FOR_THE_AGENT, GO_ON, NINTH, PAST, SHOWN, GooseStore, call, result, say
 
-from store import sync
+from store import refreshing
 from store.model import Attachment, Opaque, PairedCall, Text, Thinking, ToolCall
 from store.sources import goose
 from store.store import Store
@@ -69,13 +69,13 @@ def test_where_goose_keeps_them(
     transcript(folder / "20250801_101010.jsonl", line("user", "old"), line("assistant", "Yes."))
     transcript(folder / f"{S}.jsonl", line("user", "taken over"))
     (folder / "notes.jsonl").write_text('{"some": "thing"}\n')
-    (target,) = sync.targets()
+    (target,) = refreshing.targets()
     assert (target.source.NAME, target.locator) == ("goose", str(folder))
-    (*_, last) = sync.sync(store, [target])
+    (*_, last) = refreshing.sync(store, [target])
     assert (last.report.new, last.report.problems) == (2, [])
     assert texts(store, S) == ["new"]
     assert texts(store, "20250801_101010") == ["old", "Yes."]
-    (*_, last) = sync.sync(store, [target])
+    (*_, last) = refreshing.sync(store, [target])
     assert last.report.unchanged == 2
 
 

@@ -10,7 +10,7 @@ import pytest
 from foreign import insert, pull, texts, told, write
 from llm_stores import BEFORE, OLDEST, SINCE, LlmStore, at, part, text
 
-from store import sync
+from store import refreshing
 from store.model import Attachment, Opaque, PairedCall, Text, Thinking, Tokens, ToolCall
 from store.sources import llm
 from store.store import Store
@@ -47,8 +47,8 @@ def test_where_llm_keeps_them(
     owner = LlmStore(folder / "logs.db")
     owner.thread()
     owner.turn("hello", "Hi.")
-    (target,) = sync.targets(only="llm")
-    list(sync.sync(store, [target]))
+    (target,) = refreshing.targets(only="llm")
+    list(refreshing.sync(store, [target]))
     session = store.sessions.find("t")
     assert (session.id, texts(store, "t")) == ("llm:t", ["hello", "Hi."])
     assert llm.resume(session).argv == ("llm", "chat", "--cid", "t")

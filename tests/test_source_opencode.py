@@ -26,7 +26,7 @@ from opencode_stores import (
     tool,
 )
 
-from store import sync
+from store import refreshing
 from store.model import Attachment, Entry, Opaque, PairedCall, Text, Thinking, Tokens, ToolCall, ToolResult
 from store.sources import opencode
 from store.store import Store
@@ -86,9 +86,9 @@ def test_where_opencode_keeps_them(home: Path, tmp_path: Path, store: Store, mon
     (folder / "other.db").write_text("not a database")
     OpencodeStore(tmp_path / "far.db").session("ses_c", (asked(), [text("three")]))
     monkeypatch.setenv("OPENCODE_DB", str(tmp_path / "far.db"))
-    targets = sync.targets()
+    targets = refreshing.targets()
     assert [target.locator for target in targets] == [str(folder), str(tmp_path / "far.db")]
-    (*_, last) = sync.sync(store, targets)
+    (*_, last) = refreshing.sync(store, targets)
     assert [words(store, name) for name in ("ses_a", "ses_b", "ses_c")] == [["one"], ["two"], ["three"]]
     assert last.report.problems == []
 

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from transcribed import kept_records
 
-from store import sync
+from store import refreshing
 from store.model import Attachment, Opaque, Session, Text, Thinking, Tokens, ToolCall, ToolResult
 from store.sources import pi
 from store.store import Store
@@ -48,7 +48,7 @@ def say(path: Path, number: str, parent: str | None, words: str, role: str = "us
 
 def test_it_is_found_where_pi_keeps_it(home: Path, store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     shutil.copytree(SAMPLE, home / ".pi")
-    (target,) = sync.targets(only="pi")
+    (target,) = refreshing.targets(only="pi")
     assert (target.source.NAME, target.locator) == ("pi", str(home / ".pi/agent"))
     monkeypatch.setenv("PI_CODING_AGENT_DIR", str(home / "elsewhere"))
     assert list(pi.roots()) == [str(home / "elsewhere")]

@@ -27,7 +27,7 @@ from foreign import (
     write,
 )
 
-from store import sync
+from store import refreshing
 from store.model import Opaque, PairedCall, Part, Session, Text, Thinking, Tokens
 from store.sources import pingu
 from store.store import Store
@@ -442,7 +442,7 @@ def test_a_store_is_found_where_the_config_says(home: Path, store: Store) -> Non
     (home / ".config/pingu").mkdir(parents=True)
     (home / ".config/pingu/config.toml").write_text('[db]\npath = "~/p.db"')
     pingu_session(make(home / "p.db", PINGU), "s", ("hi", ANSWER))
-    (target,) = sync.targets()
+    (target,) = refreshing.targets()
     assert (target.source.NAME, target.locator) == ("pingu", str(home / "p.db"))
 
 

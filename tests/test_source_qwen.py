@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from transcribed import kept_records
 
-from store import sync
+from store import refreshing
 from store.model import Attachment, Opaque, Session, Text, Thinking, Tokens
 from store.sources import qwen
 from store.store import Store
@@ -49,7 +49,7 @@ def write(path: Path, uuid: str, parent: str, **more: Any) -> None:
 
 def test_it_is_found_where_qwen_keeps_it(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     shutil.copytree(SAMPLE, home / ".qwen")
-    (target,) = sync.targets(only="qwen")
+    (target,) = refreshing.targets(only="qwen")
     assert target.locator == str(home / ".qwen")
     (home / ".qwen/settings.json").write_text('{"advanced": {"runtimeOutputDir": "~/set"}}')
     assert list(qwen.roots()) == [str(home / "set")]

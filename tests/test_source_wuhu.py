@@ -25,7 +25,7 @@ from wuhu_stores import (
     user,
 )
 
-from store import sync
+from store import refreshing
 from store.coding import decode
 from store.model import Attachment, Entry, Opaque, Text, Thinking, Tokens, ToolCall, ToolResult
 from store.sources import wuhu
@@ -73,7 +73,7 @@ def test_every_layout_opens(store: Store, tmp_path: Path, layout: str) -> None:
 
 
 def test_a_store_is_told_by_its_tables_and_not_by_its_name(owner: WuhuStore) -> None:
-    assert [target.source.NAME for target in sync.targets([str(owner.path)])] == ["wuhu"]
+    assert [target.source.NAME for target in refreshing.targets([str(owner.path)])] == ["wuhu"]
     owner.run("drop table session_entries")
     assert not wuhu.detect(str(owner.path))
 
@@ -425,7 +425,7 @@ def test_roots(home: Path, config: str | None, found: str) -> None:
 def test_the_store_is_found_where_wuhu_keeps_it(home: Path) -> None:
     (home / ".wuhu").mkdir()
     WuhuStore(home / ".wuhu/wuhu.sqlite", NEWEST)
-    assert [target.source.NAME for target in sync.targets()] == ["wuhu"]
+    assert [target.source.NAME for target in refreshing.targets()] == ["wuhu"]
 
 
 def test_a_person_is_told_how_to_go_on(store: Store, owner: WuhuStore) -> None:

@@ -23,7 +23,7 @@ from wuhu_stores import (
     user,
 )
 
-from store import sync
+from store import refreshing
 from store.model import Opaque
 from store.sources import reading, wuhu
 from store.sources.shape import Problem
@@ -267,7 +267,7 @@ def test_a_header_that_cannot_be_read(store: Store, owner: WuhuStore) -> None:
 # ── following ─────────────────────────────────────────────────────────────────────────────────────
 
 
-def told(report: sync.Report) -> tuple[int, int, int]:
+def told(report: refreshing.Report) -> tuple[int, int, int]:
     return report.new, report.updated, report.unchanged
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from foreign import RUBICHAN, RUBICHAN_HEAD, make, pull, rubichan_messages, rubichan_session, texts, write
 
-from store import pace, sync
+from store import pace, refreshing, sync
 from store.errors import Busy, NotFound, Unreadable
 from store.leasing import lease
 from store.store import Store
@@ -114,9 +114,9 @@ def test_a_session_that_the_source_lost_stays_marked_and_comes_back(store: Store
 
 def test_a_source_that_vanished_keeps_its_sessions(store: Store, foreign: Path) -> None:
     pull(store, foreign)
-    targets = sync.targets([str(foreign)])
+    targets = refreshing.targets([str(foreign)])
     foreign.unlink()
-    reports = [progress.report for progress in sync.sync(store, targets)]
+    reports = [progress.report for progress in refreshing.sync(store, targets)]
     assert "cannot be read" in reports[-1].problems[0].reason or "not a SQLite" in reports[-1].problems[0].reason
     assert not store.sessions.find("a").gone
 
@@ -179,7 +179,7 @@ def test_the_same_native_id_in_two_stores_is_two_sessions(store: Store, foreign:
 def test_an_interrupted_sync_goes_on_where_it_was(store: Store, foreign: Path) -> None:
     for number in range(30):
         rubichan_session(foreign, f"s{number}", *[("user", f"message {n}") for n in range(40)])
-    running = sync.sync(store, sync.targets([str(foreign)]))
+    running = refreshing.sync(store, refreshing.targets([str(foreign)]))
     next(running)
     running.close()
     there = len(store.list_sessions(99))
@@ -249,21 +249,21 @@ def test_a_path_that_is_no_store_is_refused_in_a_sentence(tmp_path: Path) -> Non
     (tmp_path / "empty.db").touch()
     for name in ("text.db", "other.db", "empty.db", "missing.db"):
         with pytest.raises(Unreadable):
-            sync.targets([str(tmp_path / name)])
+            refreshing.targets([str(tmp_path / name)])
 
 
 def test_a_source_that_nobody_knows_is_refused(tmp_path: Path) -> None:
     with pytest.raises(NotFound, match="rubichan"):
-        sync.targets([], only="nobody")
+        refreshing.targets([], only="nobody")
 
 
 def test_stores_are_found_where_their_programs_keep_them(store: Store, home: Path) -> None:
     (home / ".config/rubichan").mkdir(parents=True)
     path = make(home / ".config/rubichan/rubichan.db", RUBICHAN)
     rubichan_session(path, "a", ("user", "found"))
-    (target,) = sync.targets()
+    (target,) = refreshing.targets()
     assert (target.source.NAME, target.locator) == ("rubichan", str(path))
-    list(sync.sync(store, [target]))
+    list(refreshing.sync(store, [target]))
     assert texts(store, "a") == ["found"]
 
 

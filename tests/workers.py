@@ -24,7 +24,8 @@ from pathlib import Path
 
 from sqlite_utils import Database
 
-from store import connecting, schema, sources, sync
+import store.sync  # noqa: F401  # before who it works for may not read Python's own modules any more
+from store import connecting, refreshing, schema, sources
 from store.errors import NotFound, StoreError, Unreadable
 from store.model import Json, Session
 from store.store import Store
@@ -388,7 +389,7 @@ def take_in(tell: Tell, folder: str, seconds_of_work: float) -> None:
 def taken_in(store: Store, path: str) -> list[str]:
     """What was wrong with it."""
     try:
-        *_, last = sync.sync(store, sync.targets([path]))
+        *_, last = refreshing.sync(store, refreshing.targets([path]))
     except StoreError as refusal:
         return [str(refusal)]
     return [problem.reason for problem in last.report.problems]
@@ -397,7 +398,7 @@ def taken_in(store: Store, path: str) -> list[str]:
 def read_all(tell: Tell, path: str) -> None:
     """What the foreign store's sessions say, by their ids there."""
     with Store.memory() as store:
-        *_, last = sync.sync(store, sync.targets([path]))
+        *_, last = refreshing.sync(store, refreshing.targets([path]))
         for problem in last.report.problems:
             raise Unreadable(problem.reason)
         tell(

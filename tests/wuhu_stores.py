@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from store import sync
+from store import refreshing
 from store.model import Session
 from store.store import Store
 
@@ -180,8 +180,8 @@ def compaction(summary: str, first_kept: int) -> Payload:
     return {"type": "compaction", "payload": told}
 
 
-def take(store: Store, owner: WuhuStore) -> sync.Report:
-    *_, last = sync.sync(store, sync.targets([str(owner.path)]))
+def take(store: Store, owner: WuhuStore) -> refreshing.Report:
+    *_, last = refreshing.sync(store, refreshing.targets([str(owner.path)]))
     return last.report
 
 

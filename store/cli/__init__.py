@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
@@ -18,6 +19,7 @@ from store.paths import store_path
 from store.streams import prepare
 
 if TYPE_CHECKING:
+    from store.second import Seconds
     from store.store import Store
 
 PROGRAM = "backscroll"
@@ -90,12 +92,22 @@ def _done(console: Console, words: list[str]) -> int:
         case []:
             console.open_browser(follow=True)
         case ["sync"] | ["sync", "--json"]:
-            from store.cli import refreshing
+            with _begun_early(console.path) as processes:
+                from store.cli import refreshing
 
-            refreshing.refresh(console.store, as_json="--json" in command)
+                refreshing.refresh(console.store, as_json="--json" in command, processes=processes)
         case _:
             from store.cli.commands import main
 
             status = main.main(words, PROGRAM, standalone_mode=False, obj=console)
             return status if isinstance(status, int) else 0
     return 0
+
+
+def _begun_early(path: Path) -> AbstractContextManager[Seconds | None]:
+    """What a first sync needs, before anything else is loaded."""
+    if path.exists():
+        return nullcontext()
+    from store.first_look import begun_early
+
+    return begun_early()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from store.cli import printing
 from store.cli.printing import Ink, Piece
@@ -14,11 +14,21 @@ from store.refreshing import Progress, Report, Target, sync, targets
 from store.sources.problem import Problem
 from store.store import Store
 
+if TYPE_CHECKING:
+    from store.second import Seconds
 
-def refresh(store: Store, paths: Sequence[str] = (), source: str | None = None, *, as_json: bool = False) -> None:
+
+def refresh(
+    store: Store,
+    paths: Sequence[str] = (),
+    source: str | None = None,
+    *,
+    as_json: bool = False,
+    processes: Seconds | None = None,
+) -> None:
     """Of the stores found on this machine, or of those that are named."""
     with printing.flushed():
-        reports = read(store, targets(paths, source, known_to=store))
+        reports = read(store, targets(paths, source, known_to=store), processes)
         if as_json:
             printing.emit_json({"sources": [_report(report) for report in reports]})
         else:
@@ -26,11 +36,11 @@ def refresh(store: Store, paths: Sequence[str] = (), source: str | None = None, 
         refuse_unread(paths, reports)
 
 
-def read(store: Store, chosen: Sequence[Target]) -> list[Report]:
+def read(store: Store, chosen: Sequence[Target], processes: Seconds | None = None) -> list[Report]:
     """All of it, with a bar on a terminal; each store's report once."""
     reports: dict[int, Report] = {}
     with _bar() as show:
-        for progress in sync(store, chosen):
+        for progress in sync(store, chosen, processes):
             reports[id(progress.report)] = progress.report
             show(progress)
     return list(reports.values())

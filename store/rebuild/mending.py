@@ -7,9 +7,11 @@ import re
 from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from itertools import takewhile
 
 from store.model import Text, ToolCall, ToolResult
 from store.rebuild.parts import Account, Shape, Unit, mapping
+from store.rebuild.spelling import messages
 
 INTERRUPTED = "The call was interrupted; it has no result."
 
@@ -73,7 +75,8 @@ def mended(shape: Shape, units: Sequence[Unit], account: Account) -> list[Unit]:
             continue
         whole += _closed(unit, account)
     _give_ids(shape, whole, account)
-    return _without_dangling_thoughts(whole, account)
+    cut_off = _cut_off(whole) if shape == "anthropic" else set()
+    return _without_dangling_thoughts(whole, cut_off, account)
 
 
 def _is_blank(shape: Shape, unit: Unit, account: Account) -> bool:
@@ -99,12 +102,18 @@ def _closed(unit: Unit, account: Account) -> list[Unit]:
 _UNANSWERABLE = ("computer_call", "tool_search_call")
 
 
-def _without_dangling_thoughts(units: Sequence[Unit], account: Account) -> list[Unit]:
+def _cut_off(units: Sequence[Unit]) -> set[int]:
+    """Thoughts behind the calls of their message: what stands next are the results, which lead elsewhere."""
+    asking = (message.units for message in messages(units) if message.answers)
+    return {id(unit) for spoken in asking for unit in takewhile(lambda unit: unit.is_thought, reversed(spoken))}
+
+
+def _without_dangling_thoughts(units: Sequence[Unit], cut_off: set[int], account: Account) -> list[Unit]:
     """A thought that the vendor signed is refused where nothing follows it."""
     kept: list[Unit] = []
     leads = False
     for unit in reversed(units):
-        if unit.is_thought and not leads:
+        if unit.is_thought and (not leads or id(unit) in cut_off):
             if unit.is_native:
                 account.mended.append("A thought that nothing came of is left out.")
                 continue

@@ -6,7 +6,7 @@ import hashlib
 import io
 import os
 import stat
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from functools import lru_cache
 from pathlib import Path
@@ -259,6 +259,14 @@ def record(line: Line, place: str) -> NewRecord:
 def words(value: Json) -> str:
     """Of a field that should be text."""
     return value if isinstance(value, str) else ""
+
+
+def first_words(told: Mapping[str, Json], names: Iterable[str]) -> str:
+    """Of the first of these fields that has any."""
+    for name in names:
+        if isinstance(text := told.get(name), str) and text:
+            return text
+    return ""
 
 
 def mapping(value: Json) -> Mapping[str, Json]:

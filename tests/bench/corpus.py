@@ -34,6 +34,12 @@ class Corpus(NamedTuple):
     def name(self) -> str:
         return f"{self.size / 1e6:,.0f} MB"
 
+    def warm(self) -> None:
+        """Into the page cache: some systems take from it what was not asked for in a minute, and then whoever comes
+        first waits for the disk."""
+        for path in self.home.rglob("*.json*"):
+            path.read_bytes()
+
 
 def corpus(folder: Path, megabytes: int) -> Corpus:
     """That of about so many megabytes, made when it is not there yet."""

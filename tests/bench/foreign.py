@@ -18,7 +18,7 @@ import orjson
 from bench.table import Line
 from foreign import RUBICHAN
 
-from store import sync
+from store import refreshing
 from store.store import Store
 
 PER_SESSION = 200
@@ -77,7 +77,7 @@ def bare_loop(source: Path, target: Path) -> float:
 
 def our_sync(store: Store, source: Path) -> float:
     begun = time.perf_counter()
-    for _ in sync.sync(store, sync.targets([str(source)])):
+    for _ in refreshing.sync(store, refreshing.targets([str(source)])):
         pass
     return time.perf_counter() - begun
 

@@ -49,7 +49,8 @@ def run(command: Sequence[str | Path], env: Mapping[str, str], *there: Callable[
         )
         with _Watch(process.pid, begun, there) as watch:
             try:
-                status = process.wait(PATIENCE)
+                # Without a limit, which the watch has: Python waits for an end within one in steps of 50 ms.
+                status = process.wait()
             except BaseException:
                 os.killpg(process.pid, signal.SIGKILL)
                 process.wait()
@@ -87,6 +88,8 @@ class _Watch(threading.Thread):
         while not self._over.wait(EVERY):
             self.megabytes = max(self.megabytes, resident(self._pid))
             self._look()
+            if time.perf_counter() - self._begun > PATIENCE:
+                os.killpg(self._pid, signal.SIGKILL)
 
     def _look(self) -> None:
         begun = time.perf_counter()  # what is seen was there by then, however long the look takes

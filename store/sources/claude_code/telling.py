@@ -12,7 +12,7 @@ from store.blocks import part_of_block
 from store.coding import encode_derived
 from store.model import Json, NewEntry, Opaque, Part, Text, Thinking, Tokens, ToolCall, ToolResult
 from store.sources.claude_code.prompts import blocks_of, said, typed
-from store.sources.lines import LONGEST_LINE, UNREADABLE, count, items, mapping, opened, words
+from store.sources.lines import LONGEST_LINE, UNREADABLE, count, first_words, items, mapping, opened, words
 from store.sources.shape import ForeignSummary, Problem
 
 EVENTS = frozenset(
@@ -229,5 +229,5 @@ def _words_of_event(told: Mapping[str, Json]) -> str:
     kind = words(told.get("subtype")) or words(mapping(told.get("data")).get("type")) or words(told.get("type"))
     # A prompt that waits in the queue is told when it is sent.
     telling = ("content", *_WORDS_OF_EVENTS) if told.get("type") == "system" else _WORDS_OF_EVENTS
-    text = next((text for name in telling if (text := words(told.get(name)))), "")
+    text = first_words(told, telling)
     return f"{kind}: {text}" if text else kind

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import astuple, dataclass, replace
+from dataclasses import dataclass, replace
 from typing import Any, cast
 
 from store.blocks import part_of_item
@@ -13,7 +13,7 @@ from store.errors import BadValue
 from store.model import Attachment, Json, NewEntry, Opaque, Part, Text, Thinking, Tokens, ToolCall, ToolResult, readable
 from store.sources.codex.files import understood
 from store.sources.codex.prompts import said, typed
-from store.sources.lines import count, mapping, words
+from store.sources.lines import count, first_words, mapping, words
 from store.sources.shape import ForeignSummary
 
 EVENTS = frozenset(
@@ -89,7 +89,8 @@ class Telling:
 
     def remembered(self) -> dict[str, Json]:
         """What must be known to go on: of the last calls, which may wait for their ends, too."""
-        ends = {call_id: astuple(outcome) for call_id, outcome in list(self._outcomes.items())[-_OPEN:]}
+        last = list(self._outcomes.items())[-_OPEN:]
+        ends = {call_id: (ended.failed, ended.duration_ms, ended.output) for call_id, ended in last}
         return {
             "model": self._model,
             "spent": list(self._spent),
@@ -182,7 +183,7 @@ class Telling:
             self._outcomes.setdefault(call_id, Outcome()).hear(event)
         if self._by_events and (entry := self._shown(name, payload)):
             return entry
-        saying = next((text for field in _SAYING if (text := words(payload.get(field)))), "")
+        saying = first_words(payload, _SAYING)
         # What was said stands in the response items; here only what nobody says there.
         text = f"{name}: {saying}" if saying and not name.startswith(("user_", "agent_")) else name
         return NewEntry(kind="event", text=text, tokens=self._tokens(kind, payload))
