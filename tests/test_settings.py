@@ -107,6 +107,7 @@ async def test_keys_for_an_action_nobody_knows_are_told_and_the_others_hold(worl
         ('[browser]\nkeymap = "emacs"', "there is no keymap 'emacs'; there are default, vim"),
         ('[browser]\nkeymap = ["vim"]', "there is no keymap"),
         ("[browser]\nkeymap = 7", "there is no keymap"),
+        ('[browser]\nmotion = "none"', "motion must be true or false"),
         ("\ud800".encode("utf-8", "surrogatepass").decode("latin-1") + "[[[", "cannot be read"),
     ],
 )

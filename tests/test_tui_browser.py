@@ -12,11 +12,12 @@ from pathlib import Path
 import pytest
 from foreign import RUBICHAN, make, rubichan_session
 from textual.app import SystemCommand
+from textual.css.query import NoMatches
 from textual.pilot import Pilot
 from textual.widgets import Input
 from tui_world import add, before, browser, fill, prompt, screen_text, session_list, until, until_shown
 
-from store import ahead
+from store import second
 from store.errors import Busy
 from store.listed import Listing, Wanted
 from store.listing import listing
@@ -377,9 +378,22 @@ async def test_what_is_large_is_read_in_a_process_of_its_own(
     store: Store, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Which is started while the application holds the terminal, and with it the error stream."""
-    monkeypatch.setattr(ahead, "LARGE", 0)
+    monkeypatch.setattr(second, "LARGE", 0)
     (home / ".config/rubichan").mkdir(parents=True)
     path = make(home / ".config/rubichan/rubichan.db", RUBICHAN)
     rubichan_session(path, "a", ("user", "from a large file"))
     async with Backscroll(store, follow=True).run_test() as pilot:
         await until_shown(pilot, "from a large file")
+
+
+async def test_what_comes_after_one_has_quit_and_finds_nothing_left_is_no_fault(filled: Store) -> None:
+    app = browser(filled)
+    async with app.run_test(size=(140, 45)) as pilot:
+        await until_shown(pilot, "6 sessions", "brackets")
+        screen = app.screen
+        await pilot.press("q")
+    assert isinstance(screen, BrowserScreen)
+    with pytest.raises(NoMatches) as late:
+        screen._open_beside()  # as a timer would
+    app._handle_exception(late.value)
+    assert (app._exception, app.return_code) == (None, 0)

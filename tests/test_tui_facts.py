@@ -315,3 +315,15 @@ async def test_facts_that_changed_while_they_were_consolidated_are_shown(world: 
         await one.press("y")
         await one.until(lambda: one.pilot.app.screen is one.screen)
     assert world.facts.blob() == "The project uses Litestar.\nTabs are spaces."
+
+
+async def test_why_not_is_seen_below_a_difference_that_fills_a_small_screen(world: Store) -> None:
+    async with shown(world, FactsScreen(world, clock), NARROW) as one:
+        await one.shows("FastAPI")
+        await one.press("C")
+        await write(one, "\n".join(f"Fact number {number}." for number in range(50)))
+        await one.shows("47 added")
+        with Store.open(world.path) as other:
+            other.facts.learn("From another window.")
+        await one.press("y")
+        await one.shows("+ From another window.", "This is what it would do now.")

@@ -47,6 +47,16 @@ async def offers_every_action(pilot: Pilot[Any]) -> None:
     await close(pilot)
 
 
+async def test_they_stand_in_one_order_and_each_of_them_once(world: Store) -> None:
+    """Ours first, as the keys come; then what only Textual does."""
+    async with browser(world).run_test(size=(150, 45)) as pilot:
+        await until_shown(pilot, "6 sessions", "it now reopens it")
+        wanted = [f"{action.name}  ({action.keys})" for action in actions_of(pilot.app.screen)]
+        commands = await open_palette(pilot)
+        await until(pilot, lambda: pilot.app.screen.has_class("-ready"))
+        assert [str(option.prompt).split("\n")[0] for option in commands.options] == [*wanted, "Theme"]
+
+
 async def choose(pilot: Pilot[Any], name: str) -> None:
     await open_palette(pilot)
     await pilot.press(*["space" if letter == " " else letter for letter in name.lower()])

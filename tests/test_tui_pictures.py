@@ -58,13 +58,18 @@ def test_pictures_are_found_wherever_they_stand_and_in_order() -> None:
     assert list(pictures_in(record)) == [first, second]
 
 
-async def test_enter_on_a_picture_shows_it(store: Store) -> None:
+def add_picture(store: Store, *colours: str, width: int) -> None:
+    """A session in which somebody shows one."""
     at = before(minutes=1)
-    data = base64.b64encode(png(*["red", "blue"] * 4, width=8)).decode()
+    data = base64.b64encode(png(*colours, width=width)).decode()
     block = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": data}}
     record = NewRecord(json.dumps({"content": [{"type": "text", "text": "see"}, block]}).encode())
     parts = (Text("see this"), Attachment("image/png", "shot.png", len(data)))
     add(store, "s", at, NewEntry(role="user", parts=parts, record=record, created_at=at))
+
+
+async def test_enter_on_a_picture_shows_it(store: Store) -> None:
+    add_picture(store, *["red", "blue"] * 4, width=8)
     async with browser(store).run_test(size=(90, 30)) as pilot:
         await until(pilot, lambda: session_list(pilot).selected)
         await pilot.press("enter")

@@ -7,10 +7,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from carrying import World
+from foreign import PINGU, PINGU_MEMORIES, make, pingu_native, pingu_session
 from pytest_textual_snapshot import SVGImageExtension
+from test_tui_pictures import add_picture
 from textual.pilot import Pilot
 from textual.widgets import Input, TextArea
-from tui_world import before, browser, clock, fill, until, until_shown
+from tui_world import add, before, browser, clock, fill, prompt, until, until_shown
 
 from store.store import Store
 from tui.app import Backscroll
@@ -33,10 +36,14 @@ def world(store: Store) -> Store:
     session = store.sessions.get("claude:e0741090")
     store.facts.learn("The project uses FastAPI.\nTwo people work on it.", category="stack")
     store.facts.learn("The retry reopens the file.", session=session, entry_seq=0)
-    with store.transaction() as connection:
-        for moment in ("edits set at", "facts set created_at", "facts set updated_at", "summaries set created_at"):
-            connection.execute(f"update {moment} = ?", (before(days=2),))
+    long_ago(store, "edits set at", "facts set created_at", "facts set updated_at", "summaries set created_at")
     return store
+
+
+def long_ago(store: Store, *moments: str) -> None:
+    with store.transaction() as connection:
+        for moment in moments:
+            connection.execute(f"update {moment} = ?", (before(days=2),))
 
 
 @pytest.fixture
@@ -65,8 +72,9 @@ def settled(pilot: Pilot[Any]) -> bool:
         return False
     reading, timeline = readings.first(), readings.first().timeline.timeline
     has_come = reading.session is not None and reading.session.key == selected.key and timeline.block is not None
-    record = not reading.record.display or bool(reading.record.json._note)
-    return has_come and timeline._rest is None and record
+    record = reading.record.json
+    has_record = not reading.record.display or record.outline is not None or bool(record._note)
+    return has_come and timeline._rest is None and has_record
 
 
 def after(*steps: list[str] | str) -> Callable[[Pilot[Any]], Awaitable[None]]:
@@ -93,6 +101,7 @@ def _no_agents(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 LIST = ("6 sessions", "brackets")
 READING = (*LIST, ["enter"], "tells how often")
+FACTS = (*LIST, ["f"], "FastAPI", "fact 1")
 SCREENS: dict[str, tuple[list[str] | str, ...]] = {
     "list": (*LIST, ["down"], "▌  Rename"),
     "marked": (*LIST, ["space", "space"], "✓"),
@@ -112,8 +121,8 @@ SCREENS: dict[str, tuple[list[str] | str, ...]] = {
     "inspector": (*READING, ["X", "i"], "1 of 1", "see the log"),
     "calls": (*READING, ["a"], "All calls of this session"),
     "resume": (*LIST, ["r"], "Continue in Claude Code", "edits     · none"),
-    "facts": (*LIST, ["f"], "FastAPI", "fact 1"),
-    "fact": (*LIST, ["f"], "FastAPI", "fact 1", ["e"], "A fact is one line"),
+    "facts": FACTS,
+    "fact": (*FACTS, ["e"], "A fact is one line"),
     "journal": (*LIST, ["U"], "edits", "FastAPI"),
     "summary": (*READING, ["S"], "The upload test was flaky."),
     "secrets": (*LIST, ["dollar_sign"], "No secrets"),
@@ -121,6 +130,9 @@ SCREENS: dict[str, tuple[list[str] | str, ...]] = {
     "note": (*LIST, ["m"], "Leave it"),
     "input": (*LIST, ["r"], "Continue in Claude Code", ["i"], "To a file"),
     "help": (*LIST, ["question_mark"], "The last session"),
+    "palette": (*LIST, ["ctrl+p"], "Search for commands"),
+    "consolidation": (*FACTS, ["C"], "All facts ·", [*"!", "enter", *"Tabs.", "ctrl+s"], "+ Tabs.", "Do it"),
+    "leaving": (*LIST, ["m"], "Leave it", [*"Ask Ada.", "escape"], "It is not saved", "Go on writing"),
 }
 
 
@@ -146,3 +158,74 @@ def test_another_theme(snap_compare: Compare, world: Store, size: Size) -> None:
     app = browser(world)
     app.theme = "textual-light"
     assert snap_compare(app, terminal_size=size, run_before=after(*READING))
+
+
+# ── what needs another world ──────────────────────────────────────────────────────────────────────
+
+
+@pytest.fixture
+def confided(world: Store) -> Store:
+    session = world.sessions.get("claude:e0741090")
+    for name, value in (("GITHUB_TOKEN", "older"), ("GITHUB_TOKEN", "newer"), ("SMTP_PASSWORD", "another")):
+        world.secrets.set(session, name, value)
+    long_ago(world, "secrets set created_at")
+    return world
+
+
+SECRETS = (*LIST, ["dollar_sign"], "SMTP_PASSWORD", "no tool call names it")
+SEALED: dict[str, tuple[list[str] | str, ...]] = {
+    "names": SECRETS,
+    "new": (*SECRETS, ["a"], "A new secret", [*"API_KEY", "enter", *"hidden"], "••••••"),
+    "other_value": (*SECRETS, ["e"], "Another value of GITHUB_TOKEN"),
+    "for_ever": (*SECRETS, ["X"], "Delete GITHUB_TOKEN for ever?"),
+}
+
+
+@SIZES
+@pytest.mark.parametrize("screen", SEALED)
+def test_secrets(snap_compare: Compare, confided: Store, screen: str, size: Size) -> None:
+    assert snap_compare(browser(confided), terminal_size=size, run_before=after(*SEALED[screen]))
+
+
+@SIZES
+def test_passphrase(snap_compare: Compare, confided: Store, size: Size) -> None:
+    confided.secrets.use_passphrase("open sesame")
+    confided.secrets.forget()
+    asked = after(*SECRETS, ["r"], "Passphrase of the secrets", [*"open"], "••••")
+    assert snap_compare(browser(confided), terminal_size=size, run_before=asked)
+
+
+@SIZES
+def test_write_back(snap_compare: Compare, store: Store, home: Path, size: Size) -> None:
+    path = make(home / "pingu.db", PINGU + PINGU_MEMORIES, wal=True)
+    said = ("hello", pingu_native({"type": "message", "content": "hi"}))
+    pingu_session(path, "s", said, title="Theirs", summary="Old words.\nKept words.", summary_up_to="1")
+    World(store, path).titled().summed_up("New words.\nKept words.", 1)
+    asked = after("1 session", "Mine", ["w"], "+ New words.")
+    assert snap_compare(browser(store), terminal_size=size, run_before=asked)
+
+
+@SIZES
+def test_folder(snap_compare: Compare, store: Store, home: Path, size: Size) -> None:
+    for name in ("alpha", "beta", *(f"gamma-{number}" for number in range(9))):
+        (home / "code" / name).mkdir(parents=True)
+    add(store, "s", before(minutes=4), prompt("Go on", before()), source="claude", cwd=str(home / "code"))
+    asked = after("1 session", "Go on", ["r"], "Continue in Claude Code", ["d"], "Another folder", "3 more")
+    assert snap_compare(browser(store), terminal_size=size, run_before=asked)
+
+
+@SIZES
+def test_picture(snap_compare: Compare, store: Store, size: Size) -> None:
+    add_picture(store, *["navy", "teal", "olive", "maroon"] * 4, width=60)
+    asked = after("1 session", "see this", ["enter"], "shot.png", ["end", "enter"], "▀▀▀▀▀▀▀▀")
+    assert snap_compare(browser(store), terminal_size=size, run_before=asked)
+
+
+@SIZES
+def test_two_wrote(snap_compare: Compare, world: Store, size: Size) -> None:
+    async def save_elsewhere(pilot: Pilot[Any]) -> None:
+        await after(*READING, ["S"], "The upload test was flaky.", [*"Mine: "], "Mine: The")(pilot)
+        world.summaries.set(world.sessions.get("claude:e0741090"), "Theirs: it was the retry.", up_to_turn=1)
+        await after(["ctrl+s"], "Theirs, saved meanwhile", "Take theirs")(pilot)
+
+    assert snap_compare(browser(world), terminal_size=size, run_before=save_elsewhere)

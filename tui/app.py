@@ -15,8 +15,10 @@ from typing import TYPE_CHECKING, ClassVar, Protocol, runtime_checkable
 
 from rich.text import Text
 from textual import on
-from textual.app import App, SystemCommand
+from textual.app import SystemCommand
 from textual.binding import Binding, BindingType
+from textual.css.query import NoMatches
+from textual.events import DescendantFocus
 from textual.screen import Screen
 from textual.worker import WorkerFailed
 
@@ -59,12 +61,19 @@ class Unsaved(Protocol):
     async def action_leave(self) -> None: ...
 
 
+@runtime_checkable
+class Blinking(Protocol):
+    """Where something is typed."""
+
+    cursor_blink: bool
+
+
 class Backscroll(Discreet["Resumption"]):
     """What `run` gives is what the terminal is handed over to, if the person resumes a conversation."""
 
     TITLE = "Backscroll"
     CSS_PATH = Path(__file__).with_name("app.tcss")
-    COMMANDS = App.COMMANDS | {Actions}
+    COMMANDS: ClassVar = {Actions}
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("question_mark", "help", "Keys", key_display="?", id="app.help", tooltip="All keys of this screen"),
         Binding("q", "quit", "Quit", id="app.quit", tooltip="Leave Backscroll"),
@@ -86,11 +95,14 @@ class Backscroll(Discreet["Resumption"]):
         self._pick = pick
         self._clock = clock
         self._backstop = Backstop()
+        self._colourless = self._without_colour() if self.no_color else []
         self._is_alone = False
         "In its process, which it may then set up to its liking."
         self.settings = Settings()
         if self.settings.theme in self.available_themes:
             self.theme = self.settings.theme
+        if not self.settings.motion:
+            self.animation_level = "none"
 
     def get_default_screen(self) -> Screen[None]:
         return BrowserScreen(self._stores[-1], self._clock, follow=self._follow, is_new=self._is_new)
@@ -143,23 +155,38 @@ class Backscroll(Discreet["Resumption"]):
         for store in self._stores:
             store.close()
 
+    # ── no colour, no motion ──────────────────────────────────────────────────────────────────────
+
+    @staticmethod
+    def _without_colour() -> list[LineFilter]:
+        from tui.colourless import Colourless
+
+        return [Colourless()]
+
+    def on_descendant_focus(self, event: DescendantFocus) -> None:
+        """Textual stills what slides, and leaves cursors blinking."""
+        if self.animation_level == "none" and isinstance(event.widget, Blinking):
+            event.widget.cursor_blink = False
+
     # ── safety ────────────────────────────────────────────────────────────────────────────────────
 
     def get_line_filters(self) -> Sequence[LineFilter]:
-        return [*super().get_line_filters(), self._backstop]
+        return [*(self._colourless or super().get_line_filters()), self._backstop]
 
     def get_system_commands(self, screen: Screen[object]) -> Iterable[SystemCommand]:
-        """Without the screenshot: a file with whatever was on the screen, left lying about."""
-        return (command for command in super().get_system_commands(screen) if command.title != "Screenshot")
+        """Without what our own keys do, and without the screenshot: a file with whatever was on the screen, left lying
+        about."""
+        return (one for one in super().get_system_commands(screen) if one.title not in ("Keys", "Quit", "Screenshot"))
 
     def show_error(self, error: StoreError) -> None:
         self.notify(clean(str(error)), severity="error", timeout=10, markup=False)
 
     def _handle_exception(self, error: Exception) -> None:
-        """What the store refuses a worker is told and survived; anything else is a fault of the program and ends it."""
+        """What the store refuses a worker is told and survived; and what was to be done later, and finds nothing left
+        because the person has quit, is not needed. Anything else is a fault of the program and ends it."""
         if isinstance(error, WorkerFailed) and isinstance(error.error, StoreError):
             self.show_error(error.error)
-        else:
+        elif self.is_running or not isinstance(error, NoMatches):
             super()._handle_exception(error)
 
     def _fatal_error(self) -> None:

@@ -8,9 +8,10 @@ from importlib import import_module
 from typing import NamedTuple
 
 from textual.binding import Binding
-from textual.command import DiscoveryHit, Hit, Hits, Provider
+from textual.command import DiscoveryHit, Hit, Hits
 from textual.dom import DOMNode
 from textual.screen import Screen
+from textual.system_commands import SystemCommandsProvider
 
 
 class Action(NamedTuple):
@@ -38,10 +39,14 @@ def actions_of(screen: Screen[object]) -> list[Action]:
     return list(found.values())
 
 
-class Actions(Provider):
+class Actions(SystemCommandsProvider):
+    """Ours first, then Textual's own. One provider of both: of two, now this and now that one would come first."""
+
     async def discover(self) -> Hits:
         for action in self._actions():
             yield DiscoveryHit(_title(action), partial(self._run, action), help=action.told)
+        async for hit in super().discover():
+            yield hit
 
     async def search(self, query: str) -> Hits:
         matcher = self.matcher(query)
@@ -49,6 +54,8 @@ class Actions(Provider):
             score = max(matcher.match(action.name), matcher.match(action.told))
             if score > 0:
                 yield Hit(score, matcher.highlight(_title(action)), partial(self._run, action), help=action.told)
+        async for hit in super().search(query):
+            yield hit
 
     def _actions(self) -> Iterator[Action]:
         yield from actions_of(self.screen)

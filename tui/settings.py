@@ -40,6 +40,11 @@ class Settings:
         self._chosen = _table(self._remembered())
         section = _table(self._configured().get("browser"))
         self.theme = str(self._chosen.get("theme") or section.get("theme") or "")
+        motion = section.get("motion", True)
+        self.motion = motion is not False
+        "Whether what scrolls may slide, and a cursor blink."
+        if not isinstance(motion, bool):
+            self.problems.append(f"In {config_file()}, motion must be true or false.")
         freely = self._chosen.get(_FREELY)
         self.freely = frozenset(map(str, freely if isinstance(freely, list) else ()))
         "The agents that are let act without asking for permission."

@@ -17,6 +17,7 @@ from tui.painting.code import highlighted
 from tui.painting.look import Look, plain, prefixed
 from tui.painting.markdown import CODE_GROUND, markdown
 from tui.painting.pieces import ERROR, FAINT, MUTED, STRONG, Piece, age, content, count, mark_of, moment, title_of
+from tui.painting.sessions import with_tilde
 
 COVERAGE_CELLS = 15
 GUTTER = 12
@@ -41,7 +42,7 @@ def heading(session: Session, width: int, now: datetime) -> Content:
         (f"{session.errors:,} failed" if session.errors else "", ERROR),
         ("being read …" if session.depth == "text" else "", STRONG),
         (age(session.updated_at, now), MUTED),
-        (one_line(session.cwd or session.channel, width), MUTED),
+        (one_line(with_tilde(session.cwd) or session.channel, width), MUTED),
     ]
     told = Content.styled(" · ", MUTED).join([content([fact]) for fact in facts if fact[0]])
     title = one_line(title_of(session), width)

@@ -15,6 +15,7 @@ from tui.painting.diffs import difference
 from tui.painting.journal import done
 from tui.painting.look import AT_ONCE, Look
 from tui.painting.pieces import FAINT, MUTED, STRONG, Piece, age, content, count
+from tui.painting.sessions import with_tilde
 
 EVERY_SCOPE = ""
 """Where all facts are shown, whoever may know them."""
@@ -216,10 +217,10 @@ def _gap(pieces: Sequence[Piece]) -> str:
 
 
 def consolidated(unified: str) -> list[Content]:
-    """A unified diff of the facts before and after; every line that changes, and its neighbours."""
+    """A unified diff of the facts before and after, without its head; every line that changes, and its neighbours."""
     styles = {"+": ("+ ", "$text-success"), "-": ("− ", "$text-error"), "@": ("⋯", FAINT)}
     lines = []
-    for line in unified.splitlines()[2:]:
+    for line in unified.splitlines()[3:]:
         sign, style = styles.get(line[:1], ("  ", MUTED))
         lines.append(content([(sign, style), ("" if line.startswith("@@") else one_line(line[1:], 2_000), style)]))
     return lines
@@ -236,7 +237,7 @@ class PlannedRow(NamedTuple):
 
 def planned(where: str, rows: Sequence[PlannedRow], unplaced: Sequence[str], conflicts: Sequence[str]) -> list[Content]:
     """Exactly what would be written, and what would not."""
-    lines = [content([("in ", FAINT), (one_line(where, 300), MUTED)]), Content("")]
+    lines = [content([("in ", FAINT), (one_line(with_tilde(where), 300), MUTED)]), Content("")]
     for row in rows:
         named = " ".join(_spelled(value) for value in row.key.values())
         lines.append(content([(one_line(f"{row.table} {named}", 300), STRONG)]))

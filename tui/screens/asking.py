@@ -11,7 +11,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
-from textual import on
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical
@@ -58,11 +57,15 @@ DIALOG = """
 
     Input {
         background: $background;
+
+        &:focus {
+            background-tint: $background 0%;
+        }
     }
 
     TextArea {
-        height: 16;
-        max-height: 45vh;
+        height: 45vh;
+        max-height: 16;
         background: $background;
 
         &, &:focus {
@@ -126,6 +129,10 @@ class Asking(ModalScreen[str | None]):
             self._is_busy = True
             self._take(text)
 
+    def action_take(self) -> None:
+        """After the keys that are still on their way to the field."""
+        (self.focused or self).call_later(self.take)
+
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         return self._is_untidy if action == "tidy" else super().check_action(action, parameters)
 
@@ -158,6 +165,10 @@ class AskScreen(Asking):
     """One line."""
 
     AUTO_FOCUS = "Input"
+    BINDINGS: ClassVar[list[BindingType]] = [
+        # Priority: the field has a binding of its own, of which the footer says nothing.
+        Binding("enter", "take", "Save", priority=True, id="asking.take", tooltip="Keep what was typed"),
+    ]
 
     def field(self) -> ComposeResult:
         yield Input(self._value, compact=True, select_on_focus=False)
@@ -167,10 +178,6 @@ class AskScreen(Asking):
 
     def write(self, text: str) -> None:
         self.query_one(Input).value = text
-
-    @on(Input.Submitted)
-    def _submitted(self) -> None:
-        self.take()
 
 
 class WriteScreen(Asking):

@@ -15,7 +15,7 @@ from textual.widgets import Footer, Static
 from store.clean import clean
 from tui.painting.pieces import MUTED, STRONG
 from tui.screens.asking import DIALOG
-from tui.widgets.text_view import TextView
+from tui.widgets.text_view import FittedText
 
 
 class Choosing(ModalScreen[str | None]):
@@ -35,8 +35,6 @@ class Choosing(ModalScreen[str | None]):
         }
 
         TextView {
-            height: 16;
-            max-height: 60vh;
             margin-top: 1;
             background: $background;
         }
@@ -55,12 +53,12 @@ class Choosing(ModalScreen[str | None]):
             yield Static(Content.styled(clean(self._asked), STRONG), id="title")
             yield Static(Content.styled(clean(self._told), MUTED), id="told")
             if self._lines:
-                yield TextView()
+                yield FittedText()
         yield Footer(show_command_palette=False)
 
     def on_mount(self) -> None:
         if self._lines:
-            self.query_one(TextView).show(self._lines)
+            self.query_one(FittedText).show(self._lines)
 
 
 class LeaveScreen(Choosing):

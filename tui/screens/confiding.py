@@ -54,10 +54,6 @@ class Confiding(Asking):
     def action_show(self) -> None:
         self.hidden.password = not self.hidden.password
 
-    def action_take(self) -> None:
-        """After the keys that are still on their way to the field."""
-        self.hidden.call_later(self.take)
-
 
 class SecretScreen(Confiding):
     """Answers with the name under which a value was sealed."""
@@ -111,6 +107,9 @@ class PassphraseScreen(Confiding):
     """Answers with an empty text once the secrets are open."""
 
     AUTO_FOCUS = "HiddenInput"
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("enter", "take", "Unlock", priority=True, id="confiding.unlock", tooltip="Unlock the secrets with it"),
+    ]
 
     def __init__(self, store: Store) -> None:
         super().__init__("Passphrase of the secrets", note="They are locked.")

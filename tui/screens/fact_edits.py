@@ -206,7 +206,7 @@ class FactEdits(WatchingScreen):
 
         def show(text: str | None) -> None:
             if text is not None:
-                shown = ShowingScreen(f"Consolidate the facts of {name}", consolidation.look, consolidation.apply)
+                shown = ShowingScreen(f"Consolidate facts · {name}", consolidation.look, consolidation.apply)
                 self.app.push_screen(shown, tell)
 
         def tell(was_done: bool | None) -> None:
@@ -218,7 +218,7 @@ class FactEdits(WatchingScreen):
 
         name = scope_name(consolidation.scope)
         note = f"{A_LINE_EACH} Facts that came from other programs are not among them. What changes is shown first."
-        asked = WriteScreen(f"All facts of {name}", consolidation.text, consolidation.take, note=note)
+        asked = WriteScreen(f"All facts · {name}", consolidation.text, consolidation.take, note=note)
         self.app.push_screen(asked, show)
 
     # ── back to where they came from ──────────────────────────────────────────────────────────────

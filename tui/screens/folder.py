@@ -36,6 +36,7 @@ class FolderScreen(AskScreen):
     }}
     """
     BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("enter", "take", "Take it", priority=True, id="folder.take", tooltip="Go on in this folder"),
         # Priority: it would move the focus.
         Binding("tab", "complete", "Complete", priority=True, id="folder.complete", tooltip="As far as it is certain"),
     ]

@@ -18,25 +18,31 @@ from tui.painting.pieces import MUTED
 Line = tuple[str, str]
 """Keys and what they do, or a sign and what it means."""
 
+PADDING = 2
+BESIDE = 2 * PADDING + 2 + 4
+"""Cells of a row that are not for the text: around it, the scrollbar, and what is seen of the screen beneath."""
+
 
 class HelpScreen(ModalScreen[None]):
-    DEFAULT_CSS = """
-    HelpScreen {
+    DEFAULT_CSS = f"""
+    HelpScreen {{
         align: center middle;
 
-        VerticalScroll {
+        VerticalScroll {{
             width: auto;
             height: auto;
-            max-width: 90%;
             max-height: 90%;
-            padding: 1 3;
+            padding: 1 {PADDING};
             background: $surface;
-        }
+            scrollbar-size-vertical: 1;
+            scrollbar-background: $surface;
+        }}
 
-        Static {
+        Static {{
             width: auto;
-        }
-    }
+            padding-right: 1;
+        }}
+    }}
     """
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape,question_mark,enter,q", "dismiss", "Close", id="help.close", tooltip="Close this page"),
@@ -49,15 +55,20 @@ class HelpScreen(ModalScreen[None]):
 
     def compose(self) -> ComposeResult:
         with VerticalScroll():
-            yield Static(self._page())
+            yield Static()
 
-    def _page(self) -> Content:
+    def on_resize(self) -> None:
+        self.query_one(Static).update(self._page(self.size.width - BESIDE))
+
+    def _page(self, room: int) -> Content:
         width = max(cells(sign) for sign, _ in self._keys)
-        keys, signs = ([_line(line, width) for line in lines] for lines in (self._keys, self._signs))
+        keys, signs = ([_line(line, width, room) for line in lines] for lines in (self._keys, self._signs))
         closing = Content.styled("Esc closes this page", MUTED)
         return Content("\n").join([*keys, Content(""), *signs, Content(""), closing])
 
 
-def _line(line: Line, width: int) -> Content:
+def _line(line: Line, width: int, room: int) -> Content:
+    """What has no room goes on below itself."""
     sign, told = line
-    return Content.assemble((" " * (width - cells(sign)) + sign, "bold $text-accent"), "  ", told)
+    head = Content.assemble((" " * (width - cells(sign)) + sign, "bold $text-accent"), "  ")
+    return head + Content("\n" + " " * (width + 2)).join(Content(told).wrap(max(room - width - 2, 20)))

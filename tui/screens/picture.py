@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from store.store import Store
 
 NOT_KEPT = "The picture itself is not in the record; its agent kept it elsewhere, or only told of it."
+NO_COLOUR = "A picture is painted in colours, and NO_COLOR asks for none."
 NO_PILLOW = "Pictures need the package Pillow: install Backscroll with its extra `images`."
 
 
@@ -65,7 +66,8 @@ class PictureScreen(ModalScreen[None]):
     @threaded(exclusive=True, group="paint")
     def _paint(self) -> None:
         try:
-            lines = painted(self._data(), self.size.width, self.size.height - 1)
+            data = self._data()
+            lines = [Content(NO_COLOUR)] if self.app.no_color else painted(data, self.size.width, self.size.height - 1)
         except ModuleNotFoundError:
             lines = [Content(NO_PILLOW)]
         except ValueError as reason:

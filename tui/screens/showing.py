@@ -18,7 +18,7 @@ from store.clean import clean
 from store.errors import ChangedMeanwhile, StoreError
 from tui.messages import Told
 from tui.painting.pieces import ERROR, STRONG
-from tui.widgets.text_view import TextView
+from tui.widgets.text_view import FittedText
 from tui.working import threaded
 
 Look = Callable[[], tuple[Sequence[Content], bool]]
@@ -45,7 +45,6 @@ class ShowingScreen(ModalScreen[bool]):
 
         TextView {
             margin: 1 0;
-            max-height: 70vh;
         }
 
         #title, #refusal {
@@ -59,7 +58,7 @@ class ShowingScreen(ModalScreen[bool]):
         Binding("n,escape,q", "dismiss(False)", "Leave it", id="showing.leave", tooltip="Change nothing"),
     ]
 
-    text = query_one(TextView)
+    text = query_one(FittedText)
     refusal = query_one("#refusal", Static)
 
     class Looked(Told):
@@ -76,7 +75,7 @@ class ShowingScreen(ModalScreen[bool]):
     def compose(self) -> ComposeResult:
         with Vertical():
             yield Static(Content.styled(clean(self._asked), STRONG), id="title")
-            yield TextView()
+            yield FittedText()
             yield Static(id="refusal")
         yield Footer(show_command_palette=False)
 
@@ -94,7 +93,6 @@ class ShowingScreen(ModalScreen[bool]):
 
     @on(Looked)
     def _show(self, looked: Looked) -> None:
-        self.text.styles.height = max(len(looked.lines), 3)
         self.text.show(looked.lines)
         self._is_possible = looked.is_possible
         self.refresh_bindings()

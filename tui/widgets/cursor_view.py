@@ -77,7 +77,7 @@ class CursorView(LineView):
         text = self.line(line, self.text_width)
         if line != self.cursor:
             return self.strip_of(Content.assemble(" ", text), width, self.visual_style)
-        style = self.get_visual_style("cursor-view--cursor")
+        style = self.cursor_style("cursor-view--cursor")
         return self.strip_of(Content.assemble(("▌", ".cursor-view--bar"), text), width, style)
 
     # ── moving ────────────────────────────────────────────────────────────────────────────────────

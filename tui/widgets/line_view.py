@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from textual.color import Color
     from textual.filter import LineFilter
 
+REVERSED = Style(reverse=True)
+
 
 class LineView(ScrollView, can_focus=True, inherit_bindings=False):
     """Subclasses say how many lines there are with `line_count`, and what stands on one with `paint_line`."""
@@ -184,6 +186,11 @@ class LineView(ScrollView, can_focus=True, inherit_bindings=False):
         if room < 0:
             return Strip(segments).adjust_cell_length(width)
         return Strip([*segments, Segment(" " * room, style.rich_style)] if room else segments, width)
+
+    def cursor_style(self, name: str) -> Style:
+        """Of that component, reversed where it is to be: Textual forgets that of all styles of a text."""
+        style = self.get_visual_style(name)
+        return style + REVERSED if self.get_component_styles(name).text_style.reverse else style
 
     def _painted(self, beneath: Style, name: str) -> RichStyle:
         """That style on what lies beneath it."""

@@ -220,7 +220,7 @@ class SessionRows(LineView):
         lead = ("▌", ".session-list--bar") if chosen else (" ", "")
         if key in self._marked and not place.part:
             lead = ("✓", ".session-list--mark")
-        style = self.get_visual_style("session-list--cursor" if chosen else "session-list--row")
+        style = self.cursor_style("session-list--cursor") if chosen else self.get_visual_style("session-list--row")
         return self.strip_of([lead, *text], width, style)
 
     @property

@@ -148,6 +148,25 @@ class TextView(LineView):
         self.scroll_to(y=self.max_scroll_y, animate=False)
 
 
+class FittedText(TextView):
+    """In a dialog: as high as what it says, up to a part of the screen.
+
+    In this way round: what is as high as its contents asks them for cells alone, and a part of the screen as the most
+    would leave it higher than they are.
+    """
+
+    MOST = "55vh"
+    """Leaves room on a small screen for a title above, and for a sentence of two lines below."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.styles.height = self.MOST
+
+    def _show_lines(self, lines: Sequence[str | Content]) -> None:
+        super()._show_lines(lines)
+        self.styles.max_height = max(len(lines), 1)
+
+
 def _lines_with(lines: Sequence[str | Content], words: str, stopped: Callable[[], bool]) -> Iterator[int]:
     """Words may have been parted by the end of a line; then they are where they begin."""
     texts = (line.plain if isinstance(line, Content) else line for line in (*lines, ""))
