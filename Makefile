@@ -40,10 +40,11 @@ run: env
 	@$(BIN)/backscroll $(ARGS)
 
 # One process more than small machines have cores: a good part of the tests waits for a terminal. What failed in that
-# crowd is run once more by itself, in full view: a machine that was busy passes, a fault does not.
+# crowd is run once more by itself, in full view: a machine that was busy passes, a fault does not. The pictures of the
+# tests that are not run again are then no sign of one.
 test: $(WHOLE)
-	$(BIN)/pytest --numprocesses 3 --dist worksteal $(ARGS) || \
-	    { [ $$? -eq 1 ] && $(BIN)/pytest --last-failed --last-failed-no-failures none $(ARGS); }
+	$(BIN)/pytest --numprocesses 3 --dist worksteal $(ARGS) || { [ $$? -eq 1 ] && \
+	    $(BIN)/pytest --last-failed --last-failed-no-failures none --snapshot-warn-unused $(ARGS); }
 
 # An empty -m overrides the default that leaves the long runs out.
 test-all: $(WHOLE)

@@ -13,7 +13,7 @@ from pytest_textual_snapshot import SVGImageExtension
 from test_tui_pictures import add_picture
 from textual.pilot import Pilot
 from textual.widgets import Input, TextArea
-from tui_world import add, before, browser, clock, fill, prompt, until, until_shown
+from tui_world import add, before, browser, clock, fill, prompt, screen_text, until, until_shown
 
 from store.store import Store
 from tui.app import Backscroll
@@ -59,22 +59,32 @@ def _no_blinking(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(TextArea, "cursor_blink", False)
 
 
-def settled(pilot: Pilot[Any]) -> bool:
-    """The conversation beside the list has come, and the record of what is selected in it."""
+def unsettled(pilot: Pilot[Any]) -> str:
+    """What has not come yet of the conversation beside the list, and of the record of what is selected in it."""
     screen = pilot.app.screen_stack[0]
     picking = isinstance(pilot.app.screen, PickerScreen)
     if picking or not isinstance(screen, BrowserScreen) or not screen.sessions.keys:
-        return True
+        return ""
     if screen.has_class("-narrow") and screen.has_class("-pane-0"):
-        return True
+        return ""
     selected, readings = screen.sessions.selected, screen.query(Reading)
     if selected is None or not readings:
-        return False
+        return f"selected: {selected}, panes: {len(readings)}"
     reading, timeline = readings.first(), readings.first().timeline.timeline
-    has_come = reading.session is not None and reading.session.key == selected.key and timeline.block is not None
+    if reading.session is None or reading.session.key != selected.key:
+        return f"{selected.id} is selected, {reading.session and reading.session.id} is read, {reading._wanted} wanted"
+    if timeline.block is None or timeline._rest is not None:
+        return f"block: {timeline.block}, asked for: {timeline._asked}, aim: {timeline._aim}, rest: {timeline._rest}"
     record = reading.record.json
     has_record = not reading.record.display or record.outline is not None or bool(record._note)
-    return has_come and timeline._rest is None and has_record
+    return "" if has_record else f"no record of {reading._entry and reading._entry.key}"
+
+
+async def until_settled(pilot: Pilot[Any]) -> None:
+    try:
+        await until(pilot, lambda: not unsettled(pilot))
+    except TimeoutError:
+        raise AssertionError(f"It never settled: {unsettled(pilot)}\n{screen_text(pilot)}") from None
 
 
 def after(*steps: list[str] | str) -> Callable[[Pilot[Any]], Awaitable[None]]:
@@ -85,9 +95,9 @@ def after(*steps: list[str] | str) -> Callable[[Pilot[Any]], Awaitable[None]]:
             if isinstance(step, str):
                 await until_shown(pilot, step)
             else:
-                await until(pilot, lambda: settled(pilot))
+                await until_settled(pilot)
                 await pilot.press(*step)
-        await until(pilot, lambda: settled(pilot))
+        await until_settled(pilot)
         await pilot.pause()
 
     return take

@@ -32,11 +32,12 @@ from tui.palette import Actions, actions_of
 from tui.screens.browser import BrowserScreen
 from tui.screens.noticing import Clock
 from tui.settings import Settings
-from tui.working import threaded
+from tui.working import surely, threaded
 
 if TYPE_CHECKING:
     from textual.filter import LineFilter
     from textual.theme import Theme
+    from textual.timer import Timer, TimerCallback
 
     from store.resuming import Resumption
     from store.store import Store
@@ -131,6 +132,12 @@ class Backscroll(Discreet["Resumption"]):
             self._tidying = self.set_interval(QUIET_SECONDS, self._tidy, pause=True)
             self.keep_what_is()
             gc.enable()
+
+    def set_timer(
+        self, delay: float, callback: TimerCallback | None = None, *, name: str | None = None, pause: bool = False
+    ) -> Timer:
+        """Textual's own, too: if the one that a resize sets were lost, no other resize would be heeded."""
+        return surely(super().set_timer(delay, callback, name=name, pause=pause))
 
     def tidy_later(self) -> None:
         """Somebody types: what has piled up can take longer than the answer."""

@@ -1,8 +1,4 @@
-"""Work in a thread, of which nothing is written down.
-
-Textual describes a worker by all its arguments, spelled out: a record of many megabytes would be spelled while the
-screen waits, and a passphrase kept with it.
-"""
+"""Work that is done elsewhere, or later."""
 
 from __future__ import annotations
 
@@ -10,6 +6,7 @@ from collections.abc import Callable
 from typing import ParamSpec, TypeVar
 
 from textual import work
+from textual.timer import Timer
 from textual.worker import Worker
 
 Given = ParamSpec("Given")
@@ -19,4 +16,13 @@ Answer = TypeVar("Answer")
 def threaded(
     *, group: str, exclusive: bool = False
 ) -> Callable[[Callable[Given, Answer]], Callable[Given, Worker[Answer]]]:
+    """In a thread, of which nothing is written down. Textual would describe a worker by all its arguments, spelled out:
+    a record of many megabytes would be spelled while the screen waits, and a passphrase kept with it."""
     return work(thread=True, group=group, exclusive=exclusive, description=group)
+
+
+def surely(timer: Timer) -> Timer:
+    """Rings, however late. Textual skips what is late, which for a timer that rings but once is for good; and where a
+    machine is busy, one may be late before it has begun."""
+    timer._skip = False
+    return timer

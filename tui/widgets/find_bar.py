@@ -15,6 +15,7 @@ from textual.timer import Timer
 from textual.widgets import Input, Static
 
 from tui.messages import Told
+from tui.working import surely
 
 PAUSE = 0.08
 """Seconds without a key before the words are looked for."""
@@ -113,7 +114,7 @@ class FindBar(Horizontal):
     def _wait_for_a_pause(self, changed: Input.Changed) -> None:
         changed.stop()
         self._stop_waiting()
-        self._pause = self.set_timer(PAUSE, self._ask)
+        self._pause = surely(self.set_timer(PAUSE, self._ask))
 
     @on(Input.Submitted)
     def _keep(self, submitted: Input.Submitted) -> None:

@@ -22,7 +22,7 @@ from tui.messages import Told
 from tui.painting.cards import coverage, heading
 from tui.widgets.find_bar import FindBar
 from tui.widgets.turns import Timeline
-from tui.working import threaded
+from tui.working import surely, threaded
 
 IDLE = 0.5
 """Seconds after which the program has started and may load what the first conversation needs."""
@@ -83,7 +83,7 @@ class TimelinePane(Vertical):
         yield FindBar()
 
     def on_mount(self) -> None:
-        self.set_timer(IDLE, self._warm_up)
+        surely(self.set_timer(IDLE, self._warm_up))
 
     def _warm_up(self) -> None:
         if not self._warming:
