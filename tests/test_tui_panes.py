@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import json
 from datetime import timedelta
+from threading import Event
 from typing import Any
 
 import pytest
+from textual import events
 from textual.pilot import Pilot
 from tui_world import NOW, add, before, browser, fill, screen_text, session_list, until, until_shown
 
 from store.model import NewEntry, NewRecord, Part, Text, ToolCall, ToolResult
+from store.outline import Outline
+from store.outlines import Outlines
 from store.query import Query
 from store.store import Store
 from tui.app import Backscroll
@@ -234,6 +238,27 @@ async def test_whoever_hurries_opens_what_was_typed_and_not_what_half_of_it_foun
         await until_shown(pilot, "7 sessions", "The shop")
         await pilot.press("slash", *"purple", "enter", "enter")
         await until(pilot, lambda: focused(pilot) == 1 and is_marked(pilot, "purple"))
+
+
+async def test_keys_wait_for_the_conversation_they_are_meant_for(world: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    """They went to the one that was still shown, which had a failure to inspect, too."""
+    may_come, outline = Event(), Outlines.outline
+    may_come.set()
+
+    def awaited(outlines: Outlines, session: int) -> Outline:
+        may_come.wait()
+        return outline(outlines, session)
+
+    monkeypatch.setattr(Outlines, "outline", awaited)
+    async with browser(world).run_test(size=TWO) as pilot:
+        await until_shown(pilot, "7 sessions", "Answer 12.")
+        may_come.clear()
+        await pilot.press("down")
+        for key in ("enter", "e", "i"):
+            pilot.app.post_message(events.Key(key, None))
+            await until(pilot, lambda: focused(pilot) == 1)
+        may_come.set()
+        await until_shown(pilot, "1 of 1", "see the log")
 
 
 async def test_the_same_conversation_opened_for_other_words_has_those_marked(world: Store) -> None:

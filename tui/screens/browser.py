@@ -30,7 +30,7 @@ from tui.screens.noticing import Clock
 from tui.widgets.keys_line import KeysLine
 from tui.widgets.session_list import SessionList
 from tui.widgets.top_bar import TopBar
-from tui.working import threaded
+from tui.working import surely, threaded
 
 if TYPE_CHECKING:
     from store.store import Store
@@ -136,11 +136,11 @@ class BrowserScreen(FillingScreen[None]):
         """Often, and a timer costs more than a look at the clock."""
         self._moved_at = time.monotonic()
         if self._rest is None:
-            self._rest = self.set_timer(REST_SECONDS, self._rested)
+            self._rest = surely(self.set_timer(REST_SECONDS, self._rested))
 
     def _rested(self) -> None:
         left = self._moved_at + REST_SECONDS - time.monotonic()
-        self._rest = self.set_timer(left, self._rested) if left > 0 else None
+        self._rest = surely(self.set_timer(left, self._rested)) if left > 0 else None
         if self._rest is None:
             self._open_beside()
 
@@ -172,9 +172,12 @@ class BrowserScreen(FillingScreen[None]):
         self._hurried = self.sessions.listing.wanted.query != self._wanted.query
         if self._hurried:
             return
+        # What stands open beside the list is not opened once more.
+        is_open = self.reading.is_open(opened.session.key, self.looked_for)
+        if not is_open:
+            self.reading.hold_keys()
         self.action_pane(1)
-        # What stands open beside the list is not opened once more: keys that come meanwhile would be lost with it.
-        if not self.reading.is_open(opened.session.key, self.looked_for):
+        if not is_open:
             # Once it is laid out: a pane without a size cannot be opened at an entry.
             self.call_after_refresh(self.reading.open, opened.session, looked_for=self.looked_for)
 

@@ -112,9 +112,14 @@ class Reading(Horizontal):
         """At that entry, else at the first with what was looked for, else at the end."""
         self._wanted, self._looked_for, self._at = session.key, looked_for, at
         self._is_opening = True
+        self.hold_keys()
         if session.depth == "text":
             self._store.hurried.add(session.native_id)
         self._outline(session.key, self._next(), looked_for, at, follow=False)
+
+    def hold_keys(self) -> None:
+        """Those that come now are meant for the conversation that is about to be shown."""
+        self.timeline.timeline.hold_keys()
 
     def follow(self) -> None:
         """The store has changed; the conversation may have grown."""

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 
 from textual.timer import Timer
@@ -14,11 +16,15 @@ from tui.messages import Told
 from tui.painting.blocks import Block
 from tui.widgets.cards import Cards, Spot
 from tui.widgets.still_view import StillView
+from tui.working import surely
 
 REST = 0.05
 """Seconds that the cursor rests on a block before others are told."""
 
 TURNS_AT_ONCE = 24
+
+PATIENCE = 1.0
+"""Seconds that keys wait for the conversation they are meant for."""
 
 Pick = Callable[[Sequence[Block]], int | None]
 
@@ -55,6 +61,8 @@ class CardView(StillView):
         self._then: Callable[[], None] | None = None
         self._rest: Timer | None = None
         self._told: tuple[Entry | None, int | None] | None = None
+        self._has_come = asyncio.Event()
+        self._has_come.set()
 
     # ── what is handed down ───────────────────────────────────────────────────────────────────────
 
@@ -62,6 +70,7 @@ class CardView(StillView):
         """Another conversation, open at an entry or at its end."""
         of_time = self.cards.gutter.of_time
         self._told = None
+        self._has_come.set()
         self.cards = Cards(session, outline, width=self.text_width, of_time=of_time)
         self.cards.mark(marks)
         # Their keys name an edition of the cards before.
@@ -73,6 +82,19 @@ class CardView(StillView):
             self.aim(max(len(outline.turns) - 1, 0), lambda blocks: len(blocks) - 1, at_end=True)
         else:
             self.aim(index, lambda blocks: self.block_of(index, blocks, at))
+
+    def hold_keys(self) -> None:
+        """Until another conversation is shown: what is pressed meanwhile is meant for that one, and waits in line."""
+        if self._has_come.is_set():
+            self._has_come.clear()
+            self.call_later(self._await_conversation)
+
+    async def _await_conversation(self) -> None:
+        """Holds up what was sent to this widget, and nothing else."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(PATIENCE):
+                await self._has_come.wait()
+        self._has_come.set()
 
     def grow(self, outline: Outline) -> None:
         """The same conversation has gone on: who is at its end stays there, who is not stays where they are."""
@@ -169,7 +191,7 @@ class CardView(StillView):
         self.cursor = spot
         if self._rest is not None:
             self._rest.stop()
-        self._rest = self.set_timer(REST, self._tell)
+        self._rest = surely(self.set_timer(REST, self._tell))
         self.refresh()
 
     def _row_for(self, spot: Spot, wished: int | None) -> int:
