@@ -21,6 +21,7 @@ from store.sources.problem import Problem
 from store.spelling import decode
 
 if TYPE_CHECKING:
+    from store.foretelling import Foretold
     from store.second import Seconds
     from store.sources.shape import Source
     from store.store import Store
@@ -48,12 +49,12 @@ class Progress(NamedTuple):
 class Target:
     "A foreign store that is to be read."
 
-    def __init__(self, source: Source, locator: str, address: str) -> None:
+    def __init__(self, source: Source, locator: str, address: str, stamp: str | None = None) -> None:
         self.source = source
         self.locator = locator
         self.address = address
         "What opens it; with a password where it takes one, so it is neither kept nor shown."
-        self._stamp: str | None = None
+        self._stamp = stamp
 
     @property
     def stamp(self) -> str:
@@ -70,17 +71,25 @@ class Target:
 # ── what there is ─────────────────────────────────────────────────────────────────────────────────
 
 
-def targets(paths: Sequence[str] = (), only: str | None = None, *, known_to: Store | None = None) -> list[Target]:
+def targets(
+    paths: Sequence[str] = (),
+    only: str | None = None,
+    *,
+    known_to: Store | None = None,
+    foretold: Foretold | None = None,
+) -> list[Target]:
     """What there is to read: the stores that are named, or all that are found where their programs keep them."""
     if only is not None and only not in sources.NAMES:
         raise NotFound(f"There is no source {only!r}; there are {', '.join(sources.NAMES)}.")
     if not paths:
-        return list(found(only, known_to=known_to))
+        return list(found(only, known_to=known_to, foretold=foretold))
     chosen = [source for source in sources.ALL if only in (None, source.NAME)]
     return [target for path in paths for target in _named(path, chosen)]
 
 
-def found(only: str | None = None, *, known_to: Store | None = None) -> Iterator[Target]:
+def found(
+    only: str | None = None, *, known_to: Store | None = None, foretold: Foretold | None = None
+) -> Iterator[Target]:
     """Where their programs keep them. Each is looked for when it is asked for, so that the first can be read before.
 
     One that is as a store knows it is not looked into: to tell a database by its content is to copy it.
@@ -90,7 +99,7 @@ def found(only: str | None = None, *, known_to: Store | None = None) -> Iterator
         for place in places:
             source = sources.by_name(name) if is_url(place.locator) or os.path.exists(place.address) else None
             if source is not None:
-                target = Target(source, *place)
+                target = Target(source, *place, foretold.stamp(place.address) if foretold else None)
                 if (known_to and unchanged(known_to, target)) or _is_there(source, place.address):
                     yield target
 

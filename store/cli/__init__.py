@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from contextlib import AbstractContextManager, nullcontext
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
@@ -19,7 +18,6 @@ from store.paths import store_path
 from store.streams import prepare
 
 if TYPE_CHECKING:
-    from store.second import Seconds
     from store.store import Store
 
 PROGRAM = "backscroll"
@@ -92,10 +90,7 @@ def _done(console: Console, words: list[str]) -> int:
         case []:
             console.open_browser(follow=True)
         case ["sync"] | ["sync", "--json"]:
-            with _begun_early(console.path) as processes:
-                from store.cli import refreshing
-
-                refreshing.refresh(console.store, as_json="--json" in command, processes=processes)
+            _sync(console, as_json="--json" in command)
         case _:
             from store.cli.commands import main
 
@@ -104,10 +99,19 @@ def _done(console: Console, words: list[str]) -> int:
     return 0
 
 
-def _begun_early(path: Path) -> AbstractContextManager[Seconds | None]:
-    """What a first sync needs, before anything else is loaded."""
-    if path.exists():
-        return nullcontext()
-    from store.first_look import begun_early
+def _sync(console: Console, *, as_json: bool) -> None:
+    """With others at work before anything else is loaded: on what a first one reads, or on whether anything is new."""
+    if console.path.exists():
+        from store.foretelling import Foretold
 
-    return begun_early()
+        with Foretold() as foretold:
+            from store.cli.refreshing import refresh
+
+            refresh(console.store, as_json=as_json, foretold=foretold)
+    else:
+        from store.first_look import begun_early
+
+        with begun_early() as processes:
+            from store.cli.refreshing import refresh
+
+            refresh(console.store, as_json=as_json, processes=processes)

@@ -15,6 +15,7 @@ from store.sources.problem import Problem
 from store.store import Store
 
 if TYPE_CHECKING:
+    from store.foretelling import Foretold
     from store.second import Seconds
 
 
@@ -25,10 +26,11 @@ def refresh(
     *,
     as_json: bool = False,
     processes: Seconds | None = None,
+    foretold: Foretold | None = None,
 ) -> None:
     """Of the stores found on this machine, or of those that are named."""
     with printing.flushed():
-        reports = read(store, targets(paths, source, known_to=store), processes)
+        reports = read(store, targets(paths, source, known_to=store, foretold=foretold), processes)
         if as_json:
             printing.emit_json({"sources": [_report(report) for report in reports]})
         else:

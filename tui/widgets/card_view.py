@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
+from time import monotonic
 
 from textual.timer import Timer
 
@@ -25,6 +25,9 @@ TURNS_AT_ONCE = 24
 
 PATIENCE = 1.0
 """Seconds that keys wait for the conversation they are meant for."""
+
+MOMENT = 0.005
+"""Seconds between two looks whether it has come."""
 
 Pick = Callable[[Sequence[Block]], int | None]
 
@@ -61,8 +64,8 @@ class CardView(StillView):
         self._then: Callable[[], None] | None = None
         self._rest: Timer | None = None
         self._told: tuple[Entry | None, int | None] | None = None
-        self._has_come = asyncio.Event()
-        self._has_come.set()
+        self._is_awaited = False
+        "Another conversation than the one that is shown."
 
     # ── what is handed down ───────────────────────────────────────────────────────────────────────
 
@@ -70,7 +73,7 @@ class CardView(StillView):
         """Another conversation, open at an entry or at its end."""
         of_time = self.cards.gutter.of_time
         self._told = None
-        self._has_come.set()
+        self._is_awaited = False
         self.cards = Cards(session, outline, width=self.text_width, of_time=of_time)
         self.cards.mark(marks)
         # Their keys name an edition of the cards before.
@@ -85,16 +88,16 @@ class CardView(StillView):
 
     def hold_keys(self) -> None:
         """Until another conversation is shown: what is pressed meanwhile is meant for that one, and waits in line."""
-        if self._has_come.is_set():
-            self._has_come.clear()
+        if not self._is_awaited:
+            self._is_awaited = True
             self.call_later(self._await_conversation)
 
     async def _await_conversation(self) -> None:
         """Holds up what was sent to this widget, and nothing else."""
-        with suppress(TimeoutError):
-            async with asyncio.timeout(PATIENCE):
-                await self._has_come.wait()
-        self._has_come.set()
+        limit = monotonic() + PATIENCE
+        while self._is_awaited and monotonic() < limit and self.app.return_code is None:
+            await asyncio.sleep(MOMENT)
+        self._is_awaited = False
 
     def grow(self, outline: Outline) -> None:
         """The same conversation has gone on: who is at its end stays there, who is not stays where they are."""
