@@ -10,7 +10,7 @@ from pathlib import Path
 
 from store import sources
 from store.locating import place_of
-from store.second import Seconds, has_begun, is_large, second
+from store.second import Seconds, has_begun, is_large, second, tell
 from store.sources import homes
 
 PATIENCE = 2.0
@@ -30,15 +30,14 @@ def first_look(path: Path) -> Iterator[Callable[[], None]]:
                 pipe.close()
 
         if pipe is not None:
-            with suppress(OSError):  # it could not begin
-                pipe.send(path)
+            tell(pipe, path)
         yield wait
 
 
 def begun_early() -> Seconds:
-    """What will look at each large archive."""
-    places = (place_of(root) for name in sources.LARGEST for root in homes.roots_of(name))
-    return Seconds("skimming", sum(is_large(Path(place.address), new=True) for place in places))
+    """At each large archive, of which nothing is known yet."""
+    places = ((name, place_of(root).address) for name in sources.LARGEST for root in homes.roots_of(name))
+    return Seconds("skimming", [(*place, frozenset()) for place in places if is_large(Path(place[1]), new=True)])
 
 
 def serve(pipe: Connection) -> None:

@@ -7,25 +7,25 @@ from __future__ import annotations
 
 import os
 import signal
-import threading
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, NoReturn
 
 from store import sources
 from store.locating import place_of
 from store.sources import homes
+from store.splitting import may_fork
 
 if TYPE_CHECKING:
     from store.sources.shape import Source
 
 
 class Foretold(ExitStack):
-    """What the forks say; nothing, where a fork is not to be had or would take the locks of other threads along."""
+    """What the forks say; nothing, where there may be none."""
 
     def __init__(self) -> None:
         super().__init__()
         self._pipes: dict[str, int] = {}
-        if hasattr(os, "fork") and threading.active_count() == 1:
+        if may_fork():
             for name in sources.LARGEST:
                 for address in {place_of(root).address for root in homes.roots_of(name)}:
                     if os.path.exists(address) and (source := sources.by_name(name)):

@@ -9,13 +9,19 @@ import subprocess
 import sys
 import threading
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from importlib import import_module
+from multiprocessing import get_context
 from multiprocessing.connection import Connection, Pipe
 from multiprocessing.reduction import ForkingPickler
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+from store.splitting import may_fork
+
+if TYPE_CHECKING:
+    from multiprocessing.context import ForkProcess
 
 LARGE = 16 * 1024 * 1024
 """Bytes of a file below which a process of its own would cost more than it brings."""
@@ -55,26 +61,35 @@ def _holds_much(folder: Path) -> bool:
 
 
 class Seconds(ExitStack):
-    """Those of one piece of work, ended with it; some begun before anybody can tell them what to do."""
+    """Those of one piece of work, ended with it; some told what to do before anybody can wait for what they say."""
 
-    def __init__(self, module: str, early: int = 0) -> None:
+    def __init__(self, module: str, orders: Iterable[Hashable] = ()) -> None:
         super().__init__()
         self._module = module
-        self._begun = deque(self._start() for _ in range(early))
+        self._at_work: dict[Hashable, Connection] = {}
+        for order in orders:
+            pipe = self.one(early=True)
+            if pipe is not None and tell(pipe, order):
+                self._at_work[order] = pipe
 
-    def one(self) -> Connection | None:
-        return self._begun.popleft() if self._begun else self._start()
+    def at_work_on(self, order: Hashable) -> Connection | None:
+        """Once: it has but one to listen to it."""
+        return self._at_work.pop(order, None)
 
-    def _start(self) -> Connection | None:
-        return self.enter_context(second(self._module))
+    def one(self, *, early: bool = False) -> Connection | None:
+        """Not told yet."""
+        return self.enter_context(second(self._module, early=early))
 
 
 @contextmanager
-def second(module: str) -> Iterator[Connection | None]:
-    """One in which that module's `serve` has the other end; None where none can be started. It may not have begun."""
+def second(module: str, *, early: bool = False) -> Iterator[Connection | None]:
+    """One in which that module's `serve` has the other end; None where none can be started. It may not have begun.
+
+    Early: nothing is open yet that a fork should not have, too.
+    """
     ours, theirs = Pipe(duplex=True)
     with theirs:
-        process = _start(module, theirs)
+        process = _fork(module, theirs) if early and may_fork() else _spawn(module, theirs)
     try:
         yield ours if process else None
     finally:
@@ -83,9 +98,39 @@ def second(module: str) -> Iterator[Connection | None]:
             _end(process)
 
 
-def _start(module: str, pipe: Connection) -> subprocess.Popen[bytes] | None:
-    """A Python of its own. A fork would take the locks of the browser's threads along, held for ever; and Python's own
-    way to spawn one asks for an error stream, which an application that has taken the terminal does not give."""
+class _Forked:
+    """To be waited for like what was spawned."""
+
+    def __init__(self, process: ForkProcess) -> None:
+        self._process = process
+        self.kill = process.kill
+
+    def wait(self, seconds: float | None = None) -> None:
+        self._process.join(seconds)
+        if self._process.exitcode is None:
+            raise subprocess.TimeoutExpired(self._process.name, seconds or 0)
+
+
+def _fork(module: str, pipe: Connection) -> _Forked:
+    import_module(f"store.{module}")  # once for all of them
+    process = get_context("fork").Process(target=_begin_apart, args=(module, pipe.fileno()), daemon=True)
+    process.start()
+    return _Forked(process)
+
+
+def _begin_apart(module: str, handle: int) -> None:
+    """With nothing of what the others have: a pipe ends when the last who has it open lets go."""
+    nowhere = os.open(os.devnull, os.O_RDWR)
+    for stream in (0, 1, 2):
+        os.dup2(nowhere, stream)
+    os.closerange(3, handle)
+    os.closerange(handle + 1, os.sysconf("SC_OPEN_MAX"))
+    begin(module, handle)
+
+
+def _spawn(module: str, pipe: Connection) -> subprocess.Popen[bytes] | None:
+    """A Python of its own. Python's own way to spawn one asks for an error stream, which an application that has taken
+    the terminal does not give."""
     quiet = subprocess.DEVNULL
     argv = [sys.executable, "-P", "-c", _BEGIN, module, str(pipe.fileno())]
     try:
@@ -94,12 +139,21 @@ def _start(module: str, pipe: Connection) -> subprocess.Popen[bytes] | None:
         return None
 
 
-def _end(process: subprocess.Popen[bytes]) -> None:
+def _end(process: subprocess.Popen[bytes] | _Forked) -> None:
     try:
         process.wait(PATIENCE)
     except subprocess.TimeoutExpired:
         process.kill()
         process.wait()
+
+
+def tell(pipe: Connection, order: object) -> bool:
+    """False where it could not begin."""
+    try:
+        pipe.send(order)
+    except OSError:
+        return False
+    return True
 
 
 def has_begun(pipe: Connection) -> bool:

@@ -5,7 +5,7 @@ What was only skimmed is listed and found until it is read; then its own entries
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence, Set
+from collections.abc import Callable, Hashable, Iterator, Sequence, Set
 from contextlib import suppress
 from itertools import islice
 from multiprocessing.connection import Connection
@@ -16,7 +16,7 @@ from store.ahead import read
 from store.coding import column_text, now
 from store.deriving import shown_prompt
 from store.scripts import search_text
-from store.second import Sender, has_begun
+from store.second import Seconds, Sender, has_begun, tell
 from store.sources.shape import Skim, Skimming
 
 if TYPE_CHECKING:
@@ -86,32 +86,31 @@ class Sight:
 class Look:
     """At one archive, by a process of its own that can then go on to read it."""
 
-    def __init__(self, source: Skimming, address: str, process: Connection | None) -> None:
+    def __init__(self, source: Skimming, address: str, processes: Seconds | None) -> None:
         self._source = source
         self._address = address
-        self._process = process
+        self._processes = processes
         self.reader: Connection | None = None
         "The process, once it has seen everything."
 
     def sights(self, known: Set[str], *, here: bool) -> Iterator[Sequence[Sight]]:
-        """The newest few first; if they are wanted, here, unless the process has begun."""
-        begun = self._has_begun(wait=False)
-        many = FIRST if here and not begun else 0
-        newest = [Sight(skim) for skim in islice(self._source.skim(self._address, known), many)]
-        if self._process is not None:
-            with suppress(OSError):  # it could not begin
-                seen = {*known, *(sight.native_id for sight in newest)}
-                self._process.send((self._source.NAME, self._address, seen))
-        if newest:
-            yield newest
-        if self._process is not None and (begun or self._has_begun()):
+        """The newest few first; if they are wanted, here, unless a process is at it."""
+        process = self._processes.at_work_on(self._order(known)) if self._processes else None
+        if process is None:
+            process = self._processes.one() if self._processes else None
+            newest = [Sight(skim) for skim in islice(self._source.skim(self._address, known), FIRST if here else 0)]
+            if process is not None:
+                tell(process, self._order({*known, *(sight.native_id for sight in newest)}))
+            if newest:
+                yield newest
+        if process is not None and has_begun(process):
             with suppress(EOFError, OSError):  # it fell over something; whoever reads that will tell
-                while _END not in (told := dict(self._process.recv())):
+                while _END not in (told := dict(process.recv())):
                     yield told[_SIGHTS]
-                self.reader = self._process
+                self.reader = process
 
-    def _has_begun(self, *, wait: bool = True) -> bool:
-        return self._process is not None and (wait or self._process.poll()) and has_begun(self._process)
+    def _order(self, known: Set[str]) -> Hashable:
+        return self._source.NAME, self._address, frozenset(known)
 
 
 def serve(pipe: Connection) -> None:

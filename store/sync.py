@@ -141,7 +141,7 @@ class _Syncing:
             return
         known = self._known(key).keys()
         self.unread |= known
-        look = Look(self.source, self.address, processes.one() if processes is not None else None)
+        look = Look(self.source, self.address, processes)
         for sights in look.sights(known | self._buried(), here=here):
             self.unread |= keep(self.store, sights, self.source.NAME, key, self._public_id)
             self.report.seen = len(self.unread)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import shutil
+import subprocess
+import sys
 from multiprocessing.connection import Connection
 from pathlib import Path
 
@@ -17,6 +19,21 @@ from store.store import Store
 DATA = Path(__file__).parent / "data"
 
 RUN = "import sys; from tui.main import main; sys.exit(main())"
+
+FIRST_SYNC = """
+import sys, threading
+from store import second
+from store.cli import run
+{beside}
+second.LARGE = 0
+fork, forks = second._fork, []
+second._fork = lambda *what: forks.append(what) or fork(*what)
+status = run(None, sys.argv[1:])
+print("forks:", len(forks), file=sys.stderr)
+sys.exit(status)
+"""
+ALONE = ""
+BESIDE_A_THREAD = "threading.Thread(target=threading.Event().wait, daemon=True).start()"
 
 
 @pytest.fixture
@@ -66,13 +83,13 @@ def test_a_first_sync_is_looked_at_by_processes_that_were_begun_before_the_store
 ) -> None:
     monkeypatch.setattr(second, "LARGE", 0)
     begun: list[int] = []
-    start = second.Seconds._start
+    start = second.Seconds.one
 
-    def watched(self: second.Seconds) -> Connection | None:
+    def watched(self: second.Seconds, *, early: bool = False) -> Connection | None:
         begun.append(path.exists())
-        return start(self)
+        return start(self, early=early)
 
-    monkeypatch.setattr(second.Seconds, "_start", watched)
+    monkeypatch.setattr(second.Seconds, "one", watched)
     path = tmp_path / "store.db"
     told = CommandLine(path)("sync", "--json").json["sources"]
     assert begun == [False]
@@ -85,8 +102,26 @@ def test_a_first_sync_is_looked_at_by_processes_that_were_begun_before_the_store
 
 def test_for_nothing_large_none_is_begun(history: Path) -> None:
     with begun_early() as processes:
-        assert not processes._begun
+        assert not processes._at_work
     assert history.exists()
+
+
+@pytest.mark.parametrize("beside", [ALONE, BESIDE_A_THREAD], ids=["forked", "spawned"])
+def test_forks_bring_what_processes_of_their_own_would(history: Path, tmp_path: Path, beside: str) -> None:
+    shutil.copytree(DATA / "codex", history.with_name(".codex"))
+    path = tmp_path / "store.db"
+    command = [sys.executable, "-c", FIRST_SYNC.format(beside=beside), "--store", str(path), "sync"]
+    ran = subprocess.run(command, capture_output=True, text=True)
+    assert (ran.returncode, ran.stderr) == (0, f"forks: {2 if beside == ALONE else 0}\n")
+    with Store.open(path) as store, Store.memory() as read_here:
+        for _ in refreshing.sync(read_here, refreshing.found()):
+            pass
+        assert told(store) == told(read_here)
+
+
+def told(store: Store) -> list[tuple[object, ...]]:
+    sessions = sorted(store.sessions.newest(100), key=lambda one: one.id)
+    return [(one.id, one.depth, one.title, one.turns, one.entries, one.updated_at) for one in sessions]
 
 
 @pytest.mark.usefixtures("history")
