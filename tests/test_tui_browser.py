@@ -26,6 +26,7 @@ from store.store import Store
 from tui.app import Backscroll
 from tui.palette import all_bindings
 from tui.screens.browser import BrowserScreen
+from tui.screens.filling import rest_after
 from tui.screens.help import HelpScreen
 from tui.widgets.turns import Timeline
 
@@ -358,6 +359,11 @@ async def test_what_agents_write_is_read_while_the_browser_is_open(store: Store,
         await until(pilot, lambda: store.sessions.matching("")[1] == 1)
         rubichan_session(path, "b", ("user", "written meanwhile"))
         await until(pilot, lambda: len(session_list(pilot).keys) == 2)
+
+
+@pytest.mark.parametrize(("took", "rest"), [(0.001, 0.3), (0.06, 0.42), (0.2, 0.6), (3.0, 3.0)])
+def test_the_longer_a_look_at_what_agents_write_takes_the_longer_it_rests(took: float, rest: float) -> None:
+    assert rest_after(took) == pytest.approx(rest)
 
 
 async def test_the_first_run_says_what_was_found_until_it_is_told_to_hide(store: Store, home: Path) -> None:

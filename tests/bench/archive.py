@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from bench.browsing import SETTLED, p95, settle
-from bench.corpus import Corpus, corpus
+from bench.corpus import Corpus, corpus, warm
 from bench.peers import AGENTSVIEW, FAST_RESUME, HELLO, OURS, Program, programs
 from bench.processes import Failed, bytes_of, run
 from bench.prose import vocabulary
@@ -165,12 +165,14 @@ class Archive:
 
     def _launch(self, who: Program, size: int) -> None:
         env = who.env(self._corpora[size].home, self._place(who, size))
+        warm(self._place(who, size))
         with Screen(who.path, *who.screen, env=env) as screen:
             shown = re.compile(re.escape(who.greeting)) if who.greeting else ROW
             self.measured.add("launch", who.name, size, screen.until_sent_first(shown))
 
     def _type(self, who: Program, size: int) -> None:
         env = who.env(self._corpora[size].home, self._place(who, size))
+        warm(self._place(who, size))
         with Screen(who.path, *who.screen, env=env) as screen:
             screen.until_sent_first(ROW)
             settle(screen)

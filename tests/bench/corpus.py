@@ -35,9 +35,14 @@ class Corpus(NamedTuple):
         return f"{self.size / 1e6:,.0f} MB"
 
     def warm(self) -> None:
-        """Into the page cache: some systems take from it what was not asked for in a minute, and then whoever comes
-        first waits for the disk."""
-        for path in self.home.rglob("*.json*"):
+        warm(self.home, "*.json*")
+
+
+def warm(folder: Path, named: str = "*") -> None:
+    """Into the page cache: some systems take from it what was not asked for in a minute, and then whoever comes first
+    waits for the disk."""
+    for path in folder.rglob(named):
+        if path.is_file():
             path.read_bytes()
 
 

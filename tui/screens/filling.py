@@ -31,8 +31,12 @@ if TYPE_CHECKING:
 
 Answer = TypeVar("Answer")
 
-FOLLOW_SECONDS = 0.3
-"""Between two looks at what agents write: with the list's own, what is said there is seen here within a second."""
+FOLLOW_SECONDS = 0.3, 0.6
+"""Between two looks at what agents write: at least, and where one takes long, rather. With the list's own, what is said
+there is seen here within a second."""
+
+SHARE = 8
+"""Who keeps the browser open shall not lose more than this part of a processor to the looks, where that can be."""
 
 GIVE_WAY_SECONDS = 0.3
 """What is found first is painted before more is looked for, unless that takes longer than this."""
@@ -92,7 +96,7 @@ class FillingScreen(EditingScreen[Answer]):
         found: dict[str, Report] = {}
         told: Mapping[str, int] | None = None
         while not worker.is_cancelled:
-            begun = time.monotonic()
+            begun = time.thread_time()
             came = False
             try:
                 for progress in refreshing.sync(self._store, refreshing.found(known_to=self._store)):
@@ -110,8 +114,7 @@ class FillingScreen(EditingScreen[Answer]):
             if came or told != _by_agent(found):
                 told = _by_agent(found)
                 self.post_message(self.Progressed(0, 0, told, over=True))
-            # Who has so much that a look takes long shall not lose half a processor to it.
-            time.sleep(max(FOLLOW_SECONDS, time.monotonic() - begun))
+            time.sleep(rest_after(time.thread_time() - begun))
             give_way()
 
     @on(Progressed)
@@ -206,6 +209,12 @@ class FillingScreen(EditingScreen[Answer]):
         if changed.worker.group == DEMO and changed.state is WorkerState.ERROR:
             self._making_demo = False
             self._show_welcome()
+
+
+def rest_after(took: float) -> float:
+    """Seconds, after a look that took so many of a processor's."""
+    least, rather = FOLLOW_SECONDS
+    return max(least, min((SHARE - 1) * took, rather), took)
 
 
 def _by_agent(found: Mapping[str, Report]) -> dict[str, int]:
