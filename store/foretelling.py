@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import signal
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from typing import TYPE_CHECKING, NoReturn
 
 from store import sources
@@ -29,16 +29,19 @@ class Foretold(ExitStack):
             for name in sources.LARGEST:
                 for address in {place_of(root).address for root in homes.roots_of(name)}:
                     if os.path.exists(address) and (source := sources.by_name(name)):
-                        self._pipes[address] = self._fork(source, address)
+                        with suppress(OSError):  # there may be too many already
+                            self._pipes[address] = self._fork(source, address)
 
     def _fork(self, source: Source, address: str) -> int:
         ours, theirs = os.pipe()
-        child = os.fork()
-        if not child:
-            _tell(theirs, source, address)
-        os.close(theirs)
-        self.callback(_end, child)
         self.callback(os.close, ours)
+        try:
+            child = os.fork()
+            if not child:
+                _tell(theirs, source, address)
+        finally:
+            os.close(theirs)
+        self.callback(_end, child)
         return ours
 
     def stamp(self, address: str) -> str | None:

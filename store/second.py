@@ -111,10 +111,13 @@ class _Forked:
             raise subprocess.TimeoutExpired(self._process.name, seconds or 0)
 
 
-def _fork(module: str, pipe: Connection) -> _Forked:
+def _fork(module: str, pipe: Connection) -> _Forked | None:
     import_module(f"store.{module}")  # once for all of them
     process = get_context("fork").Process(target=_begin_apart, args=(module, pipe.fileno()), daemon=True)
-    process.start()
+    try:
+        process.start()
+    except OSError:
+        return None
     return _Forked(process)
 
 

@@ -35,6 +35,12 @@ with Foretold() as foretold:
     told = [foretold.stamp(address) for address in addresses]
 end.set()
 """
+ASK_WHERE_NONE_CAN_BE_HAD = """
+import resource
+resource.setrlimit(resource.RLIMIT_NOFILE, (4, 4))
+with Foretold() as foretold:
+    told = [foretold.stamp(address) for address in addresses]
+"""
 LEAVE = """
 import os
 with Foretold():
@@ -109,3 +115,7 @@ def test_nobody_is_left_behind() -> None:
 def test_where_there_is_no_archive_nothing_is_told(home: Path) -> None:
     with Foretold() as foretold:
         assert foretold.stamp(str(home / ".claude")) is None
+
+
+def test_where_no_process_can_be_had_nothing_is_told(archives: dict[str, str]) -> None:
+    assert run(ASK_WHERE_NONE_CAN_BE_HAD, list(archives)) == [None, None]
