@@ -59,7 +59,7 @@ def _no_blinking(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(TextArea, "cursor_blink", False)
 
 
-def unsettled(pilot: Pilot[Any]) -> str:
+def missing(pilot: Pilot[Any]) -> str:
     """What has not come yet of the conversation beside the list, and of the record of what is selected in it."""
     screen = pilot.app.screen_stack[0]
     picking = isinstance(pilot.app.screen, PickerScreen)
@@ -80,11 +80,11 @@ def unsettled(pilot: Pilot[Any]) -> str:
     return "" if has_record else f"no record of {reading._entry and reading._entry.key}"
 
 
-async def until_settled(pilot: Pilot[Any]) -> None:
+async def until_all_came(pilot: Pilot[Any]) -> None:
     try:
-        await until(pilot, lambda: not unsettled(pilot))
+        await until(pilot, lambda: not missing(pilot))
     except TimeoutError:
-        raise AssertionError(f"It never settled: {unsettled(pilot)}\n{screen_text(pilot)}") from None
+        raise AssertionError(f"It never came: {missing(pilot)}\n{screen_text(pilot)}") from None
 
 
 def after(*steps: list[str] | str) -> Callable[[Pilot[Any]], Awaitable[None]]:
@@ -95,9 +95,9 @@ def after(*steps: list[str] | str) -> Callable[[Pilot[Any]], Awaitable[None]]:
             if isinstance(step, str):
                 await until_shown(pilot, step)
             else:
-                await until_settled(pilot)
+                await until_all_came(pilot)
                 await pilot.press(*step)
-        await until_settled(pilot)
+        await until_all_came(pilot)
         await pilot.pause()
 
     return take
