@@ -205,7 +205,9 @@ def test_a_stamp_follows_what_is_below(tree: Path) -> None:
     stamps.append(tree_stamp(tree))
     (tree / "b/2.jsonl").rename(tree / "b/1.jsonl")
     stamps.append(tree_stamp(tree))
-    assert len(set(stamps)) == 5
+    os.utime(tree / "b/1.jsonl", (-5, -5))  # before 1970
+    stamps.append(tree_stamp(tree))
+    assert len(set(stamps)) == 6
 
 
 @pytest.mark.parametrize(
