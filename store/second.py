@@ -160,7 +160,7 @@ def tell(pipe: Connection, order: object) -> bool:
 
 
 def has_begun(pipe: Connection) -> bool:
-    """Waits for it, once. False where what was started is not this program in a Python of its own."""
+    """Waits for it, once. False where what was started is not this program."""
     try:
         return bool(pipe.recv() == READY)
     except (EOFError, OSError):
