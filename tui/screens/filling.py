@@ -90,32 +90,40 @@ class FillingScreen(EditingScreen[Answer]):
     @threaded(group="sync")
     def _sync(self) -> None:
         """What the agents on this machine write, as long as the browser is open. The list hears of it by polling."""
-        from store import refreshing
+        from store.sources.watched import watched
 
         worker = get_current_worker()
         found: dict[str, Report] = {}
         told: Mapping[str, int] | None = None
-        while not worker.is_cancelled:
-            begun = time.thread_time()
-            came = False
-            try:
-                for progress in refreshing.sync(self._store, refreshing.found(known_to=self._store)):
-                    if worker.is_cancelled:
-                        return
-                    found[progress.report.locator] = progress.report
-                    if progress.report.new or progress.report.updated or progress.done < progress.total:
-                        came = True
-                        self.post_message(self.Progressed(progress.done, progress.total, _by_agent(found), over=False))
-                        if self._is_first_run:
-                            self._has_rows.wait(GIVE_WAY_SECONDS)
-                            self._has_rows.set()
-            except Busy:
-                pass  # another browser or a sync is at it; what it brings appears here, too
-            if came or told != _by_agent(found):
-                told = _by_agent(found)
-                self.post_message(self.Progressed(0, 0, told, over=True))
-            time.sleep(rest_after(time.thread_time() - begun))
-            give_way()
+        with watched():
+            while not worker.is_cancelled:
+                begun = time.thread_time()
+                came = self._look(worker, found)
+                if came or told != _by_agent(found):
+                    told = _by_agent(found)
+                    self.post_message(self.Progressed(0, 0, told, over=True))
+                time.sleep(rest_after(time.thread_time() - begun))
+                give_way()
+
+    def _look(self, worker: Worker[None], found: dict[str, Report]) -> bool:
+        """Whether anything came. What was found is noted."""
+        from store import refreshing
+
+        came = False
+        try:
+            for progress in refreshing.sync(self._store, refreshing.found(known_to=self._store)):
+                if worker.is_cancelled:
+                    break
+                found[progress.report.locator] = progress.report
+                if progress.report.new or progress.report.updated or progress.done < progress.total:
+                    came = True
+                    self.post_message(self.Progressed(progress.done, progress.total, _by_agent(found), over=False))
+                    if self._is_first_run:
+                        self._has_rows.wait(GIVE_WAY_SECONDS)
+                        self._has_rows.set()
+        except Busy:
+            pass  # another browser or a sync is at it; what it brings appears here, too
+        return came
 
     @on(Progressed)
     def _show_progress(self, progress: Progressed) -> None:
