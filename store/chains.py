@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from store import appending
-from store.coding import decode
+from store.coding import decode, encode
 from store.deriving import Derived
 from store.errors import NotFound
 from store.model import (
@@ -29,6 +29,10 @@ if TYPE_CHECKING:
 
 _ENTRY = ", ".join(f"entries.{name}" for name in Entry._fields)
 _RECORD = Entry._fields.index("record")
+_BY_KEYS = f"""
+    select sessions.id, {_ENTRY} from json_each(?) as wanted
+    cross join entries on entries.key = wanted.value cross join sessions on sessions.key = entries.session
+"""
 _CHAIN = f"select {_ENTRY} from entries where session = ? and seq between ? and ? order by seq"
 _CALLS = """
     select tool_calls.key, sessions.id, tool_calls.turn, tool_calls.call_id, tool_calls.name, tool_calls.status,
@@ -63,16 +67,16 @@ class Chains:
             raise NotFound(f"That session has no entry {seq}.")
         return found[0]
 
+    def entries_by_keys(self, keys: Sequence[int]) -> list[tuple[str, Entry]]:
+        """In that order, each with the public id of its session; those that are not there any more are missing."""
+        found = {row[1]: (row[0], self._entry(row[1:])) for row in self._store.rows(_BY_KEYS, encode(keys).decode())}
+        return [found[key] for key in keys if key in found]
+
     def entry_by_key(self, key: int) -> tuple[str, Entry]:
-        """The entry and the public id of its session."""
-        row = self._store.row(
-            f"select sessions.id, {_ENTRY} from entries join sessions on sessions.key = entries.session"
-            " where entries.key = ?",
-            key,
-        )
-        if row is None:
+        found = self.entries_by_keys([key])
+        if not found:
             raise NotFound(f"There is no entry {key}.")
-        return row[0], self._entry(row[1:])
+        return found[0]
 
     def _entry(self, row: Sequence[Any]) -> Entry:
         *plain, text, column, inherited, tokens, created_at = row

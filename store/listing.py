@@ -31,7 +31,9 @@ _KEYS = """
         where sessions.deleted = 0 and {condition} order by {order} limit ?)
 """
 _NEWEST = "sessions.updated_at desc, sessions.key desc"
-_CANDIDATES = "select sessions.key, {titled} from sessions where {condition} order by {order} limit ? offset ?"
+_CANDIDATES = (
+    "select sessions.key, {titled}, head, tail from sessions where {condition} order by {order} limit ? offset ?"
+)
 _AMONG = "sessions.key in (select value from json_each(?))"
 _ORDERS: dict[Order, str] = {
     "best": _NEWEST,
@@ -161,23 +163,27 @@ def _among_newest(
     condition = all_of(besides)
     sql = _CANDIDATES.format(titled=titled.sql, condition=condition.sql, order=_NEWEST)
 
-    def newest(count: int, begin: int = 0) -> dict[int, bool]:
-        return dict(store.rows(sql, *titled.values, *condition.values, count, begin))
+    def newest(count: int, begin: int = 0) -> list[_Candidate]:
+        return store.rows(sql, *titled.values, *condition.values, count, begin)
 
     near = newest(LOOKED_AT * limit)
-    said = said_last(store, query, list(near), now, enough=limit)
+    said = said_last(store, query, [key for key, *_ in near], now, enough=limit)
     unread = said_in_unread(store, query)
     found = _held(near, said.keys() | unread)
     if len(found) < limit and (further := expected_among(store, query, limit - len(found))) < FURTHEST:
         beyond = newest(further, begin=len(near))
-        said |= indexed_last(store, query, list(beyond), now)
+        said |= indexed_last(store, query, {key: (head, tail) for key, _, head, tail in beyond if head}, now)
         found += _held(beyond, said.keys() | unread)
     return (found[:limit], said) if len(found) >= limit else ([], {})
 
 
-def _held(newest: Mapping[int, bool], held: Set[int]) -> list[int]:
+_Candidate = tuple[int, bool, int, int]
+"""A session, whether it has the words in its title, and its first and last entries."""
+
+
+def _held(newest: Iterable[_Candidate], held: Set[int]) -> list[int]:
     """Those that have the words in their title, or hold them."""
-    return [key for key, is_titled in newest.items() if is_titled or key in held]
+    return [key for key, is_titled, _, _ in newest if is_titled or key in held]
 
 
 def _first(store: Store, wanted: Wanted, limit: int) -> _Read:

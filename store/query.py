@@ -12,6 +12,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
+from functools import lru_cache
 from typing import NamedTuple
 
 from store.clean import one_line
@@ -145,8 +146,14 @@ class Query(NamedTuple):
     def pattern(self, *, accents: bool = False) -> re.Pattern[str] | None:
         """Where the words stand in a text, near enough to mark them. However they are accented, if need be: whoever
         asks for that waits a moment."""
-        spelled = [term.spelled(accents=accents) for term in self.terms if term.indexed]
-        return re.compile("|".join(spelled), re.IGNORECASE) if spelled else None
+        return _pattern(self.terms, accents)
+
+
+@lru_cache(maxsize=16)
+def _pattern(terms: tuple[Term, ...], accents: bool) -> re.Pattern[str] | None:
+    """Kept, since every row of a list asks for it."""
+    spelled = [term.spelled(accents=accents) for term in terms if term.indexed]
+    return re.compile("|".join(spelled), re.IGNORECASE) if spelled else None
 
 
 class _Parser:

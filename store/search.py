@@ -190,7 +190,7 @@ class Search:
         sql = _MATCHES.format(what=what, table=table, condition=condition.sql)
         order = "at desc" if newest else "weight, at desc"
         rows = self._store.rows(f"{sql} order by {order} limit ?", query.fts(), *condition.values, limit)
-        return [self._hit(key, table, query) for key, _, _ in rows]
+        return list(self._hits([key for key, _, _ in rows], table, query))
 
     def newest_hits(
         self, sessions: Sequence[int], query: Query, said: Mapping[int, int] | None = None
@@ -198,11 +198,9 @@ class Search:
         """Of each session that holds the words, where they were said last; which may be known already."""
         with self._store.snapshot():
             found = said or said_last(self._store, query, sessions, datetime.now(UTC))
-            return {
-                session: self._hit(found[session], "conversation_fts", query)
-                for session in sessions
-                if session in found
-            }
+            held = [session for session in sessions if session in found]
+            hits = self._hits([found[session] for session in held], "conversation_fts", query)
+            return dict(zip(held, hits, strict=True))
 
     def first_hit(self, session: int, query: Query) -> str | None:
         """The entry at which a session that was found opens."""
@@ -219,22 +217,25 @@ class Search:
         }
         return Vocabulary(**named)
 
-    def _hit(self, key: int, table: str, query: Query) -> Hit:
-        session_id, entry = self._store.chains.entry_by_key(key)
-        fields = list(
-            _conversation_fields(entry.text, entry.parts) if table == "conversation_fts" else _tool_fields(entry.parts)
-        )
-        name, shown, marks = _shown(fields, query)
-        return Hit(
-            session_id,
-            entry_id(session_id, entry.seq),
-            entry.turn,
-            entry.role,
-            name,
-            entry.created_at,
-            shown,
-            marks,
-        )
+    def _hits(self, keys: Sequence[int], table: str, query: Query) -> Iterator[Hit]:
+        """What these entries show of the words, in this order."""
+        for session_id, entry in self._store.chains.entries_by_keys(keys):
+            fields = list(
+                _conversation_fields(entry.text, entry.parts)
+                if table == "conversation_fts"
+                else _tool_fields(entry.parts)
+            )
+            name, shown, marks = _shown(fields, query)
+            yield Hit(
+                session_id,
+                entry_id(session_id, entry.seq),
+                entry.turn,
+                entry.role,
+                name,
+                entry.created_at,
+                shown,
+                marks,
+            )
 
 
 def _shown(fields: Sequence[tuple[str, str]], query: Query) -> tuple[str, str, tuple[tuple[int, int], ...]]:

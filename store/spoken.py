@@ -7,7 +7,7 @@ that: the index is asked for the stretches only in which the entries of some ses
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
@@ -52,7 +52,7 @@ OFTEN = 5_000
 SAFELY = 2
 """Times as far as a guess says."""
 
-_LIES = "select head, tail from sessions where key in (select value from json_each(?)) and head is not null"
+_LIES = "select key, head, tail from sessions where key in (select value from json_each(?)) and head is not null"
 # Cross joins: SQLite would rather go through the sessions' entries, and ask the index for each.
 _SAID = """
     select sessions.key, max(entries.key) from conversation_fts
@@ -94,14 +94,15 @@ def said_last(
     found = _met(store, query, sessions, enough or len(sessions))
     if len(found) >= (enough or len(sessions)):
         return found
-    return found | indexed_last(store, query, [session for session in sessions if session not in found], now)
+    others = encode([session for session in sessions if session not in found]).decode()
+    return found | indexed_last(store, query, {key: (head, tail) for key, head, tail in store.rows(_LIES, others)}, now)
 
 
-def indexed_last(store: Store, query: Query, sessions: Sequence[int], now: datetime) -> dict[int, int]:
-    """The same by the index alone."""
-    match, keys, spoken = query.fts(), encode(sessions).decode(), on_speakers(query, now)
+def indexed_last(store: Store, query: Query, lies: Mapping[int, tuple[int, int]], now: datetime) -> dict[int, int]:
+    """The same by the index alone, of sessions the first and last entries of which are known."""
+    match, keys, spoken = query.fts(), encode(list(lies)).decode(), on_speakers(query, now)
     found: dict[int, int] = {}
-    for stretch in stretches(store.rows(_LIES, keys)):
+    for stretch in stretches(lies.values()):
         for session, entry in store.rows(_SAID.format(spoken.sql), match, *stretch, keys, *spoken.values):
             found[session] = max(entry, found.get(session, 0))
     return found
@@ -116,11 +117,17 @@ def _met(store: Store, query: Query, sessions: Sequence[int], enough: int) -> di
     if not term.prefix or len(term.text) > PERHAPS or not term.text.isascii():
         return {}
     missed, patience = 0, len(sessions) if len(term.text) <= SHORT else SELDOM
-    begins = re.compile(term.spelled(), re.IGNORECASE)
+    letters, begins = term.text.lower(), re.compile(term.spelled(), re.IGNORECASE)
     found: dict[int, int] = {}
     for session in sessions:
         said = store.rows(_NEWEST_SAID, session, LOOKED_THROUGH)
-        met = (entry for entry, text, parts in said if begins.search(text) or _is_thought(begins, parts))
+        # Most have the letters nowhere, which is told much sooner than that no word begins with them.
+        met = (
+            entry
+            for entry, text, parts in said
+            if (letters in text.lower() and begins.search(text))
+            or (parts and letters.encode() in parts.lower() and _is_thought(begins, parts))
+        )
         if (entry := next(met, None)) is not None:
             found[session] = entry
         else:
@@ -130,9 +137,8 @@ def _met(store: Store, query: Query, sessions: Sequence[int], enough: int) -> di
     return found
 
 
-def _is_thought(words: re.Pattern[str], column: bytes | None) -> bool:
-    thoughts = (part.text for part in parts_of("", column) if isinstance(part, Thinking)) if column else ()
-    return any(map(words.search, thoughts))
+def _is_thought(words: re.Pattern[str], column: bytes) -> bool:
+    return any(words.search(part.text) for part in parts_of("", column) if isinstance(part, Thinking))
 
 
 def expected_among(store: Store, query: Query, wanted: int) -> int:
