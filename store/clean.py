@@ -71,7 +71,7 @@ def cut(line: str, width: int) -> str:
         return ""
     if cells(line) <= width:
         return line
-    end = bisect_left([*accumulate(map(_cell, line))], width)
+    end = width - 1 if line.isascii() else bisect_left([*accumulate(map(_cell, line))], width)
     return line[:end].rstrip(JOINERS) + ELLIPSIS
 
 

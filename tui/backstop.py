@@ -24,14 +24,19 @@ _PICTURES_OF_BLANKS = {ord("\n"): "␊", ord("\t"): "␉"}
 
 class Backstop(LineFilter):
     def apply(self, segments: list[Segment], background: Color) -> list[Segment]:
-        if not any(map(_is_unsafe, segments)):
+        if is_plain("".join([text for text, _, _ in segments])) and not any(map(_is_more_than_text, segments)):
             return segments
         # Textual counts control characters as nothing, their pictures take a cell: keep the line's length.
         return Segment.adjust_line_length(list(map(_made_safe, segments)), sum(s.cell_length for s in segments))
 
 
-def _is_unsafe(segment: Segment) -> bool:
-    return bool(segment.control or (segment.style and segment.style.link) or _CONTROLS.search(segment.text))
+def is_plain(text: str) -> bool:
+    """Whether there is nothing in it that a terminal would obey."""
+    return not _CONTROLS.search(text)
+
+
+def _is_more_than_text(segment: Segment) -> bool:
+    return bool(segment.control or (segment.style and segment.style.link))
 
 
 def _made_safe(segment: Segment) -> Segment:

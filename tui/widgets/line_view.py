@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable, Sequence
 from typing import TYPE_CHECKING
 
+from rich.cells import cell_len
 from rich.segment import Segment
 from textual.cache import LRUCache
 from textual.content import Content
@@ -14,6 +15,7 @@ from textual.scrollbar import ScrollBar
 from textual.strip import Strip
 from textual.style import Style
 
+from tui.backstop import is_plain
 from tui.painting.pieces import Line
 
 if TYPE_CHECKING:
@@ -22,6 +24,12 @@ if TYPE_CHECKING:
     from textual.filter import LineFilter
 
 REVERSED = Style(reverse=True)
+
+
+class _Styled(Strip):
+    """All styles of which have gone through the filters already, each of them once and not on every line."""
+
+    __slots__ = ()
 
 
 class LineView(ScrollView, can_focus=True, inherit_bindings=False):
@@ -36,6 +44,8 @@ class LineView(ScrollView, can_focus=True, inherit_bindings=False):
         self._line_count = 0
         self._strips: LRUCache[Hashable, Strip] = LRUCache(self.STRIPS_KEPT)
         self._styles: dict[str, Style] = {}
+        self._parts_styles: dict[str, Style] = {}
+        "Of what is being painted; who has the focus, and whether it is dark, may be another matter the next time."
         self._painted_styles: dict[tuple[Style, str], RichStyle] = {}
         self._finish: tuple[Sequence[LineFilter], tuple[Color, Color]] | None = None
         "What every line has gone through that is kept finished."
@@ -115,6 +125,8 @@ class LineView(ScrollView, can_focus=True, inherit_bindings=False):
         if finish != self._finish:
             self._finish = finish
             self._strips.clear()
+            self._painted_styles.clear()
+        self._parts_styles.clear()
         top, width, whole = self.scroll_offset.y, *self._widths
         lines = range(top + crop.y, min(top + crop.bottom, self.line_count))
         strips = [self._finished(line, width, whole) for line in lines]
@@ -127,6 +139,7 @@ class LineView(ScrollView, can_focus=True, inherit_bindings=False):
     def paint_ahead(self, lines: Iterable[int], at_most: int) -> int:
         """Lines that will be seen soon; so many of them as were not painted yet."""
         painted, (width, whole) = 0, self._widths
+        self._parts_styles.clear()
         for line in lines:
             if painted == at_most:
                 break
@@ -154,6 +167,8 @@ class LineView(ScrollView, can_focus=True, inherit_bindings=False):
         filters, (beneath, background) = self._finish or ((), self.background_colors)
         if strip.cell_length != width:
             strip = strip.adjust_cell_length(width, Style(background=beneath + background).rich_style)
+        if isinstance(strip, _Styled) and is_plain(strip.text):
+            return strip
         segments = list(strip)
         for each in filters:
             segments = each.apply(segments, background)
@@ -182,14 +197,23 @@ class LineView(ScrollView, can_focus=True, inherit_bindings=False):
             segments = [Segment(text, piece.rich_style) for text, piece in pieces if text]
         else:
             segments = [Segment(text, self._painted(style, name)) for text, name in line if text]
-        room = width - sum(segment.cell_length for segment in segments)
+        room = width - sum(len(text) if text.isascii() else cell_len(text) for text, _, _ in segments)
         if room < 0:
             return Strip(segments).adjust_cell_length(width)
-        return Strip([*segments, Segment(" " * room, style.rich_style)] if room else segments, width)
+        if room:
+            segments.append(Segment(" " * room, self._painted(style, "")))
+        return _Styled(segments, width) if isinstance(line, list) else Strip(segments, width)
+
+    def component_style(self, name: str) -> Style:
+        """Of a part of it that the stylesheet knows."""
+        style = self._parts_styles.get(name)
+        if style is None:
+            style = self._parts_styles[name] = self.get_visual_style(name)
+        return style
 
     def cursor_style(self, name: str) -> Style:
         """Of that component, reversed where it is to be: Textual forgets that of all styles of a text."""
-        style = self.get_visual_style(name)
+        style = self.component_style(name)
         return style + REVERSED if self.get_component_styles(name).text_style.reverse else style
 
     def _painted(self, beneath: Style, name: str) -> RichStyle:
@@ -198,8 +222,15 @@ class LineView(ScrollView, can_focus=True, inherit_bindings=False):
         style = self._painted_styles.get(key)
         if style is None:
             whole = beneath + self._style_of(name) if name else beneath
-            style = self._painted_styles[key] = whole.rich_style
+            style = self._painted_styles[key] = self._filtered(whole.rich_style)
         return style
+
+    def _filtered(self, style: RichStyle) -> RichStyle:
+        segments = [Segment(" ", style)]
+        filters, (_, background) = self._finish or ((), self.background_colors)
+        for each in filters:
+            segments = each.apply(segments, background)
+        return segments[0].style or style
 
     def _style_of(self, name: str | Style) -> Style:
         if isinstance(name, Style):

@@ -209,7 +209,7 @@ class SessionRows(LineView):
         place = self.listing.place(line)
         if place.heading is not None:
             told = heading_line(self.listing.headings[place.heading], self.listing.wanted.group, width - 2, self.now)
-            return self.strip_of([(" ", ""), *told], width, self.get_visual_style("session-list--row"))
+            return self.strip_of([(" ", ""), *told], width, self.component_style("session-list--row"))
         key = self.keys[place.row]
         row = self._row(key)
         text: Line = []
@@ -220,7 +220,7 @@ class SessionRows(LineView):
         lead = ("▌", ".session-list--bar") if chosen else (" ", "")
         if key in self._marked and not place.part:
             lead = ("✓", ".session-list--mark")
-        style = self.cursor_style("session-list--cursor") if chosen else self.get_visual_style("session-list--row")
+        style = self.cursor_style("session-list--cursor") if chosen else self.component_style("session-list--row")
         return self.strip_of([lead, *text], width, style)
 
     @property

@@ -132,7 +132,7 @@ class StillView(LineView):
         lines = self.cards.lines(spot)
         text = lines[below] if below < len(lines) else Content("")
         under_cursor = spot == self.cursor and not self._is_gap(spot, below)
-        style = self.get_visual_style("timeline--cursor") if under_cursor else self.visual_style
+        style = self.component_style("timeline--cursor") if under_cursor else self.visual_style
         bar = (
             "▌ "
             if under_cursor
