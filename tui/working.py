@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from typing import ParamSpec, TypeVar
 
@@ -12,6 +13,9 @@ from textual.worker import Worker
 Given = ParamSpec("Given")
 Answer = TypeVar("Answer")
 
+PAUSE = 0.2
+"""Seconds without a key before all that was found is gathered and weighed."""
+
 
 def threaded(
     *, group: str, exclusive: bool = False
@@ -19,6 +23,14 @@ def threaded(
     """In a thread, of which nothing is written down. Textual would describe a worker by all its arguments, spelled out:
     a record of many megabytes would be spelled while the screen waits, and a passphrase kept with it."""
     return work(thread=True, group=group, exclusive=exclusive, description=group)
+
+
+def pauses(stale: Callable[[], bool]) -> bool:
+    """Whether nothing more is typed for a while."""
+    end = time.monotonic() + PAUSE
+    while time.monotonic() < end and not stale():
+        time.sleep(PAUSE / 20)
+    return not stale()
 
 
 def surely(timer: Timer) -> Timer:

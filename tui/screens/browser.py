@@ -153,7 +153,10 @@ class BrowserScreen(FillingScreen[None]):
     def _rest_on_known(self) -> None:
         selected = self.sessions.selected
         if self._has_reading and selected is not None and not self.reading.is_open(selected.key):
-            self._rest_on_session()
+            if self.looked_for and time.monotonic() - self._moved_at > REST_SECONDS:
+                self._open_beside()  # whoever has stopped typing waited long enough
+            else:
+                self._rest_on_session()
             self.refresh_bindings()
 
     def _open_beside(self) -> None:

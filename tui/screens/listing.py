@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, NamedTuple, TypeVar
@@ -23,7 +23,7 @@ from tui.screens.compositing import SparingCompositor, paint_at_once
 from tui.screens.noticing import Clock, NoticingScreen
 from tui.widgets.session_list import PAGE, SessionList
 from tui.widgets.top_bar import TopBar
-from tui.working import threaded
+from tui.working import pauses, threaded
 
 if TYPE_CHECKING:
     from store.store import Store
@@ -38,8 +38,9 @@ FEWEST = 10
 IN_TOOLS = 100
 """Tool calls with the words are counted no further."""
 
-PAUSE = 0.2
-"""Seconds without a key before all that was found is gathered and weighed."""
+AT_ONCE_SECONDS = 0.012
+"""So long at most the letter itself waits for what it finds: mostly both are painted in one go then, and neither thread
+has kept the other from its work."""
 
 TYPING_SECONDS = 0.5
 """Who has typed a letter is likely to type another."""
@@ -72,14 +73,6 @@ def current_folder() -> Path | None:
         return Path.cwd()
     except OSError:
         return None
-
-
-def pauses(stale: Callable[[], bool]) -> bool:
-    """Whether nothing more is typed for a while."""
-    end = time.monotonic() + PAUSE
-    while time.monotonic() < end and not stale():
-        time.sleep(PAUSE / 20)
-    return not stale()
 
 
 def searching(name: str, tooltip: str) -> Binding:
@@ -129,11 +122,16 @@ class ListingScreen(NoticingScreen[Answer]):
         self._scopes = scopes(folder or current_folder())
         self._wanted = Wanted()
         self._compositor = SparingCompositor()
+        self._answering = ThreadPoolExecutor(thread_name_prefix="typed")
+        self._shown_at_once: ListingScreen.Listed | None = None
 
     def on_mount(self) -> None:
         self.tell_time()
         self._begin()
         self.call_after_refresh(self._load, follow=True)
+
+    def on_unmount(self) -> None:
+        self._answering.shutdown(wait=False, cancel_futures=True)
 
     def listed(self, shown: Listing) -> None:
         """The whole of a new list is shown."""
@@ -161,7 +159,7 @@ class ListingScreen(NoticingScreen[Answer]):
     def _load(self, *, follow: bool) -> None:
         self._generation += 1
         at_once = not self.sessions.keys and self._wanted.group in ("day", "none")
-        self._list(self._wanted, self._generation, follow, at_once)
+        self._list(self._wanted, self._generation, follow=follow, at_once=at_once)
 
     def _load_typed(self) -> None:
         """What is being typed: the newest that fit at every key; all of them, and the best on top, after a pause."""
@@ -169,7 +167,10 @@ class ListingScreen(NoticingScreen[Answer]):
         ask_for(TYPING_SECONDS)
         self.app.tidy_later()
         in_view = self.sessions.page.height // LINES + 1
-        self._list_typed(self._wanted, self._generation, max(in_view, FEWEST))
+        answer = self._answering.submit(self._answer, self._wanted, self._generation, max(in_view, FEWEST))
+        with suppress(TimeoutError, StoreError):  # all of them, after the pause, will meet what was wrong, and tell
+            self._show_at_once(answer.result(AT_ONCE_SECONDS))
+        self._list(self._wanted, self._generation, typed=True)
 
     def _begin(self) -> None:
         """Here and not in a worker: nothing is on the screen yet, and these few rows are there sooner than a thread."""
@@ -178,17 +179,25 @@ class ListingScreen(NoticingScreen[Answer]):
             self.sessions.begin(first, rows(self._store, first.keys))
 
     @threaded(exclusive=True, group="list")
-    def _list(self, wanted: Wanted, generation: int, follow: bool, at_once: bool) -> None:
-        with until_stale(self._store, lambda: generation != self._generation):
+    def _list(
+        self, wanted: Wanted, generation: int, *, follow: bool = False, at_once: bool = False, typed: bool = False
+    ) -> None:
+        def stale() -> bool:
+            return generation != self._generation
+
+        if typed and not pauses(stale):
+            return
+        with until_stale(self._store, stale):
             if at_once:
                 begin = listing(self._store, wanted, PAGE, self._clock())
                 self.post_message(self.Listed(generation, begin, follow, whole=False))
             whole = listing(self._store, wanted, now=self._clock())
-            self.post_message(self.Listed(generation, whole, follow, whole=True))
+            self.post_message(self.Listed(generation, whole, follow, whole=True, typed=typed))
             self._count_in_tools(whole, generation)
 
-    @threaded(exclusive=True, group="list")
-    def _list_typed(self, wanted: Wanted, generation: int, in_view: int) -> None:
+    def _answer(self, wanted: Wanted, generation: int, in_view: int) -> Listed | None:
+        """In a thread that stays for the next letter: it is there at once, and has at hand what this one needed."""
+
         def stale() -> bool:
             return generation != self._generation
 
@@ -197,11 +206,10 @@ class ListingScreen(NoticingScreen[Answer]):
             # That there is nothing is not said before typing errors have been thought of.
             if begin.keys and not stale():
                 shown = rows(self._store, begin.keys, begin.query, begin.said)
-                self.post_message(self.Listed(generation, begin, follow=False, whole=False, rows=shown, typed=True))
-            if pauses(stale):
-                whole = listing(self._store, wanted, now=self._clock())
-                self.post_message(self.Listed(generation, whole, follow=False, whole=True, typed=True))
-                self._count_in_tools(whole, generation)
+                listed = self.Listed(generation, begin, follow=False, whole=False, rows=shown, typed=True)
+                self.post_message(listed)
+                return listed
+        return None
 
     def _count_in_tools(self, shown: Listing, generation: int) -> None:
         """As many as their own list would have. To look at each takes a while, and what was found is shown by then."""
@@ -227,7 +235,7 @@ class ListingScreen(NoticingScreen[Answer]):
 
     @on(Listed)
     def _show_list(self, listed: Listed) -> None:
-        if listed.generation != self._generation:
+        if listed.generation != self._generation or listed is self._shown_at_once:
             return
         # Whoever has gone on to the list meanwhile keeps the session they stand on.
         has_gone_on = listed.typed and listed.whole and (self.sessions.cursor > 0 or not self.bar.words.has_focus)
@@ -239,6 +247,12 @@ class ListingScreen(NoticingScreen[Answer]):
             self._tell_instead(listed.listing.query)
             self.listed(listed.listing)
             self.refresh_bindings()
+
+    def _show_at_once(self, listed: Listed | None) -> None:
+        """Before the message comes that tells of it, too."""
+        if listed is not None:
+            self._show_list(listed)
+            self._shown_at_once = listed
 
     @on(CountedInTools)
     def _show_count_in_tools(self, counted: CountedInTools) -> None:

@@ -25,14 +25,14 @@ from tui.messages import Told
 from tui.painting.inspecting import CallLine, call_line, table_head
 from tui.painting.pieces import MUTED, age, count, title_of
 from tui.painting.tallies import tally_head
-from tui.screens.listing import Scope, next_scope, pauses, searching
+from tui.screens.listing import Scope, next_scope, searching
 from tui.screens.noticing import Clock
 from tui.screens.watching import WatchingScreen
 from tui.widgets.calls_table import CallsTable
 from tui.widgets.keys_line import KeysLine
 from tui.widgets.tallies_table import TalliesTable
 from tui.widgets.top_bar import TopBar
-from tui.working import threaded
+from tui.working import pauses, threaded
 
 if TYPE_CHECKING:
     from store.store import Store
