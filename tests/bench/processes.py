@@ -16,6 +16,10 @@ from typing import NamedTuple
 EVERY = 0.02
 """Seconds between two looks at a program."""
 
+PRECISELY = 100
+"""What is waited for is asked for so often in all the time that has passed: whoever asks takes time from who is asked
+about."""
+
 PATIENCE = 900
 PAGE = os.sysconf("SC_PAGE_SIZE")
 
@@ -73,6 +77,7 @@ class _Watch(threading.Thread):
         self._pid = pid
         self._begun = begun
         self._awaited = awaited
+        self._looked_after = 0.0
         self._over = threading.Event()
 
     def __enter__(self) -> _Watch:
@@ -87,8 +92,11 @@ class _Watch(threading.Thread):
     def run(self) -> None:
         while not self._over.wait(EVERY):
             self.megabytes = max(self.megabytes, resident(self._pid))
-            self._look()
-            if time.perf_counter() - self._begun > PATIENCE:
+            passed = time.perf_counter() - self._begun
+            if passed > self._looked_after * (1 + 1 / PRECISELY):
+                self._looked_after = passed
+                self._look()
+            if passed > PATIENCE:
                 os.killpg(self._pid, signal.SIGKILL)
 
     def _look(self) -> None:
