@@ -190,7 +190,7 @@ class Search:
         sql = _MATCHES.format(what=what, table=table, condition=condition.sql)
         order = "at desc" if newest else "weight, at desc"
         rows = self._store.rows(f"{sql} order by {order} limit ?", query.fts(), *condition.values, limit)
-        return list(self._hits([key for key, _, _ in rows], table, query))
+        return list(self._hits([key for key, _, _ in rows], table, query).values())
 
     def newest_hits(
         self, sessions: Sequence[int], query: Query, said: Mapping[int, int] | None = None
@@ -198,9 +198,8 @@ class Search:
         """Of each session that holds the words, where they were said last; which may be known already."""
         with self._store.snapshot():
             found = said or said_last(self._store, query, sessions, datetime.now(UTC))
-            held = [session for session in sessions if session in found]
-            hits = self._hits([found[session] for session in held], "conversation_fts", query)
-            return dict(zip(held, hits, strict=True))
+            hits = self._hits([found[session] for session in sessions if session in found], "conversation_fts", query)
+            return {session: hits[found[session]] for session in sessions if found.get(session) in hits}
 
     def first_hit(self, session: int, query: Query) -> str | None:
         """The entry at which a session that was found opens."""
@@ -217,8 +216,9 @@ class Search:
         }
         return Vocabulary(**named)
 
-    def _hits(self, keys: Sequence[int], table: str, query: Query) -> Iterator[Hit]:
-        """What these entries show of the words, in this order."""
+    def _hits(self, keys: Sequence[int], table: str, query: Query) -> dict[int, Hit]:
+        """What these entries show of the words, in this order; those that went meanwhile are missing."""
+        hits: dict[int, Hit] = {}
         for session_id, entry in self._store.chains.entries_by_keys(keys):
             fields = list(
                 _conversation_fields(entry.text, entry.parts)
@@ -226,16 +226,9 @@ class Search:
                 else _tool_fields(entry.parts)
             )
             name, shown, marks = _shown(fields, query)
-            yield Hit(
-                session_id,
-                entry_id(session_id, entry.seq),
-                entry.turn,
-                entry.role,
-                name,
-                entry.created_at,
-                shown,
-                marks,
-            )
+            place = entry_id(session_id, entry.seq)
+            hits[entry.key] = Hit(session_id, place, entry.turn, entry.role, name, entry.created_at, shown, marks)
+        return hits
 
 
 def _shown(fields: Sequence[tuple[str, str]], query: Query) -> tuple[str, str, tuple[tuple[int, int], ...]]:

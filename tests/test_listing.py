@@ -317,6 +317,15 @@ def test_rows_that_were_purged_meanwhile_are_missing(world: Store) -> None:
     assert {row.session.key for row in rows(world, shown)} == set(shown[1:])
 
 
+def test_what_was_said_in_a_session_that_was_purged_meanwhile_is_missing(family: Store) -> None:
+    shown = listing(family, Wanted("speaking"), limit=2, now=NOW)
+    assert shown.said.keys() >= set(shown.keys)
+    family.sessions.purge([family.sessions.by_key(shown.keys[0])])
+    (row,) = rows(family, shown.keys, shown.query, shown.said)
+    assert row.session.key == shown.keys[1]
+    assert row.hit is not None
+
+
 def test_a_row_that_was_found_by_words_said_shows_where(store: Store) -> None:
     at = before()
     add(store, "sea", at, prompt("one whale", at), answer("a second whale, and the fish", at))

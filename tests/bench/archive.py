@@ -26,6 +26,7 @@ from bench.screens import ROW, Screen, typed
 from bench.talks import LAST_WORD, SEED
 
 from store import refreshing
+from store.sources.watched import watched
 from store.store import Store
 
 LETTERS = 5
@@ -235,7 +236,7 @@ def _stamps(folder: Path) -> dict[str, tuple[int, int]]:
 
 def _refresh_within(path: Path, home: Path) -> tuple[float, int]:
     """As the open browser does it again and again; and how many rows that writes."""
-    with Store.open(path) as store:
+    with Store.open(path) as store, watched():
         chosen = refreshing.targets([str(home / ".claude"), str(home / ".codex")])
         before = store.connection.total_changes
         for _ in range(2):
