@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, NamedTuple, TypeVar
 
@@ -26,6 +26,8 @@ from tui.widgets.top_bar import TopBar
 from tui.working import pauses, threaded
 
 if TYPE_CHECKING:
+    from concurrent.futures import ThreadPoolExecutor
+
     from store.store import Store
     from tui.app import Backscroll
 
@@ -122,7 +124,6 @@ class ListingScreen(NoticingScreen[Answer]):
         self._scopes = scopes(folder or current_folder())
         self._wanted = Wanted()
         self._compositor = SparingCompositor()
-        self._answering = ThreadPoolExecutor(thread_name_prefix="typed")
         self._shown_at_once: ListingScreen.Listed | None = None
 
     def on_mount(self) -> None:
@@ -131,7 +132,15 @@ class ListingScreen(NoticingScreen[Answer]):
         self.call_after_refresh(self._load, follow=True)
 
     def on_unmount(self) -> None:
-        self._answering.shutdown(wait=False, cancel_futures=True)
+        if "_answering" in vars(self):
+            self._answering.shutdown(wait=False, cancel_futures=True)
+
+    @cached_property
+    def _answering(self) -> ThreadPoolExecutor:
+        """Not loaded before somebody types."""
+        from concurrent.futures import ThreadPoolExecutor
+
+        return ThreadPoolExecutor(thread_name_prefix="typed")
 
     def listed(self, shown: Listing) -> None:
         """The whole of a new list is shown."""
