@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import shutil
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from datetime import datetime
 from pathlib import Path
 
@@ -19,7 +19,7 @@ from tui_world import add, before, browser, fill, prompt, screen_text, session_l
 
 from store import second
 from store.errors import Busy
-from store.listed import Listing, Wanted
+from store.listed import Listing, Row, Wanted
 from store.listing import listing
 from store.paths import data_dir
 from store.store import Store
@@ -28,6 +28,7 @@ from tui.palette import all_bindings
 from tui.screens.browser import BrowserScreen
 from tui.screens.filling import rest_after
 from tui.screens.help import HelpScreen
+from tui.widgets.session_list import SessionList
 from tui.widgets.turns import Timeline
 
 
@@ -184,6 +185,39 @@ async def test_an_answer_that_comes_too_late_is_dropped(filled: Store, monkeypat
         await pilot.pause()
         assert "Good morning!" in screen_text(pilot)
         assert "Rename" not in screen_text(pilot)
+
+
+async def test_an_answer_that_comes_in_time_is_shown_once(filled: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With its letter; the message that tells of it as well brings nothing new."""
+    monkeypatch.setattr("tui.screens.listing.AT_ONCE_SECONDS", 10.0)
+    shown: list[bool] = []
+    show = SessionList.show
+
+    def noting(self: SessionList, listing: Listing, rows: Iterable[Row] = (), **how: bool) -> None:
+        shown.append(how["whole"])
+        show(self, listing, rows, **how)
+
+    async with browser(filled).run_test() as pilot:
+        await until_shown(pilot, "6 sessions")
+        await pilot.press("slash", "r")
+        await until_shown(pilot, "found")
+        await pilot.app.workers.wait_for_complete()
+        monkeypatch.setattr(SessionList, "show", noting)
+        await pilot.press("e")
+        await until(pilot, lambda: True in shown)
+        await pilot.app.workers.wait_for_complete()
+        assert shown == [False, True]
+
+
+async def test_what_was_found_is_opened_without_another_rest(filled: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tui.screens.browser.REST_SECONDS", 30.0)
+    async with browser(filled).run_test(size=(140, 45)) as pilot:
+        await until_shown(pilot, "6 sessions")
+        await pilot.press("slash", *"morning")
+        await until_shown(pilot, "1 found")
+        screen = pilot.app.screen
+        assert isinstance(screen, BrowserScreen)
+        await until(pilot, lambda: screen.reading.session and screen.reading.session.id == selected(pilot))
 
 
 # ── reading ───────────────────────────────────────────────────────────────────────────────────────
