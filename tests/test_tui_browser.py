@@ -210,7 +210,7 @@ async def test_an_answer_that_comes_in_time_is_shown_once(filled: Store, monkeyp
 
 
 async def test_what_was_found_is_opened_without_another_rest(filled: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tui.screens.browser.REST_SECONDS", 30.0)
+    monkeypatch.setattr("tui.screens.browser.REST_SECONDS", 600.0)
     async with browser(filled).run_test(size=(140, 45)) as pilot:
         await until_shown(pilot, "6 sessions")
         await pilot.press("slash", *"morning")

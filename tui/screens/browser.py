@@ -79,7 +79,7 @@ class BrowserScreen(FillingScreen[None]):
         self._has_reading = False
         self._pane = 0
         self._rest: Timer | None = None
-        self._moved_at = 0.0
+        self._moved_at = float("-inf")
         self._turn: int | None = None
         self._awaited: int | None = None
         "The session that the list goes to when it is listed."
