@@ -210,13 +210,14 @@ async def test_an_answer_that_comes_in_time_is_shown_once(filled: Store, monkeyp
 
 
 async def test_what_was_found_is_opened_without_another_rest(filled: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tui.screens.browser.REST_SECONDS", 600.0)
     async with browser(filled).run_test(size=(140, 45)) as pilot:
         await until_shown(pilot, "6 sessions")
-        await pilot.press("slash", *"morning")
-        await until_shown(pilot, "1 found")
         screen = pilot.app.screen
         assert isinstance(screen, BrowserScreen)
+        await until(pilot, lambda: screen._has_reading and screen.reading.session and screen._rest is None)
+        monkeypatch.setattr("tui.screens.browser.REST_SECONDS", 600.0)
+        await pilot.press("slash", *"morning")
+        await until_shown(pilot, "1 found")
         await until(pilot, lambda: screen.reading.session and screen.reading.session.id == selected(pilot))
 
 

@@ -79,7 +79,7 @@ class BrowserScreen(FillingScreen[None]):
         self._has_reading = False
         self._pane = 0
         self._rest: Timer | None = None
-        self._moved_at = float("-inf")
+        self._moved_at = 0.0
         self._turn: int | None = None
         self._awaited: int | None = None
         "The session that the list goes to when it is listed."
@@ -153,7 +153,7 @@ class BrowserScreen(FillingScreen[None]):
     def _rest_on_known(self) -> None:
         selected = self.sessions.selected
         if self._has_reading and selected is not None and not self.reading.is_open(selected.key):
-            if self.looked_for and time.monotonic() - self._moved_at > REST_SECONDS:
+            if self.looked_for and self._rest is None:
                 self._open_beside()  # whoever has stopped typing waited long enough
             else:
                 self._rest_on_session()
