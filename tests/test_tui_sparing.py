@@ -108,7 +108,7 @@ async def test_a_page_finds_its_lines_painted(many: Store, monkeypatch: pytest.M
 async def test_a_letter_paints_the_words_and_the_list_and_lays_nothing_out(
     many: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("tui.screens.listing.PAUSE", 40)
+    monkeypatch.setattr("tui.working.PAUSE", 40)
     async with browser(many).run_test(size=SIZE) as pilot:
         shown = await at_rest(pilot)
         await pilot.press("slash", *"nu")

@@ -5,6 +5,7 @@ Every run does everything once on both sides, one after the other; so whatever e
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 import sqlite3
@@ -115,6 +116,7 @@ class Archive:
 
     def _both(self, what: str, size: int, work: Callable[[Program, int], None], *who: str) -> None:
         for name in who:
+            os.sync()  # or what one has left to be written takes time from the next
             self.measured.trying(what, name, size, lambda name=name: work(self._program(name), size))  # type: ignore[misc]
 
     def _program(self, name: str) -> Program:
