@@ -12,7 +12,7 @@ import os
 import sys
 import time
 from collections.abc import Callable, Hashable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 
 from store.sources.stamps import watches
 
@@ -30,11 +30,18 @@ _MUCH = 1 << 16
 def watched() -> Iterator[None]:
     """In this thread, a tree is not walked again before something has happened in it."""
     with ExitStack() as open_ones:
-        before = watches.set(Watches(open_ones) if sys.platform == "linux" else None)
+        before = watches.set(_begin(open_ones))
         try:
             yield
         finally:
             watches.reset(before)
+
+
+def _begin(open_ones: ExitStack) -> Watches | None:
+    """None where the system is another one, or a Python that was linked by itself cannot ask it."""
+    with suppress(OSError):
+        return Watches(open_ones) if sys.platform == "linux" else None
+    return None
 
 
 class Watches:
