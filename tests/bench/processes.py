@@ -17,8 +17,8 @@ EVERY = 0.02
 """Seconds between two looks at a program."""
 
 PRECISELY = 100
-"""What is waited for is asked for so often in all the time that has passed: whoever asks takes time from who is asked
-about."""
+"""Between two questions whether something is there lies at least this part of the time that has passed: whoever asks
+takes time from who is asked about."""
 
 PATIENCE = 900
 PAGE = os.sysconf("SC_PAGE_SIZE")

@@ -119,6 +119,7 @@ class LineView(ScrollView, can_focus=True, inherit_bindings=False):
     def render_lines(self, crop: Region) -> list[Strip]:
         """Textual looks for borders and the like around each line, and makes it anew three times over, at every key
         that scrolls. Where there are none, a line is finished once and kept."""
+        self._parts_styles.clear()
         if self.styles.gutter:
             return super().render_lines(crop)
         finish = (self.get_line_filters(), self.background_colors)
@@ -126,7 +127,6 @@ class LineView(ScrollView, can_focus=True, inherit_bindings=False):
             self._finish = finish
             self._strips.clear()
             self._painted_styles.clear()
-        self._parts_styles.clear()
         top, width, whole = self.scroll_offset.y, *self._widths
         lines = range(top + crop.y, min(top + crop.bottom, self.line_count))
         strips = [self._finished(line, width, whole) for line in lines]
