@@ -94,22 +94,18 @@ class Sessions:
     def update(self, session_id: str, **fields: Unpack[SessionFields]) -> Session:
         """What the session's own agent says of it; a person's words are edits, below."""
         columns = {"updated_at": now()} | _checked(fields)
-        session = self.get(session_id)
         assignments = ", ".join(f"{name} = :{name}" for name in columns)
         with self._store.transaction() as connection:
-            connection.execute(
-                f"update sessions set {assignments} where key = :key",
-                columns | {"key": session.key},
-            )
-            return self.by_key(session.key)
+            told = connection.execute(
+                f"update sessions set {assignments} where id = :id returning {_COLUMNS}",
+                columns | {"id": exact_id(session_id)},
+            ).fetchall()
+        return _one(told, session_id)
 
     # ── finding ───────────────────────────────────────────────────────────────────────────────────
 
     def get(self, session_id: str) -> Session:
-        row = self._store.row(_BY_ID, exact_id(session_id))
-        if row is None:
-            raise NotFound(f"There is no session {session_id!r}.")
-        return Session._make(row)
+        return _one(self._store.rows(_BY_ID, exact_id(session_id)), session_id)
 
     def by_key(self, key: int) -> Session:
         row = self._store.row(_BY_KEY, key)
@@ -263,6 +259,12 @@ class Sessions:
         self._store.records.drop_unused(key)
         connection.execute("delete from sessions where key = ?", (key,))
         connection.execute("delete from purging where session = ?", (key,))
+
+
+def _one(rows: Sequence[Any], session_id: str) -> Session:
+    if not rows:
+        raise NotFound(f"There is no session {session_id!r}.")
+    return Session._make(rows[0])
 
 
 def _header(given: NewEntry | None, fields: SessionFields, at: str) -> NewEntry:

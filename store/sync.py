@@ -74,7 +74,8 @@ def read(store: Store, chosen: Iterable[Target], processes: Seconds | None = Non
                 was_seen = True
                 yield progress
         yield from _by_turns(looks)
-        yield from _in_turn(store, under_way)
+        with store.undone_from_memory():
+            yield from _in_turn(store, under_way)
         forget_what_was_read(store)
         if sum(one.report.new for one in under_way) >= MANY:
             last = under_way[-1].report

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import sqlite3
 import stat
+import sys
 import threading
 from contextlib import suppress
 from pathlib import Path
@@ -228,6 +230,41 @@ def test_an_inner_transaction_that_fails_takes_only_itself_back(store: Store) ->
         with pytest.raises(StoreError):
             store.create_session("kept")
     assert [session.id for session in store.list_sessions(5)] == ["kept"]
+
+
+def files_sqlite_writes_aside() -> list[str]:
+    """Without a name, and gone with whoever has them open."""
+    told = []
+    for handle in os.listdir("/proc/self/fd"):
+        with suppress(OSError):
+            told.append(os.readlink(f"/proc/self/fd/{handle}"))
+    return [name for name in told if "etilqs" in name]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells which files are open")
+def test_what_would_undo_a_part_of_an_import_lies_in_memory(store: Store) -> None:
+    def change(title: str) -> list[str]:
+        with store.transaction() as connection:
+            connection.execute("update sessions set agent_title = ?", (title * 16_000,))
+            aside = files_sqlite_writes_aside()
+            if title == "lost":
+                raise RuntimeError(title)
+        return aside
+
+    def change_in_parts() -> list[str]:
+        with store.transaction():
+            change("a")
+            aside = change("b")
+            with pytest.raises(RuntimeError):
+                change("lost")
+            return aside
+
+    for number in range(20):
+        store.create_session(f"s{number}")
+    with store.undone_from_memory():
+        assert change_in_parts() == []
+    assert store.get_session("s0").agent_title == "b" * 16_000
+    assert change_in_parts() != []
 
 
 def test_closing_while_other_threads_read_is_no_crash(tmp_path: Path) -> None:
