@@ -37,12 +37,17 @@ _CHARACTERS_PER_CELL = 8
 whether the text behind it has a hundred characters or a hundred million. No script needs as many
 for a letter and its marks."""
 
+_REMEMBERED = 200
+"""Characters of a text up to which its room is remembered."""
+
 
 def clean(text: str) -> str:
     """The text with every character that a terminal obeys, or an eye misses, made visible."""
     # Nearly all text is clean: all scans run in C, and without a hit give back the text itself.
     shown = _UNSAFE.sub(_marked, text.replace("\r\n", "\n"))
-    return _STRAY.sub(_marked, shown) if any(joiner in shown for joiner in JOINERS) else shown
+    if shown.isascii() or not any(joiner in shown for joiner in JOINERS):
+        return shown
+    return _STRAY.sub(_marked, shown)
 
 
 def _marked(run: re.Match[str]) -> str:
@@ -62,7 +67,9 @@ def one_line(text: str, width: int | None = None) -> str:
 
 def cells(text: str) -> int:
     """How many terminal cells the text takes, at times a little more than a terminal needs."""
-    return len(text) if text.isascii() else sum(map(_cell, text))
+    if text.isascii():
+        return len(text)
+    return _cells(text) if len(text) < _REMEMBERED else sum(map(_cell, text))
 
 
 def cut(line: str, width: int) -> str:
@@ -96,6 +103,12 @@ def _mark(character: str) -> str:
 
 def _fold(text: str) -> str:
     return _FOLDED.sub(" ", clean(text)).strip(" ")
+
+
+@lru_cache(maxsize=2048)
+def _cells(text: str) -> int:
+    """Of the pieces of a list's lines, which are asked for at every key."""
+    return sum(map(_cell, text))
 
 
 @lru_cache(maxsize=4096)

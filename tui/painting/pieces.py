@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 from datetime import datetime
+from functools import lru_cache
 from pathlib import PurePath
 from typing import NamedTuple
 
@@ -126,6 +127,7 @@ def age(at: str, now: datetime) -> str:
     return f"{then:%b %Y}" if then.year != now.year else f"{then.day} {then:%b}"
 
 
+@lru_cache(maxsize=1024)
 def moment(at: str) -> datetime | None:
     """None for a time that a foreign program spelled in a way of its own."""
     try:

@@ -79,11 +79,11 @@ ON_TOP = Branch()
 def branch_of(listing: Listing, row: int, children: int) -> Branch:
     """`├`, `└` and `│`; and `▸` before what more there is to see."""
     depth = listing.depth(row)
-    above = "".join("│ " if listing.continues(row, level) else "  " for level in range(1, depth))
-    goes_on = listing.continues(row, depth)
     fold = " " if not children else "▾" if listing.keys[row] in listing.wanted.unfolded else "▸"
     if not depth:
         return Branch(fold=fold)
+    above = "".join("│ " if listing.continues(row, level) else "  " for level in range(1, depth))
+    goes_on = listing.continues(row, depth)
     return Branch(above + ("├ " if goes_on else "└ "), above + ("│ " if goes_on else "  "), fold)
 
 
