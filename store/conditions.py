@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime, timedelta
 from os.path import expanduser
@@ -17,7 +18,11 @@ EXPIRING = timedelta(days=7)
 
 ANYWHERE = (0, 2**62)
 
-_TITLE = "instr(lower(sessions.own_title || ' ' || sessions.agent_title || ' ' || sessions.id), lower(?)) > 0"
+LONGEST_IN_TITLE = 5_000
+"""Characters: no title has a longer word, and SQLite takes no longer pattern."""
+
+_TITLE = " or ".join(f"sessions.{name} like ? escape '!'" for name in ("own_title", "agent_title", "id"))
+_WILD = re.compile("[%_!]")
 _SPOKEN = """sessions.key in (select session from entries where key in
     (select rowid from conversation_fts where conversation_fts match ?) and {})"""
 _SKIMMED = """sessions.key in (select rowid from skims_fts where skims_fts match ?
@@ -177,7 +182,15 @@ def in_title(query: Query) -> Condition | None:
     """All the words; None where somebody asks who spoke, and so not for titles."""
     if any(map(_speaks_of_roles, query.groups)):
         return None
-    return all_of(any_of(Condition(_TITLE, (one.text,)) for one in group) for group in query.words)
+    return all_of(any_of(_titled(one) for one in group) for group in query.words)
+
+
+def _titled(term: Term) -> Condition:
+    """In the person's title, the agent's, or the id."""
+    if len(term.text) > LONGEST_IN_TITLE:
+        return Condition("0")
+    pattern = _WILD.sub(r"!\g<0>", term.text)
+    return Condition(f"({_TITLE})", (f"%{pattern}%",) * 3)
 
 
 def on_speakers(query: Query, now: datetime) -> Condition:
@@ -204,7 +217,7 @@ def on_calls(query: Query, now: datetime, within: tuple[int, int] = ANYWHERE) ->
 
 
 def _in_session(term: Term) -> Condition:
-    ways = [Condition(_TITLE, (term.text,))]
+    ways = [_titled(term)]
     if term.indexed:
         ways += [Condition(_SPOKEN.format(1), (term.fts(),)), Condition(_SKIMMED, (term.fts(),))]
     found = any_of(ways)

@@ -13,7 +13,7 @@ from store.errors import BadValue, Busy, Refused, StoreError, TooNew, Unreadable
 from store.paths import private_folder
 from store.spelling import now
 
-SCHEMA_VERSION = 12
+SCHEMA_VERSION = 13
 """How many migrations schema.py has; spelled here so that a warm start need not import sqlite-utils."""
 
 INDEXED_ANEW = 11

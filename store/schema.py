@@ -79,6 +79,11 @@ def m012_merged_at_last(db: Database) -> None:
     _execute(db, MERGED_AT_LAST)
 
 
+@migrations()
+def m013_newest_at_a_glance(db: Database) -> None:
+    _execute(db, NEWEST_AT_A_GLANCE)
+
+
 CONVERSATIONS = """
 create table sources (
     key integer primary key,
@@ -456,4 +461,14 @@ insert into tools_fts (tools_fts, rank) values ('crisismerge', 128)
 insert into skims_fts (skims_fts, rank) values ('automerge', 64)
 
 insert into skims_fts (skims_fts, rank) values ('crisismerge', 1000)
+"""
+
+# All that a search asks of the newest thousand at every key: their rows are ten times as long, and most of that are
+# prompts and marks. What the index is limited to must be in it, too, or SQLite looks at the rows all the same.
+NEWEST_AT_A_GLANCE = """
+drop index sessions_newest
+
+create index sessions_newest on sessions(
+    updated_at desc, key desc, deleted, relation, cwd, head, tail, own_title, agent_title, id
+) where deleted = 0
 """

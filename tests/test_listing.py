@@ -199,6 +199,35 @@ def test_sessions_that_call_each_other_parent_are_all_listed(store: Store) -> No
 @pytest.mark.parametrize(
     ("typed", "found"),
     [
+        ("100%_", ["percent"]),
+        ("SURE!", ["percent"]),
+        ("1__%", []),
+        ("0!%", []),
+        ("x" * 60_000, []),
+    ],
+)
+def test_signs_that_sqlite_takes_for_others_stand_for_themselves_in_titles(
+    store: Store, typed: str, found: list[str]
+) -> None:
+    store.create_session("percent", title="100%_sure!")
+    store.create_session("plain", title="1000 reasons, 100 of them sure")
+    assert tree(store, Wanted(query=f'"{typed}"')) == found
+
+
+def test_what_typing_asks_of_the_newest_stands_in_their_index(store: Store) -> None:
+    """A row of each would have to be read otherwise."""
+    asked: list[str] = []
+    store.connection.set_trace_callback(asked.append)
+    listing(store, Wanted(query="word", folder="/code"), 10, NOW)
+    store.connection.set_trace_callback(None)
+    (newest,) = (sql for sql in asked if "head, tail from sessions" in sql and "offset" in sql)
+    (plan,) = store.rows(f"explain query plan {newest}")
+    assert plan[-1] == "SCAN sessions USING COVERING INDEX sessions_newest"
+
+
+@pytest.mark.parametrize(
+    ("typed", "found"),
+    [
         ("fl", ["claude:e0741090"]),
         ("FLAKY upl", ["claude:e0741090"]),
         ("upload flaky", ["claude:e0741090"]),
