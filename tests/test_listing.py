@@ -220,9 +220,9 @@ def test_what_typing_asks_of_the_newest_stands_in_their_index(store: Store) -> N
     store.connection.set_trace_callback(asked.append)
     listing(store, Wanted(query="word", folder="/code"), 10, NOW)
     store.connection.set_trace_callback(None)
-    (newest,) = (sql for sql in asked if "head, tail from sessions" in sql and "offset" in sql)
-    (plan,) = store.rows(f"explain query plan {newest}")
-    assert plan[-1] == "SCAN sessions USING COVERING INDEX sessions_newest"
+    of_the_newest = [sql for sql in asked if "head, tail from sessions" in sql and "offset" in sql]
+    plans = {plan for sql in of_the_newest for *_, plan in store.rows(f"explain query plan {sql}")}
+    assert plans == {"SCAN sessions USING COVERING INDEX sessions_newest"}
 
 
 @pytest.mark.parametrize(
