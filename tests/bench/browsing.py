@@ -46,7 +46,7 @@ class Size(NamedTuple):
 
 
 WHOLE = Size(100_000, 10_000, 15 * MB, 120)
-SMALL = Size(10_000, 1_000, 2 * MB, 100)
+SMALL = Size(10_000, 1_000, 2 * MB, 40)
 
 READABLE = 50
 LONG, LARGE = 3, 6
