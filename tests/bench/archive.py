@@ -1,6 +1,6 @@
 """A whole archive, beside the peers that have one: first import, first rows, search as one types, refresh, growth.
 
-Every run does everything once on both sides, one after the other; so whatever else the machine does, both meet it.
+Every run does everything on both sides, one after the other; so whatever else the machine does, both meet it.
 """
 
 from __future__ import annotations
@@ -104,7 +104,7 @@ class Archive:
         return self._corpora[size]
 
     def run(self) -> None:
-        """Everything once."""
+        """Everything once, and what is over in a moment a few times."""
         small, twice, large, _ = self.sizes
         for size in self._corpora:
             self._both("import", size, self._import, OURS, FAST_RESUME)
