@@ -1,0 +1,124 @@
+"""Collects what the command line answers in JSON, so that two versions of the program can be compared."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Iterator
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import zstandard
+from cli_running import CommandLine
+from source_samples import SAMPLES
+
+from store.model import Session
+from store.store import Store
+
+FOLDER = Path(__file__).parent
+OLD_STORE = FOLDER / "store-0.1.0.db.zst"
+"""The demo and a sample of every source, in a store that version 0.1.0 wrote."""
+
+ANSWERS = FOLDER / "answers-0.1.0.json.zst"
+"""What version 0.1.0 answered: of that store, and of the samples after a sync."""
+
+SAMPLES_WRITTEN_AT = 1_780_000_000
+
+QUERIES = ("the", "error", "tool:bash", "is:error", "is:pinned", "source:claude", "role:user test", '"the tests"')
+SENTENCES = ("reason", "understood")
+API_NAMES = ("responses", "chat", "anthropic")
+
+
+def answer_all(store: Store) -> dict[str, Any]:
+    """Return the answer of every reading command, by the command's words."""
+    line = CommandLine(store.path)
+    return {" ".join(words): _answer(line, words) for words in _commands(store)}
+
+
+def _commands(store: Store) -> Iterator[tuple[str, ...]]:
+    yield ("list", "--limit", "1000", "--json")
+    yield ("list", "--trash", "--json")
+    for name in ("sources", "log", "doctor", "facts", "published", "tools", "secrets list"):
+        yield (*name.split(), "--json")
+    yield ("facts", "list", "--retired", "--json")
+    for order in ("slowest", "failing", "used"):
+        yield ("tools", "--by", order, "--json")
+    for query in QUERIES:
+        for command in ("list", "search", "tools"):
+            yield (command, query, "--json")
+    for fact in store.facts.current(None, retired=True):
+        yield ("facts", "history", str(fact.id), "--json")
+        yield ("facts", "write-back", str(fact.id), "--dry-run", "--json")
+    for session in [*store.list_sessions(1_000), *store.sessions.trash()]:
+        yield from _commands_of_session(session)
+
+
+def _commands_of_session(session: Session) -> Iterator[tuple[str, ...]]:
+    yield ("show", session.id, "--json")
+    yield ("show", session.id, "--raw", "--json")
+    yield ("summary", session.id, "--json")
+    yield ("summary", session.id, "--history", "--json")
+    yield ("secrets", "list", session.id, "--json")
+    yield ("published", session.id, "--json")
+    yield ("log", session.id, "--json")
+    yield ("doctor", session.id, "--json")
+    yield ("write-back", session.id, "--dry-run", "--json")
+    for api in API_NAMES:
+        yield ("rebuild", session.id, "--as", api)
+
+
+def _answer(line: CommandLine, words: tuple[str, ...]) -> dict[str, Any]:
+    ran = line(*words)
+    return {"status": ran.status, "answer": json.loads(ran.out) if ran.out else None}
+
+
+def write_samples(folder: Path) -> list[Path]:
+    """Make a sample of every source whose files all have the same time, since some sources read it."""
+    made = [build(folder) for build in SAMPLES.values()]
+    for path in [folder, *folder.rglob("*")]:
+        os.utime(path, (SAMPLES_WRITTEN_AT, SAMPLES_WRITTEN_AT))
+    return made
+
+
+def sync_samples(store: Store, folder: Path) -> dict[str, Any]:
+    """Sync the samples, and return the answers of that and of a second sync that finds nothing new."""
+    line = CommandLine(store.path)
+    return {
+        f"sync {path.name}, {time}": _answer(line, ("sync", str(path), "--json"))
+        for path in write_samples(folder)
+        for time in ("first", "second")
+    }
+
+
+def open_old_store(folder: Path) -> Store:
+    path = folder / "store.db"
+    path.write_bytes(zstandard.ZstdDecompressor().decompress(OLD_STORE.read_bytes()))
+    path.chmod(0o600)
+    return Store.open(path)
+
+
+def load_answers() -> dict[str, Any]:
+    return dict(json.loads(zstandard.ZstdDecompressor().decompress(ANSWERS.read_bytes())))
+
+
+def save_answers(answers: dict[str, Any]) -> None:
+    text = json.dumps(answers, indent=1, sort_keys=True, ensure_ascii=False)
+    ANSWERS.write_bytes(zstandard.ZstdCompressor(19).compress(text.encode()))
+
+
+def comparable(answers: dict[str, Any], folder: Path, began: datetime) -> dict[str, Any]:
+    """Leave out what differs between two runs or versions: the folder of the samples, digests of that folder in
+    session ids, times since the run began, and sentences for people, which may be worded in another way."""
+    text = json.dumps(answers).replace(str(folder), "/samples")
+    text = re.sub(r"@[0-9a-f]{8}(?![0-9a-f])", "@folder", text)
+    since = (began - timedelta(seconds=1)).strftime("%Y-%m-%dT%H:%M:%S")
+    text = re.sub(r"20\d\d-\d\d-\d\dT[\d:.]{8,}Z", lambda at: "now" if at[0] >= since else at[0], text)
+    return dict(_without_sentences(json.loads(text)))
+
+
+def _without_sentences(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: "…" if name in SENTENCES else _without_sentences(inner) for name, inner in value.items()}
+    return [_without_sentences(inner) for inner in value] if isinstance(value, list) else value

@@ -1,0 +1,36 @@
+"""The command line answers as version 0.1.0 did: of a store that it wrote, and of samples that are read again."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+from answers import answer_all, comparable, load_answers, open_old_store, sync_samples
+
+from store.store import Store
+
+
+@pytest.fixture(scope="module")
+def recorded() -> dict[str, Any]:
+    return load_answers()
+
+
+def test_store_of_the_first_version_gives_the_same_answers(tmp_path: Path, recorded: dict[str, Any]) -> None:
+    began = datetime.now(UTC)
+    with open_old_store(tmp_path) as store:
+        _compare(comparable(answer_all(store), tmp_path, began), recorded["old store"])
+
+
+def test_samples_give_the_same_answers(tmp_path: Path, store: Store, recorded: dict[str, Any]) -> None:
+    began = datetime.now(UTC)
+    synced = sync_samples(store, tmp_path)
+    _compare(comparable(synced | answer_all(store), tmp_path, began), recorded["samples"])
+
+
+def _compare(answers: dict[str, Any], expected: dict[str, Any]) -> None:
+    """Compare command by command, since the difference of everything at once would be unreadable."""
+    assert sorted(answers) == sorted(expected)
+    for command, answer in answers.items():
+        assert answer == expected[command], command
