@@ -64,7 +64,7 @@ format: env
 	$(BIN)/ruff format .
 
 bench: env
-	@cd tests && $(abspath $(BIN))/python -m bench.run $(ARGS)
+	@cd tests && PYTHONPATH=helpers $(abspath $(BIN))/python -m bench.run $(ARGS)
 
 screenshots: env
 	$(BIN)/python screenshots/make.py

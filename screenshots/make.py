@@ -23,8 +23,9 @@ from textual import events
 from textual.pilot import Pilot
 from textual.widgets import Input, TextArea
 
-from store import demo, spelling
+from store import demo
 from store.store import Store
+from store.text import json
 from tui.app import Backscroll
 
 FOLDER = Path(__file__).parent
@@ -115,7 +116,7 @@ async def main(folder: Path) -> None:
     with (
         tempfile.TemporaryDirectory() as home,
         patch.object(demo, "datetime", StandingStill),
-        patch.object(spelling, "datetime", StandingStill),
+        patch.object(json, "datetime", StandingStill),
     ):
         # No programs either: which of the agents are installed here is nobody's business.
         away = {"HOME": home, "PATH": home} | {

@@ -15,13 +15,13 @@ from typing import TYPE_CHECKING, Any
 
 from zstandard import ZstdError
 
-from store import connecting
-from store.chains import parts_of
-from store.deriving import digest_of
+from store.conversations.derive import digest_of
+from store.conversations.entries import parts_of
+from store.conversations.record_blocks import unpacked
+from store.database import connection as connecting
 from store.errors import StoreError
-from store.indexing import conversation_text
-from store.model import Session, entry_id
-from store.packing import unpacked
+from store.model.session import Session, entry_id
+from store.search.index import conversation_text
 
 if TYPE_CHECKING:
     from store.store import Store
@@ -115,7 +115,7 @@ def _schema(ward: _Ward) -> Iterator[Finding]:
     """Against a schema made anew: the invariants hold only as long as their triggers and indexes are there."""
     from sqlite_utils import Database
 
-    from store.schema import migrations
+    from store.database.migrations import migrations
 
     fresh = Database(memory=True)
     migrations.apply(fresh)

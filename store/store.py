@@ -10,29 +10,29 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
-from store import connecting
+from store.agent_api.methods import Words
+from store.database import connection as connecting
 from store.errors import StoreError
 from store.paths import store_path
-from store.words import Words
 
 if TYPE_CHECKING:
     import os
 
     from sqlite_utils import Database
 
-    from store.chains import Chains
-    from store.facts import Facts
-    from store.journal import Journal
-    from store.meta import Meta
-    from store.notes import Notes
-    from store.packing import Mark, Packing
-    from store.published import PublishedFiles
-    from store.records import Records
-    from store.search import Search
-    from store.secrets import Secrets
-    from store.sessions import Sessions
-    from store.summaries import Summaries
-    from store.writing_back import WritingBack
+    from store.conversations.entries import Chains
+    from store.conversations.record_blocks import Mark, Packing
+    from store.conversations.records import Records
+    from store.conversations.sessions import Sessions
+    from store.edits.facts import Facts
+    from store.edits.journal import Journal
+    from store.edits.meta import Meta
+    from store.edits.notes import Notes
+    from store.edits.published import PublishedFiles
+    from store.edits.summaries import Summaries
+    from store.search.hits import Search
+    from store.secrets.secrets import Secrets
+    from store.write_back.service import WritingBack
 
 
 # Savepoints of one name nest: a release or rollback means the innermost.
@@ -183,7 +183,7 @@ class Store(Words):
         mine = self._mine()
         if mine.packing is None:
             # Not for a list, which is all that the browser begins with.
-            from store.packing import Packing
+            from store.conversations.record_blocks import Packing
 
             mine.packing = Packing()
         return mine.packing
@@ -287,72 +287,72 @@ class Store(Words):
 
     @cached_property
     def sessions(self) -> Sessions:
-        from store.sessions import Sessions
+        from store.conversations.sessions import Sessions
 
         return Sessions(self)
 
     @cached_property
     def chains(self) -> Chains:
-        from store.chains import Chains
+        from store.conversations.entries import Chains
 
         return Chains(self)
 
     @cached_property
     def records(self) -> Records:
-        from store.records import Records
+        from store.conversations.records import Records
 
         return Records(self)
 
     @cached_property
     def journal(self) -> Journal:
-        from store.journal import Journal
+        from store.edits.journal import Journal
 
         return Journal(self)
 
     @cached_property
     def summaries(self) -> Summaries:
-        from store.summaries import Summaries
+        from store.edits.summaries import Summaries
 
         return Summaries(self)
 
     @cached_property
     def facts(self) -> Facts:
-        from store.facts import Facts
+        from store.edits.facts import Facts
 
         return Facts(self)
 
     @cached_property
     def meta(self) -> Meta:
-        from store.meta import Meta
+        from store.edits.meta import Meta
 
         return Meta(self)
 
     @cached_property
     def notes(self) -> Notes:
-        from store.notes import Notes
+        from store.edits.notes import Notes
 
         return Notes(self)
 
     @cached_property
     def published(self) -> PublishedFiles:
-        from store.published import PublishedFiles
+        from store.edits.published import PublishedFiles
 
         return PublishedFiles(self)
 
     @cached_property
     def secrets(self) -> Secrets:
-        from store.secrets import Secrets
+        from store.secrets.secrets import Secrets
 
         return Secrets(self)
 
     @cached_property
     def search(self) -> Search:
-        from store.search import Search
+        from store.search.hits import Search
 
         return Search(self)
 
     @cached_property
     def writing_back(self) -> WritingBack:
-        from store.writing_back import WritingBack
+        from store.write_back.service import WritingBack
 
         return WritingBack(self)

@@ -16,11 +16,11 @@ import pytest
 import textual.app
 import textual.pilot
 from hypothesis import HealthCheck, settings
-from settling import until_settled
+from idle_wait import until_settled
 from textual.notifications import Notification
 
 if TYPE_CHECKING:
-    from workers import Nursery
+    from child_processes import Nursery
 
     from store.store import Store
 
@@ -164,7 +164,7 @@ def store(tmp_path: Path, blank: Path) -> Iterator[Store]:
 @pytest.fixture(scope="module")
 def children(_compiled_once: None) -> Iterator[Nursery]:
     """One for all tests of a module: each child is a process of its own anyway, and is told where it is at home."""
-    from workers import nursery
+    from child_processes import nursery
 
     with nursery() as opened:
         yield opened

@@ -22,24 +22,24 @@ from textual.events import DescendantFocus
 from textual.screen import Screen
 from textual.worker import WorkerFailed
 
-from store.clean import clean
 from store.errors import StoreError
-from tui.backstop import Backstop
-from tui.locking import Discreet
+from store.text.sanitize import clean
 from tui.messages import Copy
-from tui.painting.sessions import SIGNS
 from tui.palette import Actions, actions_of
-from tui.screens.browser import BrowserScreen
-from tui.screens.noticing import Clock
+from tui.privacy.app import Discreet
+from tui.privacy.terminal_filter import Backstop
+from tui.render.session_lines import SIGNS
+from tui.screens.browser.screen import BrowserScreen
+from tui.screens.store_screen import Clock
 from tui.settings import Settings
-from tui.working import surely, threaded
+from tui.workers import surely, threaded
 
 if TYPE_CHECKING:
     from textual.filter import LineFilter
     from textual.theme import Theme
     from textual.timer import Timer, TimerCallback
 
-    from store.resuming import Resumption
+    from store.resume.command import Resumption
     from store.store import Store
 
 
@@ -166,7 +166,7 @@ class Backscroll(Discreet["Resumption"]):
 
     @staticmethod
     def _without_colour() -> list[LineFilter]:
-        from tui.colourless import Colourless
+        from tui.privacy.no_color import Colourless
 
         return [Colourless()]
 
@@ -230,7 +230,7 @@ class Backscroll(Discreet["Resumption"]):
 
     @threaded(group="copy")
     def _copy_text(self, text: str, what: str) -> None:
-        from tui.clipboard import copied_here
+        from tui.privacy.clipboard import copied_here
 
         done = copied_here(text)
         if not done:

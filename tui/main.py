@@ -37,7 +37,7 @@ def _paint_sooner() -> None:
 
 
 def _first_look(path: Path) -> AbstractContextManager[Callable[[], object]]:
-    from store.first_look import first_look
+    from store.sync.first_look import first_look
 
     return first_look(path)
 

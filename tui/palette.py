@@ -70,12 +70,13 @@ def _title(action: Action) -> str:
 
 def all_bindings() -> Iterator[Binding]:
     """Of every screen there is, those that are not imported yet included."""
-    from pkgutil import iter_modules  # for those alone who gave keys of their own
+    from pkgutil import walk_packages  # for those alone who gave keys of their own
 
-    from tui import screens
+    from tui import dialogs, screens
 
-    for module in iter_modules(screens.__path__, f"{screens.__name__}."):
-        import_module(module.name)
+    for package in (screens, dialogs):
+        for module in walk_packages(package.__path__, f"{package.__name__}."):
+            import_module(module.name)
     waiting: list[type[DOMNode]] = [DOMNode]
     while waiting:
         kind = waiting.pop()

@@ -13,9 +13,9 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
+from store.cli.console import prepare
 from store.errors import Refused
 from store.paths import store_path
-from store.streams import prepare
 
 if TYPE_CHECKING:
     from store.store import Store
@@ -47,10 +47,10 @@ class Console:
 
     @cached_property
     def store(self) -> Store:
-        from store.cli import printing
+        from store.cli import output
         from store.store import Store
 
-        return Store.open(self.path, tell=printing.say)
+        return Store.open(self.path, tell=output.say)
 
     def close(self) -> None:
         opened = self.__dict__.pop("store", None)
@@ -74,9 +74,9 @@ def run(browse: Browse | None = None, argv: Sequence[str] | None = None) -> int:
         print(file=sys.stderr)  # behind what the terminal shows of the key
         return 130
     except Exception as error:
-        from store.cli import printing
+        from store.cli import output
 
-        return printing.complain(error)
+        return output.complain(error)
     finally:
         console.close()
 
@@ -102,16 +102,16 @@ def _done(console: Console, words: list[str]) -> int:
 def _sync(console: Console, *, as_json: bool) -> None:
     """With others at work before anything else is loaded: on what a first one reads, or on whether anything is new."""
     if console.path.exists():
-        from store.foretelling import Foretold
+        from store.sync.foretelling import Foretold
 
         with Foretold() as foretold:
-            from store.cli.refreshing import refresh
+            from store.cli.sync_runner import refresh
 
             refresh(console.store, as_json=as_json, foretold=foretold)
     else:
-        from store.first_look import begun_early
+        from store.sync.first_look import begun_early
 
         with begun_early() as processes:
-            from store.cli.refreshing import refresh
+            from store.cli.sync_runner import refresh
 
             refresh(console.store, as_json=as_json, processes=processes)

@@ -8,43 +8,43 @@ from pathlib import Path
 import click
 
 from store.cli import PROGRAM, Console
-from store.cli.console import console
-from store.cli.groups import LazyGroup
-from store.connecting import APPLICATION_ID
+from store.cli.lazy_group import LazyGroup
+from store.cli.options import console
+from store.database.connection import APPLICATION_ID
 
 COMMANDS = {
-    "sync": "store.cli.syncing:sync",
-    "sources": "store.cli.syncing:sources",
-    "list": "store.cli.reading:list_sessions",
-    "show": "store.cli.showing:show",
-    "search": "store.cli.reading:search",
-    "tools": "store.cli.calling:tools",
-    "rebuild": "store.cli.rebuilding:rebuild",
-    "resume": "store.cli.resuming:resume",
-    "fork": "store.cli.forking:fork",
-    "write-back": "store.cli.writing_back:write_back",
-    "title": "store.cli.editing:title",
-    "tag": "store.cli.editing:tag",
-    "untag": "store.cli.editing:untag",
-    "note": "store.cli.editing:note",
-    "unnote": "store.cli.editing:unnote",
-    "pin": "store.cli.editing:pin",
-    "unpin": "store.cli.editing:unpin",
-    "archive": "store.cli.editing:archive",
-    "unarchive": "store.cli.editing:unarchive",
-    "summary": "store.cli.knowing:summary",
-    "facts": "store.cli.knowing:facts",
-    "secrets": "store.cli.sealing:secrets",
-    "publish": "store.cli.publishing:publish",
-    "published": "store.cli.publishing:published",
-    "unpublish": "store.cli.publishing:unpublish",
-    "delete": "store.cli.editing:delete",
-    "restore": "store.cli.editing:restore",
-    "purge": "store.cli.upkeep:purge",
-    "log": "store.cli.history:log",
-    "undo": "store.cli.history:undo",
-    "doctor": "store.cli.upkeep:doctor",
-    "demo": "store.cli.upkeep:demo",
+    "sync": "store.cli.sync:sync",
+    "sources": "store.cli.sync:sources",
+    "list": "store.cli.search:list_sessions",
+    "show": "store.cli.show:show",
+    "search": "store.cli.search:search",
+    "tools": "store.cli.tools:tools",
+    "rebuild": "store.cli.rebuild:rebuild",
+    "resume": "store.cli.resume:resume",
+    "fork": "store.cli.fork:fork",
+    "write-back": "store.cli.write_back:write_back",
+    "title": "store.cli.session_edits:title",
+    "tag": "store.cli.session_edits:tag",
+    "untag": "store.cli.session_edits:untag",
+    "note": "store.cli.session_edits:note",
+    "unnote": "store.cli.session_edits:unnote",
+    "pin": "store.cli.session_edits:pin",
+    "unpin": "store.cli.session_edits:unpin",
+    "archive": "store.cli.session_edits:archive",
+    "unarchive": "store.cli.session_edits:unarchive",
+    "summary": "store.cli.facts:summary",
+    "facts": "store.cli.facts:facts",
+    "secrets": "store.cli.secrets:secrets",
+    "publish": "store.cli.published:publish",
+    "published": "store.cli.published:published",
+    "unpublish": "store.cli.published:unpublish",
+    "delete": "store.cli.session_edits:delete",
+    "restore": "store.cli.session_edits:restore",
+    "purge": "store.cli.maintenance:purge",
+    "log": "store.cli.journal:log",
+    "undo": "store.cli.journal:undo",
+    "doctor": "store.cli.maintenance:doctor",
+    "demo": "store.cli.maintenance:demo",
 }
 
 
@@ -89,9 +89,9 @@ def _is_store(path: str) -> bool:
 
 
 def _browse_foreign(paths: Sequence[str]) -> None:
-    from store.cli.refreshing import read, refuse_unread
-    from store.refreshing import targets
+    from store.cli.sync_runner import read, refuse_unread
     from store.store import Store
+    from store.sync.refresh import targets
 
     chosen = targets(paths)
     with Store.memory() as store:

@@ -12,10 +12,10 @@ from datetime import UTC, datetime, timedelta
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
-from store.demo.made import MADE, tutor
+from store.demo.generated import MADE, tutor
 from store.demo.script import Conversation, Player, conversation_of, native_id, session_id, stamp
 from store.errors import Refused
-from store.model import GLOBAL, Session
+from store.model.session import GLOBAL, Session
 
 if TYPE_CHECKING:
     from store.store import Store

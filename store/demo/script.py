@@ -10,24 +10,23 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, NamedTuple, cast
 from uuid import NAMESPACE_URL, uuid5
 
-from store.blocks import block_of_part
-from store.coding import encode
-from store.model import (
-    LIBRARY,
+from store.formats.content_blocks import block_of_part
+from store.model.entry import (
     Attachment,
     Json,
     NewEntry,
     NewRecord,
     Opaque,
     Part,
-    SessionFields,
     Text,
     Thinking,
     Tokens,
     ToolCall,
     ToolResult,
-    foreign_id,
 )
+from store.model.identity import foreign_id
+from store.model.session import LIBRARY, SessionFields
+from store.text.validate import encode
 
 CHARACTERS_PER_TOKEN = 4
 

@@ -14,18 +14,20 @@ from itertools import groupby
 from typing import Protocol
 
 from store.errors import NotFound
-from store.model import Entry, Json, Session, Summary, Text
-from store.rebuild import anthropic, chat, responses
-from store.rebuild.gathering import Gathering
-from store.rebuild.mending import faults, mended
+from store.model.entry import Entry, Json, Text
+from store.model.knowledge import Summary
+from store.model.session import Session
+from store.rebuild import anthropic, openai_chat, openai_responses
+from store.rebuild.collector import Gathering
 from store.rebuild.native import lenient
-from store.rebuild.parts import Account, Carried, Rebuilt, Shape, Unit
+from store.rebuild.pairs import faults, mended
+from store.rebuild.unit import Account, Carried, Rebuilt, Shape, Unit
 
 __all__ = ["SHAPES", "Carried", "Rebuilt", "Shape", "lenient", "rebuild", "rebuilt", "responses_input", "unpaired"]
 
 _SPELLINGS: dict[Shape, Callable[[Sequence[Unit], str, Account], dict[str, Json]]] = {
-    "responses": responses.spelled,
-    "chat": chat.spelled,
+    "responses": openai_responses.spelled,
+    "chat": openai_chat.spelled,
     "anthropic": anthropic.spelled,
 }
 SHAPES: tuple[Shape, ...] = tuple(_SPELLINGS)
@@ -127,7 +129,7 @@ def _as_items(units: Sequence[Unit]) -> Iterator[Json]:
             yield from (unit.native for unit in run)
         else:
             told = [replace(unit, call_id=unit.called) for unit in run]
-            yield from responses.spelled(told, "", Account())["input"]
+            yield from openai_responses.spelled(told, "", Account())["input"]
 
 
 # ── from the store ────────────────────────────────────────────────────────────────────────────────

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 from itertools import groupby
 
-from store.model import Json, Text, ToolCall, ToolResult
-from store.rebuild.parts import Account, Payload, Unit, mapping, words
-from store.rebuild.spelling import Vocabulary, answer, arguments, content, messages, note_native, tool_name
+from store.model.entry import Json, Text, ToolCall, ToolResult
+from store.rebuild.messages import Vocabulary, answer, arguments, content, messages, note_native, tool_name
+from store.rebuild.unit import Account, Payload, Unit, mapping, words
 
 NO_PROMPT = "(What was asked first is not known.)"
 

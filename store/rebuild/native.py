@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 
-from store.blocks import part_of_block
-from store.coding import decode
 from store.errors import BadValue
-from store.model import Json, Opaque, Part, Text, Thinking, ToolCall, ToolResult
-from store.rebuild.parts import Native, Shape, Speaker, Unit, is_empty, mapping, words
+from store.formats.content_blocks import part_of_block
+from store.model.entry import Json, Opaque, Part, Text, Thinking, ToolCall, ToolResult
+from store.rebuild.unit import Native, Shape, Speaker, Unit, is_empty, mapping, words
+from store.text.validate import decode
 
 
 def lenient(data: bytes | str) -> Json:

@@ -9,7 +9,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, cast
 
 if TYPE_CHECKING:
-    from store.sources.shape import Source
+    from store.sources.contract import Source
 
     ALL: tuple[Source, ...]
 
@@ -36,6 +36,8 @@ NAMES = (
     "opencode",
 )
 
+_PACKAGES = frozenset({"adk", "claude_code", "codex", "gemini", "kiso", "llm", "opencode", "wuhu"})
+
 LARGEST = ("claude", "codex")
 """Have the most to tell as a rule, and tell it at first sight: looked at before the others are even loaded."""
 
@@ -43,7 +45,10 @@ LARGEST = ("claude", "codex")
 def by_name(name: str) -> Source | None:
     if name not in NAMES:
         return None
-    return cast("Source", import_module(f"store.sources.{_MODULES.get(name, name)}"))
+    module = _MODULES.get(name, name)
+    return cast(
+        "Source", import_module(f"store.sources.{module}.source" if module in _PACKAGES else f"store.sources.{module}")
+    )
 
 
 def __getattr__(name: str) -> Any:

@@ -7,14 +7,15 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from store.coding import column_text
 from store.errors import BadValue
-from store.model import Attachment, Json, NewEntry, Opaque, Part, Session, Text, Thinking, ToolCall, ToolResult
-from store.sources import exports, homes, lines, reading
-from store.sources.exports import Conversation, Export, Told, parents_first
-from store.sources.lines import count, items, mapping, moment, words
-from store.sources.shape import Continuing
-from store.sources.transcripts import Node
+from store.model.entry import Attachment, Json, NewEntry, Opaque, Part, Text, Thinking, ToolCall, ToolResult
+from store.model.session import Session
+from store.sources.contract import Continuing
+from store.sources.kit import exports, homes, jsonl, sqlite
+from store.sources.kit.exports import Conversation, Export, Told, parents_first
+from store.sources.kit.jsonl import count, items, mapping, moment, words
+from store.sources.kit.transcripts import Node
+from store.text.validate import column_text
 
 NAME = "chatgpt"
 LABEL = "ChatGPT"
@@ -74,7 +75,7 @@ class ChatGPT(Export):
             leaf=_leaf(words(value.get("current_node")), mapping(value.get("mapping")), messages),
             archived=value.get("is_archived") is True,
         )
-        made.fields |= reading.lifetime(begun, ended)
+        made.fields |= sqlite.lifetime(begun, ended)
         return made
 
     def entries(self, conversation: Conversation) -> list[NewEntry]:
@@ -206,7 +207,7 @@ def _arguments(shown: str, kind: str) -> Json:
     if kind != "code":
         return {"text": shown}
     try:
-        told = lines.parsed(shown.encode("utf-8", "replace"))
+        told = jsonl.parsed(shown.encode("utf-8", "replace"))
     except BadValue:
         told = None
     return told if isinstance(told, dict) else {"code": shown}

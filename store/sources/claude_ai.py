@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
-from store.blocks import part_of_block
-from store.coding import column_text
-from store.model import Attachment, Json, NewEntry, Part, Session, Text, ToolCall, ToolResult
-from store.sources import exports, homes, reading
-from store.sources.exports import Conversation, Export, Told, parents_first
-from store.sources.lines import count, items, mapping, moment, words
-from store.sources.shape import Continuing
-from store.sources.transcripts import Node
+from store.formats.content_blocks import part_of_block
+from store.model.entry import Attachment, Json, NewEntry, Part, Text, ToolCall, ToolResult
+from store.model.session import Session
+from store.sources.contract import Continuing
+from store.sources.kit import exports, homes, sqlite
+from store.sources.kit.exports import Conversation, Export, Told, parents_first
+from store.sources.kit.jsonl import count, items, mapping, moment, words
+from store.sources.kit.transcripts import Node
+from store.text.validate import column_text
 
 NAME = "claude-ai"
 LABEL = "claude.ai"
@@ -61,7 +62,7 @@ class ClaudeAI(Export):
             leaf=_leaf(messages),
             summary=words(value.get("summary")).strip(),
         )
-        made.fields |= reading.lifetime(moment(value.get("created_at")), moment(value.get("updated_at")))
+        made.fields |= sqlite.lifetime(moment(value.get("created_at")), moment(value.get("updated_at")))
         return made if made.native_id else None
 
     def entries(self, conversation: Conversation) -> list[NewEntry]:

@@ -8,16 +8,13 @@ from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
 
-from store.coding import column_text
 from store.errors import BadValue
-from store.model import (
+from store.model.entry import (
     Attachment,
     Json,
     NewEntry,
     Opaque,
     Part,
-    Session,
-    SessionFields,
     Text,
     Thinking,
     Tokens,
@@ -25,11 +22,13 @@ from store.model import (
     ToolResult,
     readable,
 )
-from store.sources import homes, lines
-from store.sources.lines import count, items, mapping, moment, words
-from store.sources.shape import Continuing, Problem
-from store.sources.transcripts import Branch, Layout, Node, first_value
-from store.sources.trees import Outline, Teller, Trees
+from store.model.session import Session, SessionFields
+from store.sources.contract import Continuing, Problem
+from store.sources.kit import homes, jsonl
+from store.sources.kit.jsonl import count, items, mapping, moment, words
+from store.sources.kit.record_tree import Outline, Teller, Trees
+from store.sources.kit.transcripts import Branch, Layout, Node, first_value
+from store.text.validate import column_text
 
 NAME = "copilot"
 LABEL = "Copilot CLI"
@@ -141,7 +140,7 @@ class _Session(Outline):
 
     @classmethod
     def stamp(cls, path: Path) -> str:
-        return f"{lines.file_digest_stamp(path)} {lines.file_digest_stamp(path.with_name('workspace.yaml'))}"
+        return f"{jsonl.file_digest_stamp(path)} {jsonl.file_digest_stamp(path.with_name('workspace.yaml'))}"
 
     @property
     def native_id(self) -> str:
@@ -178,9 +177,9 @@ def _sub_agent(event: Mapping[str, Json], agents: dict[str, str]) -> str:
 def _workspace(path: Path) -> dict[str, str]:
     """Names and values, one a line; a value of several lines is left out."""
     try:
-        with lines.opened(path) as file:
+        with jsonl.opened(path) as file:
             spelled = file.read(65_536).decode("utf-8", "replace")
-    except lines.UNREADABLE:
+    except jsonl.UNREADABLE:
         return {}
     pairs = (line.partition(": ") for line in spelled.splitlines() if line[:1].strip())
     told = {name: _unquoted(value.strip()) for name, colon, value in pairs if colon}
@@ -190,7 +189,7 @@ def _workspace(path: Path) -> dict[str, str]:
 def _unquoted(value: str) -> str:
     if value[:1] == value[-1:] == '"' and len(value) > 1:
         try:
-            return words(lines.parsed(value.encode("utf-8", "replace"))) or value[1:-1]
+            return words(jsonl.parsed(value.encode("utf-8", "replace"))) or value[1:-1]
         except BadValue:
             return value[1:-1]
     return value[1:-1].replace("''", "'") if value[:1] == value[-1:] == "'" and len(value) > 1 else value
@@ -332,7 +331,7 @@ def _arguments(told: Mapping[str, Json]) -> Json:
     if not isinstance(given, str):
         return given
     try:
-        return lines.parsed(given.encode("utf-8", "replace"))
+        return jsonl.parsed(given.encode("utf-8", "replace"))
     except BadValue:
         return given
 

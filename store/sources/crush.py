@@ -9,26 +9,15 @@ from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 
-from store.coding import parse
 from store.errors import BadValue
-from store.model import (
-    Attachment,
-    Json,
-    NewEntry,
-    Opaque,
-    Part,
-    Session,
-    SessionFields,
-    Text,
-    Thinking,
-    ToolCall,
-    ToolResult,
-)
-from store.sources import homes, reading
-from store.sources.lines import cost, count, mapping, words
-from store.sources.reading import Row
-from store.sources.shape import Batch, Continuing, ForeignSummary, Problem, Ref
-from store.sources.transcripts import Transcripts
+from store.model.entry import Attachment, Json, NewEntry, Opaque, Part, Text, Thinking, ToolCall, ToolResult
+from store.model.session import Session, SessionFields
+from store.sources.contract import Batch, Continuing, ForeignSummary, Problem, Ref
+from store.sources.kit import homes, sqlite
+from store.sources.kit.jsonl import cost, count, mapping, words
+from store.sources.kit.sqlite import Row
+from store.sources.kit.transcripts import Transcripts
+from store.text.validate import parse
 
 NAME = "crush"
 LABEL = "Crush"
@@ -71,16 +60,16 @@ def _folder_of(locator: str) -> str:
 
 
 def detect(locator: str) -> bool:
-    return reading.looks_like(locator, _SIGNATURE)
+    return sqlite.looks_like(locator, _SIGNATURE)
 
 
 def stamp(locator: str) -> str:
-    return reading.resting_stamp(Path(locator))
+    return sqlite.resting_stamp(Path(locator))
 
 
 @contextmanager
 def open(locator: str) -> Iterator[Crush]:  # noqa: A001 the shape's own word
-    with reading.snapshot(Path(locator)) as connection:
+    with sqlite.snapshot(Path(locator)) as connection:
         yield Crush(connection, Path(locator))
 
 
@@ -108,37 +97,37 @@ class Crush(Transcripts):
     def scan(self) -> Iterator[Ref]:
         said: dict[object, str] = {}
         unfinished: set[object] = set()
-        for number, session, role, parts, at in reading.sweep(self._connection, "messages", *_MESSAGE):
-            said[session] = reading.digest(said.get(session), number, role, parts, at)
+        for number, session, role, parts, at in sqlite.sweep(self._connection, "messages", *_MESSAGE):
+            said[session] = sqlite.digest(said.get(session), number, role, parts, at)
             if role == "assistant" and b'"finish"' not in (parts or b""):
                 unfinished.add(session)
-        for row in reading.rows(self._connection, "sessions", self.problems):
+        for row in sqlite.rows(self._connection, "sessions", self.problems):
             if not isinstance(row["id"], str):
                 self.problems.append(Problem("sessions", f"The session {row['id']!r} is not named by text."))
                 continue
-            moved = reading.utc(row["updated_at"])
-            held_back = row["id"] in unfinished and not reading.is_quiet(moved)
+            moved = sqlite.utc(row["updated_at"])
+            held_back = row["id"] in unfinished and not sqlite.is_quiet(moved)
             told = [row[name] for name in row.keys() if name != "updated_at"]  # noqa: SIM118 sqlite3.Row
-            content = reading.digest(*told, said.get(row["id"]), held_back, self._folder)
+            content = sqlite.digest(*told, said.get(row["id"]), held_back, self._folder)
             yield Ref(row["id"], content, moved)
-        self.problems += reading.strays(self._connection, "messages")
+        self.problems += sqlite.strays(self._connection, "messages")
 
     def read(self, ref: Ref) -> Iterator[Batch]:
         met: list[Problem] = []
-        session = next(reading.rows(self._connection, "sessions", met, "where id = ?", ref.native_id), None)
+        session = next(sqlite.rows(self._connection, "sessions", met, "where id = ?", ref.native_id), None)
         if session is None:
             return
         yield self._about(session)
-        telling = _Telling(met, reading.utc(session["created_at"]))
-        quiet = reading.is_quiet(reading.utc(session["updated_at"]))
-        yield from reading.batches(self._told(ref.native_id, telling, quiet), met)
+        telling = _Telling(met, sqlite.utc(session["created_at"]))
+        quiet = sqlite.is_quiet(sqlite.utc(session["updated_at"]))
+        yield from sqlite.batches(self._told(ref.native_id, telling, quiet), met)
         if telling.summary:
             yield Batch(summary=telling.summary)
 
     def _told(self, session: str, telling: _Telling, quiet: bool) -> Iterator[list[NewEntry]]:
         """An answer that is still being written is told when it is finished, or when something follows it."""
         held: list[NewEntry] = []
-        for row in reading.rows(self._connection, "messages", telling.problems, _IN_ORDER, session):
+        for row in sqlite.rows(self._connection, "messages", telling.problems, _IN_ORDER, session):
             if held:
                 yield held
                 held = []
@@ -149,7 +138,7 @@ class Crush(Transcripts):
                 held = entries
 
     def _about(self, row: Row) -> Batch:
-        title = reading.text(row["title"])
+        title = sqlite.text(row["title"])
         fields: SessionFields = {
             "agent_title": "" if title == UNTITLED else title,
             "cwd": self._folder,
@@ -158,14 +147,14 @@ class Crush(Transcripts):
             "tokens_output": count(row["completion_tokens"]),
             "tokens_total": count(row["prompt_tokens"]) + count(row["completion_tokens"]),
         }
-        fields |= reading.lifetime(row["created_at"], row["updated_at"]) | cost(dict(row).get("cost"))
-        parent = reading.text(row["parent_session_id"])
+        fields |= sqlite.lifetime(row["created_at"], row["updated_at"]) | cost(dict(row).get("cost"))
+        parent = sqlite.text(row["parent_session_id"])
         if parent:
             fields |= {"parent_id": parent, "relation": "sidechain" if row["id"].startswith(_TITLE) else "delegate"}
         message, _, _ = row["id"].partition(_NAMED_FOR_CALL)
         if parent and message in self._places(parent):
             fields["forked_at"] = self._places(parent)[message]
-        record = reading.row_record(row, "sessions", row["id"], without=_MOVING)
+        record = sqlite.row_record(row, "sessions", row["id"], without=_MOVING)
         return Batch(
             header=NewEntry(kind="header", record=record), fields=fields, archived=row["id"].startswith(_TITLE)
         )
@@ -173,8 +162,8 @@ class Crush(Transcripts):
     def _find_places(self, session: str) -> dict[str, int]:
         """Where in the chain each message of a session stands, since a child is named for the one that called it."""
         telling, places, seq = _Telling([], ""), {}, 0
-        for row in reading.rows(self._connection, "messages", [], _IN_ORDER, session):
-            places[reading.text(row["id"])] = seq
+        for row in sqlite.rows(self._connection, "messages", [], _IN_ORDER, session):
+            places[sqlite.text(row["id"])] = seq
             seq += len(telling.entries(row))
         return places
 
@@ -194,7 +183,7 @@ class _Telling:
         self._turns = 0
 
     def entries(self, row: Row) -> list[NewEntry]:
-        record = reading.row_record(row, "messages", row["id"], without=("updated_at", "finished_at"))
+        record = sqlite.row_record(row, "messages", row["id"], without=("updated_at", "finished_at"))
         told = self._content(row)
         self.finished = row["role"] != "assistant" or any(kind == "finish" for kind, _ in told)
         spoken = self._spoken(row, told)
@@ -203,23 +192,23 @@ class _Telling:
         if len(entries) > 1 and not spoken.parts:
             del entries[0]
         for entry in entries:
-            entry.record, entry.message_key = record, reading.text(row["id"])
-            entry.created_at = reading.utc(row["created_at"]) or self._made
-            entry.model = reading.text(row["model"]) if entry.role == "assistant" else ""
+            entry.record, entry.message_key = record, sqlite.text(row["id"])
+            entry.created_at = sqlite.utc(row["created_at"]) or self._made
+            entry.model = sqlite.text(row["model"]) if entry.role == "assistant" else ""
         return entries
 
     def _content(self, row: Row) -> list[tuple[str, Json]]:
         try:
-            parts = parse(reading.text(row["parts"]))
+            parts = parse(sqlite.text(row["parts"]))
             if not isinstance(parts, list):
                 raise BadValue("It is not a list.")
         except BadValue as reason:
             self.problems.append(Problem(f"messages:{row['id']}", f"The parts cannot be read: {reason}"))
-            return [("parts", reading.text(row["parts"]))]
+            return [("parts", sqlite.text(row["parts"]))]
         return [(words(mapping(part).get("type")), mapping(part).get("data", part)) for part in parts]
 
     def _spoken(self, row: Row, told: list[tuple[str, Json]]) -> NewEntry:
-        role = reading.text(row["role"])
+        role = sqlite.text(row["role"])
         parts = tuple(
             part for place, (kind, data) in enumerate(told) for part in _parts(kind, data, f"{row['id']}:{place}")
         )

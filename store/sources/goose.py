@@ -15,27 +15,15 @@ from itertools import chain, islice
 from pathlib import Path
 from typing import NamedTuple
 
-from store.coding import column_text, encode_derived, parse
 from store.errors import BadValue
-from store.model import (
-    Attachment,
-    Json,
-    NewEntry,
-    NewRecord,
-    Opaque,
-    Part,
-    Session,
-    SessionFields,
-    Text,
-    Thinking,
-    ToolCall,
-    ToolResult,
-)
-from store.sources import homes, lines, reading
-from store.sources.lines import count, items, mapping, words
-from store.sources.reading import Row
-from store.sources.shape import Batch, Continuing, ForeignSummary, Problem, Ref
-from store.sources.transcripts import Transcripts
+from store.model.entry import Attachment, Json, NewEntry, NewRecord, Opaque, Part, Text, Thinking, ToolCall, ToolResult
+from store.model.session import Session, SessionFields
+from store.sources.contract import Batch, Continuing, ForeignSummary, Problem, Ref
+from store.sources.kit import homes, jsonl, sqlite
+from store.sources.kit.jsonl import count, items, mapping, words
+from store.sources.kit.sqlite import Row
+from store.sources.kit.transcripts import Transcripts
+from store.text.validate import column_text, encode_derived, parse
 
 NAME = "goose"
 LABEL = "Goose"
@@ -74,24 +62,24 @@ def detect(locator: str) -> bool:
     if path.suffix == ".jsonl":
         return _is_transcript(path)
     if not os.path.isdir(path):
-        return reading.looks_like(locator, _SIGNATURE)
-    return reading.looks_like(str(path / _FILE), _SIGNATURE) or any(map(_is_transcript, _transcripts(path)))
+        return sqlite.looks_like(locator, _SIGNATURE)
+    return sqlite.looks_like(str(path / _FILE), _SIGNATURE) or any(map(_is_transcript, _transcripts(path)))
 
 
 def _transcripts(folder: Path) -> Iterator[Path]:
-    return lines.walk(folder, [], depth=0)
+    return jsonl.walk(folder, [], depth=0)
 
 
 def _is_transcript(path: Path) -> bool:
-    first = mapping(next((line.value for line in lines.json_lines(path, [])), None))
+    first = mapping(next((line.value for line in jsonl.json_lines(path, [])), None))
     return isinstance(first.get("working_dir"), str) and "description" in first
 
 
 def stamp(locator: str) -> str:
     path = Path(locator)
     if not os.path.isdir(path):
-        return lines.file_digest_stamp(path) if path.suffix == ".jsonl" else reading.file_stamp(path)
-    return reading.digest(reading.file_stamp(path / _FILE), lines.tree_stamp(path, depth=0))
+        return jsonl.file_digest_stamp(path) if path.suffix == ".jsonl" else sqlite.file_stamp(path)
+    return sqlite.digest(sqlite.file_stamp(path / _FILE), jsonl.tree_stamp(path, depth=0))
 
 
 @contextmanager
@@ -102,7 +90,7 @@ def open(locator: str) -> Iterator[Goose]:  # noqa: A001 the shape's own word
     database = path / _FILE if folder else path
     with ExitStack() as stack:
         is_there = database.exists() if folder else not files
-        connection = stack.enter_context(reading.snapshot(database)) if is_there else None
+        connection = stack.enter_context(sqlite.snapshot(database)) if is_there else None
         yield Goose(connection, {file.stem: file for file in files if _is_transcript(file)})
 
 
@@ -141,21 +129,21 @@ class Goose(Transcripts):
             yield ref
         for name, path in self._files.items():
             if name not in moved:
-                yield Ref(name, lines.file_digest_stamp(path), _modified(path))
+                yield Ref(name, jsonl.file_digest_stamp(path), _modified(path))
 
     def _scan_database(self) -> Iterator[Ref]:
         if self._connection is None:
             return
         said: dict[object, str] = {}
-        for number, session, *told in reading.sweep(self._connection, "messages", *_SWEPT):
-            said[session] = reading.digest(said.get(session), number, *told)
-        for row in reading.rows(self._connection, "sessions", self.problems):
+        for number, session, *told in sqlite.sweep(self._connection, "messages", *_SWEPT):
+            said[session] = sqlite.digest(said.get(session), number, *told)
+        for row in sqlite.rows(self._connection, "sessions", self.problems):
             if isinstance(row["id"], str):
-                content = reading.digest(*dict(row).values(), said.get(row["id"]))
-                yield Ref(row["id"], content, reading.utc(row["updated_at"]))
+                content = sqlite.digest(*dict(row).values(), said.get(row["id"]))
+                yield Ref(row["id"], content, sqlite.utc(row["updated_at"]))
             else:
                 self.problems.append(Problem("sessions", f"The session {row['id']!r} is not named by text."))
-        self.problems += reading.strays(self._connection, "messages")
+        self.problems += sqlite.strays(self._connection, "messages")
 
     def read(self, ref: Ref) -> Iterator[Batch]:
         met: list[Problem] = []
@@ -165,22 +153,22 @@ class Goose(Transcripts):
         yield about
         fields = about.fields or {}
         telling = _Telling(fields.get("model", ""), fields.get("created_at", ""))
-        yield from reading.batches((telling.entries(*pair) for pair in _with_the_next(messages)), met)
+        yield from sqlite.batches((telling.entries(*pair) for pair in _with_the_next(messages)), met)
         if telling.summary:
             yield Batch(summary=telling.summary)
 
     def _found(self, name: str, met: list[Problem]) -> tuple[Batch | None, Iterable[_Message]]:
         if self._connection is not None:
-            session = next(reading.rows(self._connection, "sessions", met, "where id = ?", name), None)
+            session = next(sqlite.rows(self._connection, "sessions", met, "where id = ?", name), None)
             if session is not None:
-                rows = reading.rows(self._connection, "messages", met, _IN_ORDER, name)
+                rows = sqlite.rows(self._connection, "messages", met, _IN_ORDER, name)
                 return _about(session), (_message(row, met) for row in rows)
         return _file(self._files[name], met) if name in self._files else (None, ())
 
 
 def _modified(path: Path) -> str:
     try:
-        return reading.utc(path.stat().st_mtime)
+        return sqlite.utc(path.stat().st_mtime)
     except OSError:
         return ""
 
@@ -197,18 +185,18 @@ def _with_the_next(messages: Iterable[_Message]) -> Iterator[tuple[_Message, _Me
 
 def _about(row: Row) -> Batch:
     columns = dict(row)
-    title = reading.text(columns.get("name")) or reading.text(columns.get("description"))
+    title = sqlite.text(columns.get("name")) or sqlite.text(columns.get("description"))
     fields: SessionFields = {
         "agent_title": "" if _PLACEHOLDER.fullmatch(title) else title,
-        "cwd": reading.text(row["working_dir"]),
-        "provider": reading.text(columns.get("provider_name")),
+        "cwd": sqlite.text(row["working_dir"]),
+        "provider": sqlite.text(columns.get("provider_name")),
         "model": column_text(words(mapping(_json(columns.get("model_config_json"))).get("model_name"))),
-        "channel": reading.text(columns.get("session_type")),
+        "channel": sqlite.text(columns.get("session_type")),
     }
-    fields |= reading.lifetime(row["created_at"], row["updated_at"]) | _tokens(columns)
+    fields |= sqlite.lifetime(row["created_at"], row["updated_at"]) | _tokens(columns)
     # What is counted, and what moves whenever Goose looks, is no content.
     moving = [name for name in columns if name.endswith("tokens") or name in ("updated_at", "extension_data")]
-    record = reading.row_record(row, "sessions", row["id"], without=moving)
+    record = sqlite.row_record(row, "sessions", row["id"], without=moving)
     archived = columns.get("session_type") in _OF_ITS_OWN
     return Batch(header=NewEntry(kind="header", record=record), fields=fields, archived=archived)
 
@@ -227,7 +215,7 @@ def _message(row: Row, met: list[Problem]) -> _Message:
     told = row["metadata_json"] if "metadata_json" in row.keys() else None  # noqa: SIM118 sqlite3.Row
     metadata = mapping(_json(told))
     lasting = {name: value for name, value in metadata.items() if name not in _VISIBILITY}
-    record = reading.row_record(
+    record = sqlite.row_record(
         row,
         "messages",
         row["id"],
@@ -235,12 +223,12 @@ def _message(row: Row, met: list[Problem]) -> _Message:
         instead={"metadata_json": encode_derived(lasting).decode() if lasting else None},
     )
     try:
-        content = parse(reading.text(row["content_json"]))
+        content = parse(sqlite.text(row["content_json"]))
     except BadValue as reason:
         met.append(Problem(f"messages:{row['id']}", f"The content cannot be read: {reason}"))
-        content = reading.text(row["content_json"])
-    at = reading.utc(row["created_timestamp"])
-    return _Message(reading.text(row["role"]), content, at, metadata, record)
+        content = sqlite.text(row["content_json"])
+    at = sqlite.utc(row["created_timestamp"])
+    return _Message(sqlite.text(row["role"]), content, at, metadata, record)
 
 
 def _json(value: object) -> Json:
@@ -252,7 +240,7 @@ def _json(value: object) -> Json:
 
 def _file(path: Path, met: list[Problem]) -> tuple[Batch | None, Iterable[_Message]]:
     """The first line tells of the session, every other is a message."""
-    told = lines.json_lines(path, met, name=path.name)
+    told = jsonl.json_lines(path, met, name=path.name)
     head = next(told, None)
     if head is None:
         return None, ()
@@ -263,19 +251,19 @@ def _file(path: Path, met: list[Problem]) -> tuple[Batch | None, Iterable[_Messa
         "agent_title": column_text(words(about.get("description"))),
         "cwd": column_text(words(about.get("working_dir"))),
     }
-    fields |= reading.lifetime(first[0].at if first else modified, modified) | _tokens(about)
-    header = NewEntry(kind="header", record=lines.record(head, path.name))
+    fields |= sqlite.lifetime(first[0].at if first else modified, modified) | _tokens(about)
+    header = NewEntry(kind="header", record=jsonl.record(head, path.name))
     return Batch(header=header, fields=fields), chain(first, messages)
 
 
-def _line(line: lines.Line, name: str) -> _Message:
+def _line(line: jsonl.Line, name: str) -> _Message:
     told = mapping(line.value)
     return _Message(
         words(told.get("role")),
         told.get("content", line.value),
-        lines.moment(told.get("created")),
+        jsonl.moment(told.get("created")),
         mapping(told.get("metadata")),
-        lines.record(line, name),
+        jsonl.record(line, name),
     )
 
 

@@ -8,26 +8,14 @@ from contextlib import contextmanager
 from itertools import takewhile
 from pathlib import Path
 
-from store.coding import column_text
-from store.model import (
-    Attachment,
-    Json,
-    NewEntry,
-    Opaque,
-    Part,
-    Session,
-    SessionFields,
-    Text,
-    Thinking,
-    Tokens,
-    ToolCall,
-    ToolResult,
-)
-from store.sources import homes
-from store.sources.lines import cost, count, items, mapping, moment, words
-from store.sources.shape import Continuing, Problem
-from store.sources.transcripts import Branch, Layout, Node, first_value
-from store.sources.trees import Outline, Teller, Trees
+from store.model.entry import Attachment, Json, NewEntry, Opaque, Part, Text, Thinking, Tokens, ToolCall, ToolResult
+from store.model.session import Session, SessionFields
+from store.sources.contract import Continuing, Problem
+from store.sources.kit import homes
+from store.sources.kit.jsonl import cost, count, items, mapping, moment, words
+from store.sources.kit.record_tree import Outline, Teller, Trees
+from store.sources.kit.transcripts import Branch, Layout, Node, first_value
+from store.text.validate import column_text
 
 NAME = "pi"
 LABEL = "pi"

@@ -9,13 +9,11 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from store.blocks import part_of_item, response_tokens
-from store.coding import parse
 from store.errors import BadValue
-from store.model import Json, NewEntry, Part, Session, SessionFields, Text, Thinking, Tokens, parent_of_delegate
-from store.sources import homes, reading
-from store.sources.reading import Row
-from store.sources.shape import (
+from store.formats.content_blocks import part_of_item, response_tokens
+from store.model.entry import Json, NewEntry, Part, Text, Thinking, Tokens
+from store.model.session import Session, SessionFields, parent_of_delegate
+from store.sources.contract import (
     Batch,
     Continuing,
     ForeignFact,
@@ -25,7 +23,10 @@ from store.sources.shape import (
     Problem,
     Ref,
 )
-from store.sources.writing import RowChange, Rows, Wanted, WritePlan, as_read
+from store.sources.kit import homes, sqlite
+from store.sources.kit.sqlite import Row
+from store.sources.kit.write_plan import RowChange, Rows, Wanted, WritePlan, as_read
+from store.text.validate import parse
 
 NAME = "pingu"
 LABEL = "Pingu"
@@ -47,16 +48,16 @@ roots = homes.pingu
 
 
 def detect(locator: str) -> bool:
-    return reading.looks_like(locator, _SIGNATURE)
+    return sqlite.looks_like(locator, _SIGNATURE)
 
 
 def stamp(locator: str) -> str:
-    return reading.file_stamp(Path(locator))
+    return sqlite.file_stamp(Path(locator))
 
 
 @contextmanager
 def open(locator: str) -> Iterator[Pingu]:  # noqa: A001 the shape's own word
-    with reading.snapshot(Path(locator)) as connection:
+    with sqlite.snapshot(Path(locator)) as connection:
         yield Pingu(connection)
 
 
@@ -72,24 +73,24 @@ def resume(session: Session) -> Continuing:
 class Pingu:
     def __init__(self, connection: sqlite3.Connection) -> None:
         self._connection = connection
-        self._tables = reading.tables(connection)
+        self._tables = sqlite.tables(connection)
         self.problems: list[Problem] = []
 
     def scan(self) -> Iterator[Ref]:
         said: dict[Any, str] = {}
-        for number, session, *told in reading.sweep(self._connection, "turns", *_TURN):
-            said[session] = reading.digest(said.get(session), number, *told)
-        for row in reading.rows(self._connection, "sessions", self.problems):
+        for number, session, *told in sqlite.sweep(self._connection, "turns", *_TURN):
+            said[session] = sqlite.digest(said.get(session), number, *told)
+        for row in sqlite.rows(self._connection, "sessions", self.problems):
             if isinstance(row["id"], str):
-                content = reading.digest(*_lasting(row), said.get(row["id"]))
-                yield Ref(row["id"], content, reading.utc(row["updated_at"]))
+                content = sqlite.digest(*_lasting(row), said.get(row["id"]))
+                yield Ref(row["id"], content, sqlite.utc(row["updated_at"]))
             else:
                 self.problems.append(Problem("sessions", f"The session {row['id']!r} is not named by text."))
-        self.problems += reading.strays(self._connection, "turns")
+        self.problems += sqlite.strays(self._connection, "turns")
 
     def read(self, ref: Ref) -> Iterator[Batch]:
         met: list[Problem] = []
-        session = next(reading.rows(self._connection, "sessions", met, "where id = ?", ref.native_id), None)
+        session = next(sqlite.rows(self._connection, "sessions", met, "where id = ?", ref.native_id), None)
         if session is None:
             return
         order = "where session_id = ? order by created_at, rowid"
@@ -97,22 +98,22 @@ class Pingu:
         about = _about(session, numbers)
         yield about
         made = (about.fields or {}).get("created_at", "")
-        turns = reading.rows(self._connection, "turns", met, order, ref.native_id)
-        yield from reading.batches((_entries(row, made, met) for row in turns), met)
+        turns = sqlite.rows(self._connection, "turns", met, order, ref.native_id)
+        yield from sqlite.batches((_entries(row, made, met) for row in turns), met)
 
     def facts(self) -> Iterable[ForeignFact]:
         if not self._tables.get("memories", frozenset()) >= _MEMORY:
             return
-        for row in reading.rows(self._connection, "memories", self.problems):
-            session = reading.text(row["session_id"])
+        for row in sqlite.rows(self._connection, "memories", self.problems):
+            session = sqlite.text(row["session_id"])
             yield ForeignFact(
                 f"memories:{row['id']}",
-                reading.text(row["content"]),
+                sqlite.text(row["content"]),
                 scope="session" if session else "source",
-                category=reading.text(row["category"]),
+                category=sqlite.text(row["category"]),
                 native_session=session,
-                created_at=reading.utc(row["created_at"]),
-                updated_at=reading.utc(row["updated_at"]),
+                created_at=sqlite.utc(row["created_at"]),
+                updated_at=sqlite.utc(row["updated_at"]),
             )
 
     def secrets(self) -> Iterable[ForeignSecret]:
@@ -129,16 +130,16 @@ def _lasting(row: Row) -> list[Any]:
 
 def _about(row: Row, numbers: list[int]) -> Batch:
     fields: SessionFields = {
-        "channel": reading.text(row["channel"]),
-        "channel_id": reading.text(row["channel_id"]),
-        "agent_title": reading.text(row["title"]),
-        "model": reading.text(row["model"]),
+        "channel": sqlite.text(row["channel"]),
+        "channel_id": sqlite.text(row["channel_id"]),
+        "agent_title": sqlite.text(row["title"]),
+        "model": sqlite.text(row["model"]),
     }
-    fields |= reading.lifetime(row["created_at"], row["updated_at"])
+    fields |= sqlite.lifetime(row["created_at"], row["updated_at"])
     if parent := parent_of_delegate(row["id"]):
         fields |= {"parent_id": parent, "relation": "delegate"}
-    record = reading.row_record(row, "sessions", row["id"], without=("updated_at",))
-    summary = reading.text(row["summary"])
+    record = sqlite.row_record(row, "sessions", row["id"], without=("updated_at",))
+    summary = sqlite.text(row["summary"])
     return Batch(
         header=NewEntry(kind="header", record=record),
         fields=fields,
@@ -149,19 +150,19 @@ def _about(row: Row, numbers: list[int]) -> Batch:
 def _covered(up_to: object, numbers: list[int]) -> int | None:
     """Pingu names the last turn covered by its row's id; we count the session's own turns."""
     try:
-        last = int(reading.text(up_to))
+        last = int(sqlite.text(up_to))
     except ValueError:
         return None
     return sum(number <= last for number in numbers)
 
 
 def _entries(row: Row, made: str, met: list[Problem]) -> list[NewEntry]:
-    record = reading.row_record(row, "turns", row["id"])
-    at = reading.utc(row["created_at"]) or made
-    words = Text(reading.text(row["user_message"]))
+    record = sqlite.row_record(row, "turns", row["id"])
+    at = sqlite.utc(row["created_at"]) or made
+    words = Text(sqlite.text(row["user_message"]))
     prompt = NewEntry(role="user", parts=(words,), prompt=True, record=record, created_at=at)
     try:
-        response = parse(reading.text(row["response_json"]))
+        response = parse(sqlite.text(row["response_json"]))
         if not isinstance(response, Mapping):
             raise BadValue("It is not a JSON object.")
     except BadValue as reason:
@@ -172,7 +173,7 @@ def _entries(row: Row, made: str, met: list[Problem]) -> list[NewEntry]:
         replies.append(NewEntry(text=NOT_STORED))
     for reply in replies:
         reply.role = "assistant"
-        reply.model = reading.text(row["model"]) or _text(response.get("model"))
+        reply.model = sqlite.text(row["model"]) or _text(response.get("model"))
         reply.message_key = f"turns:{row['id']}"
         reply.record, reply.created_at = record, at
     replies[-1].tokens = _tokens(response)
@@ -239,7 +240,7 @@ def _plan_summary(rows: Rows, session: Mapping[str, Any], wanted: ForeignSummary
         made.conflicts.append("Pingu has written a newer summary since it was read; sync first.")
         return
     turns = rows.select("turns", "session_id = ?", session["id"])
-    numbers = [turn["id"] for turn in sorted(turns, key=lambda turn: (reading.text(turn["created_at"]), turn["id"]))]
+    numbers = [turn["id"] for turn in sorted(turns, key=lambda turn: (sqlite.text(turn["created_at"]), turn["id"]))]
     before = {name: session[name] for name in ("summary", "summary_up_to")}
     after = {"summary": wanted.text or None, "summary_up_to": _up_to(wanted, numbers, before["summary_up_to"])}
     if before != after:

@@ -7,14 +7,15 @@ from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
-from store.coding import column_text, encode_derived
-from store.model import Json, NewEntry, Opaque, Part, Session, SessionFields, Tokens, ToolCall, ToolResult, readable
-from store.sources import homes
-from store.sources.gemini_parts import is_injected, parts_of, tokens_of, typed
-from store.sources.lines import count, items, mapping, moment, words
-from store.sources.shape import Continuing, Problem
-from store.sources.transcripts import Layout, Node, first_value
-from store.sources.trees import Outline, Teller, Trees
+from store.model.entry import Json, NewEntry, Opaque, Part, Tokens, ToolCall, ToolResult, readable
+from store.model.session import Session, SessionFields
+from store.sources.contract import Continuing, Problem
+from store.sources.kit import homes
+from store.sources.kit.gemini_parts import is_injected, parts_of, tokens_of, typed
+from store.sources.kit.jsonl import count, items, mapping, moment, words
+from store.sources.kit.record_tree import Outline, Teller, Trees
+from store.sources.kit.transcripts import Layout, Node, first_value
+from store.text.validate import column_text, encode_derived
 
 NAME = "qwen"
 LABEL = "Qwen Code"

@@ -14,13 +14,11 @@ from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
-from store.blocks import parts_of_blocks
-from store.coding import encode, encode_derived, parse
 from store.errors import BadValue
-from store.model import Json, NewEntry, Opaque, Part, Session, SessionFields, ToolResult, readable
-from store.sources import homes, reading
-from store.sources.reading import Row
-from store.sources.shape import (
+from store.formats.content_blocks import parts_of_blocks
+from store.model.entry import Json, NewEntry, Opaque, Part, ToolResult, readable
+from store.model.session import Session, SessionFields
+from store.sources.contract import (
     Batch,
     Continuing,
     ForeignFact,
@@ -30,7 +28,10 @@ from store.sources.shape import (
     Problem,
     Ref,
 )
-from store.sources.writing import RowChange, Rows, Wanted, WritePlan
+from store.sources.kit import homes, sqlite
+from store.sources.kit.sqlite import Row
+from store.sources.kit.write_plan import RowChange, Rows, Wanted, WritePlan
+from store.text.validate import encode, encode_derived, parse
 
 NAME = "rubichan"
 LABEL = "Rubichan"
@@ -61,16 +62,16 @@ roots = homes.rubichan
 
 
 def detect(locator: str) -> bool:
-    return reading.looks_like(locator, _SIGNATURE)
+    return sqlite.looks_like(locator, _SIGNATURE)
 
 
 def stamp(locator: str) -> str:
-    return reading.file_stamp(Path(locator))
+    return sqlite.file_stamp(Path(locator))
 
 
 @contextmanager
 def open(locator: str) -> Iterator[Rubichan]:  # noqa: A001 the shape's own word
-    with reading.snapshot(Path(locator)) as connection:
+    with sqlite.snapshot(Path(locator)) as connection:
         yield Rubichan(connection)
 
 
@@ -95,14 +96,14 @@ class Said:
 class Rubichan:
     def __init__(self, connection: sqlite3.Connection) -> None:
         self._connection = connection
-        self._tables = reading.tables(connection)
+        self._tables = sqlite.tables(connection)
         self.problems: list[Problem] = []
 
     def scan(self) -> Iterator[Ref]:
         """In the order of the file, not of the sessions: a million rows are hashed in one sweep."""
         said: dict[Any, Said] = {}
         columns = ("session_id", "seq", "role", "created_at", "cast(content as blob)")
-        for number, session, seq, role, at, content in reading.sweep(self._connection, "messages", *columns):
+        for number, session, seq, role, at, content in sqlite.sweep(self._connection, "messages", *columns):
             if session not in said:
                 said[session] = Said()
             said[session].hear(number, seq, role, at, content or b"")
@@ -114,77 +115,77 @@ class Rubichan:
             yield self._ref(row, "")
 
     def _sessions(self) -> Iterator[Row]:
-        for row in reading.rows(self._connection, "sessions", self.problems):
+        for row in sqlite.rows(self._connection, "sessions", self.problems):
             if isinstance(row["id"], str):
                 yield row
             else:
                 self.problems.append(Problem("sessions", f"The session {row['id']!r} is not named by text."))
-        self.problems += reading.strays(self._connection, "messages")
+        self.problems += sqlite.strays(self._connection, "messages")
 
     def _ref(self, row: Row, stamp: str) -> Ref:
-        return Ref(row["id"], stamp, reading.utc(row["updated_at"]))
+        return Ref(row["id"], stamp, sqlite.utc(row["updated_at"]))
 
     def _stamp(self, row: Row, said: Said) -> str:
-        return reading.digest(said.digest(), self._snapshot_stamps.get(row["id"]), *_lasting(row))
+        return sqlite.digest(said.digest(), self._snapshot_stamps.get(row["id"]), *_lasting(row))
 
     @cached_property
     def _snapshot_stamps(self) -> dict[Any, str]:
         if not self._has("session_snapshots", "session_id", "messages"):
             return {}
-        swept = reading.sweep(self._connection, "session_snapshots", "session_id", "messages")
-        return {session: reading.digest(kept) for _, session, kept in swept}
+        swept = sqlite.sweep(self._connection, "session_snapshots", "session_id", "messages")
+        return {session: sqlite.digest(kept) for _, session, kept in swept}
 
     def _has(self, table: str, *columns: str) -> bool:
         return set(columns) <= self._tables.get(table, frozenset())
 
     def read(self, ref: Ref) -> Iterator[Batch]:
         met: list[Problem] = []
-        session = next(reading.rows(self._connection, "sessions", met, "where id = ?", ref.native_id), None)
+        session = next(sqlite.rows(self._connection, "sessions", met, "where id = ?", ref.native_id), None)
         if session is None:
             return
         shared = self._shared_with_parent(session)
         yield self._about(session, shared, met)
         said = Said()
-        yield from reading.batches(self._told(session, shared, met, said), met)
+        yield from sqlite.batches(self._told(session, shared, met, said), met)
         if not ref.stamp:
             yield Batch(stamp=self._stamp(session, said))
 
     def _about(self, row: Row, shared: int, met: list[Problem]) -> Batch:
-        prompt = reading.text(row["system_prompt"])
+        prompt = sqlite.text(row["system_prompt"])
         fields: SessionFields = {
-            "agent_title": reading.text(row["title"]),
-            "model": reading.text(row["model"]),
-            "cwd": reading.text(row["working_dir"]),
+            "agent_title": sqlite.text(row["title"]),
+            "model": sqlite.text(row["model"]),
+            "cwd": sqlite.text(row["working_dir"]),
             "system_prompt": prompt,
         }
-        fields |= reading.lifetime(row["created_at"], row["updated_at"])
+        fields |= sqlite.lifetime(row["created_at"], row["updated_at"])
         if parent := _forked_from(row):
             fields |= {"parent_id": parent, "relation": "fork"}
         if shared:
             fields["forked_at"] = shared - 1
-        record = reading.row_record(row, "sessions", row["id"], without=("updated_at", "token_count"))
+        record = sqlite.row_record(row, "sessions", row["id"], without=("updated_at", "token_count"))
         header = NewEntry(kind="header", text=prompt, record=record)
         return Batch(header=header, fields=fields, summary=self._summary(row["id"], met))
 
     def _told(self, session: Row, shared: int, met: list[Problem], said: Said) -> Iterator[list[NewEntry]]:
-        made = reading.utc(session["created_at"]) or reading.utc(session["updated_at"])
-        model = reading.text(session["model"])
-        messages = reading.rows(self._connection, "messages", met, _IN_ORDER, session["id"])
+        made = sqlite.utc(session["created_at"]) or sqlite.utc(session["updated_at"])
+        model = sqlite.text(session["model"])
+        messages = sqlite.rows(self._connection, "messages", met, _IN_ORDER, session["id"])
         for position, row in enumerate(messages):
-            number, content, at = row["id"], reading.text(row["content"]), row["created_at"]
+            number, content, at = row["id"], sqlite.text(row["content"]), row["created_at"]
             said.hear(number, row["seq"], row["role"], at, content.encode())
             parts = self._parts(number, content, met)
             results = (
                 type(parts[0]) is ToolResult if len(parts) == 1 else {type(part) for part in parts} == {ToolResult}
             )
-            role = "tool" if results else reading.text(row["role"])
+            role = "tool" if results else sqlite.text(row["role"])
             entry = NewEntry(
                 role=role,
                 parts=parts,
                 model=model if role == "assistant" else "",
-                record=reading.row_record(row, "messages", number),
+                record=sqlite.row_record(row, "messages", number),
                 inherited=position < shared,
-                created_at=reading.utc(at) or made,
+                created_at=sqlite.utc(at) or made,
             )
             yield [entry]
 
@@ -203,8 +204,8 @@ class Rubichan:
         found = _SET_ASIDE.match(part.output)
         if not found or not self._has("tool_result_blobs", "id", "content"):
             return part
-        blobs = reading.rows(self._connection, "tool_result_blobs", met, "where id = ?", found.group(1))
-        whole = next((reading.text(row["content"]) for row in blobs), part.output)
+        blobs = sqlite.rows(self._connection, "tool_result_blobs", met, "where id = ?", found.group(1))
+        whole = next((sqlite.text(row["content"]) for row in blobs), part.output)
         return replace(part, output=whole)
 
     # ── forks and snapshots ───────────────────────────────────────────────────────────────────────
@@ -221,11 +222,11 @@ class Rubichan:
         """A snapshot is what resume loads: a summary of the beginning, then the messages that were kept."""
         if not self._has("session_snapshots", "session_id", "messages"):
             return None
-        found = reading.rows(self._connection, "session_snapshots", met, "where session_id = ?", session_id)
+        found = sqlite.rows(self._connection, "session_snapshots", met, "where session_id = ?", session_id)
         row = next(found, None)
         if row is None:
             return None
-        messages = reading.rows(self._connection, "messages", [], _IN_ORDER, session_id)
+        messages = sqlite.rows(self._connection, "messages", [], _IN_ORDER, session_id)
         try:
             snapshot = _Snapshot(row["messages"], messages)
         except BadValue as reason:
@@ -238,14 +239,14 @@ class Rubichan:
     def facts(self) -> Iterable[ForeignFact]:
         if not self._has("memories", *_MEMORY):
             return
-        for row in reading.rows(self._connection, "memories", self.problems):
+        for row in sqlite.rows(self._connection, "memories", self.problems):
             yield ForeignFact(
                 f"memories:{row['id']}",
-                reading.text(row["content"]),
-                scope=f"app:{reading.text(row['working_dir'])}",
-                category=reading.text(row["tag"]),
-                created_at=reading.utc(row["created_at"]),
-                updated_at=reading.utc(row["updated_at"]),
+                sqlite.text(row["content"]),
+                scope=f"app:{sqlite.text(row['working_dir'])}",
+                category=sqlite.text(row["tag"]),
+                created_at=sqlite.utc(row["created_at"]),
+                updated_at=sqlite.utc(row["updated_at"]),
             )
 
     def secrets(self) -> Iterable[ForeignSecret]:
@@ -260,7 +261,7 @@ def _lasting(row: Row) -> list[Any]:
 
 
 def _forked_from(row: Row) -> str:
-    parent = reading.text(row["forked_from"]) if "forked_from" in row else ""
+    parent = sqlite.text(row["forked_from"]) if "forked_from" in row else ""
     return parent if parent != row["id"] else ""
 
 
@@ -277,7 +278,7 @@ class _Snapshot:
     """
 
     def __init__(self, spelled: object, messages: Iterable[Mapping[str, Any] | Row]) -> None:
-        self._spelled = reading.text(spelled)
+        self._spelled = sqlite.text(spelled)
         kept = parse(self._spelled)
         if not isinstance(kept, list):
             raise BadValue("It is not a list of messages.")
@@ -314,11 +315,11 @@ class _Snapshot:
 def _spoken(role: object, content: object) -> tuple[bytes, bool]:
     """By what a message is known again, and whether it begins a turn."""
     try:
-        blocks = _blocks(reading.text(content))
+        blocks = _blocks(sqlite.text(content))
     except BadValue:
         blocks = []
-    begins = NewEntry(role=reading.text(role), parts=parts_of_blocks(blocks)).begins_turn()
-    return _mark({"role": reading.text(role), "content": blocks}), begins
+    begins = NewEntry(role=sqlite.text(role), parts=parts_of_blocks(blocks)).begins_turn()
+    return _mark({"role": sqlite.text(role), "content": blocks}), begins
 
 
 def _mark(message: Json) -> bytes:

@@ -9,9 +9,9 @@ from collections.abc import Generator, Iterator
 from pathlib import Path
 
 import pytest
-from cli_running import CommandLine
-from conversing import SCRIPT
-from programs import BIN, KEY, PROGRAMS, PROXIES, QUIET, TOLD, Program, set_up
+from agent_conversation import SCRIPT
+from agent_programs import BIN, KEY, PROGRAMS, PROXIES, QUIET, TOLD, Program, set_up
+from command_line import CommandLine
 from scripted_model import ScriptedModel
 
 

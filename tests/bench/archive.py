@@ -18,17 +18,17 @@ from contextlib import closing
 from pathlib import Path
 from typing import NamedTuple
 
-from bench.browsing import SETTLED, p95, settle
+from bench.browser import SETTLED, p95, settle
 from bench.corpus import Corpus, corpus, warm
+from bench.dialogues import LAST_WORD, SEED
 from bench.peers import AGENTSVIEW, FAST_RESUME, HELLO, OURS, Program, programs
 from bench.processes import Failed, bytes_of, run
 from bench.prose import vocabulary
 from bench.screens import ROW, Screen, typed
-from bench.talks import LAST_WORD, SEED
 
-from store import refreshing
-from store.sources.watched import watched
+from store.sources.kit.watch import watched
 from store.store import Store
+from store.sync import refresh
 
 LETTERS = 5
 IN_A_ROW = 3
@@ -250,10 +250,10 @@ def _stamps(folder: Path) -> dict[str, tuple[int, int]]:
 def _refresh_within(path: Path, home: Path) -> tuple[float, int]:
     """As the open browser does it again and again; and how many rows that writes."""
     with Store.open(path) as store, watched():
-        chosen = refreshing.targets([str(home / ".claude"), str(home / ".codex")])
+        chosen = refresh.targets([str(home / ".claude"), str(home / ".codex")])
         before = store.connection.total_changes
         for _ in range(2):
             begun = time.perf_counter()
-            for _ in refreshing.sync(store, chosen):
+            for _ in refresh.sync(store, chosen):
                 pass
         return time.perf_counter() - begun, store.connection.total_changes - before

@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 import orjson
-from bench import claude_spelling, codex_spelling
+from bench import claude_transcript, codex_transcript
+from bench.dialogues import SEED, talk
 from bench.prose import Prose
-from bench.talks import SEED, talk
 
 SESSIONS_A_MEGABYTE = 10
 
@@ -65,7 +65,7 @@ def make(home: Path, talks: int) -> Corpus:
     sessions = size = spoken = 0
     for number in range(talks):
         one = talk(number, prose)
-        agent, spelling = (".codex", codex_spelling) if number % 5 in (1, 3) else (".claude", claude_spelling)
+        agent, spelling = (".codex", codex_transcript) if number % 5 in (1, 3) else (".claude", claude_transcript)
         for path, at, records in spelling.files(one):
             size += _write(home / agent / path, at, records)
             sessions += path.suffix == ".jsonl"

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
 
-from bench import browsing
+from bench import browser
 from bench.processes import Failed, environment
 
 OURS, HELLO, FAST_RESUME, AGENTSVIEW = "Backscroll", "hello", "fast-resume", "agentsview"
@@ -38,7 +38,7 @@ class Program(NamedTuple):
 def programs(folder: Path) -> dict[str, Program | Failed]:
     """All of them, or why one is missing."""
     ours = Program(OURS, Path(sys.executable).with_name("backscroll"), reading=("sync",), before_words="/")
-    hello = Program(HELLO, Path(sys.executable), ("-c", browsing.HELLO), greeting=browsing.GREETING)
+    hello = Program(HELLO, Path(sys.executable), ("-c", browser.HELLO), greeting=browser.GREETING)
     found: dict[str, Program | Failed] = {OURS: ours, HELLO: hello}
     for name, install in ((FAST_RESUME, fast_resume), (AGENTSVIEW, agentsview)):
         try:

@@ -9,28 +9,28 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
-from bench import archive, browsing, foreign, storing, targets
+from bench import archive, archive_targets, browser, rubichan_sync, store_operations
 from bench.table import Line, machine, markdown
 
 FOLDER = Path(__file__).resolve().parents[2] / "build" / "bench"
 
 
 def bench_store(small: bool, runs: int) -> list[Line]:
-    return storing.measure(10 if small else 1, runs)
+    return store_operations.measure(10 if small else 1, runs)
 
 
 def bench_sync(small: bool, runs: int) -> list[Line]:
     with tempfile.TemporaryDirectory() as folder:
-        return foreign.measure(Path(folder), 50_000 if small else 1_000_000)
+        return rubichan_sync.measure(Path(folder), 50_000 if small else 1_000_000)
 
 
 def bench_browsing(small: bool, runs: int) -> list[Line]:
     with tempfile.TemporaryDirectory() as folder:
-        return browsing.measure(Path(folder), browsing.SMALL if small else browsing.WHOLE, 1 if small else runs)
+        return browser.measure(Path(folder), browser.SMALL if small else browser.WHOLE, 1 if small else runs)
 
 
 def bench_archive(small: bool, runs: int) -> list[Line]:
-    return targets.measure(FOLDER, archive.SMALL if small else archive.WHOLE, 1 if small else runs)
+    return archive_targets.measure(FOLDER, archive.SMALL if small else archive.WHOLE, 1 if small else runs)
 
 
 PARTS: dict[str, Callable[[bool, int], list[Line]]] = {

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pyte
 from bench.processes import Failed
-from tui_terminal import Pty
+from pty_terminal import Pty
 
 COLUMNS, LINES = 120, 40
 LIST = 43

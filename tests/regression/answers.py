@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import Any
 
 import zstandard
-from cli_running import CommandLine
+from command_line import CommandLine
 from source_samples import SAMPLES
 
-from store.model import Session
+from store.model.session import Session
 from store.store import Store
 
 FOLDER = Path(__file__).parent

@@ -11,18 +11,19 @@ from textual.content import Content
 from textual.screen import Screen
 
 from store.errors import BadValue, ChangedMeanwhile
-from store.model import GLOBAL, Fact, Session
-from tui.painting.diffs import difference
-from tui.painting.facts import EVERY_SCOPE, FactLine, PlannedRow, consolidated, planned, scope_name
-from tui.painting.pieces import STRONG, content, count
-from tui.screens.asking import AskScreen, WriteScreen
-from tui.screens.showing import ShowingScreen
-from tui.screens.watching import WatchingScreen
-from tui.working import threaded
+from store.model.knowledge import Fact
+from store.model.session import GLOBAL, Session
+from tui.dialogs.preview import ShowingScreen
+from tui.dialogs.text import AskScreen, WriteScreen
+from tui.render.fact_lines import EVERY_SCOPE, FactLine, PlannedRow, consolidated, planned, scope_name
+from tui.render.line_diff import difference
+from tui.render.styles import STRONG, content, count
+from tui.screens.table_screen import WatchingScreen
+from tui.workers import threaded
 
 if TYPE_CHECKING:
     from store.store import Store
-    from store.writing_back import Preview
+    from store.write_back.service import Preview
 
 ONE_LINE = "A fact is one line; line breaks become spaces."
 A_LINE_EACH = "A fact a line."

@@ -13,20 +13,21 @@ from textual.content import Content
 from textual.getters import query_one
 from textual.widgets import Static
 
+from store.database.cancel import until_stale
+from store.edits.facts import LINE_LIMIT, line_limit
+from store.edits.labels import of_facts
 from store.errors import StoreError
-from store.facts import LINE_LIMIT, line_limit
-from store.interrupting import until_stale
-from store.model import GLOBAL, Edit, entry_id
-from store.origins import of_facts
+from store.model.knowledge import Edit
+from store.model.session import GLOBAL, entry_id
 from tui.messages import Told
-from tui.painting.facts import EVERY_SCOPE, FactLine, heading
-from tui.painting.pieces import MUTED
+from tui.render.fact_lines import EVERY_SCOPE, FactLine, heading
+from tui.render.styles import MUTED
 from tui.screens.fact_edits import FactEdits, make_fact
-from tui.screens.noticing import Clock
-from tui.widgets.facts_table import FactHistory, FactsTable
+from tui.screens.store_screen import Clock
 from tui.widgets.filter_line import FilterLine, FilterWords
-from tui.widgets.keys_line import KeysLine
-from tui.working import threaded
+from tui.widgets.key_hints import KeysLine
+from tui.widgets.tables.fact_table import FactHistory, FactsTable
+from tui.workers import threaded
 
 if TYPE_CHECKING:
     from store.store import Store

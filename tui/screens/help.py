@@ -12,8 +12,8 @@ from textual.content import Content
 from textual.screen import ModalScreen
 from textual.widgets import Static
 
-from store.clean import cells
-from tui.painting.pieces import MUTED
+from store.text.sanitize import cells
+from tui.render.styles import MUTED
 
 Line = tuple[str, str]
 """Keys and what they do, or a sign and what it means."""

@@ -15,19 +15,20 @@ from textual.getters import query_one
 from textual.screen import Screen
 from textual.widgets import Static
 
-from store.coding import decode
+from store.database.cancel import until_stale
 from store.errors import StoreError
-from store.interrupting import until_stale
-from store.model import PairedCall, Session, ToolResult, readable
+from store.model.entry import PairedCall, ToolResult, readable
+from store.model.session import Session
+from store.text.validate import decode
+from tui.json_document.large_containers import spelled
+from tui.json_document.tree import Tree
 from tui.messages import Copy, Told
-from tui.painting.diffs import diff_of, tally
-from tui.painting.exits import IN_A_RECORD, exit_code
-from tui.painting.inspecting import CallLine, arguments_title, call_line, heading, result_title, same_calls
-from tui.painting.json_large import spelled
-from tui.painting.json_tree import Tree
-from tui.widgets.call_panes import CallPane
-from tui.widgets.keys_line import KeysLine
-from tui.working import threaded
+from tui.render.exit_code import IN_A_RECORD, exit_code
+from tui.render.line_diff import diff_of, tally
+from tui.render.tool_call_details import CallLine, arguments_title, call_line, heading, result_title, same_calls
+from tui.widgets.key_hints import KeysLine
+from tui.widgets.tool_call_pane import CallPane
+from tui.workers import threaded
 
 if TYPE_CHECKING:
     from store.store import Store
@@ -160,17 +161,17 @@ class InspectorScreen(Screen[str | None]):
 
     @threaded(group="list")
     def _list(self) -> None:
-        from store import calls
+        from store.conversations import tool_calls
 
-        found = calls.of_session(self._store, self._session.key)
+        found = tool_calls.of_session(self._store, self._session.key)
         self.post_message(self.Listed([call_line(call, self._session.cwd) for call in found]))
 
     @threaded(exclusive=True, group="read")
     def _read(self, key: int, generation: int) -> None:
-        from store import calls
+        from store.conversations import tool_calls
 
         with until_stale(self._store, lambda: generation != self._generation):
-            call = calls.get(self._store, key)
+            call = tool_calls.get(self._store, key)
             self.post_message(
                 self.Read(
                     generation,
@@ -263,7 +264,7 @@ class InspectorScreen(Screen[str | None]):
 
     @work
     async def action_all(self) -> None:
-        from tui.screens.calls import CallsScreen
+        from tui.dialogs.tool_call_picker import CallsScreen
 
         chosen = await self.app.push_screen_wait(CallsScreen(self._calls, self._key))
         if chosen is not None:

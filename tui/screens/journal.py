@@ -13,19 +13,20 @@ from textual.content import Content
 from textual.getters import query_one
 from textual.widgets import Footer, Static
 
+from store.database.cancel import until_stale
+from store.edits.labels import of_edit, of_edits
 from store.errors import NothingToUndo
-from store.interrupting import until_stale
-from store.model import Edit, entry_id
-from store.origins import of_edit, of_edits
+from store.model.knowledge import Edit
+from store.model.session import entry_id
 from tui.messages import Told
-from tui.painting.journal import EditLine, build_on, done, edit_line, heading, page, sentence
-from tui.painting.pieces import MUTED
-from tui.screens.noticing import Clock
-from tui.screens.watching import WatchingScreen
-from tui.widgets.edits_table import EditsTable
+from tui.render.journal_lines import EditLine, build_on, done, edit_line, heading, page, sentence
+from tui.render.styles import MUTED
+from tui.screens.store_screen import Clock
+from tui.screens.table_screen import WatchingScreen
 from tui.widgets.filter_line import FilterLine, FilterWords
+from tui.widgets.tables.edit_table import EditsTable
 from tui.widgets.text_view import TextView
-from tui.working import threaded
+from tui.workers import threaded
 
 if TYPE_CHECKING:
     from store.store import Store
@@ -254,7 +255,7 @@ class JournalScreen(WatchingScreen):
 
     @on(Refused)
     def _ask(self, refused: Refused) -> None:
-        from tui.screens.asking import ConfirmScreen
+        from tui.dialogs.text import ConfirmScreen
 
         numbers = [refused.edit.id, *(edit.id for edit in refused.later)]
         told = f"{build_on(refused.later)} Undo all of these, newest first?\n\n{refused.told}"

@@ -10,17 +10,17 @@ from textual.binding import Binding, BindingType
 from textual.getters import query_one
 from textual.widgets import Static
 
-from store.listed import Listing
-from store.model import Session
-from tui.painting.browsing import nothing_found
-from tui.screens.listing import ListingScreen
-from tui.screens.noticing import Clock
-from tui.widgets.keys_line import KeysLine
-from tui.widgets.session_list import SessionList
+from store.model.session import Session
+from store.search.list_rows import Listing
+from tui.render.browser_notices import nothing_found
+from tui.screens.browser.session_list import ListingScreen
+from tui.screens.store_screen import Clock
+from tui.widgets.key_hints import KeysLine
+from tui.widgets.session_list_view import SessionList
 from tui.widgets.top_bar import TopBar
 
 if TYPE_CHECKING:
-    from store.resuming import Resumption
+    from store.resume.command import Resumption
     from store.store import Store
 
 

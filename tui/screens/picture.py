@@ -12,13 +12,13 @@ from textual.content import Content
 from textual.screen import ModalScreen
 from textual.widgets import Footer, Static
 
-from store.coding import decode
 from store.errors import BadValue
-from store.model import Attachment, Entry
+from store.model.entry import Attachment, Entry
+from store.text.validate import decode
 from tui.messages import Told
-from tui.painting.pictures import painted, pictures_in
-from tui.painting.pieces import MUTED
-from tui.working import threaded
+from tui.render.image import painted, pictures_in
+from tui.render.styles import MUTED
+from tui.workers import threaded
 
 if TYPE_CHECKING:
     from store.store import Store

@@ -15,17 +15,17 @@ from textual.getters import query_one
 from textual.screen import ModalScreen
 from textual.widgets import Static
 
-from store.resuming import Resumption, resumption
+from store.resume.command import Resumption, resumption
 from tui.messages import Copy, Told
-from tui.painting.pieces import title_of
-from tui.painting.resuming import Going, card
-from tui.screens.listing import current_folder
-from tui.widgets.keys_line import KeysLine
-from tui.working import threaded
+from tui.render.resume_card import Going, card
+from tui.render.styles import title_of
+from tui.screens.browser.session_list import current_folder
+from tui.widgets.key_hints import KeysLine
+from tui.workers import threaded
 
 if TYPE_CHECKING:
-    from store.model import Session
-    from store.readiness import Preflight
+    from store.model.session import Session
+    from store.resume.check import Preflight
     from store.store import Store
     from tui.settings import Settings
 
@@ -117,7 +117,7 @@ class ResumeScreen(ModalScreen[Resumption | None]):
 
     @threaded(group="look around", exclusive=True)
     def _look_around(self, found: Resumption, generation: int) -> None:
-        from store.preflight import preflight
+        from store.resume.checks import preflight
 
         self.post_message(self.Looked(generation, preflight(self._store, found)))
 
@@ -186,12 +186,12 @@ class ResumeScreen(ModalScreen[Resumption | None]):
         self._change()
 
     def action_folder(self) -> None:
-        from tui.screens.folder import FolderScreen
+        from tui.dialogs.folder import FolderScreen
 
         self.app.push_screen(FolderScreen(self.found.folder), self._go_on_in)
 
     def _go_on_in(self, typed: str | None) -> None:
-        from tui.screens.folder import meant
+        from tui.dialogs.folder import meant
 
         if typed is not None:
             self._folder = meant(typed)
@@ -213,7 +213,7 @@ class ResumeScreen(ModalScreen[Resumption | None]):
         self.post_message(Copy(found.command or found.hint, "the command" if found.command else "how it goes on"))
 
     def action_input(self) -> None:
-        from tui.screens.rebuilt import RebuiltScreen
+        from tui.screens.rebuild import RebuiltScreen
 
         self.app.push_screen(RebuiltScreen(self._store, self._session))
 

@@ -16,23 +16,24 @@ from textual.screen import Screen
 from textual.timer import Timer
 from textual.widgets import Footer, Static
 
+from store.conversations.sessions import UNSEEN
+from store.database.cancel import until_stale
 from store.errors import ChangedMeanwhile, StoreError
-from store.interrupting import until_stale
-from store.model import ExposedSecret, SecretName, SecretUse, Session
-from store.sessions import UNSEEN
-from store.uses import uses
-from tui.confided import Confided
+from store.model.knowledge import ExposedSecret, SecretName, SecretUse
+from store.model.session import Session
+from store.secrets.usage import uses
 from tui.messages import Told
-from tui.painting.secrets import SecretRow, detail, heading
-from tui.screens.noticing import Clock
+from tui.privacy.secret_value import Confided
+from tui.render.secret_lines import SecretRow, detail, heading
+from tui.screens.store_screen import Clock
 from tui.widgets.secret_view import SecretView
-from tui.widgets.secrets_table import SecretsTable
-from tui.working import threaded
+from tui.widgets.tables.secret_table import SecretsTable
+from tui.workers import threaded
 
 if TYPE_CHECKING:
     from store.store import Store
     from tui.app import Backscroll
-    from tui.screens.confiding import Seal
+    from tui.dialogs.secret import Seal
 
 REVEAL_SECONDS = 10
 TICK_SECONDS = 1.0
@@ -240,7 +241,7 @@ class SecretsScreen(Screen[str | None]):
 
     async def _is_open(self) -> bool:
         """After having asked for the passphrase, where one is needed."""
-        from tui.screens.confiding import opened
+        from tui.dialogs.secret import opened
 
         was_locked = self._state is not None and self._state.locked
         is_open = bool(await self._done(lambda: not self._store.secrets.locked)) or await opened(self.app, self._store)
@@ -260,7 +261,7 @@ class SecretsScreen(Screen[str | None]):
 
     @work(exclusive=True, group="edit")
     async def action_add(self) -> None:
-        from tui.screens.confiding import SecretScreen
+        from tui.dialogs.secret import SecretScreen
 
         if await self._is_open():
             dialog = SecretScreen("A new secret", self._sealer(None), note=_ABOUT_NAMES)
@@ -270,7 +271,7 @@ class SecretsScreen(Screen[str | None]):
 
     @work(exclusive=True, group="edit")
     async def action_replace(self) -> None:
-        from tui.screens.confiding import SecretScreen
+        from tui.dialogs.secret import SecretScreen
 
         row = self.table.selected
         if row is not None and await self._is_open():
@@ -310,7 +311,7 @@ class SecretsScreen(Screen[str | None]):
 
     @work(exclusive=True, group="edit")
     async def action_erase(self) -> None:
-        from tui.screens.asking import ConfirmScreen
+        from tui.dialogs.text import ConfirmScreen
 
         row = self.table.selected
         if row is None:

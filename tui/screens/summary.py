@@ -14,18 +14,19 @@ from textual.getters import query_one
 from textual.screen import Screen
 from textual.widgets import Footer, Static, TextArea
 
-from store.clean import clean
+from store.conversations.timeline import Outlines
 from store.errors import ChangedMeanwhile, StoreError
-from store.model import Session, Summary
-from store.outline import TurnOutline
-from store.outlines import Outlines
+from store.model.knowledge import Summary
+from store.model.session import Session
+from store.model.timeline import TurnOutline
+from store.text.sanitize import clean
 from tui.messages import Told
-from tui.painting.pieces import ERROR, STAR, age
-from tui.painting.summaries import both, compared, coverage, heading
-from tui.screens.noticing import Clock
-from tui.widgets.summary_lists import TurnsView, VersionsView
+from tui.render.styles import ERROR, STAR, age
+from tui.render.summary_lines import both, compared, coverage, heading
+from tui.screens.store_screen import Clock
+from tui.widgets.tables.summary_tables import TurnsView, VersionsView
 from tui.widgets.text_view import TextView
-from tui.working import threaded
+from tui.workers import threaded
 
 if TYPE_CHECKING:
     from store.store import Store
@@ -238,7 +239,7 @@ class SummaryScreen(Screen[str | None]):
         self._tell()
 
     def action_editor(self) -> None:
-        from tui.screens.asking import edited
+        from tui.dialogs.text import edited
 
         try:
             with self.app.suspend():
@@ -251,14 +252,14 @@ class SummaryScreen(Screen[str | None]):
             self._write(text)
 
     def action_tidy(self) -> None:
-        from tui.screens.asking import CONTROLS
+        from tui.dialogs.text import CONTROLS
 
         self._write(CONTROLS.sub("", self.area.text))
         self._say("")
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         if action == "tidy":
-            from tui.screens.asking import CONTROLS
+            from tui.dialogs.text import CONTROLS
 
             return self._is_known and self._is_rewritten and CONTROLS.search(self.area.text) is not None
         return super().check_action(action, parameters)
@@ -269,7 +270,7 @@ class SummaryScreen(Screen[str | None]):
         self._save_it(leave=False)
 
     def _save_it(self, *, leave: bool) -> None:
-        from tui.screens.asking import CONTROLS
+        from tui.dialogs.text import CONTROLS
 
         if self._is_busy or not self._is_known:
             return
@@ -315,7 +316,7 @@ class SummaryScreen(Screen[str | None]):
 
     @on(Conflict)
     async def _choose(self, conflict: Conflict) -> None:
-        from tui.screens.choosing import BothScreen
+        from tui.dialogs.choice import BothScreen
 
         self._is_busy = False
         told = "Somebody saved another summary while you wrote. Whichever you keep, the other can be put back."
@@ -372,7 +373,7 @@ class SummaryScreen(Screen[str | None]):
     # ── away from here ────────────────────────────────────────────────────────────────────────────
 
     async def action_leave(self) -> None:
-        from tui.screens.choosing import LeaveScreen
+        from tui.dialogs.choice import LeaveScreen
 
         if not self.is_unsaved:
             self.dismiss(None)

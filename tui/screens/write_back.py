@@ -14,18 +14,18 @@ from textual.getters import query_one
 from textual.screen import Screen
 from textual.widgets import Footer, Static
 
-from store.clean import clean, one_line
 from store.errors import ChangedMeanwhile, SecretLocked, StoreError
-from store.model import Session
-from tui.painting.pieces import ERROR, MUTED, STRONG, content, title_of
-from tui.painting.sessions import with_tilde
-from tui.painting.writing_back import ChangedRow, ColumnChange, plan_lines, tally
+from store.model.session import Session
+from store.text.sanitize import clean, one_line
+from tui.render.session_lines import with_tilde
+from tui.render.styles import ERROR, MUTED, STRONG, content, title_of
+from tui.render.write_back_lines import ChangedRow, ColumnChange, plan_lines, tally
 from tui.widgets.text_view import TextView
 
 if TYPE_CHECKING:
-    from store.sources.writing import RowChange
+    from store.sources.kit.write_plan import RowChange
     from store.store import Store
-    from store.writing_back import Preview
+    from store.write_back.service import Preview
     from tui.app import Backscroll
 
 GOOD = "$text-success"
@@ -105,7 +105,7 @@ class WriteBackScreen(Screen[None]):
 
     async def _look(self, first: str = "") -> None:
         """After a sentence that says why again, if it is again."""
-        from tui.screens.confiding import opened
+        from tui.dialogs.secret import opened
 
         self._preview = None
         self._tell(first or "Looking what is there …")
@@ -141,7 +141,7 @@ class WriteBackScreen(Screen[None]):
 
     @work(exclusive=True, group="write back")
     async def action_write(self) -> None:
-        from tui.screens.confiding import opened
+        from tui.dialogs.secret import opened
 
         preview = self._preview
         if preview is None or not self._is_ready:
@@ -171,7 +171,7 @@ class WriteBackScreen(Screen[None]):
 
 
 def _rows(changes: Sequence[RowChange]) -> list[ChangedRow]:
-    from store.sources.writing import spelled
+    from store.sources.kit.write_plan import spelled
 
     def side(value: object, there: bool) -> str | None:
         return spelled(value) if there else None

@@ -15,7 +15,7 @@ from textual.timer import Timer
 from textual.widgets import Input, Static
 
 from tui.messages import Told
-from tui.working import surely
+from tui.workers import surely
 
 PAUSE = 0.08
 """Seconds without a key before the words are looked for."""

@@ -14,7 +14,7 @@ from textual.worker import get_current_worker
 
 from tui.messages import Told
 from tui.widgets.find_bar import FindBar
-from tui.working import threaded
+from tui.workers import threaded
 
 HITS_AT_MOST = 10_000
 

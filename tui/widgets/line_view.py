@@ -15,8 +15,8 @@ from textual.scrollbar import ScrollBar
 from textual.strip import Strip
 from textual.style import Style
 
-from tui.backstop import is_plain
-from tui.painting.pieces import Line
+from tui.privacy.terminal_filter import is_plain
+from tui.render.styles import Line
 
 if TYPE_CHECKING:
     from rich.style import Style as RichStyle

@@ -11,10 +11,10 @@ from textual.content import Content
 from textual.strip import Strip
 from textual.widgets import Input
 
-from store.clean import clean
-from tui.confided import MASK, Confided
-from tui.painting.pieces import FAINT
-from tui.painting.wrapping import wrapped
+from store.text.sanitize import clean
+from tui.privacy.secret_value import MASK, Confided
+from tui.render.styles import FAINT
+from tui.render.word_wrap import wrapped
 from tui.widgets.line_view import LineView
 
 SHOWN = 20_000

@@ -13,11 +13,11 @@ from textual.strip import Strip
 from textual.worker import get_current_worker
 
 from tui.messages import Told
-from tui.painting.hits import with_hits
-from tui.painting.wrapping import wrapped
+from tui.render.highlight import with_hits
+from tui.render.word_wrap import wrapped
 from tui.widgets.find_pane import Search
 from tui.widgets.line_view import LineView
-from tui.working import threaded
+from tui.workers import threaded
 
 SMALL = 64_000
 """Characters that are laid out at once."""

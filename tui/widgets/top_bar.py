@@ -17,11 +17,11 @@ from textual.reactive import Reactive
 from textual.widgets import Input, Static
 from textual.widgets.input import Selection
 
-from store.clean import one_line
-from store.query import Query, Vocabulary, accept, complete
+from store.search.query import Query, Vocabulary, accept, complete
+from store.text.sanitize import one_line
 from tui.messages import Told
-from tui.painting.pieces import FAINT
-from tui.widgets.offers import Offers
+from tui.render.styles import FAINT
+from tui.widgets.completion_list import Offers
 
 TOLD_AFTER = 0.05
 """Seconds: what was found comes first, then how the words were understood."""
@@ -226,7 +226,7 @@ class TopBar(Horizontal):
         elif query.puzzles:
             self.show_understood(query.puzzled, doubtful=True)
         else:
-            from store.understood import understood
+            from store.search.explain import understood
 
             self.show_understood(understood(query, datetime.now(UTC)))
 

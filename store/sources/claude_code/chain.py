@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from store.coding import column_text
-from store.model import NewEntry, SessionFields
-from store.sources import reading
+from store.model.entry import NewEntry
+from store.model.session import SessionFields
+from store.sources.claude_code.append import REMEMBERED, Tail
+from store.sources.claude_code.branches import MAIN, PROMPT_KEPT, Outline, numbered, turn_under_way
+from store.sources.claude_code.entries import Telling
 from store.sources.claude_code.files import Found, Transcript, outlined
-from store.sources.claude_code.tail import REMEMBERED, Tail
-from store.sources.claude_code.telling import Telling
-from store.sources.claude_code.tree import MAIN, PROMPT_KEPT, Outline, numbered, turn_under_way
-from store.sources.lines import Mark, json_file, mapping, record, words
-from store.sources.shape import Problem
-from store.sources.transcripts import place_of
+from store.sources.contract import Problem
+from store.sources.kit import sqlite
+from store.sources.kit.jsonl import Mark, json_file, mapping, record, words
+from store.sources.kit.transcripts import place_of
+from store.text.validate import column_text
 
 _TITLE = 200
 
@@ -47,7 +48,7 @@ class Chain:
             "cwd": column_text(self._outline.cwd),
         }
         if times:
-            fields |= reading.lifetime(times[0], max(times))
+            fields |= sqlite.lifetime(times[0], max(times))
         return fields | self._link
 
     def entries(self, telling: Telling, met: list[Problem]) -> Iterator[list[NewEntry]]:

@@ -9,12 +9,12 @@ from functools import lru_cache
 from pathlib import Path
 from typing import NamedTuple
 
-from store.coding import column_text
+from store.sources.claude_code.branches import Branch, Outline, may_branch, outline
 from store.sources.claude_code.layout import DEPTH, SUFFIXES, folder_of
-from store.sources.claude_code.tree import Branch, Outline, may_branch, outline
-from store.sources.lines import file_digest_stamp, json_lines, mapping, moment, stamp_of, walk, walk_stamped, words
-from store.sources.reading import utc
-from store.sources.shape import Problem
+from store.sources.contract import Problem
+from store.sources.kit.jsonl import file_digest_stamp, json_lines, mapping, moment, stamp_of, walk, walk_stamped, words
+from store.sources.kit.sqlite import utc
+from store.text.validate import column_text
 
 _NAME = re.compile(r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}\.jsonl")
 _OTHERS = frozenset(["subagents", "tool-results", "memory"])

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from store.model import Json
-from store.sources.lines import items, mapping, words
+from store.model.entry import Json
+from store.sources.kit.jsonl import items, mapping, words
 
 _REMINDERS = re.compile(r"\s*<system-reminder>.*?</system-reminder>\s*", re.DOTALL)
 _WRITTEN_BY_THE_PROGRAM = re.compile(

@@ -7,19 +7,19 @@ from datetime import datetime, timedelta
 from functools import lru_cache
 from pathlib import Path
 
-from store.sources import reading
+from store.sources.claude_code.append import Tail
 from store.sources.claude_code.chain import Chain
+from store.sources.claude_code.entries import Telling
 from store.sources.claude_code.files import Found, Transcript, branches
-from store.sources.claude_code.tail import Tail
-from store.sources.claude_code.telling import Telling
-from store.sources.lines import json_file, mapping
-from store.sources.shape import Batch, Problem, Ref
-from store.sources.transcripts import Transcripts
+from store.sources.contract import Batch, Problem, Ref
+from store.sources.kit import sqlite
+from store.sources.kit.jsonl import json_file, mapping
+from store.sources.kit.transcripts import Transcripts
 
 DAYS_KEPT = 30
 """What Claude Code keeps when nobody says otherwise."""
 
-_digest = lru_cache(maxsize=65_536)(reading.digest)
+_digest = lru_cache(maxsize=65_536)(sqlite.digest)
 
 
 class Claude(Transcripts):
@@ -64,7 +64,7 @@ class Claude(Transcripts):
         yield Batch(fields=chain.fields())
         met: list[Problem] = []
         telling = Telling(met, is_agent=chain.is_agent)
-        yield from reading.batches(chain.entries(telling, met), met)
+        yield from sqlite.batches(chain.entries(telling, met), met)
         yield Batch(summary=telling.summary, mark=chain.mark(telling))
 
 
@@ -77,4 +77,4 @@ def expires(locator: str, refs: Iterable[Ref]) -> dict[str, str]:
 
 @lru_cache(maxsize=65_536)
 def _later(at: str, days: int) -> str:
-    return reading.utc((datetime.fromisoformat(at) + timedelta(days)).isoformat())
+    return sqlite.utc((datetime.fromisoformat(at) + timedelta(days)).isoformat())

@@ -9,12 +9,12 @@ from functools import lru_cache
 from pathlib import Path
 from typing import NamedTuple
 
-from store.coding import column_text
 from store.errors import StoreError
-from store.model import Json
-from store.sources import reading
+from store.model.entry import Json
 from store.sources.codex.layout import DEPTH, SUFFIXES, databases, folders_of
-from store.sources.lines import (
+from store.sources.contract import Problem
+from store.sources.kit import sqlite
+from store.sources.kit.jsonl import (
     UNREADABLE,
     Line,
     file_digest_stamp,
@@ -25,7 +25,7 @@ from store.sources.lines import (
     walk,
     words,
 )
-from store.sources.shape import Problem
+from store.text.validate import column_text
 
 ARCHIVED = "archived_sessions"
 END = 2**63
@@ -200,7 +200,7 @@ def names(root: Path) -> dict[str, Named]:
     """Titles by thread: what a person called it. The lists that Codex keeps are caches, and may be absent."""
     found: dict[str, Named] = {}
     for path in databases(root)[-1:]:
-        with suppress(StoreError, *reading.BROKEN):
+        with suppress(StoreError, *sqlite.BROKEN):
             found = dict(_listed(path))
     for line in json_lines(root / "session_index.jsonl", []):
         value = mapping(line.value)
@@ -211,21 +211,19 @@ def names(root: Path) -> dict[str, Named]:
 
 
 def _listed(path: Path) -> Iterator[tuple[str, Named]]:
-    with reading.snapshot(path, check=False) as connection:
-        tables = reading.tables(connection)
+    with sqlite.snapshot(path, check=False) as connection:
+        tables = sqlite.tables(connection)
         columns = tables.get("threads", frozenset())
         parents: dict[str, str] = {}
         if {"parent_thread_id", "child_thread_id"} <= tables.get("thread_spawn_edges", frozenset()):
-            for edge in reading.rows(connection, "thread_spawn_edges", []):
-                parents[reading.text(edge["child_thread_id"])] = reading.text(edge["parent_thread_id"])
+            for edge in sqlite.rows(connection, "thread_spawn_edges", []):
+                parents[sqlite.text(edge["child_thread_id"])] = sqlite.text(edge["parent_thread_id"])
         if "id" not in columns:
             return
-        for row in reading.rows(connection, "threads", []):
-            told = {
-                name: reading.text(row[name]) for name in ("name", "title", "first_user_message") if name in columns
-            }
+        for row in sqlite.rows(connection, "threads", []):
+            told = {name: sqlite.text(row[name]) for name in ("name", "title", "first_user_message") if name in columns}
             # A title that is but the first prompt is no name that anybody gave.
             title = told.get("title", "") if told.get("title") != told.get("first_user_message") else ""
             archived = "archived" in columns and row["archived"] == 1
-            thread = reading.text(row["id"])
+            thread = sqlite.text(row["id"])
             yield thread, Named(told.get("name") or title, archived, parents.get(thread, ""))

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from store.model import Json
-from store.sources.lines import items, mapping, words
+from store.model.entry import Json
+from store.sources.kit.jsonl import items, mapping, words
 
 _TAGS = (
     "user_instructions environment_context INSTRUCTIONS skill skills_instructions turn_aborted goal_context"

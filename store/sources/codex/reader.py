@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from store.sources import reading
+from store.sources.codex.append import Tail
+from store.sources.codex.chain import Thread
 from store.sources.codex.files import Found, Named, Rollout, names, rolls_back
-from store.sources.codex.tail import Tail
-from store.sources.codex.thread import Thread
-from store.sources.shape import Batch, Problem, Ref
-from store.sources.transcripts import Transcripts
+from store.sources.contract import Batch, Problem, Ref
+from store.sources.kit import sqlite
+from store.sources.kit.transcripts import Transcripts
 
 
 class Codex(Transcripts):
@@ -31,7 +31,7 @@ class Codex(Transcripts):
             newest = [(rollout.id, end) for rollout, end in self._found.segments(written[-1])]
             for one in written:
                 native_id = thread if one == written[-1] else f"{thread}/{one.id}"
-                stamp = reading.digest(self._found.stamps(one), newest, self._names.get(thread), one.is_archived)
+                stamp = sqlite.digest(self._found.stamps(one), newest, self._names.get(thread), one.is_archived)
                 yield Ref(native_id, stamp, _modified(one.path))
 
     def beside(self, ref: Ref) -> Iterator[Ref]:
@@ -67,12 +67,12 @@ class Codex(Transcripts):
         yield chain.about()
         met: list[Problem] = []
         telling = chain.telling()
-        yield from reading.batches(chain.entries(telling, met), met)
+        yield from sqlite.batches(chain.entries(telling, met), met)
         yield Batch(summary=telling.summary, mark="" if branch else chain.mark(telling))
 
 
 def _modified(path: Path) -> str:
     try:
-        return reading.utc(path.stat().st_mtime)
+        return sqlite.utc(path.stat().st_mtime)
     except OSError:
         return ""

@@ -6,9 +6,9 @@ import sqlite3
 from collections.abc import Callable, Iterable, Iterator
 from operator import itemgetter
 
-from store.model import NewRecord
-from store.sources import reading
-from store.sources.reading import Row
+from store.model.entry import NewRecord
+from store.sources.kit import sqlite
+from store.sources.kit.sqlite import Row
 
 _COLUMNS = {
     "sessions": "session connector webhook description summary project_id created_at updated_at",
@@ -56,7 +56,7 @@ class Tables:
         self._connection = connection
         self._columns = {
             table: columns
-            for table, columns in reading.tables(connection).items()
+            for table, columns in sqlite.tables(connection).items()
             if table in _COLUMNS and columns >= _NEEDED.get(table, set())
         }
 
@@ -99,7 +99,7 @@ class Tables:
 def record(row: Row, table: str, key: object, *without: str) -> NewRecord:
     """The row but for what says nothing, or nothing that lasts."""
     empty = {name for name in row.keys() if row[name] is None or row[name] == _DEFAULTS.get(name)}  # noqa: SIM118
-    return reading.row_record(row, table, key, without=empty.union(_CHANGED_IN_PLACE.get(table, ()), without))
+    return sqlite.row_record(row, table, key, without=empty.union(_CHANGED_IN_PLACE.get(table, ()), without))
 
 
 def text(value: object) -> str:

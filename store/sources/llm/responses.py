@@ -6,11 +6,11 @@ from collections.abc import Iterator
 from itertools import chain
 from typing import Any
 
-from store.model import NewEntry, NewRecord, Part, Text, Thinking, ToolCall, ToolResult
-from store.sources import reading
+from store.model.entry import NewEntry, NewRecord, Part, Text, Thinking, ToolCall, ToolResult
+from store.sources.contract import Problem
+from store.sources.kit import sqlite
+from store.sources.kit.sqlite import Row
 from store.sources.llm.tables import Pairing, Tables, attached, borrowed, columns_of, json_of, tokens
-from store.sources.reading import Row
-from store.sources.shape import Problem
 
 SIGNATURE = {
     "conversations": ("id", "name", "model"),
@@ -39,7 +39,7 @@ class Responses:
         return found
 
     def digest(self, response: object) -> str:
-        return reading.digest(*(self._hanging[name].get(response) for name in _SATELLITES))
+        return sqlite.digest(*(self._hanging[name].get(response) for name in _SATELLITES))
 
     def told(self, row: Row, pairing: Pairing, problems: list[Problem], before: str) -> list[NewEntry]:
         """`before` is what the system prompt was until then: llm repeats it in every row."""
@@ -48,7 +48,7 @@ class Responses:
         texts, systems = (self._fragments(hanging[name]) for name in ("prompt_fragments", "system_fragments"))
         shown = [self._shown_by(result, problems) for result in hanging["tool_results"]]
         kept = hanging | {"attachments": [*pictures, *chain.from_iterable(shown)], "fragments": texts + systems}
-        record = reading.row_record(
+        record = sqlite.row_record(
             row, "responses", row["id"], instead={name: rows for name, rows in kept.items() if rows}
         )
         asked: list[Part] = [*map(borrowed, texts), *map(attached, pictures)]
@@ -72,16 +72,16 @@ class Responses:
 
 
 def _result(told: Columns, pictures: list[Columns], pairing: Pairing) -> NewEntry:
-    name = reading.text(told.get("name"))
+    name = sqlite.text(told.get("name"))
     failure = told.get("exception")
-    output = reading.text(told.get("output")) or reading.text(failure)
+    output = sqlite.text(told.get("output")) or sqlite.text(failure)
     result = ToolResult(pairing.answered(name, told.get("tool_call_id")), output, failure is not None, name)
     return NewEntry(role="tool", parts=(result, *map(attached, pictures)))
 
 
 def _asked(row: Row, beside: list[Part], more: list[Columns], before: str) -> Iterator[NewEntry]:
     """In a chain of tools only the first row has a prompt."""
-    system, prompt = reading.text(row["system"]), reading.text(row["prompt"])
+    system, prompt = sqlite.text(row["system"]), sqlite.text(row["prompt"])
     if (system or more) and system != before:
         yield NewEntry(role="system", parts=(*map(borrowed, more), Text(system)))
     if prompt or beside:
@@ -92,12 +92,12 @@ def _asked(row: Row, beside: list[Part], more: list[Columns], before: str) -> It
 def _reply(row: Row, called: list[Columns], pairing: Pairing) -> NewEntry:
     told = columns_of(row)
     parts: list[Part] = []
-    if thought := reading.text(told.get("reasoning")):
+    if thought := sqlite.text(told.get("reasoning")):
         parts.append(Thinking(thought))
-    if answer := reading.text(row["response"]):
+    if answer := sqlite.text(row["response"]):
         parts.append(Text(answer))
     for one in called:
-        name, given = reading.text(one.get("name")), reading.text(one.get("arguments"))
+        name, given = sqlite.text(one.get("name")), sqlite.text(one.get("arguments"))
         call_id = pairing.called(name, one.get("tool_call_id"))
         arguments = json_of(given)
         parts.append(ToolCall(call_id, name, given if arguments is None else arguments))
@@ -106,10 +106,10 @@ def _reply(row: Row, called: list[Columns], pairing: Pairing) -> NewEntry:
 
 def _finished(row: Row, entries: list[NewEntry], record: NewRecord) -> list[NewEntry]:
     told = columns_of(row)
-    model = reading.text(told.get("resolved_model")) or reading.text(told.get("model"))
+    model = sqlite.text(told.get("resolved_model")) or sqlite.text(told.get("model"))
     for entry in entries:
         entry.record = record
-        entry.created_at = reading.utc(told.get("datetime_utc") or told.get("timestamp"))
+        entry.created_at = sqlite.utc(told.get("datetime_utc") or told.get("timestamp"))
         if entry.role == "assistant":
             entry.model, entry.message_key = model, f"{record.place}:{record.position}"
     return entries
@@ -117,5 +117,5 @@ def _finished(row: Row, entries: list[NewEntry], record: NewRecord) -> list[NewE
 
 def told_of_log(row: Row, table: str, number: object) -> list[NewEntry]:
     """A row of 2023."""
-    record = reading.row_record(row, table, number)
+    record = sqlite.row_record(row, table, number)
     return _finished(row, [*_asked(row, [], [], ""), _reply(row, [], Pairing())], record)

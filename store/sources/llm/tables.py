@@ -6,13 +6,13 @@ import sqlite3
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from store.coding import parse
 from store.errors import BadValue
-from store.model import Attachment, Json, Tokens
-from store.sources import reading
-from store.sources.lines import count, mapping
-from store.sources.reading import Row
-from store.sources.shape import Problem
+from store.model.entry import Attachment, Json, Tokens
+from store.sources.contract import Problem
+from store.sources.kit import sqlite
+from store.sources.kit.jsonl import count, mapping
+from store.sources.kit.sqlite import Row
+from store.text.validate import parse
 
 LARGEST_ATTACHMENT = 16 * 1024 * 1024
 """Of bytes that are kept with the message; a larger one stays in llm's own file."""
@@ -30,26 +30,26 @@ class Tables:
 
     def __init__(self, connection: sqlite3.Connection) -> None:
         self.connection = connection
-        self._known = reading.tables(connection)
+        self._known = sqlite.tables(connection)
 
     def has(self, table: str, *columns: str) -> bool:
         return table in self._known and self._known[table].issuperset(columns)
 
     def fit(self, wanted: Mapping[str, Iterable[str]]) -> bool:
-        return reading.fits(self._known, wanted)
+        return sqlite.fits(self._known, wanted)
 
     def rows(
         self, table: str, problems: list[Problem], clause: str = "order by rowid", *values: object
     ) -> Iterator[Row]:
         if self.has(table):
-            yield from reading.rows(self.connection, table, problems, clause, *values)
+            yield from sqlite.rows(self.connection, table, problems, clause, *values)
 
     def one(self, table: str, problems: list[Problem], clause: str, *values: object) -> Row | None:
         return next(self.rows(table, problems, clause, *values), None)
 
     def sweep(self, table: str, *columns: str) -> Iterator[tuple[Any, ...]]:
         if self.has(table, *columns):
-            yield from reading.sweep(self.connection, table, *columns)
+            yield from sqlite.sweep(self.connection, table, *columns)
 
     def attachment(self, name: object) -> dict[str, Any]:
         if not self.has("attachments", "id", "type", "path", "url", "content"):
@@ -70,14 +70,14 @@ def columns_of(row: Row) -> dict[str, Any]:
 
 
 def attached(row: Mapping[str, Any]) -> Attachment:
-    where = reading.text(row.get("path")) or reading.text(row.get("url"))
-    return Attachment(reading.text(row.get("type")), where.rpartition("/")[2], row.get("size"), where)
+    where = sqlite.text(row.get("path")) or sqlite.text(row.get("url"))
+    return Attachment(sqlite.text(row.get("type")), where.rpartition("/")[2], row.get("size"), where)
 
 
 def borrowed(row: Mapping[str, Any]) -> Attachment:
     """A fragment: a text that is handed to the model beside the prompt."""
-    content = reading.text(row.get("content"))
-    source = reading.text(row.get("source")) or reading.text(row.get("hash"))
+    content = sqlite.text(row.get("content"))
+    source = sqlite.text(row.get("source")) or sqlite.text(row.get("hash"))
     return Attachment("text/plain", source, len(content.encode("utf-8", "replace")))
 
 

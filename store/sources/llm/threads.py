@@ -7,14 +7,14 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
 
-from store.coding import column_text
-from store.model import Attachment, Json, NewEntry, Opaque, Part, Text, Thinking, ToolCall, ToolResult
-from store.sources import reading
-from store.sources.lines import items, mapping, words
+from store.model.entry import Attachment, Json, NewEntry, Opaque, Part, Text, Thinking, ToolCall, ToolResult
+from store.sources.contract import Problem
+from store.sources.kit import sqlite
+from store.sources.kit.jsonl import items, mapping, words
+from store.sources.kit.sqlite import Row
+from store.sources.kit.transcripts import Branch, Node, branches
 from store.sources.llm.tables import Pairing, Tables, attached, borrowed, columns_of, json_of, tokens
-from store.sources.reading import Row
-from store.sources.shape import Problem
-from store.sources.transcripts import Branch, Node, branches
+from store.text.validate import column_text
 
 SIGNATURE = {
     "threads": ("id", "name", "tip_message_hash", "forked_from", "datetime_utc"),
@@ -31,18 +31,18 @@ class Turn(dict[str, Any]):
 
     @property
     def began(self) -> str:
-        return reading.utc(self["datetime_utc"])
+        return sqlite.utc(self["datetime_utc"])
 
     @property
     def ended(self) -> str:
         took = self.get("duration_ms")
         if not self.began or not isinstance(took, int) or not 0 <= took < 10**10:
             return self.began
-        return reading.utc((datetime.fromisoformat(self.began) + timedelta(milliseconds=took)).isoformat())
+        return sqlite.utc((datetime.fromisoformat(self.began) + timedelta(milliseconds=took)).isoformat())
 
     @property
     def answered_by(self) -> str:
-        return reading.text(self.get("resolved_model")) or reading.text(self["model"])
+        return sqlite.text(self.get("resolved_model")) or sqlite.text(self["model"])
 
 
 class Tree:
@@ -55,9 +55,9 @@ class Tree:
         for _, name, parent, role in tables.sweep("messages", "hash", "parent_hash", "role"):
             self._parents[name] = parent
             self._roles[name] = role
-            self._said[name] = reading.digest(role)
+            self._said[name] = sqlite.digest(role)
         for _, name, *told in tables.sweep("parts", "message_hash", "position", "type", "text", "payload"):
-            self._said[name] = reading.digest(self._said.get(name), *told)
+            self._said[name] = sqlite.digest(self._said.get(name), *told)
 
     def __contains__(self, name: object) -> bool:
         return name in self._parents
@@ -77,7 +77,7 @@ class Tree:
         return self._roles.get(name)
 
     def digest(self, chain: Iterable[str]) -> str:
-        return reading.digest(*map(self._said.get, chain))
+        return sqlite.digest(*map(self._said.get, chain))
 
 
 @dataclass(slots=True)
@@ -109,7 +109,7 @@ def thread_of(row: Row, turns: list[Turn], tree: Tree) -> Thread:
     tip = row["tip_message_hash"]
     for end in [turn["tip_message_hash"] for turn in turns] + [tip]:
         if end is not None and end not in tree:
-            thread.lost.append(reading.text(end))
+            thread.lost.append(sqlite.text(end))
         for name in tree.chain(end):
             places.setdefault(name, len(places))
     thread.nodes = list(places)
@@ -155,7 +155,7 @@ class Messages:
             if (entry := self._entry(name, by_tip.get(name, []))) is not None:
                 entry.created_at = at
                 if entry.role == "assistant" and turn is not None:
-                    entry.model, entry.message_key = turn.answered_by, reading.text(turn["id"])
+                    entry.model, entry.message_key = turn.answered_by, sqlite.text(turn["id"])
                 yield entry
 
     def _entry(self, name: str, turns: list[Turn]) -> NewEntry | None:
@@ -168,14 +168,14 @@ class Messages:
             kept["parts"].append(columns_of(part))
             parts += self._part(part, kept)
         kept |= {"turns": turns} if turns else {}
-        record = reading.row_record(row, "messages", name, instead={key: told for key, told in kept.items() if told})
-        role = reading.text(row["role"])
+        record = sqlite.row_record(row, "messages", name, instead={key: told for key, told in kept.items() if told})
+        role = sqlite.text(row["role"])
         if role not in _ROLES:
             return NewEntry(kind="unknown", parts=tuple(parts), record=record, tokens=tokens(turns))
         return NewEntry(role=role, parts=tuple(parts), record=record, tokens=tokens(turns))
 
     def _part(self, row: Row, kept: dict[str, Any]) -> Iterable[Part]:
-        kind, text = reading.text(row["type"]), row["text"]
+        kind, text = sqlite.text(row["type"]), row["text"]
         payload = mapping(json_of(row["payload"]))
         if row["payload"] is not None and not payload:
             self._problems.append(Problem(f"parts:{row['id']}", "The payload cannot be read."))
@@ -186,7 +186,7 @@ class Messages:
             case "text" if "text_ref" in payload:
                 return self._referred(items(payload["text_ref"]), kept)
             case "reasoning":
-                return (Thinking(reading.text(text) or words(payload.get("text"))),)
+                return (Thinking(sqlite.text(text) or words(payload.get("text"))),)
             case "tool_call" if name:
                 return (
                     ToolCall(self._pairing.called(name, payload.get("tool_call_id")), name, payload.get("arguments")),

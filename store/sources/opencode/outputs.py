@@ -6,9 +6,9 @@ import re
 from collections.abc import Mapping
 from pathlib import Path
 
-from store.model import Json
-from store.sources import lines
-from store.sources.lines import mapping, words
+from store.model.entry import Json
+from store.sources.kit import jsonl
+from store.sources.kit.jsonl import mapping, words
 
 LONGEST_OUTPUT = 8 * 1024 * 1024
 FOLDER = "tool-output"
@@ -41,7 +41,7 @@ def _saved(path: Path) -> str:
     try:
         if path.is_symlink() or path.stat().st_size > LONGEST_OUTPUT:
             return ""
-        with lines.opened(path) as file:
+        with jsonl.opened(path) as file:
             return file.read(LONGEST_OUTPUT).decode("utf-8", "replace")
-    except lines.UNREADABLE:
+    except jsonl.UNREADABLE:
         return ""

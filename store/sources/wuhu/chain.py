@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from store.sources.shape import Problem
+from store.sources.contract import Problem
 
 
 class Chain:

@@ -7,13 +7,13 @@ from collections.abc import Mapping
 from datetime import datetime
 from pathlib import Path
 
-from store.blocks import part_of_block, part_of_item
-from store.coding import column_text, parse
 from store.errors import BadValue
-from store.model import Attachment, Json, NewEntry, Opaque, Part, Text, Tokens, ToolCall, ToolResult
-from store.sources import reading
-from store.sources.reading import Row
-from store.sources.shape import ForeignSummary, Problem
+from store.formats.content_blocks import part_of_block, part_of_item
+from store.model.entry import Attachment, Json, NewEntry, Opaque, Part, Text, Tokens, ToolCall, ToolResult
+from store.sources.contract import ForeignSummary, Problem
+from store.sources.kit import sqlite
+from store.sources.kit.sqlite import Row
+from store.text.validate import column_text, parse
 
 CONTEXT = frozenset(["wuhu_mount_context_v1", "wuhu_agents_context_v1", "wuhu_skills_context_v1"])
 STOPPED = "wuhu_execution_stopped_v1"
@@ -33,8 +33,8 @@ class Conversation:
         self.summary: ForeignSummary | None = None
 
     def entries(self, row: Row, problems: list[Problem]) -> list[NewEntry]:
-        record = reading.row_record(row, "session_entries", row["id"])
-        at = reading.utc(row["createdAt"])
+        record = sqlite.row_record(row, "session_entries", row["id"])
+        at = sqlite.utc(row["createdAt"])
         try:
             entries = self._understood(decoded(row["payload"]), at)
         except BadValue as reason:
@@ -99,7 +99,7 @@ class Conversation:
             return [_unknown(role or "message", payload.get("payload", payload), role)]
         entries = readers[role](message, tuple(map(self._part, message["content"])))
         for entry in entries:
-            entry.created_at = reading.utc(message.get("timestamp"))
+            entry.created_at = sqlite.utc(message.get("timestamp"))
         return entries
 
     def _user(self, message: Mapping[str, Json], parts: tuple[Part, ...]) -> list[NewEntry]:

@@ -1,0 +1,1 @@
+"""What agents call: the methods of the five documents, the recorder, chat history, google-adk."""

@@ -1,0 +1,315 @@
+"""google-adk's sessions in our store, so that what an ADK agent says is browsed, searched and corrected like all else.
+Needs the extra `adk`.
+
+State is kept as facts, one for each key: of the app, of the user, of the session. So a person sees what an agent
+remembers and corrects or retires it, and the agent goes on with that. What an agent itself changes is no edit: in the
+journal, undo would find it before the person's own.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from datetime import datetime
+from typing import Any
+from urllib.parse import quote, unquote
+from uuid import uuid4
+
+try:
+    from google.adk import sessions as adk
+    from google.adk.errors import StaleSessionError
+    from google.adk.errors.already_exists_error import AlreadyExistsError
+    from google.adk.errors.session_not_found_error import SessionNotFoundError
+    from google.adk.events import Event
+    from google.adk.sessions.base_session_service import GetSessionConfig, ListSessionsResponse
+    from pydantic_core import to_jsonable_python
+except ImportError as missing:
+    raise ImportError("store.agent_api.adk needs google-adk: pip install 'backscroll[adk]'.") from missing
+
+from store.errors import AlreadyThere, NotFound, StoreError
+from store.formats.genai import Events, response_ids, state_line, state_value
+from store.model.entry import Json, NewRecord
+from store.model.identity import joined_id
+from store.model.knowledge import user_scope
+from store.model.session import Session
+from store.sources.kit.locator import place_of, scheme_of
+from store.sources.kit.sqlite import utc
+from store.store import Store
+from store.text.validate import decode, encode, now
+
+logger = logging.getLogger(__name__)
+
+SCHEME = "backscroll"
+PATIENCE_SECONDS = 10.0
+
+_APP, _USER, _TEMP = adk.State.APP_PREFIX, adk.State.USER_PREFIX, adk.State.TEMP_PREFIX
+_DRIVERS = {"sqlite": "aiosqlite", "postgresql": "asyncpg", "mysql": "aiomysql", "mariadb": "asyncmy"}
+"""ADK takes only drivers that do not block; an address that names none means these."""
+
+_RECORDS = """
+    select record from entries where session = ? and seq >= 0 and key <= ? and created_at >= ?
+    group by record order by min(seq) desc
+"""
+_CALLS = """
+    select tool_calls.call_id, tool_calls.status, entries.record
+    from tool_calls left join entries on entries.key = tool_calls.entry
+    where tool_calls.session = ? and tool_calls.call_id in (select value from json_each(?)) order by tool_calls.key
+"""
+_LAST_EVENT = "select records.position from entries join records on records.key = entries.record where entries.key = ?"
+_REMEMBER = """
+    insert into facts (text, scope, category, session, foreign_place, foreign_text, created_at, updated_at)
+    values (:text, :scope, 'state', :session, :place, :text, :at, :at)
+    on conflict (foreign_place) where foreign_place != '' do update
+    set text = excluded.text, foreign_text = excluded.text, updated_at = excluded.updated_at, retired_at = null
+"""
+
+
+# ── which service ─────────────────────────────────────────────────────────────────────────────────
+
+
+def session_service(uri: str | None = None) -> adk.BaseSessionService:
+    """The one that `uri` names, else SESSION_SERVICE_URI: `backscroll:///path` is a store of ours, `backscroll://` the
+    person's own, any other address a database for ADK's own service. Where none is named or it cannot be reached,
+    conversations are kept in memory, and a warning says so."""
+    address = os.environ.get("SESSION_SERVICE_URI", "") if uri is None else uri
+    try:
+        if not address:
+            raise StoreError("SESSION_SERVICE_URI names no database")
+        if scheme_of(address) == SCHEME:
+            path = unquote(address.removeprefix(f"{SCHEME}://"))
+            return StoreSessionService(Store.open(path or None))
+        return _database(address)
+    except Exception as reason:  # whatever a driver may raise
+        told = str(reason).partition("\n")[0].rstrip(".") or type(reason).__name__
+        logger.warning("%s; conversations are kept in memory and are gone when this process ends.", told)
+        return adk.InMemorySessionService()
+
+
+def _database(address: str) -> adk.BaseSessionService:
+    scheme, _, rest = address.partition("://")
+    scheme = {"postgres": "postgresql"}.get(scheme, scheme)
+    url = f"{scheme}+{_DRIVERS[scheme]}://{rest}" if scheme in _DRIVERS else address
+
+    async def reach() -> None:
+        try:
+            async with adk.DatabaseSessionService(url) as service:
+                await asyncio.wait_for(service.prepare_tables(), PATIENCE_SECONDS)
+        finally:
+            # A driver with a thread of its own takes leave of this loop, and complains aloud when it is gone.
+            await asyncio.sleep(0.1)
+
+    # In a thread, since the caller may be inside a loop of its own, to which no connection made here must belong.
+    with ThreadPoolExecutor(1) as elsewhere:
+        try:
+            elsewhere.submit(lambda: asyncio.run(reach())).result()
+        except Exception as reason:
+            raise StoreError(f"{place_of(address).locator} cannot be reached: {type(reason).__name__}") from None
+    return adk.DatabaseSessionService(url)
+
+
+# ── the service ───────────────────────────────────────────────────────────────────────────────────
+
+
+class StoreSessionService(adk.BaseSessionService):
+    """ADK's sessions in a store; the store's own work is done off the event loop."""
+
+    def __init__(self, store: Store) -> None:
+        self.store = store
+        self._states = _States(store)
+        # A store has one writer at a time anyway; and the next append must see what the last one left in the session.
+        self._appending = asyncio.Lock()
+
+    async def close(self) -> None:
+        await asyncio.to_thread(self.store.close)
+
+    async def create_session(
+        self, *, app_name: str, user_id: str, state: dict[str, Any] | None = None, session_id: str | None = None
+    ) -> adk.Session:
+        name = session_id or str(uuid4())
+        return await asyncio.to_thread(self._create, app_name, user_id, name, state or {})
+
+    def _create(self, app: str, user: str, name: str, state: dict[str, Any]) -> adk.Session:
+        given = to_jsonable_python(state, inf_nan_mode="null", fallback=str)
+        native = joined_id(app, user, name)
+        with self.store.transaction():
+            try:
+                kept = self.store.sessions.create(
+                    _public(app, user, name), native_id=native, channel=app, channel_id=name, user=user
+                )
+            except AlreadyThere:
+                raise AlreadyExistsError(f"Session with id {name} already exists.") from None
+            self._states.change(kept, given)
+            return self._session(kept)
+
+    async def get_session(
+        self, *, app_name: str, user_id: str, session_id: str, config: GetSessionConfig | None = None
+    ) -> adk.Session | None:
+        return await asyncio.to_thread(self._get, app_name, user_id, session_id, config or GetSessionConfig())
+
+    def _get(self, app: str, user: str, name: str, config: GetSessionConfig) -> adk.Session | None:
+        try:
+            kept = self.store.sessions.get(_public(app, user, name))
+        except NotFound:
+            return None
+        return self._session(kept, self._events(kept, config))
+
+    def _events(self, kept: Session, config: GetSessionConfig) -> list[Event]:
+        """The newest that are asked for, oldest first; none that came after the session's row was read."""
+        wanted, after = config.num_recent_events, config.after_timestamp or 0.0
+        found: list[Event] = []
+        # A second early, since the column is rounded and the event is not.
+        rows = self.store.rows(_RECORDS, kept.key, kept.tail, utc(after - 1) if after else "")
+        for (record,) in rows:
+            if wanted is not None and len(found) >= wanted:
+                break
+            event = Event.model_validate_json(self.store.records.get(record))
+            if event.timestamp >= after:
+                found.append(event)
+        return found[::-1]
+
+    async def list_sessions(self, *, app_name: str, user_id: str | None = None) -> ListSessionsResponse:
+        return await asyncio.to_thread(self._list, app_name, user_id)
+
+    def _list(self, app: str, user: str | None) -> ListSessionsResponse:
+        """Oldest first. What a person put into the trash is not listed, but it is there until they purge it."""
+        begin = _public(app, "") if user is None else _public(app, user, "")
+        rows = self.store.rows(
+            "select id from sessions where id >= ?1 and id < ?1 || char(1114111) and deleted = 0"
+            " order by updated_at, user, channel_id",
+            begin,
+        )
+        return ListSessionsResponse(sessions=[self._session(self.store.sessions.get(name)) for (name,) in rows])
+
+    async def delete_session(self, *, app_name: str, user_id: str, session_id: str) -> None:
+        await asyncio.to_thread(self._delete, _public(app_name, user_id, session_id))
+
+    def _delete(self, public_id: str) -> None:
+        try:
+            self.store.delete_session(public_id)
+        except NotFound:
+            return
+
+    async def get_user_state(self, *, app_name: str, user_id: str) -> dict[str, Any]:
+        return await asyncio.to_thread(self._states.of_scope, user_scope(app_name, user_id))
+
+    # ── appending ─────────────────────────────────────────────────────────────────────────────────
+
+    async def append_event(self, session: adk.Session, event: Event) -> Event:
+        if event.partial:
+            return event
+        async with self._appending:
+            kept = await asyncio.to_thread(self._append, session, event)
+            session.last_update_time = _epoch(kept.updated_at)
+            session._storage_update_marker = str(kept.tail)
+            return await super().append_event(session, event)
+
+    def _append(self, session: adk.Session, event: Event) -> Session:
+        data = _lasting(event)
+        told = decode(data)
+        record = NewRecord(data, "events", event.id)
+        with self.store.transaction():
+            try:
+                kept = self.store.sessions.get(_public(session.app_name, session.user_id, session.id))
+            except NotFound:
+                raise SessionNotFoundError(f"Session {session.id} not found.") from None
+            self._refuse_stale(kept, session)
+            entries = self._translator(kept, told).entries(told, record, utc(event.timestamp))
+            self.store.chains.append(kept.key, entries)
+            self._states.change(kept, told["actions"]["state_delta"])
+            return self.store.sessions.by_key(kept.key)
+
+    def _refuse_stale(self, kept: Session, session: adk.Session) -> None:
+        """Whoever appends must have seen all that was appended before."""
+        marker = session._storage_update_marker
+        if marker is not None:
+            stale = marker != str(kept.tail)
+        else:
+            (last,) = self.store.row(_LAST_EVENT, kept.tail)
+            seen = session.events[-1].id if session.events else ""
+            stale = _epoch(kept.updated_at) > session.last_update_time and last != seen
+        if stale:
+            raise StaleSessionError("The session was appended to since it was loaded; load it again first.")
+
+    def _translator(self, kept: Session, told: Mapping[str, Json]) -> Events:
+        """What the events before this one say of the calls that it answers."""
+        asked = response_ids(told)
+        rows = self.store.rows(_CALLS, kept.key, encode(asked).decode()) if asked else []
+        newest = {call: (status, record) for call, status, record in rows}
+        return Events(
+            long_running=[
+                call
+                for call, (_, record) in newest.items()
+                if record is not None
+                and call in decode(self.store.records.get(record)).get("long_running_tool_ids", ())
+            ],
+            answered=[call for call, (status, _) in newest.items() if status in ("ok", "error")],
+        )
+
+    def _session(self, kept: Session, events: list[Event] | None = None) -> adk.Session:
+        session = adk.Session(
+            id=kept.channel_id,
+            app_name=kept.channel,
+            user_id=kept.user,
+            state=self._states.of_session(kept),
+            events=events or [],
+            last_update_time=_epoch(kept.updated_at),
+        )
+        session._storage_update_marker = str(kept.tail)
+        return session
+
+
+class _States:
+    """State as facts, each of which knows its key by the place it is kept under."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    def of_session(self, session: Session) -> dict[str, Json]:
+        """All that the session's agent may see, with ADK's prefixes."""
+        seen = self.of_scope(f"session:{session.id}")
+        for prefix, scope in ((_APP, f"app:{session.channel}"), (_USER, user_scope(session.channel, session.user))):
+            seen |= {prefix + key: value for key, value in self.of_scope(scope).items()}
+        return seen
+
+    def of_scope(self, scope: str) -> dict[str, Json]:
+        begin = _place(scope, "")
+        rows = self._store.rows(
+            "select foreign_place, text from facts where scope = ? and retired_at is null order by id", scope
+        )
+        told = {unquote(place.removeprefix(begin)): text for place, text in rows if place.startswith(begin)}
+        return {key: state_value(key, text) for key, text in told.items()}
+
+    def change(self, session: Session, delta: Mapping[str, Json]) -> None:
+        """Within a transaction. Temporary keys belong to one invocation and are kept nowhere."""
+        for key, value in delta.items():
+            if key.startswith(_TEMP):
+                continue
+            scope = f"session:{session.id}"
+            if key.startswith(_APP):
+                scope, key = f"app:{session.channel}", key.removeprefix(_APP)
+            elif key.startswith(_USER):
+                scope, key = user_scope(session.channel, session.user), key.removeprefix(_USER)
+            row = {"text": state_line(key, value), "scope": scope, "session": session.key, "at": now()}
+            self._store.connection.execute(_REMEMBER, row | {"place": _place(scope, key)})
+
+
+def _place(scope: str, key: str) -> str:
+    return f"state:{quote(scope, safe='')}/{quote(key, safe='')}"
+
+
+def _public(*names: str) -> str:
+    return joined_id("adk", *names)
+
+
+def _lasting(event: Event) -> bytes:
+    """The event as it is kept: without what is temporary."""
+    delta = {key: value for key, value in event.actions.state_delta.items() if not key.startswith(_TEMP)}
+    actions = event.actions.model_copy(update={"state_delta": delta})
+    return event.model_copy(update={"actions": actions}).model_dump_json(exclude_none=True).encode()
+
+
+def _epoch(at: str) -> float:
+    return datetime.fromisoformat(at).timestamp()

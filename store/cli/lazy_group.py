@@ -1,0 +1,45 @@
+"""Commands that are imported when they are called, so that `list` never pays for what `secrets` needs."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from store.cli import output
+from store.sources.kit.locator import is_url
+
+if TYPE_CHECKING:
+    # What it adds has no types; what it is, is a group.
+    from click import Group as DefaultGroup
+else:
+    from click_default_group import DefaultGroup
+
+__all__ = ["DefaultGroup", "LazyGroup"]
+
+
+class LazyGroup(DefaultGroup):
+    """Command names mapped to `module:function`; a first word that is no command but a path or URL is the default's."""
+
+    def __init__(self, *args: Any, lazy: Mapping[str, str], **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self._lazy = lazy
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return [*self.commands, *(name for name in self._lazy if name not in self.commands)]
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in self.commands and cmd_name in self._lazy:
+            module, _, function = self._lazy[cmd_name].partition(":")
+            self.add_command(getattr(import_module(module), function), cmd_name)
+        if cmd_name not in self.commands and not os.path.exists(cmd_name) and not is_url(cmd_name):
+            return None
+        return super().get_command(ctx, cmd_name)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        with output.flushed():
+            return super().invoke(ctx)
+        return None

@@ -1,0 +1,110 @@
+"""Keeping the store itself: checking it, filling it with examples, and removing for good."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Sequence
+from contextlib import closing, suppress
+from pathlib import Path
+
+import click
+
+from store.cli import output
+from store.cli.options import as_json, at_keyboard, console, find_all, with_store
+from store.cli.output import Ink, count
+from store.database import connection as connecting
+from store.errors import Refused
+from store.model.session import Session
+from store.store import Store
+from store.text.validate import encode
+
+
+@click.command()
+@click.argument("session_id", metavar="[ID]", required=False)
+@click.option("--reindex", is_flag=True, help="Build the search index anew first.")
+@as_json
+@with_store
+def doctor(store: Store, session_id: str | None, reindex: bool, as_json: bool) -> None:
+    """Check the store, or the chain of one session; exits 1 when something is wrong."""
+    from store.doctor import examine
+
+    session = store.sessions.find(session_id) if session_id else None
+    if reindex:
+        output.say(f"{count(store.search.rebuild(), 'session')} indexed anew.")
+    findings = examine(store, session)
+    if as_json:
+        output.emit_json({"problems": [{"where": one.where, "reason": one.what} for one in findings]})
+    else:
+        output.table(["where", "what"], [[Ink(one.where, "name"), one.what] for one in findings])
+    if findings:
+        raise click.exceptions.Exit(1)
+    output.say("All is well.")
+
+
+@click.command()
+@with_store
+def demo(store: Store) -> None:
+    """Fill an empty store with made-up conversations, and browse it."""
+    from store.demo import fill
+
+    fill(store)
+    _, total = store.sessions.matching("", 1)
+    output.say(f"{count(total, 'session')} made up in {store.path}.")
+    if console().browse is not None and at_keyboard() and output.on_terminal():
+        console().open_browser()
+
+
+# ── for good ──────────────────────────────────────────────────────────────────────────────────────
+
+
+@click.command()
+@click.argument("session_ids", metavar="[ID...]", nargs=-1)
+@click.option("--trash", is_flag=True, help="Everything in the trash.")
+@click.option("--yes", is_flag=True, help="Do not ask.")
+@with_store
+def purge(store: Store, session_ids: tuple[str, ...], trash: bool, yes: bool) -> None:
+    """Remove sessions for good: no undo brings them back."""
+    if trash == bool(session_ids):
+        raise click.UsageError("Name sessions, or --trash; one of the two.")
+    sessions = store.sessions.trash() if trash else find_all(store, session_ids)
+    if not sessions:
+        output.say("The trash is empty.")
+        return
+    if not yes:
+        _ask(sessions)
+    foreign = _foreign_backups(store, sessions)
+    clean = store.sessions.purge(sessions)
+    output.say(f"{count(len(sessions), 'session')} gone for good.")
+    if not clean:
+        output.say("Another program reads the store just now; a trace stays in its WAL until that program is done.")
+    for backup in (*_backups_that_hold(store.path, sessions), *foreign):
+        output.say(f"Still in the backup {backup}")
+
+
+def _ask(sessions: Sequence[Session]) -> None:
+    if not at_keyboard():
+        raise Refused("A purge cannot be undone; say --yes to go on.")
+    for session in sessions:
+        output.say(f"  {output.flat(session.id)}  {output.flat(session.title, 60)}")
+    if not click.confirm(f"Remove {count(len(sessions), 'session')} for good?", err=True):
+        raise Refused("Nothing was removed.")
+
+
+def _backups_that_hold(path: Path, sessions: Sequence[Session]) -> list[Path]:
+    ids = encode([session.id for session in sessions]).decode()
+    return [backup for backup in connecting.backups(path) if _holds_one_of(backup, ids)]
+
+
+def _foreign_backups(store: Store, sessions: Sequence[Session]) -> list[Path]:
+    """Of the stores they came from: what is gone here may stand there."""
+    keys = encode([session.source_key for session in sessions if session.source_key]).decode()
+    rows = store.rows("select kind, locator from sources where key in (select value from json_each(?))", keys)
+    return [backup for row in rows for backup in store.writing_back.backups(*row)]
+
+
+def _holds_one_of(backup: Path, ids: str) -> bool:
+    """A backup that cannot be read may hold anything."""
+    with suppress(sqlite3.Error), closing(connecting.connect(backup)) as connection:
+        sql = "select 1 from sessions where id in (select value from json_each(?)) limit 1"
+        return connection.execute(sql, (ids,)).fetchone() is not None
+    return True

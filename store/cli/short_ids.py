@@ -1,0 +1,50 @@
+"""Short names of sessions: as few characters as `find` needs to know which one is meant."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from store.cli import output
+from store.model.session import Session
+
+if TYPE_CHECKING:
+    from store.store import Store
+
+SHORTEST = 8
+_RANDOM = re.compile("[0-9a-f]{8}")
+SHORT_ENOUGH = 20
+
+_NEIGHBOURS = """
+    select * from (select id from sessions where id <= ?1 and key != ?2 order by id desc limit 1)
+    union all select * from (select id from sessions where id >= ?1 and key != ?2 order by id limit 1)
+    union all select * from (
+        select native_id from sessions where native_id <= ?1 and key != ?2 order by native_id desc limit 1)
+    union all select * from (
+        select native_id from sessions where native_id >= ?1 and key != ?2 order by native_id limit 1)
+"""
+
+
+def short_names(store: Store, sessions: Iterable[Session]) -> dict[str, str]:
+    """By id. Whole ids where nobody reads but a program."""
+    if not output.on_terminal():
+        return {session.id: session.id for session in sessions}
+    return {session.id: _short_name(store, session) for session in sessions}
+
+
+def _short_name(store: Store, session: Session) -> str:
+    """The native id, cut one character after it parts from its neighbours in the order of names."""
+    name = session.native_id
+    neighbours = [other for (other,) in store.rows(_NEIGHBOURS, name, session.key)]
+    if name in neighbours:
+        return session.id
+    if len(name) <= SHORT_ENOUGH:
+        return name
+    shortest = SHORTEST if _RANDOM.match(name) else SHORT_ENOUGH
+    return name[: max([shortest, *(_shared(name, other) + 1 for other in neighbours)])]
+
+
+def _shared(one: str, other: str) -> int:
+    """How many characters both begin with."""
+    return next((at for at, pair in enumerate(zip(one, other, strict=False)) if pair[0] != pair[1]), len(one))

@@ -1,0 +1,106 @@
+"""`backscroll sync`: what is new is read, and what was done is told."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from store.cli import output
+from store.cli.output import Ink, Piece
+from store.errors import Unreadable
+from store.sources.kit.problem import Problem
+from store.store import Store
+from store.sync.refresh import Progress, Report, Target, sync, targets
+
+if TYPE_CHECKING:
+    from store.sync.child_process import Seconds
+    from store.sync.foretelling import Foretold
+
+
+def refresh(
+    store: Store,
+    paths: Sequence[str] = (),
+    source: str | None = None,
+    *,
+    as_json: bool = False,
+    processes: Seconds | None = None,
+    foretold: Foretold | None = None,
+) -> None:
+    """Of the stores found on this machine, or of those that are named."""
+    with output.flushed():
+        reports = read(store, targets(paths, source, known_to=store, foretold=foretold), processes)
+        if as_json:
+            output.emit_json({"sources": [_report(report) for report in reports]})
+        else:
+            _write_reports(reports)
+        refuse_unread(paths, reports)
+
+
+def read(store: Store, chosen: Sequence[Target], processes: Seconds | None = None) -> list[Report]:
+    """All of it, with a bar on a terminal; each store's report once."""
+    reports: dict[int, Report] = {}
+    with _bar() as show:
+        for progress in sync(store, chosen, processes):
+            reports[id(progress.report)] = progress.report
+            show(progress)
+    return list(reports.values())
+
+
+@contextmanager
+def _bar() -> Iterator[Callable[[Progress], None]]:
+    if not sys.stderr.isatty():
+        yield lambda progress: None
+        return
+    import click
+
+    with click.progressbar(range(0), length=0, label="Reading", file=sys.stderr) as bar:
+
+        def show(progress: Progress) -> None:
+            bar.length = progress.total
+            bar.pos = 0
+            bar.update(progress.done)
+
+        yield show
+
+
+def refuse_unread(paths: Sequence[str], reports: Sequence[Report]) -> None:
+    """A named store that could not be opened at all is an error; problems inside one, or of one found, are not."""
+    reasons = [problem.reason for report in reports for problem in _unread(report)]
+    if paths and reasons:
+        raise Unreadable(reasons[0])
+    for reason in reasons:
+        output.say(reason)
+
+
+def _unread(report: Report) -> list[Problem]:
+    """Why the store could not be opened at all."""
+    return [] if report.seen else [problem for problem in report.problems if problem.where == report.locator]
+
+
+def _write_reports(reports: Sequence[Report]) -> None:
+    output.table(["source", ":seen", ":new", ":updated", "where"], [_report_row(report) for report in reports])
+    for report in reports:
+        for problem in report.problems:
+            if problem not in _unread(report):
+                output.say(f"{problem.where}: {problem.reason}")
+    if not reports:
+        output.say("No conversations were found where the agents keep them; name a PATH to read from elsewhere.")
+
+
+def _report(report: Report) -> dict[str, Any]:
+    return {
+        "source": report.source,
+        "locator": report.locator,
+        "seen": report.seen,
+        "new": report.new,
+        "updated": report.updated,
+        "unchanged": report.unchanged,
+        "problems": [{"where": problem.where, "reason": problem.reason} for problem in report.problems],
+    }
+
+
+def _report_row(report: Report) -> list[Piece]:
+    counted = (f"{number:,}" for number in (report.seen, report.new, report.updated))
+    return [Ink(report.source, "name"), *counted, report.locator]

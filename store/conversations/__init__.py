@@ -1,0 +1,1 @@
+"""Sessions and their entries, turns, tool calls and verbatim records."""

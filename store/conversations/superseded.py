@@ -1,0 +1,130 @@
+"""When a source rewrote or dropped what it had told: the session follows, and what it told before stays reachable."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+from uuid import uuid4
+
+from store.model.session import Session
+
+if TYPE_CHECKING:
+    from store.store import Store
+
+_COUNT_OWN = """
+    update sessions set
+        turns = (select count(*) from turns join entries on entries.key = turns.entry
+            where turns.session = :session and entries.inherited = 0),
+        entries = (select count(*) from entries where session = :session and inherited = 0 and kind != 'header'),
+        tool_calls = (select count(*) from tool_calls where session = :session and inherited = 0 and entry is not null),
+        errors = (select count(*) from tool_calls join entries on entries.key = tool_calls.result_entry
+            where tool_calls.session = :session and entries.inherited = 0 and tool_calls.status = 'error'),
+        tokens_input = told.input, tokens_output = told.output, tokens_cached = told.cached,
+        tokens_total = told.input + told.output + told.cached
+    from (
+        select coalesce(sum(json_extract(tokens, '$[0]')), 0) as input,
+            coalesce(sum(json_extract(tokens, '$[1]')), 0) as output,
+            coalesce(sum(json_extract(tokens, '$[2]')), 0) as cached
+        from entries where session = :session and inherited = 0
+    ) as told
+    where key = :session
+"""
+
+
+def recount(store: Store, session: int) -> None:
+    """A session's counts from its own rows."""
+    store.connection.execute(_COUNT_OWN, {"session": session})
+
+
+def supersede(store: Store, session: Session, last_kept: int) -> Session:
+    """End the session after `last_kept`; what stood behind it becomes a hidden fork, which is given back."""
+    with store.transaction(durable=False):
+        fork = store.sessions.create(
+            f"{session.id}~{uuid4().hex[:8]}",
+            native_id=session.native_id,
+            source=session.source,
+            parent_id=session.id,
+            relation="superseded",
+            forked_at=last_kept,
+            agent_title=session.title,
+            cwd=session.cwd,
+            model=session.model,
+        )
+        conversation, tools = store.search.rows_of(session.key)
+        store.search.unindex(conversation, tools)
+        (last,) = store.row("select max(seq) from entries where session = ?", session.key)
+        store.chains.inherit(session.key, fork.key, last)
+        _make_own(store, fork.key, last_kept)
+        _cut_off(store, session.key, last_kept)
+        for key in (session.key, fork.key):
+            recount(store, key)
+            store.search.index(*store.search.rows_of(key))
+        return store.sessions.by_key(fork.key)
+
+
+def _make_own(store: Store, fork: int, after: int) -> None:
+    """What only the fork has from now on is not inherited any more."""
+    store.connection.execute("update entries set inherited = 0 where session = ? and seq > ?", (fork, after))
+    store.connection.execute(
+        """
+        update tool_calls set inherited = 0 where session = ?1
+            and coalesce(entry, result_entry) in (select key from entries where session = ?1 and inherited = 0)
+        """,
+        (fork,),
+    )
+    store.connection.execute(
+        "update records set session = ?1 where key in"
+        " (select record from entries where session = ?1 and inherited = 0 and seq > ?2)",
+        (fork, after),
+    )
+
+
+def _cut_off(store: Store, session: int, after: int) -> None:
+    connection = store.connection
+    behind = "(select key from entries where session = ?1 and seq > ?2)"
+    places = (session, after)
+    connection.execute(
+        f"delete from tool_calls where session = ?1 and coalesce(entry, result_entry) in {behind}", places
+    )
+    connection.execute(
+        "update tool_calls set status = 'pending', result_entry = null, result_part = null, duration_ms = null"
+        f" where session = ?1 and result_entry in {behind}",
+        places,
+    )
+    connection.execute("delete from turns where session = ? and first_seq > ?", places)
+    connection.execute("update turns set last_seq = ?2 where session = ?1 and last_seq > ?2", places)
+    connection.execute("insert into purging (session) values (?)", (session,))
+    connection.execute("delete from entries where session = ? and seq > ?", places)
+    connection.execute("delete from purging where session = ?", (session,))
+    connection.execute(
+        "update sessions set tail = (select key from entries where session = ?1 and seq = ?2) where key = ?1", places
+    )
+
+
+# ── what is told twice ────────────────────────────────────────────────────────────────────────────
+
+_OWN = """
+    select records.digest from entries join records on records.key = entries.record
+    where entries.session = ? and entries.inherited = 0 and entries.seq >= 0
+"""
+_FAMILY = """
+    select records.digest from sessions join entries on entries.session = sessions.key and entries.inherited = 0
+    join records on records.key = entries.record
+    where sessions.source = ?1 and (native_id = ?2 or (native_id > ?2 || '/' and native_id < ?2 || '0'))
+    and sessions.gone = 0 and sessions.relation is not 'superseded'
+"""
+_LEFT_BY_A_PERSON = """
+    select 1 from sessions where key = ?1 and (own_title != '' or pinned or deleted)
+    union all select 1 from tags where session = ?1 union all select 1 from notes where session = ?1
+    union all select 1 from secrets where session = ?1 union all select 1 from published where session = ?1
+    union all select 1 from summaries where session = ?1 and origin != 'source'
+    union all select 1 from sessions as children join sessions as parents on children.parent_id = parents.id
+        where parents.key = ?1
+"""
+
+
+def drop_told_twice(store: Store, session: Session, family: str) -> None:
+    """Of a session that its source took back: where those of the family that it tells now say all of it."""
+    own = {digest for (digest,) in store.rows(_OWN, session.key)}
+    told = {digest for (digest,) in store.rows(_FAMILY, session.source, family)}
+    if own <= told and not store.row(_LEFT_BY_A_PERSON, session.key):
+        store.sessions.drop(session)

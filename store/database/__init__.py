@@ -1,0 +1,1 @@
+"""The SQLite file: connections, migrations, backups, and reads that can be cancelled."""

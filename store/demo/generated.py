@@ -1,0 +1,126 @@
+"""What no person would write by hand: logs of thousands of lines, and a conversation of several hundred turns."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+
+from store.demo.script import Conversation, Step
+from store.model.entry import Text
+
+# ── logs ──────────────────────────────────────────────────────────────────────────────────────────
+
+_PACKAGES = ("libpq5", "gcc-12", "libssl3", "zlib1g", "libexpat1", "perl-base", "libxml2", "binutils", "make", "cpp-12")
+_MODULES = (
+    "alerts",
+    "charts",
+    "dashboard",
+    "forms",
+    "i18n",
+    "layout",
+    "login",
+    "probes",
+    "reports",
+    "settings",
+    "theme",
+)
+_NAMES = ("root", "admin", "oracle", "test", "ubuntu", "pi", "git", "postgres", "deploy")
+
+
+def build_log() -> str:
+    """An image built in two stages, every line told."""
+    lines = [
+        "#1 [internal] load build definition from Dockerfile",
+        "#1 transferring dockerfile: 812B done",
+        "#1 DONE 0.0s",
+    ]
+    lines += ["", "#5 [build 2/6] RUN apt-get update && apt-get install -y build-essential libpq-dev"]
+    lines += [
+        f"#5 {n / 40:.2f} Get:{n} http://mirror.example.org/debian stable/main amd64 {_PACKAGES[n % 10]} amd64 "
+        f"{n % 7}.{n % 13}-{n % 5} [{n * 37 % 900 + 12} kB]"
+        for n in range(1, 420)
+    ]
+    lines += ["#5 DONE 31.8s", "", "#7 [build 4/6] RUN npm ci && npm run build"]
+    for n in range(1, 1_900):
+        module = _MODULES[n % 11]
+        lines.append(f"#7 {n / 30:.2f} [{n:>4}/1899] src/{module}/{module}-{n % 23}.tsx  {n * 17 % 40 + 1}.{n % 10} kB")
+        if n % 631 == 0:
+            lines.append(f"#7 {n / 30:.2f} warning: src/{module}/index.ts: 'unused' is declared but never read")
+    lines += ["#7 DONE 196.3s", "", "#9 [stage-1 3/3] COPY --from=build /app/dist /app", "#9 DONE 0.4s"]
+    lines += ["", "#10 exporting to image", "#10 naming to docker.io/library/beacon:slim done", "#10 DONE 2.9s"]
+    return "\n".join(lines)
+
+
+def journal() -> str:
+    """A night of a machine that can be reached from everywhere."""
+    return "\n".join(
+        f"{n // 60:02}:{n % 60:02}:{n * 7 % 60:02} cellar sshd[{2_000 + n}]: Failed password for "
+        f"{_NAMES[n % 9]} from 203.0.113.{n * 13 % 254 + 1} port {40_000 + n * 31 % 20_000} ssh2"
+        for n in range(0, 432, 2)
+    )
+
+
+MADE: Mapping[str, Callable[[], str]] = {"build log": build_log, "journal": journal}
+
+# ── the tutor ─────────────────────────────────────────────────────────────────────────────────────
+
+_PERSONS = ("yo", "tú", "ella", "nosotros", "vosotros", "ellos")
+_PRAISE = ("¡Bien!", "¡Exacto!", "Sí.", "¡Muy bien!", "Correcto.", "¡Eso es!", "Perfecto.")
+_OPENING = (
+    "Quiz me on irregular verbs please, one form at a time. Present and pretérito, mixed. I'm on the train for a while."
+)
+_NIGHT = 52
+"""After so many answers the learner goes to bed."""
+
+
+def tutor(tenses: Mapping[str, Mapping[str, str]]) -> Conversation:
+    return Conversation(
+        "pingu",
+        "telegram:512233890",
+        days_ago=8.0,
+        steps=tuple(_quiz(tenses)),
+        model="gpt-5-mini",
+        about={"channel": "telegram", "channel_id": "512233890", "user": "512233890", "provider": "openai"},
+    )
+
+
+def _quiz(tenses: Mapping[str, Mapping[str, str]]) -> Iterator[Step]:
+    questions = list(_questions(tenses))
+    asked, right = questions[0], 0
+    yield Step(role="user", parts=(Text(_OPENING),))
+    yield _tells(f"¡Vamos! {_asks_for(asked)}")
+    for n, following in enumerate([*questions[1:], None], start=1):
+        _, _, person, forms = asked
+        correct = forms[person]
+        # A learner's mistakes are seldom random: it is mostly the next person's form that comes to mind.
+        given = forms[(person + 1) % 6] if n * 5 % 13 in (3, 7) else correct
+        right += given == correct
+        pause = 60.0 * 60 * 17 if n % _NIGHT == 0 else 12.0 + n * 7 % 23
+        yield Step(role="user", parts=(Text(given),), after=pause)
+        verdict = (
+            _PRAISE[n % 7] if given == correct else f"No: **{correct}**. *{given}* is {_PERSONS[(person + 1) % 6]}."
+        )
+        if following is None:
+            yield _tells(f"{verdict} That was the last one: {right} of {n}. ¡Hasta mañana!")
+            return
+        yield _tells(f"{verdict} {_asks_for(following)}")
+        asked = following
+
+
+def _questions(tenses: Mapping[str, Mapping[str, str]]) -> Iterator[tuple[str, str, int, list[str]]]:
+    """Every form once, in an order that jumps about."""
+    every = [
+        (verb, tense, person, forms.split())
+        for tense, verbs in tenses.items()
+        for verb, forms in verbs.items()
+        for person in range(6)
+    ]
+    return (every[n * 89 % len(every)] for n in range(len(every)))
+
+
+def _asks_for(question: tuple[str, str, int, list[str]]) -> str:
+    verb, tense, person, _ = question
+    return f"**{verb}**, {tense}, {_PERSONS[person]}?"
+
+
+def _tells(text: str) -> Step:
+    return Step(role="assistant", parts=(Text(text),), after=2.5)

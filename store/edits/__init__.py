@@ -1,0 +1,1 @@
+"""Everything a person corrects: the journal, facts, summaries, notes and published files."""

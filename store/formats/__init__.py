@@ -1,0 +1,1 @@
+"""The content formats of model vendors, turned into parts and back."""

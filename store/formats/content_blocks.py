@@ -1,0 +1,174 @@
+"""What agents write as content, in the shapes in use, into parts and back. Pure; what is not understood stays whole."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from store.errors import BadValue
+from store.model.entry import Attachment, Json, Opaque, Part, Text, Thinking, Tokens, ToolCall, ToolResult, readable
+from store.text.validate import decode, too_deep
+
+# ── content blocks, as Anthropic's and the fourth document have them ──────────────────────────────
+
+
+def parts_of_blocks(blocks: str | Sequence[Json]) -> tuple[Part, ...]:
+    if isinstance(blocks, str):
+        return (Text(blocks),)
+    if type(blocks) is not list and not isinstance(blocks, Sequence):
+        raise BadValue(f"A message is text or a list of blocks, not {type(blocks).__name__}.")
+    return tuple([part_of_block(block) for block in blocks])
+
+
+def part_of_block(block: Json) -> Part:
+    if isinstance(block, str):
+        return Text(block)
+    # The exact type first: asking an abstract one is slow, and this is asked of every block of an import.
+    if type(block) is not dict and not isinstance(block, Mapping):
+        return Opaque("", block)
+    kind = block.get("type")
+    text = block.get("text")
+    if kind == "text" and isinstance(text, str):
+        return Text(text)
+    if kind == "thinking" and isinstance(thought := block.get("thinking", text), str):
+        return Thinking(thought, str(block.get("signature", "")))
+    if kind == "tool_use" and isinstance(block.get("name"), str):
+        return ToolCall(str(block.get("id", "")), block["name"], block.get("input"))
+    if kind == "tool_result":
+        # The fourth document keeps the body in `text`, Anthropic in `content`.
+        return ToolResult(
+            str(block.get("tool_use_id", "")),
+            block.get("content", text),
+            bool(block.get("is_error")),
+        )
+    if kind in ("image", "document") and isinstance(source := block.get("source"), Mapping):
+        return Attachment(str(source.get("media_type", kind)), str(block.get("title") or ""), _size(source))
+    return Opaque(str(kind or ""), dict(block))
+
+
+def _size(source: Mapping[str, Json]) -> int | None:
+    data = source.get("data")
+    return len(data) * 3 // 4 if isinstance(data, str) else None
+
+
+def block_of_part(part: Part) -> Json:
+    match part:
+        case Text(text):
+            return {"type": "text", "text": text}
+        case Thinking(text, signature):
+            return {"type": "thinking", "thinking": text, "signature": signature}
+        case ToolCall(id, name, arguments):
+            return {"type": "tool_use", "id": id, "name": name, "input": arguments}
+        case ToolResult(call_id, output, is_error):
+            return {
+                "type": "tool_result",
+                "tool_use_id": call_id,
+                "content": output,
+                "is_error": is_error,
+            }
+        case Attachment(media_type, name, size, uri):
+            return {
+                "type": "attachment",
+                "media_type": media_type,
+                "name": name,
+                "size": size,
+                "uri": uri,
+            }
+        case Opaque(_, value):
+            return value
+
+
+# ── items of the Responses API, as the first document has them ────────────────────────────────────
+
+
+def part_of_item(item: Json) -> tuple[Part, ...]:
+    """One input or output item. Server-side calls carry their own result, so they are both a call and its answer."""
+    if not isinstance(item, Mapping):
+        return (Opaque("", item),)
+    kind = str(item.get("type") or "message")
+    if kind == "message":
+        return _message_parts(item.get("content"))
+    if kind == "reasoning":
+        return (Thinking(_reasoning_text(item), str(item.get("encrypted_content") or "")),)
+    if kind in ("function_call", "custom_tool_call"):
+        return (ToolCall(_call_id(item), str(item.get("name", "")), _arguments(item)),)
+    if kind in ("function_call_output", "custom_tool_call_output", "computer_call_output"):
+        return (ToolResult(_call_id(item), item.get("output"), item.get("status") == "incomplete"),)
+    if kind == "computer_call":
+        return (ToolCall(_call_id(item), "computer", item.get("action")),)
+    if kind in _SERVER_CALLS:
+        return _server_call(kind, item)
+    return (Opaque(kind, dict(item)),)
+
+
+_SERVER_CALLS = {
+    "file_search_call": ("file_search", ("queries",), "results"),
+    "web_search_call": ("web_search", ("action", "query"), "results"),
+    "code_interpreter_call": ("code_interpreter", ("code", "container_id"), "outputs"),
+}
+
+
+def _server_call(kind: str, item: Mapping[str, Json]) -> tuple[Part, ...]:
+    name, asked, answered = _SERVER_CALLS[kind]
+    call_id = _call_id(item)
+    arguments = {field: item[field] for field in asked if item.get(field) is not None}
+    call = ToolCall(call_id, name, arguments)
+    status = item.get("status")
+    if status in ("in_progress", "searching", "interpreting"):
+        return (call,)
+    return (call, ToolResult(call_id, item.get(answered), status in ("failed", "incomplete"), name))
+
+
+def _call_id(item: Mapping[str, Json]) -> str:
+    return str(item.get("call_id") or item.get("id") or "")
+
+
+def _message_parts(content: Json) -> tuple[Part, ...]:
+    if isinstance(content, str):
+        return (Text(content),)
+    if not isinstance(content, Sequence):
+        return () if content is None else (Opaque("", content),)
+    return tuple(map(_content_part, content))
+
+
+def _content_part(content: Json) -> Part:
+    if isinstance(content, Mapping):
+        kind = content.get("type")
+        if kind in ("output_text", "input_text", "text") and isinstance(content.get("text"), str):
+            return Text(content["text"])
+        if kind == "refusal" and isinstance(content.get("refusal"), str):
+            return Text(content["refusal"])
+        if kind in ("input_image", "input_file"):
+            name = str(content.get("filename") or content.get("file_id") or "")
+            return Attachment("image" if kind == "input_image" else "file", name)
+        return Opaque(str(kind or ""), dict(content))
+    return Text(content) if isinstance(content, str) else Opaque("", content)
+
+
+def _reasoning_text(item: Mapping[str, Json]) -> str:
+    return readable(item.get("summary")) or readable(item.get("content"))
+
+
+def _arguments(item: Mapping[str, Json]) -> Json:
+    """The API spells arguments as JSON in a string; a model may have got it wrong, and then the string stays."""
+    spelled = item.get("arguments", item.get("input"))
+    if not isinstance(spelled, str) or too_deep(spelled.encode("utf-8", "replace"), within=2):
+        return spelled
+    try:
+        return decode(spelled)
+    except BadValue:
+        return spelled
+
+
+def response_tokens(response: Mapping[str, Json]) -> Tokens | None:
+    usage = response.get("usage")
+    if not isinstance(usage, Mapping):
+        return None
+    details = usage.get("input_tokens_details")
+    cached = _number(details, "cached_tokens")
+    return Tokens(max(_number(usage, "input_tokens") - cached, 0), _number(usage, "output_tokens"), cached)
+
+
+def _number(value: Any, name: str) -> int:
+    found = value.get(name) if isinstance(value, Mapping) else None
+    return found if isinstance(found, int) and not isinstance(found, bool) and 0 <= found < 2**53 else 0

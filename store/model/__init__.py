@@ -1,0 +1,1 @@
+"""The types that every component shares: plain values without SQL or I/O."""

@@ -1,0 +1,1 @@
+"""Continues a session in its own agent: the command, and the checks before it runs."""

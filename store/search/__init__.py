@@ -1,0 +1,1 @@
+"""Queries, the search index, hits, and the list of sessions."""

@@ -1,0 +1,1 @@
+"""Sealed values of sessions, and the keys that seal them."""

@@ -1,0 +1,107 @@
+"""What google-adk's stores take back: the state of an app, a user or a session, key by key, and a session's deletion.
+
+`update_time` is never touched: an agent that is at work compares it, and refuses a session that seems to have moved.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from store.errors import BadValue
+from store.formats.genai import state_line, state_value
+from store.model.entry import Json
+from store.sources.adk.state import STATE_KEYS, parsed, places_of, rewritten, row_and_name
+from store.sources.kit.write_plan import RowChange, Rows, Wanted, WantedFact, WritePlan
+from store.text.validate import column_text, encode
+
+_OF_SESSION = "app_name = ? and user_id = ? and session_id = ?"
+
+StateRow = tuple[str, tuple[str, ...]]
+"""A table, and the key of one of its rows."""
+
+
+def plan(rows: Rows, wanted: Wanted) -> WritePlan:
+    made = WritePlan()
+    places = tuple(places_of(wanted.native_id))
+    session = _found(rows, ("sessions", places))
+    if session is None:
+        if not wanted.delete:
+            name = "/".join(places)
+            made.conflicts.append(f"google-adk does not have the session {name!r} any more; your edits stay here.")
+        return made
+    if wanted.delete:
+        made.delete_rows(rows, "events", _OF_SESSION, *places)
+        made.delete_row(rows, "sessions", session)
+        return made
+    for what, told in (("titles", wanted.title), ("summaries", wanted.summary), ("secrets", wanted.secrets)):
+        if told:
+            made.unplaced.append(f"google-adk has no place for {what}; yours stay here.")
+    for row, facts in _by_row(wanted.facts).items():
+        _plan_state(rows, row, facts, made)
+    return made
+
+
+def _found(rows: Rows, row: StateRow) -> Mapping[str, Any] | None:
+    table, places = row
+    names = " and ".join(f"{name} = ?" for name in STATE_KEYS[table])
+    return next(iter(rows.select(table, names, *places)), None)
+
+
+def _by_row(facts: Iterable[WantedFact]) -> dict[StateRow, dict[str, WantedFact]]:
+    """By the names in their state. In the order of google-adk's own locks, so that neither waits for the other."""
+    gathered: dict[StateRow, dict[str, WantedFact]] = {}
+    for fact in facts:
+        table, places, name = row_and_name(fact.place)
+        gathered.setdefault((table, places), {})[name] = fact
+    order = list(STATE_KEYS)
+    return dict(sorted(gathered.items(), key=lambda item: order.index(item[0][0])))
+
+
+def _plan_state(rows: Rows, row: StateRow, facts: Mapping[str, WantedFact], made: WritePlan) -> None:
+    table, places = row
+    found = _found(rows, row)
+    before = found["state"] if found else "{}"
+    try:
+        state = parsed(before, dict)
+    except BadValue as reason:
+        made.conflicts.append(f"The state of {'/'.join(places)} in {table} cannot be read any more: {reason}")
+        return
+    values: dict[str, str | None] = {}
+    told = {name: fact for name, fact in facts.items() if _plan_value(name, fact, state, values, made)}
+    if values:
+        key = dict(zip(STATE_KEYS[table], places, strict=True))
+        change = rows.as_kept(RowChange(table, key, {"state": before}, {"state": rewritten(before, values)}))
+        made.changes.append(change)
+        state = parsed((change.after or {})["state"], dict)
+    for name, fact in told.items():
+        made.facts[fact.place] = fact.place
+        if (line := _line(name, state[name])) != fact.text:
+            made.words[fact.place] = line
+
+
+def _plan_value(
+    name: str, fact: WantedFact, state: Mapping[str, Json], values: dict[str, str | None], made: WritePlan
+) -> bool:
+    """Whether the state says then what the person does."""
+    if name not in state:
+        if fact.text is not None:
+            made.unplaced.append(f"google-adk does not keep {name!r} any more; your correction of it stays here.")
+        return False
+    value = None if fact.text is None else state_value(name, fact.text)
+    said, line = _line(name, state[name]), None if fact.text is None else _line(name, value)
+    if said not in (fact.seen, line):
+        made.conflicts.append(f"{name!r} was changed there since it was read; sync first.")
+        return False
+    if said != line:
+        try:
+            values[name] = None if line is None else encode(value).decode()
+        except BadValue as reason:
+            made.unplaced.append(f"What {name!r} is to be stays here, since a state cannot hold it. {reason}")
+            return False
+    return line is not None
+
+
+def _line(name: str, value: Json) -> str:
+    """As a reader tells it."""
+    return column_text(state_line(name, value))

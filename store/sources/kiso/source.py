@@ -1,0 +1,229 @@
+"""Kiso: one SQLite file per instance with the messages of all sessions, and the plans and tasks that answered them."""
+
+from __future__ import annotations
+
+import sqlite3
+import time
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from itertools import takewhile
+from pathlib import Path
+
+from store.model.entry import UNKNOWN_USER, NewEntry
+from store.model.session import Session, SessionFields
+from store.sources.contract import (
+    Batch,
+    Continuing,
+    ForeignFact,
+    ForeignFile,
+    ForeignSecret,
+    ForeignSummary,
+    Problem,
+    Ref,
+)
+from store.sources.kiso.entries import FINISHED, Telling
+from store.sources.kiso.tables import Tables, record, text
+from store.sources.kiso.write_back import plan, secret
+from store.sources.kit import homes, sqlite
+from store.sources.kit.sqlite import Row
+
+__all__ = [
+    "LABEL",
+    "LIVE_WRITES",
+    "LOCAL_IDS",
+    "NAME",
+    "READER",
+    "detect",
+    "open",
+    "plan",
+    "resume",
+    "roots",
+    "secret",
+    "stamp",
+]
+
+NAME = "kiso"
+LABEL = "Kiso"
+READER = 1
+LOCAL_IDS = True
+LIVE_WRITES = True
+
+QUIET = timedelta(hours=1)
+"""What nobody touched for so long is told as it is, finished or not."""
+
+_USER_FACTS = "user"
+"""The one category of facts that Kiso keeps to the session it learned them in."""
+_TIMES = {"sessions": "updated_at", "messages": "timestamp", "plans": "created_at", "tasks": "updated_at"}
+
+roots = homes.kiso
+
+
+def detect(locator: str) -> bool:
+    return sqlite.looks_like(locator, {"sessions": ("session",), "messages": ("id", "session", "role", "content")})
+
+
+def stamp(locator: str) -> str:
+    """Also tells a store at rest from one that moves, so that what was held back is told in the end."""
+    path = Path(locator)
+    beside = path.with_name(f"{path.name}-wal")
+    told = sqlite.file_stamp(path)
+    try:
+        moved = max(file.stat().st_mtime for file in (path, beside) if file.exists())
+    except (OSError, ValueError):
+        return ""
+    return f"{told}:{time.time() - moved > QUIET.total_seconds()}" if told else ""
+
+
+@contextmanager
+def open(locator: str) -> Iterator[Kiso]:  # noqa: A001 the shape's own word
+    path = Path(locator)
+    instance = str(path.parent) if path.parent.parent.name == homes.KISO_INSTANCES else ""
+    with sqlite.snapshot(path) as connection:
+        yield Kiso(connection, instance)
+
+
+def resume(session: Session) -> Continuing:
+    instance = Path(session.environment_path)
+    name = session.native_id
+    argv = (
+        "kiso",
+        *(("--instance", instance.name) if instance.parent.name == homes.KISO_INSTANCES else ()),
+        *(("--session", name) if not name.startswith("-") else (f"--session={name}",)),
+    )
+    return Continuing(argv, hint="Kiso's server must be running.")
+
+
+@dataclass(slots=True)
+class _Found:
+    "What a scan gathers of a session."
+
+    stamp: str = ""
+    newest: str = ""
+    open: dict[str, bool] = field(default_factory=dict)
+    "By table, whether its last row waits for something."
+
+
+class Kiso:
+    def __init__(self, connection: sqlite3.Connection, instance: str) -> None:
+        self._tables = Tables(connection)
+        self._instance = instance
+        self._projects = {row["id"]: text(row["name"]) for row in self._tables.rows("projects")}
+        self._lately = sqlite.utc((datetime.now(UTC) - QUIET).isoformat())
+        self.problems: list[Problem] = []
+
+    def scan(self) -> Iterator[Ref]:
+        """In the order of the file, row by row; also the sessions of which only messages or plans are left."""
+        found: dict[str, _Found] = {}
+        for table, at in _TIMES.items():
+            lasting = self._tables.lasting(table)
+            for row in self._tables.rows(table):
+                name = row["session"]
+                if not isinstance(name, str) or not name:
+                    key = "?" if table == "sessions" else row["id"]
+                    self.problems.append(Problem(f"{table}:{key}", "It names no session."))
+                    continue
+                session = found.setdefault(name, _Found())
+                session.stamp = sqlite.digest(session.stamp, table, lasting(row))
+                session.newest = max(session.newest, sqlite.utc(row[at]))
+                session.open[table] = _is_open(row, table)
+        for name, session in found.items():
+            held_back = any(session.open.values()) and not self._is_quiet(session.newest)
+            yield Ref(name, sqlite.digest(session.stamp, held_back, self._projects), session.newest)
+
+    def read(self, ref: Ref) -> Iterator[Batch]:
+        first = self._about(ref)
+        yield first
+        made = (first.fields or {}).get("created_at", "")
+        everything = self._is_quiet(ref.updated_at)
+        batch, size = Batch(), 0
+        telling = Telling(self._tables, ref.native_id, self.problems)
+        for entry, _ in takewhile(lambda told: everything or told.settled, telling.told()):
+            entry.created_at = entry.created_at or made
+            batch.entries.append(entry)
+            size += len(entry.record.data) if entry.record else 0
+            if len(batch.entries) >= sqlite.BATCH_ENTRIES or size >= sqlite.BATCH_BYTES:
+                yield batch
+                batch, size = Batch(), 0
+        yield batch
+
+    def _is_quiet(self, newest: str) -> bool:
+        return newest < self._lately
+
+    def _about(self, ref: Ref) -> Batch:
+        row = self._tables.one("sessions", "where session = ?", ref.native_id)
+        made = self._began(ref, row)
+        fields: SessionFields = {"user": self._only_user(ref.native_id), "environment_path": self._instance}
+        if made:
+            fields |= {"created_at": made, "updated_at": ref.updated_at or made}
+        if row is None:
+            return Batch(fields=fields)
+        fields |= {
+            "channel": text(row["connector"]),
+            "webhook": text(row["webhook"]),
+            "agent_title": text(row["description"]),
+            "environment_name": self._projects.get(row["project_id"], ""),
+        }
+        header = NewEntry(kind="header", record=record(row, "sessions", ref.native_id), created_at=made)
+        summary = text(row["summary"])
+        return Batch(fields=fields, header=header, summary=ForeignSummary(summary) if summary else None)
+
+    def _began(self, ref: Ref, row: Row | None) -> str:
+        first = self._tables.one("messages", "where session = ? order by id", ref.native_id)
+        told = (row and row["created_at"], first and first["timestamp"], ref.updated_at)
+        return next(filter(None, map(sqlite.utc, told)), "")
+
+    def _only_user(self, name: str) -> str:
+        """A room has many; who speaks alone has the session to himself."""
+        clause = "where session = ? and role = 'user' group by user limit 2"
+        speakers = [text(row["user"]) for row in self._tables.rows("messages", clause, name)]
+        return speakers[0] if len(speakers) == 1 else ""
+
+    # ── what is known beyond a session ────────────────────────────────────────────────────────────
+
+    def facts(self) -> Iterable[ForeignFact]:
+        sessions = {row["session"] for row in self._tables.rows("sessions")}
+        for row in self._tables.rows("facts", "order by id"):
+            if not isinstance(row["content"], str):
+                self.problems.append(Problem(f"facts:{row['id']}", "It is not text."))
+                continue
+            session = text(row["session"])
+            yield ForeignFact(
+                f"facts:{row['id']}",
+                row["content"],
+                scope=self._scope(row, session in sessions),
+                category=text(row["category"]),
+                native_session=session,
+                created_at=sqlite.utc(row["created_at"]),
+            )
+        for row in self._tables.rows("meta", "where key = 'facts'"):
+            yield from _lines(row)
+
+    def _scope(self, row: Row, session_is_there: bool) -> str:
+        """Where a fact was learned says nothing of who may know it: only its category and its project do."""
+        if row["category"] == _USER_FACTS:
+            return "session" if session_is_there else f"user:{NAME}/{UNKNOWN_USER}"
+        return f"app:{self._projects.get(row['project_id'], row['project_id'])}" if row["project_id"] else "source"
+
+    def secrets(self) -> Iterable[ForeignSecret]:
+        for row in self._tables.chosen("secrets", "order by id"):
+            place = f"secrets:{row['id']}"
+            yield ForeignSecret(text(row["session"]), text(row["key"]), place, sqlite.utc(row["created_at"]))
+
+    def published(self) -> Iterable[ForeignFile]:
+        for row in self._tables.rows("published", "order by id"):
+            name, session, filename, path = (text(row[column]) for column in ("id", "session", "filename", "path"))
+            yield ForeignFile(name, session, filename, path, sqlite.utc(row["created_at"]))
+
+
+def _is_open(row: Row, table: str) -> bool:
+    """Whether a session that ends with this row waits for something."""
+    return row["role"] == "user" if table == "messages" else table == "plans" and row["status"] not in FINISHED
+
+
+def _lines(row: Row) -> Iterator[ForeignFact]:
+    """One fact a line. Its place is what it says: lines come, go and move, and each correction stays with its own."""
+    at = sqlite.utc(row["updated_at"])
+    for line in filter(None, dict.fromkeys(map(str.strip, text(row["value"]).splitlines()))):
+        yield ForeignFact(f"meta:facts:{sqlite.digest(line)}", line, created_at=at, updated_at=at)

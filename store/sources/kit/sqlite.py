@@ -1,0 +1,450 @@
+"""What readers share: a foreign SQLite file opened so that its owner never notices and its schema can do no harm."""
+
+from __future__ import annotations
+
+import base64
+import os
+import re
+import shutil
+import sqlite3
+import tempfile
+import time
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager, suppress
+from datetime import UTC, datetime
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from store.errors import Busy, Unreadable
+from store.model.entry import NewEntry, NewRecord
+from store.model.session import SessionFields
+from store.sources.contract import Batch
+from store.sources.kit.problem import Problem
+from store.sources.kit.stamps import QUIET_SECONDS, side_file
+from store.sources.kit.stamps import digest as digest
+from store.sources.kit.stamps import file_stamp as file_stamp
+from store.sources.kit.stamps import in_a_line as in_a_line
+from store.sources.kit.stamps import resting_stamp as resting_stamp
+
+Row = Mapping[str, Any] | sqlite3.Row
+"""A row by its columns' names."""
+
+BROKEN = (sqlite3.Error, UnicodeDecodeError)
+"""What damage that no check found makes of a statement; the second where a name in the schema is no text."""
+
+LONGEST_VALUE = 64 * 1024 * 1024
+SECONDS_PER_STATEMENT = 60.0
+COPY_TRIES = 3
+BATCH_ENTRIES = 500
+BATCH_BYTES = 1024 * 1024
+
+
+# ── the file, untouched ───────────────────────────────────────────────────────────────────────────
+
+
+def is_quiet(at: str) -> bool:
+    """Whether it is long enough ago, of a time in our spelling; none is no time to wait for."""
+    return at < _from_epoch(time.time() - QUIET_SECONDS)
+
+
+def refuse_damaged(path: Path) -> None:
+    """Raises Unreadable for a SQLite database that is not whole; any other file is another's affair."""
+    if is_sqlite(path):
+        with snapshot(path):
+            pass
+
+
+def is_sqlite(path: Path) -> bool:
+    try:
+        if not path.is_file():
+            return False
+        with path.open("rb") as file:
+            return file.read(16) == b"SQLite format 3\0"
+    except (OSError, ValueError):
+        return False
+
+
+@contextmanager
+def snapshot(path: Path, *, check: bool = True) -> Iterator[sqlite3.Connection]:
+    """The store as it was at one moment, readable for as long as it takes."""
+    with private_copy(path) as copy:
+        try:
+            with closing(_guarded(copy, path, check)) as connection:
+                # From here on only this connection can reach it, and it is gone even if we are killed.
+                for file in copy.parent.iterdir():
+                    file.unlink()
+                yield connection
+        except BROKEN as reason:
+            raise Unreadable(f"{path} cannot be read: {in_a_line(reason)}.") from None
+
+
+@contextmanager
+def private_copy(path: Path) -> Iterator[Path]:
+    """A copy, since a lock held while rows are understood makes owners without a busy timeout lose what they write."""
+    if not is_sqlite(path):
+        raise Unreadable(f"{path} is not a SQLite database.")
+    try:
+        made = tempfile.TemporaryDirectory(prefix="backscroll-")
+    except OSError as reason:
+        raise Unreadable(f"{path} cannot be copied to be read: {reason.strerror}.") from None
+    with made as folder:
+        copy = Path(folder) / "copy.db"
+        os.close(os.open(copy, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
+        _copy(path, copy)
+        yield copy
+
+
+def _is_wal(path: Path) -> bool:
+    with path.open("rb") as file:
+        return file.read(20)[18:20] == b"\x02\x02"
+
+
+def _copy(path: Path, copy: Path) -> None:
+    try:
+        for attempt in range(COPY_TRIES):
+            time.sleep(0.05 * attempt)
+            if _copied(path, copy, journal_too=attempt == COPY_TRIES - 1) or _copied_live(path, copy):
+                return
+    except OSError as reason:
+        raise Unreadable(f"{path} cannot be read: {reason.strerror}.") from None
+    raise Busy(f"{path} is being written to; it will be read later.")
+
+
+def _copied(path: Path, copy: Path, *, journal_too: bool) -> bool:
+    """No SQLite lock at all: byte for byte, accepted when nothing moved meanwhile.
+
+    A WAL comes after its file, so that it holds whatever was carried from it into the file by then. A journal means
+    that a transaction is under way. One that is still there in the end was left by a crash, or its owner is in no
+    hurry: with it, the copy goes back to where the transaction began.
+    """
+    before = _all_stamps(path)
+    if not journal_too and _size(side_file(path, "-journal")):
+        return False
+    ending = "-wal" if _is_wal(path) else "-journal"
+    shutil.copyfile(path, copy)
+    side_file(copy, ending).unlink(missing_ok=True)
+    with suppress(FileNotFoundError):
+        shutil.copyfile(side_file(path, ending), side_file(copy, ending))
+    return _all_stamps(path) == before
+
+
+def _copied_live(path: Path, copy: Path) -> bool:
+    """One short read transaction, which in WAL mode no writer ever waits for."""
+    if not (_is_wal(path) and _size(side_file(path, "-wal")) and _size(side_file(path, "-shm"))):
+        return False
+    os.truncate(copy, 0)
+    side_file(copy, "-wal").unlink(missing_ok=True)
+    try:
+        with (
+            closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)) as live,
+            closing(sqlite3.connect(copy)) as target,
+        ):
+            live.backup(target)
+    except sqlite3.Error:
+        return False
+    return True
+
+
+def _size(path: Path) -> int:
+    try:
+        return path.stat().st_size
+    except FileNotFoundError:
+        return 0
+
+
+def _all_stamps(path: Path) -> tuple[str, str, bytes]:
+    """With the WAL's header, which differs each time the WAL begins anew."""
+    wal = side_file(path, "-wal")
+    try:
+        with wal.open("rb") as file:
+            header = file.read(32)
+    except FileNotFoundError:
+        header = b""
+    return file_stamp(path), file_stamp(side_file(path, "-journal")), header
+
+
+_PRAGMAS = (
+    "trusted_schema = off",
+    "cell_size_check = on",
+    "ignore_check_constraints = on",
+    "query_only = on",
+    "mmap_size = 0",
+)
+_HARMLESS = ("table_info", "foreign_key_list")
+_COMPUTED_WHEN_READ = 2
+_ALLOWED = frozenset(
+    {
+        sqlite3.SQLITE_SELECT,
+        sqlite3.SQLITE_READ,
+        sqlite3.SQLITE_FUNCTION,
+        sqlite3.SQLITE_RECURSIVE,
+    }
+)
+
+
+def _guarded(copy: Path, path: Path, check: bool) -> sqlite3.Connection:
+    """Selects only, bounded in time and size, nothing of the schema trusted."""
+    connection = sqlite3.connect(copy, isolation_level=None)
+    connection.text_factory = lambda data: data.decode("utf-8", "replace")
+    connection.row_factory = sqlite3.Row
+    connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, LONGEST_VALUE)
+    for pragma in _PRAGMAS:
+        connection.execute(f"pragma {pragma}")
+    try:
+        if check and (found := _damage(connection)) != "ok":
+            raise Unreadable(f"{path} is damaged: {in_a_line(found)}.")
+        _give_up_after(connection, SECONDS_PER_STATEMENT)
+        _allow_reading_only(connection)
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def _damage(connection: sqlite3.Connection) -> str:
+    try:
+        return str(connection.execute("pragma quick_check(1)").fetchone()[0])
+    except sqlite3.DataError:
+        # A value too large to be held ends the check, but is no damage: its row will be left out.
+        return "ok"
+
+
+def _allow_reading_only(connection: sqlite3.Connection) -> None:
+    """Columns that are computed read as null: a file can ask for any amount of work and memory in them."""
+    computed = {
+        (table, row["name"])
+        for table in _table_names(connection)
+        for row in connection.execute(f"pragma table_xinfo({_quoted(table)})")
+        if row["hidden"] == _COMPUTED_WHEN_READ
+    }
+
+    def judged(action: int, first: str | None, second: str | None, *_: object) -> int:
+        if action == sqlite3.SQLITE_READ and (first, second) in computed:
+            return sqlite3.SQLITE_IGNORE
+        if action == sqlite3.SQLITE_PRAGMA:
+            return sqlite3.SQLITE_OK if first in _HARMLESS else sqlite3.SQLITE_DENY
+        return sqlite3.SQLITE_OK if action in _ALLOWED else sqlite3.SQLITE_DENY
+
+    connection.set_authorizer(judged)
+
+
+def _give_up_after(connection: sqlite3.Connection, seconds: float) -> None:
+    """A hostile view can select for ever; an honest table soon gives its next row, and with it some text."""
+    waiting_since: list[float] = []
+
+    def come(data: bytes) -> str:
+        waiting_since.clear()
+        return data.decode("utf-8", "replace")
+
+    def too_long() -> bool:
+        if not waiting_since:
+            waiting_since.append(time.monotonic())
+        return time.monotonic() - waiting_since[0] > seconds
+
+    connection.text_factory = come
+    connection.set_trace_callback(lambda _: waiting_since.clear())
+    connection.set_progress_handler(too_long, 100_000)
+
+
+def tables(connection: sqlite3.Connection) -> dict[str, frozenset[str]]:
+    """Real tables and their columns; views and virtual tables are not looked at."""
+    return {
+        name: frozenset(row[1] for row in connection.execute(f"pragma table_info({_quoted(name)})"))
+        for name in _table_names(connection)
+    }
+
+
+def _table_names(connection: sqlite3.Connection) -> list[str]:
+    """SQLite itself spells these words so, whatever was written."""
+    found = connection.execute("select name from sqlite_master where type = 'table' and sql like 'create table %'")
+    return [name for (name,) in found.fetchall()]
+
+
+def _quoted(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'
+
+
+def looks_like(locator: str, wanted: Mapping[str, Iterable[str]]) -> bool:
+    """Whether the file is a SQLite database with these tables and columns. By content, never by name.
+
+    Raises Busy where it cannot be told yet.
+    """
+    path = Path(locator)
+    try:
+        found = _peek(path, file_stamp(path))
+    except Unreadable:
+        return False
+    return fits(found, wanted)
+
+
+def fits(found: Mapping[str, frozenset[str]], wanted: Mapping[str, Iterable[str]]) -> bool:
+    return all(set(columns) <= found.get(table, frozenset()) for table, columns in wanted.items())
+
+
+@lru_cache(maxsize=32)
+def _peek(path: Path, stamp: str) -> dict[str, frozenset[str]]:
+    """Tables and columns, looked up once however many sources ask whether the file is theirs."""
+    with snapshot(path, check=False) as connection:
+        return tables(connection)
+
+
+# ── rows and records ──────────────────────────────────────────────────────────────────────────────
+
+
+def rows(
+    connection: sqlite3.Connection, table: str, problems: list[Problem], clause: str = "order by rowid", *values: object
+) -> Iterator[dict[str, Any]]:
+    """Whole rows. One that is too large to be held is a problem, and its neighbours come."""
+    came = 0
+    cursor = connection.cursor()
+    cursor.row_factory = None
+    try:
+        found = cursor.execute(f"select * from {table} {clause}", values)
+        names = [column[0] for column in found.description]
+        for row in found:
+            came += 1
+            yield dict(zip(names, row, strict=False))
+    except sqlite3.DataError:
+        numbers = connection.execute(f"select rowid from {table} {clause}", values).fetchall()
+        yield from _one_by_one(connection, table, problems, [number for (number,) in numbers[came:]])
+
+
+def _one_by_one(
+    connection: sqlite3.Connection, table: str, problems: list[Problem], numbers: Iterable[int]
+) -> Iterator[dict[str, Any]]:
+    for number in numbers:
+        try:
+            row = connection.execute(f"select * from {table} where rowid = ?", (number,)).fetchone()
+        except sqlite3.DataError:
+            reason = f"It is larger than {LONGEST_VALUE >> 20} MB and is left out."
+            problems.append(Problem(f"{table}:{number}", reason))
+        else:
+            yield dict(row)
+
+
+def sweep(connection: sqlite3.Connection, table: str, *columns: str) -> Iterator[tuple[Any, ...]]:
+    """Every row in the order of the file: its rowid and these columns, which are null where it is too large."""
+    cursor = connection.cursor()
+    cursor.row_factory = None
+    select = f"select rowid, {', '.join(columns)} from {table}"
+    last: int | None = -(2**63)
+    while last is not None:
+        try:
+            for row in cursor.execute(f"{select} where rowid > ? order by rowid", (last,)):
+                last = row[0]
+                yield row
+            return
+        except sqlite3.DataError:
+            (last,) = cursor.execute(f"select min(rowid) from {table} where rowid > ?", (last,)).fetchone()
+            yield (last, *(None for _ in columns))
+
+
+def strays(connection: sqlite3.Connection, table: str) -> Iterator[Problem]:
+    """Rows of sessions that are not there, each session by its first."""
+    its_session = f"select 1 from sessions where sessions.id = {table}.session_id"
+    try:
+        found = connection.execute(
+            f"select min(rowid), session_id from {table} group by session_id having not exists ({its_session})"
+        ).fetchall()
+    except sqlite3.DataError:
+        return
+    for number, session in found:
+        yield Problem(f"{table}:{number}", f"There is no session {session!r}.")
+
+
+def text(value: object) -> str:
+    """Of a column that should hold text, whatever it holds."""
+    if type(value) is str:
+        return value
+    if isinstance(value, bytes):
+        return value.decode("utf-8", "replace")
+    return "" if value is None else str(value)
+
+
+def row_record(
+    row: Row,
+    place: str,
+    position: object,
+    *,
+    without: Collection[str] = (),
+    instead: Mapping[str, object] | None = None,
+) -> NewRecord:
+    """The row verbatim, as a JSON object; `without` what must not be kept, `instead` of what changes in place."""
+    shown = row if type(row) is dict and not without and not instead else dict(row) | dict(instead or {})
+    for name in without:
+        shown.pop(name, None)
+    return NewRecord(orjson.dumps(shown, default=_blob), place, str(position))
+
+
+def _blob(value: object) -> object:
+    if not isinstance(value, bytes):
+        raise TypeError
+    try:
+        return value.decode()
+    except UnicodeDecodeError:
+        return {"$base64": base64.b64encode(value).decode()}
+
+
+# ── times ─────────────────────────────────────────────────────────────────────────────────────────
+
+
+_IN_MILLISECONDS = re.compile(r"....-..-..T..:..:..\....Z").fullmatch
+"""As most programs spell a time, which is ours but for three digits."""
+
+
+@lru_cache(maxsize=4096)
+def utc(value: object) -> str:
+    """A time as foreign programs spell it, in ours; empty when it is none. Without a zone it is UTC."""
+    if isinstance(value, str):
+        try:
+            at = datetime.fromisoformat(value.strip())
+            return f"{value[:23]}000Z" if _IN_MILLISECONDS(value) else _spelled(at)
+        except (ValueError, OverflowError):
+            return ""
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return _from_epoch(float(value))
+    return ""
+
+
+def _from_epoch(seconds: float) -> str:
+    if abs(seconds) > 1e11:  # milliseconds
+        seconds /= 1000
+    try:
+        return _spelled(datetime.fromtimestamp(seconds, UTC))
+    except (ValueError, OverflowError, OSError):
+        return ""
+
+
+def _spelled(moment: datetime) -> str:
+    if moment.tzinfo is not None:
+        moment = moment.astimezone(UTC).replace(tzinfo=None)
+    return moment.isoformat(timespec="microseconds") + "Z"
+
+
+def lifetime(created: object, updated: object) -> SessionFields:
+    """A session's times as far as they can be told; without a time that means anything, nothing is said of them."""
+    made, moved = utc(created) or utc(updated), utc(updated) or utc(created)
+    return {"created_at": made, "updated_at": moved} if made else {}
+
+
+def batches(told: Iterable[Sequence[NewEntry]], met: list[Problem]) -> Iterator[Batch]:
+    """Entries, record by record, gathered until they are enough for a batch; with the problems met by then."""
+    batch, size = Batch(), 0
+    for entries in told:
+        batch.entries += entries
+        size += len(entries[0].record.data) if entries and entries[0].record else 0
+        if len(batch.entries) >= BATCH_ENTRIES or size >= BATCH_BYTES:
+            batch.problems = met.copy()
+            met.clear()
+            yield batch
+            batch, size = Batch(), 0
+    batch.problems = met
+    yield batch
+
+
+def chunked(sequence: Sequence[Any], size: int = BATCH_ENTRIES) -> Iterator[Sequence[Any]]:
+    for start in range(0, len(sequence), size):
+        yield sequence[start : start + size]

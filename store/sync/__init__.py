@@ -1,0 +1,1 @@
+"""Reads what is new in the agents' stores into ours."""

@@ -1,0 +1,181 @@
+"""Which foreign stores there are, and which of them changed since they were read: what every sync begins with.
+
+Mostly none did, and then nothing more is loaded: what reads and saves comes with the first one that must be read.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import ExitStack, suppress
+from itertools import chain, islice
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from store import sources
+from store.errors import Busy, NotFound, StoreError, Unreadable
+from store.sources.kit import homes
+from store.sources.kit.locator import in_home, is_url, place_of
+from store.sources.kit.problem import Problem
+from store.sync.lock import lease, seldom_collecting
+from store.text.json import decode
+
+if TYPE_CHECKING:
+    from store.sources.contract import Source
+    from store.store import Store
+    from store.sync.child_process import Seconds
+    from store.sync.foretelling import Foretold
+
+ROW = "select key, marks, problems from sources where kind = ? and locator = ?"
+_PRESENT = "select count(*) from sessions where source_key = ? and gone = 0 and relation is not 'superseded'"
+
+
+class Report:
+    "What a sync did with one foreign store."
+
+    def __init__(self, source: str, locator: str) -> None:
+        self.source = source
+        self.locator = locator
+        self.seen = self.new = self.updated = self.unchanged = 0
+        self.problems: list[Problem] = []
+
+
+class Progress(NamedTuple):
+    report: Report
+    done: int
+    total: int
+
+
+class Target:
+    "A foreign store that is to be read."
+
+    def __init__(self, source: Source, locator: str, address: str, stamp: str | None = None) -> None:
+        self.source = source
+        self.locator = locator
+        self.address = address
+        "What opens it; with a password where it takes one, so it is neither kept nor shown."
+        self._stamp = stamp
+
+    @property
+    def stamp(self) -> str:
+        """Taken once for all that a sync asks: to walk ten thousand files is most of what it does."""
+        if self._stamp is None:
+            self._stamp = self.source.stamp(self.address)
+        return self._stamp
+
+    def forget_stamp(self) -> None:
+        """What comes from now on is seen by the next sync."""
+        self._stamp = None
+
+
+# ── what there is ─────────────────────────────────────────────────────────────────────────────────
+
+
+def targets(
+    paths: Sequence[str] = (),
+    only: str | None = None,
+    *,
+    known_to: Store | None = None,
+    foretold: Foretold | None = None,
+) -> list[Target]:
+    """What there is to read: the stores that are named, or all that are found where their programs keep them."""
+    if only is not None and only not in sources.NAMES:
+        raise NotFound(f"There is no source {only!r}; there are {', '.join(sources.NAMES)}.")
+    if not paths:
+        return list(found(only, known_to=known_to, foretold=foretold))
+    chosen = [source for source in sources.ALL if only in (None, source.NAME)]
+    return [target for path in paths for target in _named(path, chosen)]
+
+
+def found(
+    only: str | None = None, *, known_to: Store | None = None, foretold: Foretold | None = None
+) -> Iterator[Target]:
+    """Where their programs keep them. Each is looked for when it is asked for, so that the first can be read before.
+
+    One that is as a store knows it is not looked into: to tell a database by its content is to copy it.
+    """
+    for name in dict.fromkeys((*sources.LARGEST, *sources.NAMES)):
+        places = dict.fromkeys(map(place_of, homes.roots_of(name))) if only in (None, name) else ()
+        for place in places:
+            source = sources.by_name(name) if is_url(place.locator) or os.path.exists(place.address) else None
+            if source is not None:
+                target = Target(source, *place, foretold.stamp(place.address) if foretold else None)
+                if (known_to and unchanged(known_to, target)) or _is_there(source, place.address):
+                    yield target
+
+
+def _is_there(source: Source, address: str) -> bool:
+    """What is being written to right now is there, where its program keeps it; reading it will tell that it is busy."""
+    try:
+        return source.detect(address)
+    except Busy:
+        return True
+
+
+def _named(path: str, chosen: Sequence[Source]) -> list[Target]:
+    """Those that are in a home where their programs keep them; that store; or those side by side in that folder."""
+    from store.sources.kit import sqlite
+
+    place = place_of(path)
+    at_home = (Target(source, *one) for source in chosen for one in in_home(place.locator, source.roots()))
+    if kept := [target for target in at_home if _is_there(target.source, target.address)]:
+        return kept
+    for source in chosen:
+        if source.detect(place.address):
+            return [Target(source, *place)]
+    if is_url(place.locator):
+        raise Unreadable(f"{place.locator} is not a database that Backscroll can read.")
+    if not Path(place.locator).exists():
+        raise Unreadable(f"{path} is not there.")
+    if within := list(_within(Path(place.locator), chosen)):
+        return within
+    sqlite.refuse_damaged(Path(place.locator))
+    raise Unreadable(f"{path} is not a conversation store that Backscroll can read.")
+
+
+def _within(folder: Path, chosen: Sequence[Source]) -> Iterator[Target]:
+    for child in sorted(folder.iterdir()) if folder.is_dir() else ():
+        place = place_of(str(child))
+        with suppress(StoreError):  # one that is damaged, beside others
+            yield from islice((Target(source, *place) for source in chosen if _is_there(source, place.address)), 1)
+
+
+# ── what changed ──────────────────────────────────────────────────────────────────────────────────
+
+
+def unchanged(store: Store, target: Target) -> Report | None:
+    """What there is to tell of a foreign store that is as it was when it was read; None of one that must be read."""
+    row = store.row(ROW, target.source.NAME, target.locator)
+    marks = decode(row[1]) if row else {}
+    if not marks.get("stamp") or (marks["stamp"], marks["reader"]) != (target.stamp, target.source.READER):
+        return None
+    report = Report(target.source.NAME, target.locator)
+    # Stores of before did not note how many there were.
+    report.seen = marks["seen"] if "seen" in marks else store.row(_PRESENT, row[0])[0]
+    report.unchanged = report.seen
+    report.problems = [Problem(**problem) for problem in decode(row[2])]
+    return report
+
+
+def sync(store: Store, chosen: Iterable[Target], processes: Seconds | None = None) -> Iterator[Progress]:
+    """Reads each target in turn, telling how far it is. The reports are whole when the iterator ends."""
+    with lease(store), seldom_collecting(), ExitStack() as afterwards:
+        coming = _once(chosen, afterwards)
+        calm: dict[Target, Report] = {}
+        for target in coming:
+            report = unchanged(store, target)
+            if report is None:
+                from store.sync.engine import read
+
+                yield from read(store, chain(calm, [target], coming), processes)
+                return
+            calm[target] = report
+        for report in calm.values():
+            yield Progress(report, report.seen, report.seen)
+        store.give_back()
+
+
+def _once(chosen: Iterable[Target], afterwards: ExitStack) -> Iterator[Target]:
+    for target in chosen:
+        afterwards.callback(target.forget_stamp)
+        yield target

@@ -1,0 +1,1 @@
+"""Text in and out: JSON, validation, safe display, and the scripts of the world."""

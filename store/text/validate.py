@@ -1,0 +1,109 @@
+"""Python values into what SQLite and JSON can hold, and back; what they cannot hold is refused with a reason."""
+
+from __future__ import annotations
+
+from math import isfinite
+from typing import Any
+
+import orjson
+
+from store.errors import BadValue
+from store.text.json import DEEPEST as DEEPEST
+from store.text.json import TOO_DEEP
+from store.text.json import decode as decode
+from store.text.json import encode as encode
+from store.text.json import now as now
+from store.text.json import shallow as shallow
+from store.text.json import spell as spell
+from store.text.json import too_deep as too_deep
+
+LONGEST_ID = 65_536
+LARGEST_INTEGER = 2**63 - 1
+_WRAPPING = 8
+"""Levels that parts, lists and objects of our own put around a foreign value."""
+
+
+def parse(data: str) -> Any:
+    """Foreign JSON, fast. What is nested too deep is refused; integers beyond 64 bits are exact only in the record."""
+    if data.count("[") + data.count("{") > DEEPEST - _WRAPPING and too_deep(data.encode("utf-8", "replace"), _WRAPPING):
+        raise BadValue(TOO_DEEP)
+    try:
+        return orjson.loads(data)
+    except orjson.JSONDecodeError:
+        return decode(data)
+
+
+def parse_bytes(data: bytes) -> Any:
+    """The same of bytes that should be UTF-8: nearly all are, and need not become text first."""
+    if data.count(b"[") + data.count(b"{") <= DEEPEST - _WRAPPING:
+        try:
+            return orjson.loads(data)
+        except orjson.JSONDecodeError:
+            pass  # what is wrong with it, the slow way tells
+    return parse(data.decode("utf-8", "replace"))
+
+
+def encode_derived(value: Any) -> bytes:
+    """JSON of what can be derived again from a record, fast: a NaN in it may become null."""
+    try:
+        return orjson.dumps(value)
+    except orjson.JSONEncodeError:
+        return encode(_finite(value))
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, float):
+        return value if isfinite(value) else None
+    if isinstance(value, dict):
+        return {name: _finite(item) for name, item in value.items()}
+    return [_finite(item) for item in value] if isinstance(value, list | tuple) else value
+
+
+def column_text(text: str) -> str:
+    """Text that SQLite can bind; for derived text, whose exact form is in the record."""
+    if text.isascii():
+        return text
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        # By way of UTF-16, where two halves side by side are one character, as they are in JSON.
+        return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+    return text
+
+
+def exact_text(text: str, what: str) -> str:
+    """Text that must come back as it was given, or not go in."""
+    if not isinstance(text, str):
+        raise BadValue(f"The {what} must be text, not {type(text).__name__}.")
+    if text.isascii():
+        return text
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise BadValue(f"The {what} holds half a character (a lone surrogate) and cannot be kept.") from None
+    return text
+
+
+def exact_id(text: str, what: str = "session id") -> str:
+    exact_text(text, what)
+    if not text:
+        raise BadValue(f"The {what} is empty.")
+    if "\0" in text:
+        raise BadValue(f"The {what} holds a NUL character.")
+    if len(text) > LONGEST_ID:
+        raise BadValue(f"The {what} is longer than {LONGEST_ID:,} characters.")
+    return text
+
+
+def exact_amount(value: float, what: str) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < LARGEST_INTEGER:
+        raise BadValue(f"The {what} must be an amount, not {value!r}.")
+    return float(value)
+
+
+def exact_integer(value: int, what: str) -> int:
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise BadValue(f"The {what} must be a whole number, not {type(value).__name__}.")
+    if not -LARGEST_INTEGER <= value <= LARGEST_INTEGER:
+        raise BadValue(f"The {what} is larger than SQLite can hold.")
+    return value

@@ -1,0 +1,1 @@
+"""Carries edits into the stores they came from."""

@@ -1,0 +1,128 @@
+"""A foreign PostgreSQL database while it is written to: rows locked, compared and swapped in one short transaction.
+
+Every value comes and goes as the text in which the server spells it, so that whatever a column holds can be compared,
+journaled and put back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from store.database import connection as connecting
+from store.errors import BadValue
+from store.sources.kit import postgres
+from store.sources.kit.locator import name_of
+from store.sources.kit.write_plan import Hanging, RowChange
+from store.text.validate import encode, now
+from store.write_back.sqlite import BACKUPS_KEPT, SwappableRows, backups, compare, quoted
+
+if TYPE_CHECKING:
+    from sqlalchemy import Connection
+
+_COLUMNS = """
+    select attname, format_type(atttypid, atttypmod), array_position(cast(indkey as smallint[]), attnum) + 1
+    from pg_class join pg_attribute on attrelid = pg_class.oid
+        left join pg_index on indrelid = pg_class.oid and indisprimary
+    where pg_class.oid = to_regclass(quote_ident(?)) and relkind in ('r', 'p')
+        and attnum > 0 and not attisdropped and attgenerated = ''
+    order by attnum
+"""
+_CASCADING = """
+    select pg_constraint.oid, relname, theirs.attname, ours.attname
+    from pg_constraint
+        join pg_class on pg_class.oid = conrelid
+        cross join lateral unnest(conkey, confkey) as pair (pointing, pointed)
+        join pg_attribute as theirs on theirs.attrelid = conrelid and theirs.attnum = pointing
+        join pg_attribute as ours on ours.attrelid = confrelid and ours.attnum = pointed
+    where contype = 'f' and confdeltype = 'c' and confrelid = to_regclass(quote_ident(?))
+        and pg_table_is_visible(conrelid)
+"""
+
+
+class PostgresRows(SwappableRows):
+    def __init__(self, connection: Connection) -> None:
+        super().__init__()
+        self._connection = connection
+        _spell_everything(connection)
+
+    def find(self, table: str, key: Mapping[str, Any]) -> list[dict[str, Any]]:
+        """Locked: whoever would change it waits until we are done."""
+        return self._rows(table, f"{self._matching(key)} for update", key.values())
+
+    def as_kept(self, change: RowChange) -> RowChange:
+        """JSONB, for one, has an order of its own for what an object holds."""
+        from sqlalchemy.exc import DataError
+
+        if change.before is None or change.after is None:
+            return change
+        types = {name: kind for name, kind, _ in self._execute(_COLUMNS, (change.table,))}
+        casts = ", ".join(f"cast(cast(? as {types[name]}) as text)" for name in change.after)
+        try:
+            (row,) = self._execute(f"select {casts}", change.after.values())
+        except DataError as error:
+            said, *_ = str(error.orig).strip().splitlines()
+            raise BadValue(f"PostgreSQL cannot keep what {change.table} is to say: {said}.") from None
+        return replace(change, after=dict(zip(change.after, row, strict=True)))
+
+    def _execute(self, sql: str, values: Iterable[Any]) -> Sequence[Sequence[Any]]:
+        result = self._connection.exec_driver_sql(sql.replace("%", "%%").replace("?", "%s"), tuple(values))
+        return result.all() if result.returns_rows else []
+
+    def _same(self, name: str, value: Any) -> str:
+        return f"{quoted(name)} {'is not distinct from' if value is None else '='} ?"
+
+    def _mark(self, value: Any) -> str:
+        return "?"
+
+    def _describe(self, table: str) -> list[tuple[str, int]]:
+        return [(name, int(place or 0)) for name, _, place in self._execute(_COLUMNS, (table,))]
+
+    def _newest_first(self, table: str) -> str:
+        return "order by ctid desc"
+
+    def _cascading(self, table: str) -> list[Hanging]:
+        found: dict[tuple[str, str], dict[str, str]] = {}
+        for constraint, other, pointing, pointed in self._execute(_CASCADING, (table,)):
+            found.setdefault((constraint, other), {})[pointing] = pointed
+        return [Hanging(other, columns) for (_, other), columns in found.items()]
+
+
+def _spell_everything(connection: Connection) -> None:
+    from psycopg.types.string import TextLoader
+
+    adapters: Any = getattr(connection.connection.dbapi_connection, "adapters", None)
+    for known in adapters.types:
+        for number in filter(None, (known.oid, known.array_oid)):
+            adapters.register_loader(number, TextLoader)
+
+
+# ── reading and writing ───────────────────────────────────────────────────────────────────────────
+
+
+@contextmanager
+def looking(locator: str) -> Iterator[PostgresRows]:
+    with postgres.connected(locator) as connection:
+        yield PostgresRows(connection)
+
+
+def swap(locator: str, changes: Sequence[RowChange], *, alone: bool) -> None:
+    """Nobody is ever alone with a server; so `alone` makes no difference, and no source asks for it here."""
+    with postgres.connected(locator, writing=True) as connection:
+        rows = PostgresRows(connection)
+        for change in changes:
+            compare(rows, change, locator)
+            rows.write(change)
+
+
+def back_up(folder: Path, name: str, locator: str, changes: Sequence[RowChange]) -> Path:
+    """There is no file to copy: just what will be changed, as JSON."""
+    target = folder / f"{now().replace(':', '')}-{name}-{name_of(locator)}.json"
+    rows = [{"table": change.table, "key": change.key, "columns": change.before} for change in changes if change.before]
+    with connecting.whole(locator, target) as unfinished:
+        unfinished.write_bytes(encode({"locator": locator, "rows": rows}))
+    connecting.expire(backups(folder, name)[BACKUPS_KEPT:])
+    return target

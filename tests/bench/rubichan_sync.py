@@ -1,0 +1,117 @@
+"""A first sync of a large Rubichan store beside a bare loop: read the rows, parse their JSON, index their text."""
+
+from __future__ import annotations
+
+import json
+import random
+import resource
+import sqlite3
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import NamedTuple
+
+import orjson
+from bench.table import Line
+from foreign_databases import RUBICHAN
+
+from store.store import Store
+from store.sync import refresh
+
+PER_SESSION = 200
+WORDS = (
+    "upload retry test fails when file closed before second attempt reopen check status code handler queue parser"
+    " timeout migration schema index session token cache branch commit review deploy"
+).split()
+
+
+def make_store(path: Path, messages: int) -> None:
+    """The same rows every time."""
+    chance = random.Random(7)
+    with closing(sqlite3.connect(path)) as connection:
+        connection.executescript(RUBICHAN)
+        for number in range(messages // PER_SESSION):
+            name = f"{number:08x}-0000-4000-8000-000000000000"
+            connection.execute(
+                "insert into sessions (id, title, model) values (?, ?, 'm')", (name, f"Session {number}")
+            )
+            connection.executemany(
+                "insert into messages (session_id, seq, role, content) values (?, ?, ?, ?)", _messages(name, chance)
+            )
+        connection.commit()
+
+
+def _messages(session: str, chance: random.Random) -> Iterator[tuple[str, int, str, str]]:
+    for seq in range(PER_SESSION):
+        said = {"type": "text", "text": " ".join(chance.choices(WORDS, k=30))}
+        match seq % 4:
+            case 1:
+                call = {"type": "tool_use", "id": f"t{seq}", "name": "shell", "input": {"command": "pytest -q"}}
+                yield session, seq, "assistant", json.dumps([said, call])
+            case 2:
+                result = {"type": "tool_result", "text": said["text"] * 2, "tool_use_id": f"t{seq - 1}"}
+                yield session, seq, "user", json.dumps([result])
+            case _:
+                yield session, seq, "assistant" if seq % 4 else "user", json.dumps([said])
+
+
+def bare_loop(source: Path, target: Path) -> float:
+    with closing(sqlite3.connect(source)) as rows, closing(sqlite3.connect(target, isolation_level=None)) as index:
+        index.execute("pragma journal_mode = wal")
+        index.execute("create virtual table texts using fts5(text)")
+        begun = time.perf_counter()
+        index.execute("begin")
+        index.executemany(
+            "insert into texts (rowid, text) values (?, ?)",
+            (
+                (number, "\n".join(block.get("text", "") for block in orjson.loads(content)))
+                for number, content in rows.execute("select id, content from messages")
+            ),
+        )
+        index.execute("commit")
+        return time.perf_counter() - begun
+
+
+def our_sync(store: Store, source: Path) -> float:
+    begun = time.perf_counter()
+    for _ in refresh.sync(store, refresh.targets([str(source)])):
+        pass
+    return time.perf_counter() - begun
+
+
+class Synced(NamedTuple):
+    bare: float
+    first: float
+    second: float
+    entries: int
+    megabytes: float
+
+
+def synced(folder: Path, messages: int) -> Synced:
+    source = folder / "rubichan.db"
+    make_store(source, messages)
+    bare = bare_loop(source, folder / "bare.db")
+    with Store.open(folder / "store.db") as store:
+        first = our_sync(store, source)
+        second = our_sync(store, source)
+        (entries,) = store.row("select count(*) from entries where kind = 'message'")
+    return Synced(bare, first, second, entries, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)
+
+
+def measure(folder: Path, messages: int) -> list[Line]:
+    """In a process of its own, whose memory is that of the sync alone."""
+    command = [sys.executable, "-m", "bench.rubichan_sync", str(folder), str(messages)]
+    told = Synced(**json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE).stdout))
+    first = f"first sync of {told.entries:,} messages"
+    return [
+        Line(name=first, ours=[told.first], other=[told.bare], beside="bare loop", ratio=3.0),
+        Line(name="second, unchanged sync", ours=[told.second], other=[told.first], beside="first", ratio=0.02),
+        Line(name="peak memory of it", ours=[told.megabytes], unit="MB", limit=200),
+    ]
+
+
+if __name__ == "__main__":
+    print(json.dumps(synced(Path(sys.argv[1]), int(sys.argv[2]))._asdict(), indent=1))

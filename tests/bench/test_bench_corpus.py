@@ -1,0 +1,130 @@
+"""The histories that the bench measures with: always the same, understood by our readers, as large as promised."""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+
+import pytest
+from bench.corpus import Corpus, corpus, make
+from bench.dialogues import LAST_WORD
+from bench.screens import end_of_burst
+from bench.table import Line, markdown, spelled
+
+from store.store import Store
+from store.sync.refresh import sync, targets
+
+TALKS = 20
+DIGEST = "a79258801d1d3c19ba9bbd33ef7dbfa891c48209fc4c67ca2bb768488676791d"
+SESSIONS = """
+    select count(*), sum(relation is 'delegate'), sum(turns), sum(tool_calls), sum(errors), sum(tokens_total),
+        sum(first_prompt like 'Task 0000%')
+    from sessions group by source
+"""
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Corpus:
+    return make(tmp_path_factory.mktemp("corpus"), TALKS)
+
+
+def test_same_bytes_everywhere(made: Corpus) -> None:
+    digest = hashlib.sha256()
+    for path in sorted(path for path in made.home.rglob("*") if path.is_file()):
+        digest.update(f"{path.relative_to(made.home)} {path.stat().st_mtime:.0f}\n".encode())
+        digest.update(path.read_bytes())
+    assert digest.hexdigest() == DIGEST
+
+
+def test_size_as_promised(made: Corpus) -> None:
+    files = [path for path in made.home.rglob("*") if path.is_file()]
+    assert made.size == sum(path.stat().st_size for path in files)
+    assert made.sessions == sum(path.suffix == ".jsonl" for path in files)
+    assert made.talks == TALKS < made.sessions
+    assert 0.05 < made.spoken / made.size < 0.08
+    assert 70_000 < made.size / made.talks < 140_000
+
+
+def test_our_readers_understand_it(made: Corpus) -> None:
+    with Store.memory() as store:
+        progress = list(sync(store, targets([str(made.home / ".claude"), str(made.home / ".codex")])))
+        reports = {one.report.source: one.report for one in progress}
+        assert [report.problems for report in reports.values()] == [[], []]
+        assert sum(report.new for report in reports.values()) == made.sessions
+        (found,) = store.row("select count(*) from conversation_fts where conversation_fts match ?", LAST_WORD)
+        assert found == made.sessions
+        (unpaired,) = store.row("select count(*) from tool_calls where status in ('pending', 'orphan')")
+        assert unpaired == 0
+        for sessions, delegates, turns, calls, errors, tokens, titled in store.rows(SESSIONS):
+            assert 0 < delegates < sessions < turns < calls
+            assert 0 < errors < calls
+            assert tokens > 0
+            assert titled == sessions
+
+
+def test_made_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[int] = []
+
+    def make_little(home: Path, talks: int) -> Corpus:
+        made.append(talks)
+        home.mkdir(parents=True)
+        return Corpus(home, talks, talks, 1_000, 65)
+
+    monkeypatch.setattr("bench.corpus.make", make_little)
+    first = corpus(tmp_path, 2)
+    assert corpus(tmp_path, 2) == first
+    assert made == [20]
+    (first.home / "counted.json").unlink()
+    corpus(tmp_path, 2)
+    assert made == [20, 20]
+
+
+def test_answer_ends_with_its_burst() -> None:
+    assert end_of_burst([1.0]) == 1.0
+    assert end_of_burst([1.0, 1.1, 1.2, 1.5, 1.55]) == 1.2
+
+
+@pytest.mark.parametrize(
+    ("line", "met"),
+    [
+        (Line(name="n", ours=[1.0, 2.0, 9.0], other=[4.0], ratio=0.5), True),
+        (Line(name="n", ours=[3.0], other=[4.0], ratio=0.5), False),
+        (Line(name="n", ours=[1.0], other=[4.0], ratio=0.5, limit=0.9), False),
+        (Line(name="n", ours=[1.0, 3.0], limit=2), False),
+        (Line(name="n", ours=[1.0], other=[2.0]), None),
+        (Line(name="n", ours=[1.0], ratio=0.5, why_other="it is not there"), None),
+        (Line(name="n", ours=[1.0], other=[4.0], ratio=0.5, why="it ended once"), False),
+        (Line(name="n", ours=[], other=[1.0], ratio=0.5, why="it ended"), False),
+    ],
+)
+def test_target_met(line: Line, met: bool | None) -> None:
+    assert line.met is met
+
+
+def test_table_tells_everything() -> None:
+    measured = Line(name="import", ours=[0.25, 0.5, 2.0], other=[1.0], beside="peer", ratio=0.6)
+    missing = Line(name="launch", ours=[0.05], ratio=0.5, why_other="peer cannot be installed: no such package")
+    broken = Line(name="typing", ours=[], other=[1.0, 3.0], beside="peer", ratio=0.5, why="it ended")
+    told = markdown([measured, missing, broken]).splitlines()
+    assert len({len(line) for line in told}) == 1
+    assert [cell.strip() for cell in told[2].split("|")[1:-1]] == [
+        "import",
+        "500 ms",
+        "1.00 s peer",
+        "0.50x",
+        "≤ 0.6x",
+        "yes",
+        "250 ms – 2.00 s",
+        "–",
+    ]
+    assert "cannot be installed" in told[3]
+    assert "it ended" in told[4]
+    assert "**no**" in told[4]
+
+
+@pytest.mark.parametrize(
+    ("value", "unit", "told"),
+    [(0.0123, "s", "12.3 ms"), (0.5, "s", "500 ms"), (2, "s", "2.00 s"), (123.4, "MB", "123 MB"), (0, "", "0")],
+)
+def test_figures(value: float, unit: str, told: str) -> None:
+    assert spelled(value, unit) == told

@@ -1,0 +1,158 @@
+"""For whoever wants no colours, or nothing that moves: what is sent to the terminal, and when."""
+
+from __future__ import annotations
+
+import re
+import time
+from typing import Any
+
+import pytest
+from browser_driver import PATIENCE, browser, fill, screen_text, until, until_shown
+from pty_terminal import Terminal
+from rich.segment import Segment
+from rich.style import Style
+from test_images import add_picture
+from textual.color import Color
+from textual.widgets import Input, TextArea
+
+from store.paths import config_file
+from store.store import Store
+from tui.privacy.no_color import Colourless
+from tui.screens.help import HelpScreen
+
+BACKSCROLL = "from tui.main import main; raise SystemExit(main())"
+LOOKS = re.compile(rb"\x1b\[([\d;:]*)m")
+WITHOUT_COLOUR = {b"", *(b"%d" % code for code in range(30))}
+BLACK = Color(0, 0, 0)
+DIALOGS = {"\x10": "Search for commands", "?": "o  In which order", "o": "Headings", "m": "Note"}
+BLINK = 0.5
+"""Seconds for which Textual shows a cursor, or does not."""
+
+
+@pytest.fixture
+def world(store: Store) -> Store:
+    fill(store)
+    return store
+
+
+# ── no colours ────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.fixture
+def no_colour(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NO_COLOR", "1")
+
+
+def plain(text: str, style: str, **meta: Any) -> Segment:
+    (segment,) = Colourless().apply([Segment(text, Style.parse(style) + Style.from_meta(meta))], BLACK)
+    return segment
+
+
+def test_what_a_colour_told_is_told_without() -> None:
+    assert plain("x", "bold #ffffff on #000000") == Segment("x", Style(bold=True))
+    assert plain("x", "#505050 on #000000") == Segment("x", Style(dim=True))
+    assert plain("x", "#b0b0b0 on #ffffff") == Segment("x", Style(dim=True))
+    assert plain("日本", "#101010 on #101010").text == "    "
+    assert plain("x", "red") == plain("x", "default on default") == Segment("x", Style())
+    assert Colourless().apply([Segment("x")], BLACK) == [Segment("x")]
+
+
+def test_what_a_click_does_there_stays() -> None:
+    style = plain("x", "red on blue", grab=True).style
+    assert style is not None
+    assert style.meta == {"grab": True}
+
+
+@pytest.mark.usefixtures("no_colour")
+def test_no_colour_is_sent_and_what_is_chosen_is_reversed(world: Store) -> None:
+    with Terminal(BACKSCROLL, "--store", str(world.path), columns=140, rows=40) as terminal:
+        terminal.until_shown("6 sessions", "it now reopens it")
+        terminal.press("j")
+        terminal.until_shown("▌  Rename")
+        for keys, shown in DIALOGS.items():
+            terminal.press(keys)
+            terminal.until_shown(shown)
+            terminal.press("\x1b")
+            terminal.until_gone(shown)
+        terminal.press("p")
+        terminal.until_shown("Pinned 1 session")
+        terminal.press("q")
+        assert terminal.until_closed() == 0
+        looks = {code for look in LOOKS.findall(terminal.raw) for code in re.split(rb"[;:]", look)}
+    assert looks <= WITHOUT_COLOUR
+    assert re.search(rb"\x1b\[[\d;]*7mRename the config", terminal.raw)
+
+
+@pytest.mark.usefixtures("no_colour")
+async def test_a_dialog_has_an_edge_and_nothing_behind_it(world: Store) -> None:
+    async with browser(world).run_test(size=(80, 24)) as pilot:
+        await until_shown(pilot, "6 sessions", "brackets")
+        await pilot.press("t")
+        await until_shown(pilot, "╭─", "Title", "Leave it")
+        await until(pilot, lambda: "brackets" not in screen_text(pilot))
+
+
+@pytest.mark.usefixtures("no_colour")
+async def test_instead_of_a_picture_stands_why_not(store: Store) -> None:
+    add_picture(store, "red", "blue", width=8)
+    async with browser(store).run_test(size=(80, 24)) as pilot:
+        await until_shown(pilot, "1 session", "see this")
+        await pilot.press("enter")
+        await until_shown(pilot, "shot.png")
+        await pilot.press("end", "enter")
+        await until_shown(pilot, "NO_COLOR asks for none")
+
+
+# ── nothing that moves ────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.fixture
+def no_motion() -> None:
+    config_file().parent.mkdir(parents=True, exist_ok=True)
+    config_file().write_text("[browser]\nmotion = false\n")
+
+
+@pytest.mark.usefixtures("no_motion")
+@pytest.mark.parametrize(("key", "kind"), [("t", Input), ("m", TextArea), ("slash", Input), ("ctrl+p", Input)])
+async def test_a_cursor_stands_still(world: Store, key: str, kind: type[Input | TextArea]) -> None:
+    async with browser(world).run_test(size=(80, 24)) as pilot:
+        await until_shown(pilot, "6 sessions", "brackets")
+        await pilot.press(key)
+        await until(pilot, lambda: isinstance(pilot.app.focused, kind))
+        field = pilot.app.focused
+        assert isinstance(field, Input | TextArea)
+        await until(pilot, lambda: not field.cursor_blink)
+        await pilot.press("a")
+        await pilot.pause(BLINK * 1.5)
+        assert field._draw_cursor if isinstance(field, TextArea) else field._cursor_visible
+
+
+@pytest.mark.usefixtures("no_motion")
+async def test_a_page_does_not_slide(world: Store) -> None:
+    async with browser(world).run_test(size=(80, 24)) as pilot:
+        await until_shown(pilot, "6 sessions", "brackets")
+        await pilot.press("question_mark")
+        await until(pilot, lambda: isinstance(pilot.app.screen, HelpScreen))
+        await until_shown(pilot, "The last session")
+        page = pilot.app.focused
+        assert page is not None
+        seen = set[float]()
+        pilot.app.watch(page, "scroll_y", lambda y: seen.add(y), init=False)
+        await pilot.press("end")
+        await until(pilot, lambda: page.scroll_y == page.max_scroll_y)
+        assert seen == {page.max_scroll_y}
+
+
+def test_nothing_is_sent_while_nobody_does_anything(world: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TEXTUAL_ANIMATIONS", "none")
+    with Terminal(BACKSCROLL, "--store", str(world.path), columns=80, rows=24) as terminal:
+        terminal.until_shown("6 sessions", "brackets")
+        terminal.press("t")
+        terminal.until_shown("Title", "Leave it")
+        began = quiet_since = time.monotonic()
+        while time.monotonic() < quiet_since + 3 * BLINK:
+            sent = len(terminal.raw)
+            terminal.read(0.05)
+            if len(terminal.raw) > sent:
+                quiet_since = time.monotonic()
+            assert quiet_since < began + PATIENCE, "it is never at rest"

@@ -1,0 +1,164 @@
+"""How the card looks in its states, what hostile text makes of it, and the conversation taken along as input."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from browser_driver import add, answer, before, browser, prompt, screen_text, until, until_shown
+from conftest import Clipboard
+from pytest_textual_snapshot import SVGImageExtension
+from textual.app import App
+from textual.pilot import Pilot
+
+from store.errors import AlreadyThere, Refused
+from store.resume.check import Preflight
+from store.store import Store
+from tui.render.resume_card import Carrying, Going, card, input_card
+from tui.screens.rebuild import fitting
+from tui.screens.resume import ResumeScreen
+from tui.settings import Settings
+
+# The plugin gives the extension under the name that an older syrupy knew.
+SVGImageExtension.file_extension = "svg"
+
+SIZES = pytest.mark.parametrize("size", [(140, 45), (80, 24)], ids=["wide", "narrow"])
+HOSTILE = "a\x1b]52;c;aGk=\x07\u202e[b]x[/b]\n" + "x" * 5_000
+GOING = Going(
+    "Claude Code",
+    "Fix the flaky upload test",
+    "claude --resume e0741090",
+    name="claude",
+    installed="/usr/local/bin/claude",
+    folder="/home/ada/code/alpha",
+    skipping="--dangerously-skip-permissions",
+)
+LOOKED = Preflight(branch_then="fix-upload", branch_now="main", unwritten=("title",)).checks()
+
+
+def test_nothing_jumps_when_what_was_looked_for_comes() -> None:
+    looking, found = card(GOING, 70).plain.splitlines(), card(GOING._replace(checks=LOOKED), 70).plain.splitlines()
+    assert len(looking) == len(found)
+    assert [line[:10] for line in looking] == [line[:10] for line in found]
+    assert "branch    ! was fix-upload, is main now" in found
+
+
+def test_what_is_missing_is_told_with_a_way_on() -> None:
+    told = card(GOING._replace(installed="", install="npm install -g x", folder_is_there=False), 70).plain
+    assert "✗ claude is not installed" in told
+    assert "Install it: npm install -g x" in told
+    assert "Choose another, or take the one of this terminal." in told
+
+
+@pytest.mark.parametrize("width", [20, 70])
+def test_hostile_text_is_seen_and_does_not_fill_the_screen(width: int) -> None:
+    going = GOING._replace(title=HOSTILE, words=HOSTILE, installed=HOSTILE, folder=HOSTILE, hint=HOSTILE, said=HOSTILE)
+    for shown in (
+        card(going, width),
+        input_card(HOSTILE, "chat", Carrying([(HOSTILE, "kept", 1, "")], [HOSTILE]), width),
+    ):
+        assert not set("\x1b\x07\u202e") & set(shown.plain)
+        assert "␛" in shown.plain
+        assert not [span for span in shown.spans if span.style == "b"]
+        assert len(shown.plain.splitlines()) < 200
+
+
+# ── pictures ──────────────────────────────────────────────────────────────────────────────────────
+
+
+def shown(store: Store, session_id: str, *keys: str) -> Callable[[Pilot[Any]], Any]:
+    async def take(pilot: Pilot[Any]) -> None:
+        screen = ResumeScreen(store, store.sessions.get(session_id), Settings())
+        await pilot.app.push_screen(screen)
+        await until(pilot, lambda: screen._preflight)
+        await pilot.press(*keys)
+        await until(pilot, lambda: screen._preflight)
+        await pilot.pause()
+
+    return take
+
+
+@pytest.fixture
+def world(store: Store, monkeypatch: pytest.MonkeyPatch, home: Path) -> Store:
+    """Claude Code is installed, and nothing else."""
+    monkeypatch.setenv("PATH", str(home / "bin"))
+    program = home / "bin" / "claude"
+    program.parent.mkdir()
+    program.write_text("#!/bin/sh\n")
+    program.chmod(0o755)
+    (home / "alpha" / ".git").mkdir(parents=True)
+    (home / "alpha" / ".git" / "HEAD").write_text("ref: refs/heads/main")
+    for source, cwd in (("claude", str(home / "alpha")), ("gemini", "/home/ada/gone"), ("pingu", "")):
+        said = prompt("Fix the flaky upload test", before()), answer("Done.", before())
+        add(store, source, before(), *said, source=source, native_id="telegram:648", cwd=cwd)
+    return store
+
+
+@SIZES
+@pytest.mark.parametrize(
+    ("session", "keys"),
+    [("claude", ""), ("claude", "fp"), ("gemini", "f"), ("pingu", "")],
+    ids=["clear", "forking", "missing", "elsewhere"],
+)
+def test_card(snap_compare: Callable[..., bool], world: Store, session: str, keys: str, size: tuple[int, int]) -> None:
+    """Over nothing, so that it is a picture of the card alone."""
+    assert snap_compare(App[None](), terminal_size=size, run_before=shown(world, session, *keys))
+
+
+# ── the conversation as input ─────────────────────────────────────────────────────────────────────
+
+
+async def test_the_conversation_can_be_taken_along(world: Store, home: Path, clipboard: Clipboard) -> None:
+    app = browser(world)
+    async with app.run_test(size=(100, 30), notifications=True) as pilot:
+        await shown(world, "pingu")(pilot)
+        await until_shown(pilot, "Write in the Telegram chat 648.")
+        await pilot.press("i")
+        await until_shown(pilot, "The conversation as input", "● OpenAI Chat", "f To a file")
+        await pilot.press("c")
+        await until(pilot, lambda: clipboard.text)
+        assert [message["role"] for message in json.loads(clipboard.text)["messages"]] == ["user", "assistant"]
+        await pilot.press("r")
+        await until_shown(pilot, "● OpenAI Responses", "f To a file")
+        (home / "pingu.responses.json").write_text("mine")
+        await pilot.press("f")
+        await until_shown(pilot, "Save the input as", "~/pingu.responses.json")
+        await pilot.press("enter")
+        await until_shown(pilot, "There is a ~/pingu.responses.json already; name another.")
+        await pilot.press(*"2", "enter")
+        await until_shown(pilot, "Saved as")
+        assert "Save the input as" not in screen_text(pilot)
+    assert (home / "pingu.responses.json").read_text() == "mine"
+    path = home / "pingu.responses.json2"
+    assert "input" in json.loads(path.read_text())
+    assert os.stat(path).st_mode & 0o777 == 0o600
+
+
+def test_a_file_is_never_written_over_nor_where_nobody_may(tmp_path: Path) -> None:
+    from tui.screens.rebuild import _save
+
+    (tmp_path / "link").symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(AlreadyThere):
+        _save("{}", str(tmp_path / "link"))
+    for path in (str(tmp_path / "no" / "folder"), "~nobody-by-that-name/x", "a\x00b", ""):
+        with pytest.raises((Refused, AlreadyThere)):
+            _save("{}", path)
+    assert not (tmp_path / "elsewhere").exists()
+
+
+@pytest.mark.parametrize(
+    ("fields", "shape"),
+    [
+        ({"provider": "anthropic"}, "anthropic"),
+        ({"model": "claude-opus"}, "anthropic"),
+        ({"provider": "openai"}, "responses"),
+        ({"provider": "google"}, "chat"),
+        ({}, "chat"),
+    ],
+)
+def test_the_shape_that_fits(store: Store, fields: dict[str, str], shape: str) -> None:
+    assert fitting(add(store, "s", before(), prompt("?", before()), **fields)) == shape

@@ -1,0 +1,241 @@
+"""How the browser looks, pixel for cell. `make test ARGS=--snapshot-update` accepts what has changed on purpose."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from browser_driver import add, before, browser, clock, fill, prompt, screen_text, until, until_shown
+from foreign_databases import PINGU, PINGU_MEMORIES, make, pingu_native, pingu_session
+from pytest_textual_snapshot import SVGImageExtension
+from test_images import add_picture
+from textual.pilot import Pilot
+from textual.widgets import Input, TextArea
+from write_back_roundtrip import World
+
+from store.store import Store
+from tui.app import Backscroll
+from tui.screens.browser.screen import BrowserScreen
+from tui.screens.conversation import Reading
+from tui.screens.picker import PickerScreen
+
+# The plugin gives the extension under the name that an older syrupy knew.
+SVGImageExtension.file_extension = "svg"
+
+Compare = Callable[..., bool]
+SIZES = pytest.mark.parametrize("size", [(140, 45), (80, 24)], ids=["wide", "narrow"])
+Size = tuple[int, int]
+
+
+@pytest.fixture
+def world(store: Store) -> Store:
+    """All of it at the same moment, since ages are shown."""
+    fill(store)
+    session = store.sessions.get("claude:e0741090")
+    store.facts.learn("The project uses FastAPI.\nTwo people work on it.", category="stack")
+    store.facts.learn("The retry reopens the file.", session=session, entry_seq=0)
+    long_ago(store, "edits set at", "facts set created_at", "facts set updated_at", "summaries set created_at")
+    return store
+
+
+def long_ago(store: Store, *moments: str) -> None:
+    with store.transaction() as connection:
+        for moment in moments:
+            connection.execute(f"update {moment} = ?", (before(days=2),))
+
+
+@pytest.fixture
+def empty() -> Iterator[Store]:
+    """Where it would lie for anybody, since the screen says where."""
+    with Store.open() as store:
+        yield store
+
+
+@pytest.fixture(autouse=True)
+def _no_blinking(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Input, "cursor_blink", False)
+    monkeypatch.setattr(TextArea, "cursor_blink", False)
+
+
+def missing(pilot: Pilot[Any]) -> str:
+    """What has not come yet of the conversation beside the list, and of the record of what is selected in it."""
+    screen = pilot.app.screen_stack[0]
+    picking = isinstance(pilot.app.screen, PickerScreen)
+    if picking or not isinstance(screen, BrowserScreen) or not screen.sessions.keys:
+        return ""
+    if screen.has_class("-narrow") and screen.has_class("-pane-0"):
+        return ""
+    selected, readings = screen.sessions.selected, screen.query(Reading)
+    if selected is None or not readings:
+        return f"selected: {selected}, panes: {len(readings)}"
+    reading, timeline = readings.first(), readings.first().timeline.timeline
+    if reading.session is None or reading.session.key != selected.key:
+        return f"{selected.id} is selected, {reading.session and reading.session.id} is read, {reading._wanted} wanted"
+    if timeline.block is None or timeline._rest is not None:
+        return f"block: {timeline.block}, asked for: {timeline._asked}, aim: {timeline._aim}, rest: {timeline._rest}"
+    record = reading.record.json
+    has_record = not reading.record.display or record.outline is not None or bool(record._note)
+    return "" if has_record else f"no record of {reading._entry and reading._entry.key}"
+
+
+async def until_all_came(pilot: Pilot[Any]) -> None:
+    try:
+        await until(pilot, lambda: not missing(pilot))
+    except TimeoutError:
+        raise AssertionError(f"It never came: {missing(pilot)}\n{screen_text(pilot)}") from None
+
+
+def after(*steps: list[str] | str) -> Callable[[Pilot[Any]], Awaitable[None]]:
+    """Keys in a list, and between them what must have come up."""
+
+    async def take(pilot: Pilot[Any]) -> None:
+        for step in steps:
+            if isinstance(step, str):
+                await until_shown(pilot, step)
+            else:
+                await until_all_came(pilot)
+                await pilot.press(*step)
+        await until_all_came(pilot)
+        await pilot.pause()
+
+    return take
+
+
+@pytest.fixture(autouse=True)
+def _no_agents(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Whether one is installed here must not be seen."""
+    monkeypatch.setenv("PATH", str(tmp_path / "no programs"))
+
+
+LIST = ("6 sessions", "brackets")
+READING = (*LIST, ["enter"], "tells how often")
+FACTS = (*LIST, ["f"], "FastAPI", "fact 1")
+SCREENS: dict[str, tuple[list[str] | str, ...]] = {
+    "list": (*LIST, ["down"], "▌  Rename"),
+    "marked": (*LIST, ["space", "space"], "✓"),
+    "unfolded": (*LIST, ["down", "down", "right"], "▾ pg"),
+    "order": (*LIST, ["o"], "Headings"),
+    "folders": (*LIST, ["o"], "Headings", ["f"], "no folder"),
+    "filter": (*LIST, ["slash", *"uplo"], "1 found", "Fix the flaky"),
+    "offers": (*LIST, ["slash", *"agent:"], "agent:claude"),
+    "nothing": (*LIST, ["slash", *"zebra"], "0 found"),
+    "meant": (*LIST, ["slash", *"uplaod"], "Showing “upload…”", "Fix the flaky"),
+    "tools": (*LIST, ["A"], "1 call ·", "pytest"),
+    "tools_by_name": (*LIST, ["A"], "1 call ·", ["n"], "1 tool ·", "median", "Its calls"),
+    "conversation": READING,
+    "call": (*READING, ["X", "enter"], "see the log"),
+    "found": (*READING, ["slash", *"file"], "of 3"),
+    "record": (*READING, ["3"], "This entry was made"),
+    "inspector": (*READING, ["X", "i"], "1 of 1", "see the log"),
+    "calls": (*READING, ["a"], "All calls of this session"),
+    "resume": (*LIST, ["r"], "Continue in Claude Code", "edits     · none"),
+    "facts": FACTS,
+    "fact": (*FACTS, ["e"], "A fact is one line"),
+    "journal": (*LIST, ["U"], "edits", "FastAPI"),
+    "summary": (*READING, ["S"], "The upload test was flaky."),
+    "secrets": (*LIST, ["dollar_sign"], "No secrets"),
+    "title": (*LIST, ["t"], "Leave it"),
+    "note": (*LIST, ["m"], "Leave it"),
+    "input": (*LIST, ["r"], "Continue in Claude Code", ["i"], "To a file"),
+    "help": (*LIST, ["question_mark"], "The last session"),
+    "palette": (*LIST, ["ctrl+p"], "Search for commands"),
+    "consolidation": (*FACTS, ["C"], "All facts ·", [*"!", "enter", *"Tabs.", "ctrl+s"], "+ Tabs.", "Do it"),
+    "leaving": (*LIST, ["m"], "Leave it", [*"Ask Ada.", "escape"], "It is not saved", "Go on writing"),
+}
+
+
+@SIZES
+@pytest.mark.parametrize("screen", SCREENS)
+def test_screen(snap_compare: Compare, world: Store, screen: str, size: Size) -> None:
+    assert snap_compare(browser(world), terminal_size=size, run_before=after(*SCREENS[screen]))
+
+
+@SIZES
+def test_picker(snap_compare: Compare, world: Store, size: Size) -> None:
+    app = Backscroll(world, clock, pick=True)
+    assert snap_compare(app, terminal_size=size, run_before=after("backscroll resume", "brackets"))
+
+
+@SIZES
+def test_welcome(snap_compare: Compare, empty: Store, size: Size) -> None:
+    assert snap_compare(browser(empty), terminal_size=size, run_before=after("Press d", "Show a demo"))
+
+
+@SIZES
+def test_another_theme(snap_compare: Compare, world: Store, size: Size) -> None:
+    app = browser(world)
+    app.theme = "textual-light"
+    assert snap_compare(app, terminal_size=size, run_before=after(*READING))
+
+
+# ── what needs another world ──────────────────────────────────────────────────────────────────────
+
+
+@pytest.fixture
+def confided(world: Store) -> Store:
+    session = world.sessions.get("claude:e0741090")
+    for name, value in (("GITHUB_TOKEN", "older"), ("GITHUB_TOKEN", "newer"), ("SMTP_PASSWORD", "another")):
+        world.secrets.set(session, name, value)
+    long_ago(world, "secrets set created_at")
+    return world
+
+
+SECRETS = (*LIST, ["dollar_sign"], "SMTP_PASSWORD", "no tool call names it")
+SEALED: dict[str, tuple[list[str] | str, ...]] = {
+    "names": SECRETS,
+    "new": (*SECRETS, ["a"], "A new secret", [*"API_KEY", "enter", *"hidden"], "••••••"),
+    "other_value": (*SECRETS, ["e"], "Another value of GITHUB_TOKEN"),
+    "for_ever": (*SECRETS, ["X"], "Delete GITHUB_TOKEN for ever?"),
+}
+
+
+@SIZES
+@pytest.mark.parametrize("screen", SEALED)
+def test_secrets(snap_compare: Compare, confided: Store, screen: str, size: Size) -> None:
+    assert snap_compare(browser(confided), terminal_size=size, run_before=after(*SEALED[screen]))
+
+
+@SIZES
+def test_passphrase(snap_compare: Compare, confided: Store, size: Size) -> None:
+    confided.secrets.use_passphrase("open sesame")
+    confided.secrets.forget()
+    asked = after(*SECRETS, ["r"], "Passphrase of the secrets", [*"open"], "••••")
+    assert snap_compare(browser(confided), terminal_size=size, run_before=asked)
+
+
+@SIZES
+def test_write_back(snap_compare: Compare, store: Store, home: Path, size: Size) -> None:
+    path = make(home / "pingu.db", PINGU + PINGU_MEMORIES, wal=True)
+    said = ("hello", pingu_native({"type": "message", "content": "hi"}))
+    pingu_session(path, "s", said, title="Theirs", summary="Old words.\nKept words.", summary_up_to="1")
+    World(store, path).titled().summed_up("New words.\nKept words.", 1)
+    asked = after("1 session", "Mine", ["w"], "+ New words.")
+    assert snap_compare(browser(store), terminal_size=size, run_before=asked)
+
+
+@SIZES
+def test_folder(snap_compare: Compare, store: Store, home: Path, size: Size) -> None:
+    for name in ("alpha", "beta", *(f"gamma-{number}" for number in range(9))):
+        (home / "code" / name).mkdir(parents=True)
+    add(store, "s", before(minutes=4), prompt("Go on", before()), source="claude", cwd=str(home / "code"))
+    asked = after("1 session", "Go on", ["r"], "Continue in Claude Code", ["d"], "Another folder", "3 more")
+    assert snap_compare(browser(store), terminal_size=size, run_before=asked)
+
+
+@SIZES
+def test_picture(snap_compare: Compare, store: Store, size: Size) -> None:
+    add_picture(store, *["navy", "teal", "olive", "maroon"] * 4, width=60)
+    asked = after("1 session", "see this", ["enter"], "shot.png", ["end", "enter"], "▀▀▀▀▀▀▀▀")
+    assert snap_compare(browser(store), terminal_size=size, run_before=asked)
+
+
+@SIZES
+def test_two_wrote(snap_compare: Compare, world: Store, size: Size) -> None:
+    async def save_elsewhere(pilot: Pilot[Any]) -> None:
+        await after(*READING, ["S"], "The upload test was flaky.", [*"Mine: "], "Mine: The")(pilot)
+        world.summaries.set(world.sessions.get("claude:e0741090"), "Theirs: it was the retry.", up_to_turn=1)
+        await after(["ctrl+s"], "Theirs, saved meanwhile", "Take theirs")(pilot)
+
+    assert snap_compare(browser(world), terminal_size=size, run_before=save_elsewhere)

@@ -1,0 +1,137 @@
+"""A secret that went through the browser is found nowhere afterwards: no file, no log, no picture, no terminal."""
+
+from __future__ import annotations
+
+import base64
+import re
+from pathlib import Path
+
+import pytest
+from browser_driver import add, before, prompt
+from pty_terminal import Terminal
+
+from store.store import Store
+
+MARKER = "residue-of-a-secret-4711"
+
+# The screen by itself, on the same app; what it copies goes to the terminal, as where there is no clipboard.
+BROWSE = """
+import sys
+from pathlib import Path
+import pyperclip
+from store.store import Store
+from tui.app import Backscroll
+from tui.screens.secrets import SecretsScreen
+
+def refuse(*_):
+    raise pyperclip.PyperclipException("none here")
+
+pyperclip.copy = refuse
+
+class Watched(Backscroll):
+    BINDINGS = [("f9", "picture"), ("f8", "crash"), ("f7", "secrets")]
+
+    def action_secrets(self):
+        store = self._stores[-1]
+        self.push_screen(SecretsScreen(store, store.sessions.get("s"), self._clock))
+
+    def action_picture(self):
+        self.save_screenshot("picture.svg", sys.argv[2])
+        self.notify("PICTURED")
+
+    def action_crash(self):
+        raise RuntimeError("meant to")
+
+store = Store.open(Path(sys.argv[1]))
+app = Watched(store)
+app.run()
+app.close_stores()
+"""
+
+
+def everything_in(*folders: Path) -> bytes:
+    files = [path for folder in folders for path in sorted(folder.rglob("*")) if path.is_file()]
+    return b"".join(path.read_bytes() for path in files)
+
+
+def spellings(marker: str) -> list[bytes]:
+    """As it stands, and as the ways of encoding that a file may use would spell it."""
+    encoded = [base64.b64encode(("x" * shift + marker).encode())[4:-4] for shift in range(3)]
+    return [marker.encode(), marker.encode("utf-16-le"), marker.encode().hex().encode(), *encoded]
+
+
+def assert_nowhere(data: bytes) -> None:
+    assert [spelling for spelling in spellings(MARKER) if spelling in data] == []
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("TEXTUAL_LOG", str(tmp_path / "textual.log"))
+    with Store.open(tmp_path / "store.db") as store:
+        add(store, "s", before(hours=1), prompt("hello", before(hours=1)), agent_title="Only one")
+    return tmp_path
+
+
+def typed_in(terminal: Terminal) -> None:
+    terminal.until_shown("Only one")
+    terminal.press("\x1b[18~")  # f7
+    terminal.until_shown("No secrets yet")
+    terminal.press("a")
+    terminal.until_shown("A new secret")
+    terminal.press("TOKEN\r")
+    terminal.press(MARKER)
+    terminal.until_shown("•" * len(MARKER))
+    terminal.press("\r")
+    terminal.until_shown("v1", "version 1")
+
+
+def test_typed_revealed_copied_and_deleted_it_is_nowhere(folder: Path, home: Path) -> None:
+    with Terminal(BROWSE, str(folder / "store.db"), str(folder)) as terminal:
+        typed_in(terminal)
+        assert_nowhere(terminal.raw)
+        assert_nowhere(everything_in(folder, home))
+
+        terminal.press("r")
+        terminal.until_shown(MARKER, "hides in")
+        terminal.press("\x1b[20~")  # f9
+        terminal.until_shown("PICTURED")
+        assert "TOKEN" in (folder / "picture.svg").read_text("utf-8")
+        revealed = len(terminal.raw)
+        terminal.until_gone(MARKER)
+        hidden = len(terminal.raw)
+        assert revealed < hidden
+
+        terminal.press("y")
+        sent = terminal.until_sent(rb"\x1b\]52;c;([A-Za-z0-9+/=]*)\x07")
+        assert base64.b64decode(sent[1]).decode() == MARKER
+        copied = len(terminal.raw)
+
+        terminal.press("X")
+        terminal.until_shown("for ever?")
+        terminal.press("y")
+        terminal.until_shown("No secrets yet")
+        terminal.press("\x1b")
+        terminal.until_shown("Only one", "1 session")
+        terminal.press("q")
+        assert terminal.until_closed() == 0
+        assert_nowhere(terminal.raw[hidden : sent.start()])
+        assert_nowhere(terminal.raw[copied:])
+        assert MARKER not in "\n".join(terminal.lines)
+    left = everything_in(folder, home)
+    assert re.search(rb"Only one", left)
+    assert (folder / "textual.log").stat().st_size
+    assert_nowhere(left)
+
+
+def test_a_crash_while_it_is_shown_does_not_tell_it(folder: Path, home: Path) -> None:
+    with Terminal(BROWSE, str(folder / "store.db"), str(folder)) as terminal:
+        typed_in(terminal)
+        terminal.press("r")
+        terminal.until_shown(MARKER)
+        terminal.press("\x1b[19~")  # f8
+        terminal.until_closed()
+        # Until the screen is given back the value is on it, and may be painted once more.
+        told = terminal.raw.rpartition(b"\x1b[?1049l")[2]
+        assert b"meant to" in told
+        assert_nowhere(told)
+    assert_nowhere(everything_in(folder, home))

@@ -1,0 +1,346 @@
+"""A person at the list: headings, children, marks, order and scope; and how a row is painted."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from browser_driver import (
+    NOW,
+    add,
+    answer,
+    before,
+    browser,
+    fill,
+    prompt,
+    screen_text,
+    session_list,
+    until,
+    until_shown,
+)
+from textual.pilot import Pilot
+
+from store.model.knowledge import Hit
+from store.model.session import Session
+from store.search.list_rows import Heading, Row, Wanted
+from store.search.session_list import listing
+from store.store import Store
+from store.text.sanitize import cells
+from tui.dialogs.session_order import OrderScreen
+from tui.render.session_lines import Branch, branch_of, day_name, heading_line, hit_pieces, session_lines, with_tilde
+from tui.render.styles import plain
+from tui.screens.browser.screen import BrowserScreen
+from tui.screens.browser.session_list import scopes
+
+CHILD = "telegram:648079060:delegate:sysinfo"
+
+
+@pytest.fixture
+def world(store: Store) -> Store:
+    fill(store)
+    return store
+
+
+def selected(pilot: Pilot[Any]) -> str:
+    session = session_list(pilot).selected
+    return session.id if session else ""
+
+
+def lines(pilot: Pilot[Any]) -> list[str]:
+    return [line.rstrip() for line in screen_text(pilot).splitlines()]
+
+
+# ── children ──────────────────────────────────────────────────────────────────────────────────────
+
+
+async def test_arrows_unfold_enter_leave_and_fold(world: Store) -> None:
+    async with browser(world).run_test(size=(90, 30)) as pilot:
+        await until_shown(pilot, "▸ pg telegram · 1d · 1⟲  +1")
+        await pilot.press("down", "down", "right")
+        await until_shown(pilot, "   └ How full is the disk?", "▌▾ pg telegram", "     pg 1d · 1⟲  ↳ delegate")
+        assert "6 sessions" in screen_text(pilot)
+        await pilot.press("right")
+        await until(pilot, lambda: selected(pilot) == CHILD)
+        await pilot.press("right", "left")
+        assert selected(pilot) == "telegram:648079060"
+        await pilot.press("left")
+        await until_shown(pilot, "▌▸ pg telegram")
+        assert "How full" not in screen_text(pilot)
+        await pilot.press("left")
+        assert selected(pilot) == "telegram:648079060"
+
+
+async def test_the_sign_folds_when_it_is_clicked(world: Store) -> None:
+    async with browser(world).run_test(size=(90, 30)) as pilot:
+        await until_shown(pilot, "▸ pg telegram")
+        row = next(n for n, line in enumerate(lines(pilot)) if "▸ pg" in line)
+        for shown in (True, False):
+            await pilot.click(offset=(1, row))
+            await until(pilot, lambda shown=shown: ("How full" in screen_text(pilot)) == shown)  # type: ignore[misc]
+
+
+async def test_a_child_that_is_found_stands_under_its_parent_or_alone(world: Store) -> None:
+    async with browser(world).run_test(size=(90, 30)) as pilot:
+        await until_shown(pilot, "6 sessions")
+        await pilot.press("slash", *"telegram:64")
+        await until_shown(pilot, "2 found", "└ How full is the disk?")
+        await pilot.press("ctrl+u", *"disk")
+        await until_shown(pilot, "1 found", "▌  How full is the disk?", "↳ delegate")
+
+
+# ── headings ──────────────────────────────────────────────────────────────────────────────────────
+
+
+async def test_the_cursor_skips_headings_and_clicks_on_them_do_nothing(world: Store) -> None:
+    async with browser(world).run_test(size=(90, 30)) as pilot:
+        await until_shown(pilot, "Yesterday", "brackets")
+        await pilot.click(offset=(5, lines(pilot).index(" Yesterday  1")))
+        assert selected(pilot) == "claude:e0741090"
+        await pilot.press("down", "down")
+        assert selected(pilot) == "telegram:648079060"
+
+
+async def test_the_heading_of_the_first_row_comes_into_view_with_it(world: Store) -> None:
+    async with browser(world).run_test(size=(80, 8)) as pilot:
+        await until(pilot, lambda: selected(pilot))
+        await pilot.press("end", "home")
+        await until_shown(pilot, " Today  2")
+
+
+# ── order and scope ───────────────────────────────────────────────────────────────────────────────
+
+
+async def test_o_chooses_order_and_headings_and_the_cursor_stays(world: Store) -> None:
+    async with browser(world).run_test(size=(90, 40)) as pilot:
+        await until_shown(pilot, "brackets")
+        await pilot.press("down", "o")
+        await until_shown(pilot, "● b  best, then newest", "● d  days")
+        await pilot.press("a")
+        await until_shown(pilot, " cx codex  1", " pg pingu  1")
+        assert selected(pilot) == "codex:0199aa"
+        await pilot.press("o", "down", "down", "enter")
+        await until(pilot, lambda: "brackets" in lines(pilot)[3])
+        await pilot.press("o", "f")
+        await until_shown(pilot, " /home/ada/code/beta  1", " no folder  3")
+        await pilot.press("o", "x")
+        await until(pilot, lambda: "no folder" not in screen_text(pilot))
+        await pilot.press("o", "o", "up", "escape")
+        assert not isinstance(pilot.app.screen, OrderScreen)
+
+
+async def test_the_order_is_chosen_by_clicking(world: Store) -> None:
+    async with browser(world).run_test(size=(90, 40)) as pilot:
+        await until_shown(pilot, "brackets")
+        for line, then in (("by title", Wanted(order="title")), ("no headings", Wanted(order="title", group="none"))):
+            await pilot.press("o")
+            await until_shown(pilot, line)
+            await pilot.click(offset=(8, next(n for n, text in enumerate(lines(pilot)) if line in text)))
+            await until(pilot, lambda then=then: session_list(pilot).listing.wanted == then)  # type: ignore[misc]
+        await pilot.press("o")
+        await pilot.click(offset=(80, 30))
+        await until(pilot, lambda: not isinstance(pilot.app.screen, OrderScreen))
+
+
+async def test_s_cycles_everywhere_this_folder_and_the_work_tree(
+    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    here = tmp_path / "tree" / "src"
+    (tmp_path / "tree" / ".git").mkdir(parents=True)
+    here.mkdir()
+    for name, cwd in (("here", here), ("above", here.parent), ("elsewhere", tmp_path)):
+        add(store, name, before(), prompt(f"asked {name}", before()), cwd=str(cwd))
+    monkeypatch.chdir(here)
+    async with browser(store).run_test(size=(90, 20)) as pilot:
+        await until_shown(pilot, "3 sessions · everywhere")
+        await pilot.press("s")
+        await until_shown(pilot, "1 session · in src", "asked here")
+        await pilot.press("s")
+        await until_shown(pilot, "2 sessions · in work tree tree", "asked above")
+        await pilot.press("s")
+        await until_shown(pilot, "3 sessions · everywhere")
+
+
+def test_scopes_that_are_the_same_are_one(tmp_path: Path) -> None:
+    assert [scope.name for scope in scopes(None)] == ["everywhere"]
+    assert [scope.folder for scope in scopes(tmp_path)] == ["", str(tmp_path)]
+    (tmp_path / ".git").mkdir()
+    assert len(scopes(tmp_path)) == 2
+    assert scopes(Path("/"))[1] == ("in /", "/")
+
+
+async def test_a_scope_with_nothing_in_it_says_so_and_lets_go(
+    world: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    async with browser(world).run_test(size=(90, 20)) as pilot:
+        await until_shown(pilot, "6 sessions")
+        await pilot.press("s")
+        await until_shown(pilot, "0 sessions · in ", "Nothing happened here yet", "Esc shows everywhere", "s Scope")
+        await pilot.press("s")
+        await until_shown(pilot, "6 sessions · everywhere", "Rename")
+        await pilot.press("s")
+        await until_shown(pilot, "0 sessions · in ")
+        await pilot.press("escape")
+        await until_shown(pilot, "6 sessions · everywhere", "Rename")
+
+
+# ── marks ─────────────────────────────────────────────────────────────────────────────────────────
+
+
+async def test_space_marks_and_goes_on(world: Store) -> None:
+    async with browser(world).run_test(size=(90, 30)) as pilot:
+        await until_shown(pilot, "brackets")
+        shown = session_list(pilot)
+        await pilot.press("space", "space")
+        await until_shown(pilot, "✓★ Fix the flaky", "✓  Rename the config", "▌  Good morning!")
+        assert shown.marked == {shown.keys[0], shown.keys[1]}
+        await pilot.press("up", "space")
+        assert shown.marked == {shown.keys[0]}
+        await pilot.press("o", "x")
+        await until(pilot, lambda: shown.listing.wanted.group == "none")
+        assert shown.marked == {shown.keys[0]}
+        shown.mark(frozenset())
+        await until(pilot, lambda: "✓" not in screen_text(pilot))
+
+
+async def test_ctrl_and_a_click_marks(world: Store) -> None:
+    async with browser(world).run_test(size=(90, 30)) as pilot:
+        await until_shown(pilot, "brackets")
+        await pilot.click(offset=(10, 5), control=True)
+        await until_shown(pilot, "✓  Rename the config")
+
+
+# ── words ─────────────────────────────────────────────────────────────────────────────────────────
+
+
+async def test_a_row_shows_what_was_found_in_it(store: Store) -> None:
+    at = before(minutes=3)
+    long = "a sentence about nothing " * 5 + "then the narwhal surfaces and " + "goes on " * 20
+    add(store, "sea", at, prompt("hello there", at), answer(long, at), agent_title="The sea")
+    async with browser(store).run_test(size=(90, 20)) as pilot:
+        await until_shown(pilot, "The sea  hello there")
+        await pilot.press("slash", *"narwh")
+        await until_shown(pilot, "1 found", "The sea  …", "then the narwhal surfaces")
+    async with browser(store).run_test(size=(36, 20)) as pilot:
+        await until(pilot, lambda: selected(pilot))
+        await pilot.press("slash", *"narwh")
+        await until_shown(pilot, "li 3m …", "narwhal")
+
+
+async def test_words_in_a_title_are_set_off_and_a_title_is_not_said_twice(world: Store) -> None:
+    async with browser(world).run_test(size=(90, 20)) as pilot:
+        await until_shown(pilot, "6 sessions")
+        await pilot.press("slash", *"config")
+        await until_shown(pilot, "1 found", "▌  Rename the config keys to snake_case")
+        assert screen_text(pilot).count("snake_case") == 1
+
+        def styles() -> dict[str, object]:
+            return {segment.text: segment.style for segment in session_list(pilot).render_line(1)}
+
+        await until(pilot, lambda: "config" in styles())  # the words may have been found before the last was typed
+        assert styles()["config"] != styles()[" keys to snake_case"]
+
+
+# ── painting ──────────────────────────────────────────────────────────────────────────────────────
+
+
+def a_session(**fields: object) -> Session:
+    given = {"id": "the-id", "updated_at": before(hours=3), "relation": None, "parent_id": None} | fields
+    numbers = {"turns", "tool_calls", "errors", "pinned", "gone", "archived", "key"}
+    return Session(**{name: given.get(name, 0 if name in numbers else "") for name in Session._fields})  # type: ignore[arg-type]
+
+
+def painted(row: Row, width: int = 80, branch: Branch = Branch()) -> list[str]:  # noqa: B008
+    return [plain(line) for line in session_lines(row, width, NOW, branch)]
+
+
+def test_badges() -> None:
+    row = Row(a_session(source="codex", relation="delegate"), tags=("ops", "to\x1bdo"), children=3)
+    assert painted(row, branch=Branch(fold="▸"))[1] == "▸ cx 3h  +3  ↳ delegate  #ops  #to␛do"
+    assert painted(row, branch=Branch(fold="▾"))[1] == "▾ cx 3h  ↳ delegate  #ops  #to␛do"
+
+
+def test_badges_that_have_no_room_lose_their_words_and_then_are_left_out() -> None:
+    session = a_session(source="codex", cwd="/a/place-of-a-long-name", turns=3, relation="fork", gone=1, archived=1)
+    row = Row(session, has_summary=True, has_secrets=True, tags=("ops",))
+    assert painted(row, 90)[1].endswith("3⟲  ∑  🔒  ↱ fork  ⌫ gone  ▫ archived  #ops")
+    assert painted(row, 60)[1] == "  cx place-of-a-long-name · 3h · 3⟲ ∑ 🔒 ↱ ⌫ ▫ #ops"
+    assert painted(row, 34)[1] == "  cx place-of-a… · 3h · 3⟲ ∑ 🔒 ↱"
+    assert painted(row, 30)[1] == "  cx place-of-… · 3h · 3⟲ ∑ 🔒"
+
+
+@pytest.mark.parametrize(("seconds", "gone", "live"), [(0, 0, True), (119, 0, True), (121, 0, False), (5, 1, False)])
+def test_live_is_what_changed_in_the_last_two_minutes(seconds: int, gone: int, live: bool) -> None:
+    row = Row(a_session(source="codex", updated_at=before(seconds=seconds), gone=gone))
+    assert ("●" in painted(row)[1]) == live
+
+
+def test_lines_join_children(store: Store) -> None:
+    for name, parent in (("p", ""), ("a", "p"), ("b", "p"), ("c", "a")):
+        at = before(minutes=9 - len(name))
+        add(store, name, at, **({"parent_id": parent, "relation": "fork"} if parent else {}))
+    shown = listing(store, Wanted(unfolded=frozenset(row.key for row in store.sessions.newest())), now=NOW)
+    told = [branch_of(shown, row, 0)[:2] for row in range(len(shown))]
+    assert told == [("", ""), ("├ ", "│ "), ("│ └ ", "│   "), ("└ ", "  ")]
+    assert painted(Row(a_session(own_title="Try")), branch=Branch("├ ", "│ ")) == ["  ├ Try", "  │    3h"]
+
+
+@pytest.mark.parametrize(
+    ("day", "name"),
+    [
+        ("2026-11-03", "Today"),
+        ("2026-11-02", "Yesterday"),
+        ("2026-11-01", "Sunday"),
+        ("2026-10-28", "Wednesday"),
+        ("2026-10-27", "Tue 27 Oct"),
+        ("2025-10-27", "Mon 27 Oct 2025"),
+        ("2026-11-04", "Wed 4 Nov"),
+        ("", "no date"),
+    ],
+)
+def test_days_are_named_as_people_name_them(day: str, name: str) -> None:
+    assert day_name(day, NOW) == name
+
+
+def test_headings_never_overflow_and_never_obey() -> None:
+    for width in (4, 20, 80):
+        shown = heading_line(Heading(0, "/a\x1b[2J\u202e[b]" * 9, 12_345), "folder", width, NOW)
+        assert cells(plain(shown)) <= width
+        assert "\x1b" not in plain(shown)
+        assert "\u202e" not in plain(shown)
+
+
+def test_home_is_a_tilde(home: Path) -> None:
+    assert with_tilde(str(home)) == "~"
+    assert with_tilde(str(home / "code")) == "~/code"
+    assert with_tilde(f"{home}er/x") == f"{home}er/x"
+    assert with_tilde("") == ""
+
+
+def test_a_hit_is_cut_so_that_it_is_seen_and_cleaned() -> None:
+    text = "x" * 60 + " needle \x1b[2J and more"
+    hit = Hit("s", "s#1", 1, "user", "text", before(), text, ((61, 67),))
+    pieces = list(hit_pieces(hit, 30, ""))
+    shown = "".join(piece for piece, _ in pieces)
+    assert shown.startswith("…")
+    assert shown.index("needle") < 30
+    assert "␛[2J" in shown
+    assert [piece for piece, style in pieces if style] == ["needle"]
+    assert "needle" not in painted(Row(a_session(own_title=f"{text} and so on"), hit=hit), 40)[1]
+    lines_shown = painted(Row(a_session(own_title="A title of some length"), hit=hit), 40)
+    assert "needle" in lines_shown[1]
+    assert max(map(len, lines_shown)) <= 40
+
+
+async def test_the_screen_keeps_what_is_wanted_of_the_list(world: Store) -> None:
+    async with browser(world).run_test() as pilot:
+        await until_shown(pilot, "6 sessions")
+        screen = pilot.app.screen
+        assert isinstance(screen, BrowserScreen)
+        assert screen.looked_for.terms == ()
+        await pilot.press("slash", *"retry", "enter")
+        await until_shown(pilot, "1 found")
+        pattern = screen.looked_for.pattern()
+        assert pattern is not None
+        assert pattern.search("the Retry ran")

@@ -1,0 +1,176 @@
+"""What a person chose for the browser: keys and colours in the config file, and what the browser itself remembers."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from browser_driver import browser, fill, session_list, until, until_shown
+from textual.pilot import Pilot
+
+from store.paths import config_file, state_file
+from store.store import Store
+from tui.palette import all_bindings
+from tui.screens.help import HelpScreen
+from tui.settings import MAPS, Settings
+from tui.widgets.timeline.timeline_view import Timeline
+
+
+@pytest.fixture
+def world(store: Store) -> Store:
+    fill(store)
+    return store
+
+
+def configure(text: str) -> None:
+    config_file().parent.mkdir(parents=True, exist_ok=True)
+    config_file().write_text(text)
+
+
+def remembered(text: str) -> None:
+    state_file().parent.mkdir(parents=True, exist_ok=True)
+    state_file().write_text(text)
+
+
+async def told(pilot: Pilot[Any], *words: str) -> None:
+    """In a message of the app; then the list is there and works."""
+    await until(pilot, lambda: pilot.app._notifications)
+    messages = " ".join(str(one.message) for one in pilot.app._notifications)
+    for word in words:
+        assert word in messages
+    await until_shown(pilot, "6 sessions", "Fix the flaky")
+    await pilot.press("down")
+    await until(pilot, lambda: session_list(pilot).cursor == 1)
+
+
+# ── keys ──────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_without_a_config_file_nothing_is_chosen_and_nothing_is_wrong() -> None:
+    settings = Settings()
+    assert (settings.problems, settings.theme, settings.keymap) == ([], "", {})
+
+
+async def test_the_vim_map_is_there_for_the_asking(world: Store) -> None:
+    configure('[browser]\nkeymap = "vim"\n')
+    async with browser(world).run_test(size=(80, 7)) as pilot:
+        await until_shown(pilot, "6 sessions", "Fix the flaky")
+        assert not pilot.app._notifications
+        await pilot.press("ctrl+f")
+        await until(pilot, lambda: session_list(pilot).cursor == 2)
+        await pilot.press("l")
+        await until_shown(pilot, "▌▾ pg telegram")
+        await pilot.press("h")
+        await until_shown(pilot, "▌▸ pg telegram")
+        await pilot.press("g", "enter")
+        timeline = pilot.app.screen.query_one(Timeline)
+        await until(pilot, lambda: timeline.block is not None)
+        await pilot.press("left_curly_bracket")
+        await until(pilot, lambda: timeline.cursor.block == 0)
+
+
+def test_every_map_names_only_actions_there_are() -> None:
+    known = {binding.id for binding in all_bindings()}
+    for keymap in MAPS.values():
+        assert keymap.keys() <= known
+
+
+async def test_own_keys_take_the_place_of_those_there_were_and_help_tells_them(world: Store) -> None:
+    configure('[browser]\nkeymap = "vim"\n[browser.keys]\n"app.help" = "f5"\n"list.down" = "ctrl+n,n"\n')
+    async with browser(world).run_test(size=(100, 30)) as pilot:
+        await until_shown(pilot, "6 sessions", "Fix the flaky")
+        assert not pilot.app._notifications
+        await pilot.press("question_mark", "j", "down")
+        assert session_list(pilot).cursor == 0
+        await pilot.press("n", "ctrl+n")
+        await until(pilot, lambda: session_list(pilot).cursor == 2)
+        await pilot.press("f5")
+        await until(pilot, lambda: isinstance(pilot.app.screen, HelpScreen))
+        await until_shown(pilot, "^n  n  The next session", "→  l  Show what came", "f5 Keys")
+
+
+async def test_keys_for_an_action_nobody_knows_are_told_and_the_others_hold(world: Store) -> None:
+    configure('[browser.keys]\n"list.dwon" = "n"\n"app.help" = "f5"\n"app.quit" = 7\n')
+    async with browser(world).run_test(notifications=True) as pilot:
+        await told(
+            pilot, "'list.dwon' is no action of the browser", 'the keys of app.quit must be text such as "ctrl+e'
+        )
+        await pilot.press("f5")
+        await until(pilot, lambda: isinstance(pilot.app.screen, HelpScreen))
+
+
+@pytest.mark.parametrize(
+    ("config", "words"),
+    [
+        ('[browser\nkeymap = "vim"', "cannot be read"),
+        ('[browser]\nkeymap = "emacs"', "there is no keymap 'emacs'; there are default, vim"),
+        ('[browser]\nkeymap = ["vim"]', "there is no keymap"),
+        ("[browser]\nkeymap = 7", "there is no keymap"),
+        ('[browser]\nmotion = "none"', "motion must be true or false"),
+        ("\ud800".encode("utf-8", "surrogatepass").decode("latin-1") + "[[[", "cannot be read"),
+    ],
+)
+async def test_a_config_file_that_is_wrong_is_told_and_survived(world: Store, config: str, words: str) -> None:
+    configure(config)
+    async with browser(world).run_test(notifications=True) as pilot:
+        await told(pilot, words)
+
+
+@pytest.mark.parametrize(
+    "config", ["browser = 7", "[browser]\nkeys = 3", "[browser]\ntheme = []", '[browser.keys]\n"app.help" = ""']
+)
+async def test_what_makes_no_sense_is_left_alone(world: Store, config: str) -> None:
+    configure(config)
+    async with browser(world).run_test() as pilot:
+        await until_shown(pilot, "6 sessions", "Fix the flaky")
+        await pilot.press("down")
+        await until(pilot, lambda: session_list(pilot).cursor == 1)
+
+
+# ── colours ───────────────────────────────────────────────────────────────────────────────────────
+
+
+async def test_a_theme_chosen_in_the_palette_is_there_again_the_next_time(world: Store) -> None:
+    async with browser(world).run_test(size=(100, 30)) as pilot:
+        await until_shown(pilot, "6 sessions", "Fix the flaky")
+        assert not state_file().exists()
+        await pilot.press("ctrl+p", *"theme")
+        await until_shown(pilot, "Change the current theme")
+        await pilot.press("enter")
+        await until_shown(pilot, "Search for themes")
+        await pilot.press(*"gruvbox")
+        await until_shown(pilot, "gruvbox")
+        await pilot.press("enter")
+        await until(pilot, lambda: pilot.app.theme == "gruvbox" and state_file().exists())
+    assert state_file().stat().st_mode & 0o077 == 0
+    async with browser(world).run_test() as pilot:
+        assert pilot.app.theme == "gruvbox"
+
+
+async def test_the_config_file_names_a_theme_until_one_is_chosen(world: Store) -> None:
+    configure('[browser]\ntheme = "nord"\n')
+    async with browser(world).run_test() as pilot:
+        assert pilot.app.theme == "nord"
+    remembered(json.dumps({"theme": "dracula"}))
+    async with browser(world).run_test() as pilot:
+        assert pilot.app.theme == "dracula"
+
+
+@pytest.mark.parametrize(
+    "state", ['{"theme": "no-longer-there"}', '{"theme": 7}', "[]", "{", "\x00", '{"theme": ["x"]}']
+)
+def test_a_theme_that_is_not_there_is_ignored(world: Store, state: str) -> None:
+    usual = browser(world).theme
+    remembered(state)
+    assert browser(world).theme == usual
+
+
+async def test_a_choice_that_cannot_be_kept_stops_nobody(world: Store) -> None:
+    state_file().parent.parent.mkdir(parents=True, exist_ok=True)
+    state_file().parent.write_text("a file where the folder should be")
+    async with browser(world).run_test() as pilot:
+        await until_shown(pilot, "6 sessions")
+        pilot.app.theme = "nord"
+        await pilot.press("down")
+        await until(pilot, lambda: session_list(pilot).cursor == 1)

@@ -1,0 +1,112 @@
+"""Commands start without Textual, and the browser starts without what it does not need yet."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+from browser_driver import fill
+from pty_terminal import Terminal
+
+from store.store import Store
+
+COMMAND = """
+import sys
+import tui.main
+sys.argv = ["backscroll", "list"]
+status = tui.main.main()
+sys.exit("textual was loaded" if "textual" in sys.modules else status)
+"""
+
+# Says at the end what was loaded while the list was on the screen.
+BROWSE = """
+import sys
+from pathlib import Path
+from tui.main import browse
+from tui.app import Backscroll
+Backscroll.on_unmount = lambda self: loaded.update(sys.modules)
+loaded = set()
+browse(Path(sys.argv[1]))
+print("loaded", *sorted(loaded & set(sys.argv[2:])), "and no more")
+"""
+HEAVY = (
+    "sqlite_utils",
+    "textual.widgets._markdown",
+    "textual.widgets._text_area",
+    "pyperclip",
+    "cryptography",
+    "click",
+)
+
+
+# What the first screen needs, before anything of it is shown.
+BEGIN = """
+import sys
+import store.store, tui.app
+print(*sorted(set(sys.argv[1:]) & set(sys.modules)))
+"""
+LATER = (
+    "click",
+    "hashlib",
+    "pkgutil",
+    "store.formats.content_blocks",
+    "store.search.index",
+    "store.model.entry",
+    "store.rebuild",
+    "store.search.hits",
+    "store.sync.engine",
+    "store.agent_api.convert",
+    "tomllib",
+    "tui.screens.conversation",
+)
+
+
+def test_what_the_first_screen_does_not_need_is_loaded_after_it() -> None:
+    ran = subprocess.run([sys.executable, "-c", BEGIN, *LATER, "tui.app"], capture_output=True, text=True)
+    assert ran.stdout.split() == ["tui.app"], ran.stderr
+
+
+def test_a_command_never_loads_textual() -> None:
+    ran = subprocess.run([sys.executable, "-c", COMMAND], capture_output=True, text=True)
+    assert ran.returncode == 0, ran.stderr
+
+
+def test_the_list_is_on_the_screen_before_anything_heavy_is_loaded(tmp_path: Path) -> None:
+    with Store.open(tmp_path / "store.db") as store:
+        fill(store)
+    with Terminal(BROWSE, str(tmp_path / "store.db"), *HEAVY, "sqlite3") as terminal:
+        terminal.until_shown("6 sessions", "Fix the flaky upload test")
+        terminal.press("q")
+        assert terminal.until_closed() == 0
+        assert "loaded sqlite3 and no more" in "\n".join(terminal.lines)
+
+
+def test_a_file_that_is_not_a_store_is_one_sentence_and_no_screen(tmp_path: Path) -> None:
+    (tmp_path / "notes.txt").write_text("not a database, but long enough to be looked at" * 10)
+    code = "import sys, tui.main; sys.argv = ['backscroll', '--store', sys.argv[1]]; sys.exit(tui.main.main())"
+    with Terminal(code, str(tmp_path / "notes.txt"), columns=300) as terminal:
+        assert terminal.until_closed() == 3
+        assert "not a SQLite database" in " ".join(terminal.lines)
+        assert b"\x1b[?1049h" not in terminal.raw
+
+
+def test_a_fault_of_ours_ends_with_a_traceback_that_shows_no_values(tmp_path: Path) -> None:
+    code = """
+import sys
+from pathlib import Path
+from tui.main import browse
+from tui.widgets import session_list_view
+def broken(*_):
+    raise RuntimeError("out of order \\x1b[2J")
+session_list_view.session_lines = broken
+browse(Path(sys.argv[1]))
+"""
+    with Store.open(tmp_path / "store.db") as store:
+        fill(store)
+    with Terminal(code, str(tmp_path / "store.db")) as terminal:
+        assert terminal.until_closed() == 1
+        told = terminal.raw.decode()
+    assert "RuntimeError" in told
+    assert "out of order ␛[2J" in told
+    assert "Fix the flaky upload test" not in told

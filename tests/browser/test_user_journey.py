@@ -1,0 +1,128 @@
+"""From beginning to end, in a terminal: a word somebody remembers, the conversation, what failed, and back to it."""
+
+from __future__ import annotations
+
+import base64
+import os
+import re
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from browser_driver import PATIENCE
+from pty_terminal import Terminal
+
+from store import demo
+from store.resume.command import resumption
+from store.store import Store
+
+BACKSCROLL = "import sys, tui.main; sys.argv = ['backscroll', *sys.argv[1:]]; sys.exit(tui.main.main())"
+TITLE = "Fix the flaky upload test"
+WORD = "pytest-repeat"
+CLIPBOARD = re.compile(rb"\x1b\]52;c;([A-Za-z0-9+/=]*)\x07")
+
+
+@pytest.fixture
+def told(tmp_path: Path) -> Iterator[tuple[Path, str]]:
+    """The demo, and the command that continues the conversation."""
+    path = tmp_path / "demo.db"
+    with Store.open(path) as store:
+        demo.fill(store)
+        found = next(one for one in store.sessions.newest(100) if one.title == TITLE)
+        yield path, resumption(found).command
+
+
+def test_a_word_remembered_leads_to_what_failed_and_to_the_command_that_goes_on(
+    told: tuple[Path, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, command = told
+    monkeypatch.setenv("SSH_CONNECTION", "10.0.0.1 1 10.0.0.2 22")
+    with Terminal(BACKSCROLL, "--store", str(path), columns=100, rows=32) as terminal:
+        terminal.until_shown("sessions · everywhere")
+        terminal.press(f"/{WORD}")
+        terminal.until_shown(" found", TITLE)
+        terminal.press("\r")
+        terminal.until_shown("Open")
+        terminal.press("\r")
+        terminal.until_shown("Next error", WORD)
+        terminal.press("ge")
+        terminal.until_shown("✗")
+        terminal.press("i")
+        terminal.until_shown("✗", "Go to turn")
+        terminal.press("q")
+        terminal.until_shown("Next error")
+        terminal.press("r")
+        terminal.until_shown("Continue in Claude Code", "claude --resume")
+        terminal.press("c")
+        sent = terminal.until_sent(CLIPBOARD.pattern)
+        assert base64.b64decode(sent[1]).decode() == command
+        terminal.until_shown("Sent the command to the terminal's clipboard.")
+        terminal.press("q")
+        terminal.until_shown("Next error")
+        terminal.press("q")
+        assert terminal.until_closed() == 0
+        assert len(CLIPBOARD.findall(terminal.raw)) == 1
+
+
+class Tmux:
+    """A server of its own, with one window in which Backscroll runs."""
+
+    def __init__(self, socket: Path, *command: str) -> None:
+        self._socket = socket
+        self("-f", os.devnull, "new-session", "-d", "-x", "100", "-y", "32", *command)
+
+    def __call__(self, *args: str) -> str:
+        ran = subprocess.run(["tmux", "-S", str(self._socket), *args], capture_output=True, text=True)
+        return ran.stdout
+
+    def until_shown(self, *texts: str) -> None:
+        limit = time.monotonic() + PATIENCE
+        while not all(text in (seen := self("capture-pane", "-p")) for text in texts):
+            assert time.monotonic() < limit, f"{texts} never came up in:\n{seen}"
+            time.sleep(0.05)
+
+    def until_buffer(self, text: str) -> None:
+        limit = time.monotonic() + PATIENCE
+        while (held := self("show-buffer")) != text:
+            assert time.monotonic() < limit, f"the buffer holds {held!r}"
+            time.sleep(0.05)
+
+    def press(self, *keys: str) -> None:
+        self("send-keys", *keys)
+
+
+@pytest.mark.skipif(not shutil.which("tmux"), reason="tmux is not installed")
+def test_the_same_in_tmux_whose_buffer_takes_the_command(told: tuple[Path, str], tmp_path: Path) -> None:
+    path, command = told
+    tmux = Tmux(tmp_path / "tmux", sys.executable, "-c", BACKSCROLL, "--store", str(path))
+    try:
+        tmux.until_shown("sessions · everywhere")
+        tmux.press("/")
+        tmux.press("-l", WORD)
+        tmux.until_shown(" found", TITLE)
+        tmux.press("Enter")
+        tmux.until_shown("Open")
+        tmux.press("Enter")
+        tmux.until_shown("Next error", WORD)
+        tmux.press("g", "e", "i")
+        tmux.until_shown("✗", "Go to turn")
+        tmux.press("q")
+        tmux.until_shown("Next error")
+        tmux.press("r")
+        tmux.until_shown("Continue in Claude Code")
+        tmux.press("c")
+        tmux.until_shown("Copied the command.")
+        tmux.until_buffer(command)
+        tmux.press("q")
+        tmux.until_shown("Next error")
+        tmux.press("q")
+        limit = time.monotonic() + PATIENCE
+        while tmux("list-sessions"):
+            assert time.monotonic() < limit, "it does not end"
+            time.sleep(0.05)
+    finally:
+        tmux("kill-server")

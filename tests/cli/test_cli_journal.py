@@ -1,0 +1,134 @@
+"""log, undo and published files by the command line."""
+
+from __future__ import annotations
+
+import pytest
+from command_line import CommandLine, upload_session
+
+from store.store import Store
+
+EDIT = {"id", "kind", "at", "sessions", "changes", "undoes", "undone_by", "purged"}
+PUBLISHED = {"id", "session", "filename", "path", "created_at"}
+NAME = "telegram:648079060"
+
+
+@pytest.fixture
+def cli(store: Store) -> CommandLine:
+    upload_session(store)
+    return CommandLine(store.path)
+
+
+# ── the journal ───────────────────────────────────────────────────────────────────────────────────
+
+
+def test_log_as_json(cli: CommandLine) -> None:
+    cli("title", "telegram", "New")
+    cli("undo")
+    told = cli("log", "--json").json
+    assert told.keys() == {"schema", "log"}
+    undo, title = told["log"]
+    assert undo.keys() == title.keys() == EDIT
+    assert (title["kind"], title["sessions"], title["undone_by"]) == ("title", [NAME], undo["id"])
+    assert (undo["kind"], undo["undoes"]) == ("undo", title["id"])
+    (change,) = title["changes"]
+    assert change.keys() == {"table", "key", "before", "after"}
+    assert (change["before"], change["after"]) == ({"own_title": ""}, {"own_title": "New"})
+
+
+def test_log_of_one_session(cli: CommandLine, store: Store) -> None:
+    store.create_session("other")
+    cli("pin", "telegram")
+    cli("pin", "other")
+    assert [edit["sessions"] for edit in cli("log", "telegram", "--json").json["log"]] == [[NAME]]
+    assert len(cli("log", "--limit", "1", "--json").json["log"]) == 1
+
+
+def test_log_shows_before_and_after(cli: CommandLine) -> None:
+    cli("title", "telegram", "Old")
+    cli("title", "telegram", "New")
+    cli("tag", "telegram", "red")
+    cli("untag", "telegram", "red")
+    untag, gone, tag, added, title, changed = [line.strip() for line in cli("log", "--limit", "3").lines]
+    assert (untag.split()[:2], gone) == (["4", "untag"], "- tags red name: red")
+    assert (tag.split()[:2], added) == (["3", "tag"], "+ tags red name: red")
+    assert (title.split()[:2], changed) == (["2", "title"], "own_title: Old → New")
+
+
+def test_log_shows_long_texts_line_by_line(cli: CommandLine) -> None:
+    cli("title", "telegram", "same\nold\nsame again")
+    cli("title", "telegram", "same\nnew\nsame again")
+    lines = [line[4:] for line in cli("log", "--limit", "1").lines[1:]]
+    assert lines == ["own_title: ", " same", "-old", "+new", " same again"]
+
+
+def test_undo_by_number_and_of_nothing(cli: CommandLine, store: Store) -> None:
+    assert cli("undo").status == 1
+    assert cli("log").err == "Nothing was edited yet.\n"
+    cli("pin", "telegram")
+    cli("title", "telegram", "New")
+    assert cli("undo", "1").status == 0
+    assert (store.sessions.get(NAME).pinned, store.sessions.get(NAME).own_title) == (0, "New")
+    assert cli("undo", "1").status == 1
+    assert cli("undo", "99").status == 1
+    assert cli("undo", "x").status == 2
+
+
+def test_undo_takes_later_edits_along_when_told_to(cli: CommandLine, store: Store) -> None:
+    cli("title", "telegram", "one")
+    cli("title", "telegram", "two")
+    assert cli("undo", "1").status == 1
+    assert cli("undo", "--with-later").status == 2
+    assert cli("undo", "1", "--with-later").err.splitlines() == [
+        "Edit 2 (title) is undone.",
+        "Edit 1 (title) is undone.",
+    ]
+    assert store.sessions.get(NAME).own_title == ""
+
+
+def test_an_undo_can_be_undone(cli: CommandLine, store: Store) -> None:
+    cli("pin", "telegram")
+    cli("undo")
+    assert cli("undo", "2").status == 0
+    assert store.sessions.get(NAME).pinned == 1
+
+
+def test_what_was_purged_is_named_no_more(cli: CommandLine) -> None:
+    cli("title", "telegram", "Very private")
+    cli("purge", "telegram", "--yes")
+    assert "purged" in cli("log").out
+    assert "private" not in cli("log").out + cli("log", "--json").out
+    assert cli("log", "--json").json["log"][0]["purged"] is True
+
+
+# ── published files ───────────────────────────────────────────────────────────────────────────────
+
+
+def test_a_file_is_published_and_withdrawn(cli: CommandLine, store: Store) -> None:
+    file = store.path.parent / "report.txt"
+    file.write_text("all is well")
+    public_id = cli("publish", "telegram", "report.txt").out.strip()
+    assert store.resolve(public_id) == file
+    told = cli("published", "--json").json
+    assert told.keys() == {"schema", "published"}
+    (only,) = told["published"]
+    assert only.keys() == PUBLISHED
+    assert (only["id"], only["session"], only["path"]) == (public_id, NAME, str(file))
+    assert cli("published", "telegram").rows[0][0] == public_id
+    assert cli("unpublish", public_id).status == 0
+    assert cli("published").out == ""
+    assert cli("unpublish", public_id).status == 1
+
+
+def test_a_file_beside_the_reader_is_found(cli: CommandLine, store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = store.path.parent / "sub"
+    folder.mkdir()
+    (folder / "deep.txt").write_text("x")
+    monkeypatch.chdir(folder)
+    assert store.resolve(cli("publish", "telegram", "deep.txt").out.strip()) == folder / "deep.txt"
+
+
+def test_only_files_of_the_session_are_published(cli: CommandLine) -> None:
+    assert cli("publish", "telegram", __file__).status == 1
+    assert cli("publish", "telegram", "nowhere.txt").status == 1
+    assert cli("publish", "telegram").status == 2
+    assert cli("published").out == ""

@@ -1,0 +1,61 @@
+"""doctor and demo by the command line."""
+
+from __future__ import annotations
+
+import pytest
+from command_line import Browser, CommandLine, upload_session
+
+from store.store import Store
+
+
+@pytest.fixture
+def cli(store: Store) -> CommandLine:
+    return CommandLine(store.path)
+
+
+def test_a_sound_store_is_well(cli: CommandLine, store: Store) -> None:
+    store.create_session("sound")
+    ran = cli("doctor")
+    assert (ran.status, ran.out, ran.err) == (0, "", "All is well.\n")
+    assert cli("doctor", "--json").json == {"schema": 1, "problems": []}
+
+
+def test_problems_are_listed_and_told_by_the_status(cli: CommandLine, store: Store) -> None:
+    session = upload_session(store)
+    store.create_session("sound")
+    store.connection.execute("update sessions set errors = 7 where key = ?", (session.key,))
+    ran = cli("doctor", "telegram", "--json")
+    assert ran.status == 1
+    assert {"where": session.id, "reason": "It says 7 errors, and has 1."} in ran.json["problems"]
+    assert [session.id, "It says 7 errors, and has 1."] in cli("doctor").rows
+    assert cli("doctor", "sound").status == 0
+    assert cli("doctor", "nobody").status == 1
+
+
+def test_the_index_is_built_anew(cli: CommandLine, store: Store) -> None:
+    upload_session(store)
+    store.connection.execute("insert into conversation_fts (conversation_fts) values ('delete-all')")
+    assert cli("search", "retry").out == ""
+    assert cli("doctor").status == 1
+    assert "1 session" in cli("doctor", "--reindex").err
+    assert cli("search", "retry", "--json").json["total"] == 1
+
+
+def test_demo_fills_an_empty_store_and_no_other(cli: CommandLine, store: Store) -> None:
+    opened = Browser()
+    ran = cli("demo", browse=opened)
+    assert ran.status == 0
+    total = cli("list", "--json").json["total"]
+    assert total > 5
+    assert opened.paths == []
+    assert cli("demo").status == 1
+    assert cli("list", "--json").json["total"] == total
+
+
+def test_every_session_of_the_demo_can_be_shown(cli: CommandLine, store: Store) -> None:
+    cli("demo")
+    for session in store.sessions.newest(1000):
+        told = cli("show", session.id, "--json").json
+        assert told["session"]["id"] == session.id
+        assert cli("show", session.id).status == 0
+        assert len(cli("show", session.id, "--raw").lines) >= 1

@@ -1,0 +1,123 @@
+"""Edits by the command line: each is done, each is one undo, and those for good say so."""
+
+from __future__ import annotations
+
+import pytest
+from command_line import CommandLine, upload_session
+
+from store.database import connection
+from store.model.session import Session
+from store.store import Store
+
+NAME = "telegram:648079060"
+
+
+@pytest.fixture
+def cli(store: Store) -> CommandLine:
+    upload_session(store)
+    return CommandLine(store.path)
+
+
+def told(store: Store) -> Session:
+    return store.sessions.get(NAME)
+
+
+def test_title(cli: CommandLine, store: Store) -> None:
+    assert cli("title", "telegram", "A better title").status == 0
+    assert told(store).own_title == "A better title"
+    assert cli("title", "telegram", "  ").status == 1
+    assert cli("title", "telegram").status == 2
+    assert cli("undo").status == 0
+    assert told(store).own_title == ""
+
+
+def test_tags(cli: CommandLine, store: Store) -> None:
+    assert cli("tag", "telegram", "red", "blue").status == 0
+    assert store.notes.tags(told(store)) == ["blue", "red"]
+    assert cli("untag", "telegram", "red").status == 0
+    assert store.notes.tags(told(store)) == ["blue"]
+    assert cli("untag", "telegram", "green").status == 1
+    assert cli("tag", "telegram").status == 2
+
+
+def test_notes(cli: CommandLine, store: Store) -> None:
+    number = cli("note", "telegram", "Ask Ada.", "--entry", "1").out.strip()
+    (note,) = store.notes.notes(told(store))
+    assert (str(note.id), note.text, note.entry) == (number, "Ask Ada.", f"{NAME}#1")
+    assert f"note {number} on {NAME}#1  Ask Ada." in cli("show", "telegram").lines
+    assert cli("unnote", number).status == 0
+    assert store.notes.notes(told(store)) == []
+    assert cli("unnote", number).status == 1
+    assert cli("note", "telegram", "x", "--entry", "99").status == 1
+
+
+def test_flags_of_several_sessions_are_one_edit(cli: CommandLine, store: Store) -> None:
+    store.create_session("other")
+    for command, undone, column in (("pin", "unpin", "pinned"), ("archive", "unarchive", "archived")):
+        assert cli(command, "telegram", "other", "telegram").status == 0
+        assert [getattr(store.sessions.get(name), column) for name in (NAME, "other")] == [1, 1]
+        assert cli("undo").status == 0
+        assert [getattr(store.sessions.get(name), column) for name in (NAME, "other")] == [0, 0]
+        cli(command, "telegram")
+        assert cli(undone, "telegram").status == 0
+        assert getattr(told(store), column) == 0
+
+
+def test_nothing_is_done_when_one_of_several_is_unknown(cli: CommandLine, store: Store) -> None:
+    assert cli("pin", "telegram", "nobody").status == 1
+    assert cli("pin").status == 2
+    assert told(store).pinned == 0
+
+
+def test_delete_and_restore(cli: CommandLine, store: Store) -> None:
+    assert cli("delete", "telegram").status == 0
+    assert cli("list").out == ""
+    assert cli("restore", "telegram").status == 0
+    assert cli("list").rows[0][0] == NAME
+
+
+def test_fork_prints_the_id_of_the_new_session(cli: CommandLine, store: Store) -> None:
+    ran = cli("fork", "telegram", "--turn", "1")
+    fork = store.sessions.get(ran.out.strip())
+    assert (fork.parent_id, fork.relation) == (NAME, "fork")
+    assert [turn.n for turn in store.chains.turns(fork.key)] == [0, 1]
+    assert cli("fork", "telegram").status == 2
+    assert cli("fork", "telegram", "--turn", "7").status == 1
+
+
+# ── for good ──────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_purge_wants_a_yes_where_nobody_can_be_asked(cli: CommandLine, store: Store) -> None:
+    refused = cli("purge", "telegram")
+    assert refused.status == 1
+    assert "--yes" in refused.err
+    assert told(store).turns == 2
+    assert cli("purge", "telegram", "--yes").status == 0
+    assert cli("show", "telegram").status == 1
+    assert cli("undo").status == 1
+
+
+def test_purge_of_the_trash_leaves_the_rest(cli: CommandLine, store: Store) -> None:
+    store.create_session("kept")
+    assert cli("purge", "--trash", "--yes").err == "The trash is empty.\n"
+    cli("delete", "telegram")
+    assert cli("purge", "--trash", "--yes").status == 0
+    assert [session.id for session in store.sessions.newest()] == ["kept"]
+    assert store.sessions.trash() == []
+
+
+def test_purge_names_sessions_or_the_trash(cli: CommandLine) -> None:
+    assert cli("purge", "--yes").status == 2
+    assert cli("purge", "telegram", "--trash", "--yes").status == 2
+
+
+def test_purge_tells_which_backups_still_hold_it(cli: CommandLine, store: Store) -> None:
+    holding = connection.backup(store.path, store.connection)
+    store.create_session("later")
+    damaged = connection.backup(store.path, store.connection)
+    damaged.write_bytes(b"no database at all" * 100)
+    told_of_later = cli("purge", "later", "--yes").err
+    assert str(holding) not in told_of_later
+    assert str(damaged) in told_of_later
+    assert str(holding) in cli("purge", "telegram", "--yes").err

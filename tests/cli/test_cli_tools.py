@@ -1,0 +1,103 @@
+"""Tool calls on the command line: the slowest, the most failing, the most used; and what else was looked for."""
+
+from __future__ import annotations
+
+import pytest
+from command_line import CommandLine
+from sample_conversations import called
+
+from store.model.entry import NewEntry, Text
+from store.store import Store
+
+TALLY = {"name", "calls", "failed", "share", "median_ms", "slowest_ms", "last_at"}
+
+
+@pytest.fixture
+def cli(store: Store) -> CommandLine:
+    session = store.create_session("work")
+    entries = [
+        NewEntry(role="user", parts=(Text("please migrate the database"),)),
+        *called(1, "Bash", "narwhal", 100, failed=True),
+        *called(2, "Bash", "walrus", 300),
+        *called(3, "Bash", "dolphin", 9_000),
+        *called(4, "Read", "narwhal", 20),
+        *called(5, "Edit", "walrus", None, failed=True),
+    ]
+    store.chains.append(session.key, entries)
+    return CommandLine(store.path)
+
+
+def test_the_slowest_first_and_those_without_a_time_last(cli: CommandLine) -> None:
+    rows = cli("tools", "--by", "slowest").rows
+    assert [(row[5], row[4]) for row in rows] == [
+        ("Bash", "9.0 s"),
+        ("Bash", "0.3 s"),
+        ("Bash", "0.1 s"),
+        ("Read", "0.0 s"),
+        ("Edit", ""),
+    ]
+
+
+def test_tools_by_name_the_most_used_or_the_most_failing_first(cli: CommandLine) -> None:
+    assert [row[:5] + row[6:] for row in cli("tools", "--by", "used").rows] == [
+        ["3", "1", "33.3%", "0.3 s", "9.0 s", "Bash"],
+        ["1", "1", "100.0%", "", "", "Edit"],
+        ["1", "0", "0.0%", "0.0 s", "0.0 s", "Read"],
+    ]
+    assert [row[6] for row in cli("tools", "--by", "failing").rows] == ["Edit", "Bash", "Read"]
+    assert [row[6] for row in cli("tools", "--by", "slowest", "--summary").rows] == ["Bash", "Read", "Edit"]
+
+
+def test_the_summary_is_of_what_was_found(cli: CommandLine) -> None:
+    told = cli("tools", "narwhal", "--summary", "--json").json
+    assert [(one["name"], one["calls"], one["failed"], one["share"]) for one in told["names"]] == [
+        ("Bash", 1, 1, 1.0),
+        ("Read", 1, 0, 0.0),
+    ]
+    assert all(one.keys() == TALLY for one in told["names"])
+    assert [call["name"] for call in told["tools"]] == ["Read", "Bash"]
+    assert told["total"] == 2
+
+
+def test_filters_of_calls(cli: CommandLine) -> None:
+    assert [row[5] for row in cli("tools", "tool:bash", "is:error", "after:2026-03-01").rows] == ["Bash"]
+    assert cli("tools", "tool:bash", "is:error", "after:2026-03-02").out == ""
+    assert cli("tools", "--by", "odd").status == 2
+    assert cli("tools", "--limit", "2").err == "2 of 5 tool calls; --limit shows more.\n"
+
+
+@pytest.mark.parametrize(
+    ("command", "typed", "shown"),
+    [
+        ("list", "databsae", "database"),
+        ("search", "databsae", "database"),
+        ("search", "narwahl", "narwhal"),
+        ("tools", "narwahl", "narwhal"),
+        ("tools", "tool:bsah", "tool:bash"),
+    ],
+)
+def test_a_typing_error_is_forgiven_and_it_is_said(cli: CommandLine, command: str, typed: str, shown: str) -> None:
+    ran = cli(command, typed)
+    assert ran.err.startswith(f"Showing “{shown}”; nothing for “{typed}”.\n")
+    assert ran.out == cli(command, shown).out != ""
+    assert cli(command, typed, "--json").json["instead"] == [{"typed": typed, "shown": shown}]
+
+
+def test_what_was_understood_is_told(cli: CommandLine) -> None:
+    typed = ["--explain", "database", "OR", "whale", "after:2026-03-01", "--", "-is:pinned"]
+    assert cli("search", *typed).err.startswith(
+        "Understood: “database” or “whale”, since Sun 1 Mar 2026, not pinned.\n"
+    )
+    assert cli("list", "--explain").err == "Understood: everything.\n"
+    told = cli("list", "database", "is:odd", "--json").json
+    assert (told["understood"], len(told["puzzles"]), told["instead"]) == ("“database”", 1, [])
+
+
+def test_hits_in_conversations_and_in_tool_calls_are_kept_apart(cli: CommandLine, store: Store) -> None:
+    for _ in range(5):
+        store.append_message("work", "user", "a narwhal")
+    told = cli("search", "narwhal", "--json", "--limit", "4").json
+    assert [hit["field"] for hit in told["hits"]] == ["text", "text", "tool_result", "tool_result"]
+    assert (told["totals"], told["total"]) == ({"conversation": 5, "tools": 4}, 9)
+    assert {row[3] for row in cli("search", "narwhal", "--in", "conversation").rows} == {"text"}
+    assert {row[3] for row in cli("search", "narwhal", "--in", "tools").rows} == {"tool_call", "tool_result"}

@@ -1,0 +1,292 @@
+"""Opening, closing, connections and migrations."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import stat
+import sys
+import threading
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+from sqlite_utils import Database
+
+from store.database import connection as connecting
+from store.database.connection import APPLICATION_ID, SCHEMA_VERSION, backups
+from store.database.migrations import SEARCH, migrations
+from store.doctor import examine
+from store.errors import Refused, StoreError, TooNew, Unreadable
+from store.store import Store
+
+
+def old_store(path: Path, stop_before: str) -> None:
+    """A store as an earlier version left it."""
+    db = Database(path)
+    migrations.apply(db, stop_before=stop_before)
+    db.execute(f"pragma application_id = {APPLICATION_ID}")
+    db.execute(f"pragma user_version = {len(migrations.applied(db))}")
+    db.execute("insert into sessions (id, native_id, created_at, updated_at) values ('kept', 'kept', '2026', '2026')")
+    db.close()
+
+
+def schema_of(path: Path) -> set[tuple[str, str]]:
+    with sqlite3.connect(path) as connection:
+        return set(connection.execute("select name, sql from sqlite_master where sql is not null"))
+
+
+def test_schema_version_counts_the_migrations() -> None:
+    assert len(migrations.pending(Database(memory=True))) == SCHEMA_VERSION
+
+
+def test_every_connection_has_its_pragmas(store: Store) -> None:
+    found: dict[str, object] = {}
+
+    def look() -> None:
+        for name in ("foreign_keys", "recursive_triggers", "trusted_schema", "secure_delete", "busy_timeout"):
+            (found[name],) = store.row(f"pragma {name}")
+
+    thread = threading.Thread(target=look)
+    thread.start()
+    thread.join()
+    assert found == {
+        "foreign_keys": 1,
+        "recursive_triggers": 1,
+        "trusted_schema": 0,
+        "secure_delete": 1,
+        "busy_timeout": 5000,
+    }
+
+
+def test_threads_have_connections_of_their_own_and_see_each_other_s_work(store: Store) -> None:
+    store.create_session("a")
+    seen: list[int] = []
+
+    def work() -> None:
+        store.append_message("a", "user", "from the thread")
+        seen.append(id(store.connection))
+
+    for _ in range(3):
+        thread = threading.Thread(target=work)
+        thread.start()
+        thread.join()
+    assert id(store.connection) not in seen
+    assert len(store.get_messages("a")) == 3
+
+
+def test_a_fresh_store_is_private_whatever_the_umask(tmp_path: Path) -> None:
+    with Store.open(tmp_path / "deep" / "er" / "store.db") as store:
+        store.create_session("a")
+        files = [path for path in store.path.parent.iterdir() if path.is_file()]
+        assert len(files) >= 2
+        assert {stat.S_IMODE(path.stat().st_mode) for path in files} == {0o600}
+        assert stat.S_IMODE(store.path.parent.stat().st_mode) == 0o700
+
+
+def test_an_old_store_is_migrated_after_a_backup(tmp_path: Path) -> None:
+    path = tmp_path / "store.db"
+    old_store(path, "m003_secrets")
+    with Store.open(path) as store:
+        assert [session.id for session in store.list_sessions(5)] == ["kept"]
+        assert store.row("pragma user_version")[0] == SCHEMA_VERSION
+    (copy,) = backups(path)
+    assert stat.S_IMODE(copy.stat().st_mode) == 0o600
+    assert "secrets" not in {name for name, _ in schema_of(copy)}
+    with sqlite3.connect(copy) as connection:
+        assert connection.execute("select id from sessions").fetchall() == [("kept",)]
+
+
+def test_new_and_old_files_end_with_the_same_schema(tmp_path: Path) -> None:
+    old_store(tmp_path / "old.db", "m002_knowledge")
+    for name in ("old.db", "new.db"):
+        Store.open(tmp_path / name).close()
+    assert schema_of(tmp_path / "old.db") == schema_of(tmp_path / "new.db")
+
+
+def test_what_an_old_store_holds_is_found_after_its_migration(tmp_path: Path) -> None:
+    path = tmp_path / "store.db"
+    with Store.open(path) as store:
+        store.create_session("a")
+        store.append_message("a", "user", "where is the narwhal")
+        store.append_message(
+            "a", "assistant", [{"type": "tool_use", "id": "1", "name": "look", "input": {"at": "pole"}}]
+        )
+    with sqlite3.connect(path) as connection:
+        for table in ("conversation_fts", "tools_fts"):
+            connection.execute(f"drop table {table}")
+        for statement in SEARCH.split("\n\n"):
+            connection.execute(statement)
+        connection.execute("delete from _sqlite_migrations where name = 'm011_one_text'")
+        connection.execute("pragma user_version = 10")
+    told: list[str] = []
+    with Store.open(path, tell=told.append) as store:
+        assert len(told) == 1, "what takes long is told, and only where it is done"
+        assert [hit.entry for hit in store.search.find("narwhal")[0]] == ["a#0"]
+        assert [hit.entry for hit in store.search.find("look pole")[0]] == ["a#1"]
+        assert not examine(store)
+    Store.open(path, tell=told.append).close()
+    assert len(told) == 1
+
+
+def test_a_migration_that_fails_changes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "store.db"
+    old_store(path, "m004_search")
+    before = schema_of(path)
+
+    def fail(db: Database) -> None:
+        db.execute("create table half_done (a)")
+        db.execute("insert into no_such_table values (1)")
+
+    broken = [*migrations._migrations, migrations._Migration("m999_fails", fail)]
+    monkeypatch.setattr(migrations, "_migrations", broken)
+    monkeypatch.setattr(connecting, "SCHEMA_VERSION", len(broken))
+    with pytest.raises(StoreError, match="no such table"):
+        Store.open(path)
+    assert schema_of(path) == before
+
+
+def test_room_that_is_not_needed_any_more_is_given_back(store: Store) -> None:
+    def pages() -> tuple[int, int]:
+        found: tuple[int, int] = store.row("select * from pragma_page_count, pragma_freelist_count")
+        return found
+
+    store.create_session("a")
+    store.append_message("a", "user", "a long story " * 100_000)
+    store.delete_session("a")
+    many, unused = pages()
+    assert unused > 10
+    store.give_back()
+    assert pages() == (many - unused, 0)
+    store.create_session("b")
+    store.append_message("b", "user", "a short one")
+    few = pages()
+    store.give_back()
+    assert pages() == few
+
+
+def test_only_the_newest_backups_are_kept(store: Store) -> None:
+    made = [connecting.backup(store.path, store.connection) for _ in range(5)]
+    assert backups(store.path) == sorted(made, reverse=True)[: connecting.BACKUPS_KEPT]
+
+
+def test_a_store_from_a_newer_version_is_refused_untouched(tmp_path: Path) -> None:
+    path = tmp_path / "store.db"
+    Store.open(path).close()
+    with sqlite3.connect(path) as connection:
+        connection.execute(f"pragma user_version = {SCHEMA_VERSION + 1}")
+    connection.close()
+    before = path.read_bytes()
+    with pytest.raises(TooNew, match="update the program"):
+        Store.open(path)
+    assert path.read_bytes() == before
+
+
+def test_another_program_s_database_is_refused_untouched(tmp_path: Path) -> None:
+    path = tmp_path / "other.db"
+    with sqlite3.connect(path) as connection:
+        connection.execute("create table sessions (id text)")
+    connection.close()
+    before = path.read_bytes()
+    with pytest.raises(Unreadable, match="another program's database"):
+        Store.open(path)
+    assert path.read_bytes() == before
+
+
+def test_a_transaction_is_all_or_nothing_and_can_be_joined(store: Store) -> None:
+    def half_way() -> None:
+        with store.transaction():
+            store.create_session("a")
+            with store.transaction():
+                store.create_session("b")
+            raise RuntimeError("half way")
+
+    with pytest.raises(RuntimeError):
+        half_way()
+    assert store.list_sessions(5) == []
+
+
+def test_errors_of_sqlite_come_in_our_words(store: Store) -> None:
+    with pytest.raises(Refused, match="refused it"), store.transaction() as connection:
+        connection.execute("insert into tags (session, name) values (99, 'x')")
+
+
+def test_the_environment_variable_names_the_store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("BACKSCROLL_STORE", str(tmp_path / "named.db"))
+    with Store.open() as store:
+        assert store.path == tmp_path / "named.db"
+
+
+def test_an_inner_transaction_that_fails_takes_only_itself_back(store: Store) -> None:
+    def inner() -> None:
+        with store.transaction():
+            store.create_session("lost")
+            raise RuntimeError("inside")
+
+    with store.transaction():
+        store.create_session("kept")
+        with pytest.raises(RuntimeError):
+            inner()
+        with pytest.raises(StoreError):
+            store.create_session("kept")
+    assert [session.id for session in store.list_sessions(5)] == ["kept"]
+
+
+def files_sqlite_writes_aside() -> list[str]:
+    """Without a name, and gone with whoever has them open."""
+    told = []
+    for handle in os.listdir("/proc/self/fd"):
+        with suppress(OSError):
+            told.append(os.readlink(f"/proc/self/fd/{handle}"))
+    return [name for name in told if "etilqs" in name]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells which files are open")
+def test_what_would_undo_a_part_of_an_import_lies_in_memory(store: Store) -> None:
+    def change(title: str) -> list[str]:
+        with store.transaction() as connection:
+            connection.execute("update sessions set agent_title = ?", (title * 16_000,))
+            aside = files_sqlite_writes_aside()
+            if title == "lost":
+                raise RuntimeError(title)
+        return aside
+
+    def change_in_parts() -> list[str]:
+        with store.transaction():
+            change("a")
+            aside = change("b")
+            with pytest.raises(RuntimeError):
+                change("lost")
+            return aside
+
+    for number in range(20):
+        store.create_session(f"s{number}")
+    with store.undone_from_memory():
+        assert change_in_parts() == []
+    assert store.get_session("s0").agent_title == "b" * 16_000
+    assert change_in_parts() != []
+
+
+def test_closing_while_other_threads_read_is_no_crash(tmp_path: Path) -> None:
+    """Closing a connection under a thread that uses it brings the whole process down."""
+    for number in range(30):
+        store = Store.open(tmp_path / f"{number}.db")
+        for name in "abcdef":
+            store.create_session(name, title="x" * 2000)
+        begun = threading.Barrier(5)
+
+        def read(store: Store = store, begun: threading.Barrier = begun) -> None:
+            begun.wait()
+            with suppress(StoreError):
+                while True:
+                    store.list_sessions(100)
+                    store.search.find("x*")
+
+        threads = [threading.Thread(target=read) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        begun.wait()
+        store.close()
+        for thread in threads:
+            thread.join(20)
+            assert not thread.is_alive()

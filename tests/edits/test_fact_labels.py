@@ -1,0 +1,58 @@
+"""Where facts come from, in words: the conversation and its turn, and the program that had them."""
+
+from __future__ import annotations
+
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+from browser_driver import fill
+from kiso_database import HEAD, KisoStore
+from write_back_roundtrip import World
+
+from store.edits.labels import of_facts, titles
+from store.model.knowledge import Origin
+from store.store import Store
+
+
+def test_a_fact_tells_the_conversation_and_the_turn_that_taught_it(store: Store) -> None:
+    fill(store)
+    session = store.sessions.get("claude:e0741090")
+    (learnt,) = store.facts.learn("The retry closes the file.", session=session, entry_seq=3).facts
+    (typed,) = store.facts.learn("By hand.").facts
+    found = of_facts(store, [learnt, typed])
+    origin = found[learnt.id]
+    assert (origin.session_id, origin.title, origin.turn) == (session.id, "Fix the flaky upload test", 1)
+    assert origin.said.startswith("The retry ran after the file was closed.")
+    assert found[typed.id] == Origin()
+
+
+def test_titles_are_what_the_list_shows(store: Store) -> None:
+    fill(store)
+    store.create_session("bare")
+    found = titles(store, ["claude:e0741090", "codex:0199aa", "bare", "nobody"])
+    assert found == {
+        "claude:e0741090": "Fix the flaky upload test",
+        "codex:0199aa": "Rename the config keys to snake_case",
+        "bare": "bare",
+    }
+
+
+def test_a_foreign_fact_tells_its_program_and_is_written_back_without_anything_else(
+    store: Store, tmp_path: Path
+) -> None:
+    owner = KisoStore(tmp_path / "kiso.db", HEAD)
+    owner.session("dev", description="Theirs")
+    owner.message("go", processed=0)
+    owner.add("facts", id=1, content="Uses Go", source="curator", session="dev")
+    world = World(store, owner.path, "dev").titled("Mine")
+    fact = store.facts.edit(world.fact("Uses Go"), "Uses Rust")
+    assert of_facts(store, [fact])[fact.id].program == "Kiso"
+    preview = store.writing_back.preview_facts(fact)
+    (change,) = preview.plan.changes
+    assert (change.table, change.before, change.after) == ("facts", {"content": "Uses Go"}, {"content": "Uses Rust"})
+    store.writing_back.write(preview)
+    with closing(sqlite3.connect(owner.path)) as theirs:
+        told = "select facts.content, description from facts join sessions using (session)"
+        assert theirs.execute(told).fetchall() == [("Uses Rust", "Theirs")]
+    assert store.facts.get(fact.id).foreign_text == "Uses Rust"

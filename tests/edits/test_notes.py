@@ -1,0 +1,167 @@
+"""Tags and notes: a person's own labels and remarks."""
+
+from __future__ import annotations
+
+import pytest
+
+from store.errors import BadValue, NotFound, StoreError
+from store.model.session import Session
+from store.store import Store
+
+
+@pytest.fixture
+def session(store: Store) -> Session:
+    made = store.create_session("s")
+    store.append_message("s", "user", "hello")
+    return made
+
+
+@pytest.fixture
+def other(store: Store) -> Session:
+    return store.create_session("other")
+
+
+# ── tags ──────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_names_are_trimmed_and_keep_their_case(store: Store, session: Session) -> None:
+    store.notes.tag([session], ["  Work ", "work", "zu Hause"])
+    assert store.notes.tags(session) == ["Work", "work", "zu Hause"]
+
+
+def test_tagging_twice_is_one_tag_and_no_edit(store: Store, session: Session) -> None:
+    store.notes.tag([session], ["work", "work "])
+    store.notes.tag([session, session], ["work"])
+    assert store.notes.tags(session) == ["work"]
+    assert len(store.journal.newest()) == 1
+
+
+def test_one_name_may_be_given_without_a_list(store: Store, session: Session) -> None:
+    store.notes.tag([session], "work")
+    assert store.notes.tags(session) == ["work"]
+
+
+@pytest.mark.parametrize(
+    "name", ["", "   ", "a\nb", "a\x00b", "a\x1b[31m", "a\x85b", "a\u2028b", "\ud800", "x" * 70_000]
+)
+def test_bad_names_are_refused(store: Store, session: Session, name: str) -> None:
+    with pytest.raises(BadValue):
+        store.notes.tag([session], ["good", name])
+    assert store.notes.tags(session) == []
+
+
+@pytest.mark.parametrize("name", ["می\u200cخواهم", "👩\u200d👩\u200d👧", "日本", "a/b#c"])
+def test_names_of_every_script_are_kept(store: Store, session: Session, name: str) -> None:
+    store.notes.tag([session], [name])
+    assert store.notes.tags(session) == [name]
+
+
+def test_a_name_must_be_given(store: Store, session: Session) -> None:
+    with pytest.raises(BadValue, match="Name a tag"):
+        store.notes.tag([session], [])
+
+
+def test_several_sessions_are_one_edit_and_one_undo(store: Store, session: Session, other: Session) -> None:
+    store.notes.tag([other], ["work"])
+    store.notes.tag([session, other], ["work", "urgent"])
+    assert store.notes.all_tags() == [("urgent", 2), ("work", 2)]
+    edit = store.journal.undo()
+    assert (store.notes.tags(session), store.notes.tags(other)) == ([], ["work"])
+    store.journal.undo(store.journal.get(edit.id).undone_by)
+    assert store.notes.all_tags() == [("urgent", 2), ("work", 2)]
+
+
+def test_untag_is_one_edit_and_one_undo(store: Store, session: Session, other: Session) -> None:
+    store.notes.tag([session, other], ["work", "urgent"])
+    store.notes.untag([session, other], [" work"])
+    assert store.notes.all_tags() == [("urgent", 2)]
+    edit = store.journal.undo()
+    assert store.notes.tags(session) == store.notes.tags(other) == ["urgent", "work"]
+    store.journal.undo(store.journal.get(edit.id).undone_by)
+    assert store.notes.all_tags() == [("urgent", 2)]
+
+
+def test_untag_of_what_is_not_there_is_refused_and_takes_nothing_off(store: Store, session: Session) -> None:
+    store.notes.tag([session], ["work"])
+    with pytest.raises(NotFound, match="'Work'"):
+        store.notes.untag([session], ["work", "Work"])
+    assert store.notes.tags(session) == ["work"]
+
+
+def test_untag_of_several_needs_the_name_on_one_of_them(store: Store, session: Session, other: Session) -> None:
+    store.notes.tag([other], ["work"])
+    store.notes.untag([session, other], ["work"])
+    assert store.notes.all_tags() == []
+
+
+def test_all_tags_leaves_out_the_trash(store: Store, session: Session, other: Session) -> None:
+    store.notes.tag([session, other], ["work"])
+    store.notes.tag([other], ["old"])
+    store.sessions.delete([other])
+    assert store.notes.all_tags() == [("work", 1)]
+
+
+def test_a_purged_session_takes_no_tag_and_no_note(store: Store, session: Session, other: Session) -> None:
+    store.sessions.purge([session])
+    with pytest.raises(NotFound):
+        store.notes.tag([other, session], ["work"])
+    with pytest.raises(NotFound):
+        store.notes.note(session, "too late")
+    assert store.notes.tags(other) == []
+
+
+# ── notes ─────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_notes_stand_on_a_session_or_an_entry(store: Store, session: Session, other: Session) -> None:
+    whole = store.notes.note(session, "  see also\nthe other one ")
+    entry = store.notes.note(session, "well asked", entry_seq=0)
+    assert (whole.session_id, whole.entry, whole.text) == ("s", None, "see also\nthe other one")
+    assert (entry.entry, entry.text) == ("s#0", "well asked")
+    assert store.notes.notes(session) == [whole, entry]
+    assert store.notes.notes(other) == []
+
+
+def test_a_note_on_an_entry_that_is_not_there_is_refused(store: Store, session: Session, other: Session) -> None:
+    with pytest.raises(NotFound, match="no entry 1"):
+        store.notes.note(session, "x", entry_seq=1)
+    with pytest.raises(NotFound, match="no entry 0"):
+        store.notes.note(other, "x", entry_seq=0)
+    with pytest.raises(BadValue):
+        store.notes.note(session, "x", entry_seq=2**70)
+    assert store.journal.newest() == []
+
+
+@pytest.mark.parametrize("text", ["", " \n ", "half \udc00"])
+def test_bad_notes_are_refused(store: Store, session: Session, text: str) -> None:
+    with pytest.raises(BadValue):
+        store.notes.note(session, text)
+
+
+def test_a_note_keeps_control_characters_as_they_were(store: Store, session: Session) -> None:
+    assert store.notes.note(session, "a\x00b\x1b[31m").text == "a\x00b\x1b[31m"
+    assert store.notes.notes(session)[0].text == "a\x00b\x1b[31m"
+
+
+def test_note_undo_and_redo(store: Store, session: Session) -> None:
+    note = store.notes.note(session, "remember", entry_seq=0)
+    edit = store.journal.undo()
+    assert store.notes.notes(session) == []
+    store.journal.undo(store.journal.get(edit.id).undone_by)
+    assert store.notes.notes(session) == [note]
+
+
+def test_unnote_undo_and_redo(store: Store, session: Session) -> None:
+    note = store.notes.note(session, "remember")
+    store.notes.unnote(note.id)
+    assert store.notes.notes(session) == []
+    edit = store.journal.undo()
+    assert store.notes.notes(session) == [note]
+    store.journal.undo(store.journal.get(edit.id).undone_by)
+    assert store.notes.notes(session) == []
+
+
+@pytest.mark.parametrize("number", [1, -1, 2**70])
+def test_unnote_of_what_is_not_there_is_refused(store: Store, number: int) -> None:
+    with pytest.raises(StoreError):
+        store.notes.unnote(number)

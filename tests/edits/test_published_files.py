@@ -1,0 +1,249 @@
+"""Published files: a random id that tells nothing, for a file that never leaves the session's folder."""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+from pathlib import Path
+
+import pytest
+
+from store.errors import BadValue, NotFound, Refused, StoreError
+from store.model.session import Session
+from store.store import Store
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    made = tmp_path / "project"
+    made.mkdir()
+    (made / "report.txt").write_text("in the folder")
+    (tmp_path / "outside.txt").write_text("not in the folder")
+    return made
+
+
+@pytest.fixture
+def session(store: Store, folder: Path) -> Session:
+    return store.create_session("telegram:648079060", cwd=str(folder))
+
+
+def test_a_file_is_found_by_a_random_id(store: Store, session: Session, folder: Path) -> None:
+    published = store.publish(session.id, "report.txt")
+    assert store.resolve(published.id) == folder / "report.txt"
+    assert (published.session_id, published.filename) == (session.id, "report.txt")
+    assert store.published.newest() == [published]
+
+
+def test_the_id_tells_nothing(store: Store, session: Session, folder: Path) -> None:
+    other = store.create_session("discord:1", cwd=str(folder))
+    ids = {store.published.publish(each, "report.txt").id for each in (session, other)}
+    assert len(ids) == 2
+    for public_id in ids:
+        assert re.fullmatch(r"[A-Za-z0-9_-]{22}", public_id)
+
+
+def test_the_same_file_keeps_its_id(store: Store, session: Session, folder: Path) -> None:
+    (folder / "sub").mkdir()
+    (folder / "sub" / "link.txt").symlink_to(folder / "report.txt")
+    first = store.published.publish(session, "report.txt")
+    again = ["report.txt", str(folder / "report.txt"), "./report.txt", "sub/link.txt"]
+    assert {store.published.publish(session, path) for path in again} == {first}
+    assert [edit.kind for edit in store.journal.newest()] == ["publish"]
+
+
+def test_newest_first_and_by_session(store: Store, session: Session, folder: Path) -> None:
+    other = store.create_session("discord:1", cwd=str(folder))
+    first = store.published.publish(session, "report.txt")
+    second = store.published.publish(other, "report.txt")
+    assert store.published.newest() == [second, first]
+    assert store.published.newest(session) == [first]
+
+
+# ── which folder ──────────────────────────────────────────────────────────────────────────────────
+
+
+def test_the_environment_comes_before_where_it_worked(store: Store, folder: Path, tmp_path: Path) -> None:
+    session = store.create_session("s", cwd=str(tmp_path), environment_path=str(folder))
+    assert store.published.folder(session) == folder
+    with pytest.raises(Refused, match="not inside"):
+        store.published.publish(session, tmp_path / "outside.txt")
+
+
+def test_without_either_the_store_has_a_private_folder(store: Store) -> None:
+    session = store.create_session("s")
+    folder = store.published.folder(session)
+    assert folder == store.path.parent / "store.db.files" / str(session.key)
+    for made in (folder, folder.parent):
+        assert stat.S_IMODE(made.stat().st_mode) == 0o700
+    (folder / "a.txt").write_text("a")
+    assert store.resolve(store.publish("s", "a.txt").id) == folder / "a.txt"
+
+
+def test_a_folder_that_is_no_full_path_is_refused(store: Store) -> None:
+    session = store.create_session("s", cwd="project")
+    with pytest.raises(Refused, match="not a full path"):
+        store.published.publish(session, "report.txt")
+
+
+def test_a_folder_that_is_a_link_is_looked_through(store: Store, folder: Path, tmp_path: Path) -> None:
+    (tmp_path / "linked").symlink_to(folder)
+    session = store.create_session("s", cwd=str(tmp_path / "linked"))
+    for path in ("report.txt", tmp_path / "linked" / "report.txt", folder / "report.txt"):
+        assert store.resolve(store.published.publish(session, path).id) == folder / "report.txt"
+
+
+def test_a_session_that_moved_shows_nothing_of_where_it_was(store: Store, session: Session, tmp_path: Path) -> None:
+    published = store.published.publish(session, "report.txt")
+    (tmp_path / "elsewhere").mkdir()
+    store.update_session(session.id, cwd=str(tmp_path / "elsewhere"))
+    with pytest.raises(Refused, match="not inside"):
+        store.resolve(published.id)
+
+
+# ── what is refused ───────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize(
+    ("path", "error", "said"),
+    [
+        ("../outside.txt", Refused, r"climbs out with `\.\.`"),
+        ("sub/../report.txt", Refused, r"climbs out with `\.\.`"),
+        ("..", Refused, r"climbs out with `\.\.`"),
+        ("/etc/passwd", Refused, "is not inside the session's folder"),
+        ("{outside}", Refused, "is not inside the session's folder"),
+        ("{beside}/report.txt", Refused, "is not inside the session's folder"),
+        ("link to outside", Refused, "is not inside the session's folder"),
+        ("linked folder/outside.txt", Refused, "is not inside the session's folder"),
+        ("circle", Refused, "cannot be reached"),
+        ("x" * 5_000, Refused, "cannot be reached"),
+        ("sub", Refused, "is a folder"),
+        (".", Refused, "is a folder"),
+        ("", Refused, "is a folder"),
+        ("{folder}", Refused, "is a folder"),
+        ("missing.txt", NotFound, "There is no file 'missing.txt'"),
+        ("dangling", NotFound, "There is no file 'dangling'"),
+        ("report.txt/more", NotFound, "There is no file 'more'"),
+        ("pipe", Refused, "not a plain file"),
+        ("back\\slash.txt", Refused, "holds a backslash"),
+        ("..\\outside.txt", Refused, "holds a backslash"),
+        ("nul\0.txt", BadValue, "holds a control character"),
+        ("line\nbreak.txt", BadValue, "holds a control character"),
+        ("half \udc80.txt", BadValue, "half a character"),
+    ],
+)
+def test_what_is_not_a_file_of_the_session_is_refused_in_a_sentence(
+    store: Store, session: Session, folder: Path, path: str, error: type[StoreError], said: str
+) -> None:
+    outside = folder.parent / "outside.txt"
+    beside = folder.parent / "project2"
+    beside.mkdir()
+    (beside / "report.txt").touch()
+    (folder / "sub").mkdir()
+    (folder / "back\\slash.txt").touch()
+    (folder / "line\nbreak.txt").touch()
+    (folder / "link to outside").symlink_to(outside)
+    (folder / "linked folder").symlink_to(folder.parent)
+    (folder / "circle").symlink_to("circle")
+    (folder / "dangling").symlink_to("nowhere")
+    os.mkfifo(folder / "pipe")
+    with pytest.raises(error, match=said) as caught:
+        store.published.publish(session, path.format(outside=outside, beside=beside, folder=folder))
+    assert str(caught.value).endswith(".")
+    assert store.published.newest() == []
+    assert store.journal.newest() == []
+
+
+def test_a_device_is_refused(store: Store) -> None:
+    session = store.create_session("s", cwd="/dev")
+    with pytest.raises(Refused, match="not a plain file"):
+        store.published.publish(session, "null")
+
+
+def test_bytes_are_no_path(store: Store, session: Session) -> None:
+    with pytest.raises(BadValue, match="must be text"):
+        store.published.publish(session, b"report.txt")  # type: ignore[arg-type]
+
+
+# ── at the moment it is asked for ─────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize("target", ["../outside.txt", "other.txt", "/etc/passwd"])
+def test_a_link_in_its_place_is_refused(store: Store, session: Session, folder: Path, target: str) -> None:
+    published = store.published.publish(session, "report.txt")
+    (folder / "other.txt").write_text("never published")
+    (folder / "report.txt").unlink()
+    (folder / "report.txt").symlink_to(target)
+    with pytest.raises(Refused):
+        store.resolve(published.id)
+
+
+def test_a_link_in_the_place_of_a_folder_above_it_is_refused(store: Store, session: Session, folder: Path) -> None:
+    (folder / "sub").mkdir()
+    (folder / "sub" / "outside.txt").write_text("inside after all")
+    published = store.published.publish(session, "sub/outside.txt")
+    (folder / "sub").rename(folder / "was sub")
+    (folder / "sub").symlink_to(folder.parent)
+    with pytest.raises(Refused, match="not inside"):
+        store.resolve(published.id)
+
+
+def test_a_folder_in_its_place_is_refused(store: Store, session: Session, folder: Path) -> None:
+    published = store.published.publish(session, "report.txt")
+    (folder / "report.txt").unlink()
+    (folder / "report.txt").mkdir()
+    with pytest.raises(Refused, match="is a folder"):
+        store.resolve(published.id)
+
+
+def test_a_file_that_is_gone_is_not_found(store: Store, session: Session, folder: Path) -> None:
+    published = store.published.publish(session, "report.txt")
+    (folder / "report.txt").unlink()
+    with pytest.raises(NotFound, match=r"There is no file 'report\.txt'"):
+        store.resolve(published.id)
+    (folder / "report.txt").write_text("back again")
+    assert store.resolve(published.id).read_text() == "back again"
+
+
+def test_a_path_that_was_written_into_the_table_is_still_confined(store: Store, session: Session) -> None:
+    published = store.published.publish(session, "report.txt")
+    store.connection.execute("update published set path = '/etc/passwd'")
+    with pytest.raises(Refused, match="not inside"):
+        store.resolve(published.id)
+
+
+@pytest.mark.parametrize("public_id", ["", "nothing", "' or 1 = 1 --", "../../etc/passwd", "nul\0"])
+def test_an_unknown_id_finds_nothing(store: Store, session: Session, public_id: str) -> None:
+    store.published.publish(session, "report.txt")
+    for call in (store.published.resolve, store.published.unpublish):
+        with pytest.raises(NotFound, match="Nothing is published as"):
+            call(public_id)
+
+
+# ── undo ──────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_publishing_and_unpublishing_can_be_undone(store: Store, session: Session, folder: Path) -> None:
+    published = store.published.publish(session, "report.txt")
+    store.published.unpublish(published.id)
+    with pytest.raises(NotFound):
+        store.resolve(published.id)
+    assert (folder / "report.txt").exists()
+    assert store.journal.undo().kind == "unpublish"
+    assert store.published.newest() == [published]
+    assert store.resolve(published.id) == folder / "report.txt"
+    assert store.journal.undo().kind == "publish"
+    assert store.published.newest() == []
+
+
+def test_a_purge_unpublishes_and_takes_the_store_s_own_copies(store: Store, session: Session, folder: Path) -> None:
+    own = store.create_session("own")
+    (store.published.folder(own) / "a.txt").write_text("a")
+    ids = [store.published.publish(session, "report.txt").id, store.published.publish(own, "a.txt").id]
+    kept = store.published.folder(own)
+    store.sessions.purge([session, own])
+    for public_id in ids:
+        with pytest.raises(NotFound):
+            store.resolve(public_id)
+    assert not kept.exists()
+    assert (folder / "report.txt").exists()

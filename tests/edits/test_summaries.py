@@ -1,0 +1,242 @@
+"""Summaries: versions that stay, one of them current, and a person's words before a source's."""
+
+from __future__ import annotations
+
+import pytest
+
+from store.errors import BadValue, ChangedMeanwhile, NotFound
+from store.model.session import Session
+from store.store import Store
+
+
+@pytest.fixture
+def session(store: Store) -> Session:
+    made = store.create_session("s")
+    for prompt in ("one?", "two?"):
+        store.append_message("s", "user", prompt)
+        store.append_message("s", "assistant", "yes")
+    return made
+
+
+def current(store: Store, session: Session) -> str | None:
+    summary = store.summaries.current(session)
+    return summary.text if summary else None
+
+
+def texts(store: Store, session: Session) -> list[str]:
+    return [summary.text for summary in store.summaries.history(session)]
+
+
+def test_there_is_none_at_first(store: Store, session: Session) -> None:
+    assert store.summaries.current(session) is None
+    assert store.summaries.history(session) == []
+    assert store.summaries.newer_from_source(session) is None
+
+
+def test_a_new_version_is_current_and_the_old_ones_stay(store: Store, session: Session) -> None:
+    first = store.summaries.set(session, "first", up_to_turn=1)
+    second = store.summaries.set(session, "second\n\nin two paragraphs", up_to_turn=2, origin="library")
+    assert (first.session_id, first.text, first.up_to_turn, first.origin, first.current) == (
+        "s",
+        "first",
+        1,
+        "person",
+        True,
+    )
+    assert store.summaries.current(session) == second
+    assert texts(store, session) == ["second\n\nin two paragraphs", "first"]
+    assert [summary.current for summary in store.summaries.history(session)] == [True, False]
+
+
+def test_summaries_are_of_one_session(store: Store, session: Session) -> None:
+    other = store.create_session("other")
+    theirs = store.summaries.set(other, "theirs")
+    assert store.summaries.current(session) is None
+    with pytest.raises(NotFound, match="no version"):
+        store.summaries.put_back(session, theirs.key)
+
+
+def test_set_undo_and_redo(store: Store, session: Session) -> None:
+    store.summaries.set(session, "first")
+    store.summaries.set(session, "second")
+    edit = store.journal.undo()
+    assert (current(store, session), texts(store, session)) == ("first", ["first"])
+    store.journal.undo(store.journal.get(edit.id).undone_by)
+    assert (current(store, session), texts(store, session)) == ("second", ["second", "first"])
+
+
+def test_the_same_again_is_no_new_version(store: Store, session: Session) -> None:
+    first = store.summaries.set(session, "first", up_to_turn=1)
+    assert store.summaries.set(session, "first", up_to_turn=1) == first
+    assert len(store.journal.newest()) == 1
+    store.summaries.set(session, "first", up_to_turn=2)
+    assert len(texts(store, session)) == 2
+
+
+# ── what it covers ────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize("turn", [0, 1, 2, None])
+def test_it_may_cover_the_turns_that_are_there(store: Store, session: Session, turn: int | None) -> None:
+    assert store.summaries.set(session, "x", up_to_turn=turn).up_to_turn == turn
+
+
+@pytest.mark.parametrize("turn", [-1, 3, 2**70, True])
+def test_it_cannot_cover_a_turn_that_is_not_there(store: Store, session: Session, turn: int) -> None:
+    with pytest.raises(BadValue):
+        store.summaries.set(session, "x", up_to_turn=turn)
+    assert texts(store, session) == []
+
+
+# ── none ──────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_an_empty_text_means_none_and_the_history_stays(store: Store, session: Session) -> None:
+    store.summaries.set(session, "first")
+    cleared = store.summaries.set(session, " ")
+    assert (cleared.key, cleared.text, cleared.current) == (0, "", False)
+    assert current(store, session) is None
+    assert texts(store, session) == ["first"]
+
+
+def test_clearing_undo_and_redo(store: Store, session: Session) -> None:
+    store.summaries.set(session, "first")
+    store.summaries.set(session, "")
+    edit = store.journal.undo()
+    assert current(store, session) == "first"
+    store.journal.undo(store.journal.get(edit.id).undone_by)
+    assert current(store, session) is None
+
+
+def test_clearing_what_is_not_there_writes_nothing(store: Store, session: Session) -> None:
+    store.summaries.set(session, "")
+    assert store.journal.newest() == []
+    assert texts(store, session) == []
+
+
+# ── older versions ────────────────────────────────────────────────────────────────────────────────
+
+
+def test_an_older_version_is_put_back_undone_and_put_back_again(store: Store, session: Session) -> None:
+    first = store.summaries.set(session, "first")
+    store.summaries.set(session, "second")
+    assert store.summaries.put_back(session, first.key).current
+    assert (current(store, session), texts(store, session)) == ("first", ["second", "first"])
+    edit = store.journal.undo()
+    assert current(store, session) == "second"
+    store.journal.undo(store.journal.get(edit.id).undone_by)
+    assert current(store, session) == "first"
+
+
+def test_an_older_version_is_put_back_after_clearing(store: Store, session: Session) -> None:
+    first = store.summaries.set(session, "first")
+    store.summaries.set(session, "")
+    store.summaries.put_back(session, first.key)
+    assert current(store, session) == "first"
+
+
+def test_putting_back_the_current_one_writes_nothing(store: Store, session: Session) -> None:
+    first = store.summaries.set(session, "first")
+    assert store.summaries.put_back(session, first.key) == first
+    assert len(store.journal.newest()) == 1
+
+
+@pytest.mark.parametrize("key", [0, 5])
+def test_a_version_that_is_not_there_cannot_be_put_back(store: Store, session: Session, key: int) -> None:
+    with pytest.raises(NotFound):
+        store.summaries.put_back(session, key)
+
+
+# ── the source's ──────────────────────────────────────────────────────────────────────────────────
+
+
+def test_a_sources_newer_one_takes_the_place_of_its_older_and_of_an_agents(store: Store, session: Session) -> None:
+    store.summaries.set(session, "old", origin="source")
+    store.summaries.set(session, "new", origin="source")
+    assert current(store, session) == "new"
+    store.summaries.set(session, "the agent's", origin="library")
+    store.summaries.set(session, "newest", origin="source")
+    assert current(store, session) == "newest"
+    assert store.summaries.newer_from_source(session) is None
+
+
+def test_a_persons_stays_current_when_the_source_brings_a_newer_one(store: Store, session: Session) -> None:
+    store.summaries.set(session, "old", origin="source")
+    store.summaries.set(session, "mine")
+    assert store.summaries.newer_from_source(session) is None
+    brought = store.summaries.set(session, "new", origin="source")
+    assert not brought.current
+    assert current(store, session) == "mine"
+    assert store.summaries.newer_from_source(session) == brought
+    store.summaries.put_back(session, brought.key)
+    assert current(store, session) == "new"
+    assert store.summaries.newer_from_source(session) is None
+
+
+def test_undoing_a_persons_still_tells_of_the_sources_newer_one(store: Store, session: Session) -> None:
+    store.summaries.set(session, "old", origin="source")
+    store.summaries.set(session, "mine")
+    brought = store.summaries.set(session, "new", origin="source")
+    store.journal.undo()
+    assert current(store, session) == "old"
+    assert store.summaries.newer_from_source(session) == brought
+
+
+def test_what_a_source_brings_is_no_edit_and_comes_once(store: Store, session: Session) -> None:
+    first = store.summaries.set(session, "theirs", origin="source")
+    store.summaries.set(session, "mine")
+    assert store.summaries.set(session, "theirs", origin="source") == store.summaries.history(session)[1]
+    assert texts(store, session) == ["mine", "theirs"]
+    assert [edit.kind for edit in store.journal.newest()] == ["summary"]
+    store.journal.undo()
+    assert store.summaries.current(session) == first
+
+
+def test_a_source_can_clear_its_own_but_not_a_persons(store: Store, session: Session) -> None:
+    store.summaries.set(session, "theirs", origin="source")
+    store.summaries.set(session, "", origin="source")
+    assert current(store, session) is None
+    store.summaries.set(session, "mine")
+    store.summaries.set(session, "", origin="source")
+    assert current(store, session) == "mine"
+
+
+def test_a_person_may_adopt_the_sources_words(store: Store, session: Session) -> None:
+    store.summaries.set(session, "theirs", origin="source")
+    assert store.summaries.set(session, "theirs").origin == "person"
+    store.summaries.set(session, "other", origin="source")
+    assert current(store, session) == "theirs"
+
+
+# ── bad values ────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_compare_before_swap(store: Store, session: Session) -> None:
+    store.summaries.set(session, "first", seen="")
+    with pytest.raises(ChangedMeanwhile) as clash:
+        store.summaries.set(session, "second", seen="")
+    assert clash.value.current == "first"
+    store.summaries.set(session, "second", seen="first")
+    assert current(store, session) == "second"
+
+
+def test_an_unknown_origin_is_refused(store: Store, session: Session) -> None:
+    with pytest.raises(BadValue, match="origin"):
+        store.summaries.set(session, "x", origin="rumour")
+
+
+def test_half_a_character_is_refused(store: Store, session: Session) -> None:
+    with pytest.raises(BadValue, match="summary"):
+        store.summaries.set(session, "\ud83d")
+
+
+def test_text_comes_back_as_it_was_given(store: Store, session: Session) -> None:
+    text = "  a\x00b\r\n日本 🙂\u2028 " * 1000
+    store.summaries.set(session, text)
+    assert current(store, session) == text
+
+
+def test_a_purged_session_takes_no_summary(store: Store, session: Session) -> None:
+    store.sessions.purge([session])
+    with pytest.raises(NotFound):
+        store.summaries.set(session, "too late")

@@ -1,0 +1,437 @@
+"""What the tests' child processes do, and the process that bears them.
+
+Run as a program it loads the store once and forks a child for every task it is asked for: a few hundred fresh Pythons
+would take minutes. The children are real processes; they can be killed, limited and stripped of their rights.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import itertools
+import json
+import os
+import random
+import resource
+import signal
+import subprocess
+import sys
+import time
+import traceback
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from sqlite_utils import Database
+
+import store.sync.engine  # noqa: F401  # before who it works for may not read Python's own modules any more
+from store import sources
+from store.database import connection, migrations
+from store.errors import NotFound, StoreError, Unreadable
+from store.model.entry import Json
+from store.model.session import Session
+from store.store import Store
+from store.sync import refresh
+
+Tell = Callable[[Json], None]
+
+NOBODY = 65534
+SHARED = "shared"
+
+
+# ── the test's side ───────────────────────────────────────────────────────────────────────────────
+
+
+@dataclass(frozen=True)
+class Outcome:
+    told: list[Json]
+    "What the child said it had done, each thing after it was done."
+    took: float
+    "Seconds from its first word to its last breath."
+    refusal: str = ""
+    "The sentence of the error it met, after the name of its class."
+    crash: str = ""
+    "The traceback of anything that was not an error of the store."
+
+
+@dataclass
+class Nursery:
+    """A process that forks children on request, one at a time."""
+
+    _process: subprocess.Popen[str] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._process = subprocess.Popen(
+            [sys.executable, __file__],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            start_new_session=True,
+        )
+
+    def ask(self, task: Callable[..., None], *args: Json, **how: Json) -> None:
+        """`how`: kill_after seconds since it told its first line, or as many as `heard`; largest_file bytes; nobody for
+        a child without rights."""
+        assert self._process.stdin
+        asked = {"task": task.__name__, "args": args, "environment": {**os.environ}, **how}
+        print(json.dumps(asked), file=self._process.stdin, flush=True)
+
+    def answer(self) -> Outcome:
+        assert self._process.stdout
+        return Outcome(**json.loads(self._process.stdout.readline()))
+
+    def run(self, task: Callable[..., None], *args: Json, **how: Json) -> Outcome:
+        self.ask(task, *args, **how)
+        return self.answer()
+
+    def close(self) -> None:
+        """With the child that a failed test may have left in it: they are a group of their own."""
+        with self._process:
+            os.killpg(self._process.pid, signal.SIGKILL)
+
+
+@contextlib.contextmanager
+def nursery() -> Iterator[Nursery]:
+    with contextlib.closing(Nursery()) as opened:
+        yield opened
+
+
+# ── the nursery's side ────────────────────────────────────────────────────────────────────────────
+
+
+def _serve() -> None:
+    _load_everything()
+    for line in sys.stdin:
+        print(json.dumps(_bear(**json.loads(line))), flush=True)
+
+
+def _load_everything() -> None:
+    """The shelves and sources too, before a child gives up the right to read the files they are loaded from."""
+    for source in sources.ALL:
+        with contextlib.suppress(StoreError):
+            source.detect(os.devnull)
+    with Store.memory() as store:
+        store.create_session("a")
+        store.sessions.set_title(store.get_session("a"), "x")
+        state_of(store)
+
+
+def _bear(task: str, args: list[Json], kill_after: float | None = None, heard: int = 1, **how: Json) -> dict[str, Json]:
+    reader, writer = os.pipe()
+    child = os.fork()
+    if child == 0:
+        os.close(reader)
+        _live(task, args, writer, **how)
+    os.close(writer)
+    with os.fdopen(reader, "rb") as pipe:
+        told = b"".join(pipe.readline() for _ in range(heard))
+        born = time.monotonic()
+        if kill_after is not None:
+            time.sleep(kill_after)
+            os.kill(child, signal.SIGKILL)
+        told += pipe.read()
+    os.waitpid(child, 0)
+    lines = [json.loads(line) for line in told.splitlines(keepends=True) if line.endswith(b"\n")]
+    end = lines.pop() if lines and isinstance(lines[-1], dict) and "end" in lines[-1] else {"end": {}}
+    return {"told": lines, "took": time.monotonic() - born, **end["end"]}
+
+
+def _live(
+    task: str,
+    args: list[Json],
+    writer: int,
+    environment: dict[str, str],
+    largest_file: int | None = None,
+    nobody: bool = False,
+) -> None:
+    def tell(what: Json) -> None:
+        os.write(writer, json.dumps(what).encode() + b"\n")
+
+    end = {}
+    try:
+        os.environ.clear()
+        os.environ.update(environment)
+        if largest_file is not None:
+            sys.dont_write_bytecode = True  # half a file of it would be loaded by others
+            resource.setrlimit(resource.RLIMIT_FSIZE, (largest_file, largest_file))
+        if nobody:
+            os.setgroups([])
+            os.setgid(NOBODY)
+            os.setuid(NOBODY)
+        end = _attempt(globals()[task], tell, *args)
+    except BaseException:
+        end = {"crash": traceback.format_exc()}
+    finally:
+        tell({"end": end})
+        os._exit(0)
+
+
+def _attempt(task: Callable[..., None], *args: Json) -> dict[str, str]:
+    try:
+        task(*args)
+    except StoreError as error:
+        return {"refusal": f"{type(error).__name__}: {error}"}
+    return {}
+
+
+# ── appending ─────────────────────────────────────────────────────────────────────────────────────
+
+
+def append_some(tell: Tell, path: str, name: str, count: int) -> None:
+    """Half to a session of its own, half to the one that all share."""
+    with Store.open(path) as store:
+        store.ensure_session(name)
+        store.ensure_session(SHARED)
+        for n in range(count):
+            session = SHARED if n % 2 else name
+            tell([store.append_message(session, "user", f"{name} says {n}"), f"{name} says {n}"])
+
+
+def append_for_ever(tell: Tell, path: str, name: str, stop: str = "") -> None:
+    """Every way into a chain in turn, until killed or until there is a file of that name."""
+    with Store.open(path) as store:
+        store.ensure_session(SHARED)
+        store.ensure_session(name)
+        tell("ready")
+        for n in itertools.count():
+            ways = (_say, _say_at_length, _take_a_turn, _open_another)
+            for entry, text in ways[n % len(ways)](store, name, n):
+                tell([entry, mark_of(text)])
+            if stop and os.path.exists(stop):
+                return
+
+
+def mark_of(text: str) -> str:
+    return hashlib.blake2b(text.encode(), digest_size=8).hexdigest()
+
+
+def _say(store: Store, name: str, n: int) -> Iterator[tuple[str, str]]:
+    for session in (SHARED, name):
+        yield store.append_message(session, "user", f"{name} says {n}"), f"{name} says {n}"
+
+
+def _say_at_length(store: Store, name: str, n: int) -> Iterator[tuple[str, str]]:
+    """Enough for a compressed block of its own."""
+    text = f"{name} says {n} at length " + random.Random(n).randbytes(20_000).hex()
+    yield store.append_message(name, "assistant", [{"type": "text", "text": text}]), text
+
+
+def _take_a_turn(store: Store, name: str, n: int) -> Iterator[tuple[str, str]]:
+    said = f"{name} asks {n}"
+    call = {"type": "function_call", "call_id": f"{name}{n}", "name": "look", "arguments": '{"at": "it"}'}
+    answered = {"type": "function_call_output", "call_id": f"{name}{n}", "output": f"{name} saw {n}"}
+    keys = store.save_turn(name, said, {"output": [call, answered], "usage": {"input_tokens": 3, "output_tokens": 4}})
+    _, entry = store.chains.entry_by_key(keys[0])
+    yield f"{name}#{entry.seq}", said
+
+
+def _open_another(store: Store, name: str, n: int) -> Iterator[tuple[str, str]]:
+    session = store.create_session(f"{name}:delegate:{n}", title=f"another {n}")
+    yield store.append_message(session.id, "user", f"{name} delegates {n}"), f"{name} delegates {n}"
+
+
+def come_and_go(tell: Tell, path: str, count: int, enough: str) -> None:
+    """Sessions that are made and soon purged again, so that their places in the file are taken by others; at least so
+    many, and until there is a file of that name."""
+    with Store.open(path) as store:
+        for n in itertools.count():
+            if n >= count and n % 3 == 0 and os.path.exists(enough):
+                break
+            name = f"brief{n}"
+            store.create_session(name)
+            for text in (f"{name} says it", f"{name} says it at length " + random.Random(n).randbytes(20_000).hex()):
+                store.append_message(name, "user", text)
+            if n % 3 == 2:
+                for gone in range(n - 2, n + 1):
+                    store.delete_session(f"brief{gone}")
+    tell("done")
+
+
+def read_meanwhile(tell: Tell, path: str, read_some: str, stop: str) -> None:
+    """Each message must be its own session's, and whole. Makes the first file once it has read a few."""
+    read = 0
+    with Store.open(path) as store:
+        while not os.path.exists(stop):
+            hits, total = store.search.find("says")
+            assert len(hits) == min(total, 50)
+            for session in store.list_sessions(10):
+                # It may be gone by now, which is no fault.
+                with contextlib.suppress(NotFound):
+                    assert all(turn.entries for turn in store.chains.turns(session.key))
+                    for message in store.get_messages(session.id):
+                        said = message.content[0]
+                        assert said == f"{session.id} says it" or (
+                            said.startswith(f"{session.id} says it at length ") and len(said) > 40_000
+                        ), (session.id, said[:40])
+                        read += 1
+            if read > 10:
+                Path(read_some).touch()
+    tell("done")
+
+
+def open_and_append(tell: Tell, path: str, count: int = 1, size: int = 10) -> None:
+    with Store.open(path) as store:
+        store.ensure_session("a")
+        for n in range(count):
+            text = f"{n} " + random.Random(n).randbytes(size // 2).hex()
+            tell([store.append_message("a", "user", text), text])
+
+
+def append_then_make_room(tell: Tell, path: str, ballast: str) -> None:
+    """Until the disk is full; tells why it stopped, and goes on with the same connection when there is room."""
+    with Store.open(path) as store:
+        try:
+            for n in itertools.count():
+                text = f"{n} " + random.Random(n).randbytes(2_000).hex()
+                tell([store.append_message("a", "user", text), mark_of(text)])
+        except StoreError as error:
+            tell(f"{type(error).__name__}: {error}")
+        os.unlink(ballast)
+        tell([store.append_message("a", "user", "there is room"), mark_of("there is room")])
+
+
+# ── editing ───────────────────────────────────────────────────────────────────────────────────────
+
+
+def state_of(store: Store) -> Json:
+    """Everything a person can edit, as it is now."""
+    return {
+        "facts": [[fact.text, fact.retired_at is not None] for fact in store.facts.current(None, retired=True)],
+        **{session.id: _state_of_session(store, session) for session in store.list_sessions(100)},
+    }
+
+
+def _state_of_session(store: Store, session: Session) -> Json:
+    summary = store.summaries.current(session)
+    return {
+        "title": session.own_title,
+        "pinned": session.pinned,
+        "tags": store.notes.tags(session),
+        "notes": [note.text for note in store.notes.notes(session)],
+        "summary": summary.text if summary else None,
+        "secrets": {name.key: store.secrets.get(session, name.key) for name in store.secrets.names(session)},
+    }
+
+
+def edit_for_ever(tell: Tell, path: str, seed: int) -> None:
+    """After each edit its number in the journal; now and then also how everything is, which takes longer than edits."""
+    chance = random.Random(seed)
+    with Store.open(path) as store:
+        for n in itertools.count():
+            tell([newest_edit(store), None if n % 10 else state_of(store)])
+            # Nothing to undo, or something in its way: another edit will do.
+            with contextlib.suppress(StoreError):
+                _edit_something(store, chance, f"{seed} {n}")
+
+
+def newest_edit(store: Store) -> int:
+    found = store.journal.newest(limit=1)
+    return int(found[0].id) if found else 0
+
+
+def _edit_something(store: Store, chance: random.Random, text: str) -> None:
+    session = store.get_session(chance.choice(["one", "two"]))
+    facts = store.facts.current()
+    notes = store.notes.notes(session)
+    edits: list[Callable[[], object]] = [
+        lambda: store.sessions.set_title(session, text),
+        lambda: store.sessions.pin([session], on=not session.pinned),
+        lambda: store.notes.tag([session], [f"tag{text[-1]}", f"too{text[-1]}"]),
+        lambda: store.notes.untag([session], store.notes.tags(session)[:1]),
+        lambda: store.notes.note(session, text),
+        lambda: store.notes.unnote(notes[0].id) if notes else None,
+        lambda: store.facts.learn(f"it is {text}\nand it is not {text}"),
+        lambda: store.facts.edit(facts[0].id, f"rather {text}") if facts else None,
+        lambda: store.facts.consolidate([fact.text for fact in facts[::2]]),
+        lambda: store.summaries.set(session, f"about {text}"),
+        lambda: store.secrets.set(session, f"KEY{text[-1]}", text),
+        lambda: store.secrets.remove(session, f"KEY{text[-1]}"),
+        lambda: store.journal.undo(),
+    ]
+    chance.choice(edits)()
+
+
+def edit_and_search_for_ever(tell: Tell, path: str, stop: str) -> None:
+    """What a person does in the browser while agents write; tells how often."""
+    with Store.open(path) as store:
+        store.ensure_session(SHARED)
+        for n in itertools.count(1):
+            store.sessions.set_title(store.get_session(SHARED), f"title {n}")
+            store.facts.learn(f"fact {n}")
+            hits, total = store.search.find("says")
+            assert len(hits) == min(total, 50)
+            assert len(store.get_messages(SHARED)) <= store.get_session(SHARED).entries
+            if os.path.exists(stop):
+                tell(n)
+                return
+
+
+def keep_first_secret(tell: Tell, path: str, config: str) -> None:
+    """The first secret also makes the vault and its key file."""
+    os.environ["XDG_CONFIG_HOME"] = config
+    with Store.open(path) as store:
+        session = store.get_session("one")
+        tell("ready")
+        store.secrets.set(session, "TOKEN", "first")
+        tell("kept")
+        signal.pause()
+
+
+# ── reading foreign stores ────────────────────────────────────────────────────────────────────────
+
+
+def take_in(tell: Tell, folder: str, seconds_of_work: float) -> None:
+    """Every file of a folder; tells what was wrong with each. One that takes longer ends the child."""
+    with Store.memory() as store:
+        for name in sorted(os.listdir(folder)):
+            signal.setitimer(signal.ITIMER_PROF, seconds_of_work)
+            signal.alarm(60)
+            tell([name, taken_in(store, os.path.join(folder, name))])
+
+
+def taken_in(store: Store, path: str) -> list[str]:
+    """What was wrong with it."""
+    try:
+        *_, last = refresh.sync(store, refresh.targets([path]))
+    except StoreError as refusal:
+        return [str(refusal)]
+    return [problem.reason for problem in last.report.problems]
+
+
+def read_all(tell: Tell, path: str) -> None:
+    """What the foreign store's sessions say, by their ids there."""
+    with Store.memory() as store:
+        *_, last = refresh.sync(store, refresh.targets([path]))
+        for problem in last.report.problems:
+            raise Unreadable(problem.reason)
+        tell(
+            {
+                session.native_id: [entry.text for entry in store.chains.entries(session.key, first=0)]
+                for session in store.list_sessions(99)
+            }
+        )
+
+
+# ── migrating ─────────────────────────────────────────────────────────────────────────────────────
+
+
+def migrate(tell: Tell, path: str, linger: bool = False) -> None:
+    """Open the store with a program that is one migration newer than this one."""
+    migrations.migrations(name="m999_rewrites_everything")(_rewrite_everything)
+    connection.SCHEMA_VERSION = len(migrations.migrations._migrations)
+    tell("ready")
+    Store.open(path).close()
+    tell("done")
+    if linger:
+        signal.pause()
+
+
+def _rewrite_everything(db: Database) -> None:
+    db.execute("alter table sessions add column mood text not null default ''")
+    db.execute("update sessions set mood = 'was ' || id")
+    db.table("notes").transform(rename={"text": "words"})
+    db.execute("update notes set words = words || ' indeed'")
+
+
+if __name__ == "__main__":
+    _serve()

@@ -1,0 +1,160 @@
+"""Runs the command line as people do: in this process, in one of its own, and on a terminal."""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import json
+import os
+import pty
+import select
+import signal
+import struct
+import subprocess
+import sys
+import termios
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from click.testing import CliRunner
+
+from store.cli import Browse, run
+from store.model.session import Session
+from store.store import Store
+
+PATIENCE = 60
+UNEXPECTED = "did not expect"
+
+
+@dataclass(frozen=True)
+class Ran:
+    status: int
+    raw: bytes
+    err: str
+
+    @property
+    def out(self) -> str:
+        return self.raw.decode()
+
+    @property
+    def lines(self) -> list[str]:
+        return self.out.splitlines()
+
+    @property
+    def rows(self) -> list[list[str]]:
+        return [line.split("\t") for line in self.lines]
+
+    @property
+    def json(self) -> dict[str, Any]:
+        """The one object, of which nothing may stand before or after."""
+        assert self.status in (0, 1), self.err
+        value = json.loads(self.out)
+        assert value["schema"] == 1
+        return dict(value)
+
+
+class Browser:
+    """Where a screen would open: remembers on what."""
+
+    def __init__(self) -> None:
+        self.paths: list[Path] = []
+
+    def __call__(self, path: Path, *, follow: bool, pick: bool = False) -> None:
+        self.paths.append(path)
+
+
+class CommandLine:
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def __call__(self, *args: str, stdin: str | bytes = b"", browse: Browse | None = None) -> Ran:
+        with CliRunner().isolation(input=stdin) as (out, err, _):
+            status = run(browse, ["--store", str(self.path), *args])
+            ran = Ran(status, out.getvalue(), err.getvalue().decode())
+        assert UNEXPECTED not in ran.err
+        return ran
+
+    def command(self, *args: str) -> list[str]:
+        return [sys.executable, "-m", "store", "--store", str(self.path), *args]
+
+    def process(self, *args: str) -> Ran:
+        done = subprocess.run(self.command(*args), capture_output=True, stdin=subprocess.DEVNULL)
+        return Ran(done.returncode, done.stdout, done.stderr.decode())
+
+    def terminal(self, *args: str, answers: Sequence[tuple[str, str]] = (), **environment: str) -> Ran:
+        """On a terminal 100 cells wide: answers are typed once the words before them have appeared."""
+        keyboard, screen = pty.openpty()
+        fcntl.ioctl(screen, termios.TIOCSWINSZ, struct.pack("HHHH", 30, 100, 0, 0))
+        process = subprocess.Popen(
+            self.command(*args),
+            stdin=screen,
+            stdout=screen,
+            stderr=screen,
+            start_new_session=True,
+            preexec_fn=_at_this_terminal,
+            env={**os.environ, "TERM": "xterm", **environment},
+        )
+        os.close(screen)
+        try:
+            seen = b""
+            for words, answer in answers:
+                while words.encode() not in seen:
+                    seen += _read(keyboard) or _gone(words, seen)
+                os.write(keyboard, answer.encode() + b"\n")
+                seen = seen.replace(words.encode(), b"", 1)
+            while more := _read(keyboard):
+                seen += more
+            return Ran(process.wait(), seen.replace(b"\r\n", b"\n"), "")
+        finally:
+            os.close(keyboard)
+            process.kill()
+            process.wait()
+
+
+def _at_this_terminal() -> None:
+    fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+    # Whoever runs the tests in the background has it ignored, and children inherit that.
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
+def _read(keyboard: int) -> bytes:
+    ready, _, _ = select.select([keyboard], [], [], PATIENCE)
+    assert ready, "nothing happens any more"
+    try:
+        return os.read(keyboard, 65536)
+    except OSError as reason:
+        if reason.errno != errno.EIO:
+            raise
+        return b""
+
+
+def _gone(words: str, seen: bytes) -> bytes:
+    raise AssertionError(f"{words!r} was never asked: {seen!r}")
+
+
+def upload_session(store: Store, session_id: str = "telegram:648079060") -> Session:
+    """Two turns, a failed call, a pending one, and what a terminal must never be sent."""
+    store.create_session(
+        session_id,
+        agent_title="Fix the upload",
+        channel="telegram",
+        user="ada",
+        model="opus",
+        provider="anthropic",
+        cwd=str(store.path.parent),
+        system_prompt="Be brief.",
+    )
+    call = {"type": "tool_use", "id": "c1", "name": "Bash", "input": {"command": "pytest -q"}}
+    output = "\n".join(f"    line {n}" for n in range(40))
+    result = {"type": "tool_result", "tool_use_id": "c1", "content": output, "is_error": True}
+    store.append_message(session_id, "user", "Look at the retry.")
+    store.append_message(session_id, "assistant", [{"type": "thinking", "thinking": "Where is it?"}, call])
+    store.append_message(session_id, "user", [result])
+    store.append_message(session_id, "assistant", "Closed too early.\x1b]52;c;aGk=\x07\x9b2J\u202e")
+    store.append_message(session_id, "user", "Mend it. 上传失败")
+    edit = {"type": "tool_use", "id": "c2", "name": "Edit", "input": {"path": "upload.py"}}
+    read = {"type": "tool_use", "id": "c3", "name": "Read", "input": {"path": "other.py"}}
+    store.append_message(session_id, "assistant", [edit, read])
+    return store.sessions.get(session_id)

@@ -1,0 +1,177 @@
+"""Small foreign databases, made by the programs' own DDL, and the few lines that sync and look at them."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Iterable
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+from store.model.entry import Entry
+from store.store import Store
+from store.sync import refresh
+from store.sync.refresh import Report
+
+RUBICHAN = """
+create table sessions (
+    id text primary key, title text not null default '', model text not null, working_dir text not null default '',
+    system_prompt text not null default '', created_at datetime not null default (datetime('now')),
+    updated_at datetime not null default (datetime('now')), token_count integer not null default 0
+);
+create table messages (
+    id integer primary key autoincrement, session_id text not null references sessions(id) on delete cascade,
+    seq integer not null, role text not null, content text not null,
+    created_at datetime not null default (datetime('now')), unique (session_id, seq)
+);
+create index idx_messages_session on messages(session_id, seq);
+"""
+RUBICHAN_SNAPSHOTS = f"""
+{RUBICHAN}
+create table memories (
+    id integer primary key autoincrement, working_dir text not null, tag text not null, content text not null,
+    created_at datetime not null default (datetime('now')), updated_at datetime not null default (datetime('now')),
+    unique (working_dir, tag)
+);
+create table tool_result_blobs (
+    id text primary key, session_id text not null references sessions(id) on delete cascade, tool_name text not null,
+    content blob not null, byte_size integer not null, created_at datetime not null default (datetime('now'))
+);
+create table session_snapshots (
+    session_id text primary key references sessions(id) on delete cascade, messages text not null,
+    token_count integer not null default 0, created_at datetime not null default (datetime('now'))
+);
+"""
+RUBICHAN_HEAD = f"""
+{RUBICHAN_SNAPSHOTS}
+alter table sessions add column forked_from text not null default '';
+create index idx_sessions_forked_from on sessions(forked_from);
+"""
+PINGU = """
+create table sessions (
+    id text primary key, channel text not null default 'cli', channel_id text, title text, model text, summary text,
+    summary_up_to text, created_at text not null default (datetime('now')),
+    updated_at text not null default (datetime('now'))
+);
+create table turns (
+    id integer primary key autoincrement, session_id text not null references sessions(id) on delete cascade,
+    user_message text not null, response_json text not null, model text,
+    created_at text not null default (datetime('now'))
+);
+create index idx_turns_session on turns(session_id, created_at);
+create table messages (
+    id text primary key, session_id text not null references sessions(id) on delete cascade, role text not null,
+    content text, tool_calls text, tool_call_id text, name text, model text,
+    created_at text not null default (datetime('now'))
+);
+create index idx_messages_session on messages(session_id, created_at);
+"""
+PINGU_DOCUMENT = (
+    PINGU.replace("summary_up_to text", "summary_up_to integer")
+    .replace("_at text not null", "_at datetime")
+    .replace(" not null", "")
+)
+PINGU_MEMORIES = """
+create table memories (
+    id integer primary key autoincrement, session_id text, category text not null default 'conversation',
+    content text not null, embedding blob, content_hash text, created_at text not null default (datetime('now')),
+    updated_at text not null default (datetime('now'))
+);
+create table embedding_cache (content_hash text primary key, embed_model text not null, embedding blob not null);
+create virtual table memories_fts using fts5(content, content='memories', content_rowid='id');
+create trigger memories_ai after insert on memories begin
+    insert into memories_fts(rowid, content) values (new.id, new.content);
+end;
+create trigger memories_ad after delete on memories begin
+    insert into memories_fts(memories_fts, rowid, content) values ('delete', old.id, old.content);
+end;
+create trigger memories_au after update on memories begin
+    insert into memories_fts(memories_fts, rowid, content) values ('delete', old.id, old.content);
+    insert into memories_fts(rowid, content) values (new.id, new.content);
+end;
+"""
+AT = "2026-03-01 10:00:00"
+
+
+def make(path: Path, ddl: str, *, wal: bool = False) -> Path:
+    with closing(sqlite3.connect(path)) as connection:
+        if wal:
+            connection.execute("pragma journal_mode = wal")
+        connection.executescript(ddl)
+    return path
+
+
+def write(path: Path, sql: str, rows: Iterable[tuple[Any, ...]] = ((),)) -> None:
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute("pragma foreign_keys = on")
+        connection.execute("pragma synchronous = off")
+        connection.executemany(sql, rows)
+        connection.commit()
+
+
+def insert(path: Path, table: str, **columns: Any) -> None:
+    marks = ", ".join("?" * len(columns))
+    write(path, f"insert into {table} ({', '.join(columns)}) values ({marks})", [tuple(columns.values())])
+
+
+def pingu_session(path: Path, session_id: str = "s", *turns: tuple[str, Any], **columns: Any) -> None:
+    """Turns as (prompt, response)."""
+    told = {"id": session_id, "channel": "default", "created_at": AT, "updated_at": AT} | columns
+    insert(path, "sessions", **told)
+    for said, response in turns:
+        pingu_turn(path, said, response, session_id)
+
+
+def pingu_turn(path: Path, said: Any, response: Any, session_id: str = "s", **columns: Any) -> None:
+    spelled = json.dumps(response) if isinstance(response, dict | list) else response
+    told = {"session_id": session_id, "user_message": said, "response_json": spelled, "created_at": AT} | columns
+    insert(path, "turns", **told)
+
+
+def pingu_raw(*output: dict[str, Any], **more: Any) -> dict[str, Any]:
+    """What a Responses API answers with, as Pingu kept it until March 2026."""
+    asked = {"instructions": None, "tools": [{"type": "function", "name": "message"}]}
+    told = {"id": "resp_1", "object": "response", "created_at": 1771234567, "status": "completed", "model": "gpt-raw"}
+    return told | asked | {"output": list(output)} | more
+
+
+def pingu_native(*output: dict[str, Any], **more: Any) -> dict[str, Any]:
+    return {"model": "gpt-native", "output": list(output)} | more
+
+
+def raw_message(*texts: str) -> dict[str, Any]:
+    content = [{"type": "output_text", "text": text, "annotations": [], "logprobs": []} for text in texts]
+    return {"id": "msg_1", "type": "message", "role": "assistant", "status": "completed", "content": content}
+
+
+def rubichan_session(path: Path, session_id: str, *messages: tuple[str, Any], **columns: Any) -> None:
+    """Messages as (role, blocks); a plain text stands for one text block."""
+    insert(path, "sessions", **{"id": session_id, "model": "m", "created_at": AT, "updated_at": AT} | columns)
+    rubichan_messages(path, session_id, 0, *messages)
+
+
+def rubichan_messages(path: Path, session_id: str, first: int, *messages: tuple[str, Any]) -> None:
+    rows = [
+        (session_id, seq, role, json.dumps([{"type": "text", "text": said}] if isinstance(said, str) else said), AT)
+        for seq, (role, said) in enumerate(messages, first)
+    ]
+    write(path, "insert into messages (session_id, seq, role, content, created_at) values (?, ?, ?, ?, ?)", rows)
+
+
+def pull(store: Store, *paths: Path | str) -> Report:
+    """One sync; the last report."""
+    report = None
+    for progress in refresh.sync(store, refresh.targets([str(path) for path in paths])):
+        report = progress.report
+    assert report is not None
+    return report
+
+
+def told(store: Store, session_id: str) -> list[Entry]:
+    """Without the header."""
+    return store.chains.entries(store.sessions.find(session_id).key, first=0)
+
+
+def texts(store: Store, session_id: str) -> list[str]:
+    return [entry.text for entry in told(store, session_id)]

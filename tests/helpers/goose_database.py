@@ -1,0 +1,95 @@
+"""Goose's own tables, and the few lines that fill them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from foreign_databases import insert, make, write
+
+FIRST = """
+create table schema_version (version integer primary key, applied_at timestamp default current_timestamp);
+create table sessions (
+    id text primary key, description text not null default '', working_dir text not null,
+    created_at timestamp default current_timestamp, updated_at timestamp default current_timestamp,
+    extension_data text default '{}', total_tokens integer, input_tokens integer, output_tokens integer,
+    accumulated_total_tokens integer, accumulated_input_tokens integer, accumulated_output_tokens integer,
+    schedule_id text, recipe_json text
+);
+create table messages (
+    id integer primary key autoincrement, session_id text not null references sessions(id), role text not null,
+    content_json text not null, created_timestamp integer not null, timestamp timestamp default current_timestamp,
+    tokens integer
+);
+create index idx_messages_session on messages(session_id);
+"""
+NINTH = f"""
+{FIRST}
+alter table sessions add column user_recipe_values_json text;
+alter table messages add column metadata_json text;
+alter table sessions add column name text default '';
+alter table sessions add column user_set_name boolean default false;
+alter table sessions add column session_type text not null default 'user';
+alter table sessions add column provider_name text;
+alter table sessions add column model_config_json text;
+alter table sessions add column goose_mode text not null default 'auto';
+alter table messages add column message_id text;
+insert into schema_version (version) values (9);
+"""
+AT = 1_767_000_000
+
+SHOWN: dict[str, bool] = {"userVisible": True, "agentVisible": True}
+PAST = {"userVisible": True, "agentVisible": False}
+FOR_THE_AGENT = {"userVisible": False, "agentVisible": True}
+FOR_NOBODY = {"userVisible": False, "agentVisible": False}
+GO_ON = "Your context was compacted."
+
+Content = list[dict[str, Any]]
+
+
+def say(words: str) -> Content:
+    return [{"type": "text", "text": words}]
+
+
+def call(call_id: str = "call_1", name: str = "developer__shell", given: Any = None) -> dict[str, Any]:
+    value = {"name": name, "arguments": given or {"command": "ls"}}
+    return {"type": "toolRequest", "id": call_id, "toolCall": {"status": "success", "value": value}}
+
+
+def result(*content: dict[str, Any], call_id: str = "call_1", failed: bool = False) -> dict[str, Any]:
+    value = {"content": list(content), "isError": failed}
+    return {"type": "toolResponse", "id": call_id, "toolResult": {"status": "success", "value": value}}
+
+
+class GooseStore:
+    def __init__(self, path: Path, layout: str = NINTH) -> None:
+        self.path = make(path, layout, wal=True)
+        self._newest = layout == NINTH
+
+    def session(self, session_id: str = "20260101_1", *messages: tuple[str, Content], **columns: Any) -> None:
+        told = {"id": session_id, "working_dir": "/srv/app"}
+        told |= {"created_at": "2025-12-29 09:20:00", "updated_at": "2025-12-29 09:20:00"}
+        insert(self.path, "sessions", **told | columns)
+        for role, content in messages:
+            self.message(role, content, session_id)
+
+    def message(
+        self,
+        role: str,
+        content: Content | str,
+        session_id: str = "20260101_1",
+        seen: dict[str, bool] | None = SHOWN,
+        at: int = AT,
+    ) -> None:
+        spelled = content if isinstance(content, str) else json.dumps(content)
+        told: dict[str, Any] = {"session_id": session_id, "role": role, "content_json": spelled}
+        if self._newest:
+            told["metadata_json"] = json.dumps(seen) if seen is not None else None
+        insert(self.path, "messages", created_timestamp=at, **told)
+
+    def replace(self, *messages: tuple[str, Content, dict[str, bool]], session_id: str = "20260101_1") -> None:
+        """As Goose does when it summarises: all rows go, and come again under other numbers."""
+        write(self.path, "delete from messages where session_id = ?", [(session_id,)])
+        for role, content, seen in messages:
+            self.message(role, content, session_id, seen)

@@ -1,0 +1,143 @@
+"""llm's own tables, those of before 0.32 and those since, and the few lines that fill them."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from pathlib import Path
+from typing import Any
+
+from foreign_databases import insert, make, write
+
+BEFORE = """
+create table _llm_migrations (name text primary key, applied_at text);
+create table conversations (id text primary key, name text, model text);
+create table attachments (id text primary key, type text, path text, url text, content blob);
+create table prompt_attachments (response_id text, attachment_id text, "order" integer);
+create table schemas (id text primary key, content text);
+create table responses (
+    id text primary key, model text, prompt text, system text, prompt_json text, options_json text, response text,
+    response_json text, conversation_id text references conversations(id), duration_ms integer, datetime_utc text,
+    input_tokens integer, output_tokens integer, token_details text, schema_id text
+);
+create table fragments (id integer primary key, hash text, content text, datetime_utc text, source text);
+create table prompt_fragments (response_id text, fragment_id integer, "order" integer);
+create table system_fragments (response_id text, fragment_id integer, "order" integer);
+create table tools (id integer primary key, hash text, name text, description text, input_schema text, plugin text);
+create table tool_responses (tool_id integer, response_id text);
+create table tool_calls (
+    id integer primary key, response_id text, tool_id integer, name text, arguments text, tool_call_id text
+);
+create table tool_results (
+    id integer primary key, response_id text, tool_id integer, name text, output text, tool_call_id text,
+    instance_id integer, exception text
+);
+create table tool_results_attachments (tool_result_id integer, attachment_id text, "order" integer);
+"""
+SINCE = f"""
+{BEFORE}
+alter table responses add column resolved_model text;
+alter table responses add column reasoning text;
+create table messages (hash text primary key, parent_hash text, role text, provider_metadata text);
+create table parts (
+    id integer primary key, message_hash text, position integer, type text, tool_name text, text text, payload text
+);
+create unique index idx_parts_message_hash_position on parts (message_hash, position);
+create table part_attachments (part_id integer, attachment_id text, "order" integer);
+create table part_fragments (part_id integer, fragment_id integer, "order" integer);
+create table threads (id text primary key, name text, tip_message_hash text, forked_from text, datetime_utc text);
+create table turns (
+    id text primary key, thread_id text, parent_message_hash text, tip_message_hash text, model text,
+    resolved_model text, options_json text, schema_id text, input_tokens integer, output_tokens integer,
+    token_details text, duration_ms integer, datetime_utc text, response_json text
+);
+create table turn_fragments (turn_id text, fragment_id integer, "order" integer, kind text);
+create table turn_tools (turn_id text, tool_id integer, instance_id integer);
+create table turn_search (id integer primary key, turn_id text, prompt text, response text);
+create view message_tree as select hash as message_hash from messages;
+"""
+OLDEST = """
+create table logs (
+    id integer primary key, model text, prompt text, system text, prompt_json text, options_json text, response text,
+    response_json text, reply_to_id integer, chat_id integer, duration_ms integer, timestamp text
+);
+"""
+
+Content = list[dict[str, Any]]
+
+
+def at(seconds: int) -> str:
+    return f"2026-03-01T10:00:{seconds:02}.000000+00:00"
+
+
+def text(words: str) -> dict[str, Any]:
+    return {"type": "text", "text": words}
+
+
+def part(kind: str, **payload: Any) -> dict[str, Any]:
+    return {"type": kind, "tool_name": payload.get("name"), "payload": json.dumps(payload)}
+
+
+class LlmStore:
+    def __init__(self, path: Path, layout: str = SINCE) -> None:
+        self.path = make(path, layout)
+        self.clock = 0
+
+    # ── since 0.32 ────────────────────────────────────────────────────────────────────────────────
+
+    def message(self, role: str, content: Content | str, parent: str | None = None) -> str:
+        """Named for all that leads to it, so that what two threads begin with alike is there once."""
+        parts = [text(content)] if isinstance(content, str) else content
+        told = json.dumps([role, parts, parent])
+        name = f"b2:{hashlib.blake2b(told.encode(), digest_size=16).hexdigest()}"
+        before = f"select 1 from messages where hash = '{name}'"
+        write(
+            self.path,
+            f"insert into messages (hash, parent_hash, role) select ?, ?, ? where not exists ({before})",
+            [(name, parent, role)],
+        )
+        for position, one in enumerate(parts):
+            columns = {"text": None, "tool_name": None, "payload": None} | one
+            write(
+                self.path,
+                "insert or ignore into parts (message_hash, position, type, tool_name, text, payload)"
+                " values (?, ?, ?, ?, ?, ?)",
+                [(name, position, columns["type"], columns["tool_name"], columns["text"], columns["payload"])],
+            )
+        return name
+
+    def thread(self, thread_id: str = "t", **columns: Any) -> None:
+        told = {"id": thread_id, "name": "A thread", "datetime_utc": at(59).replace("T", " ")}
+        insert(self.path, "threads", **told | columns)
+
+    def turn(
+        self,
+        asked: Content | str,
+        answered: Content | str,
+        parent: str | None = None,
+        thread: str = "t",
+        **columns: Any,
+    ) -> str:
+        """One call: what was sent after `parent`, and what came. The thread goes on from there."""
+        self.clock += 2
+        role = "tool" if isinstance(asked, list) and asked[0]["type"] == "tool_result" else "user"
+        sent = self.message(role, asked, parent)
+        tip = self.message("assistant", answered, sent)
+        told = {"id": f"01{self.clock:04}", "thread_id": thread, "model": "sonnet", "datetime_utc": at(self.clock)}
+        told |= {"parent_message_hash": sent, "tip_message_hash": tip}
+        numbers = {"duration_ms": 500, "input_tokens": 99, "output_tokens": 21}
+        insert(self.path, "turns", **told | numbers | columns)
+        write(self.path, "update threads set tip_message_hash = ? where id = ?", [(tip, thread)])
+        return tip
+
+    # ── before ────────────────────────────────────────────────────────────────────────────────────
+
+    def response(self, asked: str | None, answered: str, conversation: str | None = "c", **columns: Any) -> str:
+        self.clock += 2
+        told = {"id": f"01{self.clock:04}", "model": "gpt", "prompt": asked, "response": answered, "options_json": "{}"}
+        told |= {"conversation_id": conversation, "datetime_utc": at(self.clock)}
+        insert(self.path, "responses", **told | columns)
+        return str((told | columns)["id"])
+
+    def conversation(self, conversation_id: str = "c", name: str = "A talk") -> None:
+        insert(self.path, "conversations", id=conversation_id, name=name, model="gpt")

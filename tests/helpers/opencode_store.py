@@ -1,0 +1,181 @@
+"""opencode's own tables, the folders of files before them, and the few lines that fill both."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from foreign_databases import insert, make, write
+
+FIRST = """
+create table project (
+    id text primary key, worktree text not null, vcs text, name text, time_created integer not null,
+    time_updated integer not null, sandboxes text not null
+);
+create table session (
+    id text primary key, project_id text not null, parent_id text, slug text not null, directory text not null,
+    title text not null, version text not null, share_url text, summary_additions integer,
+    summary_deletions integer, summary_files integer, summary_diffs text, revert text, permission text,
+    time_created integer not null, time_updated integer not null, time_compacting integer, time_archived integer
+);
+create table message (
+    id text primary key, session_id text not null references session(id) on delete cascade,
+    time_created integer not null, time_updated integer not null, data text not null
+);
+create table part (
+    id text primary key, message_id text not null references message(id) on delete cascade,
+    session_id text not null, time_created integer not null, time_updated integer not null, data text not null
+);
+create table todo (session_id text not null, content text not null, position integer not null);
+"""
+HEAD = f"""
+{FIRST}
+alter table session add column workspace_id text;
+alter table session add column path text;
+alter table session add column cost real default 0 not null;
+alter table session add column tokens_input integer default 0 not null;
+alter table session add column agent text;
+alter table session add column model text;
+create table session_message (
+    id text primary key, session_id text not null references session(id) on delete cascade, type text not null,
+    seq integer not null, time_created integer not null, time_updated integer not null, data text not null
+);
+create table event_sequence (aggregate_id text primary key, seq integer not null);
+create table event (
+    id text primary key, aggregate_id text not null, seq integer not null, type text not null, data text not null
+);
+create table credential (id text primary key, label text not null, value text not null);
+create index message_session_time_created_id_idx on message (session_id, time_created, id);
+create index part_message_id_id_idx on part (message_id, id);
+"""
+AT = 1_767_000_000_000
+"""Milliseconds."""
+
+USAGE = {"total": 120, "input": 99, "output": 21, "reasoning": 0, "cache": {"write": 0, "read": 0}}
+
+Data = dict[str, Any]
+
+
+def text(words: str, **more: Any) -> Data:
+    return {"type": "text", "text": words} | more
+
+
+def said(words: str) -> Data:
+    """By the model, to its end."""
+    return text(words, time={"start": AT, "end": AT + 1})
+
+
+def tool(output: str = "a.txt", call_id: str = "call_1", name: str = "bash", **state: Any) -> Data:
+    times = {"start": AT + 100, "end": AT + 350}
+    told = {"status": "completed", "input": {"command": "ls"}, "output": output, "metadata": {"exit": 0}, "time": times}
+    return {"type": "tool", "tool": name, "callID": call_id, "state": told | state}
+
+
+def asked(**more: Any) -> Data:
+    told = {"role": "user", "time": {"created": AT}, "agent": "build"}
+    return told | {"model": {"providerID": "anthropic", "modelID": "opus"}, "summary": {"diffs": []}} | more
+
+
+def answered(**more: Any) -> Data:
+    told = {"role": "assistant", "time": {"created": AT, "completed": AT + 9}, "modelID": "opus", "mode": "build"}
+    return told | {"providerID": "anthropic", "path": {"cwd": "/srv/app", "root": "/srv/app"}, "tokens": USAGE} | more
+
+
+class OpencodeStore:
+    """The database."""
+
+    def __init__(self, path: Path, layout: str = HEAD) -> None:
+        self.path = make(path, layout, wal=True)
+        self._count = 0
+
+    def session(self, session_id: str = "ses_1", *turns: tuple[Data, list[Data]], **columns: Any) -> None:
+        told: Data = {
+            "id": session_id,
+            "project_id": "global",
+            "slug": "a-b",
+            "directory": "/srv/app",
+            "title": "A session",
+        }
+        told |= {"version": "1.18.33", "time_created": AT, "time_updated": AT + 60_000}
+        insert(self.path, "session", **told | columns)
+        for data, parts in turns:
+            self.message(data, *parts, session_id=session_id)
+
+    def message(self, data: Data | str, *parts: Data | str, session_id: str = "ses_1") -> str:
+        self._count += 1
+        name = f"msg_{self._count:03}"
+        times = {"time_created": AT + self._count * 1000, "time_updated": AT + self._count * 1000}
+        insert(self.path, "message", id=name, session_id=session_id, data=_spelled(data), **times)
+        for part in parts:
+            self.part(name, part, session_id)
+        return name
+
+    def part(self, message: str, data: Data | str, session_id: str = "ses_1") -> str:
+        self._count += 1
+        name = f"prt_{self._count:03}"
+        times = {"time_created": AT + self._count * 1000, "time_updated": AT + self._count * 1000}
+        spelled = _spelled(data)
+        insert(self.path, "part", id=name, message_id=message, session_id=session_id, data=spelled, **times)
+        return name
+
+    def rewrite(self, table: str, name: str, data: Data) -> None:
+        write(
+            self.path,
+            f"update {table} set data = ?, time_updated = time_updated + 1 where id = ?",
+            [(_spelled(data), name)],
+        )
+
+    def later(self, kind: str, session_id: str = "ses_1", **data: Any) -> None:
+        """A row of the newer table."""
+        self._count += 1
+        told = {"id": f"msg_{self._count:03}", "session_id": session_id, "type": kind, "seq": self._count}
+        insert(self.path, "session_message", time_created=AT, time_updated=AT, data=json.dumps(data), **told)
+
+
+def _spelled(data: Data | str) -> str:
+    """As JavaScript spells it."""
+    return data if isinstance(data, str) else json.dumps(data, separators=(",", ":"), ensure_ascii=False)
+
+
+class OpencodeFiles:
+    """A file for everything: of the second generation, or with a project's name of the first."""
+
+    def __init__(self, root: Path, project: str = "") -> None:
+        self._store = root / "project" / project / "storage/session" if project else root / "storage"
+        self._first = bool(project)
+        self._count = 0
+
+    def session(self, session_id: str = "ses_1", *turns: tuple[Data, list[Data]], **info: Any) -> None:
+        told = {
+            "id": session_id,
+            "version": "0.5.1",
+            "title": "A session",
+            "time": {"created": AT, "updated": AT + 60_000},
+        }
+        if not self._first:
+            told |= {"projectID": "global", "directory": "/srv/app"}
+        folder = "info" if self._first else "session/global"
+        self._write(f"{folder}/{session_id}", told | info)
+        for data, parts in turns:
+            self.message(data, *parts, session_id=session_id)
+
+    def message(self, data: Data, *parts: Data, session_id: str = "ses_1") -> str:
+        self._count += 1
+        name = f"msg_{self._count:03}"
+        times = {**data["time"], "created": AT + self._count * 1000}
+        self._write(f"message/{session_id}/{name}", {"id": name, "sessionID": session_id, **data, "time": times})
+        for part in parts:
+            self._count += 1
+            folder = f"part/{session_id}/{name}" if self._first else f"part/{name}"
+            told = {"id": f"prt_{self._count:03}", "messageID": name, "sessionID": session_id}
+            self._write(f"{folder}/prt_{self._count:03}", told | part)
+        return name
+
+    def path(self, name: str) -> Path:
+        return self._store / f"{name}.json"
+
+    def _write(self, name: str, value: Data) -> None:
+        path = self.path(name)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(json.dumps(value, indent=2))

@@ -1,0 +1,117 @@
+"""A real terminal for a program under test: a pty, every byte it sent, and the screen those bytes make."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import re
+import select
+import struct
+import subprocess
+import sys
+import termios
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+import pyte
+from browser_driver import PATIENCE
+
+
+class Pty:
+    """The bytes alone, of Python code or of a program by its path."""
+
+    def __init__(
+        self, code: str | Path, *arguments: str, columns: int, rows: int, env: Mapping[str, str] = os.environ
+    ) -> None:
+        self.raw = b""
+        program = [str(code)] if isinstance(code, Path) else [sys.executable, "-c", code]
+        self._fd, theirs = os.openpty()
+        fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
+        self._process = subprocess.Popen(
+            [*program, *arguments],
+            stdin=theirs,
+            stdout=theirs,
+            stderr=theirs,
+            env={**env, "TERM": "xterm-256color", "COLORTERM": "truecolor"},
+            start_new_session=True,
+        )
+        os.close(theirs)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        if self._process.poll() is None:
+            self._process.kill()
+        self._process.wait()
+        os.close(self._fd)
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    def press(self, keys: str) -> None:
+        os.write(self._fd, keys.encode())
+
+    def until_sent(self, pattern: bytes) -> re.Match[bytes]:
+        limit = time.monotonic() + PATIENCE
+        while (found := re.search(pattern, self.raw, re.DOTALL)) is None:
+            assert time.monotonic() < limit, f"{pattern!r} never came in {self.raw[-4000:]!r}"
+            self.read(0.05)
+        return found
+
+    def read(self, patience: float) -> None:
+        while select.select([self._fd], [], [], patience)[0]:
+            try:
+                data = os.read(self._fd, 65536)
+            except OSError:  # the other end is closed
+                return
+            self.raw += data
+            self.received(data)
+            patience = 0
+
+    def received(self, data: bytes) -> None:
+        pass
+
+
+class Terminal(Pty):
+    def __init__(self, code: str, *arguments: str, columns: int = 100, rows: int = 30) -> None:
+        self._screen = pyte.Screen(columns, rows)
+        self._stream = pyte.ByteStream(self._screen)
+        super().__init__(code, *arguments, columns=columns, rows=rows)
+
+    @property
+    def lines(self) -> Sequence[str]:
+        """Cell by cell: pyte's own lines stumble over what is left of a wide character that was half painted over."""
+        columns, buffer = range(self._screen.columns), self._screen.buffer
+        return ["".join(buffer[y][x].data for x in columns).rstrip() for y in range(self._screen.lines)]
+
+    def until_shown(self, *texts: str) -> None:
+        self._until(lambda shown: all(text in shown for text in texts), f"{texts} never came up in")
+
+    def until_gone(self, text: str) -> None:
+        self._until(lambda shown: text not in shown, f"{text} stays in")
+
+    def _until(self, condition: Callable[[str], bool], otherwise: str) -> None:
+        """Looks only when more was sent: to make lines of a screen takes longer than to draw it."""
+        limit = time.monotonic() + PATIENCE
+        while not condition(shown := "\n".join(self.lines)):
+            seen = len(self.raw)
+            while len(self.raw) == seen:
+                assert time.monotonic() < limit, f"{otherwise}:\n{shown}"
+                self.read(0.05)
+
+    def until_closed(self) -> int:
+        """Gives the exit status."""
+        limit = time.monotonic() + PATIENCE
+        while self._process.poll() is None:
+            assert time.monotonic() < limit, "it does not end:\n" + "\n".join(self.lines)
+            self.read(0.05)
+        self.read(0)
+        return self._process.returncode
+
+    def received(self, data: bytes) -> None:
+        self._stream.feed(data)

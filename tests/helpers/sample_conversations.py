@@ -1,0 +1,42 @@
+"""Small conversations that several tests write and read."""
+
+from __future__ import annotations
+
+from store.model.entry import NewEntry, Text, Tokens, ToolCall, ToolResult
+from store.model.session import Session
+from store.store import Store
+
+
+def conversation(store: Store, session_id: str, turns: int = 2) -> None:
+    """Each turn: a prompt, a call, its result, an answer."""
+    session = store.create_session(session_id)
+    for n in range(1, turns + 1):
+        store.append_message(session.id, "user", f"prompt {n} of {session_id}")
+        store.chains.append(
+            session.key,
+            [
+                NewEntry(role="assistant", parts=(ToolCall(f"t{n}", "shell", {"command": f"ls {n}"}),)),
+                NewEntry(role="tool", parts=(ToolResult(f"t{n}", f"file-{n}.txt", is_error=n == 2),)),
+                NewEntry(role="assistant", parts=(Text(f"answer {n}"),), tokens=Tokens(10, 5, 1)),
+            ],
+        )
+
+
+def prompts(store: Store, session: Session) -> list[str]:
+    return [turn.prompt for turn in store.chains.turns(session.key) if turn.n]
+
+
+def statuses(store: Store, session: Session) -> dict[str, str]:
+    return {call.call_id: call.status for call in store.chains.tool_calls(session.key)}
+
+
+def called(number: int, name: str, about: str, took: float | None, failed: bool = False) -> list[NewEntry]:
+    at = f"2026-03-0{number}T10:00:00.000000Z"
+    return [
+        NewEntry(role="assistant", parts=(ToolCall(f"c{number}", name, {"on": about}),), created_at=at),
+        NewEntry(
+            role="tool",
+            parts=(ToolResult(f"c{number}", f"did {about}", failed, duration_ms=took),),
+            created_at=at,
+        ),
+    ]

@@ -1,0 +1,94 @@
+"""One sample of every source, the way its program leaves it, and what of it must be found in the store again."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sqlite3
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from functools import partial
+from pathlib import Path
+
+from agent_databases import AGENTS
+from corruptible_stores import KINDS
+from stored_records import kept_records
+
+from store import sources
+from store.store import Store
+
+DATA = Path(__file__).parents[1] / "data"
+FILES = ("claude", "codex", "pi", "gemini", "qwen", "copilot", "chatgpt", "claude-ai")
+LINES = ("claude", "codex", "pi", "gemini", "qwen", "copilot")
+_DATABASES = {kind.name.partition(" ")[0]: kind.build for kind in KINDS if not kind.name.endswith("first")} | {
+    str(agent): agent.build for agent in AGENTS
+}
+_POSITIONS = "select count(distinct position) from records join places on places.key = place_key where name = ?"
+_TOLD = {
+    "pingu": "turns",
+    "rubichan": "messages",
+    "wuhu": "session_entries",
+    "adk": "events",
+    "kiso": "messages",
+    "crush": "messages",
+    "goose": "messages",
+    "llm": "messages responses",
+    "opencode": "message part session_message",
+}
+"""The tables in which each row is a piece of a conversation."""
+
+
+def _files(name: str, folder: Path) -> Path:
+    return Path(shutil.copytree(DATA / name, folder / name))
+
+
+def _database(name: str, folder: Path) -> Path:
+    path = folder / f"{name}.db"
+    _DATABASES[name](path)
+    return path
+
+
+SAMPLES: dict[str, Callable[[Path], Path]] = {
+    source.NAME: partial(_files if source.NAME in FILES else _database, source.NAME) for source in sources.ALL
+}
+
+
+def lost_records(name: str, sample: Path, store: Store) -> list[object]:
+    """What the sample tells and the store has not kept, word for word or row for row."""
+    if name in _TOLD:
+        return list(_lost_rows(name, sample, store))
+    kept = kept_records(store)
+    held = [json.loads(data) for data in kept]
+    lines: list[object] = [line for line in _lines(sample) if line not in kept and not _is_a_title(line)]
+    return lines + [message for message in _messages(sample) if message not in held]
+
+
+def _lost_rows(name: str, sample: Path, store: Store) -> Iterator[tuple[str, int]]:
+    with closing(sqlite3.connect(sample)) as connection:
+        for table in _TOLD[name].split():
+            (written,) = connection.execute(f"select count(*) from {table}").fetchone()
+            (kept,) = store.row(_POSITIONS, table)
+            # Wuhu's first entry of a session stands in the record of the session itself.
+            (heads,) = store.row("select count(*) from sessions") if name == "wuhu" else (0,)
+            if written != kept + heads:
+                yield table, written - kept - heads
+
+
+def _lines(sample: Path) -> Iterator[bytes]:
+    for path in sorted(sample.rglob("*.jsonl")):
+        yield from path.read_bytes().splitlines()
+
+
+def _is_a_title(line: bytes) -> bool:
+    """It is understood where it belongs: as what another session is called."""
+    return line.startswith(b'{"type":"summary"') or b'"thread_name"' in line
+
+
+def _messages(sample: Path) -> Iterator[object]:
+    """Of files that are one JSON value."""
+    for path in sorted(sample.rglob("*.json")):
+        value = json.loads(path.read_bytes())
+        for conversation in value if isinstance(value, list) else [value]:
+            nodes = conversation.get("mapping", {}).values()
+            yield from ({name: node[name] for name in ("id", "message", "parent")} for node in nodes if node["message"])
+            yield from conversation.get("chat_messages", conversation.get("messages", ()))

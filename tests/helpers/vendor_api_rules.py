@@ -1,0 +1,327 @@
+"""What the vendors say of their input, by the types of their own packages and by the rules they state in words; and
+conversations to try it on."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from functools import cache
+from types import NoneType, UnionType
+from typing import Any, Literal, NotRequired, Required, Union, get_args, get_origin, get_type_hints
+
+import pytest
+
+from store.model.entry import Entry, Json, NewEntry, NewRecord, Part, Text
+from store.model.session import Session
+from store.rebuild import SHAPES, Rebuilt, Shape
+from store.store import Store
+
+Body = dict[str, Any]
+
+_ID = re.compile(r"[a-zA-Z0-9_-]{1,64}")
+_NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
+
+
+# ── types ─────────────────────────────────────────────────────────────────────────────────────────
+
+
+def check_types(shape: Shape, body: Body, *, only_known: bool = False) -> None:
+    """Against the packages' own types; `only_known`: nothing that they do not name."""
+    pytest.importorskip("openai", reason="openai and anthropic are not installed; `make test` installs them.")
+    pytest.importorskip("anthropic", reason="openai and anthropic are not installed; `make test` installs them.")
+    _adapter(shape, only_known).validate_python(body["input" if shape == "responses" else "messages"])
+
+
+def as_codex_sends_it(body: Body) -> Body:
+    """With what the API fills in by itself: Codex sends its items without, and the types insist."""
+    filled: dict[str, Body] = {"reasoning": {"id": "rs_x"}, "local_shell_call": {"id": "sh_x", "status": "completed"}}
+    items = [filled.get(item.get("type", ""), {}) | item for item in body["input"]]
+    for place, item in enumerate(items):
+        if item.get("role") == "assistant" and isinstance(item["content"], list):
+            content = [{"annotations": [], **block} for block in item["content"]]
+            items[place] = {"id": "msg_x", "status": "completed", **item, "content": content}
+        elif item.get("type") == "local_shell_call":
+            items[place] = {**item, "action": {"env": {}, **item["action"]}}
+    return {"input": items}
+
+
+@cache
+def _adapter(shape: Shape, only_known: bool) -> Any:
+    from anthropic.types import MessageParam
+    from openai.types.chat import ChatCompletionMessageParam
+    from openai.types.responses import ResponseInputItemParam
+    from pydantic import TypeAdapter
+
+    wanted = {"responses": ResponseInputItemParam, "chat": ChatCompletionMessageParam, "anthropic": MessageParam}
+    return TypeAdapter(list[_Eager(only_known).made(wanted[shape])])
+
+
+class _Eager:
+    """The same types with lists for iterables, since what is an iterable is checked only when somebody walks it."""
+
+    def __init__(self, only_known: bool) -> None:
+        self._only_known = only_known
+        self._known: dict[Any, Any] = {}
+
+    def made(self, kind: Any) -> Any:
+        from typing_extensions import is_typeddict
+
+        origin, inner = get_origin(kind), get_args(kind)
+        if is_typeddict(kind):
+            return self._known[kind] if kind in self._known else self._typed_dict(kind)
+        if origin in (Union, UnionType):
+            return Union[tuple(map(self.made, inner))]  # noqa: UP007 made of what is known only now
+        if origin in (Required, NotRequired):
+            return origin[self.made(inner[0])]
+        if origin is dict:
+            return dict[inner[0], self.made(inner[1])]  # type: ignore[misc]
+        if origin is not None and origin is not Literal and issubclass(origin, Iterable):
+            return list[self.made(inner[0])]  # type: ignore[misc]
+        return kind if kind is not NoneType else None
+
+    def _typed_dict(self, kind: Any) -> Any:
+        from pydantic import ConfigDict
+        from typing_extensions import TypedDict
+
+        hints = get_type_hints(kind, include_extras=True)
+        made = TypedDict(kind.__name__, {name: self.made(hint) for name, hint in hints.items()}, total=False)  # type: ignore[misc]
+        made.__pydantic_config__ = ConfigDict(  # type: ignore[attr-defined]
+            extra="forbid" if self._only_known else "allow", arbitrary_types_allowed=True
+        )
+        self._known[kind] = made
+        return made
+
+
+# ── rules ─────────────────────────────────────────────────────────────────────────────────────────
+
+
+def check_rules(shape: Shape, body: Body, *, legal_ids: bool = True) -> None:
+    """What a vendor refuses though its types allow it."""
+    {"responses": _responses_rules, "chat": _chat_rules, "anthropic": _anthropic_rules}[shape](body, legal_ids)
+
+
+def _check_id(call_id: str, legal_ids: bool, longest: int = 64) -> None:
+    assert call_id
+    assert not legal_ids or (_ID.fullmatch(call_id) and len(call_id) <= longest), call_id
+
+
+def _responses_rules(body: Body, legal_ids: bool) -> None:
+    assert body.keys() == {"input"}
+    waiting: set[str] = set()
+    seen: set[str] = set()
+    items = body["input"]
+    for place, item in enumerate(items):
+        kind = item.get("type", "message")
+        if kind.endswith("_call") and item.get("call_id"):
+            _check_id(item["call_id"], legal_ids)
+            assert item["call_id"] not in seen
+            seen.add(item["call_id"])
+            waiting.add(item["call_id"])
+            if kind == "function_call" and legal_ids:
+                assert _NAME.fullmatch(item["name"])
+        elif kind.endswith("_output"):
+            waiting.remove(item["call_id"])
+        elif kind == "reasoning":
+            assert place + 1 < len(items)
+            assert items[place + 1].get("role") in (None, "assistant")
+        elif kind == "message":
+            assert item["content"]
+    assert not waiting
+
+
+def _chat_rules(body: Body, legal_ids: bool) -> None:
+    assert body.keys() == {"messages"}
+    waiting: list[str] = []
+    seen: set[str] = set()
+    for message in body["messages"]:
+        if message["role"] == "tool":
+            waiting.remove(message["tool_call_id"])
+            assert message["content"]
+            continue
+        assert not waiting, "the results of a message's calls come directly after it"
+        calls = message.get("tool_calls") or []
+        assert calls or message.get("content") or message.get("refusal")
+        for call in calls:
+            _check_id(call["id"], legal_ids, 40)
+            assert call["id"] not in seen
+            assert not legal_ids or _NAME.fullmatch(call["function"]["name"])
+        waiting = [call["id"] for call in calls]
+        seen.update(waiting)
+    assert not waiting
+
+
+def _anthropic_rules(body: Body, legal_ids: bool) -> None:
+    assert body.keys() <= {"system", "messages"}
+    assert body.get("system", "x").strip()
+    messages = body["messages"]
+    assert [message["role"] for message in messages] == ["user", "assistant"] * (len(messages) // 2) + ["user"] * (
+        len(messages) % 2
+    )
+    seen: set[str] = set()
+    waiting: list[str] = []
+    for message in messages:
+        blocks = list(_blocks(message))
+        assert blocks
+        results = [block["tool_use_id"] for block in blocks if block["type"] == "tool_result"]
+        assert sorted(results) == sorted(waiting), "each call has its one result in the next message"
+        assert all(block["type"] == "tool_result" for block in blocks[: len(results)]), "results come first"
+        waiting = [block["id"] for block in blocks if block["type"] == "tool_use"]
+        for block in blocks:
+            _check_block(block, legal_ids)
+            if block["type"] in ("tool_use", "server_tool_use"):
+                assert block["id"] not in seen
+                seen.add(block["id"])
+        assert message["role"] == "user" or blocks[-1]["type"] != "thinking"
+    assert not waiting
+    if messages and messages[-1]["role"] == "assistant":
+        last = list(_blocks(messages[-1]))[-1]
+        assert last.get("text", "") == last.get("text", "").rstrip()
+
+
+def _blocks(message: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    content = message["content"]
+    yield from [{"type": "text", "text": content}] if isinstance(content, str) else content
+
+
+def _check_block(block: Mapping[str, Any], legal_ids: bool) -> None:
+    match block["type"]:
+        case "text":
+            assert block["text"].strip()
+        case "tool_use":
+            _check_id(block["id"], legal_ids)
+            assert not legal_ids or re.fullmatch(r"[a-zA-Z0-9_-]{1,128}", block["name"])
+        case "thinking":
+            assert block["signature"]
+        case "tool_result":
+            assert block["content"]
+
+
+# ── conversations ─────────────────────────────────────────────────────────────────────────────────
+
+PIXEL = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAQAAAC1HAwCAAAAC0lEQVR42mNk+A8AAQUBAScY42YAAAAASUVORK5CYII="
+shapes = pytest.mark.parametrize("shape", SHAPES)
+
+
+def entry(seq: int, role: str, parts: tuple[Part, ...], **more: Any) -> Entry:
+    said = "\n\n".join(part.text for part in parts if isinstance(part, Text))
+    told: dict[str, Any] = {"record": None, "turn": 0, "kind": "message", "message_key": "", **more}
+    return Entry(
+        key=seq + 2,
+        session=1,
+        parent=seq + 1,
+        seq=seq,
+        role=role,
+        author="",
+        model="",
+        text=said,
+        parts=parts,
+        inherited=False,
+        tokens=None,
+        created_at="",
+        **told,
+    )
+
+
+def carried(made: Rebuilt, how: str) -> dict[str, int]:
+    return {one.field: one.count for one in made.carried if one.how == how}
+
+
+def conversation(*said: tuple[str, Part | tuple[Part, ...]]) -> list[Entry]:
+    """A turn begins with each text of the user's."""
+    turn, told = 0, []
+    for seq, (role, parts) in enumerate(said):
+        turn += role == "user"
+        told.append(entry(seq, role, parts if isinstance(parts, tuple) else (parts,), turn=turn))
+    return told
+
+
+def append(store: Store, *records: Json, role: str = "assistant") -> Session:
+    session = store.create_session()
+    made = [NewEntry(role=role, record=NewRecord(json.dumps(record).encode())) for record in records]
+    store.chains.append(session.key, made)
+    return session
+
+
+CITED = {"type": "url_citation", "url": "u", "title": "t", "start_index": 0, "end_index": 3}
+OUTPUT: list[dict[str, Any]] = [
+    {
+        "id": "rs_1",
+        "type": "reasoning",
+        "summary": [{"type": "summary_text", "text": "look"}],
+        "encrypted_content": "gA",
+    },
+    {
+        "id": "msg_1",
+        "type": "message",
+        "role": "assistant",
+        "status": "completed",
+        "phase": "commentary",
+        "content": [
+            {"type": "output_text", "text": "41% full", "annotations": [CITED], "logprobs": []},
+            {"type": "refusal", "refusal": "Not that."},
+        ],
+    },
+    {
+        "id": "fc_1",
+        "type": "function_call",
+        "call_id": "call:1",
+        "name": "a.b",
+        "arguments": "{nonsense",
+        "new": {"x": 1},
+    },
+    {
+        "id": "fs_1",
+        "type": "file_search_call",
+        "queries": ["disk"],
+        "status": "completed",
+        "results": [{"file_id": "f", "text": "df says", "score": 0.5}],
+    },
+    {"id": "ws_1", "type": "web_search_call", "status": "completed", "action": {"type": "search", "query": "df"}},
+    {
+        "id": "cc_1",
+        "type": "computer_call",
+        "call_id": "call_2",
+        "action": {"type": "click", "x": 1, "y": 2, "button": "left"},
+        "pending_safety_checks": [],
+        "status": "completed",
+    },
+    {
+        "id": "ci_1",
+        "type": "code_interpreter_call",
+        "code": "print(1)",
+        "container_id": "c",
+        "outputs": [{"type": "logs", "logs": "1"}],
+        "status": "completed",
+    },
+]
+RESULTS: list[dict[str, Any]] = [
+    {"type": "function_call_output", "call_id": "call:1", "output": [{"type": "input_text", "text": "ok"}]},
+    {
+        "type": "computer_call_output",
+        "call_id": "call_2",
+        "output": {"type": "computer_screenshot", "image_url": f"data:image/png;base64,{PIXEL}"},
+    },
+]
+
+
+BLOCKS: list[dict[str, Any]] = [
+    {"type": "thinking", "thinking": "hm", "signature": "c2ln"},
+    {"type": "redacted_thinking", "data": "ZGF0YQ=="},
+    {"type": "text", "text": "Let me look.", "citations": None, "new": [1]},
+    {"type": "server_tool_use", "id": "srv_1", "name": "web_search", "input": {"query": "x"}},
+    {"type": "web_search_tool_result", "tool_use_id": "srv_1", "content": []},
+    {"type": "tool_use", "id": "toolu_1", "name": "Bash", "input": {"command": "ls"}, "caller": {"type": "direct"}},
+    {"type": "tool_use", "id": "toolu_2", "name": "Read", "input": {"path": "a"}},
+]
+IMAGE = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": PIXEL}}
+
+
+def claude(*blocks: Any, role: str = "assistant", key: str = "msg_1", **more: Any) -> dict[str, Any]:
+    content = blocks[0] if isinstance(blocks[0], str) else list(blocks)
+    message = {"id": key, "model": "claude-x", "usage": {}} if role == "assistant" else {}
+    return {"type": role, "message": {"role": role, "content": content, **message}, **more}
+
+
+def result(call: str, content: Json = "ok") -> dict[str, Any]:
+    return {"type": "tool_result", "tool_use_id": call, "content": content, "cache_control": {"type": "ephemeral"}}

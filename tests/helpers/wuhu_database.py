@@ -1,0 +1,191 @@
+"""Small stores as Wuhu writes them, in each of its layouts."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from store.model.session import Session
+from store.store import Store
+from store.sync import refresh
+
+FIRST = "id TEXT PRIMARY KEY, provider TEXT NOT NULL, model TEXT NOT NULL"
+LAST = (
+    "parentSessionID TEXT, createdAt DATETIME NOT NULL, updatedAt DATETIME NOT NULL,"
+    " headEntryID INTEGER, tailEntryID INTEGER"
+)
+SETTINGS = (
+    "effectiveReasoningEffort TEXT, pendingProvider TEXT, pendingModel TEXT, pendingReasoningEffort TEXT,"
+    " executionStatus TEXT NOT NULL"
+)
+ENVIRONMENT = "environmentName TEXT NOT NULL, environmentType TEXT NOT NULL, environmentPath TEXT NOT NULL"
+TEMPLATE = "environmentTemplatePath TEXT, environmentStartupScript TEXT"
+CWD = "cwd TEXT NOT NULL"
+RUNNER = "runnerName TEXT"
+CHANNELS = "environmentID TEXT, sessionType TEXT NOT NULL DEFAULT 'coding', displayStartEntryID INTEGER"
+TITLE = "customTitle TEXT"
+ARCHIVE = "isArchived BOOLEAN NOT NULL DEFAULT 0"
+MOUNTED = (FIRST, SETTINGS, "cwd TEXT", TITLE, ARCHIVE, LAST)
+OF_SESSION = "sessionID TEXT NOT NULL REFERENCES sessions(id) ON DELETE CASCADE"
+QUEUES = f"""
+    CREATE TABLE user_queue_pending (id TEXT PRIMARY KEY, {OF_SESSION}, lane TEXT NOT NULL,
+        enqueuedAt DATETIME NOT NULL, payload BLOB NOT NULL);
+    CREATE TABLE tool_call_status ({OF_SESSION}, toolCallID TEXT NOT NULL, status TEXT NOT NULL,
+        createdAt DATETIME NOT NULL, updatedAt DATETIME NOT NULL, PRIMARY KEY (sessionID, toolCallID));
+"""
+MOUNTS = f"""
+    CREATE TABLE mounts (id TEXT PRIMARY KEY, {OF_SESSION}, name TEXT NOT NULL, path TEXT NOT NULL,
+        mountTemplateID TEXT, isPrimary BOOLEAN NOT NULL DEFAULT 0, createdAt DATETIME NOT NULL);
+"""
+ADD_RUNNER = "ALTER TABLE mounts ADD COLUMN runnerID TEXT NOT NULL DEFAULT 'local';"
+
+LAYOUTS: dict[str, tuple[tuple[str, ...], str]] = {
+    "feb10": ((FIRST, CWD, LAST), ""),
+    "feb11": ((FIRST, ENVIRONMENT, CWD, RUNNER, LAST), ""),
+    "environmentMetadata_v2": ((FIRST, ENVIRONMENT, CWD, RUNNER, LAST, TEMPLATE), ""),
+    "contracts_v1": ((FIRST, SETTINGS, ENVIRONMENT, TEMPLATE, CWD, RUNNER, LAST), QUEUES),
+    "v5_archive": ((FIRST, SETTINGS, ENVIRONMENT, TEMPLATE, CWD, RUNNER, LAST, CHANNELS, TITLE, ARCHIVE), QUEUES),
+    "v6_mounts": (MOUNTED, QUEUES + MOUNTS),
+    "v7_runner": (MOUNTED, QUEUES + MOUNTS + ADD_RUNNER),
+    "v8_cost_limit": ((*MOUNTED, "costLimitCents INTEGER"), QUEUES + MOUNTS + ADD_RUNNER),
+}
+NEWEST = "v7_runner"
+
+ENTRIES = f"""
+    CREATE TABLE session_entries (id INTEGER PRIMARY KEY AUTOINCREMENT, {OF_SESSION},
+        parentEntryID INTEGER REFERENCES session_entries(id) ON DELETE RESTRICT, type TEXT NOT NULL,
+        payload BLOB NOT NULL, createdAt DATETIME NOT NULL);
+    CREATE INDEX session_entries_on_sessionID ON session_entries(sessionID);
+    CREATE UNIQUE INDEX session_entries_unique_parent ON session_entries(parentEntryID)
+        WHERE parentEntryID IS NOT NULL;
+    CREATE UNIQUE INDEX session_entries_unique_header_per_session ON session_entries(sessionID)
+        WHERE parentEntryID IS NULL;
+"""
+STORED = "2026-03-04 05:00:00.500"
+"""What the column says of every entry; inside the JSON a message says more exactly when it was."""
+SAID = 1772600000.25
+SAID_AT = "2026-03-04T04:53:20.250000Z"
+
+Payload = dict[str, Any]
+
+SETTINGS_CHANGE: Payload = {
+    "type": "session_settings",
+    "payload": {"provider": "openai", "model": "gpt", "reasoningEffort": "high"},
+}
+
+
+class WuhuStore:
+    """Appends as Wuhu does: a row that hangs on the session's tail and becomes it."""
+
+    def __init__(self, path: Path, layout: str = NEWEST) -> None:
+        columns, more = LAYOUTS[layout]
+        self.path = path
+        with self.open() as db:
+            db.executescript(
+                "CREATE TABLE grdb_migrations (identifier TEXT NOT NULL PRIMARY KEY);"
+                f"CREATE TABLE sessions ({', '.join(columns)}); {ENTRIES} {more}"
+            )
+
+    @contextmanager
+    def open(self) -> Iterator[sqlite3.Connection]:
+        db = sqlite3.connect(self.path, isolation_level=None)
+        try:
+            yield db
+        finally:
+            db.close()
+
+    def run(self, *statements: str) -> None:
+        with self.open() as db:
+            for statement in statements:
+                db.execute(statement)
+
+    def session(self, session_id: str = "s", system_prompt: str = "Be brief.", **columns: Any) -> None:
+        """With its header, and whatever the layout wants to be told."""
+        with self.open() as db:
+            needed = {name for _, name, _, needs, default, _ in db.execute("pragma table_info(sessions)") if needs}
+            told = dict.fromkeys(needed - {"sessionType", "isArchived"}, "x")
+            told |= {"id": session_id, "provider": "anthropic", "model": "sonnet", "cwd": "/srv/app"}
+            told |= {"createdAt": "2026-03-04 04:53:00.125", "updatedAt": STORED} | columns
+            names, marks = ", ".join(told), ", ".join("?" * len(told))
+            db.execute(f"insert into sessions ({names}) values ({marks})", list(told.values()))
+        header = {"version": 1, "systemPrompt": system_prompt, "metadata": {}}
+        number = self.append({"type": "header", "payload": header}, session_id)
+        self.run(f"update sessions set headEntryID = {number} where id = '{session_id}'")
+
+    def append(self, payload: Payload | bytes, session_id: str = "s", number: int | None = None) -> int:
+        spelled = payload if isinstance(payload, bytes) else spell(payload)
+        kind = payload["type"] if isinstance(payload, dict) else "message"
+        with self.open() as db:
+            (tail,) = db.execute("select tailEntryID from sessions where id = ?", (session_id,)).fetchone()
+            made = db.execute(
+                "insert into session_entries (id, sessionID, parentEntryID, type, payload, createdAt)"
+                " values (?, ?, ?, ?, ?, ?)",
+                (number, session_id, tail, kind, spelled, STORED),
+            ).lastrowid
+            db.execute("update sessions set tailEntryID = ? where id = ?", (made, session_id))
+        assert made is not None
+        return made
+
+    def say(self, *texts: str, session_id: str = "s") -> None:
+        for text in texts:
+            self.append(user(text), session_id)
+
+
+def spell(payload: Payload) -> bytes:
+    """Keys sorted, no spaces, slashes escaped, as Foundation does it."""
+    return json.dumps(payload, sort_keys=True, separators=(",", ":")).replace("/", "\\/").encode()
+
+
+def message(role: str, content: list[Any], **more: Any) -> Payload:
+    told = {"content": content, "timestamp": SAID} | more
+    return {"type": "message", "payload": {"role": role, "message": told}}
+
+
+def text(words: str) -> Payload:
+    return {"type": "text", "text": words}
+
+
+def user(words: str, **more: Any) -> Payload:
+    return message("user", [text(words)], **{"user": "ana@box"} | more)
+
+
+def assistant(*content: Any, **more: Any) -> Payload:
+    told = {"provider": "openai", "model": "gpt", "stopReason": "stop"}
+    return message("assistant", list(content), **told | more)
+
+
+def call(call_id: str = "t1") -> Payload:
+    return {"type": "tool_call", "id": call_id, "name": "bash", "arguments": {"command": "df -h /"}}
+
+
+def result(*content: Any, call_id: str = "t1", failed: bool = False) -> Payload:
+    told = {"toolCallId": call_id, "toolName": "bash", "details": {}, "isError": failed}
+    return message("tool_result", list(content), **told)
+
+
+def injected(kind: str, words: str, **more: Any) -> Payload:
+    return message("custom_message", [text(words)], **{"customType": kind, "display": True} | more)
+
+
+def custom(kind: str, data: Any) -> Payload:
+    return {"type": "custom", "customType": kind, "data": data}
+
+
+def compaction(summary: str, first_kept: int) -> Payload:
+    told = {"version": 1, "summary": summary, "tokensBefore": 9000, "firstKeptEntryID": first_kept, "metadata": {}}
+    return {"type": "compaction", "payload": told}
+
+
+def take(store: Store, owner: WuhuStore) -> refresh.Report:
+    *_, last = refresh.sync(store, refresh.targets([str(owner.path)]))
+    return last.report
+
+
+def only(store: Store, owner: WuhuStore, name: str = "s") -> Session:
+    """The session, read without a problem."""
+    assert take(store, owner).problems == []
+    return store.sessions.find(name)

@@ -1,0 +1,254 @@
+"""Whatever a conversation holds, what is rebuilt of it is taken by the vendor: by the types of the vendors' own
+packages, and by the rules that no type can hold."""
+
+from __future__ import annotations
+
+import copy
+import json
+from pathlib import Path
+
+import pytest
+from foreign_databases import pull
+from hypothesis import given
+from hypothesis import strategies as st
+from source_samples import SAMPLES
+from vendor_api_rules import PIXEL, Body, as_codex_sends_it, check_rules, check_types, entry, shapes
+
+from store.model.entry import Attachment, Entry, Json, Opaque, Part, Text, Thinking, ToolCall, ToolResult
+from store.rebuild import SHAPES, Shape, rebuild, rebuilt
+from store.store import Store
+
+# ── made-up conversations ─────────────────────────────────────────────────────────────────────────
+
+words = st.text(max_size=12)
+# Few, so that calls meet results, and again; some that no vendor takes.
+call_ids = st.sampled_from(["", "a", "b", "c", "it's", "x" * 70, "é", "run_shell_command"])
+names = st.sampled_from(["bash", "", "mcp: do it!", "n" * 200, "日本"])
+values: st.SearchStrategy[Json] = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | words,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(words, inner, max_size=3),
+    max_leaves=4,
+)
+blocks = st.sampled_from(
+    [
+        {"type": "text", "text": "seen"},
+        {"type": "text", "text": " "},
+        {"type": "image", "mimeType": "image/png", "data": PIXEL},
+        {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "", "size": 68}},
+        {"type": "resource", "uri": "x"},
+    ]
+)
+attachments = st.builds(
+    Attachment,
+    st.sampled_from(["image/png", "application/pdf", "image", "audio/wav", "video/mp4", ""]),
+    words,
+    st.sampled_from([None, 68, 5]),
+    st.sampled_from(["", "https://example.org/a.png", "file:///etc/passwd"]),
+)
+parts: st.SearchStrategy[Part] = st.one_of(
+    st.builds(Text, words),
+    st.builds(Thinking, words, words),
+    st.builds(ToolCall, call_ids, names, values),
+    st.builds(ToolResult, call_ids, values | st.lists(blocks, max_size=3), st.booleans()),
+    attachments,
+    st.builds(Opaque, words, values),
+)
+roles = st.sampled_from(["user", "assistant", "system", "tool", "", "User"])
+kinds = st.sampled_from(["message"] * 6 + ["compaction", "event", "unknown"])
+HELD: Json = {"images": [{"mime": "image/png", "data": PIXEL}, {"mime": "application/pdf", "data": "JVBERg=="}]}
+
+
+@st.composite
+def conversations(draw: st.DrawFn) -> list[Entry]:
+    told = draw(st.lists(st.tuples(roles, st.lists(parts, max_size=3), kinds, st.booleans()), max_size=12))
+    turn, made = 0, []
+    for seq, (role, said, kind, held) in enumerate(told):
+        turn += role == "user"
+        made.append(entry(seq, role, tuple(said), turn=turn, kind=kind, record=1 if held else None))
+    return made
+
+
+@shapes
+@given(
+    told=conversations(), system=st.sampled_from(["", " ", "Be kind."]), summary=st.none() | words, covered=st.data()
+)
+def test_any_conversation_is_taken(
+    shape: Shape, told: list[Entry], system: str, summary: str | None, covered: st.DataObject
+) -> None:
+    up_to = covered.draw(st.none() | st.integers(0, 3))
+    before = copy.deepcopy(told)
+    made = rebuild(shape, told, {1: HELD}, system=system, summary=summary, covered=up_to)
+    check_types(shape, made.body, only_known=True)
+    check_rules(shape, made.body)
+    json.dumps(made.body, allow_nan=False)
+    assert all(one.count > 0 and (one.why or one.how == "kept") for one in made.carried)
+    assert told == before
+    again = rebuild(shape, told, {1: HELD}, system=system, summary=summary, covered=up_to)
+    assert again == made
+
+
+@shapes
+@given(told=conversations())
+def test_no_word_is_lost(shape: Shape, told: list[Entry]) -> None:
+    told = [one for one in told if one.kind == "message"]
+    said = [part.text for one in told for part in one.parts if isinstance(part, Text) and part.text.strip()]
+    body = json.dumps(rebuild(shape, told, {1: HELD}).body, ensure_ascii=False)
+    for text in said:
+        assert json.dumps(text.strip(), ensure_ascii=False)[1:-1] in body
+
+
+# ── what came from the API, in any order and state ────────────────────────────────────────────────
+
+ids = st.sampled_from(["toolu_1", "toolu_2", "toolu_3"])
+anthropic_blocks = st.one_of(
+    st.builds(lambda text: {"type": "text", "text": text, "citations": None}, words),
+    st.builds(lambda text: {"type": "thinking", "thinking": text, "signature": "c2ln"}, words),
+    st.just({"type": "redacted_thinking", "data": "ZGF0YQ=="}),
+    st.builds(lambda one: {"type": "tool_use", "id": one, "name": "Bash", "input": {"of": one}}, ids),
+    st.just({"type": "server_tool_use", "id": "srv_1", "name": "web_search", "input": {"query": "x"}}),
+    st.just({"type": "web_search_tool_result", "tool_use_id": "srv_1", "content": []}),
+)
+user_blocks = st.one_of(
+    st.builds(lambda text: {"type": "text", "text": text}, words),
+    st.builds(lambda one: {"type": "tool_result", "tool_use_id": one, "content": "ok"}, ids),
+    st.just({"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": PIXEL}}),
+)
+anthropic_records = st.one_of(
+    st.builds(
+        lambda key, content: {
+            "type": "assistant",
+            "message": {"id": key, "role": "assistant", "content": content, "usage": {"input_tokens": 1}},
+        },
+        st.sampled_from(["msg_1", "msg_2", "msg_3"]),
+        st.lists(anthropic_blocks, max_size=3),
+    ),
+    st.builds(
+        lambda content: {"type": "user", "message": {"role": "user", "content": content}},
+        words | st.lists(user_blocks, max_size=3),
+    ),
+)
+items = st.one_of(
+    st.builds(lambda text: {"role": "user", "content": text or "hm"}, words),
+    st.just({"type": "reasoning", "id": "rs_1", "summary": [], "encrypted_content": "gAAA", "content": None}),
+    st.builds(
+        lambda one: {"type": "function_call", "call_id": one, "name": "f", "arguments": "{}", "new": 1},
+        ids,
+    ),
+    st.builds(lambda one: {"type": "function_call_output", "call_id": one, "output": "ok"}, ids),
+    st.builds(lambda one: {"type": "custom_tool_call", "call_id": one, "name": "patch", "input": "*"}, ids),
+    st.just({"type": "shell_call", "call_id": "sh_1", "action": {"commands": ["ls"]}}),
+    st.just(
+        {
+            "type": "apply_patch_call",
+            "call_id": "ap_1",
+            "status": "completed",
+            "operation": {"type": "delete_file", "path": "x"},
+        }
+    ),
+    st.just(
+        {"type": "web_search_call", "id": "ws_1", "status": "completed", "action": {"type": "search", "query": ""}}
+    ),
+)
+responses_records = items.map(lambda item: {"type": "response_item", "payload": item})
+chat_records = st.one_of(
+    st.builds(lambda text: {"role": "user", "content": text or "hm"}, words),
+    st.builds(
+        lambda calls: {
+            "role": "assistant",
+            "content": None,
+            "refusal": "No." if not calls else None,
+            "tool_calls": [
+                {"id": one, "type": "function", "function": {"name": "f", "arguments": "{}"}} for one in calls
+            ],
+        },
+        st.lists(ids, max_size=2),
+    ),
+    st.builds(lambda one: {"role": "tool", "tool_call_id": one, "content": "ok", "new": 1}, ids),
+)
+NATIVE = {"anthropic": anthropic_records, "responses": responses_records, "chat": chat_records}
+
+
+@shapes
+@given(drawn=st.data())
+def test_what_the_api_itself_said_is_mended_whatever_its_state(shape: Shape, drawn: st.DataObject) -> None:
+    records: dict[int, Json] = dict(enumerate(drawn.draw(st.lists(NATIVE[shape], max_size=10))))
+    before = copy.deepcopy(records)
+    told = [entry(seq, "assistant", (), record=seq) for seq in records]
+    made = rebuild(shape, told, records)
+    check_types(shape, made.body)
+    check_rules(shape, made.body)
+    assert records == before, "nobody's record is changed"
+
+
+# ── every source ──────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize("source", SAMPLES)
+def test_every_session_of_every_source_is_taken(store: Store, tmp_path: Path, source: str) -> None:
+    pull(store, SAMPLES[source](tmp_path))
+    sessions = store.sessions.newest(100)
+    assert sessions
+    for session in sessions:
+        for shape in SHAPES:
+            for with_summary in (True, False):
+                body = rebuilt(store, session, shape, with_summary=with_summary).body
+                check_rules(shape, body, legal_ids=source != "codex")
+                check_types(shape, _completed(body) if (source, shape) == ("codex", "responses") else body)
+    assert any(_said(rebuilt(store, session, "chat").body) for session in sessions)
+
+
+def _completed(body: Body) -> Body:
+    known = [item for item in body["input"] if item.get("type") != "from_the_future"]
+    return as_codex_sends_it({"input": known})
+
+
+def _said(body: Body) -> int:
+    return len(body["messages"])
+
+
+# ── the rules themselves ──────────────────────────────────────────────────────────────────────────
+
+CALL = {"type": "tool_use", "id": "a", "name": "f", "input": {}}
+RESULT = {"type": "tool_result", "tool_use_id": "a", "content": "x"}
+ASKED = {"role": "user", "content": "hi"}
+CHAT_CALL = {"id": "a", "type": "function", "function": {"name": "f", "arguments": "{}"}}
+
+
+@pytest.mark.parametrize(
+    ("shape", "messages"),
+    [
+        ("anthropic", [ASKED, ASKED]),
+        ("anthropic", [{"role": "assistant", "content": "hi"}]),
+        ("anthropic", [ASKED, {"role": "assistant", "content": [CALL]}]),
+        ("anthropic", [ASKED, {"role": "assistant", "content": [CALL]}, ASKED]),
+        ("anthropic", [{"role": "user", "content": [RESULT]}]),
+        ("anthropic", [ASKED, {"role": "assistant", "content": "bye "}]),
+        ("anthropic", [{"role": "user", "content": " "}]),
+        ("anthropic", [{"role": "user", "content": []}]),
+        ("chat", [{"role": "assistant", "tool_calls": [CHAT_CALL]}]),
+        ("chat", [{"role": "assistant", "tool_calls": [CHAT_CALL]}, ASKED]),
+        ("chat", [{"role": "tool", "tool_call_id": "a", "content": "x"}]),
+        ("chat", [{"role": "user", "content": ""}]),
+        ("responses", [{"type": "function_call", "call_id": "a", "name": "f", "arguments": ""}]),
+        ("responses", [{"type": "function_call_output", "call_id": "a", "output": "x"}]),
+        ("responses", [{"type": "reasoning", "id": "r", "summary": []}, {"role": "user", "content": "x"}]),
+    ],
+)
+def test_the_rules_would_notice(shape: Shape, messages: list[Json]) -> None:
+    with pytest.raises((AssertionError, KeyError, ValueError)):
+        check_rules(shape, {"input" if shape == "responses" else "messages": messages})
+
+
+@pytest.mark.parametrize(
+    ("shape", "message"),
+    [
+        ("anthropic", {"role": "user", "content": [{"type": "text"}]}),
+        ("anthropic", {"role": "user", "content": [{"type": "tool_result", "content": "x"}]}),
+        ("chat", {"role": "user", "content": [{"type": "image_url", "image_url": "x"}]}),
+        ("responses", {"role": "user", "content": [{"type": "output_text", "text": "x"}]}),
+    ],
+)
+def test_the_types_would_notice(shape: Shape, message: Json) -> None:
+    pydantic = pytest.importorskip("pydantic", reason="It comes with openai and anthropic; `make test` installs them.")
+    with pytest.raises(pydantic.ValidationError):
+        check_types(shape, {"input" if shape == "responses" else "messages": [message]})

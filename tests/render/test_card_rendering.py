@@ -1,0 +1,337 @@
+"""How the turns of a conversation look, as values."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+import pytest
+from browser_driver import NOW, add, answer, before, fill, prompt
+from hypothesis import given
+from hypothesis import strategies as st
+from rich.cells import cell_len
+from test_session_rendering import a_session
+
+from store.conversations.timeline import Outlines
+from store.model.entry import Attachment, Entry, NewEntry, Opaque, PairedCall, Text, Thinking, ToolCall, ToolResult
+from store.model.entry import Turn as WholeTurn
+from store.model.session import Session
+from store.model.timeline import Outline, TurnOutline
+from store.store import Store
+from tui.render.timeline_card import Gutter, block_lines, bytes_told, coverage, estimated, heading, short, title_line
+from tui.render.timeline_items import Block, blocks_of
+from tui.render.tool_call import brief, duration
+from tui.render.viewport import Look
+
+HOSTILE = "\x1b]52;c;UFdORUQ=\x07\x9b2J[b]x[/b][@click=app.quit]go[/]\u202eabc\x00\r\ttab 日本語 👩\u200d👩\u200d👧"
+
+
+def blocks(store: Store, session: Session) -> list[Block]:
+    turns = Outlines(store).turns(session.key, range(1000))
+    return [block for turn in turns for block in blocks_of(session.id, turn)]
+
+
+def told(block: Block, width: int = 60, *, is_open: bool | None = None, **look: object) -> list[str]:
+    opened = not block.foldable if is_open is None else is_open
+    lines = block_lines(block, Look(width, **look), is_open=opened)  # type: ignore[arg-type]
+    return [line.plain.rstrip() for line in lines]
+
+
+def conversation(store: Store, session: Session, **how: object) -> Iterator[str]:
+    for block in blocks(store, session):
+        yield from [""] * block.gap
+        yield from told(block, **how)  # type: ignore[arg-type]
+
+
+def an_outline(**fields: object) -> TurnOutline:
+    told = TurnOutline(12, 0, 9, "2026-11-03T10:41:00Z", "2026-11-03T10:43:05Z", "Look at the retry", "", 0, 0, 0, "")
+    return told._replace(**fields)  # type: ignore[arg-type]
+
+
+# ── blocks ────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_a_conversation_shows_each_part_in_its_place(store: Store) -> None:
+    fill(store)
+    session = store.sessions.get("claude:e0741090")
+    assert "\n".join(conversation(store, session)) == (
+        "\n"
+        "It still fails on CI. Look at the retry, please.\n"
+        "\n"
+        "▸ thinking, 1 line  The retry may run after the file is clo…\n"
+        "\n"
+        "Let me run the test first.\n"
+        "\n"
+        "⚙ Bash  pytest -q tests/test_upload.py       2.1 s  ✗ failed\n"
+        "  └ ValueError: I/O operation on closed file\n"
+        "\n"
+        "The retry ran after the file was closed.\n"
+        "\n"
+        "• it now reopens it\n"
+        "• and tells how often it tried"
+    )
+
+
+def test_what_is_folded_unfolds_to_all_of_it(store: Store) -> None:
+    fill(store)
+    _, thinking, _, call, _ = blocks(store, store.sessions.get("claude:e0741090"))
+    assert told(thinking, is_open=True) == ["▾ thinking, 1 line", "  The retry may run after the file is closed."]
+    assert told(call, is_open=True) == [
+        "▾ Bash  pytest -q tests/test_upload.py       2.1 s  ✗ failed",
+        "    command: pytest -q tests/test_upload.py",
+        "    timeout: 120",
+        "  │ F",
+        "  │",
+        "  │ ValueError: I/O operation on closed file",
+        "  │ 1 failed in 1.9 s",
+        "  │ see the log",
+        "  │ for more",
+    ]
+
+
+@pytest.fixture
+def strange(store: Store) -> Session:
+    at = before()
+    parts = (Attachment("image/png", "cat.png", 184320), Opaque("hologram", {"x": 1}), ToolCall("9", "Slow", "soon"))
+    return add(
+        store,
+        "strange",
+        at,
+        NewEntry(role="system", parts=(Text("Be kind.\nAlways."),), created_at=at),
+        prompt("Look at this", at),
+        NewEntry(role="assistant", parts=parts, created_at=at),
+        NewEntry(role="tool", parts=(ToolResult("77", "nobody asked"),), created_at=at),
+        NewEntry(kind="compaction", role="user", parts=(Text("We looked at **a cat**."),), created_at=at),
+        NewEntry(role="assistant", parts=(Thinking("  \n"), Text(" ")), created_at=at),
+        NewEntry(role="user", parts=(Text("CLAUDE.md says so"),), author="memory", prompt=False, created_at=at),
+        NewEntry(kind="event", text="Model set to opus", parts=(Opaque("settings", {}),), created_at=at),
+        NewEntry(kind="event", parts=(Opaque("turn_aborted error", {}),), created_at=at),
+        NewEntry(kind="unknown", parts=(Opaque("riddle", {}),), created_at=at),
+        NewEntry(role="assistant", parts=(Text("I am two."),), author="second", created_at=at),
+        NewEntry(role="assistant", parts=(Text("Still two."),), author="second", created_at=at),
+    )
+
+
+def test_what_has_no_text_is_still_told(store: Store, strange: Session) -> None:
+    assert list(conversation(store, strange)) == [
+        "",
+        "▸ system, 2 lines  Be kind. Always.",
+        "",
+        "Look at this",
+        "",
+        "▣ cat.png · image/png · 184.3 kB",
+        "⋯ hologram",
+        "⚙ Slow  soon                                     … no answer",
+        "⚙ result of 77  nobody asked                 ? not asked for",
+        "",
+        "──── ▸ ∑ what came before was summarised ───────────────────",
+        "",
+        "▸ user · memory, 1 line  CLAUDE.md says so",
+        "· Model set to opus",
+        "✗ turn_aborted error",
+        "⋯ riddle",
+        "",
+        "second",
+        "I am two.",
+        "",
+        "Still two.",
+    ]
+    by_kind = {block.kind: block for block in blocks(store, strange)}
+    assert told(by_kind["compaction"], is_open=True)[1:] == ["We looked at a cat."]
+    assert told(by_kind["result"], is_open=True)[1:] == ["  │ nobody asked"]
+
+
+def test_a_system_prompt_in_the_header_is_shown_folded(store: Store) -> None:
+    session = store.sessions.create("prompted", system_prompt="Be brief.")
+    assert list(conversation(store, session)) == ["", "▸ system prompt, 1 line  Be brief."]
+
+
+def test_a_result_that_comes_a_turn_late_is_no_orphan(store: Store) -> None:
+    at = before()
+    asked = NewEntry(role="assistant", parts=(ToolCall("1", "Bash", {}),), created_at=at)
+    late = NewEntry(role="tool", parts=(ToolResult("1", "done", name="Bash"),), created_at=at)
+    session = add(store, "late", at, prompt("Go", at), asked, prompt("Well?", at), late)
+    lines = list(conversation(store, session))
+    assert [line.split()[-1] for line in lines if "Bash" in line] == ["✓", "before"]
+
+
+def call_block(
+    name: str, arguments: object, result: object = "", status: str = "ok", took: float | None = None
+) -> Block:
+    entry = Entry(1, 1, 0, 1, None, 1, "message", "assistant", "", "", "", "", (), False, None, before())
+    call = PairedCall(5, "s", 1, "c", name, status, took, "s#1", "s#2", arguments, result, before())  # type: ignore[arg-type]
+    return Block("call", entry, 0, "", name, call)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ({"description": "Run it", "command": "make test"}, "make test"),
+        ({"timeout": 5, "file_path": "/a/b.py"}, "/a/b.py"),
+        ({"anything": "first", "other": "second"}, "first"),
+        ({"command": ["git", "log"]}, "git log"),
+        ({}, ""),
+        ("plain", "plain"),
+        (None, ""),
+    ],
+)
+def test_what_a_call_is_about(arguments: object, said: str) -> None:
+    assert brief(arguments) == said
+
+
+@pytest.mark.parametrize(
+    ("result", "ending"),
+    [
+        ({"exit_code": 2, "output": "x"}, "✗ exit 2"),
+        ("Exit code 127\nnot found", "✗ exit 127"),
+        ("Process exited with code 1", "✗ exit 1"),
+        ("Output: x\nError: (none)\nExit Code: 3\nSignal: 0", "✗ exit 3"),
+        ("Exit code 0\nbut refused", "✗ failed"),
+        ("boom", "✗ failed"),
+        (None, "✗ failed"),
+    ],
+)
+def test_how_a_call_failed(result: object, ending: str) -> None:
+    assert told(call_block("Bash", {"command": "x"}, result, "error"))[0].endswith(ending)
+
+
+def test_the_line_that_says_why_is_picked_out() -> None:
+    said = "Traceback:\n  File x\nImportError: no main\nerror: make failed\n=== 1 failed ==="
+    assert told(call_block("Bash", {}, said, "error"))[1] == "  └ ImportError: no main"
+    assert told(call_block("Bash", {}, "a\npermission denied\nbye", "error"))[1] == "  └ permission denied"
+    assert told(call_block("Bash", {}, "a\nlast\n\n", "error"))[1] == "  └ last"
+    assert len(told(call_block("Bash", {}, "", "error"))) == 1
+
+
+def test_edits_are_shown_as_differences() -> None:
+    block = call_block("Edit", {"file_path": "/w/a.py", "old_string": "one\ntwo", "new_string": "one\n2\n3"})
+    assert told(block, cwd="/w") == ["⚙ Edit  a.py  +2 −1                                        ✓"]
+    shown = told(block, is_open=True)
+    assert [line for line in shown if line.startswith(("    +", "    −"))] == ["    − two", "    + 2", "    + 3"]
+
+
+def test_a_long_result_is_cut_until_asked_for() -> None:
+    block = call_block("Bash", {"command": "seq"}, "\n".join(map(str, range(100))))
+    short_form, whole = told(block, is_open=True), told(block, is_open=True, whole=True)
+    assert short_form[-1] == "  │ … 70 more lines · w shows all"
+    assert whole[-1] == "  │ 99"
+
+
+def test_long_arguments_stand_below_their_name() -> None:
+    shown = told(call_block("Bash", {"command": "echo one\necho two", "note": "x" * 80}), is_open=True)
+    assert shown[1:4] == ["    command:", "      echo one", "      echo two"]
+    assert shown[4] == "    note:"
+
+
+def test_a_prompt_is_shown_as_it_was_typed_but_for_fenced_code() -> None:
+    entry = Entry(1, 1, 0, 0, None, 1, "message", "user", "", "", "", "", (), False, None, before())
+    text = "# no heading\n  indented __init__ *.py\n```python\nx = 1\n```\nand then"
+    assert told(Block("prompt", entry, None, text)) == [
+        "# no heading",
+        "  indented __init__ *.py",
+        " x = 1",
+        "and then",
+    ]
+    assert told(Block("prompt", entry, None, "")) == [""]
+
+
+# ── titles and headings ───────────────────────────────────────────────────────────────────────────
+
+
+def test_a_title_says_who_when_and_what_it_took() -> None:
+    turn = an_outline(tokens=1234)
+    outline = Outline((turn, an_outline(n=13, tokens=9876)))
+    line = title_line(turn, Look(60), Gutter(outline), dated=False).plain
+    assert re.fullmatch(r"12  you · \d\d:41 ─+ +1\.2k ▁ ", line)
+    assert cell_len(line) == 60
+    assert title_line(turn, Look(60), Gutter(outline, of_time=True)).plain.endswith("2m 05s █ ")
+    assert "41 · now opus ─" in title_line(turn, Look(60), Gutter(outline), dated=False, model="opus").plain
+    assert "ada · 2026-11-03" in title_line(turn._replace(author="ada"), Look(60), Gutter(outline)).plain
+
+
+def test_a_folded_title_says_how_the_turn_goes() -> None:
+    turn = an_outline(calls=7, errors=2)
+    line = title_line(turn, Look(70), Gutter(Outline((turn,))), folded=True, dated=False).plain
+    assert line.startswith("▸ 12  you · ")
+    assert "Look at the retry" in line
+    assert line.rstrip().endswith("7⚙ 2✗")
+
+
+def test_the_heading_tells_where_and_how_big(store: Store) -> None:
+    fill(store)
+    session = store.sessions.get("claude:e0741090")
+    told = "claude · claude-opus · 1 turn · 1 call · 1 failed · 4m · /home/ada/code/alpha"
+    assert heading(session, 100, NOW).plain == f"Fix the flaky upload test\n{told}"
+
+
+@pytest.mark.parametrize(("covered", "said"), [(0, ""), (9, "━━━━━━━━━────── 9 of 14"), (99, "━" * 15 + " 14 of 14")])
+def test_the_heading_tells_what_the_summary_covers(covered: int, said: str) -> None:
+    outline = Outline(tuple(an_outline(n=n) for n in range(15)), covered)
+    assert coverage(outline, 80).plain.removeprefix("summary covers ") == said
+    assert not coverage(Outline((), covered), 80)
+
+
+@pytest.mark.parametrize(
+    ("number", "said"),
+    [(0, "0"), (999, "999"), (1234, "1.2k"), (123_456, "123k"), (5 * 10**6, "5.0M"), (10**12, "1,000G")],
+)
+def test_numbers_are_short(number: int, said: str) -> None:
+    assert short(number) == said
+
+
+def test_sizes_and_durations() -> None:
+    assert [bytes_told(size) for size in (0, 1, 1500, 2 * 10**6)] == ["empty", "1 byte", "1.5 kB", "2.0 MB"]
+    assert [duration(ms) for ms in (40, 61_000, 3_725_000)] == ["0.0 s", "1m 01s", "1h 02m"]
+
+
+# ── whatever stands in it ─────────────────────────────────────────────────────────────────────────
+
+
+def every_kind(text: str) -> list[Block]:
+    parts = (
+        Thinking(text),
+        Text(text),
+        ToolCall("1", text, {text: text, "command": text * 3}),
+        ToolCall("3", "Edit", {"file_path": text, "old_string": text, "new_string": f"{text}\n{text}"}),
+        ToolResult("2", text, name=text),
+        Attachment(text, text, 7, text),
+        Opaque(text, text),
+    )
+    rows = [
+        ("message", "user", (Text(text),)),
+        ("message", "assistant", parts),
+        ("event", "", ()),
+        ("compaction", "", ()),
+    ]
+    entries = [
+        Entry(n, 1, n - 1, n, None, 1, kind, role, text, "", "", text, parts, False, None, before())
+        for n, (kind, role, parts) in enumerate(rows)
+    ]
+    call = PairedCall(1, "s", 1, "1", text, "error", 1.0, "s#1", "s#9", {text: text}, text, before())
+    return blocks_of("s", WholeTurn(1, text, before(), before(), tuple(entries), (call,)))
+
+
+_CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\u200b\ud800-\udfff]")
+
+
+@given(text=st.text(max_size=120) | st.just(HOSTILE), width=st.integers(8, 90))
+def test_no_line_is_wider_than_its_place_and_no_text_becomes_a_command(text: str, width: int) -> None:
+    look = Look(width, re.compile("a", re.IGNORECASE), cwd="/w")
+    turn = an_outline(prompt=text, author=text, tokens=5, calls=1, errors=1)
+    lines = [title_line(turn, look, Gutter(Outline((turn,))), folded=folded) for folded in (True, False)]
+    for block in every_kind(text):
+        assert estimated(block, width, is_open=True) > 0
+        for is_open in (True, False):
+            lines += block_lines(block, look, is_open=is_open)
+    session = a_session(agent_title=text, model=text, cwd=text, source=text)
+    for line in lines:
+        assert cell_len(line.plain) <= width
+        assert not _CONTROL.search(line.plain)
+        assert not any("click" in str(span.style) for span in line.spans)
+    assert all(cell_len(line) <= width for line in heading(session, width, NOW).plain.split("\n"))
+
+
+def test_a_line_of_a_hundred_thousand_characters_is_cut(store: Store) -> None:
+    session = add(store, "long", before(), prompt("short", before()), answer("x" * 100_000, before()))
+    shown = list(conversation(store, session))
+    assert shown[-1] == "… 88,000 more characters · w shows all"

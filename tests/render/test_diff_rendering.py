@@ -1,0 +1,150 @@
+"""Edits as people read them, whichever way an agent spelled them."""
+
+from __future__ import annotations
+
+import pytest
+
+from store.model.entry import Json
+from tui.render.line_diff import ADDED, LINES_COMPARED, LINES_SHOWN, REMOVED, diff_of, tally
+
+OLD = "def f():\n    return 1\n"
+NEW = "def f():\n    return 2\n"
+
+PATCH = """*** Begin Patch
+*** Update File: src/app.py
+@@ def f():
+ def f():
+-    return 1
++    return 2
+*** Add File: notes.md
++hello
+*** End Patch"""
+
+DIFF = """diff --git a/app.py b/app.py
+index 1a2b3c..4d5e6f 100644
+--- a/app.py
++++ b/app.py
+@@ -1,2 +1,2 @@
+ def f():
+--- a comment of SQL
++    return 2
+--- /dev/null
++++ b/new.py
+@@ -0,0 +1 @@
++x
+"""
+
+
+def shown(name: str, arguments: Json) -> list[str]:
+    lines = diff_of(name, arguments)
+    assert lines is not None
+    return [line.plain for line in lines]
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {"file_path": "app.py", "old_string": OLD, "new_string": NEW},
+        {"filePath": "app.py", "oldString": OLD, "newString": NEW},
+        {"command": "str_replace", "path": "app.py", "old_str": OLD, "new_str": NEW},
+        {"path": "app.py", "oldText": OLD, "newText": NEW},
+        {"path": "app.py", "edits": [{"old_string": OLD, "new_string": NEW}]},
+    ],
+)
+def test_what_is_replaced_is_compared(arguments: Json) -> None:
+    assert shown("Edit", arguments) == ["app.py", "  def f():", "−     return 1", "+     return 2"]
+    assert tally("Edit", arguments) == (1, 1)
+
+
+def test_many_edits_are_set_apart() -> None:
+    edits = [{"old_string": "a", "new_string": "b"}, {"old_string": "c", "new_string": ""}]
+    assert shown("MultiEdit", {"file_path": "x", "edits": edits}) == ["x", "− a", "+ b", "⋯", "− c"]
+
+
+def test_what_lies_between_two_changes_is_left_out() -> None:
+    same = [str(n) for n in range(20)]
+    old, new = ["a", *same, "b"], ["A", *same, "B"]
+    lines = shown("edit", {"old_string": "\n".join(old), "new_string": "\n".join(new)})
+    assert lines == ["− a", "+ A", "  0", "  1", "  2", "⋯", "  17", "  18", "  19", "− b", "+ B"]
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        PATCH,
+        {"input": PATCH},
+        {"patchText": PATCH},
+        {"command": ["apply_patch", PATCH]},
+        {"command": ["bash", "-lc", f"apply_patch <<'EOF'\n{PATCH}\nEOF\n"]},
+    ],
+)
+def test_a_patch_wherever_it_stands(arguments: Json) -> None:
+    assert shown("apply_patch", arguments) == [
+        "src/app.py",
+        "@@ def f():",
+        "  def f():",
+        "−     return 1",
+        "+     return 2",
+        "notes.md · add file",
+        "+ hello",
+    ]
+
+
+def test_a_diff_with_lines_that_look_like_its_headings() -> None:
+    assert shown("patch", {"diff": DIFF}) == [
+        "app.py",
+        "@@ -1,2 +1,2 @@",
+        "  def f():",
+        "− -- a comment of SQL",
+        "+     return 2",
+        "new.py · add file",
+        "@@ -0,0 +1 @@",
+        "+ x",
+    ]
+
+
+def test_a_whole_file() -> None:
+    assert shown("Write", {"file_path": "a.py", "content": "x\ny"}) == ["a.py · written whole", "+ x", "+ y"]
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments"),
+    [
+        ("Bash", {"command": "pytest -q"}),
+        ("Bash", {"command": "echo '--- a'", "input": "plain"}),
+        ("say", {"content": "x"}),
+        ("Edit", {"old_string": 1, "new_string": "x"}),
+        ("Edit", None),
+        ("Edit", [1, 2]),
+        ("Edit", {"edits": ["x", None, {}]}),
+    ],
+)
+def test_what_is_no_edit(name: str, arguments: Json) -> None:
+    assert diff_of(name, arguments) is None
+    assert tally(name, arguments) is None
+
+
+def test_lines_are_told_apart_by_more_than_colour_and_by_colour() -> None:
+    lines = diff_of("Edit", {"old_string": "a", "new_string": "b"})
+    assert lines is not None
+    assert [(line.plain[0], {str(span.style) for span in line.spans}) for line in lines] == [
+        ("−", {REMOVED}),
+        ("+", {ADDED}),
+    ]
+
+
+def test_texts_too_long_to_compare_are_shown_one_after_the_other_and_cut() -> None:
+    old = "\n".join(map(str, range(LINES_COMPARED)))
+    lines = shown("Edit", {"old_string": old, "new_string": old + "\nlast"})
+    assert len(lines) == LINES_SHOWN + 1
+    assert lines[-1] == "… 2,001 more lines"
+    assert tally("Edit", {"old_string": old, "new_string": old + "\nlast"}) == (LINES_COMPARED + 1, LINES_COMPARED)
+
+
+def test_nothing_hostile_survives() -> None:
+    evil = "\x1b[2J\x9b1m\u202e\x07[bold]x[/]\t|" + "y" * 100_000
+    for arguments in ({"path": evil, "old_string": evil, "new_string": ""}, {"input": PATCH.replace("hello", evil)}):
+        text = "".join(shown("edit", arguments))
+        assert not set(text) & set("\x1b\x9b\u202e\x07\t\n")
+        assert "[bold]x[/]" in text
+        assert len(text) < 10_000

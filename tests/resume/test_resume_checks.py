@@ -1,0 +1,296 @@
+"""What is found out before a session goes on: its branch, who is busy with it, what came since, what stays here."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+
+import pytest
+from browser_driver import add, before, prompt
+from foreign_databases import pull
+from source_samples import SAMPLES
+
+from store import sources
+from store.model.session import Session
+from store.resume.check import Holder, Preflight, listed
+from store.resume.checks import branch_of, preflight
+from store.resume.command import resumption
+from store.sources.contract import Branching
+from store.store import Store
+
+
+def looked(store: Store, session: Session, folder: Path | None = None) -> Preflight:
+    return preflight(store, resumption(session, folder))
+
+
+# ── git ───────────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.fixture
+def tree(tmp_path: Path) -> Path:
+    """A git work tree, as far as its branch goes."""
+    (tmp_path / "tree" / ".git").mkdir(parents=True)
+    (tmp_path / "tree" / ".git" / "HEAD").write_text("ref: refs/heads/fix/upload-2\n")
+    return tmp_path / "tree"
+
+
+def test_the_branch_is_that_of_the_work_tree_around_a_folder(tree: Path) -> None:
+    (tree / "src" / "deep").mkdir(parents=True)
+    assert branch_of(tree) == branch_of(tree / "src" / "deep") == "fix/upload-2"
+
+
+@pytest.mark.parametrize("pointer", ["gitdir: {tree}/.git/worktrees/other\n", "gitdir: ../tree/.git/worktrees/other"])
+def test_a_linked_work_tree_has_a_branch_of_its_own(tree: Path, pointer: str) -> None:
+    own = tree / ".git" / "worktrees" / "other"
+    own.mkdir(parents=True)
+    (own / "HEAD").write_text("ref: refs/heads/other\n")
+    linked = tree.parent / "linked"
+    linked.mkdir()
+    (linked / ".git").write_text(pointer.format(tree=tree))
+    assert branch_of(linked) == "other"
+
+
+def test_what_git_itself_makes_is_read_as_git_reads_it(tmp_path: Path) -> None:
+    def git(*words: str, cwd: Path = tmp_path) -> str:
+        who = ("-c", "user.name=a", "-c", "user.email=a@b")
+        return subprocess.run(["git", *who, *words], cwd=cwd, check=True, capture_output=True, text=True).stdout.strip()
+
+    git("init", "-q", "-b", "trunk", "one")
+    git("commit", "-q", "--allow-empty", "-m", "x", cwd=tmp_path / "one")
+    git("worktree", "add", "-q", "-b", "side", "../two", cwd=tmp_path / "one")
+    for name in ("one", "two"):
+        assert branch_of(tmp_path / name) == git("branch", "--show-current", cwd=tmp_path / name) in ("trunk", "side")
+    git("checkout", "-q", "--detach", cwd=tmp_path / "two")
+    assert branch_of(tmp_path / "two") == ""
+
+
+@pytest.mark.parametrize(
+    ("head", "branch"),
+    [
+        ("8a1b\n", ""),
+        ("ref: refs/heads/.invalid\n", None),
+        ("", ""),
+        ("ref: refs/heads/" + "x" * 5_000, "x" * 984),
+        (None, None),
+    ],
+)
+def test_a_head_that_names_no_branch(tree: Path, head: str | None, branch: str | None) -> None:
+    path = tree / ".git" / "HEAD"
+    path.unlink() if head is None else path.write_text(head)
+    assert branch_of(tree) == branch
+
+
+def test_where_nobody_uses_git_there_is_none_and_of_no_folder_nobody_can_tell(tmp_path: Path) -> None:
+    assert branch_of(tmp_path) == ""
+    assert branch_of(tmp_path / "gone") is None
+    (tmp_path / ".git").write_bytes(b"gitdir: \xff\xfe")
+    assert branch_of(tmp_path) is None
+    (tmp_path / ".git").write_text("gitdir: /nowhere/at/all")
+    assert branch_of(tmp_path) is None
+
+
+@pytest.mark.parametrize(
+    ("name", "native"),
+    [
+        ("claude", "c1000000-0000-4000-8000-000000000003"),
+        ("codex", "0a000000-0000-7000-8000-000000000006"),
+        ("copilot", "aaaa7777-0000-4000-8000-000000000001"),
+        ("qwen", "aaaa5555-0000-4000-8000-000000000001"),
+    ],
+)
+def test_agents_that_write_the_branch_down_are_asked(store: Store, tmp_path: Path, name: str, native: str) -> None:
+    assert isinstance(sources.by_name(name), Branching)
+    pull(store, SAMPLES[name](tmp_path))
+    (tmp_path / ".git").mkdir()
+    (tmp_path / ".git" / "HEAD").write_text("ref: refs/heads/topic\n")
+    found = looked(store, store.sessions.find(native), tmp_path)
+    assert (found.branch_then, found.branch_now) == ("main", "topic")
+    assert found.checks()[0][1:] == ("was main, is topic now", "notable")
+
+
+# ── who is busy with it ───────────────────────────────────────────────────────────────────────────
+
+
+@contextmanager
+def running(*command: str) -> Iterator[int]:
+    with subprocess.Popen(command, stdout=subprocess.PIPE) as process:
+        try:
+            assert process.stdout is not None
+            assert process.stdout.readline()
+            yield process.pid
+        finally:
+            process.kill()
+
+
+HOLDING = "import sys, time; held = open(sys.argv[1]); print('open', flush=True); time.sleep(100)"
+
+
+def test_a_process_that_has_the_transcript_open_is_told(store: Store, tmp_path: Path) -> None:
+    pull(store, SAMPLES["claude"](tmp_path))
+    session = store.sessions.find("c1000000-0000-4000-8000-000000000003")
+    (path,) = tmp_path.rglob(f"{session.native_id}.jsonl")
+    assert looked(store, session).users == ()
+    with running(sys.executable, "-c", HOLDING, str(path)) as pid:
+        found = looked(store, session)
+    assert [holder.pid for holder in found.users] == [pid]
+    name, told, weight = found.checks()[1]
+    assert (name, weight) == ("session", "notable")
+    assert f"process {pid}" in told
+
+
+@pytest.fixture
+def agent(tmp_path: Path) -> str:
+    path = tmp_path / "bin" / "claude"
+    path.parent.mkdir()
+    path.write_text(f"#!{sys.executable}\nimport time\nprint('up', flush=True)\ntime.sleep(100)\n")
+    path.chmod(0o755)
+    return str(path)
+
+
+def test_so_is_the_agent_that_was_told_to_go_on_with_it_and_no_other(store: Store, tmp_path: Path, agent: str) -> None:
+    pull(store, SAMPLES["claude"](tmp_path))
+    session = store.sessions.find("c1000000-0000-4000-8000-000000000003")
+    with running(agent, "--resume", session.native_id) as pid, running(agent, "--resume", "another"):
+        assert [holder.pid for holder in looked(store, session).users] == [pid]
+
+
+def test_so_is_the_one_that_notes_what_it_works_on(
+    store: Store, tmp_path: Path, agent: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sample = SAMPLES["claude"](tmp_path)
+    monkeypatch.setenv("CLAUDE_CONFIG_DIR", str(sample))
+    pull(store, sample)
+    session = store.sessions.find("c1000000-0000-4000-8000-000000000003")
+    notes = sample / "sessions"
+    notes.mkdir()
+    with running(agent) as pid, running(agent) as other:
+        for name, working in ((pid, session.native_id), (other, "another"), (2**22 + 1, session.native_id)):
+            (notes / f"{name}.json").write_text(json.dumps({"pid": name, "sessionId": working}))
+        assert [holder.pid for holder in looked(store, session).users] == [pid]
+
+
+def test_of_a_database_only_that_it_is_open(store: Store, tmp_path: Path) -> None:
+    path = SAMPLES["pingu"](tmp_path)
+    pull(store, path)
+    session = store.sessions.newest(1)[0]
+    with running(sys.executable, "-c", HOLDING, str(path)) as pid:
+        found = looked(store, session)
+    assert (found.users, [holder.pid for holder in found.neighbours]) == ((), [pid])
+    assert "has its database open" in found.checks()[1].told
+
+
+# ── what came since ───────────────────────────────────────────────────────────────────────────────
+
+
+def test_a_transcript_that_grew_has_moved_on_until_it_is_read(store: Store, tmp_path: Path) -> None:
+    sample = SAMPLES["claude"](tmp_path)
+    pull(store, sample)
+    session = store.sessions.find("c1000000-0000-4000-8000-000000000003")
+    assert not looked(store, session).moved_on
+    (path,) = sample.rglob(f"{session.native_id}.jsonl")
+    last = json.loads(path.read_text().splitlines()[-1])
+    path.touch()
+    assert not looked(store, session).moved_on
+    more = {
+        **last,
+        "uuid": "new",
+        "parentUuid": last["uuid"],
+        "type": "user",
+        "message": {"role": "user", "content": "?"},
+    }
+    with path.open("a") as file:
+        file.write(json.dumps(more) + "\n")
+    assert looked(store, session).moved_on
+    pull(store, sample)
+    assert looked(store, session).moved_on, "what is shown is older than what was read"
+    assert not looked(store, store.sessions.by_key(session.key)).moved_on
+
+
+def test_a_row_in_a_database_moves_its_own_session_on_and_no_other(store: Store, tmp_path: Path) -> None:
+    path = SAMPLES["pingu"](tmp_path)
+    pull(store, path)
+    one, other = [session for session in store.sessions.newest(9) if session.turns][:2]
+    with closing(sqlite3.connect(path)) as owner, owner:
+        said = "insert into turns (session_id, user_message, response_json) values (?, 'more', '{}')"
+        owner.execute(said, (one.native_id,))
+    assert looked(store, one).moved_on
+    assert not looked(store, other).moved_on
+
+
+def test_what_its_agent_deleted_is_gone(store: Store, tmp_path: Path) -> None:
+    sample = SAMPLES["claude"](tmp_path)
+    pull(store, sample)
+    session = store.sessions.find("c1000000-0000-4000-8000-000000000003")
+    (path,) = sample.rglob(f"{session.native_id}.jsonl")
+    path.unlink()
+    found = looked(store, session)
+    assert found.gone
+    assert found.checks()[1].weight == "bad"
+    assert list(found.notable()) == ["session: its agent does not have it any more"]
+
+
+# ── edits ─────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_edits_that_its_agent_does_not_know_are_named(store: Store, tmp_path: Path) -> None:
+    pull(store, SAMPLES["pingu"](tmp_path))
+    session = next(session for session in store.sessions.newest(9) if session.turns)
+    assert looked(store, session).checks()[2].told == "none"
+    store.sessions.set_title(session, "Mine")
+    store.summaries.set(session, "Short.", up_to_turn=1)
+    found = looked(store, store.sessions.by_key(session.key))
+    assert (found.unwritten, found.takes_edits) == (("title", "summary"), True)
+    assert found.checks()[2][1:] == ("title and summary not written back", "notable")
+
+
+def test_those_that_it_would_not_take_stay_here(store: Store, tmp_path: Path) -> None:
+    pull(store, SAMPLES["claude"](tmp_path))
+    session = store.sessions.find("c1000000-0000-4000-8000-000000000003")
+    store.sessions.set_title(session, "Mine")
+    found = looked(store, store.sessions.by_key(session.key))
+    assert found.checks()[2][1:] == ("title kept here only", "quiet")
+
+
+def test_of_what_was_kept_through_the_library_there_is_little_to_say(store: Store) -> None:
+    session = add(store, "mine", before(), prompt("Hello", before()))
+    store.sessions.set_title(session, "Mine")
+    assert looked(store, store.sessions.by_key(session.key)) == Preflight(takes_edits=False)
+
+
+# ── in words ──────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize(
+    ("then", "now", "told", "weight"),
+    [
+        ("main", "main", "main", "good"),
+        ("main", "topic", "was main, is topic now", "notable"),
+        ("main", "", "was main, none now", "notable"),
+        ("main", None, "was main", "quiet"),
+        ("", "main", "main", "quiet"),
+        ("", "", "none", "quiet"),
+        ("", None, "not known", "quiet"),
+        ("a\x1b[2Jb", "a\x1b[2Jb", "a␛[2Jb", "good"),
+    ],
+)
+def test_the_branch_in_words(then: str, now: str | None, told: str, weight: str) -> None:
+    assert Preflight(branch_then=then, branch_now=now).checks()[0][1:] == (told, weight)
+
+
+def test_a_process_is_named_by_what_it_is_called_as_far_as_one_may_show_it() -> None:
+    assert str(Holder(7, "claude\x07")) == "claude␇, process 7"
+    assert str(Holder(7, "")) == "process 7"
+
+
+def test_where_nobody_can_see_who_is_busy_nothing_is_said_of_it() -> None:
+    assert Preflight().checks()[1].told == "not in use, and as it is shown here"
+    assert Preflight(sees_users=False).checks()[1].told == "as it is shown here"
+
+
+def test_names_in_a_row() -> None:
+    assert [listed(names) for names in ((), ("a",), ("a", "b"), ("a", "b", "c"))] == ["", "a", "a and b", "a, b and c"]

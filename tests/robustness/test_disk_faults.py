@@ -1,0 +1,351 @@
+"""What the machine does to a store: full disks, missing rights, files that are no store or no longer a whole one.
+
+Each is one sentence that says what to do; nothing is half written, and what was there before is there after.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import resource
+import shutil
+import sqlite3
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from child_processes import Nursery, Outcome, append_then_make_room, mark_of, open_and_append
+from command_line import CommandLine
+from sqlite_utils import Database
+from store_integrity import faults
+
+from store.database.connection import APPLICATION_ID, SCHEMA_VERSION, backups
+from store.database.migrations import migrations
+from store.errors import Busy, StoreError, TooNew, Unreadable, WriteFailed
+from store.paths import config_file
+from store.store import Store
+
+AS_ROOT = os.geteuid() == 0
+"""Whose rights are not checked, so that a child must give them up first."""
+
+ADVICE = "check|choose|make room|mend|must be|name|put|run|try again|update"
+
+
+@pytest.fixture
+def reachable() -> Iterator[Path]:
+    """A folder that a child without rights can get to."""
+    with tempfile.TemporaryDirectory() as folder:
+        Path(folder).chmod(0o755)
+        yield Path(folder)
+
+
+def filled(path: Path, entries: int = 40) -> dict[str, str]:
+    """A store with something in it, and what that is."""
+    with Store.open(path) as store:
+        store.create_session("a")
+        texts = [f"{n} " + os.urandom(600).hex() for n in range(entries)]
+        return {store.append_message("a", "user", text): mark_of(text) for text in texts}
+
+
+def content(path: Path) -> dict[str, str]:
+    with closing(sqlite3.connect(path)) as connection:
+        rows = connection.execute("select id || '#' || seq, text from sessions join entries on session = sessions.key")
+        return {entry: mark_of(text) for entry, text in rows if not entry.endswith("#-1")}
+
+
+def everything(folder: Path) -> dict[str, bytes]:
+    """Each file and what is in it, links and folders by name."""
+    return {str(path.relative_to(folder)): path.read_bytes() if path.is_file() else b"" for path in folder.rglob("*")}
+
+
+def is_one_sentence(text: str) -> bool:
+    return bool(re.fullmatch(rf"[^\n]*\b({ADVICE})\b[^\n]*\.", text)) and "Traceback" not in text
+
+
+# ── a full disk ───────────────────────────────────────────────────────────────────────────────────
+
+SIZES = [int(1_000 * 2.3**n) for n in range(11)]
+"""From less than a page to more than what is written, in steps."""
+
+
+def kept(outcome: Outcome) -> dict[str, str]:
+    return {entry: mark_of(text) for entry, text in outcome.told}
+
+
+def write_until_full(children: Nursery, path: Path, size: int) -> Outcome:
+    outcome = children.run(open_and_append, str(path), 300, 4_000, largest_file=size)
+    assert outcome.crash == ""
+    assert outcome.refusal.startswith("WriteFailed: ") == (len(outcome.told) < 300)
+    assert is_one_sentence(outcome.refusal) or not outcome.refusal
+    return outcome
+
+
+def test_a_new_store_on_a_disk_that_fills(tmp_path: Path, children: Nursery) -> None:
+    for size in SIZES:
+        path = tmp_path / f"{size}.db"
+        outcome = write_until_full(children, path, size)
+        again = children.run(open_and_append, str(path))
+        assert again.refusal + again.crash == ""
+        assert content(path) == kept(outcome) | kept(again)
+        assert faults(path) == []
+
+
+def test_a_store_on_a_disk_that_fills(tmp_path: Path, children: Nursery) -> None:
+    for size in SIZES:
+        path = tmp_path / f"{size}.db"
+        before = filled(path)
+        outcome = write_until_full(children, path, size)
+        assert content(path) == before | kept(outcome)
+        assert faults(path) == []
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    if not AS_ROOT:
+        pytest.skip("only root may mount a file system")
+    folder = tmp_path / "disk"
+    folder.mkdir()
+    mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=4m", "tmpfs", folder], capture_output=True, text=True)
+    if mounted.returncode:
+        pytest.skip(f"no file system can be mounted here: {mounted.stderr.strip()}")
+    yield folder
+    subprocess.run(["umount", folder], check=True)
+
+
+def test_a_program_goes_on_when_there_is_room_again(small_disk: Path, children: Nursery) -> None:
+    """Ten disks, each with room for a little more."""
+    for n in range(10):
+        path, ballast = small_disk / "store.db", small_disk / "ballast"
+        before = filled(path, 10)
+        ballast.write_bytes(bytes(shutil.disk_usage(small_disk).free - 60_000 - 20_000 * n))
+        outcome = children.run(append_then_make_room, str(path), str(ballast))
+        assert outcome.refusal + outcome.crash == ""
+        *told, refusal, last = outcome.told
+        assert refusal.startswith("WriteFailed: ")
+        assert is_one_sentence(refusal)
+        assert content(path) == before | dict([*told, last])
+        assert faults(path) == []
+        for file in small_disk.iterdir():
+            file.unlink()
+
+
+def test_an_edit_on_a_full_disk_by_the_command_line(tmp_path: Path) -> None:
+    path = tmp_path / "store.db"
+    before = filled(path)
+
+    def limit() -> None:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (8_000, 8_000))
+
+    cli = CommandLine(path)
+    ran = subprocess.run(
+        cli.command("title", "a", "new words"),
+        capture_output=True,
+        text=True,
+        preexec_fn=limit,
+        # Python would keep the half of its bytecode that there is room for, and others would load it.
+        env={**os.environ, "PYTHONDONTWRITEBYTECODE": "1"},
+    )
+    assert (ran.returncode, ran.stdout) == (1, "")
+    assert is_one_sentence(ran.stderr.removesuffix("\n"))
+    assert content(path) == before
+    assert faults(path) == []
+    assert "new words" not in cli("list").out
+    assert cli("log").out == ""
+
+
+# ── missing rights ────────────────────────────────────────────────────────────────────────────────
+
+
+def shut(folder: Path, folder_mode: int, file_mode: int) -> None:
+    for path in folder.iterdir():
+        path.chmod(file_mode)
+    folder.chmod(folder_mode)
+
+
+def test_no_store_can_be_made_in_a_read_only_folder(reachable: Path, children: Nursery) -> None:
+    shut(reachable, 0o555, 0o444)
+    outcome = children.run(open_and_append, str(reachable / "store.db"), nobody=AS_ROOT)
+    assert outcome.refusal.startswith("Unreadable: ")
+    assert is_one_sentence(outcome.refusal)
+    assert everything(reachable) == {}
+
+
+@pytest.mark.parametrize(("folder_mode", "file_mode"), [(0o555, 0o444), (0o555, 0o666), (0o755, 0o444), (0o555, 0o000)])
+@pytest.mark.parametrize("log", ["wal", "delete"])
+def test_a_store_that_may_not_be_written(
+    reachable: Path, children: Nursery, folder_mode: int, file_mode: int, log: str
+) -> None:
+    path = reachable / "store.db"
+    filled(path)
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute(f"pragma journal_mode = {log}")
+    before = everything(reachable)
+    shut(reachable, folder_mode, file_mode)
+    outcome = children.run(open_and_append, str(path), nobody=AS_ROOT)
+    assert outcome.refusal.startswith(("Unreadable: ", "WriteFailed: "))
+    assert is_one_sentence(outcome.refusal)
+    shut(reachable, 0o755, 0o644)
+    assert everything(reachable) == before
+
+
+# ── a store from another version ──────────────────────────────────────────────────────────────────
+
+
+def old_store(path: Path) -> None:
+    db = Database(path)
+    migrations.apply(db, stop_before="m003_secrets")
+    db.execute(f"pragma application_id = {APPLICATION_ID}")
+    db.execute("pragma user_version = 2")
+    db.table("sessions").insert_all(
+        {"id": f"s{n}", "native_id": f"s{n}", "created_at": "2026", "updated_at": "2026"} for n in range(2_000)
+    )
+    db.close()
+
+
+def refused(path: Path, kind: type[StoreError]) -> None:
+    """With one sentence, in Python and by the command line, and without a trace."""
+    before = everything(path.parent)
+    with pytest.raises(StoreError) as caught:
+        Store.open(path)
+    assert type(caught.value) is kind
+    assert is_one_sentence(str(caught.value))
+    assert everything(path.parent) == before
+    ran = CommandLine(path)("list")
+    assert (ran.status, ran.out) == (3 if issubclass(kind, Unreadable) else 1, "")
+    assert is_one_sentence(ran.err.removesuffix("\n"))
+    assert everything(path.parent) == before
+
+
+def test_a_store_from_a_newer_version(tmp_path: Path) -> None:
+    path = tmp_path / "store.db"
+    filled(path)
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute(f"pragma user_version = {SCHEMA_VERSION + 1}")
+    refused(path, TooNew)
+
+
+def test_an_old_store_that_is_damaged_is_not_migrated(tmp_path: Path) -> None:
+    path = tmp_path / "store.db"
+    old_store(path)
+    with path.open("r+b") as file:
+        file.seek(path.stat().st_size - 4_096 * 3)
+        file.write(os.urandom(4_096 * 2))
+    refused(path, Unreadable)
+
+
+def test_an_old_store_that_cannot_be_backed_up_is_not_migrated(tmp_path: Path) -> None:
+    path = tmp_path / "store.db"
+    old_store(path)
+    path.with_name("store.db.backups").write_text("in the way")
+    refused(path, WriteFailed)
+
+
+def test_an_old_store_on_a_disk_that_fills_stays_as_it_was(tmp_path: Path, children: Nursery) -> None:
+    first = tmp_path / "first.db"
+    old_store(first)
+    before = dump(first)
+    for size in SIZES:
+        path = Path(shutil.copy(first, tmp_path / f"{size}.db"))
+        outcome = children.run(open_and_append, str(path), largest_file=size)
+        assert outcome.crash == ""
+        assert is_one_sentence(outcome.refusal) == (outcome.told == [])
+        assert dump(path) == before or version_of(path) == SCHEMA_VERSION
+        assert all(dump(copy) == before for copy in backups(path))
+    assert list(tmp_path.rglob("*.part")) == []
+
+
+def version_of(path: Path) -> int:
+    with closing(sqlite3.connect(path)) as connection:
+        return int(connection.execute("pragma user_version").fetchone()[0])
+
+
+def dump(path: Path) -> list[str]:
+    with closing(sqlite3.connect(path)) as connection:
+        assert connection.execute("pragma integrity_check").fetchone() == ("ok",)
+        return list(connection.iterdump())
+
+
+# ── files that are no store, or no whole one ──────────────────────────────────────────────────────
+
+
+def test_a_file_that_is_no_database(tmp_path: Path) -> None:
+    path = tmp_path / "store.db"
+    path.write_text("Dear diary, " * 1_000)
+    refused(path, Unreadable)
+
+
+def test_a_database_of_another_program(tmp_path: Path) -> None:
+    path = tmp_path / "store.db"
+    with closing(sqlite3.connect(path)) as connection:
+        connection.executescript("create table sessions (id text); insert into sessions values ('theirs')")
+    refused(path, Unreadable)
+
+
+def test_a_folder_in_the_place_of_the_file(tmp_path: Path) -> None:
+    path = tmp_path / "store.db"
+    path.mkdir()
+    refused(path, Unreadable)
+
+
+def test_a_file_in_the_place_of_the_folder(tmp_path: Path) -> None:
+    (tmp_path / "folder").write_text("not a folder")
+    refused(tmp_path / "folder" / "store.db", Unreadable)
+
+
+@pytest.mark.parametrize("share", [n / 21 for n in range(1, 21)])
+def test_a_truncated_store(tmp_path: Path, share: float) -> None:
+    path = tmp_path / "store.db"
+    filled(path)
+    os.truncate(path, int(path.stat().st_size * share))
+    refused(path, Unreadable)
+
+
+@pytest.mark.parametrize("size", [1, 10, 50, 99, 100, 511, 512, 4_095, 4_096, -1, -2_000, -4_096])
+def test_a_store_truncated_by_next_to_nothing_or_nearly_all(tmp_path: Path, size: int) -> None:
+    path = tmp_path / "store.db"
+    filled(path)
+    os.truncate(path, size if size > 0 else path.stat().st_size + size)
+    refused(path, Unreadable)
+
+
+def test_an_empty_file_becomes_a_store(tmp_path: Path) -> None:
+    path = tmp_path / "store.db"
+    path.touch()
+    before = filled(path)
+    assert content(path) == before
+
+
+# ── others at the same store, and the config file ─────────────────────────────────────────────────
+
+
+def test_a_store_that_somebody_keeps_locked(tmp_path: Path) -> None:
+    path = tmp_path / "store.db"
+    before = filled(path)
+    with closing(sqlite3.connect(path, isolation_level=None)) as other, Store.open(path, busy_timeout_ms=50) as store:
+        other.execute("begin immediate")
+        with pytest.raises(Busy) as caught:
+            store.append_message("a", "user", "too late")
+        assert is_one_sentence(str(caught.value))
+        assert len(store.get_messages("a")) == len(before)
+        other.execute("rollback")
+        store.append_message("a", "user", "in time")
+    assert len(content(path)) == len(before) + 1
+
+
+@pytest.mark.parametrize(
+    "config", [b"[store", b"\xff\xfe", b"[store]\npath = 5\n", b'[store]\npath = "a\\u0000b"\n', None]
+)
+def test_a_config_file_that_cannot_be_read(config: bytes | None) -> None:
+    path = config_file()
+    path.parent.mkdir(parents=True)
+    path.mkdir() if config is None else path.write_bytes(config)
+    with pytest.raises(StoreError) as caught:
+        Store.open()
+    assert is_one_sentence(str(caught.value))
+    ran = subprocess.run([sys.executable, "-m", "store", "list"], capture_output=True, text=True)
+    assert (ran.returncode, ran.stdout) in ((1, ""), (3, ""))
+    assert ran.stderr == f"{caught.value}\n"

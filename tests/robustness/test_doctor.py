@@ -1,0 +1,434 @@
+"""Every kind of damage, made for real by a connection that respects nothing, is named; a healthy store has none."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+
+import pytest
+
+from store.doctor import UNPAIRED, Finding, examine
+from store.model.entry import Attachment, NewEntry, NewRecord, Text, Thinking, Tokens, ToolCall, ToolResult
+from store.store import Store
+
+ASKED = NewEntry(role="user", parts=(Text("how full is the disk?"),), author="anna")
+
+
+def called(call_id: str, **fields: str) -> NewEntry:
+    return NewEntry(role="assistant", parts=(ToolCall(call_id, "bash", {"command": "df"}),), **fields)  # type: ignore[arg-type]
+
+
+def answered(call_id: str, *, is_error: bool = False) -> NewEntry:
+    return NewEntry(role="tool", parts=(ToolResult(call_id, "41%", is_error),))
+
+
+def conversation(name: str) -> list[NewEntry]:
+    """Two turns with everything that is counted, each entry with a record of its own."""
+    entries = [
+        NewEntry(role="user", parts=(Text("how full is the disk?"), Attachment("image/png", "df.png", 10))),
+        NewEntry(role="assistant", parts=(Thinking("I should look"), ToolCall("c1", "bash", {"command": "df"}))),
+        NewEntry(role="tool", parts=(ToolResult("c1", "Filesystem  Use%\n/dev/sda1   41%", duration_ms=12.5),)),
+        NewEntry(role="assistant", parts=(Thinking(""),), model="m"),
+        NewEntry(role="assistant", parts=(Text("41% full"),), model="m", tokens=Tokens(100, 20, 5)),
+        NewEntry(kind="event", text="model changed"),
+        NewEntry(role="user", parts=(Text("and the other one?"),)),
+        NewEntry(role="assistant", parts=(ToolCall("c2", "bash", {"command": "df /other"}),)),
+        NewEntry(role="tool", parts=(ToolResult("c2", "no such device", True),)),
+        NewEntry(role="assistant", parts=(Text("ディスクはありません"),), tokens=Tokens(50, 10, 0)),
+    ]
+    for n, entry in enumerate(entries):
+        entry.record = NewRecord(f'{{"session":"{name}","n":{n},"padding":"{"x" * 200}"}}'.encode())
+    return entries
+
+
+@pytest.fixture
+def healthy(store: Store) -> Store:
+    """Sessions of each kind: loose records, packed ones, a fork that went on, a purge, an open call, edits."""
+    for name in ("one", "two", "gone"):
+        store.chains.append(store.create_session(name).key, conversation(name))
+    packed = [entry for n in range(10) for entry in conversation(f"packed {n}")]
+    for n, entry in enumerate(packed):
+        entry.parts = tuple(
+            ToolCall(f"c{n}", part.name, part.arguments) if isinstance(part, ToolCall) else part for part in entry.parts
+        )
+        if isinstance(entry.parts and entry.parts[0], ToolResult):
+            entry.parts = (ToolResult(f"c{n - 1}", "fine"),)
+    store.chains.append(store.create_session("packed").key, packed)
+    fork = store.sessions.fork(store.get_session("one"), 1, "fork")
+    store.chains.append(fork.key, [ASKED, called("c9"), answered("c9", is_error=True)])
+    store.chains.append(
+        store.create_session("running").key, [ASKED, called("c1", message_key="m"), called("c2", message_key="m")]
+    )
+    store.create_session("empty")
+    store.sessions.set_title(store.get_session("two"), "Disks")
+    store.delete_session("gone")
+    return store
+
+
+@contextmanager
+def damage(store: Store) -> Iterator[sqlite3.Connection]:
+    """A bare connection, without foreign keys, with the triggers out of the way until it is done."""
+    with closing(sqlite3.connect(store.path, isolation_level=None)) as connection:
+        triggers = connection.execute("select name, sql from sqlite_master where type = 'trigger'").fetchall()
+        for name, _ in triggers:
+            connection.execute(f"drop trigger {name}")
+        yield connection
+        for _, sql in triggers:
+            connection.execute(sql)
+
+
+def key_of(store: Store, entry: str) -> int:
+    session_id, _, seq = entry.rpartition("#")
+    return store.chains.entry(store.get_session(session_id).key, int(seq)).key
+
+
+def told(findings: list[Finding]) -> set[str]:
+    return {f"{finding.where}: {finding.what}" for finding in findings}
+
+
+def test_a_healthy_store_has_no_findings(healthy: Store) -> None:
+    assert examine(healthy) == []
+    for session in healthy.list_sessions():
+        assert examine(healthy, session) == []
+
+
+def test_an_empty_store_has_no_findings(store: Store) -> None:
+    assert examine(store) == []
+
+
+# ── the file ──────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_a_page_that_was_overwritten_is_named(healthy: Store) -> None:
+    healthy.checkpoint()
+    (root,) = healthy.row("select rootpage from sqlite_master where name = 'entries_one_child'")
+    (page_size,) = healthy.row("pragma page_size")
+    healthy.close()
+    with healthy.path.open("r+b") as file:
+        file.seek((root - 1) * page_size)
+        file.write(b"\xff" * 200)
+    with Store.open(healthy.path) as again:
+        assert told(examine(again)) == {
+            "store: Its integrity could not be examined: SQLite says: database disk image is malformed."
+        }
+
+
+def test_an_index_that_disagrees_with_its_table_is_named(healthy: Store) -> None:
+    with damage(healthy) as connection:
+        connection.execute("pragma writable_schema = on")
+        (sql,) = connection.execute("select sql from sqlite_master where name = 'notes_session'").fetchone()
+        connection.execute(
+            "update sqlite_master set sql = replace(sql, '(session)', '(id)') where name = 'notes_session'"
+        )
+    with Store.open(healthy.path) as again:
+        again.notes.note(again.get_session("two"), "written past the index")
+    with damage(healthy) as connection:
+        connection.execute("pragma writable_schema = on")
+        connection.execute("update sqlite_master set sql = ? where name = 'notes_session'", (sql,))
+    healthy.close()
+    with Store.open(healthy.path) as again:
+        assert any(finding.what.startswith("SQLite says: ") for finding in examine(again))
+
+
+def test_a_row_that_points_at_nothing_is_named(healthy: Store) -> None:
+    with damage(healthy) as connection:
+        connection.execute("insert into tags (session, name) values (4711, 'lost')")
+    assert told(examine(healthy)) == {"tags: a row points at something in sessions that is not there."}
+
+
+def test_a_missing_trigger_or_index_is_named(healthy: Store) -> None:
+    with closing(sqlite3.connect(healthy.path)) as connection:
+        connection.execute("drop trigger entries_kept")
+        connection.execute("drop index entries_one_child")
+    assert told(examine(healthy)) == {
+        "store: The trigger entries_kept is missing.",
+        "store: The index entries_one_child is missing.",
+    }
+
+
+def test_a_trigger_that_does_nothing_any_more_is_named(healthy: Store) -> None:
+    with closing(sqlite3.connect(healthy.path)) as connection:
+        connection.execute("drop trigger entries_kept")
+        connection.execute("create trigger entries_kept before delete on entries begin select 1; end")
+    assert told(examine(healthy)) == {"store: The trigger entries_kept is not as it was made."}
+
+
+def test_a_file_that_others_can_read_is_named(healthy: Store) -> None:
+    healthy.path.chmod(0o644)
+    wal = Path(f"{healthy.path}-wal")
+    wal.chmod(0o640)
+    assert told(examine(healthy)) == {
+        f"{path}: Others can reach it; run chmod 600 on it." for path in (healthy.path, wal)
+    }
+
+
+# ── chains ────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_an_entry_cut_out_of_the_middle_is_missed(healthy: Store) -> None:
+    cut = key_of(healthy, "two#4")
+    with damage(healthy) as connection:
+        connection.execute("delete from entries where key = ?", (cut,))
+    findings = told(examine(healthy, healthy.get_session("two")))
+    assert "two: Its tail is not where its chain ends." in findings
+    assert {f"two#{n}: It hangs on no entry of its session's chain." for n in range(5, 10)} <= findings
+
+
+def test_a_gap_in_the_numbers_is_named(healthy: Store) -> None:
+    with damage(healthy) as connection:
+        connection.execute("update entries set seq = 99 where key = ?", (key_of(healthy, "running#2"),))
+        connection.execute("update turns set last_seq = 99 where session = ?", (healthy.get_session("running").key,))
+    assert "running#99: It should be number 2 of the chain." in told(examine(healthy))
+
+
+def test_a_wrong_tail_is_named(healthy: Store) -> None:
+    with damage(healthy) as connection:
+        connection.execute("update sessions set tail = ? where id = 'two'", (key_of(healthy, "two#3"),))
+    assert told(examine(healthy)) == {"two: Its tail is not where its chain ends."}
+
+
+def test_a_missing_head_is_named(healthy: Store) -> None:
+    with damage(healthy) as connection:
+        connection.execute("update sessions set head = null where id = 'two'")
+    assert told(examine(healthy)) == {"two: Its head is not among its entries."}
+
+
+def test_a_session_without_entries_is_named(healthy: Store) -> None:
+    with damage(healthy) as connection:
+        connection.execute("delete from entries where session = ?", (healthy.get_session("empty").key,))
+    assert "empty: Its head is not among its entries." in told(examine(healthy))
+
+
+def test_a_header_that_is_none_is_named(healthy: Store) -> None:
+    with damage(healthy) as connection:
+        connection.execute("pragma ignore_check_constraints = on")
+        connection.execute("update entries set kind = 'event' where key = ?", (key_of(healthy, "empty#-1"),))
+    assert "empty#-1: A chain begins with its one header and has no other." in told(examine(healthy))
+
+
+def test_a_ring_of_entries_ends_the_walk(healthy: Store) -> None:
+    first, last = key_of(healthy, "running#0"), key_of(healthy, "running#2")
+    with damage(healthy) as connection:
+        connection.execute("update entries set parent = ? where key = ?", (last, first))
+    findings = told(examine(healthy, healthy.get_session("running")))
+    assert {f"running#{n}: It hangs on no entry of its session's chain." for n in range(3)} <= findings
+
+
+# ── what is derived ───────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize(
+    ("column", "value", "what"),
+    [
+        ("turns", 7, "It says 7 turns, and has 2."),
+        ("entries", 9, "It says 9 entries, and has 10."),
+        ("tool_calls", 0, "It says 0 tool calls, and has 2."),
+        ("errors", 2, "It says 2 errors, and has 1."),
+        ("tokens_input", 149, "It says 149 input tokens, and its entries 150."),
+        ("tokens_output", 0, "It says 0 output tokens, and its entries 30."),
+        ("tokens_cached", 4, "It says 4 cached tokens, and its entries 5."),
+    ],
+)
+def test_a_count_that_the_rows_contradict_is_named(healthy: Store, column: str, value: int, what: str) -> None:
+    with damage(healthy) as connection:
+        connection.execute(f"update sessions set {column} = ? where id = 'two'", (value,))
+    assert told(examine(healthy)) == {f"two: {what}"}
+
+
+def test_a_count_of_tokens_that_the_agent_tells_is_believed(healthy: Store) -> None:
+    healthy.update_session("two", token_count=1_000_000, tokens_input=999_999)
+    assert examine(healthy) == []
+
+
+def test_turns_that_do_not_fit_their_entries_are_named(healthy: Store) -> None:
+    two, running, fork = (healthy.get_session(name).key for name in ("two", "running", "fork"))
+    with damage(healthy) as connection:
+        connection.execute("update turns set last_seq = 8 where session = ? and n = 2", (two,))
+        connection.execute("delete from turns where session = ?", (running,))
+        connection.execute(
+            "insert into turns select session, 3, entry, 7, 7, '', '' from turns where session = ? and n = 1", (fork,)
+        )
+    assert {finding for finding in told(examine(healthy)) if "Turn" in finding} == {
+        "two: Turn 2 is not listed as its entries are.",
+        "running: Turn 1 is not listed.",
+        "fork: Turn 3 has no entries.",
+    }
+
+
+def test_a_call_that_was_never_answered_is_named_once_the_session_went_on(store: Store) -> None:
+    for name in ("waits", "next turn", "next answer"):
+        store.chains.append(
+            store.create_session(name).key,
+            [ASKED, called("c1", message_key="m1"), called("c2", message_key="m1"), answered("c1")],
+        )
+    store.chains.append(store.get_session("next turn").key, [ASKED])
+    store.chains.append(store.get_session("next answer").key, [NewEntry(role="assistant", parts=(Text("done"),))])
+    what = f"The call of 'bash' was never answered, though the session went on; {UNPAIRED}"
+    assert told(examine(store)) == {f"next turn#2: {what}", f"next answer#2: {what}"}
+
+
+def test_calls_of_one_response_wait_together(store: Store) -> None:
+    """Two output items of one record without an id of its own."""
+    calls = [{"type": "function_call", "call_id": f"c{n}", "name": "bash", "arguments": "{}"} for n in range(2)]
+    store.create_session("s")
+    store.save_turn("s", "go", {"output": calls})
+    assert examine(store) == []
+
+
+def test_a_result_that_nobody_asked_for_is_named(store: Store) -> None:
+    store.chains.append(store.create_session("s").key, [ASKED, answered("c1")])
+    assert told(examine(store)) == {f"s#1: It holds a tool's result that nobody asked for; {UNPAIRED}"}
+
+
+@pytest.mark.parametrize("harm", ["status = 'pending'", "entry = 99999", "result_entry = 99999", "entry = null"])
+def test_a_listed_call_that_contradicts_its_entries_is_named(healthy: Store, harm: str) -> None:
+    with damage(healthy) as connection:
+        connection.execute(
+            f"update tool_calls set {harm} where session = ? and call_id = 'c1'", (healthy.get_session("two").key,)
+        )
+    assert "two: The listed call 'c1' of 'bash' does not fit its entries." in told(examine(healthy))
+
+
+def test_within_a_transaction_what_is_being_written_is_examined(healthy: Store) -> None:
+    with healthy.transaction():
+        healthy.append_message("two", "user", "and a third disk?")
+        assert examine(healthy) == []
+
+
+def test_parts_that_are_no_json_are_named(healthy: Store) -> None:
+    with damage(healthy) as connection:
+        connection.execute("update entries set parts = x'5b7b' where key = ?", (key_of(healthy, "two#2"),))
+    assert told(examine(healthy)) == {"two#2: Its parts cannot be read."}
+
+
+def test_parts_that_are_cut_short_behind_their_record_are_named(healthy: Store) -> None:
+    with damage(healthy) as connection:
+        connection.execute("update entries set parts = x'5b302c3939395d' where key = ?", (key_of(healthy, "two#2"),))
+    assert told(examine(healthy)) == {"two#2: Its parts cannot be read."}
+
+
+# ── records ───────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_a_loose_record_that_was_changed_is_named(healthy: Store) -> None:
+    record = healthy.chains.entry(healthy.get_session("two").key, 3).record
+    with damage(healthy) as connection:
+        connection.execute("update records set data = cast(data || ' ' as blob) where key = ?", (record,))
+    assert told(examine(healthy)) == {f"record {record}: It is not what was written."}
+    assert told(examine(healthy, healthy.get_session("two"))) == {f"record {record}: It is not what was written."}
+    assert examine(healthy, healthy.get_session("packed")) == []
+
+
+def test_a_record_shared_with_a_fork_is_examined_for_the_fork_too(healthy: Store) -> None:
+    record = healthy.chains.entry(healthy.get_session("one").key, 0).record
+    with damage(healthy) as connection:
+        connection.execute("update records set digest = x'00' where key = ?", (record,))
+    assert told(examine(healthy, healthy.get_session("fork"))) == {f"record {record}: It is not what was written."}
+
+
+def test_a_record_that_lies_elsewhere_in_its_block_is_named(healthy: Store) -> None:
+    record = healthy.chains.entry(healthy.get_session("packed").key, 3).record
+    with damage(healthy) as connection:
+        connection.execute("update records set start = start + 1 where key = ?", (record,))
+    assert told(examine(healthy)) == {f"record {record}: It is not what was written."}
+
+
+@pytest.mark.parametrize("harm", ["update blocks set data = x'0011'", "delete from blocks"])
+def test_a_block_that_does_not_open_is_named(healthy: Store, harm: str) -> None:
+    (block,) = healthy.row("select max(key) from blocks")
+    with damage(healthy) as connection:
+        connection.execute(harm)
+    assert f"block {block}: It cannot be opened, and the records in it are lost." in told(examine(healthy))
+
+
+def test_an_entry_whose_record_is_lost_is_named(healthy: Store) -> None:
+    with damage(healthy) as connection:
+        connection.execute("delete from records where key = (select max(record) from entries where seq = 0)")
+    assert any(line.endswith("Its record is lost.") for line in told(examine(healthy)))
+
+
+def test_what_nobody_uses_any_more_is_named(healthy: Store) -> None:
+    with damage(healthy) as connection:
+        connection.execute("insert into blocks (key, data) values (700, x'00')")
+        connection.execute(
+            "insert into records (key, session, digest, length, data) values (900, ?, x'00', 0, x'')",
+            (healthy.get_session("two").key,),
+        )
+        connection.execute("insert into purging (session) values (77)")
+    assert told(examine(healthy)) == {
+        "block 700: No record lies in it.",
+        "record 900: No entry was made from it.",
+        "store: A purge of session 77 was never finished.",
+    }
+
+
+# ── the indexes ───────────────────────────────────────────────────────────────────────────────────
+
+
+def test_entries_missing_from_an_index_are_counted_and_reindexing_heals(healthy: Store) -> None:
+    with damage(healthy) as connection:
+        connection.execute("insert into tools_fts (tools_fts) values ('delete-all')")
+        connection.execute("insert into conversation_fts (rowid, text) values (90000, 'nobody said this')")
+    findings = examine(healthy)
+    assert [finding.where for finding in findings] == ["index conversation_fts", "index tools_fts"]
+    assert findings[0].what == "1 are found that are not there; run `backscroll doctor --reindex`."
+    assert "entries cannot be found by their words" in findings[1].what
+    healthy.search.rebuild()
+    assert examine(healthy) == []
+
+
+@pytest.mark.parametrize("index", ["conversation_fts", "tools_fts"])
+def test_a_damaged_index_is_named_and_reindexing_heals(healthy: Store, index: str) -> None:
+    with damage(healthy) as connection:
+        connection.execute(f"update {index}_data set block = x'0000000000' where id > 10")
+    assert f"index {index}: It is damaged; run `backscroll doctor --reindex`." in told(examine(healthy))
+    healthy.close()
+    with Store.open(healthy.path) as again:
+        again.search.rebuild()
+        assert examine(again) == []
+
+
+# ── secrets ───────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_a_sealed_value_that_was_moved_is_named(healthy: Store) -> None:
+    for session in ("one", "two"):
+        healthy.set_secret(session, "API_KEY", f"not a real key, {session}")
+    assert examine(healthy) == []
+    one, two = (healthy.get_session(name).key for name in ("one", "two"))
+    with damage(healthy) as connection:
+        connection.execute(
+            "update secrets set sealed = (select sealed from secrets where session = ?) where session = ?", (one, two)
+        )
+    (finding,) = examine(healthy)
+    assert finding.where == "secrets"
+    assert "does not open" in finding.what
+
+
+def test_locked_secrets_are_left_alone(healthy: Store) -> None:
+    healthy.set_secret("one", "API_KEY", "not a real key")
+    healthy.secrets.use_passphrase("a long passphrase")
+    healthy.secrets.lock()
+    assert examine(healthy) == []
+
+
+# ── manners ───────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_a_check_that_runs_into_the_damage_does_not_stop_the_others(healthy: Store) -> None:
+    with damage(healthy) as connection:
+        connection.execute("update entries set tokens = 'no json' where key = ?", (key_of(healthy, "two#4"),))
+        connection.execute("update sessions set tail = null where id = 'one'")
+    findings = examine(healthy)
+    assert any(finding.what.startswith("Its counts could not be examined") for finding in findings)
+    assert Finding("one", "Its tail is not where its chain ends.") in findings
+
+
+def test_looking_leaves_nothing_open_that_others_would_wait_for(healthy: Store) -> None:
+    examine(healthy)
+    assert not healthy.connection.in_transaction
+    with Store.open(healthy.path, busy_timeout_ms=0) as other:
+        other.create_session("written meanwhile")
+    assert examine(healthy) == []

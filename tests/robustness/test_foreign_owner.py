@@ -1,0 +1,63 @@
+"""The owner of a foreign store never notices: not one failed write while it is read over and over."""
+
+from __future__ import annotations
+
+import multiprocessing
+import sqlite3
+import time
+from pathlib import Path
+
+import pytest
+from foreign_databases import RUBICHAN, make, rubichan_session, texts
+
+from store.errors import StoreError
+from store.store import Store
+from store.sync import refresh
+
+WRITES = 400
+
+
+def _own(path: str, ready: object, results: object) -> None:
+    """Writes every few milliseconds and never waits for a lock."""
+    connection = sqlite3.connect(path, timeout=0, isolation_level=None)
+    connection.execute("pragma busy_timeout = 0")
+    failed = 0
+    ready.set()  # type: ignore[attr-defined]
+    for number in range(WRITES):
+        try:
+            connection.execute(
+                "insert into messages (session_id, seq, role, content) values ('live', ?, 'user', ?)",
+                (number, f'[{{"type": "text", "text": "message {number}"}}]'),
+            )
+        except sqlite3.OperationalError:
+            failed += 1
+        time.sleep(0.004)
+    connection.close()
+    results.put(failed)  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("wal", [True, False], ids=["wal", "rollback journal"])
+def test_the_owner_never_notices(store: Store, tmp_path: Path, wal: bool) -> None:
+    path = make(tmp_path / "rubichan.db", RUBICHAN, wal=wal)
+    rubichan_session(path, "live")
+    for number in range(20):
+        rubichan_session(path, f"old{number}", *[("user", "x" * 500)] * 50)
+    context = multiprocessing.get_context("spawn")
+    ready, results = context.Event(), context.Queue()
+    owner = context.Process(target=_own, args=(str(path), ready, results))
+    owner.start()
+    assert ready.wait(60)
+    syncs = 0
+    while owner.is_alive():
+        try:
+            for _ in refresh.sync(store, refresh.targets([str(path)])):
+                pass
+            syncs += 1
+        except StoreError:  # busy: later
+            time.sleep(0.01)
+    assert results.get(timeout=60) == 0
+    owner.join()
+    for _ in refresh.sync(store, refresh.targets([str(path)])):
+        pass
+    assert syncs > 0
+    assert texts(store, "live") == [f"message {number}" for number in range(WRITES)]

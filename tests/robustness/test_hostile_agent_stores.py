@@ -1,0 +1,160 @@
+"""What agents' own stores may hold where something went wrong: whatever it is, nothing escapes, and neighbours come."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+from agent_databases import AGENTS, Agent
+from corruptible_stores import ANSWERED, ASKED, NEIGHBOUR, SPOILED, loosen, some_wrong, spoil
+from goose_database import say
+from hypothesis import given
+from hypothesis import strategies as st
+from opencode_store import OpencodeFiles, answered, asked, said, text, tool
+from transcript_fuzzer import RUBBISH, spoiled, spoiled_lines, understood
+
+from store.sources import goose
+from store.sources.contract import Source
+from store.sources.kit import sqlite
+from store.sources.opencode import source as opencode
+
+SHARED_IDS = [agent for agent in AGENTS if not agent.source.LOCAL_IDS]
+
+
+def neighbour(source: Source, path: Path, name: str = NEIGHBOUR) -> list[str]:
+    with source.open(str(path)) as opened:
+        batches = [batch for ref in list(opened.scan()) if ref.native_id == name for batch in opened.read(ref)]
+    return [entry.reading_text() for batch in batches for entry in batch.entries if entry.kind == "message"]
+
+
+# ── columns ───────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize("agent", SHARED_IDS, ids=str)
+def test_a_wrong_value_in_any_column(tmp_path: Path, agent: Agent) -> None:
+    built, path = tmp_path / "built.db", tmp_path / "spoiled.db"
+    agent.build(built)
+    for number, (table, column) in enumerate(loosen(built)):
+        for value in some_wrong(number):
+            shutil.copy(built, path)
+            spoil(path, table, f'"{column}"', value)
+            understood(agent.source, path)
+            assert neighbour(agent.source, path) == [ASKED, ANSWERED], (table, column, value)
+
+
+@pytest.mark.parametrize("agent", AGENTS, ids=str)
+def test_a_value_too_large_to_hold(tmp_path: Path, agent: Agent, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sqlite, "LONGEST_VALUE", 100_000)
+    built, path = tmp_path / "built.db", tmp_path / "spoiled.db"
+    agent.build(built)
+    loosen(built)
+    for place in agent.json + agent.words:
+        shutil.copy(built, path)
+        table, column = place.split(".")
+        spoil(path, table, column, "x" * 200_000)
+        understood(agent.source, path)
+        assert neighbour(agent.source, path) == [ASKED, ANSWERED], place
+
+
+# ── JSON ──────────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.fixture(scope="module")
+def around(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Made once for all that will be tried."""
+    folder = tmp_path_factory.mktemp("agents")
+    for agent in AGENTS:
+        agent.build(folder / f"{agent}.db")
+        loosen(folder / f"{agent}.db")
+    return folder
+
+
+def told_in(path: Path, place: str) -> list[tuple[int, str]]:
+    """Every row of the column that holds JSON, but the neighbour's."""
+    table, column = place.split(".")
+    with closing(sqlite3.connect(path)) as connection:
+        rows = connection.execute(f"select rowid, {column}, {table}.* from {table} where {column} != ''").fetchall()
+    ours = (ASKED, ANSWERED, NEIGHBOUR)
+    return [(number, value) for number, value, *row in rows if not any(word in str(row) for word in ours)]
+
+
+@pytest.mark.parametrize("agent", AGENTS, ids=str)
+@given(data=st.data())
+def test_whatever_stands_in_json(around: Path, agent: Agent, data: st.DataObject) -> None:
+    built, path = around / f"{agent}.db", around / f"{agent}.spoiled.db"
+    place = data.draw(st.sampled_from(agent.json))
+    number, value = data.draw(st.sampled_from(told_in(built, place)))
+    table, column = place.split(".")
+    shutil.copy(built, path)
+    with closing(sqlite3.connect(path)) as connection, connection:
+        connection.execute("pragma synchronous = off")
+        told = data.draw(spoiled(value.encode())).decode("utf-8", "replace")
+        connection.execute(f"update {table} set {column} = ? where rowid = ?", (told, number))
+    understood(agent.source, path)
+    assert neighbour(agent.source, path) == [ASKED, ANSWERED]
+
+
+# ── files ─────────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.fixture(scope="module", params=["", "srv-app"], ids=["second", "first"])
+def files(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("files")
+    made = OpencodeFiles(folder, request.param)
+    turns = [(asked(), [text("Fix it")]), (answered(), [said("Reading."), tool(), {"type": "step-finish"}])]
+    made.session(f"ses_{SPOILED}", *turns, revert={"messageID": "msg_003"}, parentID="ses_x")
+    made.session(f"ses_{NEIGHBOUR}", (asked(), [text(ASKED)]), (answered(), [said(ANSWERED)]))
+    return folder
+
+
+@given(data=st.data())
+def test_whatever_stands_in_a_file(files: Path, data: st.DataObject) -> None:
+    ours = [path for path in sorted(files.rglob("*.json")) if ASKED not in path.read_text()]
+    path = data.draw(st.sampled_from([one for one in ours if NEIGHBOUR not in one.read_text()]))
+    before = path.read_bytes()
+    try:
+        path.write_bytes(data.draw(spoiled(before) | st.sampled_from(RUBBISH) | st.binary(max_size=40)))
+        understood(opencode, files)
+        assert neighbour(opencode, files, f"ses_{NEIGHBOUR}") == [ASKED, ANSWERED]
+    finally:
+        path.write_bytes(before)
+
+
+@pytest.fixture(scope="module")
+def lines(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("lines")
+    head = {"working_dir": "/srv", "description": "Old", "total_tokens": 9}
+    for name, asks, answers in (("20250801_101010", "Fix it", "Fixed."), ("20250802_101010", ASKED, ANSWERED)):
+        told: list[dict[str, Any]] = [head]
+        told += [
+            {"role": role, "created": 1, "content": say(words)}
+            for role, words in (("user", asks), ("assistant", answers))
+        ]
+        (folder / f"{name}.jsonl").write_text("".join(json.dumps(line) + "\n" for line in told))
+    return folder
+
+
+@given(data=st.data())
+def test_whatever_stands_in_lines(lines: Path, data: st.DataObject) -> None:
+    path = lines / "20250801_101010.jsonl"
+    before = path.read_bytes()
+    try:
+        path.write_bytes(data.draw(spoiled_lines(before)))
+        understood(goose, lines)
+        assert neighbour(goose, lines, "20250802_101010") == [ASKED, ANSWERED]
+    finally:
+        path.write_bytes(before)
+
+
+def test_folders_that_cannot_be_read_or_never_end(tmp_path: Path) -> None:
+    OpencodeFiles(tmp_path).session("ses_1", (asked(), [text(ASKED)]))
+    (tmp_path / "storage/message/ses_1/loop").symlink_to(tmp_path / "storage/message")
+    (tmp_path / "project").symlink_to(tmp_path)
+    (tmp_path / "storage/part/closed").mkdir(mode=0)
+    assert understood(opencode, tmp_path) == {"ses_1"}
+    assert neighbour(opencode, tmp_path, "ses_1") == [ASKED]

@@ -1,0 +1,169 @@
+"""Words, phrases, prefixes; what is found where; scripts without spaces."""
+
+from __future__ import annotations
+
+import pytest
+
+from store.model.entry import NewEntry, Text, Thinking, ToolCall, ToolResult
+from store.search.hits import snippet
+from store.search.query import Query, Term
+from store.store import Store
+from store.text.unicode import search_text
+
+SAID = {
+    "english": "The retry ran after the file was closed.",
+    "accents": "Übermäßig viele Café-Besuche à Genève",
+    "japanese": "昨日のデータベース移行は失敗しました",
+    "chinese": "数据库迁移失败了",
+    "korean": "데이터베이스 마이그레이션이 실패했습니다",
+    "arabic": "فشل ترحيل قاعدة البيانات",
+    "russian": "Миграция базы данных не удалась",
+    "hindi": "डेटाबेस माइग्रेशन विफल रहा",
+}
+
+
+@pytest.fixture
+def archive(store: Store) -> Store:
+    for name, text in SAID.items():
+        store.create_session(name)
+        store.append_message(name, "user", text)
+    return store
+
+
+@pytest.mark.parametrize(
+    ("query", "found"),
+    [
+        ("retry closed", "english"),
+        ('"file was closed"', "english"),
+        ("clos*", "english"),
+        ("RETRY", "english"),
+        ("uberma*", "accents"),
+        ("cafe geneve", "accents"),
+        ("データベース", "japanese"),
+        ("移行", "japanese"),
+        ("数据库", "chinese"),
+        ("迁移失败", "chinese"),
+        ("마이그레이션", "korean"),
+        ("البيانات", "arabic"),
+        ("базы", "russian"),
+        ("विफल", "hindi"),
+    ],
+)
+def test_found(archive: Store, query: str, found: str) -> None:
+    hits, total = archive.search.find(query)
+    assert ([hit.session_id for hit in hits], total) == ([found], 1)
+
+
+@pytest.mark.parametrize("query", ["was retry", '"closed file"', "clo", "数失", '"retry closed"'])
+def test_words_are_joined_by_and_phrases_by_order_and_only_a_star_is_a_prefix(archive: Store, query: str) -> None:
+    expected = 1 if query == "was retry" else 0
+    assert archive.search.find(query)[1] == expected
+
+
+@pytest.mark.parametrize(
+    "query",
+    ["", "   ", '"', '""', "*", "AND", "OR NOT", "NEAR(", "a AND", "text:x", "^x", "{a b}", "-", "\0", "'; --", "(((("],
+)
+def test_any_text_is_a_query(archive: Store, query: str) -> None:
+    archive.search.find(query)
+
+
+def test_conversation_and_tools_are_told_apart(store: Store) -> None:
+    session = store.create_session("s")
+    store.chains.append(
+        session.key,
+        [
+            NewEntry(role="user", parts=(Text("look for the narwhal"),)),
+            NewEntry(
+                role="assistant",
+                parts=(
+                    Thinking("a narwhal is a whale"),
+                    ToolCall("1", "grep", {"pattern": "narwhal", "path": "sea/"}),
+                ),
+            ),
+            NewEntry(role="tool", parts=(ToolResult("1", "sea/whales.txt:7: narwhal"),)),
+        ],
+    )
+    hits, total = store.search.find("narwhal")
+    assert total == 4
+    assert {(hit.entry, hit.field) for hit in hits} == {
+        ("s#0", "text"),
+        ("s#1", "thinking"),
+        ("s#1", "tool_call"),
+        ("s#2", "tool_result"),
+    }
+
+
+def test_a_call_is_found_by_each_of_its_arguments(store: Store) -> None:
+    session = store.create_session("s")
+    call = ToolCall("1", "Write", {"file_path": "src/narwhal.py", "content": "print(1)"})
+    store.chains.append(session.key, [NewEntry(role="assistant", parts=(call,))])
+    for query in ("narwhal", "print", "Write"):
+        assert store.search.find(query)[1] == 1
+
+
+def test_ranked_or_newest_first(store: Store) -> None:
+    store.create_session("s")
+    store.append_message("s", "user", "whale whale whale")
+    store.append_message("s", "user", "a long sentence that only mentions the whale in passing among other animals")
+    assert [hit.entry for hit in store.search.find("whale")[0]] == ["s#0", "s#1"]
+    assert [hit.entry for hit in store.search.find("whale", newest=True)[0]] == ["s#1", "s#0"]
+    assert store.search.find("whale", limit=1)[1] == 2
+
+
+def test_a_snippet_shows_the_hit_and_says_where_it_is(store: Store) -> None:
+    store.create_session("s")
+    store.append_message("s", "user", "before " * 100 + "the Narwhal swims" + " after" * 100)
+    (hit,) = store.search.find("narwhal")[0]
+    assert [hit.snippet[start:end] for start, end in hit.marks] == ["Narwhal"]
+    assert hit.snippet.startswith("…")
+    assert hit.snippet.endswith("…")
+
+
+@pytest.mark.parametrize(
+    ("said", "looked_for", "marked"),
+    [
+        ("le résumé est prêt", "resume", "résumé"),
+        ("le resume est pret", "RÉSUMÉ", "resume"),
+        ("nai\u0308ve, in two pieces", "naive", "nai\u0308ve"),
+        ("Übermäßig viele", "uberma*", "Übermä"),
+        ("昨日のデータベース移行", "移行", "移行"),
+    ],
+)
+def test_the_hit_is_marked_however_it_is_accented(store: Store, said: str, looked_for: str, marked: str) -> None:
+    store.create_session("s")
+    store.append_message("s", "user", "before " * 100 + said + " after" * 100)
+    (hit,) = store.search.find(looked_for)[0]
+    assert [hit.snippet[start:end] for start, end in hit.marks] == [marked]
+
+
+def test_snippet_without_a_literal_match_shows_the_beginning() -> None:
+    assert snippet("Café au lait", 0, Query.parse("cafe").pattern()) == ("Café au lait", ())
+
+
+def test_search_text_sets_cjk_apart_and_leaves_the_rest() -> None:
+    assert search_text("plain ascii") == "plain ascii"
+    assert search_text("v2の話").split() == ["v2", "の", "話"]
+    assert search_text("naïve") == "naïve"
+
+
+def test_parse() -> None:
+    assert Query.parse('one "two three" fo* "ba r"*').terms == (
+        Term("one"),
+        Term("two three"),
+        Term("fo", prefix=True),
+        Term("ba r", prefix=True),
+    )
+
+
+def test_rebuilding_the_index_finds_the_same(archive: Store) -> None:
+    before = {query: archive.search.find(query) for query in ("retry", "数据库", "базы")}
+    assert archive.search.rebuild() == len(SAID)
+    assert {query: archive.search.find(query) for query in before} == before
+
+
+def test_what_is_purged_is_found_no_more_and_the_index_is_whole(archive: Store) -> None:
+    archive.delete_session("chinese")
+    assert archive.search.find("数据库") == ([], 0)
+    for table in ("conversation_fts", "tools_fts"):
+        archive.connection.execute(f"insert into {table} ({table}) values ('integrity-check')")

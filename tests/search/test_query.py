@@ -1,0 +1,330 @@
+"""What is typed into a search box: understood, told when not, completed; and what the filters find."""
+
+from __future__ import annotations
+
+import random
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from browser_driver import NOW, add, answer, before, fill, prompt
+from hypothesis import given
+from hypothesis import strategies as st
+
+from store.model.entry import NewEntry, ToolCall, ToolResult
+from store.search.query import FILTERS, MOST, Filter, Query, Term, Vocabulary, accept, complete, day_of
+from store.search.sql import on_calls, on_sessions
+from store.store import Store
+
+# ── parsing ───────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize(
+    ("typed", "groups"),
+    [
+        ("", ()),
+        ("upload retry", ((Term("upload"),), (Term("retry"),))),
+        ('"file was closed" clos*', ((Term("file was closed"),), (Term("clos", prefix=True),))),
+        ('"half a phr', ((Term("half a phr"),),)),
+        ('"fi le"*', ((Term("fi le", prefix=True),),)),
+        ("up OR down left", ((Term("up"), Term("down")), (Term("left"),))),
+        ("OR up OR OR", ((Term("up"),),)),
+        ("or", ((Term("or"),),)),
+        ("-draft", ((Term("draft", negated=True),),)),
+        ('-"two words"', ((Term("two words", negated=True),),)),
+        ("well-known", ((Term("well-known"),),)),
+        ("same same", ((Term("same"),),)),
+        ("agent:claude", ((Filter("agent", "claude"),),)),
+        ('AGENT:"claude"', ((Filter("agent", "claude", exact=True),),)),
+        ('cwd:"/with a blank"', ((Filter("cwd", "/with a blank", exact=True),),)),
+        ("-is:Archived", ((Filter("is", "archived", negated=True),),)),
+        ("tag:a OR tag:b", ((Filter("tag", "a"), Filter("tag", "b")),)),
+        ("telegram:6480", ((Term("telegram:6480"),),)),
+        ("https://x.y/z", ((Term("https://x.y/z"),),)),
+        ("- * '' \"", ((Term("*"),), (Term("''"),))),
+        ("a\0b", ((Term("a"),), (Term("b"),))),
+    ],
+)
+def test_what_is_understood(typed: str, groups: object) -> None:
+    assert Query.parse(typed).groups == groups
+    assert Query.parse(typed).puzzles == ()
+
+
+@pytest.mark.parametrize(
+    ("typed", "told"),
+    [
+        ("agent:", "agent: is followed by which agent it was."),
+        ("is:broken", "is: knows error, pinned, archived, fork, delegate, live, gone, expiring, but not 'broken'."),
+        ("has:x", "has: knows secret, summary, note, but not 'x'."),
+        ("before:soon", "before: takes a day such as 2026-11-01, yesterday, 3d, but not 'soon'."),
+        ("after:2026-13-01", "after: takes a day such as 2026-11-01, yesterday, 3d, but not '2026-13-01'."),
+        ("role:user", "role: tells who said the words; there are no words yet."),
+    ],
+)
+def test_what_is_not_understood_is_told_and_not_looked_for(typed: str, told: str) -> None:
+    query = Query.parse(f"{typed} -is:pinned")
+    assert query.puzzled == told
+    assert (Filter("is", "pinned", negated=True),) in query.groups
+    assert "upload" in [term.text for term in Query.parse(f"upload {typed}").terms]
+
+
+def test_the_last_word_may_be_half_typed() -> None:
+    assert Query.parse("up ret", typing=True).terms == (Term("up"), Term("ret", prefix=True))
+    assert Query.parse("up ret ", typing=True).terms == (Term("up"), Term("ret"))
+    assert Query.parse("up is:pinned", typing=True).terms == (Term("up"),)
+    assert Query.parse("", typing=True).terms == ()
+
+
+def test_a_pasted_page_is_cut_and_told() -> None:
+    query = Query.parse(" ".join(f"word{n}" for n in range(10_000)))
+    assert len(query.groups) == MOST
+    assert query.puzzled == f"Only the first {MOST} words are looked for."
+
+
+def test_full_text_and_pattern() -> None:
+    query = Query.parse('up OR down "a phrase" le* -not is:error %')
+    assert query.fts() == '("up" OR "down") AND ("a phrase") AND ("le"*)'
+    pattern = query.pattern()
+    assert pattern is not None
+    text = "UP upper down_under, a  phrase; left not"
+    assert [found[0] for found in pattern.finditer(text)] == ["UP", "down", "a  phrase", "le"]
+    assert Query.parse("% is:error").pattern() is None
+    chinese = Query.parse("迁移").pattern()
+    assert chinese is not None
+    assert chinese.search("数据库迁移失败")
+
+
+PIECES = [
+    '"',
+    "-",
+    "*",
+    "OR",
+    " ",
+    ":",
+    "(",
+    "NEAR",
+    "\0",
+    "\x1b[2J",
+    "\ud800",
+    "失",
+    "e\u0301",
+    "3d",
+    "error",
+    "0000-1-1",
+]
+PIECES += [f"{name}:" for name in FILTERS]
+
+
+@given(st.text(), st.integers(0, 2**32))
+def test_no_text_raises_anything(drawn: str, seed: int) -> None:
+    """A hundred texts to an example: of the characters drawn, and of all that could mean something."""
+    dice = random.Random(seed)
+    for _ in range(100):
+        typed = "".join(dice.choices([*PIECES, *drawn], k=dice.randrange(40)))
+        query = Query.parse(typed, typing=True)
+        query.fts()
+        query.pattern()
+        assert isinstance(query.puzzled, str)
+        for condition in (on_sessions(query, NOW), on_calls(query, NOW)):
+            assert condition.sql.count("?") == len(condition.values)
+        for offer in complete(typed, len(typed), Vocabulary(tags=("a b", "\x1b"))):
+            accept(typed, len(typed), offer)
+
+
+# ── days ──────────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize(
+    ("value", "begins"),
+    [
+        ("today", datetime(2026, 11, 3)),
+        ("Yesterday", datetime(2026, 11, 2)),
+        ("tue", datetime(2026, 11, 3)),
+        ("wednesday", datetime(2026, 10, 28)),
+        ("3d", datetime(2026, 10, 31, 12)),
+        ("2w", datetime(2026, 10, 20, 12)),
+        ("6h", datetime(2026, 11, 3, 6)),
+        ("2026", datetime(2026, 1, 1)),
+        ("2026-9", datetime(2026, 9, 1)),
+        ("2026-09-30", datetime(2026, 9, 30)),
+        ("2026-09-30T8:15", datetime(2026, 9, 30, 8, 15)),
+        ("9999d", datetime(2026, 11, 3, 12) - timedelta(days=9999)),
+    ],
+)
+def test_days(value: str, begins: datetime) -> None:
+    assert day_of(value, NOW) == begins.replace(tzinfo=UTC)
+
+
+@pytest.mark.parametrize(
+    "value", ["", "x", "mo", "d", "-3d", "2026-02-30", "0000", "9999y", "12345", "2026-09-30T25:00"]
+)
+def test_what_is_no_day(value: str) -> None:
+    assert day_of(value, NOW) is None
+
+
+# ── completion ────────────────────────────────────────────────────────────────────────────────────
+
+KNOWN = Vocabulary(
+    agents=("claude", "codex", "claude-ai"),
+    folders=("/home/ada/code", "/home/ada/my notes"),
+    tools=("Bash", "Read"),
+    tags=("work", "evil\x1b[2J", "rework"),
+)
+
+
+@pytest.mark.parametrize(
+    ("typed", "offered"),
+    [
+        ("a", ["agent:", "after:"]),
+        ("words ag", ["agent:"]),
+        ("-i", ["-is:"]),
+        ("x", []),
+        ("http:", []),
+        ("agent:c", ["agent:claude", "agent:codex", "agent:claude-ai"]),
+        ("agent:AI", ["agent:claude-ai"]),
+        ("agent:codex", []),
+        ("tag:wor", ["tag:work", "tag:rework"]),
+        ("tag:", ["tag:work", "tag:rework"]),
+        ("tool:b", ["tool:Bash"]),
+        ('cwd:"/home/ada/my', ['cwd:"/home/ada/my notes"']),
+        ("is:p", ["is:pinned", "is:expiring"]),
+        ("has:s", ["has:secret", "has:summary"]),
+        ("-role:u", ["-role:user"]),
+        ("after:y", ["after:yesterday", "after:today", "after:1y"]),
+    ],
+)
+def test_offers(typed: str, offered: list[str]) -> None:
+    assert complete(typed, len(typed), KNOWN) == offered
+
+
+def test_every_filter_is_offered_where_nothing_is_typed() -> None:
+    assert complete("words ", 6, KNOWN) == [f"{name}:" for name in FILTERS]
+
+
+@pytest.mark.parametrize(
+    ("typed", "cursor", "offer", "text", "then"),
+    [
+        ("ag", 2, "agent:", "agent:", 6),
+        ("one agent:c two", 11, "agent:codex", "one agent:codex two", 16),
+        ('cwd:"/my n', 10, 'cwd:"/my notes"', 'cwd:"/my notes" ', 16),
+    ],
+)
+def test_an_offer_takes_the_place_of_the_word(typed: str, cursor: int, offer: str, text: str, then: int) -> None:
+    assert accept(typed, cursor, offer) == (text, then)
+
+
+# ── what is found ─────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.fixture
+def world(store: Store) -> Store:
+    fill(store)
+    upload, beta, telegram = (
+        store.sessions.get(name) for name in ("claude:e0741090", "codex:0199aa", "telegram:648079060")
+    )
+    store.notes.tag([beta], ["work", "Later"])
+    store.notes.note(upload, "remember")
+    store.secrets.set(telegram, "TOKEN", "hush")
+    store.sessions.archive([telegram])
+    store.sessions.fork(beta, 1, "forked")
+    at = before(seconds=30)
+    add(store, "now", at, prompt("still going", at), answer("retry it is", at), source="kiso")
+    return store
+
+
+@pytest.mark.parametrize(
+    ("typed", "found"),
+    [
+        ("agent:cla", "claude:e0741090"),
+        ('agent:"cla"', ""),
+        ("agent:codex OR agent:claude", "claude:e0741090 codex:0199aa"),
+        ("model:opus", "claude:e0741090"),
+        ("model:GPT-5", "codex:0199aa"),
+        ("cwd:code/alpha", "claude:e0741090"),
+        ("tool:bas", "claude:e0741090"),
+        ("tool:ash", ""),
+        ("is:error", "claude:e0741090"),
+        ("is:pinned", "claude:e0741090"),
+        ("is:archived", "telegram:648079060"),
+        ("is:fork", "forked"),
+        ("is:delegate", "telegram:648079060:delegate:sysinfo"),
+        ("is:live", "now"),
+        ("is:gone", ""),
+        ("has:secret", "telegram:648079060"),
+        ("has:summary", "claude:e0741090"),
+        ("has:note", "claude:e0741090"),
+        ("tag:later tag:work", "codex:0199aa"),
+        ("tag:wor OR is:pinned", "claude:e0741090 codex:0199aa"),
+        ("retry", "claude:e0741090 now"),
+        ("retry role:user", "claude:e0741090"),
+        ("retry -role:user", "claude:e0741090 now"),
+        ("flaky role:user", ""),
+        ("retry -flaky", "now"),
+        ("retry -closed", "now"),
+        ("agent:codex -is:fork", "codex:0199aa"),
+        ("going OR flaky", "claude:e0741090 now"),
+        ("flaky upload", "claude:e0741090"),
+        ("before:2026", "library:old"),
+        ("before:yesterday after:30d", "kiso:1"),
+        ("after:today", "claude:e0741090 codex:0199aa now"),
+    ],
+)
+def test_filters_find_sessions(world: Store, typed: str, found: str) -> None:
+    sessions, total = world.sessions.matching(typed, now=NOW)
+    told = {session.id for session in sessions}
+    assert (told if typed == "is:fork" else told - {"forked"}) == set(found.split())
+    assert total == len(sessions)
+
+
+def test_filters_narrow_hits_to_what_they_name(store: Store) -> None:
+    at = before(minutes=5)
+    calls = (ToolCall("1", "Bash", {"command": "whale"}), ToolCall("2", "Grep", {"pattern": "whale"}))
+    results = (ToolResult("1", "no whale", is_error=True), ToolResult("2", "a whale"))
+    said = [NewEntry(role="assistant", parts=(call,), created_at=at) for call in calls]
+    got = [NewEntry(role="tool", parts=(result,), created_at=at) for result in results]
+    add(store, "s", at, prompt("find the whale", at), *said, *got, source="claude")
+
+    def found(typed: str) -> set[str]:
+        return {hit.entry for hit in store.search.find(typed, now=NOW)[0]}
+
+    assert len(found("whale")) == 5
+    assert found("whale role:user") == {"s#0"}
+    assert found("whale tool:bash") == {"s#1", "s#3"}
+    assert found("whale is:error") == {"s#1", "s#3"}
+    assert found("whale tool:grep is:error") == set()
+    assert found("whale -find role:user") == set()
+    assert found("whale agent:codex") == set()
+    assert found("whale before:3h") == set()
+    assert found("is:error") == set()
+
+
+def test_filters_narrow_tool_calls(world: Store) -> None:
+    def names(typed: str) -> list[str]:
+        condition = on_calls(Query.parse(typed), NOW)
+        return [call.name for call in world.chains.all_tool_calls(condition.sql, condition.values)]
+
+    assert names("") == names("tool:bash is:error") == names("agent:claude pytest") == names("-tool:read") == ["Bash"]
+    assert names("tool:read") == names("-is:error") == names("agent:codex") == names("%") == []
+
+
+# ── where a session opens ─────────────────────────────────────────────────────────────────────────
+
+
+def test_a_session_opens_where_the_words_were_said_last(store: Store) -> None:
+    at = before()
+    said = [prompt("one whale", at), answer("two whales and a whale", at), prompt("no fish", at)]
+    session = add(store, "s", at, *said, agent_title="The sea")
+    first = store.search.first_hit
+    assert first(session.key, Query.parse("whale")) == "s#1"
+    assert first(session.key, Query.parse("whale role:user")) == "s#0"
+    assert first(session.key, Query.parse("sea")) is None
+    assert first(session.key, Query.parse("is:pinned")) is None
+    assert first(session.key, Query.parse("")) is None
+
+
+def test_the_vocabulary_is_what_is_there(world: Store) -> None:
+    known = world.search.vocabulary()
+    assert set(known.agents) == {"claude", "codex", "pingu", "kiso", "library"}
+    assert set(known.models) == {"claude-opus", "gpt-5-codex"}
+    assert set(known.folders) == {"/home/ada/code/alpha", "/home/ada/code/beta"}
+    assert known.tools == ("Bash",)
+    assert known.tags == ("Later", "work")

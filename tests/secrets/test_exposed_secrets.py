@@ -1,0 +1,87 @@
+"""Secrets that lie open in a foreign store: named, never read unasked, sealed when somebody asks."""
+
+from __future__ import annotations
+
+import sqlite3
+from pathlib import Path
+
+import pytest
+from command_line import CommandLine
+from foreign_databases import make, pull, write
+
+from store.errors import NotFound
+from store.store import Store
+
+DOCUMENTED = """
+create table sessions (
+    session text primary key, webhook text, summary text default '', created_at datetime default current_timestamp,
+    updated_at datetime default current_timestamp
+);
+create table messages (
+    id integer primary key autoincrement, session text not null, user text, role text not null, content text not null,
+    timestamp datetime default current_timestamp
+);
+create table secrets (
+    id integer primary key autoincrement, session text not null, key text not null, value text not null,
+    created_at datetime default current_timestamp, unique (session, key)
+);
+create table meta (key text primary key, value text not null, updated_at datetime default current_timestamp);
+"""
+VALUE = "tok-5d41402abc4b2a76-made-up"
+
+
+@pytest.fixture
+def foreign(tmp_path: Path) -> Path:
+    path = make(tmp_path / "kiso.db", DOCUMENTED)
+    write(path, "insert into sessions (session) values ('dev')")
+    write(path, "insert into messages (session, role, content) values ('dev', 'user', 'hello')")
+    write(path, "insert into secrets (session, key, value) values ('dev', 'api_token', ?)", [(VALUE,)])
+    return path
+
+
+def plain_bytes(store: Store) -> bytes:
+    return b"".join(path.read_bytes() for path in store.path.parent.glob("store.db*") if path.is_file())
+
+
+def test_a_sync_brings_the_name_and_never_the_value(store: Store, foreign: Path) -> None:
+    pull(store, foreign)
+    (exposed,) = store.secrets.exposed()
+    assert (exposed.key, exposed.locator) == ("api_token", str(foreign))
+    assert store.secrets.names() == []
+    assert VALUE.encode() not in plain_bytes(store)
+
+
+def test_sealing_reads_it_live_and_says_it_still_lies_there(store: Store, foreign: Path) -> None:
+    pull(store, foreign)
+    session = store.sessions.find("dev")
+    write(foreign, "update secrets set value = value || '-newer'")
+    store.writing_back.seal(session, "api_token")
+    assert store.secrets.get(session, "api_token") == f"{VALUE}-newer"
+    assert store.secrets.exposed() == []
+    assert VALUE.encode() not in plain_bytes(store)
+    assert sqlite3.connect(foreign).execute("select value from secrets").fetchall() == [(f"{VALUE}-newer",)]
+    store.journal.undo()
+    assert len(store.secrets.exposed()) == 1
+    with pytest.raises(NotFound, match="holds no secret"):
+        store.writing_back.seal(session, "another")
+
+
+def test_on_the_command_line(store: Store, foreign: Path) -> None:
+    cli = CommandLine(store.path)
+    pull(store, foreign)
+    told = cli("secrets", "list", "dev").err
+    assert "api_token lies open" in told
+    assert "secrets seal" in told
+    (one,) = cli("secrets", "list", "dev", "--json").json["exposed"]
+    assert set(one) == {"session", "key", "locator", "place"}
+    ran = cli("secrets", "seal", "dev", "api_token")
+    assert (ran.status, "still lies open there" in ran.err) == (0, True)
+    assert VALUE not in ran.err
+    assert cli("secrets", "get", "dev", "api_token", "--reveal").out.strip() == VALUE
+    assert cli("secrets", "seal", "dev", "nothing").status == 1
+
+
+def test_a_purged_session_takes_the_names_along(store: Store, foreign: Path) -> None:
+    pull(store, foreign)
+    store.sessions.purge([store.sessions.find("dev")])
+    assert store.secrets.exposed() == []

@@ -1,0 +1,285 @@
+"""Secrets: sealed per session and name, older versions kept for undo, the key protected in one of three ways."""
+
+from __future__ import annotations
+
+import sqlite3
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from store.errors import (
+    BadValue,
+    ChangedMeanwhile,
+    NotFound,
+    NothingToUndo,
+    Refused,
+    SecretDamaged,
+    WrongPassphrase,
+)
+from store.model.session import Session
+from store.paths import key_file
+from store.secrets import crypto
+from store.store import Store
+
+
+@pytest.fixture
+def session(store: Store) -> Session:
+    return store.create_session("telegram:648079060")
+
+
+def versions(store: Store, key: str = "token") -> list[tuple[int, int]]:
+    return store.rows("select version, current from secrets where key = ? order by version", key)
+
+
+def sealed(store: Store, key: str = "token") -> list[bytes]:
+    return [row[0] for row in store.rows("select sealed from secrets where key = ? order by version", key)]
+
+
+def journal_text(store: Store) -> str:
+    return "\n".join("\n".join(row) for row in store.rows("select kind, sessions, before, after from edits"))
+
+
+# ── values ────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_a_secret_comes_back_as_it_was_given(store: Store, session: Session) -> None:
+    store.set_secret(session.id, "token", "hunter2")
+    assert store.get_secret(session.id, "token") == "hunter2"
+
+
+@given(value=st.text(st.characters(codec=None), max_size=300))
+def test_any_text_comes_back_exactly(value: str) -> None:
+    with Store.memory() as store:
+        session = store.create_session("s")
+        store.secrets.set(session, "token", value)
+        assert store.secrets.get(session, "token") == value
+
+
+@pytest.mark.parametrize("value", ["", "\0", "\ud800", "päss 𝄞\r\n", "x" * crypto.LONGEST_VALUE])
+def test_awkward_values_come_back_exactly(store: Store, session: Session, value: str) -> None:
+    store.secrets.set(session, "token", value)
+    assert store.secrets.get(session, "token") == value
+
+
+def test_a_value_over_a_mebibyte_is_refused(store: Store, session: Session) -> None:
+    with pytest.raises(BadValue, match="at most 1048576 bytes"):
+        store.secrets.set(session, "token", "x" * (crypto.LONGEST_VALUE + 1))
+    assert store.secrets.names() == []
+
+
+def test_only_text_is_taken(store: Store, session: Session) -> None:
+    with pytest.raises(BadValue, match="must be text, not bytes"):
+        store.secrets.set(session, "token", b"hunter2")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("key", ["", "a\0b", "a\nb", "a\x1b[2Jb", "a\x85b", "half \ud800", "x" * 1_001])
+def test_a_name_that_cannot_be_shown_is_refused(store: Store, session: Session, key: str) -> None:
+    for call in (
+        lambda: store.secrets.set(session, key, "v"),
+        lambda: store.secrets.get(session, key),
+        lambda: store.secrets.remove(session, key),
+    ):
+        with pytest.raises(BadValue, match="name of the secret"):
+            call()
+
+
+@pytest.mark.parametrize("key", ["API_KEY", "a b", "пароль", "'; drop table secrets; --", '"]', "x" * 1_000])
+def test_other_names_are_just_names(store: Store, session: Session, key: str) -> None:
+    store.secrets.set(session, key, "one")
+    store.secrets.set(session, key, "two")
+    assert [name.key for name in store.secrets.names()] == [key]
+    store.journal.undo()
+    assert store.secrets.get(session, key) == "one"
+    store.secrets.remove(session, key, forever=True)
+    assert store.secrets.names() == []
+    with pytest.raises(NothingToUndo):
+        store.journal.undo()
+
+
+def test_secrets_are_unique_per_session_and_name(store: Store, session: Session) -> None:
+    other = store.create_session("discord:1")
+    store.secrets.set(session, "token", "mine")
+    store.secrets.set(other, "token", "theirs")
+    store.secrets.set(session, "token", "mine again")
+    assert store.secrets.get(session, "token") == "mine again"
+    assert store.secrets.get(other, "token") == "theirs"
+    assert [(name.session_id, name.key, name.version) for name in store.secrets.names()] == [
+        ("discord:1", "token", 1),
+        ("telegram:648079060", "token", 2),
+    ]
+    assert [name.version for name in store.secrets.names(session)] == [2]
+
+
+def test_what_is_not_there_is_said(store: Store, session: Session) -> None:
+    for call in (store.secrets.get, store.secrets.remove):
+        with pytest.raises(NotFound, match=r"'telegram:648079060' has no secret 'token'"):
+            call(session, "token")
+    with pytest.raises(NotFound, match="has no secret"):
+        store.secrets.remove(session, "token", forever=True)
+
+
+def test_a_purged_session_takes_no_secret(store: Store, session: Session) -> None:
+    store.sessions.purge([session])
+    with pytest.raises(NotFound):
+        store.secrets.set(session, "token", "v")
+    assert store.secrets.protection == "none"
+
+
+def test_names_and_journal_hold_no_value(store: Store, session: Session) -> None:
+    store.secrets.set(session, "token", "hunter2")
+    store.secrets.set(session, "token", "hunter3")
+    store.secrets.remove(session, "token")
+    assert "hunter" not in repr(store.secrets.names()) + journal_text(store)
+    for value in sealed(store):
+        assert value.hex() not in journal_text(store)
+    tables = {change.table: set(change.after or ()) for edit in store.journal.newest() for change in edit.changes}
+    assert tables == {"secrets": {"current"}}
+
+
+# ── versions and undo ─────────────────────────────────────────────────────────────────────────────
+
+
+def test_undo_of_a_change_brings_the_older_version_back(store: Store, session: Session) -> None:
+    store.secrets.set(session, "token", "one")
+    store.secrets.set(session, "token", "two")
+    assert store.journal.undo().kind == "set secret"
+    assert store.secrets.get(session, "token") == "one"
+    store.journal.undo()
+    with pytest.raises(NotFound):
+        store.secrets.get(session, "token")
+    assert store.secrets.names() == []
+
+
+def test_undo_of_a_removal_brings_it_back(store: Store, session: Session) -> None:
+    store.secrets.set(session, "token", "one")
+    store.secrets.remove(session, "token")
+    assert store.secrets.names() == []
+    with pytest.raises(NotFound):
+        store.secrets.get(session, "token")
+    assert store.journal.undo().kind == "remove secret"
+    assert store.secrets.get(session, "token") == "one"
+
+
+def test_an_undo_can_be_undone(store: Store, session: Session) -> None:
+    store.secrets.set(session, "token", "one")
+    store.secrets.set(session, "token", "two")
+    store.journal.undo()
+    store.journal.undo(store.journal.newest()[0].id)
+    assert store.secrets.get(session, "token") == "two"
+
+
+def test_version_numbers_are_never_used_again(store: Store, session: Session) -> None:
+    for value in ("one", "two"):
+        store.secrets.set(session, "token", value)
+    store.journal.undo()
+    store.secrets.set(session, "token", "three")
+    store.secrets.remove(session, "token")
+    store.secrets.set(session, "token", "four")
+    assert versions(store) == [(1, 0), (2, 0), (3, 0), (4, 1)]
+
+
+def test_an_undo_out_of_turn_is_refused(store: Store, session: Session) -> None:
+    store.secrets.set(session, "token", "one")
+    store.secrets.set(session, "token", "two")
+    first = store.journal.newest()[-1].id
+    with pytest.raises(ChangedMeanwhile, match="changed since"):
+        store.journal.undo(first)
+    assert store.secrets.get(session, "token") == "two"
+
+
+def test_removed_forever_is_gone_and_undo_says_so(store: Store, session: Session) -> None:
+    store.secrets.set(session, "other", "stays")
+    store.secrets.set(session, "token", "one")
+    store.secrets.set(session, "token", "two")
+    store.secrets.remove(session, "token")
+    edits = [edit.id for edit in store.journal.newest()[:3]]
+    store.secrets.remove(session, "token", forever=True)
+    assert versions(store) == []
+    for edit in edits:
+        with pytest.raises(Refused, match="gone for good"):
+            store.journal.undo(edit)
+    assert "token" not in journal_text(store)
+    assert store.journal.undo().changes[0].key == [session.key, "other", 1]
+
+
+def test_after_forever_the_numbers_start_again(store: Store, session: Session) -> None:
+    store.secrets.set(session, "token", "one")
+    store.secrets.remove(session, "token", forever=True)
+    store.secrets.set(session, "token", "two")
+    assert versions(store) == [(1, 1)]
+    assert store.secrets.get(session, "token") == "two"
+
+
+def test_a_failed_change_leaves_the_old_one(store: Store, session: Session) -> None:
+    store.secrets.set(session, "token", "one")
+    with pytest.raises(BadValue):
+        store.secrets.set(session, "token", "x" * (crypto.LONGEST_VALUE + 1))
+    assert versions(store) == [(1, 1)]
+    assert store.secrets.get(session, "token") == "one"
+
+
+# ── bound to the row ──────────────────────────────────────────────────────────────────────────────
+
+
+def test_a_sealed_value_opens_in_its_own_row_only(store: Store, session: Session) -> None:
+    other = store.create_session("discord:1")
+    for where, key, value in ((session, "token", "a"), (session, "other", "b"), (other, "token", "c")):
+        store.secrets.set(where, key, value)
+    store.secrets.set(session, "token", "newer")
+    moved = store.row("select sealed from secrets where session = ? and key = 'token' and version = 1", session.key)
+    store.connection.execute("update secrets set sealed = ?", moved)
+    for where, key in ((session, "token"), (session, "other"), (other, "token")):
+        with pytest.raises(SecretDamaged):
+            store.secrets.get(where, key)
+
+
+def test_a_sealed_value_opens_in_its_own_store_only(store: Store, session: Session, tmp_path: Path) -> None:
+    store.secrets.set(session, "token", "one")
+    with Store.open(tmp_path / "other.db") as other:
+        there = other.create_session(session.id)
+        other.secrets.set(there, "token", "two")
+        other.connection.execute("update secrets set sealed = ?", (sealed(store)[0],))
+        with pytest.raises(SecretDamaged):
+            other.secrets.get(there, "token")
+        for table in ("key_id", "wrapped"):
+            value = store.row(f"select {table} from vault")
+            other.connection.execute(f"update vault set {table} = ?", value)
+        with pytest.raises(WrongPassphrase):
+            other.secrets.get(there, "token")
+
+
+# ── threads and processes ─────────────────────────────────────────────────────────────────────────
+
+
+def test_threads_share_the_key_and_miss_nothing(store: Store, session: Session) -> None:
+    def work(n: int) -> list[str]:
+        for value in range(10):
+            store.secrets.set(session, f"key {n}", f"{n} {value}")
+        return [store.secrets.get(session, f"key {n}")]
+
+    with ThreadPoolExecutor(6) as pool:
+        assert list(pool.map(work, range(6))) == [[f"{n} 9"] for n in range(6)]
+    assert store.row("select count(*), count(distinct version) from secrets") == (60, 10)
+    assert store.row("select count(*) from vault") == (1,)
+    assert store.secrets.verify() == []
+
+
+def test_no_error_and_no_repr_shows_a_key(store: Store, session: Session) -> None:
+    store.secrets.set(session, "token", "hunter2")
+    store.secrets.get(session, "token")
+    key = key_file().read_bytes()
+    held = store.secrets._vault._held
+    assert held is not None
+    assert held.kek == key
+    shown = repr(store.secrets) + repr(held) + repr(vars(store.secrets._vault))
+    assert repr(key)[2:-1] not in shown
+
+
+def test_sqlite_itself_refuses_two_current_versions(store: Store, session: Session) -> None:
+    store.secrets.set(session, "token", "one")
+    store.secrets.set(session, "token", "two")
+    with pytest.raises(sqlite3.IntegrityError):
+        store.connection.execute("update secrets set current = 1")

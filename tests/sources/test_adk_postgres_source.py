@@ -1,0 +1,218 @@
+"""google-adk's PostgreSQL tables, written by google-adk's own service and read from a real server."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from adk_postgres_database import SECRET, V0_TABLES, Base, no_password_at_hand  # noqa: F401 a fixture
+from command_line import CommandLine
+from postgres_server import PASSWORD, Server, postgres_server  # noqa: F401 a fixture
+
+from store.errors import Unreadable
+from store.model.session import Session
+from store.sources.adk import source as adk
+from store.sources.kit import postgres
+from store.store import Store
+from store.sync import refresh
+
+for needed in ("asyncpg", "google.adk", "psycopg", "sqlalchemy"):
+    pytest.importorskip(needed, reason=f"{needed} is not installed; `make test` installs it")
+adk_sessions = pytest.importorskip("google.adk.sessions")
+adk_conversation = pytest.importorskip("adk_conversation")
+said, talk = adk_conversation.said, adk_conversation.talk
+
+
+@pytest.fixture
+def base(postgres_server: Server) -> Base:  # noqa: F811
+    return Base(postgres_server)
+
+
+@pytest.fixture
+async def service(base: Base) -> AsyncIterator[Any]:
+    async with adk_sessions.DatabaseSessionService(base.for_agents) as opened:
+        yield opened
+
+
+def read(store: Store, address: str) -> refresh.Report:
+    for progress in refresh.sync(store, refresh.targets([address])):
+        report = progress.report
+    return report
+
+
+def only(store: Store) -> Session:
+    (session,) = [session for session in store.list_sessions() if session.relation != "superseded"]
+    return session
+
+
+def texts(store: Store) -> list[str]:
+    return [entry.text for entry in store.chains.entries(only(store).key, 0)]
+
+
+# ── reading ───────────────────────────────────────────────────────────────────────────────────────
+
+
+async def test_what_adk_wrote_is_read(base: Base, service: Any, store: Store) -> None:
+    written = await talk(service)
+    assert read(store, base.for_agents).problems == []
+    session = only(store)
+    assert (session.native_id, session.user, session.turns, session.tool_calls) == ("dak/a%2Fb/s%201", "a/b", 1, 1)
+    assert texts(store) == ["How many are overdue? é✓", "", "", "Seven.", "429: quota"]
+    (call,) = store.chains.tool_calls(session.key)
+    assert (call.arguments, call.result, call.status) == ({"days": 30}, {"result": 7}, "ok")
+    facts = {(fact.scope.partition("@")[0].partition(":")[0], fact.text) for fact in store.facts.current(None)}
+    assert facts == {
+        ("app", "motd: hello"),
+        ("user", "lang: en"),
+        ("session", "topic: invoices"),
+        ("session", 'last: {"f":0.1,"n":7}'),
+    }
+    first = store.chains.entries(session.key, 0)[0]
+    assert first.created_at == adk.sqlite.utc(written.events[0].timestamp)
+    record = json.loads(store.records.get(first.record or 0))
+    assert json.loads(record["event_data"])["timestamp"] == written.events[0].timestamp
+
+
+async def test_nothing_new_is_told_without_reading(base: Base, service: Any, store: Store) -> None:
+    session = await talk(service)
+    read(store, base.url)
+    stamp = adk.stamp(base.url)
+    assert stamp
+    assert adk.stamp(base.url) == stamp
+    assert (read(store, base.url).new, read(store, base.url).unchanged) == (0, 1)
+    await service.append_event(session, said("user", "Thanks."))
+    assert adk.stamp(base.url) != stamp
+    assert read(store, base.url).updated == 1
+    assert texts(store)[-1] == "Thanks."
+
+
+async def test_a_rewritten_event_stays_reachable(base: Base, service: Any, store: Store) -> None:
+    await talk(service)
+    read(store, base.url)
+    base.run("update events set event_data = cast(replace(cast(event_data as text), 'Seven', 'Eight') as jsonb)")
+    assert read(store, base.url).updated == 1
+    assert texts(store)[3] == "Eight."
+    (before,) = store.sessions.children(only(store).id)
+    assert store.chains.entries(before.key)[4].text == "Seven."
+
+
+def test_v0_is_read_and_its_pickles_are_not(base: Base, store: Store) -> None:
+    base.run(V0_TABLES)
+    assert read(store, base.url).problems == []
+    assert texts(store) == ["From long ago", "429: quota"]
+    first, second = store.chains.entries(only(store).key, 0)
+    assert first.created_at == "2026-11-16T12:00:00.250000Z"
+    assert json.loads(store.records.get(first.record or 0))["actions_bytes"] == 3
+    assert second.tokens is not None
+    assert second.tokens.input == 5
+    assert [fact.text for fact in store.facts.current(None)] == ["topic: old"]
+
+
+async def test_a_bad_row_is_one_problem(base: Base, service: Any, store: Store) -> None:
+    session = await talk(service)
+    base.run("update events set event_data = '[1]' where cast(event_data as text) like '%Seven%'")
+    (problem,) = read(store, base.url).problems
+    assert problem.where == f"events:{session.events[3].id}"
+    assert len(texts(store)) == 5
+
+
+def test_a_database_of_another_program_is_refused(base: Base, store: Store) -> None:
+    base.run("create table events (id int)")
+    with pytest.raises(Unreadable, match="is not a database that Backscroll can read"):
+        read(store, base.url)
+
+
+# ── leaving the owner alone ───────────────────────────────────────────────────────────────────────
+
+
+async def test_the_owner_writes_while_it_is_read(base: Base, service: Any) -> None:
+    session = await talk(service)
+    with adk.open(base.url) as opened:
+        (ref,) = opened.scan()
+        await service.append_event(session, said("user", "meanwhile"))
+        seen = [entry.text for batch in opened.read(ref) for entry in batch.entries]
+    assert "meanwhile" not in seen, "one moment is read"
+    assert len(seen) == 5
+
+
+def test_nothing_in_the_database_can_be_changed(base: Base) -> None:
+    base.run(
+        "create table events (id int);"
+        "create function meddle() returns int language sql as 'insert into events values (1) returning id'"
+    )
+    with pytest.raises(Unreadable, match="read-only transaction"), postgres.opened(base.url) as rows:
+        list(rows.select("select meddle() as id"))
+
+
+# ── passwords ─────────────────────────────────────────────────────────────────────────────────────
+
+
+async def test_the_password_is_kept_nowhere(
+    base: Base, service: Any, store: Store, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("DEBUG")
+    await talk(service)
+    (target,) = refresh.targets([base.for_agents])
+    report = read(store, base.for_agents)
+    store.checkpoint()
+    shown = f"{target}{report}{caplog.text}".encode()
+    files = b"".join(path.read_bytes() for path in store.path.parent.iterdir() if path.is_file())
+    assert report.locator == base.bare
+    for spelled in (PASSWORD, SECRET):
+        assert spelled.encode() not in shown + files
+
+
+async def test_the_locator_opens_with_the_password_the_agent_has(
+    base: Base, service: Any, store: Store, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    await talk(service)
+    monkeypatch.setenv("PGPASSFILE", str(tmp_path / "none"))
+    (problem,) = read(store, base.bare).problems
+    assert (problem.where, "no password supplied" in problem.reason) == (base.bare, True)
+    monkeypatch.setenv("SESSION_SERVICE_URI", base.for_agents)
+    assert read(store, base.bare).new == 1
+    monkeypatch.delenv("SESSION_SERVICE_URI")
+    monkeypatch.setenv("PGPASSWORD", PASSWORD)
+    assert read(store, base.bare).problems == []
+
+
+async def test_the_agents_database_is_found_by_its_variable(
+    base: Base, service: Any, store: Store, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    await talk(service)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("SESSION_SERVICE_URI", base.for_agents)
+    found = refresh.targets(only="adk")
+    assert [target.locator for target in found] == [base.bare]
+    *_, last = refresh.sync(store, found)
+    assert last.report.new == 1
+
+
+def test_a_wrong_password_is_not_repeated(base: Base, store: Store) -> None:
+    wrong = base.url.replace(SECRET, "wr0ng-and-long")
+    (problem,) = read(store, wrong).problems
+    assert "password authentication failed" in problem.reason
+    assert "wr0ng" not in problem.reason + problem.where
+
+
+# ── a server that is not there ────────────────────────────────────────────────────────────────────
+
+
+def test_a_server_that_does_not_answer_is_named_without_its_password(tmp_path: Path) -> None:
+    line = CommandLine(tmp_path / "store.db")
+    ran = line("sync", f"postgresql+asyncpg://ana:pw-of-ana@/dak?host={tmp_path}")
+    assert ran.status == 3
+    assert f"postgresql://ana@/dak?host={tmp_path} cannot be read" in ran.err
+    assert "pw-of-ana" not in ran.out + ran.err
+
+
+async def test_what_was_read_stays_when_the_server_goes(base: Base, service: Any, store: Store) -> None:
+    await talk(service)
+    read(store, base.url)
+    base.run("drop table events cascade; drop table sessions cascade")
+    with pytest.raises(Unreadable):
+        read(store, base.url)
+    assert (only(store).gone, len(texts(store))) == (0, 5)

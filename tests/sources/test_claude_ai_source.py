@@ -1,0 +1,116 @@
+"""claude.ai's exports: blocks with calls and results in one message, branches, and the older ones without either."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import zipfile
+from pathlib import Path
+
+import pytest
+from foreign_databases import pull, texts, told
+from hypothesis import given
+from hypothesis import strategies as st
+from stored_records import kept_records
+from transcript_fuzzer import spoiled, understood
+
+from store.model.entry import Attachment, Opaque, Text, Thinking
+from store.model.session import Session
+from store.sources import claude_ai
+from store.store import Store
+
+SAMPLE = Path(__file__).parents[1] / "data/claude-ai/conversations.json"
+TREE, OLD = "d1000000-0000-4000-8000-000000000001", "d2000000-0000-4000-8000-000000000002"
+
+
+@pytest.fixture
+def export(tmp_path: Path) -> Path:
+    return Path(shutil.copy(SAMPLE, tmp_path / "conversations.json"))
+
+
+def find(store: Store, session_id: str) -> Session:
+    return store.sessions.find(session_id)
+
+
+def test_a_conversation_is_read(store: Store, export: Path) -> None:
+    report = pull(store, export)
+    assert (report.seen, report.problems) == (3, [])
+    session = find(store, TREE)
+    assert (session.title, session.turns, session.tool_calls, session.errors) == ("Retry design", 2, 2, 1)
+    assert texts(store, TREE) == ["How do I retry?", "Use backoff.", "In Go?", "A module."]
+    assert session.created_at == "2026-05-01T10:00:00.000000Z"
+    summary = store.summaries.current(session)
+    assert summary is not None
+    assert summary.text == "**Retries** were designed."
+
+
+def test_the_archive_is_the_same(store: Store, export: Path, tmp_path: Path) -> None:
+    with zipfile.ZipFile(tmp_path / "data.zip", "w") as archive:
+        archive.write(export, "conversations.json")
+        archive.writestr("users.json", "[]")
+    assert claude_ai.detect(str(tmp_path / "data.zip"))
+    assert pull(store, tmp_path / "data.zip").seen == 3
+
+
+def test_an_edit_is_a_fork(store: Store, export: Path) -> None:
+    pull(store, export)
+    fork = find(store, f"{TREE}/m3")
+    assert (fork.parent_id, fork.relation, fork.forked_at, fork.turns) == (f"claude-ai:{TREE}", "fork", 1, 1)
+    assert [entry.inherited for entry in told(store, f"{TREE}/m3")] == [True, True, False, False]
+
+
+def test_blocks_and_files_become_parts(store: Store, export: Path) -> None:
+    pull(store, export)
+    asked, answered = told(store, TREE)[:2]
+    assert asked.parts == (Text("How do I retry?"), Attachment("txt", "a.txt", 12), Attachment("file", "shot.png"))
+    assert answered.parts[0] == Thinking("exponential")
+    assert isinstance(answered.parts[-1], Opaque)
+    calls = store.chains.tool_calls(find(store, TREE).key)
+    assert [(call.call_id, call.status) for call in calls] == [("toolu_1", "ok"), ("toolu_2", "error")]
+
+
+def test_older_exports_have_neither_parents_nor_ids(store: Store, export: Path) -> None:
+    pull(store, export)
+    session = find(store, OLD)
+    assert (session.title, session.turns) == ("An old question", 1)
+    calls = store.chains.tool_calls(session.key)
+    assert [(call.arguments, call.result, call.status) for call in calls] == [
+        ({"code": "1"}, "one", "ok"),
+        ({"code": "2"}, "two", "error"),
+    ]
+    assert told(store, OLD)[-1].kind == "unknown"
+
+
+def test_every_message_is_kept(store: Store, export: Path) -> None:
+    pull(store, export)
+    kept = [json.loads(data) for data in kept_records(store)]
+    messages = [one for conversation in json.loads(export.read_text()) for one in conversation["chat_messages"]]
+    assert [message for message in messages if message not in kept] == []
+
+
+def test_a_newer_export_brings_what_was_said_since(store: Store, export: Path) -> None:
+    pull(store, export)
+    values = json.loads(export.read_text())
+    values[1]["chat_messages"].append({"uuid": "o4", "sender": "human", "text": "One more"})
+    values[1] |= {"name": "Named now", "updated_at": "2026-06-01T10:00:00.000000Z"}
+    export.write_text(json.dumps(values))
+    pull(store, export)
+    assert texts(store, OLD)[-1] == "One more"
+    assert find(store, OLD).title == "Named now"
+    assert store.sessions.children(f"claude-ai:{OLD}") == []
+
+
+def test_resume_opens_a_browser(store: Store, export: Path) -> None:
+    pull(store, export)
+    there = claude_ai.resume(find(store, TREE))
+    assert there.argv is None
+    assert f"https://claude.ai/chat/{TREE} " in there.hint
+
+
+@given(data=st.data())
+def test_whatever_stands_in_a_conversation_its_neighbours_are_read(data: st.DataObject, tmp_path: Path) -> None:
+    first, second, _ = json.loads(SAMPLE.read_text())
+    broken = data.draw(spoiled(json.dumps(first).encode()))
+    path = tmp_path / "conversations.json"
+    path.write_bytes(b"[" + broken + b"," + json.dumps(second).encode() + b"]")
+    assert OLD in understood(claude_ai, path)

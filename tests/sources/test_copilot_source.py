@@ -1,0 +1,195 @@
+"""Copilot CLI's events: calls told in three of them, sub-agents among them, failures that call themselves a success."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+from foreign_databases import pull, texts, told
+from hypothesis import given
+from hypothesis import strategies as st
+from stored_records import kept_records
+from transcript_fuzzer import spoiled_lines, understood
+
+from store.model.entry import Attachment, Opaque, Text, Thinking, Tokens
+from store.model.session import Session
+from store.sources import copilot
+from store.store import Store
+from store.sync import refresh
+
+SAMPLE = Path(__file__).parents[1] / "data/copilot"
+NEW, OLD = "aaaa7777-0000-4000-8000-000000000001", "bbbb8888-0000-4000-8000-000000000002"
+AGENT = f"{NEW}/c3"
+
+
+@pytest.fixture
+def owner(tmp_path: Path) -> Path:
+    return Path(shutil.copytree(SAMPLE, tmp_path / ".copilot"))
+
+
+def events(owner: Path) -> Path:
+    return owner / f"session-state/{NEW}/events.jsonl"
+
+
+def write(path: Path, kind: str, **data: Any) -> None:
+    event = {"type": kind, "data": data, "id": "x", "timestamp": "2026-05-02T10:00:00.000Z", "parentId": "e"}
+    with path.open("a") as file:
+        file.write(json.dumps(event) + "\n")
+
+
+def find(store: Store, session_id: str) -> Session:
+    return store.sessions.find(session_id)
+
+
+# ── finding ───────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_it_is_found_where_copilot_keeps_it(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    shutil.copytree(SAMPLE, home / ".copilot")
+    (target,) = refresh.targets(only="copilot")
+    assert target.locator == str(home / ".copilot")
+    monkeypatch.setenv("COPILOT_HOME", str(home / "moved"))
+    assert list(copilot.roots()) == [str(home / "moved")]
+
+
+def test_one_sessions_folder_or_file_will_do(owner: Path, tmp_path: Path) -> None:
+    assert copilot.detect(str(events(owner)))
+    assert copilot.detect(str(events(owner).parent))
+    assert copilot.detect(str(owner / f"session-state/{OLD}.jsonl"))
+    (tmp_path / "events.jsonl").write_text('{"type":"custom","id":"x","parentId":null,"timestamp":"t","data":1}\n')
+    assert not copilot.detect(str(tmp_path / "events.jsonl"))
+
+
+# ── reading ───────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_a_session_is_read(store: Store, owner: Path) -> None:
+    assert pull(store, owner).problems == []
+    session = find(store, NEW)
+    assert (session.title, session.cwd, session.model) == ('Fix the "retry"', "/w/app", "claude-sonnet-4.6")
+    assert (session.turns, session.tool_calls, session.errors) == (2, 3, 1)
+    assert (session.created_at, session.updated_at) == ("2026-05-01T09:59:59.000000Z", "2026-05-01T10:00:31.000000Z")
+    assert [turn.prompt for turn in store.chains.turns(session.key)][1:] == ["Fix the retry", "Go on"]
+    assert session.system_prompt == "You are the GitHub Copilot CLI."
+
+
+def test_each_model_call_is_counted_once(store: Store, owner: Path) -> None:
+    pull(store, owner)
+    counted = [entry.tokens for entry in told(store, NEW) if entry.tokens]
+    assert counted == [Tokens(60, 20, 40), Tokens(200, 30, 0)]
+    old = find(store, OLD)
+    assert (old.tokens_input, old.tokens_output, old.tokens_cached) == (30, 7, 20)
+
+
+def test_a_call_told_in_three_events_is_one(store: Store, owner: Path) -> None:
+    pull(store, owner)
+    calls = store.chains.tool_calls(find(store, NEW).key)
+    assert [(call.call_id, call.name, call.status, call.result, call.duration_ms) for call in calls] == [
+        ("c1", "bash", "ok", "a.txt", 3000),
+        ("c2", "bash", "error", "oops", 1000),
+        ("c3", "task", "ok", "Nothing there.", 8000),
+    ]
+    assert calls[1].arguments == {"command": "exit 3"}
+    (call,) = store.chains.tool_calls(find(store, OLD).key)
+    assert (call.status, call.result) == ("error", "")
+
+
+def test_every_kind_of_event_is_understood(store: Store, owner: Path) -> None:
+    pull(store, owner)
+    entries = told(store, NEW)
+    assert entries[0].parts == (Text("Fix the retry"), Attachment("file", "a.py", uri="/w/app/a.py"))
+    thoughts = [part for entry in entries for part in entry.parts if isinstance(part, Thinking)]
+    assert thoughts == [Thinking("two things at once")]
+    by_text = {entry.text: entry for entry in entries}
+    assert by_text["A retry was looked for."].kind == "compaction"
+    assert by_text["Out of quota"].role == "system"
+    skill = by_text["<skill-context>Use the skill</skill-context>"]
+    assert (skill.author, skill.turn) == ("skill-retry", 1)
+    assert by_text["Both."].message_key == "a1"
+    assert isinstance(entries[-1].parts[0], Opaque)
+
+
+def test_a_sub_agent_stands_at_the_call_that_started_it(store: Store, owner: Path) -> None:
+    pull(store, owner)
+    child = find(store, AGENT)
+    assert (child.title, child.parent_id, child.relation) == ("Explorer", f"copilot:{NEW}", "delegate")
+    assert child.forked_at is not None
+    assert told(store, NEW)[child.forked_at].text == "Ask a helper."
+    assert [text for text in texts(store, AGENT) if text] == ["Look around", "gpt-5-mini", "Looking.", "view"]
+    assert (child.tool_calls, child.errors, child.model, child.tokens_total) == (1, 1, "haiku", 12)
+    assert "Looking." not in texts(store, NEW)
+
+
+def test_the_older_layout_is_one_file(store: Store, owner: Path) -> None:
+    pull(store, owner)
+    session = find(store, OLD)
+    assert (session.title, session.cwd, session.turns) == ("About old times", "/w/old", 1)
+
+
+def test_of_two_files_of_one_session_the_longer_is_read(store: Store, owner: Path) -> None:
+    lines = events(owner).read_bytes().splitlines(keepends=True)
+    older = owner / f"session-state/{NEW}.jsonl"
+    older.write_bytes(b"".join(lines[:6]))
+    report = pull(store, owner)
+    assert [problem.where for problem in report.problems] == [str(older)]
+    assert find(store, NEW).turns == 2
+
+
+def test_no_record_is_lost(store: Store, owner: Path) -> None:
+    pull(store, owner)
+    assert kept_records(store) >= {line for path in owner.rglob("*.jsonl") for line in path.read_bytes().splitlines()}
+
+
+# ── following ─────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_a_second_sync_writes_nothing_and_what_is_appended_comes_in(store: Store, owner: Path) -> None:
+    pull(store, owner)
+    again = pull(store, owner)
+    assert (again.new, again.updated, again.unchanged) == (0, 0, 3)
+    before = [entry.key for entry in told(store, NEW)]
+    write(events(owner), "user.message", content="More")
+    pull(store, owner)
+    after = told(store, NEW)
+    assert [entry.key for entry in after][:-1] == before
+    assert after[-1].text == "More"
+
+
+def test_a_name_that_is_given_later_is_seen(store: Store, owner: Path) -> None:
+    pull(store, owner)
+    (events(owner).parent / "workspace.yaml").write_text("name: 'It''s renamed'\n")
+    pull(store, owner)
+    assert find(store, NEW).title == "It's renamed"
+
+
+def test_resume_goes_on_in_the_sessions_folder(store: Store, owner: Path) -> None:
+    pull(store, owner)
+    there = copilot.resume(find(store, NEW))
+    assert (there.argv, there.cwd) == (("copilot", "--resume", NEW), "/w/app")
+    helper = copilot.resume(find(store, AGENT))
+    assert helper.argv is None
+    assert NEW in helper.hint
+
+
+# ── bad input ─────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_a_bad_line_is_one_problem(store: Store, owner: Path) -> None:
+    path = events(owner)
+    spelled = path.read_bytes().splitlines(keepends=True)
+    path.write_bytes(b"".join([*spelled[:3], b"\x00\xff\n", *spelled[3:], b'{"type":"user.mess']))
+    report = pull(store, owner)
+    assert [problem.where for problem in report.problems] == [f"{path}:{sum(map(len, spelled[:3]))}"]
+    assert find(store, NEW).turns == 2
+
+
+@given(data=st.data())
+def test_whatever_stands_in_a_transcript_its_neighbours_are_read(data: st.DataObject, tmp_path: Path) -> None:
+    folder = tmp_path / "fuzzed"
+    shutil.copytree(SAMPLE, folder, dirs_exist_ok=True)
+    events(folder).write_bytes(data.draw(spoiled_lines(events(SAMPLE).read_bytes())))
+    (events(folder).parent / "workspace.yaml").write_bytes(data.draw(st.binary(max_size=60)))
+    assert OLD in understood(copilot, folder)

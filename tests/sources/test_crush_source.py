@@ -1,0 +1,288 @@
+"""Crush's stores: found by its list of projects, read whole messages only, children hung on the call that made them."""
+
+from __future__ import annotations
+
+import json
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from crush_database import AT, FIRST, HEAD, CrushStore, call, finish, part, result, say
+from foreign_databases import pull, texts, told, write
+
+from store.model.entry import Attachment, Opaque, PairedCall, Text, Thinking, ToolCall
+from store.sources import crush
+from store.store import Store
+from store.sync import refresh
+
+
+@pytest.fixture
+def owner(tmp_path: Path) -> CrushStore:
+    (tmp_path / "app/.crush").mkdir(parents=True)
+    return CrushStore(tmp_path / "app/.crush/crush.db")
+
+
+def calls(store: Store, session_id: str = "s") -> list[PairedCall]:
+    return store.chains.tool_calls(store.sessions.find(session_id).key)
+
+
+def register(home: Path, *projects: dict[str, Any]) -> None:
+    folder = home / ".local/share/crush"
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "projects.json").write_text(json.dumps({"projects": projects}))
+
+
+# ── where ─────────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize("layout", [FIRST, HEAD], ids=["first", "head"])
+def test_every_layout_opens(tmp_path: Path, store: Store, layout: str) -> None:
+    owner = CrushStore(tmp_path / "any name", layout)
+    owner.session("s", ("user", say("Fix it")), ("assistant", [*say("Fixed.")[:1], finish()]))
+    report = pull(store, owner.path)
+    assert (report.source, report.new, report.problems) == ("crush", 1, [])
+    assert texts(store, "s") == ["Fix it", "Fixed."]
+    assert pull(store, owner.path).unchanged == 1
+
+
+def test_the_stores_of_all_projects_are_found(home: Path, tmp_path: Path, store: Store, owner: CrushStore) -> None:
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    CrushStore(elsewhere / "crush.db").session("e", ("user", say("there")))
+    owner.session("s", ("user", say("here")))
+    register(
+        home,
+        {"path": str(tmp_path / "app"), "data_dir": str(tmp_path / "app/.crush"), "last_accessed": "2026-01-01"},
+        {"path": str(tmp_path / "app/inner"), "data_dir": str(tmp_path / "app/.crush")},
+        {"path": str(tmp_path / "other"), "data_dir": str(elsewhere)},
+        {"path": "/gone/away", "data_dir": "/gone/away/.crush"},
+        {"path": 7},
+    )
+    targets = refresh.targets()
+    assert {target.source.NAME for target in targets} == {"crush"}
+    assert {target.locator for target in targets} == {str(owner.path), str(elsewhere / "crush.db")}
+    list(refresh.sync(store, targets))
+    assert store.sessions.find("s").cwd == str(tmp_path / "app")
+    going_on = crush.resume(store.sessions.find("s"))
+    assert (going_on.argv, going_on.cwd) == (("crush", "--session", "s"), str(tmp_path / "app"))
+    there = crush.resume(store.sessions.find("e"))
+    assert there.argv == ("crush", "--data-dir", str(elsewhere), "--session", "e")
+    assert there.cwd == str(tmp_path / "other")
+
+
+def test_another_folder_may_hold_the_list_of_projects(
+    home: Path, tmp_path: Path, owner: CrushStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data/projects.json").write_text('{"projects": [{"path": "%s"}]}' % (tmp_path / "app"))
+    monkeypatch.setenv("CRUSH_GLOBAL_DATA", str(tmp_path / "data"))
+    assert list(crush.roots()) == [str(owner.path)]
+
+
+@pytest.mark.parametrize("broken", ["", "[]", '{"projects": {"a": 1}}', '{"projects": [null, {"path": "\\u0000"}]}'])
+def test_a_list_of_projects_that_cannot_be_read_names_none(home: Path, broken: str) -> None:
+    register(home)
+    (home / ".local/share/crush/projects.json").write_text(broken)
+    assert list(crush.roots()) == []
+
+
+# ── sessions ──────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_what_a_session_s_row_says_of_it(owner: CrushStore, store: Store) -> None:
+    owner.session("s", ("user", say("hi")), title="Greetings", prompt_tokens=120, completion_tokens=30)
+    write(owner.path, f"update sessions set updated_at = {AT + 60}")
+    pull(store, owner.path)
+    session = store.sessions.find("s")
+    assert (session.title, session.cwd) == ("Greetings", str(owner.path.parent.parent))
+    assert (session.tokens_input, session.tokens_output, session.tokens_total) == (120, 30, 150)
+    assert (session.created_at, session.updated_at) == ("2025-12-29T09:20:00.000000Z", "2025-12-29T09:21:00.000000Z")
+    assert session.id.startswith("crush:s@")
+
+
+def test_a_title_that_is_none_gives_way_to_the_prompt(owner: CrushStore, store: Store) -> None:
+    owner.session("s", ("user", say("Add a retry")), title=crush.UNTITLED)
+    pull(store, owner.path)
+    assert store.sessions.find("s").title == "Add a retry"
+
+
+def test_what_was_paid_is_known(owner: CrushStore, store: Store) -> None:
+    owner.session("s", ("user", say("Add a retry")), cost=0.25)
+    owner.session("free", ("user", say("Add a retry")))
+    pull(store, owner.path)
+    assert [store.sessions.find(name).cost for name in ("s", "free")] == [0.25, None]
+
+
+def test_a_sub_agent_stands_at_the_call_that_started_it(owner: CrushStore, store: Store) -> None:
+    owner.session("s", ("user", say("Look around")))
+    message = owner.message("assistant", [call("agent", {"prompt": "look"}, "call_7"), finish("tool_use")])
+    owner.message("tool", result("Seen.", "call_7"))
+    child = f"{message}$$call_7"
+    owner.session(child, ("user", say("look")), parent_session_id="s")
+    owner.session("title-s", ("user", say("Make a title")), parent_session_id="s")
+    pull(store, owner.path)
+    parent, found = store.sessions.find("s"), store.sessions.find(child)
+    assert (found.parent_id, found.relation, found.forked_at) == (parent.id, "delegate", 1)
+    assert isinstance(told(store, "s")[1].parts[0], ToolCall)
+    assert crush.resume(found).argv is None
+    assert crush.resume(found).hint
+    title = store.sessions.find("title-s")
+    assert (title.relation, title.archived, found.archived) == ("sidechain", 1, 0)
+
+
+# ── messages ──────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_parts(owner: CrushStore, store: Store) -> None:
+    thought = part("reasoning", thinking="plan", signature="sig", started_at=AT, finished_at=AT + 1)
+    novel = part("hologram", beam=1)
+    picture = part("binary", Path="a.png", MIMEType="image/png", Data="aGVsbG8=")
+    linked = part("image_url", url="https://example.org/b.png")
+    inline = part("image_url", url="data:image/gif;base64,aGVsbG8=")
+    owner.session("s", ("user", [*say("See")[:1], picture, linked, inline]))
+    owner.message("assistant", [thought, *say("Reading.")[:1], call(), novel, finish("tool_use")])
+    assert pull(store, owner.path).problems == []
+    asked, reply = told(store, "s")
+    assert asked.parts == (
+        Text("See"),
+        Attachment("image/png", "a.png", 6),
+        Attachment("image", uri="https://example.org/b.png"),
+        Attachment("image/gif", size=6),
+    )
+    assert reply.parts == (
+        Thinking("plan", "sig"),
+        Text("Reading."),
+        ToolCall("call_1", "bash", {"command": "ls"}),
+        Opaque("hologram", {"beam": 1}),
+    )
+    assert (reply.role, reply.model, reply.created_at) == ("assistant", "sonnet", "2025-12-29T09:20:00.000000Z")
+
+
+def test_calls_are_paired_and_failures_flagged(owner: CrushStore, store: Store) -> None:
+    owner.session("s", ("user", say("go")))
+    owner.message("assistant", [call(call_id=f"c{n}") for n in range(4)] + [finish("tool_use")])
+    failed = result("no such file", "c1", metadata='{"exit_code":3}')
+    owner.message("tool", [*result("a.txt", "c0")[:1], *failed])
+    owner.message("tool", result("boom", "c2", is_error=True, metadata="not JSON"))
+    pull(store, owner.path)
+    session = store.sessions.find("s")
+    assert (session.turns, session.tool_calls, session.errors) == (1, 4, 2)
+    assert [(one.call_id, one.status, one.result) for one in calls(store)] == [
+        ("c0", "ok", "a.txt"),
+        ("c1", "error", "no such file"),
+        ("c2", "error", "boom"),
+        ("c3", "pending", None),
+    ]
+
+
+def test_arguments_that_were_cut_stay_as_they_are(owner: CrushStore, store: Store) -> None:
+    owner.session("s", ("user", say("go")))
+    owner.message("assistant", [call(given='{"command": "l'), finish("canceled")])
+    pull(store, owner.path)
+    assert calls(store)[0].arguments == '{"command": "l'
+
+
+def test_a_command_of_the_person_s_own(owner: CrushStore, store: Store) -> None:
+    owner.session("s", ("user", [part("shell_command", command="make", output="failed", exit_code=2), finish()]))
+    pull(store, owner.path)
+    (entry,) = told(store, "s")
+    assert (entry.text, store.sessions.find("s").turns) == ("$ make", 1)
+    assert [(one.name, one.status, one.result) for one in calls(store)] == [("shell", "error", "failed")]
+
+
+def test_what_crush_says_in_the_person_s_name_begins_no_turn(owner: CrushStore, store: Store) -> None:
+    owner.session("s", ("user", say("go")), ("user", say("Go on.", hidden=True)))
+    pull(store, owner.path)
+    assert (store.sessions.find("s").turns, texts(store, "s")) == (1, ["go", ""])
+
+
+def test_why_an_answer_ended(owner: CrushStore, store: Store) -> None:
+    owner.session("s", ("user", say("go")))
+    owner.message("assistant", [finish("error", message="Overloaded", details="529")])
+    owner.message("assistant", [*say("Half")[:1], finish("canceled")])
+    pull(store, owner.path)
+    _, failed, half, canceled = told(store, "s")
+    assert (failed.kind, failed.text, half.text) == ("event", "error: Overloaded: 529", "Half")
+    assert (canceled.kind, canceled.text, canceled.record) == ("event", "canceled", half.record)
+
+
+def test_a_summary(owner: CrushStore, store: Store) -> None:
+    owner.session("s", ("user", say("one")), ("user", say("two")))
+    owner.message("assistant", [*say("They counted.")[:1], finish()], is_summary_message=1)
+    owner.message("user", say("three"))
+    pull(store, owner.path)
+    session = store.sessions.find("s")
+    assert [entry.kind for entry in told(store, "s")] == ["message", "message", "compaction", "message"]
+    summary = store.summaries.current(session)
+    assert summary is not None
+    assert (summary.text, summary.up_to_turn) == ("They counted.", 2)
+
+
+# ── following ─────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_an_answer_is_told_when_it_is_whole(owner: CrushStore, store: Store) -> None:
+    now = int(time.time())
+    owner.session("s", ("user", say("go")), created_at=now, updated_at=now)
+    writing = owner.message("assistant", [*say("Hal")[:1]])
+    pull(store, owner.path)
+    assert texts(store, "s") == ["go"]
+    whole = json.dumps([*say("Half and half.")[:1], finish()])
+    write(owner.path, "update messages set parts = ? where id = ?", [(whole, writing)])
+    assert pull(store, owner.path).updated == 1
+    assert texts(store, "s") == ["go", "Half and half."]
+    assert len(store.sessions.newest()) == 1
+
+
+def test_an_answer_that_something_follows_is_told_as_it_is(owner: CrushStore, store: Store) -> None:
+    now = int(time.time())
+    owner.session("s", ("user", say("go")), ("assistant", say("Hal")[:1]), created_at=now, updated_at=now)
+    owner.message("user", say("and?"))
+    pull(store, owner.path)
+    assert texts(store, "s") == ["go", "Hal", "and?"]
+
+
+def test_an_answer_that_nobody_will_finish_is_told_in_the_end(owner: CrushStore, store: Store) -> None:
+    owner.session("s", ("user", say("go")), ("assistant", say("Hal")[:1]))
+    now = int(time.time())
+    write(owner.path, f"update sessions set updated_at = {now}")
+    pull(store, owner.path)
+    assert texts(store, "s") == ["go"]
+    write(owner.path, f"update sessions set updated_at = {now - 4000}")
+    pull(store, owner.path)
+    assert texts(store, "s") == ["go", "Hal"]
+
+
+def test_what_is_new_comes_and_what_was_rewritten_stays_reachable(owner: CrushStore, store: Store) -> None:
+    owner.session("s", ("user", say("one")), ("assistant", [*say("first")[:1], finish()]))
+    pull(store, owner.path)
+    owner.message("user", say("two"))
+    pull(store, owner.path)
+    assert texts(store, "s") == ["one", "first", "two"]
+    write(owner.path, "delete from messages where id = 'm2'")
+    pull(store, owner.path)
+    assert texts(store, "s") == ["one", "two"]
+    (kept,) = store.sessions.children(store.sessions.find("s").id)
+    assert kept.relation == "superseded"
+
+
+def test_a_bad_row_is_one_problem(owner: CrushStore, store: Store) -> None:
+    owner.session("s", ("user", say("one")), ("user", '[{"type": "te'), ("user", '{"type": "text"}'), ("narrator", []))
+    owner.session("n", ("user", say("there?")))
+    problems = pull(store, owner.path).problems
+    assert [problem.where for problem in problems] == ["messages:m2", "messages:m3"]
+    assert texts(store, "n") == ["there?"]
+    one, second, third, fourth = told(store, "s")
+    assert second.parts == (Opaque("parts", '[{"type": "te'),)
+    assert fourth.kind == "unknown"
+    assert None not in (one.record, third.record, fourth.record)
+
+
+def test_every_message_is_in_the_chain(owner: CrushStore, store: Store) -> None:
+    owner.session(
+        "s", ("user", say("one")), ("assistant", [call(), finish()]), ("tool", result()), ("system", say("x"))
+    )
+    pull(store, owner.path)
+    kept = {json.loads(store.records.get(entry.record))["id"] for entry in told(store, "s") if entry.record}
+    assert kept == {"m1", "m2", "m3", "m4"}

@@ -1,0 +1,99 @@
+"""A huge array taken apart into its objects, whatever stands in their strings and wherever a chunk ends."""
+
+from __future__ import annotations
+
+import io
+import json
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from store.errors import Unreadable
+from store.sources.contract import Problem
+from store.sources.kit import exports
+from store.sources.kit.exports import Told, items_of, parents_first
+from store.sources.kit.transcripts import Node
+
+NESTED = st.recursive(
+    st.none() | st.integers() | st.text('a"\\[]{},: \n', max_size=8),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text('x"[}\\', max_size=3), inner, max_size=3),
+    max_leaves=6,
+)
+
+
+class Dripping(io.BytesIO):
+    """Gives little at a time, so that every token is cut somewhere."""
+
+    def __init__(self, data: bytes, most: int) -> None:
+        super().__init__(data)
+        self._most = most
+
+    def read(self, size: int | None = -1, /) -> bytes:
+        return super().read(self._most)
+
+
+def split(data: bytes, most: int = 1 << 20) -> tuple[list[Any], list[Problem]]:
+    problems: list[Problem] = []
+    found = []
+    for item in items_of(Dripping(data, most), "x", problems):
+        assert data[item.offset : item.offset + len(item.data)] == item.data
+        found.append(json.loads(item.data))
+    return found, problems
+
+
+@given(st.lists(st.dictionaries(st.text('k"[{', max_size=3), NESTED, max_size=3), max_size=5), st.integers(1, 40))
+def test_every_object_comes_whole_wherever_it_is_cut(values: list[dict[str, Any]], most: int) -> None:
+    for indent in (None, 1):
+        data = json.dumps(values, indent=indent).encode()
+        assert split(data, most) == (values, [])
+
+
+def test_what_is_no_object_is_stepped_over() -> None:
+    assert split(b'\xef\xbb\xbf [1, "{", [{"in": 1}], {"a": 1}, null, {"b": 2}]') == ([{"a": 1}, {"b": 2}], [])
+
+
+def test_a_file_that_is_cut_gives_what_is_whole_and_says_so() -> None:
+    found, problems = split(b'[{"a": 1}, {"b": "')
+    assert (found, len(problems)) == ([{"a": 1}], 1)
+
+
+def test_what_is_no_list_is_not_read_on() -> None:
+    found, problems = split(b'{"a": {"b": 1}}')
+    assert (found, [problem.reason for problem in problems]) == ([], ["It is not a list of conversations."])
+
+
+@pytest.mark.parametrize("long", [{"x": "y\\" * 5000}, {"x": ["y"] * 1000}, {"x": [{}] * 1000}])
+def test_an_object_that_is_too_large_is_left_out(long: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(exports, "LONGEST_ITEM", 1000)
+    for most in (7, 100, 1 << 20):
+        found, problems = split(json.dumps([{"a": 1}, long, {"b": 2}]).encode(), most)
+        assert found in ([{"a": 1}, {"b": 2}], [{"a": 1}, long, {"b": 2}])
+        assert [problem.where for problem in problems] == ([] if long in found else ["x:11"])
+        assert (long in found) == (most == 1 << 20)
+
+
+def test_parents_come_first_and_circles_are_cut_open() -> None:
+    spelled = {"d": "c", "c": "b", "b": "a", "a": None, "x": "y", "y": "x", "self": "self", "lost": "nobody"}
+    messages = [Told(Node(name, parent, True), None, {}) for name, parent in spelled.items()]
+    order = [told.node.id for told in parents_first(messages)]
+    assert sorted(order) == sorted(spelled)
+    assert [name for name in order if name in "abcd"] == ["a", "b", "c", "d"]
+
+
+def test_an_archive_that_is_damaged_or_locked_is_no_export(tmp_path: Path) -> None:
+    path = tmp_path / "export.zip"
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("conversations.json", json.dumps([{"id": str(n), "mapping": {}} for n in range(5000)]))
+    data = bytearray(path.read_bytes())
+    assert exports.detect(str(path), lambda value: "mapping" in value)
+    data[60:200] = bytes(140)
+    path.write_bytes(data)
+    assert not exports.detect(str(path), lambda value: "mapping" in value)
+    path.write_bytes(data[:30])
+    assert not exports.detect(str(path), lambda value: True)
+    with pytest.raises(Unreadable), exports.opened(str(tmp_path / "export.zip\0")):
+        pass

@@ -1,0 +1,292 @@
+"""Goose's stores: every layout of the database, the files of before, summaries, and what each tool answered."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from foreign_databases import pull, texts, told, write
+from goose_database import (
+    AT,
+    FIRST,
+    FOR_NOBODY,
+    FOR_THE_AGENT,
+    GO_ON,
+    NINTH,
+    PAST,
+    SHOWN,
+    GooseStore,
+    call,
+    result,
+    say,
+)
+
+from store.model.entry import Attachment, Opaque, PairedCall, Text, Thinking, ToolCall
+from store.sources import goose
+from store.store import Store
+from store.sync import refresh
+
+S = "20260101_1"
+PICTURE = {"type": "image", "data": "aGVsbG8=", "mimeType": "image/png"}
+
+
+@pytest.fixture
+def owner(tmp_path: Path) -> GooseStore:
+    return GooseStore(tmp_path / "sessions.db")
+
+
+def calls(store: Store) -> list[PairedCall]:
+    return store.chains.tool_calls(store.sessions.find(S).key)
+
+
+def text(words: str, *audience: str) -> dict[str, Any]:
+    return {"type": "text", "text": words} | ({"annotations": {"audience": list(audience)}} if audience else {})
+
+
+def transcript(path: Path, *messages: dict[str, Any], **about: Any) -> Path:
+    head = {"working_dir": "/srv/old", "description": "An old one", "message_count": len(messages), "total_tokens": 30}
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("".join(json.dumps(line) + "\n" for line in [head | about, *messages]))
+    return path
+
+
+def line(role: str, words: str, at: int = AT) -> dict[str, Any]:
+    return {"id": None, "role": role, "created": at, "content": say(words)}
+
+
+# ── where ─────────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize("layout", [FIRST, NINTH], ids=["first", "ninth"])
+def test_every_layout_opens(tmp_path: Path, store: Store, layout: str) -> None:
+    owner = GooseStore(tmp_path / "any name", layout)
+    owner.session(S, ("user", say("Fix it")), ("assistant", say("Fixed.")), description="Mending")
+    report = pull(store, owner.path)
+    assert (report.source, report.new, report.problems) == ("goose", 1, [])
+    assert (texts(store, S), store.sessions.find(S).title) == (["Fix it", "Fixed."], "Mending")
+    assert pull(store, owner.path).unchanged == 1
+
+
+@pytest.mark.parametrize("elsewhere", [True, False])
+def test_where_goose_keeps_them(
+    home: Path, tmp_path: Path, store: Store, elsewhere: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = home / ".local/share/goose/sessions"
+    if elsewhere:
+        folder = tmp_path / "root/data/sessions"
+        monkeypatch.setenv("GOOSE_PATH_ROOT", str(tmp_path / "root"))
+    folder.mkdir(parents=True)
+    GooseStore(folder / "sessions.db").session(S, ("user", say("new")))
+    transcript(folder / "20250801_101010.jsonl", line("user", "old"), line("assistant", "Yes."))
+    transcript(folder / f"{S}.jsonl", line("user", "taken over"))
+    (folder / "notes.jsonl").write_text('{"some": "thing"}\n')
+    (target,) = refresh.targets()
+    assert (target.source.NAME, target.locator) == ("goose", str(folder))
+    (*_, last) = refresh.sync(store, [target])
+    assert (last.report.new, last.report.problems) == (2, [])
+    assert texts(store, S) == ["new"]
+    assert texts(store, "20250801_101010") == ["old", "Yes."]
+    (*_, last) = refresh.sync(store, [target])
+    assert last.report.unchanged == 2
+
+
+def test_a_file_of_before(tmp_path: Path, store: Store) -> None:
+    path = transcript(tmp_path / "20250801_101010.jsonl", line("user", "old", AT), line("assistant", "Yes.", AT + 1))
+    assert pull(store, path).source == "goose"
+    session = store.sessions.find("20250801_101010")
+    assert (session.title, session.cwd, session.tokens_total) == ("An old one", "/srv/old", 30)
+    assert session.created_at == "2025-12-29T09:20:00.000000Z"
+    with path.open("a") as file:
+        file.write(json.dumps(line("user", "more")) + "\n" + '{"role": "us')
+    assert pull(store, path).problems == []
+    assert texts(store, "20250801_101010") == ["old", "Yes.", "more"]
+
+
+def test_a_folder_of_other_files_is_not_goose_s(tmp_path: Path) -> None:
+    (tmp_path / "a.jsonl").write_text('{"type": "user"}\n')
+    assert not goose.detect(str(tmp_path))
+    assert not goose.detect(str(tmp_path / "a.jsonl"))
+
+
+# ── sessions ──────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_what_a_session_s_row_says_of_it(owner: GooseStore, store: Store) -> None:
+    about = {"name": "Greetings", "provider_name": "anthropic", "model_config_json": '{"model_name": "opus"}'}
+    sums = {"accumulated_input_tokens": 300, "accumulated_output_tokens": 60, "accumulated_total_tokens": 360}
+    owner.session(S, ("user", say("hi")), ("assistant", say("Hello.")), **about, **sums, input_tokens=9, total_tokens=9)
+    pull(store, owner.path)
+    session = store.sessions.find(S)
+    assert (session.title, session.cwd, session.provider) == ("Greetings", "/srv/app", "anthropic")
+    assert (session.tokens_input, session.tokens_output, session.tokens_total) == (300, 60, 360)
+    assert session.model == told(store, S)[1].model == "opus"
+    assert session.created_at == "2025-12-29T09:20:00.000000Z"
+    assert session.id.startswith(f"goose:{S}@")
+    going_on = goose.resume(session)
+    assert (going_on.argv, going_on.cwd) == (("goose", "session", "--resume", "--session-id", S), "/srv/app")
+
+
+@pytest.mark.parametrize("name", ["CLI Session", "New session 12", ""])
+def test_a_title_that_is_none_gives_way_to_the_prompt(owner: GooseStore, store: Store, name: str) -> None:
+    owner.session(S, ("user", say("Add a retry")), name=name)
+    pull(store, owner.path)
+    assert store.sessions.find(S).title == "Add a retry"
+
+
+def test_what_goose_does_for_itself_is_put_away(owner: GooseStore, store: Store) -> None:
+    owner.session(S, session_type="sub_agent")
+    owner.session("20260101_2", session_type="scheduled")
+    pull(store, owner.path)
+    assert store.sessions.find(S).archived
+    assert not store.sessions.find("20260101_2").archived
+
+
+# ── messages ──────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_content(owner: GooseStore, store: Store) -> None:
+    novel = {"type": "hologram", "beam": 1}
+    thought = {"type": "thinking", "thinking": "plan", "signature": "sig"}
+    redacted = {"type": "redactedThinking", "data": "xyz"}
+    reasoned = {"type": "reasoning", "text": "so"}
+    owner.session(S, ("user", [*say("See"), PICTURE]))
+    owner.message("assistant", [thought, redacted, reasoned, *say("Reading."), call(), novel], seen=None)
+    assert pull(store, owner.path).problems == []
+    asked, reply = told(store, S)
+    assert asked.parts == (Text("See"), Attachment("image/png", size=6))
+    assert reply.parts == (
+        Thinking("plan", "sig"),
+        Thinking("", "xyz"),
+        Thinking("so"),
+        Text("Reading."),
+        ToolCall("call_1", "developer__shell", {"command": "ls"}),
+        Opaque("hologram", novel),
+    )
+    assert reply.created_at == "2025-12-29T09:20:00.000000Z"
+
+
+def test_calls_are_paired_and_failures_flagged(owner: GooseStore, store: Store) -> None:
+    wrong = {"type": "toolRequest", "id": "c3", "toolCall": {"status": "error", "error": "bad arguments"}}
+    old = {"type": "toolResponse", "id": "c1", "toolResult": {"status": "success", "value": [text("old way")]}}
+    gone = {"type": "toolResponse", "id": "c2", "toolResult": {"status": "error", "error": "Tool not found"}}
+    owner.session(S, ("user", say("go")))
+    owner.message("assistant", [call(f"c{n}") for n in range(3)] + [wrong, call("c4"), call("c5")])
+    owner.message("user", [result(text("twice", "user"), text("once", "assistant"), call_id="c0"), old])
+    owner.message("user", [gone, result(text("no"), call_id="c3", failed=True)])
+    owner.message("user", [result(PICTURE, call_id="c4"), result(text("a"), text("b"), call_id="c5")])
+    pull(store, owner.path)
+    session = store.sessions.find(S)
+    assert (session.turns, session.tool_calls, session.errors) == (1, 6, 2)
+    assert [(one.call_id, one.status, one.result) for one in calls(store)] == [
+        ("c0", "ok", "once"),
+        ("c1", "ok", "old way"),
+        ("c2", "error", "Tool not found"),
+        ("c3", "error", "no"),
+        ("c4", "ok", ""),
+        ("c5", "ok", ["a", "b"]),
+    ]
+    assert [entry.role for entry in told(store, S)] == ["user", "assistant", "tool", "tool", "tool"]
+    assert Attachment("image/png", size=6) in told(store, S)[4].parts
+
+
+def test_notices_and_questions_are_events(owner: GooseStore, store: Store) -> None:
+    notice = {"type": "systemNotification", "notificationType": "inlineMessage", "msg": "Compacting…"}
+    question = {"type": "actionRequired", "data": {"actionType": "toolConfirmation"}}
+    owner.session(S, ("assistant", [notice]), ("user", [question]))
+    pull(store, owner.path)
+    assert [(entry.kind, entry.text) for entry in told(store, S)] == [("event", "Compacting…"), ("event", "")]
+    assert store.sessions.find(S).turns == 0
+
+
+def test_seconds_and_milliseconds_stand_in_one_order(owner: GooseStore, store: Store) -> None:
+    owner.session(S)
+    owner.message("user", say("second"), at=(AT + 1) * 1000)
+    owner.message("assistant", say("third"), at=AT + 2)
+    owner.message("user", say("first"), at=AT)
+    pull(store, owner.path)
+    assert texts(store, S) == ["first", "second", "third"]
+    assert [entry.created_at[17:19] for entry in told(store, S)] == ["00", "01", "02"]
+
+
+# ── summaries ─────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_a_summary_leaves_the_conversation_as_it_was(owner: GooseStore, store: Store) -> None:
+    owner.session(S, ("user", say("one")), ("assistant", say("first")), ("user", say("two")))
+    pull(store, owner.path)
+    before = [("user", say("one"), PAST), ("assistant", say("first"), PAST), ("user", say("two"), FOR_NOBODY)]
+    owner.replace(
+        *before,
+        ("user", say("They counted to one."), FOR_THE_AGENT),
+        ("assistant", say(GO_ON), FOR_THE_AGENT),
+        ("user", say("two"), SHOWN),
+        ("assistant", say("second"), SHOWN),
+    )
+    pull(store, owner.path)
+    kinds = ["message", "message", "message", "compaction", "event", "event", "message"]
+    assert [entry.kind for entry in told(store, S)] == kinds
+    session = store.sessions.find(S)
+    assert (session.turns, store.sessions.children(session.id)) == (2, [])
+    summary = store.summaries.current(session)
+    assert summary is not None
+    assert (summary.text, summary.up_to_turn) == ("They counted to one.", 2)
+
+
+def test_an_older_summary_is_still_one_when_a_newer_follows(owner: GooseStore, store: Store) -> None:
+    owner.session(S)
+    owner.replace(
+        ("user", say("one"), FOR_NOBODY),
+        ("user", say("Begun."), FOR_NOBODY),
+        ("assistant", say(GO_ON), FOR_NOBODY),
+        ("user", say("one"), PAST),
+        ("assistant", say("first"), PAST),
+        ("user", say("They counted to one."), FOR_THE_AGENT),
+        ("assistant", say(GO_ON), FOR_THE_AGENT),
+        ("user", say("one"), SHOWN),
+    )
+    pull(store, owner.path)
+    kinds = ["message", "compaction", "event", "event", "message", "compaction", "event", "event"]
+    assert [entry.kind for entry in told(store, S)] == kinds
+    assert store.sessions.find(S).turns == 1
+
+
+# ── following ─────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_what_is_new_comes_and_what_was_rewritten_stays_reachable(owner: GooseStore, store: Store) -> None:
+    owner.session(S, ("user", say("one")), ("assistant", say("first")))
+    pull(store, owner.path)
+    owner.message("user", say("two"))
+    assert pull(store, owner.path).updated == 1
+    assert texts(store, S) == ["one", "first", "two"]
+    owner.replace(("user", say("one"), SHOWN), ("assistant", say("another"), SHOWN))
+    pull(store, owner.path)
+    assert texts(store, S) == ["one", "another"]
+    (kept,) = store.sessions.children(store.sessions.find(S).id)
+    assert kept.relation == "superseded"
+
+
+def test_a_bad_row_is_one_problem(owner: GooseStore, store: Store) -> None:
+    owner.session(S, ("user", say("one")))
+    owner.message("user", '[{"type": "te')
+    owner.message("user", '{"type": "text"}')
+    owner.message("narrator", say("Meanwhile"))
+    owner.session("20260101_2", ("user", say("there?")))
+    (problem,) = pull(store, owner.path).problems
+    assert problem.where == "messages:2"
+    assert texts(store, "20260101_2") == ["there?"]
+    _, second, _, fourth = told(store, S)
+    assert second.parts == (Opaque("content", '[{"type": "te'),)
+    assert (fourth.kind, fourth.parts) == ("unknown", (Text("Meanwhile"),))
+
+
+def test_every_message_is_in_the_chain(owner: GooseStore, store: Store) -> None:
+    spoken = [say("one"), [call()], [result(text("a"))], [{"type": "systemNotification", "msg": "x"}], [{"type": "?"}]]
+    for content in spoken:
+        write(owner.path, "insert or ignore into sessions (id, working_dir) values (?, '')", [(S,)])
+        owner.message("assistant" if content == [call()] else "user", content)
+    pull(store, owner.path)
+    kept = [json.loads(store.records.get(entry.record))["content_json"] for entry in told(store, S) if entry.record]
+    assert kept == [json.dumps(content) for content in spoken]

@@ -1,0 +1,225 @@
+"""JSON lines and folders as strangers leave them: too long, too deep, half written, looped, packed, forbidden."""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import tempfile
+from pathlib import Path
+
+import pytest
+import zstandard
+from unprivileged import without_rights
+
+from store.sources.contract import Problem
+from store.sources.kit import jsonl
+from store.sources.kit.jsonl import held_lines, json_file, json_lines, tree_stamp, walk
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "a.jsonl"
+
+
+def values(path: Path, problems: list[Problem]) -> list[object]:
+    return [line.value for line in json_lines(path, problems)]
+
+
+def test_lines_come_with_their_bytes_and_where_they_stood(path: Path) -> None:
+    path.write_bytes(b'{"a": 1}\n\n{"b":"\xc3\xa9"}\r\n')
+    problems: list[Problem] = []
+    assert [tuple(line) for line in json_lines(path, problems)] == [
+        (0, b'{"a": 1}', {"a": 1}),
+        (10, b'{"b":"\xc3\xa9"}', {"b": "é"}),
+    ]
+    assert problems == []
+
+
+def test_a_bad_line_is_one_problem_and_its_neighbours_come(path: Path) -> None:
+    path.write_bytes(b'1\n\x00\xff\xfe\n{"cut": \n' + b"[" * 100_000 + b"\n2\n")
+    problems: list[Problem] = []
+    assert values(path, problems) == [1, 2]
+    assert [problem.where for problem in problems] == [f"{path}:{offset}" for offset in (2, 6, 15)]
+
+
+def test_a_stray_byte_costs_a_character(path: Path) -> None:
+    path.write_bytes(b'{"a": "x\xffy"}\n')
+    (line,) = json_lines(path, [])
+    assert (line.value, line.data) == ({"a": "x\ufffdy"}, b'{"a": "x\xffy"}')
+
+
+def test_the_last_line_is_used_when_it_is_whole(path: Path) -> None:
+    problems: list[Problem] = []
+    path.write_bytes(b'{"a": 1}\n{"b": 2}')
+    assert values(path, problems) == [{"a": 1}, {"b": 2}]
+    path.write_bytes(b'{"a": 1}\n{"b": ')
+    assert values(path, problems) == [{"a": 1}]
+    assert problems == []
+
+
+@pytest.mark.parametrize("ending", [b"\n", b""])
+def test_a_line_of_400_megabytes_is_left_out(path: Path, ending: bytes) -> None:
+    with path.open("wb") as file:
+        file.write(b'{"before": 1}\n"')
+        for _ in range(400):
+            file.write(b"x" * (1 << 20))
+        file.write(b'"' + ending)
+        if ending:
+            file.write(b'{"after": 1}\n')
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    problems: list[Problem] = []
+    assert values(path, problems) == ([{"before": 1}, {"after": 1}] if ending else [{"before": 1}])
+    assert [problem.where for problem in problems] == [f"{path}:14"]
+    grown = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
+    assert grown < 4 * jsonl.LONGEST_LINE // 1024
+
+
+def test_packed_lines_are_the_same(path: Path) -> None:
+    path.write_bytes(b"".join(json.dumps({"n": n, "x": "y" * n}).encode() + b"\n" for n in range(500)))
+    packed = path.with_name("a.jsonl.zst")
+    # Two frames, as an appending packer writes them.
+    half = path.read_bytes().index(b"\n", 30_000) + 1
+    pieces = path.read_bytes()[:half], path.read_bytes()[half:]
+    packed.write_bytes(b"".join(zstandard.ZstdCompressor().compress(piece) for piece in pieces))
+    assert list(json_lines(packed, [])) == list(json_lines(path, []))
+
+
+def test_what_is_no_zstd_or_unpacks_without_end_is_a_problem(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    packed = path.with_name("a.jsonl.zst")
+    packed.write_bytes(b"not packed at all\n")
+    problems: list[Problem] = []
+    assert values(packed, problems) == []
+    monkeypatch.setattr(jsonl, "LONGEST_LINES", 1 << 20)
+    packed.write_bytes(zstandard.ZstdCompressor().compress(b"1\n" * (1 << 20)))
+    assert len(values(packed, problems)) == 1 << 19
+    assert [problem.where for problem in problems] == [str(packed)] * 2
+
+
+def test_what_cannot_be_opened_is_a_problem(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    for name in ("pipe", "not there", "a\0b"):
+        problems: list[Problem] = []
+        assert list(json_lines(tmp_path / name, problems)) == []
+        assert json_file(tmp_path / name, problems) is None
+        assert len(problems) == 2
+
+
+def test_a_file_that_is_one_value(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "a.json"
+    path.write_text('{"a": [1]}')
+    problems: list[Problem] = []
+    assert json_file(path, problems) == {"a": [1]}
+    path.write_text("[" * 5000 + "]" * 5000)
+    assert json_file(path, problems) is None
+    monkeypatch.setattr(jsonl, "LONGEST_FILE", 100)
+    path.write_text(json.dumps("x" * 200))
+    assert json_file(path, problems) is None
+    assert [problem.where for problem in problems] == [str(path)] * 2
+
+
+# ── folders ───────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.fixture
+def tree(tmp_path: Path) -> Path:
+    for name in ("b/2.jsonl", "b/1.jsonl", "a/deep/er/3.jsonl", "a/other.txt", "0.jsonl"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text("{}\n")
+    return tmp_path
+
+
+def names(tree: Path, problems: list[Problem] | None = None, depth: int = 12) -> list[str]:
+    found = walk(tree, [] if problems is None else problems, depth=depth)
+    return [path.relative_to(tree).as_posix() for path in found]
+
+
+def test_a_walk_is_in_order_and_ends(tree: Path) -> None:
+    assert names(tree) == ["0.jsonl", "a/deep/er/3.jsonl", "b/1.jsonl", "b/2.jsonl"]
+    assert names(tree, depth=1) == ["0.jsonl", "b/1.jsonl", "b/2.jsonl"]
+
+
+def test_links_are_followed_but_not_for_ever(tree: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
+    elsewhere = tmp_path_factory.mktemp("elsewhere")
+    (elsewhere / "4.jsonl").write_text("{}\n")
+    (tree / "c").symlink_to(elsewhere)
+    (tree / "b/loop").symlink_to(tree)
+    (tree / "b/self.jsonl").symlink_to(tree / "b/self.jsonl")
+    (tree / "b/gone.jsonl").symlink_to(tree / "nowhere")
+    os.mkfifo(tree / "b/pipe.jsonl")
+    problems: list[Problem] = []
+    assert names(tree, problems) == ["0.jsonl", "a/deep/er/3.jsonl", "b/1.jsonl", "b/2.jsonl", "c/4.jsonl"]
+    assert problems == []
+
+
+def test_a_folder_without_permission_is_a_problem() -> None:
+    problems: list[Problem] = []
+    with tempfile.TemporaryDirectory() as folder:
+        tree = Path(folder)
+        for name in ("a", "b"):
+            (tree / name).mkdir()
+            (tree / name / "1.jsonl").write_text("{}\n")
+        (tree / "b/1.jsonl").chmod(0)
+        (tree / "a").chmod(0)
+        tree.chmod(0o755)
+        with without_rights():
+            found = names(tree, problems)
+            refused = list(json_lines(tree / "b/1.jsonl", problems))
+        (tree / "a").chmod(0o700)
+    assert (found, refused) == (["b/1.jsonl"], [])
+    assert [problem.where for problem in problems] == [str(tree / "a"), str(tree / "b/1.jsonl")]
+
+
+def test_a_folder_that_is_not_there_is_a_problem(tree: Path) -> None:
+    problems: list[Problem] = []
+    assert names(tree / "nowhere", problems) == []
+    assert len(problems) == 1
+    assert tree_stamp(tree / "nowhere") == ""
+
+
+def test_a_stamp_follows_what_is_below(tree: Path) -> None:
+    stamps = [tree_stamp(tree)]
+    assert tree_stamp(tree) == stamps[0]
+    (tree / "a/other.txt").write_text("not asked for")
+    assert tree_stamp(tree) == stamps[0]
+    with (tree / "0.jsonl").open("a") as file:
+        file.write("{}\n")
+    stamps.append(tree_stamp(tree))
+    (tree / "b/5.jsonl").write_text("{}\n")
+    stamps.append(tree_stamp(tree))
+    (tree / "b/1.jsonl").unlink()
+    stamps.append(tree_stamp(tree))
+    (tree / "b/2.jsonl").rename(tree / "b/1.jsonl")
+    stamps.append(tree_stamp(tree))
+    os.utime(tree / "b/1.jsonl", (-5, -5))  # before 1970
+    stamps.append(tree_stamp(tree))
+    assert len(set(stamps)) == 6
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"",
+        b"\n\n",
+        b'{"a": 1}\n[2]\n',
+        b'{"a": 1}\r\n\r\n[2]\r\n3',
+        b'{"a": 1}\n{"broken": \n[2]\n',
+        b'{"a": 1}\n{"is still writ',
+        b'{"a": "\xff\xfe"}\n"\\ud800"\n',
+        b"[" * 300 + b"]" * 300 + b"\n1\n",
+        b'"' + b"x" * 3000 + b'"\n2\n',
+    ],
+)
+def test_what_is_held_is_what_is_read_line_by_line(
+    tmp_path: Path, data: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(jsonl, "LONGEST_LINE", 2000)
+    (path := tmp_path / "a.jsonl").write_bytes(data)
+    met: list[Problem] = []
+    read = list(json_lines(path, met))
+    for _ in range(2):
+        problems: list[Problem] = []
+        assert list(held_lines(path, problems)) == read
+        assert problems == met
+    monkeypatch.setattr(jsonl, "LONGEST_HELD", 0)
+    assert list(held_lines(path, [])) == read

@@ -1,0 +1,260 @@
+"""pi's transcripts: the tree, what leaves it, and every kind of record of the versions 1 to 3."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+from foreign_databases import pull, texts, told
+from hypothesis import given
+from hypothesis import strategies as st
+from stored_records import kept_records
+from transcript_fuzzer import spoiled_lines, understood
+
+from store.model.entry import Attachment, Opaque, Text, Thinking, Tokens, ToolCall, ToolResult
+from store.model.session import Session
+from store.sources import pi
+from store.store import Store
+from store.sync import refresh
+
+SAMPLE = Path(__file__).parents[1] / "data/pi"
+TREE, FORKED, OLD = (f"aaaa0000-0000-4000-8000-00000000000{n}" for n in (1, 2, 3))
+BRANCH = f"{TREE}/e0000009"
+
+
+@pytest.fixture
+def owner(tmp_path: Path) -> Path:
+    return Path(shutil.copytree(SAMPLE, tmp_path / "pi"))
+
+
+def transcript(owner: Path, session_id: str) -> Path:
+    (path,) = owner.rglob(f"*_{session_id}.jsonl")
+    return path
+
+
+def find(store: Store, session_id: str) -> Session:
+    return store.sessions.find(session_id)
+
+
+def say(path: Path, number: str, parent: str | None, words: str, role: str = "user") -> None:
+    record = {"type": "message", "id": number, "parentId": parent, "timestamp": "2026-05-03T10:00:00.000Z"}
+    with path.open("a") as file:
+        file.write(json.dumps(record | {"message": {"role": role, "content": words}}) + "\n")
+
+
+# ── finding ───────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_it_is_found_where_pi_keeps_it(home: Path, store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    shutil.copytree(SAMPLE, home / ".pi")
+    (target,) = refresh.targets(only="pi")
+    assert (target.source.NAME, target.locator) == ("pi", str(home / ".pi/agent"))
+    monkeypatch.setenv("PI_CODING_AGENT_DIR", str(home / "elsewhere"))
+    assert list(pi.roots()) == [str(home / "elsewhere")]
+    (home / "elsewhere").mkdir()
+    (home / "elsewhere/settings.json").write_text('{"sessionDir": "kept"}')
+    assert list(pi.roots())[1] == str(home / "elsewhere/kept")
+    monkeypatch.setenv("PI_CODING_AGENT_SESSION_DIR", "~/moved")
+    assert list(pi.roots())[1] == str(home / "moved")
+
+
+def test_a_folder_inside_or_one_transcript_will_do(owner: Path, tmp_path: Path) -> None:
+    assert pi.detect(str(owner))
+    assert pi.detect(str(owner / "agent/sessions"))
+    assert pi.detect(str(transcript(owner, OLD)))
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other/a.jsonl").write_text('{"type":"session_meta","id":"x"}\n')
+    assert not pi.detect(str(tmp_path / "other"))
+
+
+def test_the_stamp_follows_the_files(owner: Path) -> None:
+    before = pi.stamp(str(owner))
+    assert before == pi.stamp(str(owner))
+    say(transcript(owner, TREE), "e0000015", "e0000014", "more")
+    assert pi.stamp(str(owner)) != before
+
+
+# ── reading ───────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_the_branch_in_use_is_the_session(store: Store, owner: Path) -> None:
+    assert pull(store, owner).problems == []
+    session = find(store, TREE)
+    assert (session.title, session.cwd, session.model) == ("Retry uploader", "/w/app", "sparrow-2")
+    assert (session.provider, session.turns, session.tool_calls, session.errors) == ("acme", 2, 3, 1)
+    assert (session.created_at, session.updated_at) == ("2026-05-01T10:00:00.000000Z", "2026-05-01T10:00:14.000000Z")
+    assert [turn.prompt for turn in store.chains.turns(session.key)][1:] == ["Add a retry", "Then do Y"]
+    assert "Try X" not in texts(store, TREE)
+
+
+def test_the_branch_that_was_left_is_a_fork(store: Store, owner: Path) -> None:
+    pull(store, owner)
+    fork, session = find(store, BRANCH), find(store, TREE)
+    assert (fork.parent_id, fork.relation, fork.turns) == (session.id, "fork", 1)
+    entries = told(store, BRANCH)
+    assert [entry.text for entry in entries if not entry.inherited] == ["Try X", "529 overloaded"]
+    assert fork.forked_at == sum(entry.inherited for entry in entries) - 1
+    assert told(store, TREE)[fork.forked_at].text == "The test fails; I will try X."
+
+
+def test_a_fork_in_a_file_of_its_own_has_copies_of_its_parent(store: Store, owner: Path) -> None:
+    pull(store, owner)
+    fork = find(store, FORKED)
+    assert (fork.parent_id, fork.relation, fork.forked_at) == (f"pi:{TREE}", "fork", 2)
+    assert [entry.inherited for entry in told(store, FORKED)] == [True, True, True, False, False]
+    assert (fork.turns, fork.tokens_total) == (1, 8)
+
+
+def test_what_was_paid_is_counted_once(store: Store, owner: Path) -> None:
+    pull(store, owner)
+    assert find(store, TREE).cost == pytest.approx(0.01)
+    assert find(store, FORKED).cost is None
+
+
+def test_a_fork_whose_parent_is_not_there_owns_all_it_has(store: Store, owner: Path) -> None:
+    transcript(owner, TREE).unlink()
+    pull(store, owner)
+    fork = find(store, FORKED)
+    assert (fork.parent_id, fork.turns) == (f"pi:{TREE}", 2)
+    assert not any(entry.inherited for entry in told(store, FORKED))
+
+
+def test_every_kind_of_record_is_understood(store: Store, owner: Path) -> None:
+    pull(store, owner)
+    entries = told(store, TREE)
+    by_text = {entry.text: entry for entry in entries}
+    assert by_text["Add a retry"].parts == (Text("Add a retry"), Attachment("image/png", size=5))
+    thinking = entries[3]
+    assert thinking.parts[0] == Thinking("two files at once", "sig")
+    assert thinking.tokens == Tokens(37, 9, 100)
+    assert (by_text["X was tried in vain."].role, by_text["2 warnings"].author) == ("system", "lint")
+    assert by_text["A retry was asked for."].kind == "compaction"
+    own = next(entry for entry in entries if entry.role == "user" and isinstance(entry.parts[0], ToolCall))
+    assert own.parts == (
+        ToolCall("e000000d", "bash", {"command": "git status"}),
+        ToolResult("e000000d", "clean", False, "bash"),
+    )
+    assert entries[-1].kind == "unknown"
+    assert isinstance(entries[-1].parts[0], Opaque)
+    assert {entry.text for entry in entries if entry.kind == "event"} >= {"acme sparrow-2", "low", "before X", "lint"}
+
+
+def test_parallel_calls_are_paired(store: Store, owner: Path) -> None:
+    pull(store, owner)
+    calls = store.chains.tool_calls(find(store, TREE).key)
+    assert [(call.name, call.status, call.result) for call in calls] == [
+        ("read", "ok", "def upload(): ..."),
+        ("bash", "error", "1 failed\n\nCommand exited with code 1"),
+        ("bash", "ok", "clean"),
+    ]
+
+
+def test_version_1_is_one_line(store: Store, owner: Path) -> None:
+    pull(store, owner)
+    session = find(store, OLD)
+    assert (session.turns, session.tool_calls, session.model, session.cwd) == (1, 1, "wren-0", "/w/old")
+    assert texts(store, OLD) == ["What is here?", "", "", "One file."]
+    assert told(store, OLD)[0].created_at == "2025-11-01T10:00:01.000000Z"
+
+
+def test_no_record_is_lost(store: Store, owner: Path) -> None:
+    pull(store, owner)
+    assert kept_records(store) == {line for path in owner.rglob("*.jsonl") for line in path.read_bytes().splitlines()}
+
+
+# ── following ─────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_a_second_sync_writes_nothing(store: Store, owner: Path) -> None:
+    pull(store, owner)
+    again = pull(store, owner)
+    assert (again.new, again.updated, again.unchanged) == (0, 0, 4)
+    path = transcript(owner, OLD)
+    path.touch()
+    assert pull(store, owner).updated == 1
+    assert len(told(store, OLD)) == 4
+
+
+def test_what_is_appended_comes_in(store: Store, owner: Path) -> None:
+    pull(store, owner)
+    before = [entry.key for entry in told(store, TREE)]
+    say(transcript(owner, TREE), "e0000015", "e0000014", "And now?")
+    report = pull(store, owner)
+    assert (report.new, report.problems) == (0, [])
+    assert [entry.key for entry in told(store, TREE)][: len(before)] == before
+    assert texts(store, TREE)[-1] == "And now?"
+
+
+def test_a_rewind_leaves_a_fork_behind(store: Store, owner: Path) -> None:
+    path = transcript(owner, TREE)
+    pull(store, owner)
+    say(path, "e0000015", "e000000e", "No, do Z")
+    pull(store, owner)
+    assert texts(store, TREE)[-1] == "No, do Z"
+    left = find(store, f"{TREE}/e000000f")
+    assert (left.parent_id, left.relation) == (f"pi:{TREE}", "fork")
+    assert "Y is done." in texts(store, left.native_id)
+
+
+def test_a_last_line_that_is_still_being_written_waits(store: Store, owner: Path) -> None:
+    path = transcript(owner, OLD)
+    whole = path.read_bytes()
+    path.write_bytes(whole + b'{"type":"message","message":{"role":"us')
+    assert pull(store, owner).problems == []
+    assert len(told(store, OLD)) == 4
+    path.write_bytes(whole + b'{"type":"message","message":{"role":"user","content":"whole"}}\n')
+    pull(store, owner)
+    assert texts(store, OLD)[-1] == "whole"
+
+
+# ── going on ──────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_resume_names_the_whole_id(store: Store, owner: Path) -> None:
+    pull(store, owner)
+    there = pi.resume(find(store, TREE))
+    assert (there.argv, there.cwd) == (("pi", "--session", TREE), "/w/app")
+    left = pi.resume(find(store, BRANCH))
+    assert left.argv is None
+    assert "/tree" in left.hint
+
+
+# ── bad input ─────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_a_bad_line_is_one_problem_and_no_branch(store: Store, owner: Path) -> None:
+    path = transcript(owner, TREE)
+    spelled = path.read_bytes().splitlines(keepends=True)
+    spelled[4] = b"\xff\x00 rubbish\n"
+    path.write_bytes(b"".join(spelled))
+    report = pull(store, owner)
+    assert [problem.where for problem in report.problems] == [f"{path}:{sum(map(len, spelled[:4]))}"]
+    assert find(store, TREE).turns == 2
+
+
+def test_a_lost_header_and_a_file_of_nothing(store: Store, owner: Path) -> None:
+    path = transcript(owner, OLD)
+    path.write_bytes(b"".join(path.read_bytes().splitlines(keepends=True)[1:]))
+    (path.parent / "2025_x.jsonl").write_text('{"type":"other"}\n')
+    report = pull(store, owner)
+    assert [problem.reason for problem in report.problems] == ["Nobody speaks in it."]
+    assert find(store, OLD).turns == 1
+
+
+def test_two_files_of_one_session_are_one_session(store: Store, owner: Path) -> None:
+    path = transcript(owner, OLD)
+    shutil.copy(path, path.with_name(f"2027_{OLD}.jsonl"))
+    report = pull(store, owner)
+    assert len(report.problems) == 1
+    assert find(store, OLD).turns == 1
+
+
+@given(data=st.data())
+def test_whatever_stands_in_a_transcript_its_neighbours_are_read(data: st.DataObject, tmp_path: Path) -> None:
+    folder = tmp_path / "fuzzed"
+    shutil.copytree(SAMPLE, folder, dirs_exist_ok=True)
+    path = transcript(folder, data.draw(st.sampled_from([TREE, FORKED])))
+    path.write_bytes(data.draw(spoiled_lines(transcript(SAMPLE, path.stem.rpartition("_")[2]).read_bytes())))
+    assert OLD in understood(pi, folder)

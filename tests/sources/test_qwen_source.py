@@ -1,0 +1,177 @@
+"""Qwen Code's transcripts: the tree around Gemini's parts, and failures that only the output tells."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+from foreign_databases import pull, texts, told
+from hypothesis import given
+from hypothesis import strategies as st
+from stored_records import kept_records
+from transcript_fuzzer import spoiled_lines, understood
+
+from store.model.entry import Attachment, Opaque, Text, Thinking, Tokens
+from store.model.session import Session
+from store.sources import qwen
+from store.store import Store
+from store.sync import refresh
+
+SAMPLE = Path(__file__).parents[1] / "data/qwen"
+TREE, PLAIN = "aaaa5555-0000-4000-8000-000000000001", "bbbb6666-0000-4000-8000-000000000002"
+BRANCH = f"{TREE}/v1"
+
+
+@pytest.fixture
+def owner(tmp_path: Path) -> Path:
+    return Path(shutil.copytree(SAMPLE, tmp_path / ".qwen"))
+
+
+def transcript(owner: Path, session_id: str) -> Path:
+    return owner / f"projects/-w-app/chats/{session_id}.jsonl"
+
+
+def find(store: Store, session_id: str) -> Session:
+    return store.sessions.find(session_id)
+
+
+def write(path: Path, uuid: str, parent: str, **more: Any) -> None:
+    record = {"uuid": uuid, "parentUuid": parent, "sessionId": path.stem, "timestamp": "2026-05-02T10:00:00.000Z"}
+    said = {"type": "user", "message": {"role": "user", "parts": [{"text": uuid}]}}
+    with path.open("a") as file:
+        file.write(json.dumps(record | said | more) + "\n")
+
+
+# ── finding ───────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_it_is_found_where_qwen_keeps_it(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    shutil.copytree(SAMPLE, home / ".qwen")
+    (target,) = refresh.targets(only="qwen")
+    assert target.locator == str(home / ".qwen")
+    (home / ".qwen/settings.json").write_text('{"advanced": {"runtimeOutputDir": "~/set"}}')
+    assert list(qwen.roots()) == [str(home / "set")]
+    monkeypatch.setenv("QWEN_HOME", str(home / "other"))
+    assert list(qwen.roots()) == [str(home / "other")]
+    monkeypatch.setenv("QWEN_RUNTIME_DIR", str(home / "run"))
+    assert list(qwen.roots()) == [str(home / "run")]
+
+
+def test_claude_codes_records_are_not_taken_for_its_own(owner: Path, tmp_path: Path) -> None:
+    assert qwen.detect(str(owner))
+    assert qwen.detect(str(transcript(owner, PLAIN)))
+    claude = {"uuid": "u", "parentUuid": None, "sessionId": "s", "type": "user", "message": {"content": "hi"}}
+    (tmp_path / "s.jsonl").write_text(json.dumps(claude) + "\n")
+    assert not qwen.detect(str(tmp_path / "s.jsonl"))
+
+
+# ── reading ───────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_the_branch_in_use_is_the_session(store: Store, owner: Path) -> None:
+    assert pull(store, owner).problems == []
+    session = find(store, TREE)
+    assert (session.title, session.cwd, session.model) == ("Listing in German", "/w/app", "coder-2")
+    assert (session.turns, session.tool_calls, session.errors) == (2, 3, 2)
+    assert [turn.prompt for turn in store.chains.turns(session.key)][1:] == ["List files", "In German"]
+    assert "En français." not in texts(store, TREE)
+    assert find(store, PLAIN).title == "Hello"
+
+
+def test_tokens_are_counted_once_and_as_they_are_meant(store: Store, owner: Path) -> None:
+    pull(store, owner)
+    counted = [entry.tokens for entry in told(store, TREE) if entry.tokens]
+    assert counted == [Tokens(60, 25, 40), Tokens(150, 30, 0), Tokens(20, 4, 0), Tokens(30, 6, 0)]
+
+
+def test_parallel_calls_have_their_results_failures_and_durations(store: Store, owner: Path) -> None:
+    pull(store, owner)
+    calls = store.chains.tool_calls(find(store, TREE).key)
+    assert [(call.call_id, call.status, call.duration_ms) for call in calls] == [
+        ("c1", "ok", 12),
+        ("c2", "error", 31),
+        ("c3", "error", None),
+    ]
+
+
+def test_every_kind_of_record_is_understood(store: Store, owner: Path) -> None:
+    pull(store, owner)
+    entries = told(store, TREE)
+    assert entries[0].parts == (Text("List files"), Attachment("image/png", size=5))
+    assert entries[3].parts[0] == Thinking("two commands")
+    by_text = {entry.text: entry for entry in entries}
+    assert (by_text["Nightly"].role, by_text["Nightly"].author) == ("user", "cron")
+    assert by_text["Files were listed."].kind == "compaction"
+    assert isinstance(entries[-1].parts[0], Opaque)
+    assert by_text["ui_telemetry"].kind == "event"
+
+
+def test_the_branch_that_was_left_is_a_fork(store: Store, owner: Path) -> None:
+    pull(store, owner)
+    fork = find(store, BRANCH)
+    assert (fork.parent_id, fork.relation, fork.turns) == (f"qwen:{TREE}", "fork", 1)
+    assert [entry.text for entry in told(store, BRANCH) if not entry.inherited] == ["In French", "En français."]
+    assert fork.forked_at is not None
+    assert told(store, TREE)[fork.forked_at].text == "One of them failed."
+
+
+def test_words_typed_while_it_works_are_a_prompt_and_an_agents_are_not(store: Store, owner: Path) -> None:
+    path = transcript(owner, PLAIN)
+    write(path, "y1", "x2", subtype="mid_turn_user_message")
+    write(path, "y2", "y1", provenance="goal_runtime")
+    write(path, "y3", "y2", subtype="notification")
+    pull(store, owner)
+    assert [turn.prompt for turn in store.chains.turns(find(store, PLAIN).key)][1:] == ["Hello", "y1"]
+
+
+def test_no_record_is_lost(store: Store, owner: Path) -> None:
+    pull(store, owner)
+    assert kept_records(store) >= {line for path in owner.rglob("*.jsonl") for line in path.read_bytes().splitlines()}
+
+
+# ── following ─────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_a_second_sync_writes_nothing_and_what_is_appended_comes_in(store: Store, owner: Path) -> None:
+    pull(store, owner)
+    again = pull(store, owner)
+    assert (again.new, again.updated, again.unchanged) == (0, 0, 3)
+    before = [entry.key for entry in told(store, PLAIN)]
+    write(transcript(owner, PLAIN), "more", "x2")
+    pull(store, owner)
+    after = told(store, PLAIN)
+    assert [entry.key for entry in after][:-1] == before
+    assert after[-1].text == "more"
+
+
+def test_resume_goes_on_in_the_sessions_folder(store: Store, owner: Path) -> None:
+    pull(store, owner)
+    there = qwen.resume(find(store, TREE))
+    assert (there.argv, there.cwd) == (("qwen", "--resume", TREE), "/w/app")
+    left = qwen.resume(find(store, BRANCH))
+    assert left.argv is None
+    assert TREE in left.hint
+
+
+# ── bad input ─────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_a_bad_line_is_one_problem_and_no_branch(store: Store, owner: Path) -> None:
+    path = transcript(owner, TREE)
+    spelled = path.read_bytes().splitlines(keepends=True)
+    spelled[2] = b"\x80\x81\n"
+    path.write_bytes(b"".join(spelled))
+    report = pull(store, owner)
+    assert len(report.problems) == 1
+    assert find(store, TREE).turns == 2
+
+
+@given(data=st.data())
+def test_whatever_stands_in_a_transcript_its_neighbours_are_read(data: st.DataObject, tmp_path: Path) -> None:
+    folder = tmp_path / "fuzzed"
+    shutil.copytree(SAMPLE, folder, dirs_exist_ok=True)
+    transcript(folder, TREE).write_bytes(data.draw(spoiled_lines(transcript(SAMPLE, TREE).read_bytes())))
+    assert PLAIN in understood(qwen, folder)

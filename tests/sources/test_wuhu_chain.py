@@ -1,0 +1,425 @@
+"""Wuhu's chains: their order, what is broken in them, how they are followed, and whose past they are."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from wuhu_database import (
+    SAID,
+    SETTINGS_CHANGE,
+    WuhuStore,
+    assistant,
+    call,
+    compaction,
+    custom,
+    only,
+    result,
+    spell,
+    take,
+    text,
+    user,
+)
+
+from store.model.entry import Opaque
+from store.sources.contract import Problem
+from store.sources.kit import sqlite
+from store.sources.wuhu import source as wuhu
+from store.sources.wuhu.chain import Chain
+from store.store import Store
+from store.sync import refresh
+
+
+@pytest.fixture
+def owner(tmp_path: Path) -> WuhuStore:
+    return WuhuStore(tmp_path / "wuhu.sqlite")
+
+
+def texts(store: Store, name: str = "s") -> list[str]:
+    return [entry.text for entry in store.chains.entries(store.sessions.find(name).key, 0)]
+
+
+# ── order ─────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_sessions_take_turns_in_one_table(store: Store, owner: WuhuStore) -> None:
+    owner.session("a")
+    owner.session("b")
+    for number in range(3):
+        owner.say(f"a{number}", session_id="a")
+        owner.say(f"b{number}", session_id="b")
+    assert take(store, owner).problems == []
+    assert texts(store, "a") == ["a0", "a1", "a2"]
+    assert texts(store, "b") == ["b0", "b1", "b2"]
+
+
+def test_the_links_tell_the_order_and_the_ids_do_not(store: Store, owner: WuhuStore) -> None:
+    owner.session()
+    for number, words in [(90, "first"), (40, "second"), (70, "third")]:
+        owner.append(user(words), number=number)
+    assert take(store, owner).problems == []
+    assert texts(store) == ["first", "second", "third"]
+
+
+def test_a_long_session_comes_in_bounded_batches(store: Store, owner: WuhuStore) -> None:
+    owner.session()
+    count = 1201
+    with owner.open() as db:
+        db.execute("begin")
+        for number in range(2, count + 2):
+            db.execute(
+                "insert into session_entries values (?, 's', ?, 'message', ?, 'x')",
+                (number, number - 1, spell(user(str(number)))),
+            )
+        db.execute("update sessions set tailEntryID = ?", (count + 1,))
+        db.execute("commit")
+    with wuhu.open(str(owner.path)) as opened:
+        (ref,) = opened.scan()
+        sizes = [len(batch.entries) for batch in opened.read(ref)]
+    assert max(sizes) <= sqlite.BATCH_ENTRIES
+    assert sum(sizes) == count
+    assert only(store, owner).turns == count
+    assert texts(store) == [str(number) for number in range(2, count + 2)]
+
+
+# ── broken chains ─────────────────────────────────────────────────────────────────────────────────
+
+LOOSE = [
+    "drop index session_entries_unique_parent",
+    "drop index session_entries_unique_header_per_session",
+]
+BROKEN: dict[str, tuple[list[str], int, str, list[str]]] = {
+    "an entry is missing": (
+        ["delete from session_entries where id = 3"],
+        4,
+        "hangs on entry 3, which is not in the session",
+        ["one", "three", "four"],
+    ),
+    "the header is missing": (
+        ["delete from session_entries where id = 1"],
+        2,
+        "has no header before it",
+        ["one", "two", "three", "four"],
+    ),
+    "two headers": (
+        [*LOOSE, "update session_entries set parentEntryID = null where id = 4"],
+        4,
+        "is a second header",
+        ["one", "two", "three", "four"],
+    ),
+    "two children": (
+        [*LOOSE, "update session_entries set parentEntryID = 2 where id = 4"],
+        4,
+        "hangs on entry 2, as another one does",
+        ["one", "two", "three", "four"],
+    ),
+    "a cycle": (
+        [*LOOSE, "update session_entries set parentEntryID = 5 where id = 3"],
+        3,
+        "cannot be reached from the header",
+        ["one", "two", "three", "four"],
+    ),
+    "an entry that hangs on itself": (
+        [*LOOSE, "update session_entries set parentEntryID = 5 where id = 5"],
+        5,
+        "cannot be reached from the header",
+        ["one", "two", "three", "four"],
+    ),
+    "another tail": (
+        ["update sessions set tailEntryID = 4 where id = 's'"],
+        5,
+        "is the last, where the session names entry 4",
+        ["one", "two", "three", "four"],
+    ),
+    "another head": (
+        ["update sessions set headEntryID = null where id = 's'"],
+        1,
+        "is the first, where the session names entry None",
+        ["one", "two", "three", "four"],
+    ),
+}
+
+
+@pytest.mark.parametrize("damage", BROKEN)
+def test_a_broken_chain_is_shown_with_what_can_be_read(store: Store, owner: WuhuStore, damage: str) -> None:
+    statements, number, reason, readable = BROKEN[damage]
+    owner.session()
+    owner.say("one", "two", "three", "four")
+    owner.session("healthy")
+    owner.say("hi", session_id="healthy")
+    owner.run(*statements)
+    (problem,) = take(store, owner).problems
+    assert problem == Problem(
+        f"session_entries:{number}",
+        f"The chain of session s is broken: entry {number} {reason}. What can be read is shown.",
+    )
+    assert texts(store) == readable
+    assert texts(store, "healthy") == ["hi"]
+
+
+def test_a_second_header_is_an_event(store: Store, owner: WuhuStore) -> None:
+    owner.session()
+    owner.append({"type": "header", "payload": {"version": 1, "systemPrompt": "Be long.", "metadata": {}}})
+    owner.say("hi")
+    session = only(store, owner)
+    told = [(entry.kind, entry.text) for entry in store.chains.entries(session.key)]
+    assert told == [("header", "Be brief."), ("event", "Be long."), ("message", "hi")]
+
+
+def test_a_session_without_a_single_entry(store: Store, owner: WuhuStore) -> None:
+    owner.session()
+    owner.run("delete from session_entries")
+    (problem,) = take(store, owner).problems
+    assert problem == Problem("sessions:s", "The session s has no entries, not even a header.")
+    assert store.sessions.find("s").entries == 0
+
+
+def test_entries_without_a_session(store: Store, owner: WuhuStore) -> None:
+    owner.session()
+    owner.say("hi")
+    owner.run("update sessions set id = 'other'")
+    problems = take(store, owner).problems
+    assert Problem("session_entries:1", "There is no session 's'.") in problems
+    assert store.sessions.find("other").entries == 0
+
+
+def test_a_session_without_an_id(store: Store, owner: WuhuStore) -> None:
+    owner.session("healthy")
+    owner.session()
+    owner.run("update sessions set id = null where id = 's'")
+    problems = take(store, owner).problems
+    assert Problem("sessions:None", "A session's id must be text.") in problems
+    assert [session.native_id for session in store.list_sessions()] == ["healthy"]
+
+
+LINKS = st.dictionaries(st.integers(1, 30), st.none() | st.integers(1, 30), max_size=30)
+
+
+@given(LINKS)
+def test_no_entry_is_lost_or_shown_twice_however_they_hang(parents: dict[int, int | None]) -> None:
+    chain = Chain(parents, {"id": "s"})
+    assert sorted(chain.numbers) == sorted(parents)
+    assert chain.problems
+
+
+@given(st.lists(st.integers(1), unique=True, min_size=1))
+def test_a_whole_chain_is_followed_from_head_to_tail(numbers: list[int]) -> None:
+    parents = dict(zip(numbers, [None, *numbers], strict=False))
+    links = {number: parents[number] for number in sorted(parents)}
+    chain = Chain(links, {"id": "s", "headEntryID": numbers[0], "tailEntryID": numbers[-1]})
+    assert (chain.numbers, chain.problems) == (numbers, [])
+
+
+# ── bad payloads ──────────────────────────────────────────────────────────────────────────────────
+
+BAD = {
+    "cut in half": spell(user("two"))[:40],
+    "not text": b"\xff\xfe\x00",
+    "not an object": b"[1]",
+    "without a type": b'{"payload":{}}',
+    "nested too deep": b'{"type":"x","payload":' + b"[" * 5000 + b"]" * 5000 + b"}",
+    "empty": b"",
+}
+
+
+@pytest.mark.parametrize("damage", BAD)
+def test_a_bad_payload_is_one_problem_and_the_chain_goes_on(store: Store, owner: WuhuStore, damage: str) -> None:
+    owner.session()
+    owner.say("one")
+    number = owner.append(BAD[damage])
+    owner.say("three")
+    (problem,) = take(store, owner).problems
+    assert problem.where == f"session_entries:{number}"
+    assert "session s" in problem.reason
+    assert texts(store) == ["one", "", "three"]
+    bad = store.chains.entry(store.sessions.find("s").key, 1)
+    assert (bad.kind, bad.parts) == ("unknown", (Opaque("message", BAD[damage].decode("utf-8", "replace")),))
+
+
+@pytest.mark.parametrize(
+    "payload",
+    [
+        b'{"type":"custom","customType":"x","data":NaN}',
+        b'{"type":"custom","customType":"\\ud800","data":"\\ud800"}',
+        b'{"type":"message","payload":{"role":"\\ud800","payload":1}}',
+        b'{"type":"message","payload":{"role":"user","message":{"content":["x"],"timestamp":1e999,"user":5}}}',
+    ],
+)
+def test_odd_values_harm_nobody(store: Store, owner: WuhuStore, payload: bytes) -> None:
+    owner.session()
+    owner.append(payload)
+    owner.say("after")
+    assert take(store, owner).problems == []
+    assert texts(store)[-1] == "after"
+
+
+def test_a_header_that_cannot_be_read(store: Store, owner: WuhuStore) -> None:
+    owner.session(customTitle="Still here")
+    owner.say("hi")
+    owner.run('update session_entries set payload = \'{"type":"hea\' where id = 1')
+    (problem,) = take(store, owner).problems
+    assert problem.where == "session_entries:1"
+    assert store.sessions.find("s").title == "Still here"
+    assert texts(store) == ["", "hi"]
+
+
+# ── following ─────────────────────────────────────────────────────────────────────────────────────
+
+
+def told(report: refresh.Report) -> tuple[int, int, int]:
+    return report.new, report.updated, report.unchanged
+
+
+def test_a_second_sync_writes_nothing(store: Store, owner: WuhuStore) -> None:
+    owner.session()
+    owner.append(user("hi"))
+    owner.append(assistant(text("ok"), stopReason="length"))
+    assert told(take(store, owner)) == (1, 0, 0)
+    before = store.connection.total_changes
+    assert told(take(store, owner)) == (0, 0, 1)
+    assert store.connection.total_changes == before
+
+
+def test_state_that_moves_is_not_content(store: Store, owner: WuhuStore) -> None:
+    owner.session()
+    owner.say("hi")
+    take(store, owner)
+    owner.run("update sessions set executionStatus = 'running', updatedAt = 'x', pendingModel = 'y'")
+    assert told(take(store, owner)) == (0, 0, 1)
+
+
+@pytest.mark.parametrize(
+    ("statement", "column", "value"),
+    [
+        ("update sessions set customTitle = 'Renamed'", "agent_title", "Renamed"),
+        ("update sessions set isArchived = 1", "archived", 1),
+        (
+            "insert into mounts (id, sessionID, name, path, createdAt) values ('m', 's', 'app', '/a', 'x')",
+            "environment_name",
+            "app",
+        ),
+    ],
+)
+def test_what_is_said_of_a_session_is_followed(
+    store: Store, owner: WuhuStore, statement: str, column: str, value: object
+) -> None:
+    owner.session()
+    owner.say("hi")
+    take(store, owner)
+    owner.run(statement)
+    assert told(take(store, owner)) == (0, 1, 0)
+    assert getattr(store.sessions.find("s"), column) == value
+    assert texts(store) == ["hi"]
+
+
+def test_appended_entries_come_in(store: Store, owner: WuhuStore) -> None:
+    owner.session()
+    owner.session("quiet")
+    owner.append(user("one"))
+    owner.append(assistant(call()))
+    take(store, owner)
+    keys = [entry.key for entry in store.chains.entries(store.sessions.find("s").key)]
+    owner.append(result(text("41 %")))
+    kept = owner.append(user("two"))
+    owner.append(compaction("So far.", kept))
+    assert told(take(store, owner)) == (0, 1, 1)
+    session = store.sessions.find("s")
+    read = store.chains.entries(session.key)
+    assert [entry.key for entry in read][:3] == keys
+    assert [entry.text for entry in read] == ["Be brief.", "one", "", "", "two", "So far."]
+    assert [one.status for one in store.chains.tool_calls(session.key)] == ["ok"]
+    summary = store.summaries.current(session)
+    assert summary is not None
+    assert (summary.text, summary.up_to_turn) == ("So far.", 1)
+    assert store.sessions.children(session.id) == []
+
+
+@pytest.mark.parametrize(
+    ("statements", "now"),
+    [
+        (["update session_entries set payload = replace(payload, 'two', 'TWO') where id = 3"], ["one", "TWO", "three"]),
+        (["delete from session_entries where id = 4", "update sessions set tailEntryID = 3"], ["one", "two"]),
+        (
+            [
+                "delete from session_entries where id = 3",
+                "update session_entries set parentEntryID = 2 where id = 4",
+            ],
+            ["one", "three"],
+        ),
+    ],
+    ids=["rewritten", "last deleted", "middle deleted"],
+)
+def test_what_was_rewritten_or_deleted_stays_reachable(
+    store: Store, owner: WuhuStore, statements: list[str], now: list[str]
+) -> None:
+    owner.session()
+    owner.say("one", "two", "three")
+    take(store, owner)
+    owner.run(*statements)
+    report = take(store, owner)
+    assert (told(report), report.problems) == ((0, 1, 0), [])
+    (session,), _ = store.sessions.matching("")
+    assert texts(store, session.id) == now
+    (before,) = store.sessions.children(session.id)
+    assert before.relation == "superseded"
+    assert texts(store, before.id) == ["one", "two", "three"]
+
+
+def test_a_session_that_was_deleted_is_gone_and_still_here(store: Store, owner: WuhuStore) -> None:
+    owner.session()
+    owner.say("hi")
+    owner.session("other")
+    take(store, owner)
+    owner.run("delete from session_entries where sessionID = 's'", "delete from sessions where id = 's'")
+    assert take(store, owner).problems == []
+    assert [(store.sessions.find(name).gone, texts(store, name)) for name in ("s", "other")] == [(1, ["hi"]), (0, [])]
+
+
+# ── families ──────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_a_child_with_a_past_of_its_own_was_given_a_task(store: Store, owner: WuhuStore) -> None:
+    owner.session("parent")
+    owner.session("child", parentSessionID="parent")
+    owner.append(user("a task"), "child")
+    owner.append(user("a task", timestamp=SAID + 1), "parent")
+    child = only(store, owner, "child")
+    assert child.parent_id == store.sessions.find("parent").id
+    assert (child.relation, child.forked_at, child.turns) == ("delegate", None, 1)
+
+
+def test_a_child_with_its_parent_s_past_is_a_fork_and_counts_it_once(store: Store, tmp_path: Path) -> None:
+    owner = WuhuStore(tmp_path / "db", "v5_archive")
+    owner.session("parent", sessionType="channel")
+    owner.session("child", parentSessionID="parent")
+    said = [
+        user("narwhal"),
+        assistant(call(), stopReason="length"),
+        result(text("a")),
+        assistant(text("ok"), call("f")),
+    ]
+    for payload in said:
+        owner.append(payload, "parent")
+        owner.append(payload, "child")
+        owner.append(SETTINGS_CHANGE, "parent")
+    owner.append(result(text("forked"), call_id="f"), "child")
+    owner.append(custom("wuhu_fork_point_v1", {"parentSessionID": "parent"}), "child")
+    owner.append(user("a task"), "child")
+    child, parent = only(store, owner, "child"), store.sessions.find("parent")
+    assert (child.relation, child.parent_id, child.turns, child.tool_calls) == ("fork", parent.id, 1, 0)
+    assert child.forked_at is not None
+    assert store.chains.entry(parent.key, child.forked_at).text == "ok"
+    copied = [entry.inherited for entry in store.chains.entries(child.key, 0)]
+    assert copied == [True] * 5 + [False] * 3
+    assert store.search.find("narwhal")[1] == 1
+
+
+@pytest.mark.parametrize("parent", ["s", "gone"])
+def test_a_parent_that_cannot_be_read(store: Store, owner: WuhuStore, parent: str) -> None:
+    owner.session(parentSessionID=parent)
+    owner.append(user("hi"))
+    session = only(store, owner)
+    assert session.turns == 1
+    assert (session.parent_id is None) == (parent == "s")

@@ -1,0 +1,435 @@
+"""Wuhu's stores: every layout, every payload, and what of a session's row is said of it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from wuhu_database import (
+    LAYOUTS,
+    NEWEST,
+    SAID_AT,
+    SETTINGS_CHANGE,
+    Payload,
+    WuhuStore,
+    assistant,
+    call,
+    compaction,
+    custom,
+    injected,
+    message,
+    only,
+    result,
+    text,
+    user,
+)
+
+from store.model.entry import Attachment, Entry, Opaque, Text, Thinking, Tokens, ToolCall, ToolResult
+from store.sources.wuhu import source as wuhu
+from store.store import Store
+from store.sync import refresh
+from store.text.validate import decode
+
+STORED_AT = "2026-03-04T05:00:00.500000Z"
+
+
+@pytest.fixture
+def owner(tmp_path: Path) -> WuhuStore:
+    return WuhuStore(tmp_path / "wuhu.sqlite")
+
+
+def entries(store: Store, owner: WuhuStore) -> list[Entry]:
+    return store.chains.entries(only(store, owner).key, 0)
+
+
+def entry_of(store: Store, owner: WuhuStore, payload: Payload) -> Entry:
+    """What becomes of one payload."""
+    owner.session()
+    owner.append(payload)
+    (entry,) = entries(store, owner)
+    return entry
+
+
+# ── layouts ───────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_every_layout_opens(store: Store, tmp_path: Path, layout: str) -> None:
+    owner = WuhuStore(tmp_path / "any name", layout)
+    owner.session()
+    owner.append(user("How full is the disk?"))
+    owner.append(assistant(text("41 %")))
+    session = only(store, owner)
+    assert (session.provider, session.model, session.cwd) == ("anthropic", "gpt", "/srv/app")
+    assert (session.system_prompt, session.title, session.turns) == ("Be brief.", "How full is the disk?", 1)
+    assert (session.created_at, session.updated_at) == ("2026-03-04T04:53:00.125000Z", STORED_AT)
+    assert (session.source, session.native_id, session.archived) == ("wuhu", "s", 0)
+    assert [entry.text for entry in store.chains.entries(session.key)] == [
+        "Be brief.",
+        "How full is the disk?",
+        "41 %",
+    ]
+
+
+def test_a_store_is_told_by_its_tables_and_not_by_its_name(owner: WuhuStore) -> None:
+    assert [target.source.NAME for target in refresh.targets([str(owner.path)])] == ["wuhu"]
+    owner.run("drop table session_entries")
+    assert not wuhu.detect(str(owner.path))
+
+
+@pytest.mark.parametrize("layout", ["feb11", "v5_archive"])
+def test_the_environment_was_in_columns(store: Store, tmp_path: Path, layout: str) -> None:
+    owner = WuhuStore(tmp_path / "db", layout)
+    owner.session(environmentName="alpha", environmentType="local", environmentPath="/srv/alpha")
+    session = only(store, owner)
+    assert session.environment_name == "alpha"
+    assert session.environment_type == "local"
+    assert session.environment_path == "/srv/alpha"
+    assert session.cwd == "/srv/app"
+
+
+@pytest.mark.parametrize(("layout", "kind"), [("v6_mounts", "local"), ("v7_runner", "remote:mac")])
+def test_the_environment_is_the_primary_mount(store: Store, tmp_path: Path, layout: str, kind: str) -> None:
+    owner = WuhuStore(tmp_path / "db", layout)
+    owner.session(cwd=None)
+    columns = "id, sessionID, name, path, isPrimary, createdAt"
+    owner.run(
+        f"insert into mounts ({columns}) values ('m1', 's', 'docs', '/srv/docs', 0, 'x')",
+        f"insert into mounts ({columns}) values ('m2', 's', 'app', '/srv/app2', 1, 'x')",
+    )
+    if layout == "v7_runner":
+        owner.run("update mounts set runnerID = 'remote:mac' where id = 'm2'")
+    session = only(store, owner)
+    assert session.environment_name == "app"
+    assert session.environment_type == kind
+    assert session.environment_path == "/srv/app2"
+    assert session.cwd == "/srv/app2"
+
+
+def test_the_title_and_the_archive(store: Store, owner: WuhuStore) -> None:
+    owner.session(customTitle="Disk helper", isArchived=1)
+    session = only(store, owner)
+    assert (session.title, session.archived) == ("Disk helper", 1)
+
+
+def test_the_header_keeps_both_rows_that_tell_of_the_session(store: Store, owner: WuhuStore) -> None:
+    owner.session(effectiveReasoningEffort="low")
+    session = only(store, owner)
+    header = store.chains.entry(session.key, -1)
+    assert header.record is not None
+    record = decode(store.records.get(header.record))
+    assert record["sessions"]["effectiveReasoningEffort"] == "low"
+    assert decode(record["session_entries"]["payload"])["payload"]["systemPrompt"] == "Be brief."
+    assert "updatedAt" not in record["sessions"]
+
+
+def test_what_waits_in_a_queue_is_not_said_yet(store: Store, owner: WuhuStore) -> None:
+    owner.session()
+    owner.run("insert into user_queue_pending values ('q', 's', 'steer', '2026-03-04 05:00:00.000', '{}')")
+    assert only(store, owner).entries == 0
+
+
+# ── payloads ──────────────────────────────────────────────────────────────────────────────────────
+
+RETRY = {"version": 1, "retryIndex": 1, "error": "429"}
+PAYLOADS: dict[str, tuple[Payload, tuple[str, str, str], tuple[Any, ...]]] = {
+    "user": (user("see /tmp"), ("message", "user", "see /tmp"), (Text("see /tmp"),)),
+    "assistant": (
+        assistant(text("Checking."), call()),
+        ("message", "assistant", "Checking."),
+        (Text("Checking."), ToolCall("t1", "bash", {"command": "df -h /"})),
+    ),
+    "tool_result": (result(text("41 %")), ("message", "tool", ""), (ToolResult("t1", "41 %", False, "bash"),)),
+    "failed tool_result": (
+        result(text("no"), failed=True),
+        ("message", "tool", ""),
+        (ToolResult("t1", "no", True, "bash"),),
+    ),
+    "tool_result of two texts": (
+        result(text("a"), text("b")),
+        ("message", "tool", ""),
+        (ToolResult("t1", [text("a"), text("b")], False, "bash"),),
+    ),
+    "tool_result without any": (result(), ("message", "tool", ""), (ToolResult("t1", [], False, "bash"),)),
+    "custom_message": (
+        injected("wuhu_system_input_v1", "the job ended"),
+        ("message", "user", "the job ended"),
+        (Text("the job ended"),),
+    ),
+    "hidden custom_message": (
+        injected("wuhu_mount_context_v1", "cwd is /srv", display=False),
+        ("message", "user", ""),
+        (Text("cwd is /srv"),),
+    ),
+    "stop marker": (
+        injected("wuhu_execution_stopped_v1", "Execution stopped"),
+        ("event", "", "Execution stopped"),
+        (Text("Execution stopped"),),
+    ),
+    "message of an unknown role": (
+        {"type": "message", "payload": {"role": "oracle", "payload": {"riddle": [1, None]}}},
+        ("unknown", "oracle", ""),
+        (Opaque("oracle", {"riddle": [1, None]}),),
+    ),
+    "message that is none": (
+        {"type": "message", "payload": {"role": "user", "message": "hi"}},
+        ("unknown", "user", ""),
+        (Opaque("user", {"role": "user", "message": "hi"}),),
+    ),
+    "tool_execution": (
+        {"type": "tool_execution", "payload": {"phase": "start", "toolCallId": "t1", "toolName": "bash"}},
+        ("event", "", "bash · start"),
+        (Opaque("tool_execution", {"phase": "start", "toolCallId": "t1", "toolName": "bash"}),),
+    ),
+    "session_settings": (
+        SETTINGS_CHANGE,
+        ("event", "", "openai · gpt · high"),
+        (Opaque("session_settings", SETTINGS_CHANGE["payload"]),),
+    ),
+    "compaction": (compaction("So far.", 1), ("compaction", "system", "So far."), (Text("So far."),)),
+    "custom": (
+        custom("wuhu_llm_retry_v1", RETRY),
+        ("event", "", "wuhu_llm_retry_v1 · 429"),
+        (Opaque("wuhu_llm_retry_v1", RETRY),),
+    ),
+    "custom that tells the model where it works": (
+        custom("wuhu_agents_context_v1", {"source": "AGENTS.md", "text": "Use tabs."}),
+        ("message", "user", ""),
+        (Text("Use tabs."),),
+    ),
+    "custom without data": (
+        {"type": "custom", "customType": "x"},
+        ("event", "", "x"),
+        (Opaque("x", None),),
+    ),
+    "a kind of the future": (
+        {"type": "future_kind", "payload": {"x": 1}},
+        ("unknown", "", ""),
+        (Opaque("future_kind", {"x": 1}),),
+    ),
+    "a kind without a payload": (
+        {"type": "odd", "y": 2},
+        ("unknown", "", ""),
+        (Opaque("odd", {"type": "odd", "y": 2}),),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", PAYLOADS)
+def test_payload(store: Store, owner: WuhuStore, name: str) -> None:
+    payload, told, parts = PAYLOADS[name]
+    entry = entry_of(store, owner, payload)
+    assert (entry.kind, entry.role, entry.text) == told
+    assert entry.parts == parts
+
+
+def test_the_record_is_the_row_as_it_was_written(store: Store, owner: WuhuStore) -> None:
+    entry = entry_of(store, owner, user("see /tmp"))
+    assert entry.record is not None
+    row = decode(store.records.get(entry.record))
+    assert (row["sessionID"], row["parentEntryID"], row["type"]) == ("s", 1, "message")
+    assert "see \\/tmp" in row["payload"]
+
+
+def test_a_person_s_name_and_what_is_put_in_their_mouth(store: Store, owner: WuhuStore) -> None:
+    owner.session()
+    owner.append(injected("wuhu_mount_context_v1", "cwd is /srv", display=False))
+    owner.append(user("hi"))
+    owner.append(message("user", [text("an old client")]))
+    owner.append(injected("wuhu_system_input_v1", "the job ended"))
+    read = entries(store, owner)
+    assert [entry.author for entry in read] == [
+        "wuhu_mount_context_v1",
+        "ana@box",
+        "unknown_user",
+        "wuhu_system_input_v1",
+    ]
+    assert [entry.turn for entry in read] == [0, 1, 2, 2]
+
+
+def test_hidden_context_reaches_the_model_and_no_search(store: Store, owner: WuhuStore) -> None:
+    owner.session()
+    owner.append(custom("wuhu_skills_context_v1", {"text": "narwhal"}))
+    owner.append(user("hi"))
+    session = only(store, owner)
+    assert "narwhal" in str(store.load_input_history(session.id))
+    assert store.search.find("narwhal") == ([], 0)
+
+
+def test_a_message_knows_when_it_was_said_and_other_entries_when_they_were_stored(
+    store: Store, owner: WuhuStore
+) -> None:
+    owner.session()
+    owner.append(user("hi"))
+    owner.append(user("no time", timestamp="soon"))
+    owner.append(SETTINGS_CHANGE)
+    assert [entry.created_at for entry in entries(store, owner)] == [SAID_AT, STORED_AT, STORED_AT]
+
+
+def test_models_and_tokens_are_those_of_each_message(store: Store, owner: WuhuStore) -> None:
+    owner.session()
+    owner.append(user("hi"))
+    owner.append(
+        assistant(text("a"), model="sonnet", usage={"inputTokens": 90, "outputTokens": 20, "totalTokens": 110})
+    )
+    owner.append(assistant(text("b"), usage={"inputTokens": "many", "outputTokens": 10**30}))
+    read = entries(store, owner)
+    assert [(entry.model, entry.tokens) for entry in read] == [
+        ("", None),
+        ("sonnet", Tokens(90, 20)),
+        ("gpt", Tokens()),
+    ]
+    assert store.sessions.find("s").tokens_total == 110
+
+
+@pytest.mark.parametrize(
+    ("content", "more", "told"),
+    [
+        ([text("I was")], {"stopReason": "length"}, [("message", "I was"), ("event", "length")]),
+        ([text("I was")], {"stopReason": "aborted"}, [("message", "I was"), ("event", "aborted")]),
+        ([], {"stopReason": "error", "errorMessage": "529 busy"}, [("event", "error: 529 busy")]),
+        ([], {"stopReason": "stop"}, [("message", "")]),
+    ],
+)
+def test_a_reply_that_was_cut_short_says_so(
+    store: Store, owner: WuhuStore, content: list[Any], more: Payload, told: list[tuple[str, str]]
+) -> None:
+    owner.session()
+    owner.append(assistant(*content, usage={"inputTokens": 3, "outputTokens": 1, "totalTokens": 4}, **more))
+    read = entries(store, owner)
+    assert [(entry.kind, entry.text) for entry in read] == told
+    assert {entry.model for entry in read} == {"gpt"}
+    assert store.sessions.find("s").tokens_total == 4
+
+
+def test_calls_find_their_results(store: Store, owner: WuhuStore) -> None:
+    owner.session()
+    owner.append(user("hi"))
+    owner.append(assistant(call("t1"), call("t2"), call("t3")))
+    owner.append(result(text("no"), call_id="t2", failed=True))
+    owner.append(result(text("yes"), call_id="t1"))
+    session = only(store, owner)
+    calls = [(one.call_id, one.name, one.status, one.result) for one in store.chains.tool_calls(session.key)]
+    assert calls == [("t1", "bash", "ok", "yes"), ("t2", "bash", "error", "no"), ("t3", "bash", "pending", None)]
+    assert (session.tool_calls, session.errors) == (3, 1)
+
+
+def test_the_first_versions_noted_how_long_a_call_took(store: Store, tmp_path: Path) -> None:
+    owner = WuhuStore(tmp_path / "db", "feb11")
+    owner.session()
+    owner.append(assistant(call()))
+    times = {"start": "2026-03-04 05:00:00.100", "end": "2026-03-04 05:00:00.500"}
+    for phase, at in times.items():
+        told = {"phase": phase, "toolCallId": "t1", "toolName": "bash", "arguments": {}}
+        number = owner.append({"type": "tool_execution", "payload": told})
+        owner.run(f"update session_entries set createdAt = '{at}' where id = {number}")
+    owner.append(result(text("41 %")))
+    (paired,) = store.chains.tool_calls(only(store, owner).key)
+    assert (paired.status, paired.duration_ms) == ("ok", 400)
+
+
+# ── content blocks ────────────────────────────────────────────────────────────────────────────────
+
+
+def test_reasoning_keeps_what_the_provider_wants_back(store: Store, owner: WuhuStore) -> None:
+    summary = [{"type": "summary_text", "text": "short"}]
+    sealed = {"type": "reasoning", "id": "r1", "encrypted_content": "gAAA", "summary": summary}
+    entry = entry_of(store, owner, assistant(sealed, {"type": "reasoning", "id": "r2", "summary": []}))
+    assert entry.parts == (Thinking("short", "gAAA"), Thinking("", ""))
+
+
+def test_a_block_of_the_future_leaves_its_neighbours_readable(store: Store, owner: WuhuStore) -> None:
+    entry = entry_of(store, owner, assistant({"type": "hologram", "data": 1}, text("ok"), 7))
+    assert entry.parts == (Opaque("hologram", {"type": "hologram", "data": 1}), Text("ok"), Opaque("", 7))
+    assert entry.text == "ok"
+
+
+def image(uri: str) -> Payload:
+    return {"type": "image", "blobURI": uri, "mimeType": "image/png"}
+
+
+def test_an_image_is_as_big_as_its_file_beside_the_store(store: Store, owner: WuhuStore) -> None:
+    blob = owner.path.parent / "blobs" / "s" / "sha256-00.png"
+    blob.parent.mkdir(parents=True)
+    blob.write_bytes(b"12345")
+    there, lost = "blob://s/sha256-00.png", "blob://s/sha256-ff.png"
+    entry = entry_of(store, owner, message("user", [image(there), image(lost)]))
+    assert entry.parts == (
+        Attachment("image/png", "sha256-00.png", 5, there),
+        Attachment("image/png", "sha256-ff.png", None, lost),
+    )
+    assert store.sessions.find("s").turns == 1
+
+
+@pytest.mark.parametrize("uri", ["blob://../wuhu.sqlite", "blob://s/../../wuhu.sqlite", "/etc/passwd", "blob://s/\0"])
+def test_no_file_outside_the_blobs_is_looked_at(store: Store, owner: WuhuStore, uri: str) -> None:
+    (owner.path.parent / "blobs" / "s").mkdir(parents=True)
+    (part,) = entry_of(store, owner, message("user", [image(uri)])).parts
+    assert isinstance(part, Attachment)
+    assert (part.size, part.uri) == (None, uri)
+
+
+def test_an_image_in_a_result_stands_beside_it(store: Store, owner: WuhuStore) -> None:
+    entry = entry_of(store, owner, result(image("blob://s/a.png")))
+    assert entry.parts[0] == ToolResult("t1", [image("blob://s/a.png")], False, "bash")
+    assert entry.parts[1] == Attachment("image/png", "a.png", None, "blob://s/a.png")
+
+
+# ── summaries ─────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize(
+    ("first_kept", "covered"),
+    [(2, 0), (3, 0), (4, 1), (5, 1), (6, 2), (99, None)],
+    ids=["first prompt", "its reply", "second prompt", "within the second turn", "third prompt", "not there"],
+)
+def test_a_summary_covers_the_turns_that_ended_before_what_was_kept(
+    store: Store, owner: WuhuStore, first_kept: int, covered: int | None
+) -> None:
+    owner.session()
+    for words in ("one", "two", "three"):
+        owner.append(user(words))
+        owner.append(assistant(text("ok")))
+    owner.append(compaction("older", 2))
+    owner.append(compaction("So far.", first_kept))
+    owner.append(compaction(" ", first_kept))
+    summary = store.summaries.current(only(store, owner))
+    assert summary is not None
+    assert (summary.text, summary.up_to_turn, summary.origin) == ("So far.", covered, "source")
+
+
+# ── where it is, and back to it ───────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize(
+    ("config", "found"),
+    [
+        (None, ".wuhu/wuhu.sqlite"),
+        ("openai: x\n", ".wuhu/wuhu.sqlite"),
+        ("databasePath:\nport: 1\n", ".wuhu/wuhu.sqlite"),
+        ("databasePath: ~\n", ".wuhu/wuhu.sqlite"),
+        ("databasePath: ~nobody-of-that-name/x\n", ".wuhu/wuhu.sqlite"),
+        ("port: 1\ndatabasePath: ~/data/w#1.sqlite # here\r\n", "data/w#1.sqlite"),
+        ('databasePath: "~/my data/w.sqlite"\n', "my data/w.sqlite"),
+        ("databasePath : '~/w.sqlite'", "w.sqlite"),
+    ],
+)
+def test_roots(home: Path, config: str | None, found: str) -> None:
+    if config is not None:
+        (home / ".wuhu").mkdir()
+        (home / ".wuhu/server.yml").write_bytes(config.encode())
+    assert list(wuhu.roots()) == [str(home / found)]
+
+
+def test_the_store_is_found_where_wuhu_keeps_it(home: Path) -> None:
+    (home / ".wuhu").mkdir()
+    WuhuStore(home / ".wuhu/wuhu.sqlite", NEWEST)
+    assert [target.source.NAME for target in refresh.targets()] == ["wuhu"]
+
+
+def test_a_person_is_told_how_to_go_on(store: Store, owner: WuhuStore) -> None:
+    owner.session("a b")
+    going_on = wuhu.resume(only(store, owner, "a b"))
+    assert going_on.argv is None
+    assert "wuhu client prompt --session-id 'a b' " in going_on.hint

@@ -1,0 +1,286 @@
+"""Transcripts that grow while they are followed: told as if they had been read at once, though only what is new is
+read; whatever else happens to a file, it is read anew."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NoReturn
+
+import pytest
+import zstandard
+from foreign_databases import pull, texts
+
+from store.sources.claude_code.reader import Claude
+from store.sources.codex.reader import Codex
+from store.store import Store
+from store.sync import commit_timer, engine
+
+DATA = Path(__file__).parents[1] / "data"
+CLAUDE = "projects/-w-app/c1000000-0000-4000-8000-000000000001.jsonl"
+CODEX = "sessions/2026/05/03/rollout-2026-05-03T10-00-00-0a000000-0000-7000-8000-000000000002.jsonl"
+NAMES = {"claude": CLAUDE[-42:-6], "codex": CODEX[-42:-6]}
+
+
+class Growing:
+    """One transcript of a kind, among the others of its sample."""
+
+    def __init__(self, kind: str, root: Path) -> None:
+        self.kind = kind
+        self.root = Path(shutil.copytree(DATA / kind, root / kind))
+        # A thread that goes on from the one that grows is read again with it.
+        shutil.rmtree(self.root / "sessions/2026/05/04", ignore_errors=True)
+        self.path = self.root / {"claude": CLAUDE, "codex": CODEX}[kind]
+        self.native_id = NAMES[kind]
+        self.opened = {"claude": Claude, "codex": Codex}[kind]
+
+    def say(self, words: str) -> None:
+        uuids = re.findall(r'"uuid": ?"([^"]+)"', self.path.read_text(errors="replace"))
+        content = [{"type": "text" if self.kind == "claude" else "input_text", "text": words}]
+        message = {"role": "user", "content": content}
+        at = "2036-01-01T00:00:00.000Z"
+        claude = {
+            "type": "user",
+            "parentUuid": uuids[-1] if uuids else None,
+            "uuid": words,
+            "message": message,
+            "timestamp": at,
+        }
+        codex = {"type": "response_item", "payload": {"type": "message", **message}, "timestamp": at}
+        with self.path.open("a") as file:
+            file.write(json.dumps(claude if self.kind == "claude" else codex) + "\n")
+
+
+@pytest.fixture(params=["claude", "codex"])
+def growing(request: pytest.FixtureRequest, tmp_path: Path) -> Growing:
+    return Growing(request.param, tmp_path)
+
+
+@pytest.fixture
+def grown(growing: Growing, store: Store, monkeypatch: pytest.MonkeyPatch) -> Growing:
+    """Read once, and from now on nothing may be read from its beginning."""
+    growing.say("one more")
+    assert pull(store, growing.root).problems == []
+    monkeypatch.setattr(growing.opened, "read", refuse)
+    return growing
+
+
+def refuse(*_: object) -> NoReturn:
+    raise AssertionError("It was read from its beginning.")
+
+
+def everything(store: Store, growing: Growing) -> dict[str, Any]:
+    """What the store tells of the sessions in the file, but for its own numbers."""
+    told: dict[str, Any] = {}
+    for session in store.sessions.newest(1000):
+        if session.native_id.startswith(growing.native_id) and "agent-" not in session.native_id:
+            chain = store.chains.entries(session.key, first=0)
+            entries = [entry._replace(key=0, session=0, parent=0, record=0) for entry in chain]
+            calls = [(call.call_id, call.status, call.duration_ms) for call in store.chains.tool_calls(session.key)]
+            turns = [(turn.n, turn.prompt, turn.started_at, turn.ended_at) for turn in store.chains.turns(session.key)]
+            told[session.id] = (session._replace(key=0, head=0, tail=0), entries, calls, turns)
+    return told
+
+
+@pytest.mark.parametrize("kind", ["claude", "codex"])
+@pytest.mark.parametrize("step", [1, 4])
+def test_line_by_line_is_the_same_as_at_once(kind: str, step: int, tmp_path: Path) -> None:
+    growing = Growing(kind, tmp_path)
+    lines = growing.path.read_bytes().splitlines(keepends=True)
+    with Store.open(tmp_path / "followed.db") as followed, Store.open(tmp_path / "at-once.db") as at_once:
+        for end in range(step, len(lines) + step, step):
+            # What a command has to say itself is written together with it.
+            end += any(b"<local-command-stdout>" in line for line in lines[end : end + 1])
+            growing.path.write_bytes(b"".join(lines[:end]))
+            assert pull(followed, growing.root).problems == []
+        pull(at_once, growing.root)
+        assert everything(followed, growing) == everything(at_once, growing)
+
+
+def test_only_what_is_new_is_read(grown: Growing, store: Store) -> None:
+    before = texts(store, grown.native_id)
+    for words in ("first", "second"):
+        grown.say(words)
+        report = pull(store, grown.root)
+        assert (report.new, report.updated, report.problems) == (0, 1, [])
+    assert texts(store, grown.native_id) == [*before, "first", "second"]
+    changes = store.connection.total_changes
+    pull(store, grown.root)
+    assert store.connection.total_changes == changes
+
+
+def test_half_a_line_is_waited_for(grown: Growing, store: Store) -> None:
+    before = grown.path.read_bytes()
+    grown.say("in two halves")
+    whole = grown.path.read_bytes()
+    grown.path.write_bytes(whole[: len(before) + 20])
+    assert pull(store, grown.root).problems == []
+    assert store.search.find("halves")[1] == 0
+    grown.path.write_bytes(whole)
+    pull(store, grown.root)
+    assert texts(store, grown.native_id)[-2:] == ["one more", "in two halves"]
+
+
+def test_what_was_wrong_before_is_told_as_long_as_it_is_there(growing: Growing, store: Store) -> None:
+    with growing.path.open("ab") as file:
+        file.write(b"\xff\x00rubbish\n")
+    growing.say("one more")
+    problems = pull(store, growing.root).problems
+    assert len(problems) == 1
+    growing.say("and another")
+    assert pull(store, growing.root).problems == problems
+    assert texts(store, growing.native_id)[-1] == "and another"
+
+
+def _rewritten(path: Path) -> None:
+    path.write_bytes(path.read_bytes().replace(b"one more", b"two more"))
+
+
+def _shrunk(path: Path) -> None:
+    path.write_bytes(b"".join(path.read_bytes().splitlines(keepends=True)[:-1]))
+
+
+@pytest.mark.parametrize("change", [_rewritten, _shrunk])
+def test_what_was_rewritten_or_cut_is_read_anew(growing: Growing, store: Store, change: Callable[[Path], None]) -> None:
+    growing.say("one more")
+    pull(store, growing.root)
+    change(growing.path)
+    growing.say("after that")
+    pull(store, growing.root)
+    told = texts(store, growing.native_id)
+    assert ("one more" in told, told[-1]) == (False, "after that")
+    (old,) = [
+        one for one in store.sessions.children(f"{growing.kind}:{growing.native_id}") if one.relation == "superseded"
+    ]
+    assert texts(store, old.id)[-1] == "one more"
+
+
+def test_a_file_that_moved_stays_one_session(growing: Growing, store: Store) -> None:
+    pull(store, growing.root)
+    moved = growing.path.parent.parent / "elsewhere" / growing.path.name
+    moved.parent.mkdir()
+    growing.path = growing.path.rename(moved)
+    growing.say("over here")
+    report = pull(store, growing.root)
+    assert (report.new, report.problems) == (0, [])
+    assert texts(store, growing.native_id)[-1] == "over here"
+    assert not store.sessions.get(f"{growing.kind}:{growing.native_id}").gone
+
+
+def test_a_rollout_that_is_packed_stays_one_session(tmp_path: Path, store: Store) -> None:
+    growing = Growing("codex", tmp_path)
+    growing.say("before it was packed")
+    pull(store, growing.root)
+    plain, packed = growing.path, growing.path.with_name(f"{growing.path.name}.zst")
+    packed.write_bytes(zstandard.ZstdCompressor().compress(plain.read_bytes()))
+    before = everything(store, growing)
+    for _ in range(2):  # both are there for a moment, and the plain one goes
+        report = pull(store, growing.root)
+        assert (report.new, report.problems) == (0, [])
+        assert everything(store, growing) == before
+        plain.unlink(missing_ok=True)
+
+
+def test_a_sync_that_was_interrupted_tells_nothing_twice(
+    growing: Growing, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    growing.say("one more")
+    pull(store, growing.root)
+    before = texts(store, growing.native_id)
+    growing.say("first")
+    growing.say("second")
+
+    def stop(*_: object) -> NoReturn:
+        raise KeyboardInterrupt
+
+    # Between what was told and the mark behind it.
+    monkeypatch.setattr(engine._Syncing, "_finish", stop)
+    monkeypatch.setattr(commit_timer, "COMMIT_SECONDS", 0)
+    with pytest.raises(KeyboardInterrupt):
+        pull(store, growing.root)
+    monkeypatch.undo()
+    pull(store, growing.root)
+    assert texts(store, growing.native_id) == [*before, "first", "second"]
+
+
+def test_sessions_in_the_same_file_rest_while_it_grows(
+    tmp_path: Path, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    growing = Growing("claude", tmp_path)
+    pull(store, growing.root)
+    monkeypatch.setattr(growing.opened, "read", refuse)
+    fork = store.sessions.get(f"claude:{growing.native_id}/u2")
+    for words in ("first", "second"):
+        growing.say(words)
+        assert pull(store, growing.root).updated == 1
+    assert store.sessions.get(fork.id)._replace(expires_at="") == fork._replace(expires_at="")
+
+
+# ── rewinds ───────────────────────────────────────────────────────────────────────────────────────
+
+
+class Rewinding:
+    """A conversation with Claude Code in which somebody goes back and forth."""
+
+    def __init__(self, root: Path, store: Store) -> None:
+        self.path = root / f"{NAMES['claude']}.jsonl"
+        self.store = store
+
+    def ask(self, words: str, after: str | None) -> None:
+        common = {"sessionId": NAMES["claude"], "timestamp": "2026-05-01T10:00:00.000Z"}
+        question = {"parentUuid": after, "type": "user", "uuid": words, "message": {"content": words}}
+        reply = {"id": f"m-{words}", "content": [{"type": "text", "text": f"answered {words}"}]}
+        answer = {"parentUuid": words, "type": "assistant", "uuid": f"a-{words}", "message": reply}
+        with self.path.open("a") as file:
+            file.writelines(json.dumps(line | common, separators=(",", ":")) + "\n" for line in (question, answer))
+        assert pull(self.store, self.path).problems == []
+
+    def sessions(self) -> dict[str, list[str]]:
+        return {
+            session.native_id.removeprefix(NAMES["claude"]): [text for text in texts(self.store, session.id) if text]
+            for session in self.store.list_sessions()
+        }
+
+    def hits(self, words: str) -> int:
+        return self.store.search.find(words)[1]
+
+
+@pytest.fixture
+def rewinding(tmp_path: Path, store: Store) -> Rewinding:
+    made = Rewinding(tmp_path, store)
+    made.ask("one", None)
+    made.ask("two", "a-one")
+    made.ask("three", "a-one")
+    return made
+
+
+def test_what_a_rewind_left_is_told_once(rewinding: Rewinding) -> None:
+    kept = ["one", "answered one"]
+    assert rewinding.sessions() == {
+        "": [*kept, "three", "answered three"],
+        "/two": [*kept, "two", "answered two"],
+    }
+    assert [rewinding.hits(words) for words in ("one", "two", "three")] == [2, 2, 2]
+
+
+def test_a_branch_that_goes_on_again_is_no_fork_any_more(rewinding: Rewinding) -> None:
+    rewinding.ask("four", "a-two")
+    past = ["one", "answered one"]
+    assert rewinding.sessions() == {
+        "": [*past, "two", "answered two", "four", "answered four"],
+        "/three": [*past, "three", "answered three"],
+    }
+    assert [rewinding.hits(words) for words in ("one", "two", "three", "four")] == [2, 2, 2, 2]
+    rewinding.ask("five", "a-three")
+    assert rewinding.sessions()["/two"][-1] == "answered four"
+    assert [rewinding.hits(words) for words in ("two", "three", "four", "five")] == [2, 2, 2, 2]
+
+
+def test_a_fork_that_somebody_wrote_on_stays(rewinding: Rewinding, store: Store) -> None:
+    fork = store.sessions.get(f"claude:{NAMES['claude']}/two")
+    store.notes.note(fork, "Remember this.")
+    rewinding.ask("four", "a-two")
+    assert store.sessions.get(fork.id).gone

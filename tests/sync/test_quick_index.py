@@ -1,0 +1,345 @@
+"""The first look at a large archive: everything is listed and found before it is read, and nothing of it stays."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from multiprocessing import Pipe
+from pathlib import Path
+from typing import Any
+
+import pytest
+from browser_driver import browser, screen_text, until_shown
+from command_line import CommandLine
+from foreign_databases import pull, texts
+from store_integrity import faults
+
+from store.doctor import examine
+from store.model.session import Session
+from store.search.list_rows import Wanted
+from store.search.session_list import listing
+from store.sources.claude_code import source as claude_code
+from store.sources.codex import source as codex
+from store.sources.contract import Ref, Skim, Skimming
+from store.sources.kit import line_scan
+from store.store import Store
+from store.sync import child_process, reader_process, refresh
+
+PROMPT, ANSWER, THOUGHT, OUTPUT = "retry the walrus upload", "the pelican closed it", "a heron thinks", "ostrich.txt"
+
+
+@pytest.fixture(autouse=True)
+def _large(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every archive counts as large."""
+    monkeypatch.setattr(child_process, "LARGE", 0)
+
+
+def claude_lines(session: str, *said: tuple[str, Any]) -> Iterator[str]:
+    before = None
+    for number, (role, content) in enumerate(said):
+        uuid = f"{session[:8]}-0000-4000-8000-{number:012}"
+        message = {"role": role, "content": content} | ({"model": "claude-opus"} if role == "assistant" else {})
+        told = {
+            "parentUuid": before,
+            "isSidechain": False,
+            "cwd": "/home/ada/birds",
+            "sessionId": session,
+            "type": role,
+            "message": message,
+            "uuid": uuid,
+            "timestamp": f"2026-05-01T10:00:{number:02}.000Z",
+        }
+        yield json.dumps(told, separators=(",", ":"))
+        before = uuid
+
+
+def codex_lines(thread: str) -> Iterator[str]:
+    def line(kind: str, payload: dict[str, Any]) -> str:
+        told = {"timestamp": "2026-05-02T10:00:00.000Z", "type": kind, "payload": payload}
+        return json.dumps(told, separators=(",", ":"))
+
+    yield line("session_meta", {"id": thread, "timestamp": "2026-05-02T10:00:00Z", "cwd": "/home/ada/fish"})
+    yield line("turn_context", {"cwd": "/home/ada/fish", "model": "gpt-5-codex"})
+    for text in ("<environment_context><cwd>/home/ada/fish</cwd></environment_context>", "count the salmon"):
+        content = [{"type": "input_text", "text": text}]
+        yield line("response_item", {"type": "message", "role": "user", "content": content})
+    call = {"type": "function_call", "name": "shell", "arguments": '{"command":["ls"]}', "call_id": "c1"}
+    yield line("response_item", call)
+    yield line("response_item", {"type": "function_call_output", "call_id": "c1", "output": "herring.txt"})
+    content = [{"type": "output_text", "text": "seven salmon"}]
+    yield line("response_item", {"type": "message", "role": "assistant", "content": content})
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    folder = tmp_path / "agents"
+    project = folder / "claude" / "projects" / "-home-ada-birds"
+    project.mkdir(parents=True)
+    use = {"type": "tool_use", "id": "t1", "name": "Bash", "input": {"command": "ls nest"}}
+    result = {"type": "tool_result", "tool_use_id": "t1", "content": OUTPUT}
+    for number in range(3):
+        session = f"c000000{number}-0000-4000-8000-000000000000"
+        said = [
+            ("user", f"{PROMPT} {number}"),
+            ("user", "<system-reminder>an emu is injected</system-reminder>"),
+            ("assistant", [{"type": "thinking", "thinking": THOUGHT}]),
+            ("assistant", [use]),
+            ("user", [result]),
+            ("assistant", [{"type": "text", "text": ANSWER}]),
+        ]
+        path = project / f"{session}.jsonl"
+        path.write_text("".join(f"{line}\n" for line in claude_lines(session, *said)), "utf-8")
+        os.utime(path, (1_770_000_000 + number,) * 2)
+    thread = "0a000000-0000-7000-8000-000000000001"
+    rollout = folder / "codex" / "sessions" / "2026" / "05" / "02" / f"rollout-2026-05-02T10-00-00-{thread}.jsonl"
+    rollout.parent.mkdir(parents=True)
+    rollout.write_text("".join(f"{line}\n" for line in codex_lines(thread)), "utf-8")
+    return folder
+
+
+def skim(store: Store, home: Path) -> Iterator[refresh.Progress]:
+    """A sync that has had its first look at both."""
+    under_way = refresh.sync(store, refresh.targets([str(home / "claude"), str(home / "codex")]))
+    for progress in under_way:
+        assert progress.done == 0
+        if progress.report.source == "codex" and progress.total:
+            return under_way
+    raise AssertionError("There was no first look.")
+
+
+def skim_first(store: Store, home: Path) -> Iterator[refresh.Progress]:
+    """A sync that has told of its first rows."""
+    under_way = refresh.sync(store, refresh.targets([str(home / "claude"), str(home / "codex")]))
+    next(under_way)
+    return under_way
+
+
+def found(store: Store, words: str) -> list[Session]:
+    return store.sessions.matching(words)[0]
+
+
+def unread(store: Store) -> int:
+    (count,) = store.row("select count(*) from sessions where depth = 'text'")
+    return int(count)
+
+
+def words_kept(store: Store) -> int:
+    (count,) = store.row("select count(*) from skims_fts_data where id > 10")
+    return int(count)
+
+
+# ── what is there at first sight ──────────────────────────────────────────────────────────────────
+
+
+def test_every_session_is_listed_before_any_is_read(store: Store, home: Path) -> None:
+    skim(store, home)
+    assert unread(store) == 4
+    assert store.rows("select 1 from entries") == []
+    listed = {session.title: session for session in store.sessions.newest()}
+    assert listed.keys() == {f"{PROMPT} 0", f"{PROMPT} 1", f"{PROMPT} 2", "count the salmon"}
+    bird, fish = listed[f"{PROMPT} 2"], listed["count the salmon"]
+    assert (bird.source, bird.model, bird.cwd, bird.turns) == ("claude", "claude-opus", "/home/ada/birds", 1)
+    assert (bird.created_at, bird.updated_at) == ("2026-05-01T10:00:00.000000Z", "2026-05-01T10:00:05.000000Z")
+    assert (fish.source, fish.model, fish.cwd, fish.turns) == ("codex", "gpt-5-codex", "/home/ada/fish", 1)
+
+
+def test_what_was_said_is_found_and_what_tools_said_is_not_yet(store: Store, home: Path) -> None:
+    under_way = skim(store, home)
+    for words in ("walrus", "peli*", '"heron thinks"', "walrus agent:claude"):
+        assert len(found(store, words)) == 3, words
+        assert len(listing(store, Wanted(words)).keys) == 3
+        assert len(listing(store, Wanted(words), limit=50).keys) == 3
+    assert [session.cwd for session in found(store, "salmon -walrus")] == ["/home/ada/fish"]
+    for words in ("emu", "ostrich", "herring", "walrus agent:codex", "walrus role:user"):
+        assert found(store, words) == [], words
+    assert listing(store, Wanted("wallrus ")).query.instead == (("wallrus", "walrus"),)
+    for _ in under_way:
+        pass
+    assert len(found(store, "walrus role:user")) == 3
+    assert store.search.find("ostrich")[1] == store.search.find("heron")[1] == 3
+
+
+def test_a_hit_names_the_session_until_its_place_is_known(store: Store, home: Path) -> None:
+    skim(store, home)
+    hits, total = store.search.find("pelican")
+    assert (len(hits), total) == (3, 3)
+    assert all(hit.entry == hit.session_id for hit in hits)
+    command = CommandLine(store.path)
+    assert "not read to its end" in command("show", hits[0].session_id).err
+    assert "not read yet" in command.terminal("search", "pelican").out
+
+
+def seen(source: Skimming, folder: Path) -> list[Skim]:
+    return list(source.skim(str(folder), set()))
+
+
+ODD = '"quoted" \\ \n\t鶴 \u2028 crane'
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        ODD,
+        [{"type": "text", "text": ODD}],
+        [{"type": "thinking", "thinking": ODD, "signature": "c2ln"}],
+        [{"text": ODD, "type": "text"}],
+        [{"type": "text", "text": ODD, "citations": [{"type": "page"}]}],
+        [{"type": "text", "text": ODD}, {"type": "text", "text": "stork"}],
+        [{"type": "text", "text": ODD}, {"type": "tool_use", "id": "t1", "name": "Bash", "input": {"text": "emu"}}],
+    ],
+    ids=range(7),
+)
+@pytest.mark.parametrize("escaped", [True, False])
+def test_an_answer_is_seen_as_it_is_read(store: Store, tmp_path: Path, content: Any, escaped: bool) -> None:
+    session = "c0000000-0000-4000-8000-000000000000"
+    lines = claude_lines(session, ("user", PROMPT), ("assistant", content))
+    project = tmp_path / "claude" / "projects" / "-home-ada-birds"
+    project.mkdir(parents=True)
+    spelled = (json.dumps(json.loads(line), separators=(",", ":"), ensure_ascii=escaped) for line in lines)
+    (project / f"{session}.jsonl").write_text("\n".join(spelled), "utf-8")
+    (skimmed,) = seen(claude_code, tmp_path / "claude")
+    pull(store, tmp_path / "claude")
+    assert (list(skimmed.prompts), skimmed.said[0]) == (texts(store, session)[:1], ODD)
+    for words in ("crane", "stork"):
+        assert any(words in told for told in skimmed.said) == bool(store.search.find(words)[1])
+    read = store.sessions.get(f"claude:{session}")
+    assert [skimmed.fields[name] for name in ("model", "cwd", "created_at", "updated_at")] == [
+        read.model,
+        read.cwd,
+        read.created_at,
+        read.updated_at,
+    ]
+
+
+def test_what_stands_within_a_call_was_not_said(tmp_path: Path) -> None:
+    session = "c0000000-0000-4000-8000-000000000000"
+    quoted = {"role": "assistant", "content": [{"type": "text", "text": "emu"}]}
+    use = {"type": "tool_use", "id": "t1", "name": "Task", "input": quoted}
+    result = {"tool_use_id": "t1", "type": "tool_result", "content": [{"type": "text", "text": "ostrich"}]}
+    path = tmp_path / f"{session}.jsonl"
+    path.write_text(
+        "\n".join(claude_lines(session, ("user", PROMPT), ("assistant", [use]), ("user", [result]))), "utf-8"
+    )
+    (skimmed,) = seen(claude_code, path)
+    assert (list(skimmed.prompts), list(skimmed.said)) == ([PROMPT], [])
+
+
+def test_a_file_is_seen_the_same_in_small_pieces(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    at_once = seen(claude_code, home / "claude") + seen(codex, home / "codex")
+    assert len(at_once) == 4
+    for size in (50, 333, 2000):
+        monkeypatch.setattr(line_scan, "_PIECE", size)
+        assert seen(claude_code, home / "claude") + seen(codex, home / "codex") == at_once
+
+
+# ── what stays of it ──────────────────────────────────────────────────────────────────────────────
+
+
+def test_once_all_is_read_no_word_is_kept_twice(store: Store, home: Path) -> None:
+    under_way = skim(store, home)
+    assert words_kept(store)
+    for _ in under_way:
+        pass
+    assert (unread(store), words_kept(store)) == (0, 0)
+    assert faults(store.path) == []
+    before = store.connection.total_changes
+    pull(store, home / "claude", home / "codex")
+    assert store.connection.total_changes == before
+
+
+@pytest.mark.parametrize("taken", [0, 1, 2])
+def test_interrupted_it_goes_on_where_it_was(store: Store, home: Path, taken: int) -> None:
+    under_way = skim(store, home)
+    for _ in range(taken):
+        next(under_way)
+    under_way.close()  # type: ignore[attr-defined]
+    assert (faults(store.path), examine(store)) == ([], [])
+    assert len(found(store, "walrus")) == 3
+    pull(store, home / "claude", home / "codex")
+    assert (unread(store), words_kept(store)) == (0, 0)
+    assert (faults(store.path), examine(store)) == ([], [])
+    assert len(texts(store, "c0000001-0000-4000-8000-000000000000")) == 6
+
+
+def test_what_a_person_says_of_an_unread_session_stays(store: Store, home: Path) -> None:
+    under_way = skim(store, home)
+    session = found(store, "walrus")[0]
+    store.sessions.set_title(session, "The birds")
+    store.notes.tag([session], ["nest"])
+    for _ in under_way:
+        pass
+    read = store.sessions.get(session.id)
+    assert (read.key, read.title, read.depth) == (session.key, "The birds", "full")
+    assert store.notes.tags(read) == ["nest"]
+
+
+def test_a_file_that_goes_before_it_is_read_leaves_nothing(store: Store, home: Path) -> None:
+    under_way = skim(store, home)
+    shutil.rmtree(home / "claude")
+    (home / "claude").mkdir()
+    for _ in under_way:
+        pass
+    assert [session.source for session in store.sessions.newest()] == ["codex"]
+    assert words_kept(store) == 0
+
+
+def test_an_unread_session_that_is_purged_leaves_no_word(store: Store, home: Path) -> None:
+    under_way = skim(store, home)
+    under_way.close()  # type: ignore[attr-defined]
+    store.sessions.purge(found(store, "walrus"))
+    assert words_kept(store) == 0
+    assert b"walrus" not in store.path.read_bytes()
+    pull(store, home / "claude", home / "codex")
+    assert [session.source for session in store.sessions.newest()] == ["codex"]
+
+
+# ── who waits ─────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_what_somebody_waits_for_is_read_next() -> None:
+    waiting = {name: (Ref(name, ""), True) for name in "abcd"}
+    ours, theirs = Pipe()
+    order = reader_process.in_wanted_order(theirs, waiting)
+    assert next(order)[0].native_id == "a"
+    ours.send("c")
+    ours.send("a")  # was read already
+    assert [(ref.native_id, hurried) for ref, _, hurried in order] == [("c", True), ("b", False), ("d", False)]
+
+
+def test_the_first_source_is_found_before_the_last_is_loaded(home: Path) -> None:
+    code = (
+        "import sys; from store.sync import refresh; first = next(refresh.found());"
+        " print(first.source.NAME, 'store.sources.opencode' in sys.modules)"
+    )
+    env = {**os.environ, "CLAUDE_CONFIG_DIR": str(home / "claude")}
+    done = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["claude", "False"]
+
+
+@pytest.mark.parametrize("program", ["nowhere", "/bin/true"])
+def test_where_no_second_process_can_be_started_the_newest_are_listed(
+    store: Store, home: Path, monkeypatch: pytest.MonkeyPatch, program: str
+) -> None:
+    monkeypatch.setattr(sys, "executable", str(home / program))
+    under_way = skim_first(store, home)
+    assert unread(store) == 3
+    for _ in under_way:
+        pass
+    assert (unread(store), len(found(store, "pelican")), len(found(store, "salmon"))) == (0, 3, 1)
+
+
+async def test_an_unread_conversation_appears_when_it_is_read(store: Store, home: Path) -> None:
+    under_way = skim(store, home)
+    async with browser(store).run_test(size=(140, 45)) as pilot:
+        await until_shown(pilot, "count the salmon")
+        await pilot.press("slash", *"walrus", "enter", "enter")
+        await until_shown(pilot, "being read")
+        assert store.hurried
+        await asyncio.to_thread(list, under_way)  # elsewhere, as it is in the browser
+        await until_shown(pilot, ANSWER)
+        assert "being read" not in screen_text(pilot)

@@ -1,0 +1,72 @@
+"""Addresses of foreign stores: one store, one name, and never a password in it."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from store.sources.kit.locator import is_url, place_of, scheme_of
+
+
+def test_a_path_is_absolute_and_real(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "real.db").touch()
+    (tmp_path / "link.db").symlink_to("real.db")
+    real = os.path.realpath(tmp_path / "real.db")
+    assert place_of("link.db") == (real, real)
+    assert place_of("~/x.db").locator == os.path.realpath(Path.home() / "x.db")
+
+
+def test_sqlites_url_is_the_path_of_its_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    here = os.path.realpath(tmp_path / "a b.db")
+    for spelled in (
+        "a b.db",
+        "sqlite:///a%20b.db",
+        "sqlite+aiosqlite:///./a b.db",
+        f"sqlite:///{here}",
+        f"sqlite+aiosqlite:///{here}?timeout=3",
+        f"file://{here}",
+    ):
+        assert place_of(spelled) == (here, here), spelled
+
+
+def test_a_database_has_one_name_whatever_opens_it() -> None:
+    names = {
+        place_of(spelled).locator
+        for spelled in (
+            "postgresql://ana@db.example/dak",
+            "postgresql://ana:secret@db.example/dak",
+            "postgresql+asyncpg://ana:s3/c?r@e:t@db.example/dak",
+            "postgresql+psycopg://ana@db.example/dak?password=secret&sslpassword=x",
+        )
+    }
+    assert names == {"postgresql://ana@db.example/dak"}
+
+
+def test_what_is_no_secret_stays_in_the_name() -> None:
+    given_url = "postgresql+asyncpg://ana:pw@/dak?host=/run/pg&application_name=a@b"
+    place = place_of(given_url)
+    assert place.locator == "postgresql://ana@/dak?host=/run/pg&application_name=a%40b"
+    assert place.address == given_url
+
+
+@given(st.text(min_size=8).filter(lambda text: not set(text) & set("/?&=")), st.sampled_from(["", "+asyncpg"]))
+def test_no_password_is_ever_in_a_name(password: str, driver: str) -> None:
+    for url in (
+        f"postgresql{driver}://ana:{password}@db.example:5432/dak",
+        f"mysql{driver}://:{password}@db.example/dak?charset=utf8",
+    ):
+        assert password not in place_of(url).locator
+        assert place_of(place_of(url).locator).locator == place_of(url).locator
+
+
+def test_urls_are_told_from_paths() -> None:
+    assert is_url("postgresql://h/d")
+    assert scheme_of("postgresql+asyncpg://h/d") == "postgresql"
+    assert not is_url("/tmp/a.db")
+    assert scheme_of("/tmp/a.db") == ""

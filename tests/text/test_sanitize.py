@@ -1,0 +1,190 @@
+"""What a terminal would obey never leaves `clean`; what people write passes untouched."""
+
+import unicodedata
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from store.text.sanitize import cells, clean, expand_tabs, one_line
+
+ANYTHING = st.text(st.characters())
+"""Every code point, surrogates included."""
+
+HIDDEN = [
+    0x061C,
+    0x200B,
+    *(0x200E, 0x200F),
+    *range(0x2028, 0x202F),
+    0x2060,
+    *range(0x2066, 0x206A),
+    0xFEFF,
+    *(0xFFF9, 0xFFFA, 0xFFFB),
+    *range(0xE0000, 0xE0080),
+]
+
+SCRIPTS = {
+    "arabic": "السلام عليكم ورحمة الله",
+    "persian with a non-joiner": "می‌خواهم کتاب‌ها را بخوانم",
+    "hindi with joiners": "नमस्ते, क्‍षमा करें, र्‍य",
+    "thai": "สวัสดีครับ ผมชื่อน้ำ",
+    "chinese": "敏捷的棕色狐狸跳过了懒狗。",
+    "combining accents": "cafe\u0301 n\u0303",
+    "family emoji": "👩‍👩‍👧‍👦 👩🏽‍🚀 🏳️‍🌈",
+    "heart and keycap": "❤️ 1️⃣ ☎︎",
+    "flag": "🇩🇪🇯🇵",
+    "code": "def f(x):\n\treturn x[0]  # [bold]not markup[/]\n",
+}
+
+PAYLOADS = {
+    "OSC 52 writes the clipboard": "\x1b]52;c;cm0gLXJmIC8=\x07",
+    "OSC 52, string terminator": "\x1b]52;c;cm0gLXJmIC8=\x1b\\",
+    "OSC 8 hides a link": "\x1b]8;;https://example.com\x1b\\click\x1b]8;;\x1b\\",
+    "OSC 0 sets the title": "\x1b]0;title\x07",
+    "DECRQSS makes the terminal answer": "\x1bP$q\x22p\x1b\\",
+    "CSI clears the screen": "\x1b[2J\x1b[H",
+    "CSI asks for the cursor": "\x1b[6n",
+    "8-bit CSI": "\x9b2J",
+    "8-bit OSC": "\x9d52;c;cm0gLXJmIC8=\x9c",
+    "8-bit DCS": "\x90$q\x22p\x9c",
+    "overwriting the line": "rm -rf /\rls       \x08\x08",
+    "noise": "\x00\x07\x0b\x0c\x0e\x0f\x1a\x7f",
+}
+
+
+def controls(text: str) -> set[str]:
+    return {c for c in text if unicodedata.category(c) in ("Cc", "Cs") and c not in "\n\t"}
+
+
+@pytest.mark.parametrize("code", [code for code in range(0x20) if code not in (0x09, 0x0A)])
+def test_c0_becomes_its_picture(code: int) -> None:
+    assert clean(f"a{chr(code)}b") == f"a{chr(0x2400 + code)}b"
+
+
+@pytest.mark.parametrize("code", [*range(0x80, 0xA0), 0xD800, 0xDBFF, 0xDC00, 0xDFFF])
+def test_c1_and_lone_surrogates_become_the_replacement_character(code: int) -> None:
+    assert clean(f"a{chr(code)}b") == "a\ufffdb"
+
+
+@pytest.mark.parametrize("code", HIDDEN)
+def test_hidden_characters_are_named(code: int) -> None:
+    assert clean(f"a{chr(code)}b") == f"a⟨U+{code:04X}⟩b"
+
+
+@pytest.mark.parametrize(
+    ("raw", "shown"),
+    [
+        ("\x7f", "\u2421"),
+        ("a\r\nb", "a\nb"),
+        ("a\rb", "a\u240db"),
+        ("a\r\r\nb", "a\u240d\nb"),
+        ("\n\t", "\n\t"),
+        ("", ""),
+        ("\u202egnp.exe", "⟨U+202E⟩gnp.exe"),
+        ("\U000e0041\U000e0042", "⟨U+E0041⟩⟨U+E0042⟩"),
+    ],
+)
+def test_the_rest_of_the_rule(raw: str, shown: str) -> None:
+    assert clean(raw) == shown
+
+
+@pytest.mark.parametrize("text", SCRIPTS.values(), ids=SCRIPTS.keys())
+def test_what_people_write_is_unchanged(text: str) -> None:
+    assert clean(text) == text
+
+
+@pytest.mark.parametrize("payload", PAYLOADS.values(), ids=PAYLOADS.keys())
+def test_no_payload_survives(payload: str) -> None:
+    assert controls(payload)
+    for shown in (clean(payload), one_line(payload), one_line(payload, 20)):
+        assert not controls(shown)
+
+
+def test_large_clean_text_is_given_back_as_it_is() -> None:
+    text = "plain words, 漢字 and 👩‍🚀\n" * 50_000
+    assert clean(text) is text
+
+
+@given(ANYTHING)
+def test_nothing_a_terminal_obeys_is_left(text: str) -> None:
+    shown = clean(text)
+    assert not controls(shown)
+    assert not {chr(code) for code in HIDDEN} & set(shown)
+    assert clean(shown) == shown
+
+
+@given(st.text(st.characters(exclude_categories=["C", "Zl", "Zp"])))
+def test_printable_text_is_unchanged(text: str) -> None:
+    assert clean(text) == text
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        ("one\ntwo", "one two"),
+        ("one\r\n\r\n\ttwo\n", "one two"),
+        ("def f():\n    return 1", "def f(): return 1"),
+        ("two  spaces", "two  spaces"),
+        ("\n\n  ", ""),
+    ],
+)
+def test_one_line_folds(text: str, line: str) -> None:
+    assert one_line(text) == line
+
+
+@pytest.mark.parametrize(
+    ("text", "width", "line"),
+    [
+        ("abcdef", 6, "abcdef"),
+        ("abcdef", 5, "abcd…"),
+        ("abcdef", 1, "…"),
+        ("abcdef", 0, ""),
+        ("漢字漢字", 8, "漢字漢字"),
+        ("漢字漢字", 7, "漢字漢…"),
+        ("漢字漢字", 6, "漢字…"),
+        ("cafe\u0301s", 5, "cafe\u0301s"),
+        ("cafe\u0301s!", 5, "cafe\u0301…"),
+        ("👩‍🚀 to the moon", 4, "👩…"),
+        ("\x1b[2Jhello", 6, "␛[2Jh…"),
+        ("x" * 10_000_000, 4, "xxx…"),
+        ("x" + "\n" * 10_000_000 + "y", 4, "x…"),
+    ],
+)
+def test_one_line_cuts_by_cells(text: str, width: int, line: str) -> None:
+    assert one_line(text, width) == line
+
+
+@given(ANYTHING, st.integers(0, 30))
+def test_a_cut_line_fits(text: str, width: int) -> None:
+    line = one_line(text, width)
+    assert cells(line) <= width
+    assert not controls(line)
+    assert "\n" not in line
+    assert "\t" not in line
+    if line and not line.endswith("…"):
+        assert line == one_line(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "size", "expanded"),
+    [
+        ("a\tb", 4, "a   b"),
+        ("\t\tb", 2, "    b"),
+        ("abcd\te", 4, "abcd    e"),
+        ("漢\tb", 4, "漢  b"),
+        ("a\n漢字\tb\n\tc", 4, "a\n漢字    b\n    c"),
+        ("no tab: é", 4, "no tab: é"),
+    ],
+)
+def test_tabs_reach_the_next_stop(text: str, size: int, expanded: str) -> None:
+    assert expand_tabs(text, size) == expanded
+
+
+@pytest.mark.parametrize("text", ["👩\u200d🚀", "می\u200cخواهم", "क्\u200dष"])
+def test_joiners_that_join_stay(text: str) -> None:
+    assert clean(text) == text
+
+
+@pytest.mark.parametrize("text", ["\u200dx", "a \u200cb", "a\u200d\u200d\u200cb", "\n\u200d"])
+def test_joiners_with_nothing_to_join_are_seen(text: str) -> None:
+    assert "⟨U+200" in clean(text)

@@ -1,0 +1,1 @@
+"""Small screens that ask for one thing and return the answer."""

@@ -1,0 +1,104 @@
+"""All tool calls of a session, filtered as one types; Enter goes to one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+from textual import on
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Vertical
+from textual.content import Content
+from textual.getters import query_one
+from textual.screen import ModalScreen
+from textual.widgets import Input, Static
+
+from tui.render.styles import FAINT, MUTED, content
+from tui.render.tool_call_details import CallLine, longest_name, table_head
+from tui.widgets.tables.tool_call_table import CallsTable
+
+
+class CallsScreen(ModalScreen[int | None]):
+    """Answers with the key of the call that was chosen."""
+
+    AUTO_FOCUS = "Input"
+    DEFAULT_CSS = """
+    CallsScreen {
+        align: center middle;
+
+        #calls {
+            width: 94%;
+            max-width: 140;
+            height: 86%;
+            padding: 0 1;
+            background: $background;
+            border: round $foreground 25%;
+        }
+
+        Input {
+            background: transparent;
+            margin-bottom: 1;
+        }
+
+        #title, #head {
+            height: 1;
+        }
+    }
+    """
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("down", "move(1)", "Down", show=False, id="calls.down", tooltip="The next call"),
+        Binding("up", "move(-1)", "Up", show=False, id="calls.up", tooltip="The call before"),
+        Binding("pagedown", "page(1)", "Page down", show=False, id="calls.page_down", tooltip="A page on"),
+        Binding("pageup", "page(-1)", "Page up", show=False, id="calls.page_up", tooltip="A page back"),
+        Binding("escape", "dismiss(None)", "Close", id="calls.close", tooltip="Back to the call"),
+    ]
+
+    table = query_one(CallsTable)
+
+    def __init__(self, calls: Sequence[CallLine], current: int) -> None:
+        super().__init__()
+        self._calls = calls
+        self._current = current
+
+    def compose(self) -> ComposeResult:
+        with Vertical(id="calls"):
+            yield Static(id="title")
+            yield Input(compact=True, placeholder="filter by name, what on, turn, failed …", select_on_focus=False)
+            yield Static(id="head")
+            yield CallsTable()
+
+    def on_mount(self) -> None:
+        self.table.show(self._calls, self._current)
+        self._tell(len(self._calls))
+
+    def on_resize(self) -> None:
+        self.call_after_refresh(self._show_head)
+
+    def _show_head(self) -> None:
+        head = table_head(longest_name(self._calls), self.table.text_width)
+        self.query_one("#head", Static).update(Content.assemble(" ", head))
+
+    @on(Input.Changed)
+    def _filter(self, changed: Input.Changed) -> None:
+        words = changed.value.casefold().split()
+        found = [call for call in self._calls if call.holds(words)]
+        self.table.show(found, self.table.selected or self._current)
+        self._tell(len(found))
+
+    def _tell(self, found: int) -> None:
+        of = "" if found == len(self._calls) else f" of {len(self._calls):,}"
+        told = content([("All calls of this session ", "bold"), (f" {found:,}{of}", MUTED), ("   enter opens", FAINT)])
+        self.query_one("#title", Static).update(told)
+
+    @on(Input.Submitted)
+    @on(CallsTable.Opened)
+    def _open(self) -> None:
+        if self.table.selected is not None:
+            self.dismiss(self.table.selected)
+
+    def action_move(self, by: int) -> None:
+        self.table.action_move(by)
+
+    def action_page(self, by: int) -> None:
+        self.table.action_page(by)

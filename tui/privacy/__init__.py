@@ -1,0 +1,1 @@
+"""Keeps secret values and unsafe text away from the terminal, the clipboard and screenshots."""

@@ -1,0 +1,80 @@
+"""Code in the colours of the theme. Pygments tells the words apart; it is loaded when the first code is shown."""
+
+from __future__ import annotations
+
+from functools import cache, lru_cache
+from typing import TYPE_CHECKING
+
+from textual.content import Content, Span
+
+from tui.render.viewport import shown
+
+if TYPE_CHECKING:
+    from pygments.lexer import Lexer  # type: ignore[import-untyped]
+
+LONGEST = 20_000
+"""Characters; longer code is shown in one colour."""
+
+LONGEST_LINE = 2_000
+"""Some lexers take minutes over a line that no person wrote."""
+
+_STYLES = {
+    "Comment": "italic $foreground 55%",
+    "Error": "",
+    "Generic.Deleted": "$text-error",
+    "Generic.Inserted": "$text-success",
+    "Generic.Heading": "$text-primary",
+    "Generic.Subheading": "$text-primary",
+    "Generic.Prompt": "$foreground 55%",
+    "Keyword": "$text-accent",
+    "Literal.Number": "$text-warning",
+    "Literal.String": "$text-success",
+    "Literal.String.Doc": "italic $text-success",
+    "Name.Attribute": "$text-warning",
+    "Name.Builtin": "$text-secondary",
+    "Name.Class": "$text-warning",
+    "Name.Decorator": "$text-primary",
+    "Name.Function": "$text-primary",
+    "Name.Tag": "$text-primary",
+    "Name.Variable": "$text-secondary",
+    "Operator.Word": "$text-accent",
+}
+
+
+def highlighted(code: str, language: str) -> list[Content]:
+    """A Content a line. Foreign: cleaned here."""
+    code = shown(code)
+    lines = code.split("\n")
+    lexer = _lexer(language.lower()) if language else None
+    if lexer is None or len(code) > LONGEST or max(map(len, lines)) > LONGEST_LINE:
+        return [Content(line) for line in lines]
+    return Content(code, spans=_spans(lexer, code)).split("\n", allow_blank=True)
+
+
+def _spans(lexer: Lexer, code: str) -> list[Span]:
+    spans, at = [], 0
+    for kind, text in lexer.get_tokens(code):
+        end = min(at + len(text), len(code))
+        if end > at and (style := _style(kind)):
+            spans.append(Span(at, end, style))
+        at = end
+    return spans
+
+
+@cache
+def _style(kind: tuple[str, ...]) -> str:
+    for length in range(len(kind), 0, -1):
+        if (style := _STYLES.get(".".join(kind[:length]))) is not None:
+            return style
+    return ""
+
+
+@lru_cache(maxsize=32)
+def _lexer(language: str) -> Lexer | None:
+    from pygments.lexers import get_lexer_by_name  # type: ignore[import-untyped]
+    from pygments.util import ClassNotFound  # type: ignore[import-untyped]
+
+    try:
+        return get_lexer_by_name(language, stripnl=False, ensurenl=False)
+    except ClassNotFound:
+        return None

@@ -1,0 +1,86 @@
+"""Tables that stay aligned, however narrow their place."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import zip_longest
+from typing import NamedTuple
+
+from textual.content import Content
+
+from tui.render.styles import FAINT, content
+from tui.render.viewport import Look
+
+GAP = 2
+NARROWEST = 4
+"""Cells of a column under which nothing can be read any more."""
+
+
+class Cell(NamedTuple):
+    text: Content
+    align: str = ""
+
+
+def table_lines(rows: Sequence[Sequence[Cell]], look: Look) -> list[Content]:
+    """The first row is the heading. A table with more columns than fit is told row by row."""
+    columns = max(map(len, rows), default=0)
+    if columns * (NARROWEST + GAP) - GAP > look.width:
+        return _told(rows, look)
+    widths = _fitted([_natural(rows, column) for column in range(columns)], look.width - GAP * (columns - 1))
+    lines: list[Content] = []
+    for n, row in enumerate(rows):
+        lines += _row(row, widths, look)
+        if not n:
+            lines.append(content([("─" * (sum(widths) + GAP * (columns - 1)), FAINT)]))
+    return lines
+
+
+def _natural(rows: Sequence[Sequence[Cell]], column: int) -> int:
+    return max([row[column].text.cell_length for row in rows if column < len(row)] + [1])
+
+
+def _fitted(widths: list[int], room: int) -> list[int]:
+    """The widest give way first."""
+    while sum(widths) > room:
+        widest = max(widths)
+        second = max([width for width in widths if width < widest], default=0)
+        count = widths.count(widest)
+        target = max(second, widest - max((sum(widths) - room) // count, 1), NARROWEST)
+        if target == widest:
+            break
+        over = sum(widths) - room
+        for n, width in enumerate(widths):
+            if width == widest and over > 0:
+                widths[n] = max(target, width - over)
+                over -= width - widths[n]
+    return widths
+
+
+def _row(row: Sequence[Cell], widths: Sequence[int], look: Look) -> list[Content]:
+    wrapped = [
+        [_placed(line, cell.align, width) for line in look._replace(width=width).wrap(cell.text)]
+        for cell, width in zip(row, widths, strict=False)
+    ]
+    gap = Content(" " * GAP)
+    return [
+        gap.join(
+            [line if line is not None else Content(" " * width) for line, width in zip(lines, widths, strict=False)]
+        )
+        for lines in zip_longest(*wrapped)
+    ]
+
+
+def _placed(line: Content, align: str, width: int) -> Content:
+    free = max(width - line.cell_length, 0)
+    before = free if align == "right" else free // 2 if align == "center" else 0
+    return Content(" " * before) + line + Content(" " * (free - before))
+
+
+def _told(rows: Sequence[Sequence[Cell]], look: Look) -> list[Content]:
+    heading, *rest = rows
+    lines: list[Content] = []
+    for row in rest or [heading]:
+        for name, cell in zip(heading, row, strict=False):
+            lines += look.wrap(Content.assemble(name.text, ": ", cell.text) if rest else cell.text)
+        lines.append(Content(""))
+    return lines[:-1]

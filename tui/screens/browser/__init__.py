@@ -1,0 +1,1 @@
+"""The first screen: session list, conversation and record."""

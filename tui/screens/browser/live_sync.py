@@ -1,0 +1,237 @@
+"""How a list comes to have sessions: what agents write is read while it is open, and an empty one offers a demo."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from threading import Event
+from typing import TYPE_CHECKING, ClassVar, TypeVar
+
+from textual import on
+from textual.binding import Binding, BindingType
+from textual.getters import query_one
+from textual.widgets import Static
+from textual.worker import Worker, WorkerState, get_current_worker
+
+from store.errors import Busy
+from store.paths import data_dir
+from store.search.list_rows import Listing
+from store.sources.kit.giving_way import ask_for, give_way
+from tui.messages import Told
+from tui.render.browser_notices import first_run, nothing_found, reading_progress, welcome
+from tui.render.session_lines import with_tilde
+from tui.screens.browser.session_edits import TRASH, EditingScreen
+from tui.screens.store_screen import Clock
+from tui.widgets.top_bar import TopBar
+from tui.workers import threaded
+
+if TYPE_CHECKING:
+    from store.store import Store
+    from store.sync.refresh import Report
+
+Answer = TypeVar("Answer")
+
+FOLLOW_SECONDS = 0.3, 0.6
+"""Between two looks at what agents write: at least, and where one takes long, rather. With the list's own, what is said
+there is seen here within a second."""
+
+SHARE = 8
+"""Who keeps the browser open shall not lose more than this part of a processor to the looks, where that can be."""
+
+GIVE_WAY_SECONDS = 0.3
+"""What is found first is painted before more is looked for, unless that takes longer than this."""
+
+DEMO = "demo"
+
+
+class FillingScreen(EditingScreen[Answer]):
+    """Subclasses compose a `#banner` and an `#empty` besides, and say with `begin_to_fill` when they are ready."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        # One key for two: where there is nothing to throw away, there is a demo to be shown.
+        Binding("d", "demo", "Show a demo", id="list.demo", tooltip="Look around in made-up conversations"),
+        TRASH,
+        # The list has these keys, and is hidden where it has nothing to show.
+        Binding("enter", "further", "Tool calls", id="list.further", tooltip="Look for the words among the tool calls"),
+        Binding("s", "scope", "Scope", id="list.scope", tooltip="Everywhere, this folder, this git work tree"),
+    ]
+
+    empty = query_one("#empty", Static)
+    banner = query_one("#banner", Static)
+
+    class DemoMade(Told):
+        store: Store
+
+    class Progressed(Told):
+        """How far the reading of the agents' own stores is, and how many sessions were found of each."""
+
+        done: int
+        total: int
+        found: Mapping[str, int]
+        over: bool
+
+    def __init__(self, store: Store, clock: Clock, *, follow: bool = False, is_new: bool = False) -> None:
+        super().__init__(store, clock)
+        self._follow = follow
+        self._is_empty = False
+        self._is_first_run = is_new
+        "Also where something was found before there was a screen."
+        self._making_demo = False
+        self._has_rows = Event()
+
+    def begin_to_fill(self) -> None:
+        if self._follow:
+            self._is_first_run = self._is_first_run or not self.sessions.keys
+            ask_for(0)
+            self._sync()
+
+    # ── what agents write ─────────────────────────────────────────────────────────────────────────
+
+    @threaded(group="sync")
+    def _sync(self) -> None:
+        """What the agents on this machine write, as long as the browser is open. The list hears of it by polling."""
+        from store.sources.kit.watch import watched
+
+        worker = get_current_worker()
+        found: dict[str, Report] = {}
+        told: Mapping[str, int] | None = None
+        with watched():
+            while not worker.is_cancelled:
+                begun = time.thread_time()
+                came = self._look(worker, found)
+                if came or told != _by_agent(found):
+                    told = _by_agent(found)
+                    self.post_message(self.Progressed(0, 0, told, over=True))
+                time.sleep(rest_after(time.thread_time() - begun))
+                give_way()
+
+    def _look(self, worker: Worker[None], found: dict[str, Report]) -> bool:
+        """Whether anything came. What was found is noted."""
+        from store.sync import refresh
+
+        came = False
+        try:
+            for progress in refresh.sync(self._store, refresh.found(known_to=self._store)):
+                if worker.is_cancelled:
+                    break
+                found[progress.report.locator] = progress.report
+                if progress.report.new or progress.report.updated or progress.done < progress.total:
+                    came = True
+                    self.post_message(self.Progressed(progress.done, progress.total, _by_agent(found), over=False))
+                    if self._is_first_run:
+                        self._has_rows.wait(GIVE_WAY_SECONDS)
+                        self._has_rows.set()
+        except Busy:
+            pass  # another browser or a sync is at it; what it brings appears here, too
+        return came
+
+    @on(Progressed)
+    def _show_progress(self, progress: Progressed) -> None:
+        self.notice_changes()
+        self.bar.show_status(reading_progress(progress.done, progress.total))
+        if self._is_first_run and progress.found:
+            self.banner.update(first_run(progress.found, progress.over))
+            self.banner.display = True
+
+    @property
+    def keeps_place(self) -> bool:
+        """While a first list fills, whoever has touched nothing looks at the newest session."""
+        return not self._is_first_run or bool(self.sessions.cursor)
+
+    def hide_banner(self) -> bool:
+        """Whether there was one."""
+        was_there = bool(self.banner.display)
+        self.banner.display = False
+        self._is_first_run = False
+        return was_there
+
+    # ── nothing to list ───────────────────────────────────────────────────────────────────────────
+
+    def listed(self, shown: Listing) -> None:
+        self._is_empty = not shown.keys and not shown.wanted.query.strip() and not shown.wanted.folder
+        self.set_class(self._is_empty, "-empty")
+        self.set_class(not shown.keys, "-nothing")
+        if self._is_empty:
+            self._show_welcome()
+        elif not shown.keys:
+            self.empty.update(nothing_found(shown.wanted, further=True))
+        else:
+            self.call_after_refresh(self._go_on_with_rows)
+
+    @on(TopBar.Left)
+    def _look_further(self, left: TopBar.Left) -> None:
+        if left.entered and self.sessions.listing.wanted == self._wanted and self._may_look_further():
+            self.action_further()
+
+    def _may_look_further(self) -> bool:
+        """What nobody said may stand in what was run."""
+        shown = self.sessions.listing
+        return not shown.keys and bool(shown.query.terms)
+
+    def action_further(self) -> None:
+        self.action_tools()
+
+    def action_scope(self) -> None:
+        self.sessions.action_scope()
+
+    def _go_on_with_rows(self) -> None:
+        """The focus only now that they are shown: word of the list's having been hidden would take it away again."""
+        self._has_rows.set()
+        if self.focused is None and not self._is_empty:
+            self.set_focus(self.sessions)
+
+    def _show_welcome(self) -> None:
+        self.set_focus(None)
+        self.empty.update(welcome(with_tilde(str(self._store.path)), self._making_demo))
+        self.refresh_bindings()
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        if action == "demo":
+            return self._is_empty and not self._making_demo
+        if action == "further":
+            return self._may_look_further()
+        if action == "scope":
+            return self.has_class("-nothing") and not self._is_empty
+        return super().check_action(action, parameters)
+
+    # ── the demo ──────────────────────────────────────────────────────────────────────────────────
+
+    def action_demo(self) -> None:
+        self._making_demo = True
+        self._show_welcome()
+        self._make_demo()
+
+    @threaded(group=DEMO)
+    def _make_demo(self) -> None:
+        """In a store of its own, so that the person's stays clean."""
+        from store import demo
+        from store.store import Store
+
+        store = Store.open(data_dir() / "demo.db")
+        if not store.sessions.newest(1):
+            demo.fill(store)
+        self.post_message(self.DemoMade(store))
+
+    @on(Worker.StateChanged)
+    def _allow_another_try(self, changed: Worker.StateChanged) -> None:
+        if changed.worker.group == DEMO and changed.state is WorkerState.ERROR:
+            self._making_demo = False
+            self._show_welcome()
+
+
+def rest_after(took: float) -> float:
+    """Seconds, after a look that took so many of a processor's."""
+    least, rather = FOLLOW_SECONDS
+    return max(least, min((SHARE - 1) * took, rather), took)
+
+
+def _by_agent(found: Mapping[str, Report]) -> dict[str, int]:
+    """How many sessions there are of each, by the name that people call it."""
+    from store import sources
+
+    told: dict[str, int] = {}
+    for report in found.values():
+        source = sources.by_name(report.source)
+        name = source.LABEL if source else report.source
+        told[name] = told.get(name, 0) + report.seen
+    return told

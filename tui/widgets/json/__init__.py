@@ -1,0 +1,1 @@
+"""The verbatim record as a tree."""

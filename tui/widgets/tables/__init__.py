@@ -1,0 +1,1 @@
+"""Lists with one line per item."""

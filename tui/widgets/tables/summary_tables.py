@@ -1,0 +1,110 @@
+"""Beside and below a summary: the turns of the conversation, and the summary's versions."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Hashable, Sequence
+from datetime import UTC, datetime
+from typing import ClassVar
+
+from textual.binding import Binding, BindingType
+from textual.content import Content
+from textual.message import Message
+
+from store.model.knowledge import Summary
+from store.model.timeline import TurnOutline
+from tui.messages import Told
+from tui.render.summary_lines import turn_line, version_line
+from tui.widgets.cursor_view import CursorView
+
+
+class TurnsView(CursorView):
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("enter,space", "end_here", "Ends here", id="summary.end", tooltip="The summary covers up to this turn"),
+        Binding("0", "no_end", "No end", show=False, id="summary.no_end", tooltip="Say nothing of what it covers"),
+    ]
+
+    class EndChosen(Told):
+        turn: int | None
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._turns: Sequence[TurnOutline] = ()
+        self._saved: int | None = None
+        self._planned: int | None = None
+
+    def show(self, turns: Sequence[TurnOutline]) -> None:
+        self._turns = turns
+        self.line_count = len(turns)
+        self.forget_strips()
+
+    def seek(self, end: int | None) -> None:
+        """The cursor to where the summary ends."""
+        last = len(self._turns) - 1
+        self.cursor = last if end is None else min(bisect_left(self._turns, end, key=lambda turn: turn.n), last)
+        self.call_after_refresh(self.keep_in_sight)
+
+    def cover(self, saved: int | None, planned: int | None) -> None:
+        self._saved, self._planned = saved, planned
+        self.forget_strips()
+
+    @property
+    def last(self) -> int:
+        return self._turns[-1].n if self._turns else 0
+
+    def strip_key(self, line: int) -> Hashable:
+        return super().strip_key(line), self._saved, self._planned
+
+    def line(self, index: int, width: int) -> Content:
+        return turn_line(self._turns[index], self._saved, self._planned, len(str(self.last)), width)
+
+    def pressed_twice(self) -> None:
+        self.action_end_here()
+
+    def action_end_here(self) -> None:
+        if self._turns:
+            self.post_message(self.EndChosen(self._turns[self.cursor].n))
+
+    def action_no_end(self) -> None:
+        self.post_message(self.EndChosen(None))
+
+
+class VersionsView(CursorView):
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("enter", "put_back", "Put back", id="summary.put_back", tooltip="Make this version current again"),
+    ]
+
+    class Chosen(Message):
+        """Another version stands under the cursor."""
+
+    class PutBack(Told):
+        version: Summary
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.now = datetime.now(UTC)
+        self._versions: Sequence[Summary] = ()
+
+    def show(self, versions: Sequence[Summary]) -> None:
+        self._versions = versions
+        self.line_count = len(versions)
+        self.forget_strips()
+        self.cursor = min(self.cursor, max(len(versions) - 1, 0))
+        self.post_message(self.Chosen())
+
+    @property
+    def selected(self) -> Summary | None:
+        return self._versions[self.cursor] if self.cursor < len(self._versions) else None
+
+    def line(self, index: int, width: int) -> Content:
+        return version_line(self._versions[index], self.now, width)
+
+    def chosen(self) -> None:
+        self.post_message(self.Chosen())
+
+    def pressed_twice(self) -> None:
+        self.action_put_back()
+
+    def action_put_back(self) -> None:
+        if self.selected is not None:
+            self.post_message(self.PutBack(self.selected))

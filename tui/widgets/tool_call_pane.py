@@ -1,0 +1,109 @@
+"""The two sides of a tool call, what was asked and what came of it: to read as text, or to look through as a tree."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from textual import on
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.content import Content
+from textual.getters import query_one
+from textual.widgets import Static
+
+from tui.json_document.tree import Tree
+from tui.widgets.find_bar import FindBar
+from tui.widgets.find_pane import FindPane
+from tui.widgets.json.json_view import JsonView
+from tui.widgets.text_view import Source, TextView
+
+AS_TEXT = "-as-text"
+
+
+class CallPane(FindPane):
+    DEFAULT_CSS = """
+    CallPane {
+        .title {
+            height: 1;
+            padding: 0 1;
+            color: $foreground 45%;
+        }
+
+        &:focus-within .title {
+            color: $text-accent;
+        }
+
+        TextView {
+            display: none;
+        }
+
+        &.-as-text {
+            TextView {
+                display: block;
+            }
+
+            JsonView {
+                display: none;
+            }
+        }
+    }
+    """
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("d", "switch", "Text or tree", id="call.switch", tooltip="To read, or as it is in the record"),
+        Binding(
+            "c", "copy_value", "Copy value", show=False, id="call.copy_value", tooltip="Copy what the cursor is on"
+        ),
+    ]
+
+    title = query_one(".title", Static)
+    text = query_one(TextView)
+    tree_view = query_one(JsonView)
+
+    def __init__(self, *, id: str) -> None:  # noqa: A002 (Textual calls it so)
+        super().__init__(id=id)
+        self.set_class(True, AS_TEXT)
+        self._is_both = False
+
+    def compose(self) -> ComposeResult:
+        yield Static(classes="title")
+        yield JsonView()
+        yield TextView()
+        yield FindBar()
+
+    def show(self, title: Content, text: Source | None, tree: Tree | None, note: str = "") -> None:
+        """The text first, where there is one; the note where there is neither."""
+        self.title.update(title)
+        self.text.show(text or "")
+        self.tree_view.show(tree, note)
+        self._is_both = text is not None and tree is not None
+        self._switch(to_text=text is not None)
+
+    @property
+    def view(self) -> JsonView | TextView:
+        return self.text if self.has_class(AS_TEXT) else self.tree_view
+
+    def _switch(self, *, to_text: bool) -> None:
+        had_focus = self.view.has_focus
+        self.set_class(to_text, AS_TEXT)
+        if had_focus:
+            self.view.focus()
+        self.look_again()
+        self.refresh_bindings()
+
+    @on(TextView.LaidOut)
+    def _find_in_the_rest(self) -> None:
+        self.look_again()
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        match action:
+            case "switch":
+                return self._is_both
+            case "copy_value":
+                return not self.has_class(AS_TEXT)
+        return super().check_action(action, parameters)
+
+    def action_switch(self) -> None:
+        self._switch(to_text=not self.has_class(AS_TEXT))
+
+    def action_copy_value(self) -> None:
+        self.tree_view.copy_value()
