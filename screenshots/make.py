@@ -31,34 +31,34 @@ from tui.app import Backscroll
 FOLDER = Path(__file__).parent
 NOW = datetime(2026, 11, 3, 12, 0, tzinfo=UTC)
 WIDE, NARROW = (140, 40), (80, 24)
-QUIET = 4
+QUIET_CHECKS = 4
 """Looks, ten a second."""
 
-AT_ONCE = 4
+CONCURRENT_APPS = 4
 """Most of the time they wait for quiet."""
 
-CELL = 12.2
+CELL_WIDTH = 12.2
 """How wide Rich draws a character."""
 
-_FONT = re.compile(r"@font-face \{.*?\}\s*", re.DOTALL)
+_FONT_FACE = re.compile(r"@font-face \{.*?\}\s*", re.DOTALL)
 _SIZE = re.compile(r'viewBox="0 0 ([\d.]+) ([\d.]+)"')
 _TEXT = re.compile(r'textLength="[\d.]+"([^>]*>)([^<]*)')
 
-TYPED = "="
+PASTE_PREFIX = "="
 """Before what is typed at once: the answers to half a word depend on how quick the fingers and the machine are."""
 
-SEARCH = ["slash", "=flaky upload", "enter"]
-PICTURES: dict[str, tuple[tuple[int, int], list[str]]] = {
+SEARCH_KEYS = ["slash", "=flaky upload", "enter"]
+SCREENSHOTS: dict[str, tuple[tuple[int, int], list[str]]] = {
     "browser": (WIDE, ["down", "right", "enter", "home"]),
     "browser-narrow": (NARROW, ["down"]),
     "search": (WIDE, ["slash", "=upload is:e"]),
-    "conversation": (WIDE, [*SEARCH, "enter", "E", "right"]),
-    "conversation-narrow": (NARROW, [*SEARCH, "enter"]),
-    "record": (WIDE, [*SEARCH, "enter", "3", "z"]),
-    "inspector": (WIDE, [*SEARCH, "enter", "E", "i"]),
-    "calls": (WIDE, [*SEARCH, "enter", "a"]),
+    "conversation": (WIDE, [*SEARCH_KEYS, "enter", "E", "right"]),
+    "conversation-narrow": (NARROW, [*SEARCH_KEYS, "enter"]),
+    "record": (WIDE, [*SEARCH_KEYS, "enter", "3", "z"]),
+    "inspector": (WIDE, [*SEARCH_KEYS, "enter", "E", "i"]),
+    "calls": (WIDE, [*SEARCH_KEYS, "enter", "a"]),
     "tools": (WIDE, ["A"]),
-    "fork": (WIDE, [*SEARCH, "enter", "F"]),
+    "fork": (WIDE, [*SEARCH_KEYS, "enter", "F"]),
     "order": (WIDE, ["o"]),
     "resume": (WIDE, ["down", "r"]),
     "facts": (WIDE, ["f"]),
@@ -67,47 +67,47 @@ PICTURES: dict[str, tuple[tuple[int, int], list[str]]] = {
     "journal": (WIDE, ["U"]),
     "help": (WIDE, ["question_mark"]),
 }
-SHOWN = ("browser", "search", "inspector", "facts")
+PNG_NAMES = ("browser", "search", "inspector", "facts")
 """As PNGs, too."""
 
 
-class StandingStill(datetime):
+class FrozenDatetime(datetime):
     @classmethod
     def now(cls, tz: tzinfo | None = None) -> Self:
         return cls(*NOW.timetuple()[:6], tzinfo=tz)
 
 
-async def take(store: Store, path: Path, size: tuple[int, int], keys: list[str]) -> None:
+async def take_screenshot(store: Store, path: Path, size: tuple[int, int], keys: list[str]) -> None:
     app = Backscroll(store, lambda: NOW)
     async with app.run_test(size=size) as pilot:
-        await settle(pilot)
+        await wait_until_idle(pilot)
         for key in keys:
-            if key.startswith(TYPED) and app.focused:
-                app.focused.post_message(events.Paste(key.removeprefix(TYPED)))
+            if key.startswith(PASTE_PREFIX) and app.focused:
+                app.focused.post_message(events.Paste(key.removeprefix(PASTE_PREFIX)))
             else:
                 await pilot.press(key)
-            await settle(pilot)
+            await wait_until_idle(pilot)
         drawn = app.export_screenshot(title="Backscroll")
-    path.write_text(finished(drawn), "utf-8")
+    path.write_text(clean_svg(drawn), "utf-8")
 
 
-async def settle(pilot: Pilot[Any]) -> None:
+async def wait_until_idle(pilot: Pilot[Any]) -> None:
     """Until nobody works and nothing has changed for longer than the pause after typing."""
     quiet, before = 0, ""
-    while quiet < QUIET:
+    while quiet < QUIET_CHECKS:
         await pilot.pause(0.1)
         shown = "".join(strip.text for strip in pilot.app.screen._compositor.render_strips())
         quiet = quiet + 1 if shown == before and all(worker.is_finished for worker in pilot.app.workers) else 0
         before = shown
 
 
-def finished(svg: str) -> str:
+def clean_svg(svg: str) -> str:
     """Without the fonts that would be fetched from elsewhere, and with wide characters as wide as they are."""
-    return _TEXT.sub(_with_true_length, _FONT.sub("", svg))
+    return _TEXT.sub(_fix_text_length, _FONT_FACE.sub("", svg))
 
 
-def _with_true_length(text: re.Match[str]) -> str:
-    length = cell_len(html.unescape(text[2])) * CELL
+def _fix_text_length(text: re.Match[str]) -> str:
+    length = cell_len(html.unescape(text[2])) * CELL_WIDTH
     return f'textLength="{length:g}"{text[1]}{text[2]}'
 
 
@@ -115,8 +115,8 @@ async def main(folder: Path) -> None:
     Input.cursor_blink = TextArea.cursor_blink = False  # type: ignore[assignment]
     with (
         tempfile.TemporaryDirectory() as home,
-        patch.object(demo, "datetime", StandingStill),
-        patch.object(json, "datetime", StandingStill),
+        patch.object(demo, "datetime", FrozenDatetime),
+        patch.object(json, "datetime", FrozenDatetime),
     ):
         # No programs either: which of the agents are installed here is nobody's business.
         away = {"HOME": home, "PATH": home} | {
@@ -124,30 +124,30 @@ async def main(folder: Path) -> None:
             for kind, place in (("DATA", ".local/share"), ("STATE", ".local/state"), ("CONFIG", ".config"))
         }
         with patch.dict(os.environ, away):
-            await take_all(folder)
+            await take_all_screenshots(folder)
 
 
-async def take_all(folder: Path) -> None:
+async def take_all_screenshots(folder: Path) -> None:
     with Store.open() as empty:
-        await take(empty, folder / "welcome.svg", WIDE, [])
-    at_once = asyncio.Semaphore(AT_ONCE)
+        await take_screenshot(empty, folder / "welcome.svg", WIDE, [])
+    at_once = asyncio.Semaphore(CONCURRENT_APPS)
 
     async def take_one(name: str, size: tuple[int, int], keys: list[str]) -> None:
         async with at_once:
             with Store.memory() as store:
-                demo.fill(store)
-                await take(store, folder / f"{name}.svg", size, keys)
+                demo.fill_store(store)
+                await take_screenshot(store, folder / f"{name}.svg", size, keys)
 
-    await asyncio.gather(*(take_one(name, size, keys) for name, (size, keys) in PICTURES.items()))
+    await asyncio.gather(*(take_one(name, size, keys) for name, (size, keys) in SCREENSHOTS.items()))
 
 
-def render(folder: Path) -> None:
+def render_pngs(folder: Path) -> None:
     """The PNGs that the README shows, where there is a browser to draw them."""
     chromium = shutil.which("chromium") or shutil.which("google-chrome")
     if chromium is None:
         print("There is no chromium here, so the PNGs stay as they are.")
         return
-    for name in SHOWN:
+    for name in PNG_NAMES:
         svg = folder / f"{name}.svg"
         size = _SIZE.search(svg.read_text("utf-8"))
         width, height = (round(float(side)) for side in size.groups()) if size else (1720, 1000)
@@ -173,4 +173,4 @@ if __name__ == "__main__":
         asyncio.run(main(Path(sys.argv[1])))
     else:
         asyncio.run(main(FOLDER))
-        render(FOLDER)
+        render_pngs(FOLDER)

@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any
 
 from zstandard import ZstdError
 
-from store.conversations.derive import digest_of
-from store.conversations.entries import parts_of
-from store.conversations.record_blocks import unpacked
+from store.conversations.derive import compute_digest
+from store.conversations.entries import decode_parts
+from store.conversations.record_blocks import decompress_block
 from store.database import connection as connecting
 from store.errors import StoreError
 from store.model.session import Session, entry_id
@@ -26,9 +26,9 @@ from store.search.index import conversation_text
 if TYPE_CHECKING:
     from store.store import Store
 
-_ONLY = re.compile(r"\{only ([\w.]+)\}")
-UNPAIRED = "vendors refuse to continue such a session, and `backscroll rebuild` mends it."
-REINDEX = "run `backscroll doctor --reindex`"
+_SCOPE_PLACEHOLDER = re.compile(r"\{only ([\w.]+)\}")
+UNPAIRED_ADVICE = "vendors refuse to continue such a session, and `backscroll rebuild` mends it."
+REINDEX_ADVICE = "run `backscroll doctor --reindex`"
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +38,7 @@ class Finding:
 
 
 @dataclass(frozen=True, slots=True)
-class _Ward:
+class _CheckScope:
     """What is looked at: the whole store, or one session of it."""
 
     store: Store
@@ -47,31 +47,31 @@ class _Ward:
     def rows(self, sql: str) -> Iterator[tuple[Any, ...]]:
         """One after the other, since all may not fit into memory. `{only …}` names the column that tells a session."""
         key = self.session.key if self.session else None
-        scoped = _ONLY.sub("1" if key is None else r"\1 = :session", sql)
-        with connecting.translated(self.store.path):
+        scoped = _SCOPE_PLACEHOLDER.sub("1" if key is None else r"\1 = :session", sql)
+        with connecting.translate_errors(self.store.path):
             yield from self.store.connection.execute(scoped, {"session": key})
 
 
-def examine(store: Store, session: Session | None = None) -> list[Finding]:
+def check_store(store: Store, session: Session | None = None) -> list[Finding]:
     """Everything that is not as it should be; of one session, or of the store and all that is in it."""
-    ward = _Ward(store, session)
-    checks = _OF_SESSIONS if session else (*_OF_THE_FILE, *_OF_SESSIONS, *_OF_THE_STORE)
-    with _snapshot(store):
-        found = [finding for check in checks for finding in _survived(check, ward)]
+    ward = _CheckScope(store, session)
+    checks = _SESSION_CHECKS if session else (*_FILE_CHECKS, *_SESSION_CHECKS, *_STORE_CHECKS)
+    with _read_snapshot(store):
+        found = [finding for check in checks for finding in _run_check(check, ward)]
     if session is None:
         # A write of sorts, so not within the snapshot.
-        found += _survived(_damaged_indexes, ward)
+        found += _run_check(_damaged_indexes, ward)
     return found
 
 
 @contextmanager
-def _snapshot(store: Store) -> Iterator[None]:
+def _read_snapshot(store: Store) -> Iterator[None]:
     """One moment of the store, so that what is written meanwhile looks like no damage, and nobody waits for us."""
     if store.connection.in_transaction:
         store.search.flush()
         yield
         return
-    with connecting.translated(store.path):
+    with connecting.translate_errors(store.path):
         store.connection.execute("begin")
     try:
         yield
@@ -79,18 +79,18 @@ def _snapshot(store: Store) -> Iterator[None]:
         store.connection.execute("rollback")
 
 
-def _survived(check: Callable[[_Ward], Iterable[Finding]], ward: _Ward) -> list[Finding]:
+def _run_check(check: Callable[[_CheckScope], Iterable[Finding]], ward: _CheckScope) -> list[Finding]:
     """A check that runs into the damage has found it, and must not keep the others from looking."""
     found: list[Finding] = []
     try:
         found.extend(check(ward))
     except Exception as error:
         what = check.__name__.strip("_").replace("_", " ")
-        found.append(Finding("store", f"Its {what} could not be examined: {_reason(error)}"))
+        found.append(Finding("store", f"Its {what} could not be examined: {_describe_error(error)}"))
     return found
 
 
-def _reason(error: Exception) -> str:
+def _describe_error(error: Exception) -> str:
     if isinstance(error.__cause__, sqlite3.Error):
         return f"SQLite says: {error.__cause__}."
     return str(error) if isinstance(error, StoreError) else f"{type(error).__name__}."
@@ -99,19 +99,19 @@ def _reason(error: Exception) -> str:
 # ── the file ──────────────────────────────────────────────────────────────────────────────────────
 
 
-def _integrity(ward: _Ward) -> Iterator[Finding]:
+def _integrity(ward: _CheckScope) -> Iterator[Finding]:
     for (told,) in ward.rows("pragma integrity_check"):
         if told != "ok":
             yield Finding("store", f"SQLite says: {told}.")
 
 
-def _foreign_keys(ward: _Ward) -> Iterator[Finding]:
+def _foreign_keys(ward: _CheckScope) -> Iterator[Finding]:
     for table, row, parent, _ in ward.rows("pragma foreign_key_check"):
         which = f"row {row}" if row is not None else "a row"
         yield Finding(table, f"{which} points at something in {parent} that is not there.")
 
 
-def _schema(ward: _Ward) -> Iterator[Finding]:
+def _schema(ward: _CheckScope) -> Iterator[Finding]:
     """Against a schema made anew: the invariants hold only as long as their triggers and indexes are there."""
     from sqlite_utils import Database
 
@@ -131,19 +131,19 @@ def _schema(ward: _Ward) -> Iterator[Finding]:
             yield Finding("store", f"The {kind} {name} is not as it was made.")
 
 
-def _permissions(ward: _Ward) -> Iterator[Finding]:
+def _permissions(ward: _CheckScope) -> Iterator[Finding]:
     path = ward.store.path
     beside = [path.with_name(path.name + ending) for ending in ("-wal", "-shm")]
-    for file in [path, *beside, *connecting.backups(path)]:
+    for file in [path, *beside, *connecting.list_backups(path)]:
         if file.exists() and stat.S_IMODE(file.stat().st_mode) & 0o077:
             yield Finding(str(file), "Others can reach it; run chmod 600 on it.")
 
 
-_OF_THE_FILE = (_integrity, _foreign_keys, _schema, _permissions)
+_FILE_CHECKS = (_integrity, _foreign_keys, _schema, _permissions)
 
 # ── chains ────────────────────────────────────────────────────────────────────────────────────────
 
-_LINKS = """
+_CHAIN_LINKS = """
     select sessions.id, sessions.head, sessions.tail, entries.key, entries.parent, entries.seq, entries.kind
     from sessions left join entries on entries.session = sessions.key
     where {only sessions.key} and (sessions.depth = 'full' or sessions.head is not null)
@@ -151,8 +151,8 @@ _LINKS = """
 """
 
 
-def _chains(ward: _Ward) -> Iterator[Finding]:
-    for session_id, rows in groupby(ward.rows(_LINKS), itemgetter(0)):
+def _chains(ward: _CheckScope) -> Iterator[Finding]:
+    for session_id, rows in groupby(ward.rows(_CHAIN_LINKS), itemgetter(0)):
         yield from _broken_links(session_id, list(rows))
 
 
@@ -208,17 +208,17 @@ _COUNTS = """
     left join called on called.session = sessions.key
     where {only sessions.key} and (sessions.depth = 'full' or sessions.head is not null)
 """
-_COUNTED = ("turns", "entries", "tool calls", "errors")
-_TOKENS = ("input tokens", "output tokens", "cached tokens")
+_COUNT_NAMES = ("turns", "entries", "tool calls", "errors")
+_TOKEN_NAMES = ("input tokens", "output tokens", "cached tokens")
 
 
-def _counts(ward: _Ward) -> Iterator[Finding]:
+def _counts(ward: _CheckScope) -> Iterator[Finding]:
     for session_id, *numbers in ward.rows(_COUNTS):
         pairs = list(zip(numbers[::2], numbers[1::2], strict=True))
-        for name, (told, actual) in zip(_COUNTED, pairs[:4], strict=True):
+        for name, (told, actual) in zip(_COUNT_NAMES, pairs[:4], strict=True):
             if told != actual:
                 yield Finding(session_id, f"It says {told:,} {name}, and has {actual:,}.")
-        for name, (told, actual) in zip(_TOKENS, pairs[4:], strict=True):
+        for name, (told, actual) in zip(_TOKEN_NAMES, pairs[4:], strict=True):
             # More is no fault: an agent may tell a count of its own.
             if told < actual:
                 yield Finding(session_id, f"It says {told:,} {name}, and its entries {actual:,}.")
@@ -243,7 +243,7 @@ _TURNS = """
 """
 
 
-def _turns(ward: _Ward) -> Iterator[Finding]:
+def _turns(ward: _CheckScope) -> Iterator[Finding]:
     for session_id, n, untold, empty in ward.rows(_TURNS):
         what = "is not listed" if untold else "has no entries" if empty else "is not listed as its entries are"
         yield Finding(session_id, f"Turn {n} {what}.")
@@ -278,7 +278,7 @@ _UNPAIRED = """
 """
 
 
-def _tool_calls(ward: _Ward) -> Iterator[Finding]:
+def _tool_calls(ward: _CheckScope) -> Iterator[Finding]:
     for session_id, name, call_id in ward.rows(_CALLS):
         yield Finding(session_id, f"The listed call {call_id!r} of {name!r} does not fit its entries.")
     for session_id, seq, name, status in ward.rows(_UNPAIRED):
@@ -287,7 +287,7 @@ def _tool_calls(ward: _Ward) -> Iterator[Finding]:
             if status == "pending"
             else "It holds a tool's result that nobody asked for"
         )
-        yield Finding(entry_id(session_id, seq), f"{what}; {UNPAIRED}")
+        yield Finding(entry_id(session_id, seq), f"{what}; {UNPAIRED_ADVICE}")
 
 
 _PARTS = """
@@ -303,7 +303,7 @@ _PARTS_BEHIND = """
 """
 
 
-def _parts(ward: _Ward) -> Iterator[Finding]:
+def _parts(ward: _CheckScope) -> Iterator[Finding]:
     for session_id, seq in (*ward.rows(_PARTS), *ward.rows(_PARTS_BEHIND)):
         yield Finding(entry_id(session_id, seq), "Its parts cannot be read.")
 
@@ -322,7 +322,7 @@ _UNUSED_BLOCKS = "select key from blocks where key not in (select block from rec
 _UNUSED_RECORDS = "select key from records where key not in (select record from entries where record is not null)"
 
 
-def _records(ward: _Ward) -> Iterator[Finding]:
+def _records(ward: _CheckScope) -> Iterator[Finding]:
     """Each block is opened once."""
     for session_id, seq in ward.rows(_LOST_RECORDS):
         yield Finding(entry_id(session_id, seq), "Its record is lost.")
@@ -330,25 +330,25 @@ def _records(ward: _Ward) -> Iterator[Finding]:
         whole = b""
         if block is not None:
             packed = ward.store.row("select data from blocks where key = ?", block)
-            opened = _unpacked(packed[0]) if packed else ward.store.packing.unpacked(block)
+            opened = _try_decompress(packed[0]) if packed else ward.store.pending_blocks.read_block(block)
             if opened is None:
                 yield Finding(f"block {block}", "It cannot be opened, and the records in it are lost.")
                 continue
             whole = opened
         for _, key, start, length, behind, loose, digest in rows:
             data = loose if block is None else whole[start : start + length + behind]
-            if len(data) != length + behind or digest_of(data[:length]) != digest:
+            if len(data) != length + behind or compute_digest(data[:length]) != digest:
                 yield Finding(f"record {key}", "It is not what was written.")
 
 
-def _unpacked(packed: bytes) -> bytes | None:
+def _try_decompress(packed: bytes) -> bytes | None:
     try:
-        return unpacked(packed)
+        return decompress_block(packed)
     except ZstdError:
         return None
 
 
-def _leftovers(ward: _Ward) -> Iterator[Finding]:
+def _leftovers(ward: _CheckScope) -> Iterator[Finding]:
     for (key,) in ward.rows(_UNUSED_BLOCKS):
         yield Finding(f"block {key}", "No record lies in it.")
     for (key,) in ward.rows(_UNUSED_RECORDS):
@@ -357,60 +357,62 @@ def _leftovers(ward: _Ward) -> Iterator[Finding]:
         yield Finding("store", f"A purge of session {key} was never finished.")
 
 
-_OF_SESSIONS = (_chains, _counts, _turns, _tool_calls, _parts, _records)
+_SESSION_CHECKS = (_chains, _counts, _turns, _tool_calls, _parts, _records)
 
 # ── the indexes ───────────────────────────────────────────────────────────────────────────────────
 
-_INDEXED = "inherited = 0 and kind in ('message', 'compaction')"
-_TEXT_KEYS = f"select key from entries where {_INDEXED} and text != ''"
+_IS_INDEXED = "inherited = 0 and kind in ('message', 'compaction')"
+_TEXT_KEYS = f"select key from entries where {_IS_INDEXED} and text != ''"
 # Only thinking can bring an entry without text into the index, and it may be empty too.
-_PERHAPS_THOUGHT = f"""
+_POSSIBLE_THINKING = f"""
     select key, parts from entries
-    where {_INDEXED} and text = '' and instr(parts, cast('"type":"thinking"' as blob)) > 0
+    where {_IS_INDEXED} and text = '' and instr(parts, cast('"type":"thinking"' as blob)) > 0
 """
 _TOOL_KEYS = f"""
-    select key from entries where {_INDEXED}
+    select key from entries where {_IS_INDEXED}
     and (key in (select entry from tool_calls) or key in (select result_entry from tool_calls))
 """
 
 
-def _indexes(ward: _Ward) -> Iterator[Finding]:
-    told = ward.rows(_PERHAPS_THOUGHT)
-    thought = {key for key, parts in told if conversation_text("", parts_of("", parts)) is not None}
+def _indexes(ward: _CheckScope) -> Iterator[Finding]:
+    told = ward.rows(_POSSIBLE_THINKING)
+    thought = {key for key, parts in told if conversation_text("", decode_parts("", parts)) is not None}
     for index, expected in (
         ("conversation_fts", {key for (key,) in ward.rows(_TEXT_KEYS)} | thought),
         ("tools_fts", {key for (key,) in ward.rows(_TOOL_KEYS)}),
     ):
         present = {key for (key,) in ward.rows(f"select id from {index}_docsize")}
         if missing := len(expected - present):
-            yield Finding(f"index {index}", f"{missing:,} entries cannot be found by their words; {REINDEX}.")
+            yield Finding(f"index {index}", f"{missing:,} entries cannot be found by their words; {REINDEX_ADVICE}.")
         if extra := len(present - expected):
-            yield Finding(f"index {index}", f"{extra:,} are found that are not there; {REINDEX}.")
+            yield Finding(f"index {index}", f"{extra:,} are found that are not there; {REINDEX_ADVICE}.")
 
 
-def _damaged_indexes(ward: _Ward) -> Iterator[Finding]:
+def _damaged_indexes(ward: _CheckScope) -> Iterator[Finding]:
     for index in ("conversation_fts", "tools_fts"):
         try:
             with ward.store.transaction() as connection:
                 connection.execute(f"insert into {index} ({index}, rank) values ('integrity-check', 0)")
         except StoreError as error:
-            if not isinstance(error.__cause__, sqlite3.DatabaseError) or "CORRUPT" not in _code(error.__cause__):
+            if not isinstance(error.__cause__, sqlite3.DatabaseError) or "CORRUPT" not in _sqlite_error_name(
+                error.__cause__
+            ):
                 raise
-            yield Finding(f"index {index}", f"It is damaged; {REINDEX}.")
+            yield Finding(f"index {index}", f"It is damaged; {REINDEX_ADVICE}.")
 
 
-def _code(error: sqlite3.Error) -> str:
+def _sqlite_error_name(error: sqlite3.Error) -> str:
     return getattr(error, "sqlite_errorname", "") or ""
 
 
 # ── secrets ───────────────────────────────────────────────────────────────────────────────────────
 
 
-def _secrets(ward: _Ward) -> Iterator[Finding]:
+def _secrets(ward: _CheckScope) -> Iterator[Finding]:
     """As far as they are open: nobody is asked for a passphrase just to look."""
-    if not ward.store.secrets.locked:
+    if not ward.store.secrets.is_locked:
         for problem in ward.store.secrets.verify():
             yield Finding("secrets", problem)
 
 
-_OF_THE_STORE = (_leftovers, _indexes, _secrets)
+_STORE_CHECKS = (_leftovers, _indexes, _secrets)

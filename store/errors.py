@@ -20,7 +20,7 @@ class Ambiguous(StoreError):
         self.candidates = candidates
 
 
-class AlreadyThere(StoreError):
+class AlreadyExists(StoreError):
     "Something by that name is there already"
 
 

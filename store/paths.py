@@ -9,23 +9,23 @@ from typing import Any
 
 from store.errors import StoreError, Unreadable
 
-_ON_A_MAC = "Library/Application Support"
+_MAC_FOLDER = "Library/Application Support"
 
 
-def _folder(variable: str, usual: str) -> Path:
+def _platform_folder(variable: str, usual: str) -> Path:
     """Ours, where the platform keeps such. By hand: what knows all platforms is longer to load than a store to open."""
     named = os.environ.get(variable, "")
     if not os.path.isabs(named):
-        return Path.home() / (_ON_A_MAC if sys.platform == "darwin" else usual) / "backscroll"
+        return Path.home() / (_MAC_FOLDER if sys.platform == "darwin" else usual) / "backscroll"
     return Path(named) / "backscroll"
 
 
 def data_dir() -> Path:
-    return _folder("XDG_DATA_HOME", ".local/share")
+    return _platform_folder("XDG_DATA_HOME", ".local/share")
 
 
 def config_dir() -> Path:
-    return _folder("XDG_CONFIG_HOME", ".config")
+    return _platform_folder("XDG_CONFIG_HOME", ".config")
 
 
 def config_file() -> Path:
@@ -34,7 +34,7 @@ def config_file() -> Path:
 
 def state_file() -> Path:
     """What was chosen in the browser and should be so again."""
-    return _folder("XDG_STATE_HOME", ".local/state") / "browser.json"
+    return _platform_folder("XDG_STATE_HOME", ".local/state") / "browser.json"
 
 
 def key_file() -> Path:
@@ -42,7 +42,7 @@ def key_file() -> Path:
     return config_dir() / "key"
 
 
-def config() -> dict[str, Any]:
+def load_config() -> dict[str, Any]:
     path = config_file()
     try:
         text = path.read_text("utf-8")
@@ -55,7 +55,7 @@ def config() -> dict[str, Any]:
         raise StoreError(f"The config file {path} cannot be read ({reason}); mend it or move it away.") from None
 
 
-def store_path(named: str | os.PathLike[str] | None = None) -> Path:
+def resolve_store_path(named: str | os.PathLike[str] | None = None) -> Path:
     """The store that is meant: the one named, else BACKSCROLL_STORE, else `[store] path`, else the data folder's."""
     chosen = named or os.environ.get("BACKSCROLL_STORE") or _configured_path()
     if not chosen:
@@ -71,13 +71,13 @@ def store_path(named: str | os.PathLike[str] | None = None) -> Path:
 
 
 def _configured_path() -> str:
-    section = config().get("store", {})
+    section = load_config().get("store", {})
     path = section.get("path", "") if isinstance(section, dict) else ""
     if not isinstance(path, str):
         raise StoreError(f"In {config_file()}, [store] path must be text in quotes.")
     return path
 
 
-def private_folder(path: Path) -> Path:
+def make_private_folder(path: Path) -> Path:
     path.mkdir(mode=0o700, parents=True, exist_ok=True)
     return path

@@ -10,10 +10,10 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
-from store.agent_api.methods import Words
+from store.agent_api.methods import AgentMethods
 from store.database import connection as connecting
 from store.errors import StoreError
-from store.paths import store_path
+from store.paths import resolve_store_path
 
 if TYPE_CHECKING:
     import os
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from sqlite_utils import Database
 
     from store.conversations.entries import Chains
-    from store.conversations.record_blocks import Mark, Packing
+    from store.conversations.record_blocks import BlocksSavepoint, PendingBlocks
     from store.conversations.records import Records
     from store.conversations.sessions import Sessions
     from store.edits.facts import Facts
@@ -32,41 +32,41 @@ if TYPE_CHECKING:
     from store.edits.summaries import Summaries
     from store.search.hits import Search
     from store.secrets.secrets import Secrets
-    from store.write_back.service import WritingBack
+    from store.write_back.service import WriteBack
 
 
 # Savepoints of one name nest: a release or rollback means the innermost.
-_OUTERMOST = ("begin immediate", "commit", ("rollback",))
-_NESTED = ("savepoint nested", "release nested", ("rollback to nested", "release nested"))
+_OUTER_STATEMENTS = ("begin immediate", "commit", ("rollback",))
+_NESTED_STATEMENTS = ("savepoint nested", "release nested", ("rollback to nested", "release nested"))
 
 
-CLOSING_SECONDS = 5.0
+CLOSE_TIMEOUT_SECONDS = 5.0
 
-SHARE_KEPT = 100
+FREE_PAGES_DIVISOR = 100
 """Up to the hundredth part of a file may stand empty: what is written next will need it."""
 
 
-class _Held:
+class _ThreadConnection:
     """A thread's connection, and the lock that says it is in use: closing one under a thread that reads is a crash."""
 
     def __init__(self, connection: sqlite3.Connection) -> None:
         self.connection = connection
         self.lock = threading.RLock()
-        self.writes = False
-        self.waiting: list[tuple[str, tuple[Any, ...]]] = []
-        self.packing: Packing | None = None
+        self.has_written = False
+        self.pending_statements: list[tuple[str, tuple[Any, ...]]] = []
+        self.pending_blocks: PendingBlocks | None = None
 
-    def forget(self, waiting: int, laid: Mark | None) -> None:
+    def discard_pending(self, waiting: int, laid: BlocksSavepoint | None) -> None:
         """What a transaction would have written as it ended, beyond what an outer one will."""
-        del self.waiting[waiting:]
-        if self.packing:
-            self.packing.cut(laid)
+        del self.pending_statements[waiting:]
+        if self.pending_blocks:
+            self.pending_blocks.rollback(laid)
 
     def close(self) -> None:
         if not self.lock.acquire(blocking=False):
             self.connection.interrupt()
             # A thread that never lets go keeps its connection; the system takes it when the program ends.
-            if not self.lock.acquire(timeout=CLOSING_SECONDS):
+            if not self.lock.acquire(timeout=CLOSE_TIMEOUT_SECONDS):
                 return
         try:
             with suppress(sqlite3.Error):
@@ -77,25 +77,30 @@ class _Held:
             self.lock.release()
 
 
-class Store(Words):
+class Store(AgentMethods):
     """`Store.open()` for the person's own, `Store.open(path)` for another, `Store.memory()` for one without a trace."""
 
     def __init__(
-        self, path: Path, *, busy_timeout_ms: int = 5_000, ephemeral: bool = False, tell: Callable[[str], object] = str
+        self,
+        path: Path,
+        *,
+        busy_timeout_ms: int = 5_000,
+        ephemeral: bool = False,
+        notify: Callable[[str], object] = str,
     ) -> None:
         self.path = path
         self._busy_timeout_ms = busy_timeout_ms
         self._ephemeral = ephemeral
-        self.hurried: set[str] = set()
+        self.priority_ids: set[str] = set()
         "The native ids of sessions that somebody waits for while a sync reads them all."
         self._local = threading.local()
-        self._held: dict[threading.Thread, _Held] = {}
-        self._closing = threading.Lock()
+        self._connections: dict[threading.Thread, _ThreadConnection] = {}
+        self._close_lock = threading.Lock()
         self._closed = False
         try:
-            connecting.create_private(path)
-            with connecting.translated(path):
-                connecting.prepare(path, self.connection, lambda: self._index_anew(tell))
+            connecting.create_private_file(path)
+            with connecting.translate_errors(path):
+                connecting.prepare_database(path, self.connection, lambda: self._rebuild_index(notify))
         except BaseException:
             self.close()
             raise
@@ -106,14 +111,14 @@ class Store(Words):
         path: str | os.PathLike[str] | None = None,
         *,
         busy_timeout_ms: int = 5_000,
-        tell: Callable[[str], object] = str,
+        notify: Callable[[str], object] = str,
     ) -> Self:
         """What takes long is told before it is begun, to whoever wants to pass it on."""
-        return cls(store_path(path).absolute(), busy_timeout_ms=busy_timeout_ms, tell=tell)
+        return cls(resolve_store_path(path).absolute(), busy_timeout_ms=busy_timeout_ms, notify=notify)
 
-    def _index_anew(self, tell: Callable[[str], object]) -> None:
+    def _rebuild_index(self, tell: Callable[[str], object]) -> None:
         tell("The store is of an older version: its search index is made anew, a minute's work for a gigabyte.")
-        self.search.rebuild()
+        self.search.reindex()
 
     @classmethod
     def memory(cls) -> Self:
@@ -124,9 +129,9 @@ class Store(Words):
 
     def close(self) -> None:
         """Also while other threads read: each is stopped in what it asks, and its connection closed when it lets go."""
-        with self._closing:
+        with self._close_lock:
             self._closed = True
-            held, self._held = self._held, {}
+            held, self._connections = self._connections, {}
         for one in held.values():
             one.close()
         if self._ephemeral:
@@ -145,18 +150,18 @@ class Store(Words):
     @property
     def connection(self) -> sqlite3.Connection:
         """This thread's own."""
-        return self._mine().connection
+        return self._thread_connection().connection
 
-    def _mine(self) -> _Held:
-        mine: _Held | None = getattr(self._local, "held", None)
+    def _thread_connection(self) -> _ThreadConnection:
+        mine: _ThreadConnection | None = getattr(self._local, "held", None)
         if mine is None:
-            with connecting.translated(self.path):
-                mine = _Held(connecting.connect(self.path, busy_timeout_ms=self._busy_timeout_ms))
-            with self._closing:
-                for thread in [thread for thread in self._held if not thread.is_alive()]:
-                    self._held.pop(thread).close()
+            with connecting.translate_errors(self.path):
+                mine = _ThreadConnection(connecting.connect(self.path, busy_timeout_ms=self._busy_timeout_ms))
+            with self._close_lock:
+                for thread in [thread for thread in self._connections if not thread.is_alive()]:
+                    self._connections.pop(thread).close()
                 if not self._closed:
-                    self._held[threading.current_thread()] = self._local.held = mine
+                    self._connections[threading.current_thread()] = self._local.held = mine
             if self._closed:
                 mine.close()
                 raise StoreError(f"The store {self.path} is closed.")
@@ -173,45 +178,45 @@ class Store(Words):
         return database
 
     @property
-    def waiting(self) -> list[tuple[str, tuple[Any, ...]]]:
+    def pending_statements(self) -> list[tuple[str, tuple[Any, ...]]]:
         """What this thread's open transaction writes as it ends: statements and their values."""
-        return self._mine().waiting
+        return self._thread_connection().pending_statements
 
     @property
-    def packing(self) -> Packing:
+    def pending_blocks(self) -> PendingBlocks:
         """The records that it puts into blocks then."""
-        mine = self._mine()
-        if mine.packing is None:
+        mine = self._thread_connection()
+        if mine.pending_blocks is None:
             # Not for a list, which is all that the browser begins with.
-            from store.conversations.record_blocks import Packing
+            from store.conversations.record_blocks import PendingBlocks
 
-            mine.packing = Packing()
-        return mine.packing
+            mine.pending_blocks = PendingBlocks()
+        return mine.pending_blocks
 
     @contextmanager
     def transaction(self, *, durable: bool = True) -> Iterator[sqlite3.Connection]:
         """All or nothing, also inside another one. Not durable: an import that can be run again."""
-        mine = self._mine()
+        mine = self._thread_connection()
         connection = mine.connection
         nested = connection.in_transaction
-        begin, commit, rollback = _NESTED if nested else _OUTERMOST
-        waiting, laid = len(mine.waiting), mine.packing.mark() if mine.packing else None
-        with connecting.translated(self.path), mine.lock:
+        begin, commit, rollback = _NESTED_STATEMENTS if nested else _OUTER_STATEMENTS
+        waiting, laid = len(mine.pending_statements), mine.pending_blocks.savepoint() if mine.pending_blocks else None
+        with connecting.translate_errors(self.path), mine.lock:
             if nested:
                 connection.execute(begin)
             else:
-                if not mine.writes:
-                    mine.writes = True
-                    connection.execute(connecting.WRITERS_CACHE)
+                if not mine.has_written:
+                    mine.has_written = True
+                    connection.execute(connecting.WRITER_CACHE_PRAGMA)
                 connection.execute(f"pragma synchronous = {'full' if durable else 'normal'}")
-                connecting.patiently(connection, begin)
+                connecting.execute_with_retry(connection, begin)
             try:
                 yield connection
                 if not nested:
-                    self._settle(mine)
+                    self._write_pending(mine)
                 connection.execute(commit)
             except BaseException:
-                mine.forget(waiting, laid)
+                mine.discard_pending(waiting, laid)
                 # A full disk ends the transaction by itself, savepoints and all.
                 if connection.in_transaction:
                     for statement in rollback:
@@ -219,7 +224,7 @@ class Store(Words):
                 raise
 
     @contextmanager
-    def undone_from_memory(self) -> Iterator[None]:
+    def temp_store_in_memory(self) -> Iterator[None]:
         """For many small transactions within large ones. To undo one of them SQLite copies every page it changes, and
         what goes beyond a few kilobytes into a file: an import of 200 MB wrote five times as much there."""
         self.row("pragma temp_store = memory")
@@ -229,21 +234,21 @@ class Store(Words):
             with suppress(StoreError):  # it was closed meanwhile
                 self.row("pragma temp_store = default")
 
-    def _settle(self, mine: _Held) -> None:
-        if mine.packing:
-            self.records.settle()
-        if mine.waiting:
+    def _write_pending(self, mine: _ThreadConnection) -> None:
+        if mine.pending_blocks:
+            self.records.write_pending()
+        if mine.pending_statements:
             self.search.flush()
 
     @contextmanager
     def snapshot(self) -> Iterator[None]:
         """Several reads of one moment, whatever others write meanwhile. Not for writing."""
-        mine = self._mine()
+        mine = self._thread_connection()
         connection = mine.connection
         if connection.in_transaction:
             yield
             return
-        with connecting.translated(self.path), mine.lock:
+        with connecting.translate_errors(self.path), mine.lock:
             connection.execute("begin")
             try:
                 yield
@@ -252,33 +257,33 @@ class Store(Words):
                     connection.execute("rollback")
 
     def rows(self, sql: str, *values: Any) -> list[Any]:
-        mine = self._mine()
-        with connecting.translated(self.path), mine.lock:
+        mine = self._thread_connection()
+        with connecting.translate_errors(self.path), mine.lock:
             return mine.connection.execute(sql, values).fetchall()
 
     def row(self, sql: str, *values: Any) -> Any:
-        mine = self._mine()
-        with connecting.translated(self.path), mine.lock:
+        mine = self._thread_connection()
+        with connecting.translate_errors(self.path), mine.lock:
             return mine.connection.execute(sql, values).fetchone()
 
     def checkpoint(self) -> bool:
         """Empty the WAL into the file, so that what was deleted stands in neither. False while somebody reads it."""
-        with connecting.translated(self.path):
+        with connecting.translate_errors(self.path):
             (busy, *_) = self.connection.execute("pragma wal_checkpoint(truncate)").fetchone()
         return not busy
 
-    def give_back(self) -> None:
+    def release_free_pages(self) -> None:
         """To the disk, the room that nothing stands in any more, if it is much: an index in the making needs some that
         the finished one does not."""
         pages, unused = self.row("select page_count, freelist_count from pragma_page_count, pragma_freelist_count")
-        if unused * SHARE_KEPT > pages:
-            with connecting.translated(self.path):
+        if unused * FREE_PAGES_DIVISOR > pages:
+            with connecting.translate_errors(self.path):
                 # As a script, since the driver ends any other statement without columns after its first step, a page.
                 self.connection.executescript("pragma incremental_vacuum")
 
-    def rewrite(self) -> bool:
+    def vacuum(self) -> bool:
         """The whole file anew, of what lives. Zeroed pages are not enough: SQLite leaves copies of rows it moved."""
-        with connecting.translated(self.path):
+        with connecting.translate_errors(self.path):
             self.connection.execute("vacuum")
         return self.checkpoint()
 
@@ -352,7 +357,7 @@ class Store(Words):
         return Search(self)
 
     @cached_property
-    def writing_back(self) -> WritingBack:
-        from store.write_back.service import WritingBack
+    def write_back(self) -> WriteBack:
+        from store.write_back.service import WriteBack
 
-        return WritingBack(self)
+        return WriteBack(self)

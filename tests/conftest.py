@@ -16,11 +16,11 @@ import pytest
 import textual.app
 import textual.pilot
 from hypothesis import HealthCheck, settings
-from idle_wait import until_settled
+from idle_wait import wait_until_idle
 from textual.notifications import Notification
 
 if TYPE_CHECKING:
-    from child_processes import Nursery
+    from child_processes import ForkServer
 
     from store.store import Store
 
@@ -46,7 +46,7 @@ XDG_FOLDERS = {
 }
 
 # Where agents are told to keep their histories, and what changes how a terminal program looks.
-OUTSIDE_VARIABLES = (
+CLEARED_VARIABLES = (
     "CLAUDE_CONFIG_DIR",
     "CODEX_HOME",
     "COPILOT_HOME",
@@ -100,7 +100,7 @@ def home(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPat
     monkeypatch.setenv("HOME", str(folder))
     for name, below in XDG_FOLDERS.items():
         monkeypatch.setenv(name, str(folder / below))
-    for name in [*OUTSIDE_VARIABLES, *(n for n in os.environ if n.startswith("BACKSCROLL_"))]:
+    for name in [*CLEARED_VARIABLES, *(n for n in os.environ if n.startswith("BACKSCROLL_"))]:
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("PYTHON_KEYRING_BACKEND", "keyring.backends.fail.Keyring")
     monkeypatch.setenv("TZ", "UTC")
@@ -111,7 +111,7 @@ def home(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPat
     os.umask(before)
 
 
-class Clipboard:
+class FakeClipboard:
     """Stands where the machine's clipboard would be, which a test must never overwrite."""
 
     def __init__(self) -> None:
@@ -125,19 +125,19 @@ class Clipboard:
 
 
 @pytest.fixture(autouse=True)
-def clipboard(monkeypatch: pytest.MonkeyPatch) -> Clipboard:
+def clipboard(monkeypatch: pytest.MonkeyPatch) -> FakeClipboard:
     """What was copied last."""
-    board = Clipboard()
+    board = FakeClipboard()
     monkeypatch.setattr(pyperclip, "copy", board.copy)
     monkeypatch.setattr(pyperclip, "paste", board.paste)
     return board
 
 
 @pytest.fixture(autouse=True)
-def _time_for_the_browser(monkeypatch: pytest.MonkeyPatch) -> None:
+def _wait_for_browser(monkeypatch: pytest.MonkeyPatch) -> None:
     """Keys are waited for, and a message stays until it was seen, however slow the machine is."""
     for module in (textual.app, textual.pilot):
-        monkeypatch.setattr(module, "wait_for_idle", until_settled)
+        monkeypatch.setattr(module, "wait_for_idle", wait_until_idle)
     monkeypatch.setattr(Notification, "time_left", 600.0)
 
 
@@ -162,9 +162,9 @@ def store(tmp_path: Path, blank: Path) -> Iterator[Store]:
 
 
 @pytest.fixture(scope="module")
-def children(_compiled_once: None) -> Iterator[Nursery]:
+def children(_compiled_once: None) -> Iterator[ForkServer]:
     """One for all tests of a module: each child is a process of its own anyway, and is told where it is at home."""
-    from child_processes import nursery
+    from child_processes import start_fork_server
 
-    with nursery() as opened:
+    with start_fork_server() as opened:
         yield opened

@@ -23,38 +23,38 @@ from textual.screen import Screen
 from textual.worker import WorkerFailed
 
 from store.errors import StoreError
-from store.text.sanitize import clean
+from store.text.sanitize import sanitize
 from tui.messages import Copy
-from tui.palette import Actions, actions_of
-from tui.privacy.app import Discreet
-from tui.privacy.terminal_filter import Backstop
-from tui.render.session_lines import SIGNS
+from tui.palette import ActionProvider, list_actions
+from tui.privacy.app import PrivateApp
+from tui.privacy.terminal_filter import TerminalFilter
+from tui.render.session_lines import SIGN_LEGEND
 from tui.screens.browser.screen import BrowserScreen
 from tui.screens.store_screen import Clock
 from tui.settings import Settings
-from tui.workers import surely, threaded
+from tui.workers import reliable_timer, threaded
 
 if TYPE_CHECKING:
     from textual.filter import LineFilter
     from textual.theme import Theme
     from textual.timer import Timer, TimerCallback
 
-    from store.resume.command import Resumption
+    from store.resume.command import ResumePlan
     from store.store import Store
 
 
-GIVE_WAY_SECONDS = 0.001
+SWITCH_INTERVAL_SECONDS = 0.001
 """How long a thread that reads may keep the painting one waiting, and that one the one that writes to the terminal."""
 
-GARBAGE = (5_000, 20, 20)
+GC_THRESHOLDS = (5_000, 20, 20)
 """How many things are made before it is looked which of them are garbage, and how often that goes deeper."""
 
-QUIET_SECONDS = 0.3
+GC_IDLE_SECONDS = 0.3
 """After what is typed, until memory is tidied up again."""
 
 
 @runtime_checkable
-class Unsaved(Protocol):
+class HasUnsavedChanges(Protocol):
     """A screen on which something may be written that is not saved; leaving it asks."""
 
     @property
@@ -63,18 +63,18 @@ class Unsaved(Protocol):
 
 
 @runtime_checkable
-class Blinking(Protocol):
+class HasCursorBlink(Protocol):
     """Where something is typed."""
 
     cursor_blink: bool
 
 
-class Backscroll(Discreet["Resumption"]):
+class Backscroll(PrivateApp["ResumePlan"]):
     """What `run` gives is what the terminal is handed over to, if the person resumes a conversation."""
 
     TITLE = "Backscroll"
     CSS_PATH = Path(__file__).with_name("app.tcss")
-    COMMANDS: ClassVar = {Actions}
+    COMMANDS: ClassVar = {ActionProvider}
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("question_mark", "help", "Keys", key_display="?", id="app.help", tooltip="All keys of this screen"),
         Binding("q", "quit", "Quit", id="app.quit", tooltip="Leave Backscroll"),
@@ -87,17 +87,17 @@ class Backscroll(Discreet["Resumption"]):
         *,
         follow: bool = False,
         pick: bool = False,
-        is_new: bool = False,
+        is_new_store: bool = False,
     ) -> None:
         super().__init__()
         self._stores = [store]
         self._follow = follow
-        self._is_new = is_new
+        self._is_new_store = is_new_store
         self._pick = pick
         self._clock = clock
-        self._backstop = Backstop()
-        self._colourless = self._without_colour() if self.no_color else []
-        self._is_alone = False
+        self._terminal_filter = TerminalFilter()
+        self._no_color_filters = self._make_no_color_filters() if self.no_color else []
+        self._owns_process = False
         "In its process, which it may then set up to its liking."
         self.settings = Settings()
         if self.settings.theme in self.available_themes:
@@ -106,7 +106,7 @@ class Backscroll(Discreet["Resumption"]):
             self.animation_level = "none"
 
     def get_default_screen(self) -> Screen[None]:
-        return BrowserScreen(self._stores[-1], self._clock, follow=self._follow, is_new=self._is_new)
+        return BrowserScreen(self._stores[-1], self._clock, follow=self._follow, is_new_store=self._is_new_store)
 
     def on_mount(self) -> None:
         self.theme_changed_signal.subscribe(self, self._remember_theme)
@@ -115,7 +115,7 @@ class Backscroll(Discreet["Resumption"]):
         if self.settings.own_keys:
             from tui.palette import all_bindings
 
-            self.settings.doubt([binding.id or "" for binding in all_bindings()])
+            self.settings.check_own_keys([binding.id or "" for binding in all_bindings()])
         for problem in self.settings.problems:
             self.show_error(StoreError(problem))
         if self._pick:
@@ -126,36 +126,36 @@ class Backscroll(Discreet["Resumption"]):
     def on_ready(self) -> None:
         """Memory is tidied up from now on, and seldom: a key that is pressed would wait for it."""
         if not gc.isenabled():
-            self._is_alone = True
-            sys.setswitchinterval(GIVE_WAY_SECONDS)
-            gc.set_threshold(*GARBAGE)
-            self._tidying = self.set_interval(QUIET_SECONDS, self._tidy, pause=True)
-            self.keep_what_is()
+            self._owns_process = True
+            sys.setswitchinterval(SWITCH_INTERVAL_SECONDS)
+            gc.set_threshold(*GC_THRESHOLDS)
+            self._gc_timer = self.set_interval(GC_IDLE_SECONDS, self._enable_gc, pause=True)
+            self.freeze_gc()
             gc.enable()
 
     def set_timer(
         self, delay: float, callback: TimerCallback | None = None, *, name: str | None = None, pause: bool = False
     ) -> Timer:
         """Textual's own, too: if the one that a resize sets were lost, no other resize would be heeded."""
-        return surely(super().set_timer(delay, callback, name=name, pause=pause))
+        return reliable_timer(super().set_timer(delay, callback, name=name, pause=pause))
 
-    def tidy_later(self) -> None:
+    def postpone_gc(self) -> None:
         """Somebody types: what has piled up can take longer than the answer."""
-        if self._is_alone:
+        if self._owns_process:
             gc.disable()
-            self._tidying.reset()
+            self._gc_timer.reset()
 
-    def _tidy(self) -> None:
-        self._tidying.pause()
+    def _enable_gc(self) -> None:
+        self._gc_timer.pause()
         gc.enable()
 
-    def keep_what_is(self) -> None:
+    def freeze_gc(self) -> None:
         """What there is by now stays, and need not be looked through whenever memory is tidied up."""
-        if self._is_alone:
+        if self._owns_process:
             gc.freeze()
 
     def _remember_theme(self, theme: Theme) -> None:
-        self.settings.remember(theme=theme.name)
+        self.settings.save_state(theme=theme.name)
 
     def close_stores(self) -> None:
         """After `run`, when no worker is left that might still be reading."""
@@ -165,20 +165,20 @@ class Backscroll(Discreet["Resumption"]):
     # ── no colour, no motion ──────────────────────────────────────────────────────────────────────
 
     @staticmethod
-    def _without_colour() -> list[LineFilter]:
-        from tui.privacy.no_color import Colourless
+    def _make_no_color_filters() -> list[LineFilter]:
+        from tui.privacy.no_color import NoColorFilter
 
-        return [Colourless()]
+        return [NoColorFilter()]
 
     def on_descendant_focus(self, event: DescendantFocus) -> None:
         """Textual stills what slides, and leaves cursors blinking."""
-        if self.animation_level == "none" and isinstance(event.widget, Blinking):
+        if self.animation_level == "none" and isinstance(event.widget, HasCursorBlink):
             event.widget.cursor_blink = False
 
     # ── safety ────────────────────────────────────────────────────────────────────────────────────
 
     def get_line_filters(self) -> Sequence[LineFilter]:
-        return [*(self._colourless or super().get_line_filters()), self._backstop]
+        return [*(self._no_color_filters or super().get_line_filters()), self._terminal_filter]
 
     def get_system_commands(self, screen: Screen[object]) -> Iterable[SystemCommand]:
         """Without what our own keys do, and without the screenshot: a file with whatever was on the screen, left lying
@@ -186,7 +186,7 @@ class Backscroll(Discreet["Resumption"]):
         return (one for one in super().get_system_commands(screen) if one.title not in ("Keys", "Quit", "Screenshot"))
 
     def show_error(self, error: StoreError) -> None:
-        self.notify(clean(str(error)), severity="error", timeout=10, markup=False)
+        self.notify(sanitize(str(error)), severity="error", timeout=10, markup=False)
 
     def _handle_exception(self, error: Exception) -> None:
         """What the store refuses a worker is told and survived; and what was to be done later, and finds nothing left
@@ -198,26 +198,26 @@ class Backscroll(Discreet["Resumption"]):
 
     def _fatal_error(self) -> None:
         """As Textual's own, without the values of variables: they are people's conversations."""
-        self.panic(Text(clean(traceback.format_exc())))
+        self.panic(Text(sanitize(traceback.format_exc())))
 
     # ── help ──────────────────────────────────────────────────────────────────────────────────────
 
     def action_help(self) -> None:
         from tui.screens.help import HelpScreen
 
-        keys = [(action.keys, action.told) for action in actions_of(self.screen)]
-        self.push_screen(HelpScreen(keys, SIGNS))
+        keys = [(action.keys, action.help_text) for action in list_actions(self.screen)]
+        self.push_screen(HelpScreen(keys, SIGN_LEGEND))
 
     async def action_quit(self) -> None:
         """What is written and not saved is asked about first."""
-        if isinstance(self.screen, Unsaved) and self.screen.is_unsaved:
+        if isinstance(self.screen, HasUnsavedChanges) and self.screen.is_unsaved:
             await self.screen.action_leave()
         else:
             await super().action_quit()
 
     # ── resuming and copying ──────────────────────────────────────────────────────────────────────
 
-    def hand_over(self, found: Resumption | None) -> None:
+    def exit_and_resume(self, found: ResumePlan | None) -> None:
         """The app ends; whoever ran it starts the agent in its place."""
         if found is not None:
             self.exit(found)
@@ -226,13 +226,13 @@ class Backscroll(Discreet["Resumption"]):
     def _copy(self, copy: Copy) -> None:
         copy.stop()
         # Half a character, which some agents write, cannot be pasted anywhere.
-        self._copy_text(copy.text.encode("utf-8", "replace").decode(), copy.what)
+        self._copy_text(copy.text.encode("utf-8", "replace").decode(), copy.description)
 
     @threaded(group="copy")
     def _copy_text(self, text: str, what: str) -> None:
-        from tui.privacy.clipboard import copied_here
+        from tui.privacy.clipboard import copy_locally
 
-        done = copied_here(text)
+        done = copy_locally(text)
         if not done:
             self.call_from_thread(self.copy_to_clipboard, text)
         told = f"Copied {what}." if done else f"Sent {what} to the terminal's clipboard."
@@ -241,6 +241,6 @@ class Backscroll(Discreet["Resumption"]):
     # ── demo ──────────────────────────────────────────────────────────────────────────────────────
 
     @on(BrowserScreen.DemoMade)
-    def _browse_demo(self, made: BrowserScreen.DemoMade) -> None:
+    def _open_demo(self, made: BrowserScreen.DemoMade) -> None:
         self._stores.append(made.store)
         self.push_screen(BrowserScreen(made.store, self._clock, title="backscroll demo"))

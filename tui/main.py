@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from contextlib import AbstractContextManager
 
-FPS = "TEXTUAL_FPS"
+FPS_VARIABLE = "TEXTUAL_FPS"
 
 
 def main() -> int:
@@ -27,22 +27,22 @@ def main() -> int:
     return status
 
 
-def _paint_sooner() -> None:
+def _raise_frame_rate() -> None:
     """Textual waits a sixtieth of a second before it paints what has come. Only it is told: what is resumed from here
     inherits the environment."""
-    if FPS not in os.environ:
-        os.environ[FPS] = "120"
+    if FPS_VARIABLE not in os.environ:
+        os.environ[FPS_VARIABLE] = "120"
         import_module("textual.constants")
-        del os.environ[FPS]
+        del os.environ[FPS_VARIABLE]
 
 
-def _first_look(path: Path) -> AbstractContextManager[Callable[[], object]]:
+def _start_quick_index(path: Path) -> AbstractContextManager[Callable[[], object]]:
     from store.sync.first_look import first_look
 
     return first_look(path)
 
 
-def _say(sentence: str) -> None:
+def _print_to_stderr(sentence: str) -> None:
     print(sentence, file=sys.stderr)
 
 
@@ -51,13 +51,13 @@ def browse(path: Path, *, follow: bool = False, pick: bool = False) -> None:
     # All that is made until the first screen is there to stay; the app enables it again.
     gc.disable()
     is_new = follow and not path.exists()
-    with _first_look(path) if is_new else nullcontext(str) as wait_for_rows:
-        _paint_sooner()
+    with _start_quick_index(path) if is_new else nullcontext(str) as wait_for_rows:
+        _raise_frame_rate()
         from store.store import Store
         from tui.app import Backscroll
 
         wait_for_rows()
-        app = Backscroll(Store.open(path, tell=_say), follow=follow, pick=pick, is_new=is_new)
+        app = Backscroll(Store.open(path, notify=_print_to_stderr), follow=follow, pick=pick, is_new_store=is_new)
         try:
             chosen = app.run()
         finally:
@@ -65,4 +65,4 @@ def browse(path: Path, *, follow: bool = False, pick: bool = False) -> None:
     if app.return_code:
         sys.exit(app.return_code)
     if chosen is not None:
-        chosen.go()
+        chosen.execute()

@@ -8,7 +8,7 @@ from textual.message import Message
 
 
 @dataclass_transform()
-class Told(Message):
+class DataMessage(Message):
     """A message with fields, which are written as those of a dataclass; but that would compile four functions for each
     kind of message, while somebody waits for the first screen."""
 
@@ -17,8 +17,8 @@ class Told(Message):
         vars(self).update(zip(type(self).__annotations__, values, strict=False), **named)
 
 
-class Copy(Told):
+class Copy(DataMessage):
     """The text as it is kept, not as it is shown; and what it is, in a word or two, to say that it was copied."""
 
     text: str
-    what: str
+    description: str

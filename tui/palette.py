@@ -20,12 +20,12 @@ class Action(NamedTuple):
     id: str
     keys: str
     name: str
-    told: str
+    help_text: str
     action: str
     namespace: object
 
 
-def actions_of(screen: Screen[object]) -> list[Action]:
+def list_actions(screen: Screen[object]) -> list[Action]:
     """Only bindings with an id are ours."""
     found: dict[str, Action] = {}
     for node, binding, enabled, tooltip in screen.active_bindings.values():
@@ -39,32 +39,37 @@ def actions_of(screen: Screen[object]) -> list[Action]:
     return list(found.values())
 
 
-class Actions(SystemCommandsProvider):
+class ActionProvider(SystemCommandsProvider):
     """Ours first, then Textual's own. One provider of both: of two, now this and now that one would come first."""
 
     async def discover(self) -> Hits:
-        for action in self._actions():
-            yield DiscoveryHit(_title(action), partial(self._run, action), help=action.told)
+        for action in self._list_actions():
+            yield DiscoveryHit(_format_title(action), partial(self._run_action, action), help=action.help_text)
         async for hit in super().discover():
             yield hit
 
     async def search(self, query: str) -> Hits:
         matcher = self.matcher(query)
-        for action in self._actions():
-            score = max(matcher.match(action.name), matcher.match(action.told))
+        for action in self._list_actions():
+            score = max(matcher.match(action.name), matcher.match(action.help_text))
             if score > 0:
-                yield Hit(score, matcher.highlight(_title(action)), partial(self._run, action), help=action.told)
+                yield Hit(
+                    score,
+                    matcher.highlight(_format_title(action)),
+                    partial(self._run_action, action),
+                    help=action.help_text,
+                )
         async for hit in super().search(query):
             yield hit
 
-    def _actions(self) -> Iterator[Action]:
-        yield from actions_of(self.screen)
+    def _list_actions(self) -> Iterator[Action]:
+        yield from list_actions(self.screen)
 
-    async def _run(self, action: Action) -> None:
+    async def _run_action(self, action: Action) -> None:
         await self.app.run_action(action.action, action.namespace)  # type: ignore[arg-type]
 
 
-def _title(action: Action) -> str:
+def _format_title(action: Action) -> str:
     return f"{action.name}  ({action.keys})"
 
 

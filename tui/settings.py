@@ -12,24 +12,24 @@ from contextlib import suppress
 from typing import Any
 
 from store.errors import StoreError
-from store.paths import config, config_file, private_folder, state_file
+from store.paths import config_file, load_config, make_private_folder, state_file
 
-_PAGES = {"page_down": "pagedown,ctrl+f,ctrl+d", "page_up": "pageup,ctrl+b,ctrl+u"}
+_VIM_PAGE_KEYS = {"page_down": "pagedown,ctrl+f,ctrl+d", "page_up": "pageup,ctrl+b,ctrl+u"}
 
-VIM = {
+VIM_KEYMAP = {
     "list.fold": "left,h",
     "list.unfold": "right,l",
     "timeline.fold": "left,h",
     "timeline.unfold": "right,l",
     "timeline.next_turn": "J,right_curly_bracket",
     "timeline.previous_turn": "K,left_curly_bracket",
-    **{f"{pane}.{name}": keys for pane in ("list", "timeline", "rows") for name, keys in _PAGES.items()},
+    **{f"{pane}.{name}": keys for pane in ("list", "timeline", "rows") for name, keys in _VIM_PAGE_KEYS.items()},
 }
 """On top of what a vim user's hands find by themselves: j k g G / n N."""
 
-_FREELY = "skip_permissions"
+_SKIP_PERMISSIONS = "skip_permissions"
 
-MAPS = {"default": dict[str, str](), "vim": VIM}
+KEYMAPS = {"default": dict[str, str](), "vim": VIM_KEYMAP}
 
 
 class Settings:
@@ -37,33 +37,33 @@ class Settings:
 
     def __init__(self) -> None:
         self.problems: list[str] = []
-        self._chosen = _table(self._remembered())
-        section = _table(self._configured().get("browser"))
-        self.theme = str(self._chosen.get("theme") or section.get("theme") or "")
+        self._state = _as_dict(self._load_state())
+        section = _as_dict(self._load_config().get("browser"))
+        self.theme = str(self._state.get("theme") or section.get("theme") or "")
         motion = section.get("motion", True)
         self.motion = motion is not False
         "Whether what scrolls may slide, and a cursor blink."
         if not isinstance(motion, bool):
             self.problems.append(f"In {config_file()}, motion must be true or false.")
-        freely = self._chosen.get(_FREELY)
-        self.freely = frozenset(map(str, freely if isinstance(freely, list) else ()))
+        freely = self._state.get(_SKIP_PERMISSIONS)
+        self.skip_permissions = frozenset(map(str, freely if isinstance(freely, list) else ()))
         "The agents that are let act without asking for permission."
         named = str(section.get("keymap", "default"))
-        if named not in MAPS:
-            self.problems.append(f"In {config_file()}, there is no keymap {named!r}; there are {', '.join(MAPS)}.")
-        self.own_keys = _table(section.get("keys"))
-        self.keymap = MAPS.get(named, {}) | {
+        if named not in KEYMAPS:
+            self.problems.append(f"In {config_file()}, there is no keymap {named!r}; there are {', '.join(KEYMAPS)}.")
+        self.own_keys = _as_dict(section.get("keys"))
+        self.keymap = KEYMAPS.get(named, {}) | {
             name: keys for name, keys in self.own_keys.items() if isinstance(keys, str)
         }
 
-    def _configured(self) -> dict[str, Any]:
+    def _load_config(self) -> dict[str, Any]:
         try:
-            return config()
+            return load_config()
         except StoreError as reason:
             self.problems.append(str(reason))
             return {}
 
-    def doubt(self, actions: Collection[str]) -> None:
+    def check_own_keys(self, actions: Collection[str]) -> None:
         """Tell of keys that were given to no action there is."""
         for name, keys in self.own_keys.items():
             if name not in actions:
@@ -74,27 +74,27 @@ class Settings:
     # ── what was chosen in the browser ────────────────────────────────────────────────────────────
 
     @staticmethod
-    def _remembered() -> object:
+    def _load_state() -> object:
         try:
             return json.loads(state_file().read_bytes())
         except (OSError, ValueError):
             return {}
 
-    def let_act(self, agent: str, freely: bool) -> None:
-        self.freely = self.freely | {agent} if freely else self.freely - {agent}
-        self.remember(**{_FREELY: sorted(self.freely)})
+    def set_skip_permissions(self, agent: str, skip: bool) -> None:
+        self.skip_permissions = self.skip_permissions | {agent} if skip else self.skip_permissions - {agent}
+        self.save_state(**{_SKIP_PERMISSIONS: sorted(self.skip_permissions)})
 
-    def remember(self, **choices: str | list[str]) -> None:
+    def save_state(self, **choices: str | list[str]) -> None:
         """A choice that cannot be kept is only lost: nobody should be stopped for it."""
-        self._chosen |= choices
+        self._state |= choices
         path = state_file()
         with suppress(OSError):
-            private_folder(path.parent)
+            make_private_folder(path.parent)
             part = path.with_suffix(".part")
             with os.fdopen(os.open(part, os.O_CREAT | os.O_WRONLY | os.O_TRUNC, 0o600), "w") as file:
-                json.dump(self._chosen, file)
+                json.dump(self._state, file)
             part.replace(path)
 
 
-def _table(value: object) -> dict[str, Any]:
+def _as_dict(value: object) -> dict[str, Any]:
     return value if isinstance(value, dict) else {}

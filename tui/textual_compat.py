@@ -16,36 +16,36 @@ from textual.strip import Strip
 from textual.widget import Widget
 
 
-class SparingCompositor(Compositor):
+class DirtyRegionCompositor(Compositor):
     """Only the widgets that are seen where something has changed, and of them only those lines."""
 
-    _changed: Iterable[Region] = ()
+    _changed_regions: Iterable[Region] = ()
     "What Textual would draw one frame around, and have all painted that is in it."
 
     def render_partial_update(self) -> ChopsUpdate | None:
-        self._changed = list(self._dirty_regions)
+        self._changed_regions = list(self._dirty_regions)
         try:
             return super().render_partial_update()
         finally:
-            self._changed = ()
+            self._changed_regions = ()
 
     def _get_renders(self, crop: Region | None = None) -> Iterator[tuple[Region, Region, list[Strip]]]:
         """From the front to the back, until nothing of what lies further back can be seen."""
         frame = crop or self.size.region
         lines = Region(0, frame.y, self.size.width, frame.height)
-        uncovered = list(self._changed) or [frame]
+        uncovered = list(self._changed_regions) or [frame]
         for widget, (region, clip) in self.visible_widgets.items():
             seen = region.intersection(clip).intersection(lines)
             if seen and any(map(seen.overlaps, uncovered)):
                 strips = widget.render_lines(seen.translate(-region.offset))
                 yield region, seen, strips
                 cover = seen.crop_size((min(strip.cell_length for strip in strips), len(strips)))
-                uncovered = [rest for part in uncovered for rest in _beside(part, cover)]
+                uncovered = [rest for part in uncovered for rest in _subtract_region(part, cover)]
                 if not uncovered:
                     return
 
 
-def paint_at_once(screen: Screen[Any], widget: Widget) -> None:
+def refresh_immediately(screen: Screen[Any], widget: Widget) -> None:
     """Without the messages by which Textual hears of it, the timer by which it waits for more, and a layout that is due
     for something else: that is twice as much work, and comes right after."""
     if screen.is_current and not screen.app._batch_count:
@@ -54,7 +54,7 @@ def paint_at_once(screen: Screen[Any], widget: Widget) -> None:
         screen._compositor_refresh()
 
 
-def _beside(part: Region, cover: Region) -> Iterable[Region]:
+def _subtract_region(part: Region, cover: Region) -> Iterable[Region]:
     """What the cover leaves of it: above, below, on the left and on the right."""
     x, y, width, height = common = part.intersection(cover)
     if not common:

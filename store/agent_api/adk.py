@@ -29,37 +29,39 @@ try:
 except ImportError as missing:
     raise ImportError("store.agent_api.adk needs google-adk: pip install 'backscroll[adk]'.") from missing
 
-from store.errors import AlreadyThere, NotFound, StoreError
-from store.formats.genai import Events, response_ids, state_line, state_value
+from store.errors import AlreadyExists, NotFound, StoreError
+from store.formats.genai import EventParser, find_answered_calls, format_state, parse_state
 from store.model.entry import Json, NewRecord
-from store.model.identity import joined_id
+from store.model.identity import join_native_id
 from store.model.knowledge import user_scope
 from store.model.session import Session
-from store.sources.kit.locator import place_of, scheme_of
-from store.sources.kit.sqlite import utc
+from store.sources.kit.locator import parse_location, url_scheme
+from store.sources.kit.sqlite import normalize_time
 from store.store import Store
-from store.text.validate import decode, encode, now
+from store.text.validate import decode, encode, utc_timestamp
 
 logger = logging.getLogger(__name__)
 
 SCHEME = "backscroll"
-PATIENCE_SECONDS = 10.0
+CONNECT_TIMEOUT_SECONDS = 10.0
 
 _APP, _USER, _TEMP = adk.State.APP_PREFIX, adk.State.USER_PREFIX, adk.State.TEMP_PREFIX
 _DRIVERS = {"sqlite": "aiosqlite", "postgresql": "asyncpg", "mysql": "aiomysql", "mariadb": "asyncmy"}
 """ADK takes only drivers that do not block; an address that names none means these."""
 
-_RECORDS = """
+_SELECT_RECORDS = """
     select record from entries where session = ? and seq >= 0 and key <= ? and created_at >= ?
     group by record order by min(seq) desc
 """
-_CALLS = """
+_SELECT_CALLS = """
     select tool_calls.call_id, tool_calls.status, entries.record
     from tool_calls left join entries on entries.key = tool_calls.entry
     where tool_calls.session = ? and tool_calls.call_id in (select value from json_each(?)) order by tool_calls.key
 """
-_LAST_EVENT = "select records.position from entries join records on records.key = entries.record where entries.key = ?"
-_REMEMBER = """
+_SELECT_LAST_EVENT = (
+    "select records.position from entries join records on records.key = entries.record where entries.key = ?"
+)
+_UPSERT_FACT = """
     insert into facts (text, scope, category, session, foreign_place, foreign_text, created_at, updated_at)
     values (:text, :scope, 'state', :session, :place, :text, :at, :at)
     on conflict (foreign_place) where foreign_place != '' do update
@@ -78,17 +80,17 @@ def session_service(uri: str | None = None) -> adk.BaseSessionService:
     try:
         if not address:
             raise StoreError("SESSION_SERVICE_URI names no database")
-        if scheme_of(address) == SCHEME:
+        if url_scheme(address) == SCHEME:
             path = unquote(address.removeprefix(f"{SCHEME}://"))
             return StoreSessionService(Store.open(path or None))
-        return _database(address)
+        return _connect_database(address)
     except Exception as reason:  # whatever a driver may raise
         told = str(reason).partition("\n")[0].rstrip(".") or type(reason).__name__
         logger.warning("%s; conversations are kept in memory and are gone when this process ends.", told)
         return adk.InMemorySessionService()
 
 
-def _database(address: str) -> adk.BaseSessionService:
+def _connect_database(address: str) -> adk.BaseSessionService:
     scheme, _, rest = address.partition("://")
     scheme = {"postgres": "postgresql"}.get(scheme, scheme)
     url = f"{scheme}+{_DRIVERS[scheme]}://{rest}" if scheme in _DRIVERS else address
@@ -96,7 +98,7 @@ def _database(address: str) -> adk.BaseSessionService:
     async def reach() -> None:
         try:
             async with adk.DatabaseSessionService(url) as service:
-                await asyncio.wait_for(service.prepare_tables(), PATIENCE_SECONDS)
+                await asyncio.wait_for(service.prepare_tables(), CONNECT_TIMEOUT_SECONDS)
         finally:
             # A driver with a thread of its own takes leave of this loop, and complains aloud when it is gone.
             await asyncio.sleep(0.1)
@@ -106,7 +108,7 @@ def _database(address: str) -> adk.BaseSessionService:
         try:
             elsewhere.submit(lambda: asyncio.run(reach())).result()
         except Exception as reason:
-            raise StoreError(f"{place_of(address).locator} cannot be reached: {type(reason).__name__}") from None
+            raise StoreError(f"{parse_location(address).locator} cannot be reached: {type(reason).__name__}") from None
     return adk.DatabaseSessionService(url)
 
 
@@ -118,9 +120,9 @@ class StoreSessionService(adk.BaseSessionService):
 
     def __init__(self, store: Store) -> None:
         self.store = store
-        self._states = _States(store)
+        self._state_facts = _StateFacts(store)
         # A store has one writer at a time anyway; and the next append must see what the last one left in the session.
-        self._appending = asyncio.Lock()
+        self._append_lock = asyncio.Lock()
 
     async def close(self) -> None:
         await asyncio.to_thread(self.store.close)
@@ -133,16 +135,16 @@ class StoreSessionService(adk.BaseSessionService):
 
     def _create(self, app: str, user: str, name: str, state: dict[str, Any]) -> adk.Session:
         given = to_jsonable_python(state, inf_nan_mode="null", fallback=str)
-        native = joined_id(app, user, name)
+        native = join_native_id(app, user, name)
         with self.store.transaction():
             try:
                 kept = self.store.sessions.create(
-                    _public(app, user, name), native_id=native, channel=app, channel_id=name, user=user
+                    _public_id(app, user, name), native_id=native, channel=app, channel_id=name, user=user
                 )
-            except AlreadyThere:
+            except AlreadyExists:
                 raise AlreadyExistsError(f"Session with id {name} already exists.") from None
-            self._states.change(kept, given)
-            return self._session(kept)
+            self._state_facts.apply_delta(kept, given)
+            return self._build_session(kept)
 
     async def get_session(
         self, *, app_name: str, user_id: str, session_id: str, config: GetSessionConfig | None = None
@@ -151,17 +153,17 @@ class StoreSessionService(adk.BaseSessionService):
 
     def _get(self, app: str, user: str, name: str, config: GetSessionConfig) -> adk.Session | None:
         try:
-            kept = self.store.sessions.get(_public(app, user, name))
+            kept = self.store.sessions.get(_public_id(app, user, name))
         except NotFound:
             return None
-        return self._session(kept, self._events(kept, config))
+        return self._build_session(kept, self._load_events(kept, config))
 
-    def _events(self, kept: Session, config: GetSessionConfig) -> list[Event]:
+    def _load_events(self, kept: Session, config: GetSessionConfig) -> list[Event]:
         """The newest that are asked for, oldest first; none that came after the session's row was read."""
         wanted, after = config.num_recent_events, config.after_timestamp or 0.0
         found: list[Event] = []
         # A second early, since the column is rounded and the event is not.
-        rows = self.store.rows(_RECORDS, kept.key, kept.tail, utc(after - 1) if after else "")
+        rows = self.store.rows(_SELECT_RECORDS, kept.key, kept.tail, normalize_time(after - 1) if after else "")
         for (record,) in rows:
             if wanted is not None and len(found) >= wanted:
                 break
@@ -175,16 +177,16 @@ class StoreSessionService(adk.BaseSessionService):
 
     def _list(self, app: str, user: str | None) -> ListSessionsResponse:
         """Oldest first. What a person put into the trash is not listed, but it is there until they purge it."""
-        begin = _public(app, "") if user is None else _public(app, user, "")
+        begin = _public_id(app, "") if user is None else _public_id(app, user, "")
         rows = self.store.rows(
             "select id from sessions where id >= ?1 and id < ?1 || char(1114111) and deleted = 0"
             " order by updated_at, user, channel_id",
             begin,
         )
-        return ListSessionsResponse(sessions=[self._session(self.store.sessions.get(name)) for (name,) in rows])
+        return ListSessionsResponse(sessions=[self._build_session(self.store.sessions.get(name)) for (name,) in rows])
 
     async def delete_session(self, *, app_name: str, user_id: str, session_id: str) -> None:
-        await asyncio.to_thread(self._delete, _public(app_name, user_id, session_id))
+        await asyncio.to_thread(self._delete, _public_id(app_name, user_id, session_id))
 
     def _delete(self, public_id: str) -> None:
         try:
@@ -193,32 +195,32 @@ class StoreSessionService(adk.BaseSessionService):
             return
 
     async def get_user_state(self, *, app_name: str, user_id: str) -> dict[str, Any]:
-        return await asyncio.to_thread(self._states.of_scope, user_scope(app_name, user_id))
+        return await asyncio.to_thread(self._state_facts.load_scope, user_scope(app_name, user_id))
 
     # ── appending ─────────────────────────────────────────────────────────────────────────────────
 
     async def append_event(self, session: adk.Session, event: Event) -> Event:
         if event.partial:
             return event
-        async with self._appending:
+        async with self._append_lock:
             kept = await asyncio.to_thread(self._append, session, event)
-            session.last_update_time = _epoch(kept.updated_at)
+            session.last_update_time = _to_epoch(kept.updated_at)
             session._storage_update_marker = str(kept.tail)
             return await super().append_event(session, event)
 
     def _append(self, session: adk.Session, event: Event) -> Session:
-        data = _lasting(event)
+        data = _encode_event(event)
         told = decode(data)
         record = NewRecord(data, "events", event.id)
         with self.store.transaction():
             try:
-                kept = self.store.sessions.get(_public(session.app_name, session.user_id, session.id))
+                kept = self.store.sessions.get(_public_id(session.app_name, session.user_id, session.id))
             except NotFound:
                 raise SessionNotFoundError(f"Session {session.id} not found.") from None
             self._refuse_stale(kept, session)
-            entries = self._translator(kept, told).entries(told, record, utc(event.timestamp))
+            entries = self._build_event_parser(kept, told).parse_event(told, record, normalize_time(event.timestamp))
             self.store.chains.append(kept.key, entries)
-            self._states.change(kept, told["actions"]["state_delta"])
+            self._state_facts.apply_delta(kept, told["actions"]["state_delta"])
             return self.store.sessions.by_key(kept.key)
 
     def _refuse_stale(self, kept: Session, session: adk.Session) -> None:
@@ -227,18 +229,18 @@ class StoreSessionService(adk.BaseSessionService):
         if marker is not None:
             stale = marker != str(kept.tail)
         else:
-            (last,) = self.store.row(_LAST_EVENT, kept.tail)
+            (last,) = self.store.row(_SELECT_LAST_EVENT, kept.tail)
             seen = session.events[-1].id if session.events else ""
-            stale = _epoch(kept.updated_at) > session.last_update_time and last != seen
+            stale = _to_epoch(kept.updated_at) > session.last_update_time and last != seen
         if stale:
             raise StaleSessionError("The session was appended to since it was loaded; load it again first.")
 
-    def _translator(self, kept: Session, told: Mapping[str, Json]) -> Events:
+    def _build_event_parser(self, kept: Session, told: Mapping[str, Json]) -> EventParser:
         """What the events before this one say of the calls that it answers."""
-        asked = response_ids(told)
-        rows = self.store.rows(_CALLS, kept.key, encode(asked).decode()) if asked else []
+        asked = find_answered_calls(told)
+        rows = self.store.rows(_SELECT_CALLS, kept.key, encode(asked).decode()) if asked else []
         newest = {call: (status, record) for call, status, record in rows}
-        return Events(
+        return EventParser(
             long_running=[
                 call
                 for call, (_, record) in newest.items()
@@ -248,41 +250,41 @@ class StoreSessionService(adk.BaseSessionService):
             answered=[call for call, (status, _) in newest.items() if status in ("ok", "error")],
         )
 
-    def _session(self, kept: Session, events: list[Event] | None = None) -> adk.Session:
+    def _build_session(self, kept: Session, events: list[Event] | None = None) -> adk.Session:
         session = adk.Session(
             id=kept.channel_id,
             app_name=kept.channel,
             user_id=kept.user,
-            state=self._states.of_session(kept),
+            state=self._state_facts.load_session_state(kept),
             events=events or [],
-            last_update_time=_epoch(kept.updated_at),
+            last_update_time=_to_epoch(kept.updated_at),
         )
         session._storage_update_marker = str(kept.tail)
         return session
 
 
-class _States:
+class _StateFacts:
     """State as facts, each of which knows its key by the place it is kept under."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
 
-    def of_session(self, session: Session) -> dict[str, Json]:
+    def load_session_state(self, session: Session) -> dict[str, Json]:
         """All that the session's agent may see, with ADK's prefixes."""
-        seen = self.of_scope(f"session:{session.id}")
+        seen = self.load_scope(f"session:{session.id}")
         for prefix, scope in ((_APP, f"app:{session.channel}"), (_USER, user_scope(session.channel, session.user))):
-            seen |= {prefix + key: value for key, value in self.of_scope(scope).items()}
+            seen |= {prefix + key: value for key, value in self.load_scope(scope).items()}
         return seen
 
-    def of_scope(self, scope: str) -> dict[str, Json]:
-        begin = _place(scope, "")
+    def load_scope(self, scope: str) -> dict[str, Json]:
+        begin = _fact_place(scope, "")
         rows = self._store.rows(
             "select foreign_place, text from facts where scope = ? and retired_at is null order by id", scope
         )
         told = {unquote(place.removeprefix(begin)): text for place, text in rows if place.startswith(begin)}
-        return {key: state_value(key, text) for key, text in told.items()}
+        return {key: parse_state(key, text) for key, text in told.items()}
 
-    def change(self, session: Session, delta: Mapping[str, Json]) -> None:
+    def apply_delta(self, session: Session, delta: Mapping[str, Json]) -> None:
         """Within a transaction. Temporary keys belong to one invocation and are kept nowhere."""
         for key, value in delta.items():
             if key.startswith(_TEMP):
@@ -292,24 +294,24 @@ class _States:
                 scope, key = f"app:{session.channel}", key.removeprefix(_APP)
             elif key.startswith(_USER):
                 scope, key = user_scope(session.channel, session.user), key.removeprefix(_USER)
-            row = {"text": state_line(key, value), "scope": scope, "session": session.key, "at": now()}
-            self._store.connection.execute(_REMEMBER, row | {"place": _place(scope, key)})
+            row = {"text": format_state(key, value), "scope": scope, "session": session.key, "at": utc_timestamp()}
+            self._store.connection.execute(_UPSERT_FACT, row | {"place": _fact_place(scope, key)})
 
 
-def _place(scope: str, key: str) -> str:
+def _fact_place(scope: str, key: str) -> str:
     return f"state:{quote(scope, safe='')}/{quote(key, safe='')}"
 
 
-def _public(*names: str) -> str:
-    return joined_id("adk", *names)
+def _public_id(*names: str) -> str:
+    return join_native_id("adk", *names)
 
 
-def _lasting(event: Event) -> bytes:
+def _encode_event(event: Event) -> bytes:
     """The event as it is kept: without what is temporary."""
     delta = {key: value for key, value in event.actions.state_delta.items() if not key.startswith(_TEMP)}
     actions = event.actions.model_copy(update={"state_delta": delta})
     return event.model_copy(update={"actions": actions}).model_dump_json(exclude_none=True).encode()
 
 
-def _epoch(at: str) -> float:
+def _to_epoch(at: str) -> float:
     return datetime.fromisoformat(at).timestamp()

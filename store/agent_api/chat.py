@@ -12,7 +12,7 @@ from urllib.parse import quote
 from store.errors import BadValue, NotFound
 from store.model.entry import NewEntry, NewRecord, Part, Text
 from store.model.session import SessionFields
-from store.text.validate import encode, exact_id
+from store.text.validate import encode, validate_id
 
 if TYPE_CHECKING:
     from store.model.session import SessionFields
@@ -23,11 +23,11 @@ Role = Literal["User", "Assistant"]
 DEBUG_USER = "debug_user"
 DEBUG_SESSION = "debug_session"
 
-_KEPT_AS: dict[str, str] = {"User": "user", "Assistant": "assistant"}
-_SHOWN_AS: dict[str, Role] = {"user": "User", "assistant": "Assistant"}
+_STORED_ROLES: dict[str, str] = {"User": "user", "Assistant": "assistant"}
+_SHOWN_ROLES: dict[str, Role] = {"user": "User", "assistant": "Assistant"}
 
 
-class Message(TypedDict):
+class ChatMessage(TypedDict):
     role: Role
     content: str
 
@@ -37,31 +37,31 @@ class ChatHistory:
 
     def __init__(self, store: Store, user_id: str = DEBUG_USER, session_id: str = DEBUG_SESSION) -> None:
         self._store = store
-        self.user_id = exact_id(user_id, "user id")
-        self.session_id = exact_id(session_id)
+        self.user_id = validate_id(user_id, "user id")
+        self.session_id = validate_id(session_id)
         # Quoted, so that no slash inside a name can make two conversations one.
         self.id = "/".join(quote(name, safe="") for name in ("chat", user_id, session_id))
 
     @classmethod
-    def of_username(cls, store: Store, username: str) -> Self:
+    def for_username(cls, store: Store, username: str) -> Self:
         """The one session that a command line gives each of its users."""
         return cls(store, username, f"session_{username}")
 
-    def messages(self) -> list[Message]:
+    def messages(self) -> list[ChatMessage]:
         """In order; empty for a conversation that has not begun."""
         try:
             session = self._store.sessions.get(self.id)
         except NotFound:
             return []
         return [
-            {"role": _SHOWN_AS[entry.role], "content": _said(entry.parts)}
+            {"role": _SHOWN_ROLES[entry.role], "content": _join_text(entry.parts)}
             for entry in self._store.chains.entries(session.key)
-            if entry.kind == "message" and entry.role in _SHOWN_AS
+            if entry.kind == "message" and entry.role in _SHOWN_ROLES
         ]
 
     def construct_prompt(self, system_prompt: str, input_text: str) -> str:
         """The system prompt, the history and the current input, in that order."""
-        said = [*self.messages(), Message(role="User", content=input_text)]
+        said = [*self.messages(), ChatMessage(role="User", content=input_text)]
         lines = [f"{message['role']}: {message['content']}" for message in said]
         return "\n\n".join([system_prompt, *lines] if system_prompt else lines)
 
@@ -75,7 +75,7 @@ class ChatHistory:
         return answer
 
     def _append(self, system_prompt: str, *said: tuple[str, str]) -> None:
-        entries = [self._entry(role, content) for role, content in said]
+        entries = [self._build_entry(role, content) for role, content in said]
         about: SessionFields = {"user": self.user_id, "native_id": self.session_id}
         if system_prompt:
             about["system_prompt"] = system_prompt
@@ -83,18 +83,18 @@ class ChatHistory:
             session = self._store.sessions.ensure(self.id, **about)
             self._store.chains.append(session.key, entries)
 
-    def _entry(self, role: str, content: str) -> NewEntry:
-        if role not in _KEPT_AS:
+    def _build_entry(self, role: str, content: str) -> NewEntry:
+        if role not in _STORED_ROLES:
             raise BadValue(f"A message is by the User or the Assistant, not by {role!r}.")
         if not isinstance(content, str):
             raise BadValue(f"The content must be text, not {type(content).__name__}.")
         return NewEntry(
-            role=_KEPT_AS[role],
+            role=_STORED_ROLES[role],
             parts=(Text(content),),
             author=self.user_id if role == "User" else "",
             record=NewRecord(encode({"role": role, "content": content})),
         )
 
 
-def _said(parts: tuple[Part, ...]) -> str:
+def _join_text(parts: tuple[Part, ...]) -> str:
     return "\n\n".join(part.text for part in parts if isinstance(part, Text))

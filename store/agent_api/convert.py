@@ -6,30 +6,32 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from store.errors import BadValue
-from store.formats.content_blocks import block_of_part, part_of_item, parts_of_blocks, response_tokens
+from store.formats.content_blocks import parse_blocks, parse_item, parse_response_tokens, part_to_block
 from store.model.entry import Entry, Json, NewEntry, NewRecord, StoredMessage
 from store.model.session import entry_id
-from store.rebuild import lenient
-from store.text.validate import decode, encode, shallow
+from store.rebuild import decode_or_none
+from store.text.validate import check_depth, decode, encode
 
 # ── messages of blocks ────────────────────────────────────────────────────────────────────────────
 
 
-def message_entry(role: str, blocks: str | Sequence[Json], author: str, model: str) -> NewEntry:
+def build_message_entry(role: str, blocks: str | Sequence[Json], author: str, model: str) -> NewEntry:
     data = encode({"role": role, "content": blocks})
     # As they will be read again: what is taken out of the index one day must be what went in.
     kept = blocks if isinstance(blocks, str) else decode(data)["content"]
-    return NewEntry(role=role, parts=parts_of_blocks(kept), author=author, model=model, record=NewRecord(data))
+    return NewEntry(role=role, parts=parse_blocks(kept), author=author, model=model, record=NewRecord(data))
 
 
-def stored_messages(session_id: str, entries: Iterable[Entry], records: Mapping[int, bytes]) -> list[StoredMessage]:
+def build_stored_messages(
+    session_id: str, entries: Iterable[Entry], records: Mapping[int, bytes]
+) -> list[StoredMessage]:
     return [
         StoredMessage(
             entry_id(session_id, entry.seq),
             session_id,
             entry.seq,
             entry.role,
-            _given_blocks(records.get(entry.record or 0)) or [block_of_part(part) for part in entry.parts],
+            _read_original_blocks(records.get(entry.record or 0)) or [part_to_block(part) for part in entry.parts],
             entry.created_at,
         )
         for entry in entries
@@ -37,8 +39,8 @@ def stored_messages(session_id: str, entries: Iterable[Entry], records: Mapping[
     ]
 
 
-def _given_blocks(data: bytes | None) -> list[Json] | None:
-    value = lenient(data) if data is not None else None
+def _read_original_blocks(data: bytes | None) -> list[Json] | None:
+    value = decode_or_none(data) if data is not None else None
     content = value.get("content") if isinstance(value, Mapping) else None
     return [content] if isinstance(content, str) else content if isinstance(content, list) else None
 
@@ -46,19 +48,19 @@ def _given_blocks(data: bytes | None) -> list[Json] | None:
 # ── Responses into entries ────────────────────────────────────────────────────────────────────────
 
 
-def prompt_entries(prompt: str | Sequence[Json]) -> list[NewEntry]:
+def parse_prompt(prompt: str | Sequence[Json]) -> list[NewEntry]:
     if isinstance(prompt, str):
         items: Sequence[Json] = [{"role": "user", "content": prompt}]
     else:
         items = prompt
     record = NewRecord(encode({"input": list(items)}))
     items = decode(record.data)["input"]
-    return [NewEntry(role=_role_of_item(item, "user"), parts=part_of_item(item), record=record) for item in items]
+    return [NewEntry(role=_item_role(item, "user"), parts=parse_item(item), record=record) for item in items]
 
 
-def response_entries(response: Json) -> list[NewEntry]:
+def parse_response(response: Json) -> list[NewEntry]:
     """An entry for each output item, all of the one record that is the Response as it came."""
-    data, value = _response_json(response)
+    data, value = _encode_response(response)
     record = NewRecord(data)
     output = value.get("output")
     items = output if isinstance(output, list) else []
@@ -66,19 +68,19 @@ def response_entries(response: Json) -> list[NewEntry]:
     key = str(value.get("id") or "")
     entries = [
         NewEntry(
-            role=_role_of_item(item, "assistant"),
-            parts=part_of_item(item),
+            role=_item_role(item, "assistant"),
+            parts=parse_item(item),
             model=model or "",
             message_key=key,
             record=record,
         )
         for item in items
     ] or [NewEntry(role="assistant", model=model or "", message_key=key, record=record)]
-    entries[-1].tokens = response_tokens(value)
+    entries[-1].tokens = parse_response_tokens(value)
     return entries
 
 
-def _role_of_item(item: Json, speaker: str) -> str:
+def _item_role(item: Json, speaker: str) -> str:
     if not isinstance(item, Mapping):
         return speaker
     kind = str(item.get("type") or "message")
@@ -87,11 +89,11 @@ def _role_of_item(item: Json, speaker: str) -> str:
     return "tool" if kind.endswith("_output") else "assistant"
 
 
-def _response_json(response: Json) -> tuple[bytes, Mapping[str, Json]]:
+def _encode_response(response: Json) -> tuple[bytes, Mapping[str, Json]]:
     if isinstance(response, bytes | str):
         value = decode(response)
-        data = response if isinstance(response, bytes) else _kept_text(response, value)
-        shallow(data)
+        data = response if isinstance(response, bytes) else _encode_text(response, value)
+        check_depth(data)
     else:
         dump: Any = getattr(response, "model_dump", None)
         value = dump(mode="json", exclude_unset=True) if dump else response
@@ -102,7 +104,7 @@ def _response_json(response: Json) -> tuple[bytes, Mapping[str, Json]]:
     return data, value
 
 
-def _kept_text(text: str, value: Json) -> bytes:
+def _encode_text(text: str, value: Json) -> bytes:
     """As it came; or spelled anew where it holds half characters, which cannot be written as they are."""
     try:
         return text.encode()

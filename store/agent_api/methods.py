@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Protocol, Unpack, cast
 
-from store.model.session import GLOBAL, Session, SessionFields, entry_id
+from store.model.session import GLOBAL_SCOPE, Session, SessionFields, entry_id
 
 if TYPE_CHECKING:
     import os
@@ -16,11 +16,11 @@ if TYPE_CHECKING:
     from store.conversations.entries import Chains
     from store.conversations.records import Records
     from store.conversations.sessions import Sessions
-    from store.edits.facts import Facts, Learned
+    from store.edits.facts import Facts, LearnResult
     from store.edits.published import PublishedFiles
     from store.edits.summaries import Summaries
     from store.model.entry import Json, StoredMessage
-    from store.model.knowledge import Published, Summary
+    from store.model.knowledge import PublishedFile, Summary
     from store.secrets.secrets import Secrets
 
 
@@ -32,14 +32,14 @@ class AgentFields(SessionFields, total=False):
     working_dir: str
 
 
-_IN_OUR_COLUMNS = {"title": "agent_title", "token_count": "tokens_total", "working_dir": "cwd"}
+_COLUMN_NAMES = {"title": "agent_title", "token_count": "tokens_total", "working_dir": "cwd"}
 
 
-def _columns(fields: AgentFields) -> SessionFields:
-    return cast("SessionFields", {_IN_OUR_COLUMNS.get(name, name): value for name, value in fields.items()})
+def _to_session_fields(fields: AgentFields) -> SessionFields:
+    return cast("SessionFields", {_COLUMN_NAMES.get(name, name): value for name, value in fields.items()})
 
 
-class Shelves(Protocol):
+class AgentApiStore(Protocol):
     "The part of Store that the words need."
 
     def transaction(self) -> AbstractContextManager[sqlite3.Connection]: ...
@@ -60,54 +60,54 @@ class Shelves(Protocol):
     def published(self) -> PublishedFiles: ...
 
 
-class Words:
+class AgentMethods:
     """Mixed into Store. What makes entries of what was said, and the other way round, comes with the first of them."""
 
     # ── the first document: turns of a Responses API ──────────────────────────────────────────────
 
-    def ensure_session(self: Shelves, session_id: str, **fields: Unpack[AgentFields]) -> Session:
+    def ensure_session(self: AgentApiStore, session_id: str, **fields: Unpack[AgentFields]) -> Session:
         """Made if new, touched if not; the newest webhook wins."""
-        return self.sessions.ensure(session_id, **_columns(fields))
+        return self.sessions.ensure(session_id, **_to_session_fields(fields))
 
-    def save_turn(self: Shelves, session_id: str, prompt: str | Sequence[Json], response: Json) -> range:
+    def save_turn(self: AgentApiStore, session_id: str, prompt: str | Sequence[Json], response: Json) -> range:
         """What was said and the whole Response to it: a mapping, its JSON, or the SDK's object.
 
         The prompt may also be the list of input items, which is how the outputs of tools are handed over.
         """
-        from store.agent_api.convert import prompt_entries, response_entries
+        from store.agent_api.convert import parse_prompt, parse_response
 
         session = self.sessions.get(session_id)
-        return self.chains.append(session.key, [*prompt_entries(prompt), *response_entries(response)])
+        return self.chains.append(session.key, [*parse_prompt(prompt), *parse_response(response)])
 
-    def load_input_history(self: Shelves, session_id: str) -> list[Json]:
+    def load_input_history(self: AgentApiStore, session_id: str) -> list[Json]:
         """The conversation as input items, nothing lost of what the API gave."""
-        from store.rebuild import lenient, responses_input
+        from store.rebuild import build_responses_input, decode_or_none
 
         with self.snapshot():
             session = self.sessions.get(session_id)
-            records = {key: lenient(data) for key, data in self.records.of_session(session.key)}
-            return responses_input(self.chains.entries(session.key), records)
+            records = {key: decode_or_none(data) for key, data in self.records.iter_session(session.key)}
+            return build_responses_input(self.chains.entries(session.key), records)
 
     # ── the fourth document: sessions and messages of blocks ──────────────────────────────────────
 
-    def create_session(self: Shelves, session_id: str | None = None, **fields: Unpack[AgentFields]) -> Session:
-        return self.sessions.create(session_id, **_columns(fields))
+    def create_session(self: AgentApiStore, session_id: str | None = None, **fields: Unpack[AgentFields]) -> Session:
+        return self.sessions.create(session_id, **_to_session_fields(fields))
 
-    def get_session(self: Shelves, session_id: str) -> Session:
+    def get_session(self: AgentApiStore, session_id: str) -> Session:
         return self.sessions.get(session_id)
 
-    def update_session(self: Shelves, session_id: str, **fields: Unpack[AgentFields]) -> Session:
-        return self.sessions.update(session_id, **_columns(fields))
+    def update_session(self: AgentApiStore, session_id: str, **fields: Unpack[AgentFields]) -> Session:
+        return self.sessions.update(session_id, **_to_session_fields(fields))
 
-    def delete_session(self: Shelves, session_id: str) -> None:
+    def delete_session(self: AgentApiStore, session_id: str) -> None:
         """At once and for good, entries with it. The trash is the browser's and the command line's."""
-        self.sessions.purge([self.sessions.get(session_id)], rewrite=False)
+        self.sessions.purge([self.sessions.get(session_id)], vacuum=False)
 
-    def list_sessions(self: Shelves, limit: int = 50) -> list[Session]:
+    def list_sessions(self: AgentApiStore, limit: int = 50) -> list[Session]:
         return self.sessions.newest(limit)
 
     def append_message(
-        self: Shelves,
+        self: AgentApiStore,
         session_id: str,
         role: str,
         blocks: str | Sequence[Json],
@@ -116,45 +116,45 @@ class Words:
         model: str = "",
     ) -> str:
         """Gives the entry's public id."""
-        from store.agent_api.convert import message_entry
+        from store.agent_api.convert import build_message_entry
 
         session = self.sessions.get(session_id)
-        entry = message_entry(role, blocks, author, model)
+        entry = build_message_entry(role, blocks, author, model)
         with self.transaction():
             (key,) = self.chains.append(session.key, [entry])
             return entry_id(session.id, self.chains.entry_by_key(key)[1].seq)
 
-    def get_messages(self: Shelves, session_id: str) -> list[StoredMessage]:
+    def get_messages(self: AgentApiStore, session_id: str) -> list[StoredMessage]:
         """In order; content as the blocks that were given."""
-        from store.agent_api.convert import stored_messages
+        from store.agent_api.convert import build_stored_messages
 
         with self.snapshot():
             session = self.sessions.get(session_id)
-            records = dict(self.records.of_session(session.key))
+            records = dict(self.records.iter_session(session.key))
             entries = self.chains.entries(session.key)
-        return stored_messages(session.id, entries, records)
+        return build_stored_messages(session.id, entries, records)
 
     # ── the fifth document: what outlives a conversation ──────────────────────────────────────────
 
-    def set_summary(self: Shelves, session_id: str, text: str, up_to_turn: int | None = None) -> Summary:
+    def set_summary(self: AgentApiStore, session_id: str, text: str, up_to_turn: int | None = None) -> Summary:
         return self.summaries.set(self.sessions.get(session_id), text, up_to_turn=up_to_turn, origin="library")
 
-    def set_secret(self: Shelves, session_id: str, key: str, value: str) -> None:
+    def set_secret(self: AgentApiStore, session_id: str, key: str, value: str) -> None:
         self.secrets.set(self.sessions.get(session_id), key, value)
 
-    def get_secret(self: Shelves, session_id: str, key: str) -> str:
+    def get_secret(self: AgentApiStore, session_id: str, key: str) -> str:
         return self.secrets.get(self.sessions.get(session_id), key)
 
     def learn(
-        self: Shelves,
+        self: AgentApiStore,
         text: str,
         *,
         session_id: str | None = None,
-        scope: str = GLOBAL,
+        scope: str = GLOBAL_SCOPE,
         category: str = "",
         knowledge_max_lines: int | None = None,
         consolidate: Callable[[list[str]], str | Iterable[str]] | None = None,
-    ) -> Learned:
+    ) -> LearnResult:
         """Adds to what all agents know, a fact a line; over the limit, `consolidate` is asked to say it shorter."""
         return self.facts.learn(
             text,
@@ -165,8 +165,8 @@ class Words:
             consolidate=consolidate,
         )
 
-    def publish(self: Shelves, session_id: str, path: str | os.PathLike[str]) -> Published:
+    def publish(self: AgentApiStore, session_id: str, path: str | os.PathLike[str]) -> PublishedFile:
         return self.published.publish(self.sessions.get(session_id), path)
 
-    def resolve(self: Shelves, public_id: str) -> Path:
+    def resolve(self: AgentApiStore, public_id: str) -> Path:
         return self.published.resolve(public_id)

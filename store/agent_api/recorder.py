@@ -17,31 +17,31 @@ from dataclasses import dataclass
 from typing import Self, Unpack
 from weakref import WeakSet
 
-from store.agent_api.convert import prompt_entries, response_entries
+from store.agent_api.convert import parse_prompt, parse_response
 from store.agent_api.methods import AgentFields
 from store.errors import BadValue, NotFound, Refused, StoreError, Unreadable
-from store.formats.content_blocks import parts_of_blocks
+from store.formats.content_blocks import parse_blocks
 from store.model.entry import Json, NewEntry, NewRecord, Opaque
 from store.model.session import Session
 from store.store import Store
-from store.text.validate import decode, encode, exact_text, now
+from store.text.validate import decode, encode, utc_timestamp, validate_text
 
-KEEP = 10_000
-KEEP_BYTES = 64 * 1024 * 1024
+MAX_PENDING = 10_000
+MAX_PENDING_BYTES = 64 * 1024 * 1024
 BUSY_TIMEOUT_MS = 250
-LAST_WAIT_MS = 5_000
+CLOSE_TIMEOUT_MS = 5_000
 """How long a lock is waited for at the very end, when there is no later."""
-FIRST_PAUSE = 1.0
-LONGEST_PAUSE = 30.0
+FIRST_RETRY_SECONDS = 1.0
+MAX_RETRY_SECONDS = 30.0
 
-OUT_OF_ROOM = "the store could not be written, and the room for what waits was full"
-NOT_KEPT = "the agent gave a value that cannot be kept"
+MEMORY_FULL = "the store could not be written, and the room for what waits was full"
+UNSTORABLE = "the agent gave a value that cannot be kept"
 
 _log = logging.getLogger("store.agent_api.recorder")
 
 
 @dataclass(slots=True)
-class _Said:
+class _PendingEntries:
     """Entries on their way, as they were when the agent said them."""
 
     entries: list[NewEntry]
@@ -60,7 +60,7 @@ class _Said:
 
 
 @dataclass(slots=True)
-class _Summed:
+class _PendingSummary:
     """A summary on its way."""
 
     text: str
@@ -105,9 +105,9 @@ class Recorder:
         store: Store | str | os.PathLike[str] | None,
         session_id: str,
         *,
-        keep: int = KEEP,
-        keep_bytes: int = KEEP_BYTES,
-        pause: float = FIRST_PAUSE,
+        max_pending: int = MAX_PENDING,
+        max_pending_bytes: int = MAX_PENDING_BYTES,
+        retry_seconds: float = FIRST_RETRY_SECONDS,
         **session: Unpack[AgentFields],
     ) -> None:
         self.session_id = session_id
@@ -115,36 +115,40 @@ class Recorder:
         "Entries that did not fit into memory while the store could not be written."
         self.refused = 0
         "Calls whose values cannot be kept, whatever the state of the disk."
-        self._given = store
-        self._keep, self._keep_bytes, self._first_pause = keep, keep_bytes, pause
+        self._store_or_path = store
+        self._max_pending, self._max_pending_bytes, self._first_retry_seconds = (
+            max_pending,
+            max_pending_bytes,
+            retry_seconds,
+        )
         self._fields = session
-        self._began = now()
-        self._introduced = False
-        self._opened: Store | None = None
-        self._start_anew()
-        _alive.add(self)
+        self._created_at = utc_timestamp()
+        self._has_saved_session = False
+        self._opened_store: Store | None = None
+        self._reset()
+        _recorders.add(self)
 
-    def _start_anew(self) -> None:
+    def _reset(self) -> None:
         self._lock = threading.RLock()
-        self._waiting: deque[_Said | _Summed | _Gap] = deque()
-        self._count = self._size = 0
-        self._pause = 0.0
-        self._not_before = 0.0
-        self._at_exit = False
+        self._pending: deque[_PendingEntries | _PendingSummary | _Gap] = deque()
+        self._pending_count = self._pending_bytes = 0
+        self._retry_seconds = 0.0
+        self._retry_at = 0.0
+        self._is_registered_at_exit = False
 
     # ── what an agent says ────────────────────────────────────────────────────────────────────────
 
     def message(self, role: str, blocks: str | Sequence[Json], author: str = "", model: str = "") -> None:
         """One message, as `append_message` takes it."""
-        self._take(lambda: _message(role, blocks, author, model))
+        self._record(lambda: _build_message(role, blocks, author, model))
 
     def turn(self, prompt: str | Sequence[Json], response: Json) -> None:
         """A prompt and the whole Response to it, as `save_turn` takes them."""
-        self._take(lambda: _turn(prompt, response))
+        self._record(lambda: _build_turn(prompt, response))
 
     def summary(self, text: str, up_to_turn: int | None = None) -> None:
         """What the session was about so far, as `set_summary` takes it."""
-        self._take(lambda: _Summed(exact_text(text, "summary"), up_to_turn))
+        self._record(lambda: _PendingSummary(validate_text(text, "summary"), up_to_turn))
 
     def flush(self) -> bool:
         """Try now, whatever happened before; True when nothing waits any more."""
@@ -159,13 +163,13 @@ class Recorder:
         """The last try, for which a lock is waited for longer; what still waits then is lost."""
         try:
             with self._lock:
-                if self._waiting:
-                    self._release()
-                    self._write_all(LAST_WAIT_MS)
-                self._give_up()
-                self._release()
+                if self._pending:
+                    self._close_store()
+                    self._write_all(CLOSE_TIMEOUT_MS)
+                self._discard_pending()
+                self._close_store()
                 atexit.unregister(self.close)
-                self._at_exit = False
+                self._is_registered_at_exit = False
         except Exception as error:
             _warn("The recorder could not be closed", error)
 
@@ -176,159 +180,161 @@ class Recorder:
         self.close()
 
     @property
-    def waiting(self) -> int:
+    def pending_count(self) -> int:
         """How many entries are not in the store yet."""
-        return self._count
+        return self._pending_count
 
     # ── what waits ────────────────────────────────────────────────────────────────────────────────
 
-    def _take(self, make: Callable[[], _Said | _Summed]) -> None:
+    def _record(self, make: Callable[[], _PendingEntries | _PendingSummary]) -> None:
         try:
             with self._lock:
-                if not self._at_exit:
+                if not self._is_registered_at_exit:
                     atexit.register(self.close)
-                    self._at_exit = True
+                    self._is_registered_at_exit = True
                 try:
-                    self._queue(make())
+                    self._enqueue(make())
                 except Exception as error:
-                    self._refuse(error)
-                if time.monotonic() >= self._not_before:
+                    self._reject(error)
+                if time.monotonic() >= self._retry_at:
                     self._write_all()
-                self._make_room()
+                self._drop_newest_if_full()
         except Exception as error:
             _warn("The recorder failed", error)
 
-    def _queue(self, item: _Said | _Summed | _Gap) -> None:
-        self._waiting.append(item)
-        self._count += item.count
-        self._size += item.size
+    def _enqueue(self, item: _PendingEntries | _PendingSummary | _Gap) -> None:
+        self._pending.append(item)
+        self._pending_count += item.count
+        self._pending_bytes += item.size
 
-    def _unqueue(self, item: _Said | _Summed | _Gap) -> None:
-        self._count -= item.count
-        self._size -= item.size
+    def _subtract_pending(self, item: _PendingEntries | _PendingSummary | _Gap) -> None:
+        self._pending_count -= item.count
+        self._pending_bytes -= item.size
 
-    def _refuse(self, error: Exception) -> None:
+    def _reject(self, error: Exception) -> None:
         _warn("Something was not recorded", error)
         self.refused += 1
-        self._mark_gap(NOT_KEPT, 1)
+        self._add_gap(UNSTORABLE, 1)
 
-    def _make_room(self) -> None:
+    def _drop_newest_if_full(self) -> None:
         """The newest goes, so that what is kept is whole from its beginning to the gap."""
-        if self._count > self._keep or self._size > self._keep_bytes:
-            item = self._waiting.pop()
-            self._unqueue(item)
+        if self._pending_count > self._max_pending or self._pending_bytes > self._max_pending_bytes:
+            item = self._pending.pop()
+            self._subtract_pending(item)
             self.lost += item.count
-            self._mark_gap(OUT_OF_ROOM, item.count)
+            self._add_gap(MEMORY_FULL, item.count)
 
-    def _mark_gap(self, reason: str, missing: int) -> None:
-        last = self._waiting[-1] if self._waiting else None
+    def _add_gap(self, reason: str, missing: int) -> None:
+        last = self._pending[-1] if self._pending else None
         if isinstance(last, _Gap) and last.reason == reason:
             last.missing += missing
             return
         _log.warning("Parts of the conversation are being lost: %s.", reason)
-        self._queue(_Gap(reason, missing, now()))
+        self._enqueue(_Gap(reason, missing, utc_timestamp()))
 
-    def _give_up(self) -> None:
-        if self._count:
-            _log.warning("Never written, and lost: %d.", self._count)
-            self.lost += self._count
-        self._waiting.clear()
-        self._count = self._size = 0
+    def _discard_pending(self) -> None:
+        if self._pending_count:
+            _log.warning("Never written, and lost: %d.", self._pending_count)
+            self.lost += self._pending_count
+        self._pending.clear()
+        self._pending_count = self._pending_bytes = 0
 
     # ── writing ───────────────────────────────────────────────────────────────────────────────────
 
     def _write_all(self, busy_timeout_ms: int = BUSY_TIMEOUT_MS) -> bool:
         """Everything in one transaction; if one item spoils it, each in one of its own."""
-        while self._waiting:
-            items = list(self._waiting)
+        while self._pending:
+            items = list(self._pending)
             try:
                 self._write(items, busy_timeout_ms)
             except Exception as error:
-                if _may_pass(error):
+                if _is_temporary(error):
                     self._back_off(error)
                     return False
-                if not self._write_singly(items, busy_timeout_ms):
+                if not self._write_one_by_one(items, busy_timeout_ms):
                     return False
             else:
-                self._done(len(items))
-        self._pause = self._not_before = 0.0
+                self._remove_written(len(items))
+        self._retry_seconds = self._retry_at = 0.0
         return True
 
-    def _write_singly(self, items: Sequence[_Said | _Summed | _Gap], busy_timeout_ms: int) -> bool:
+    def _write_one_by_one(
+        self, items: Sequence[_PendingEntries | _PendingSummary | _Gap], busy_timeout_ms: int
+    ) -> bool:
         for item in items:
             try:
                 self._write([item], busy_timeout_ms)
             except Exception as error:
-                if _may_pass(error):
+                if _is_temporary(error):
                     self._back_off(error)
                     return False
                 _warn("Something was not recorded", error)
                 self.refused += 1
                 with suppress(Exception):
-                    self._write([_Gap(NOT_KEPT, 1, now())], busy_timeout_ms)
-            self._done(1)
+                    self._write([_Gap(UNSTORABLE, 1, utc_timestamp())], busy_timeout_ms)
+            self._remove_written(1)
         return True
 
-    def _done(self, count: int) -> None:
+    def _remove_written(self, count: int) -> None:
         for _ in range(count):
-            self._unqueue(self._waiting.popleft())
+            self._subtract_pending(self._pending.popleft())
 
-    def _write(self, items: Sequence[_Said | _Summed | _Gap], busy_timeout_ms: int) -> None:
-        store = self._open(busy_timeout_ms)
+    def _write(self, items: Sequence[_PendingEntries | _PendingSummary | _Gap], busy_timeout_ms: int) -> None:
+        store = self._open_store(busy_timeout_ms)
         with store.transaction():
-            session = self._session(store)
+            session = self._load_session(store)
             for item in items:
                 item.write(store, session)
-        self._introduced = True
+        self._has_saved_session = True
 
-    def _open(self, busy_timeout_ms: int) -> Store:
+    def _open_store(self, busy_timeout_ms: int) -> Store:
         """A connection of its own: an agent's open transaction must not take the conversation back with it."""
-        if self._opened is None:
-            given = self._given
+        if self._opened_store is None:
+            given = self._store_or_path
             if isinstance(given, Store) and not given.path.exists():
                 raise Unreadable(f"The store {given.path} is gone.")
             path = given.path if isinstance(given, Store) else given
-            self._opened = Store.open(path, busy_timeout_ms=busy_timeout_ms)
-        return self._opened
+            self._opened_store = Store.open(path, busy_timeout_ms=busy_timeout_ms)
+        return self._opened_store
 
-    def _session(self, store: Store) -> Session:
+    def _load_session(self, store: Store) -> Session:
         try:
-            return self._introduce(store)
+            return self._ensure_session(store)
         except BadValue as error:
             if not self._fields:
                 raise
             _warn("What was said of the session is not kept", error)
             self._fields = {}
-            return self._introduce(store)
+            return self._ensure_session(store)
 
-    def _introduce(self, store: Store) -> Session:
+    def _ensure_session(self, store: Store) -> Session:
         with suppress(NotFound):
-            if self._introduced:
+            if self._has_saved_session:
                 return store.get_session(self.session_id)
             return store.update_session(self.session_id, **self._fields)
-        fields: AgentFields = {"created_at": self._began, **self._fields}
+        fields: AgentFields = {"created_at": self._created_at, **self._fields}
         return store.create_session(self.session_id, **fields)
 
     def _back_off(self, error: Exception) -> None:
-        self._pause = min(self._pause * 2 or self._first_pause, LONGEST_PAUSE)
-        self._not_before = time.monotonic() + self._pause
-        _warn(f"Kept in memory for now ({self._count:,})", error)
+        self._retry_seconds = min(self._retry_seconds * 2 or self._first_retry_seconds, MAX_RETRY_SECONDS)
+        self._retry_at = time.monotonic() + self._retry_seconds
+        _warn(f"Kept in memory for now ({self._pending_count:,})", error)
 
-    def _release(self) -> None:
-        opened, self._opened = self._opened, None
+    def _close_store(self) -> None:
+        opened, self._opened_store = self._opened_store, None
         if opened is not None:
             opened.close()
 
-    def _forget_parent(self) -> None:
+    def _reset_after_fork(self) -> None:
         """In a forked child: what waits is the parent's to write, and its connection is not to be touched."""
-        if self._opened is not None:
-            _inherited.append(self._opened)
-            self._opened = None
+        if self._opened_store is not None:
+            _inherited_stores.append(self._opened_store)
+            self._opened_store = None
         atexit.unregister(self.close)
-        self._start_anew()
+        self._reset()
 
 
-def _may_pass(error: Exception) -> bool:
+def _is_temporary(error: Exception) -> bool:
     """Whether the world is at fault and may mend, rather than the value, which will not."""
     return isinstance(error, StoreError | OSError) and not isinstance(error, BadValue | Refused)
 
@@ -343,35 +349,35 @@ def _warn(what: str, error: Exception) -> None:
 # what cannot be kept.
 
 
-def _message(role: str, blocks: str | Sequence[Json], author: str, model: str) -> _Said:
-    data = encode({"role": exact_text(role, "role"), "content": blocks})
-    parts = parts_of_blocks(decode(data)["content"])
-    return _stamped([NewEntry(role=role, parts=parts, author=author, model=model, record=NewRecord(data))])
+def _build_message(role: str, blocks: str | Sequence[Json], author: str, model: str) -> _PendingEntries:
+    data = encode({"role": validate_text(role, "role"), "content": blocks})
+    parts = parse_blocks(decode(data)["content"])
+    return _with_timestamps([NewEntry(role=role, parts=parts, author=author, model=model, record=NewRecord(data))])
 
 
-def _turn(prompt: str | Sequence[Json], response: Json) -> _Said:
+def _build_turn(prompt: str | Sequence[Json], response: Json) -> _PendingEntries:
     asked = prompt if isinstance(prompt, str) else decode(encode(list(prompt)))
     made_to_last = isinstance(response, str | bytes) or hasattr(response, "model_dump")
-    return _stamped([*prompt_entries(asked), *response_entries(response if made_to_last else encode(response))])
+    return _with_timestamps([*parse_prompt(asked), *parse_response(response if made_to_last else encode(response))])
 
 
-def _stamped(entries: list[NewEntry]) -> _Said:
-    at = now()
+def _with_timestamps(entries: list[NewEntry]) -> _PendingEntries:
+    at = utc_timestamp()
     for entry in entries:
         entry.created_at = at
-    return _Said(entries)
+    return _PendingEntries(entries)
 
 
 # ── forks ─────────────────────────────────────────────────────────────────────────────────────────
 
-_alive: WeakSet[Recorder] = WeakSet()
-_inherited: list[Store] = []
+_recorders: WeakSet[Recorder] = WeakSet()
+_inherited_stores: list[Store] = []
 """Connections of a parent process, held so that they are never closed here."""
 
 
 def _after_fork() -> None:
-    for recorder in list(_alive):
-        recorder._forget_parent()
+    for recorder in list(_recorders):
+        recorder._reset_after_fork()
 
 
 os.register_at_fork(after_in_child=_after_fork)

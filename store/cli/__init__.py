@@ -13,9 +13,9 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
-from store.cli.console import prepare
+from store.cli.console import configure_output
 from store.errors import Refused
-from store.paths import store_path
+from store.paths import resolve_store_path
 
 if TYPE_CHECKING:
     from store.store import Store
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 PROGRAM = "backscroll"
 
 
-class Browse(Protocol):
+class BrowserLauncher(Protocol):
     """Opens the browser on a store.
 
     `follow`: what the agents on this machine write is read into it meanwhile. `pick`: only to choose what to resume.
@@ -32,25 +32,25 @@ class Browse(Protocol):
     def __call__(self, path: Path, *, follow: bool, pick: bool) -> None: ...
 
 
-class Console:
+class CliContext:
     """What every command is given: the store that is meant, opened when first asked for."""
 
-    def __init__(self, browse: Browse | None) -> None:
-        self.browse = browse
+    def __init__(self, browse: BrowserLauncher | None) -> None:
+        self.launch_browser = browse
         "None where there is no browser."
-        self.named: Path | None = None
+        self.store_option: Path | None = None
         "What --store said."
 
     @property
     def path(self) -> Path:
-        return store_path(self.named).absolute()
+        return resolve_store_path(self.store_option).absolute()
 
     @cached_property
     def store(self) -> Store:
         from store.cli import output
         from store.store import Store
 
-        return Store.open(self.path, tell=output.say)
+        return Store.open(self.path, notify=output.notify)
 
     def close(self) -> None:
         opened = self.__dict__.pop("store", None)
@@ -58,39 +58,39 @@ class Console:
             opened.close()
 
     def open_browser(self, path: Path | None = None, *, follow: bool = False, pick: bool = False) -> None:
-        if self.browse is None:
+        if self.launch_browser is None:
             raise Refused("The browser is not installed; `list`, `show` and `search` work without it.")
         self.close()
-        self.browse(path or self.path, follow=follow, pick=pick)
+        self.launch_browser(path or self.path, follow=follow, pick=pick)
 
 
-def run(browse: Browse | None = None, argv: Sequence[str] | None = None) -> int:
+def run(browse: BrowserLauncher | None = None, argv: Sequence[str] | None = None) -> int:
     """The exit status: 0 done; 1 not found, refused or nothing to undo; 2 wrong usage; 3 unreadable."""
-    prepare()
-    console = Console(browse)
+    configure_output()
+    console = CliContext(browse)
     try:
-        return _done(console, sys.argv[1:] if argv is None else list(argv))
+        return _dispatch(console, sys.argv[1:] if argv is None else list(argv))
     except KeyboardInterrupt:
         print(file=sys.stderr)  # behind what the terminal shows of the key
         return 130
     except Exception as error:
         from store.cli import output
 
-        return output.complain(error)
+        return output.report_error(error)
     finally:
         console.close()
 
 
-def _done(console: Console, words: list[str]) -> int:
+def _dispatch(console: CliContext, words: list[str]) -> int:
     command = words
     match words:
         case ["--store", path, *rest] if path and not path.startswith("-"):
-            console.named, command = Path(path), rest
+            console.store_option, command = Path(path), rest
     match command:
         case []:
             console.open_browser(follow=True)
         case ["sync"] | ["sync", "--json"]:
-            _sync(console, as_json="--json" in command)
+            _run_sync_command(console, as_json="--json" in command)
         case _:
             from store.cli.commands import main
 
@@ -99,19 +99,19 @@ def _done(console: Console, words: list[str]) -> int:
     return 0
 
 
-def _sync(console: Console, *, as_json: bool) -> None:
+def _run_sync_command(console: CliContext, *, as_json: bool) -> None:
     """With others at work before anything else is loaded: on what a first one reads, or on whether anything is new."""
     if console.path.exists():
         from store.sync.foretelling import Foretold
 
         with Foretold() as foretold:
-            from store.cli.sync_runner import refresh
+            from store.cli.sync_runner import run_sync
 
-            refresh(console.store, as_json=as_json, foretold=foretold)
+            run_sync(console.store, as_json=as_json, foretold=foretold)
     else:
         from store.sync.first_look import begun_early
 
         with begun_early() as processes:
-            from store.cli.sync_runner import refresh
+            from store.cli.sync_runner import run_sync
 
-            refresh(console.store, as_json=as_json, processes=processes)
+            run_sync(console.store, as_json=as_json, processes=processes)

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import click
 
-from store.cli import PROGRAM, Console
+from store.cli import PROGRAM, CliContext
 from store.cli.lazy_group import LazyGroup
-from store.cli.options import console
+from store.cli.options import cli_context
 from store.database.connection import APPLICATION_ID
 
 COMMANDS = {
@@ -63,7 +63,7 @@ def main(ctx: click.Context, path: Path | None) -> None:
 
     Without a command, the browser opens.
     """
-    ctx.ensure_object(Console).named = path
+    ctx.ensure_object(CliContext).store_option = path
     if ctx.invoked_subcommand is None:
         ctx.invoke(browse)
 
@@ -73,11 +73,11 @@ def main(ctx: click.Context, path: Path | None) -> None:
 def browse(paths: Sequence[str] = ()) -> None:
     """Open the browser; with PATHs, on just those files, folders or databases, in a temporary store."""
     if len(paths) == 1 and _is_store(paths[0]):
-        console().open_browser(Path(paths[0]))
+        cli_context().open_browser(Path(paths[0]))
     elif paths:
         _browse_foreign(paths)
     else:
-        console().open_browser(follow=True)
+        cli_context().open_browser(follow=True)
 
 
 def _is_store(path: str) -> bool:
@@ -89,11 +89,11 @@ def _is_store(path: str) -> bool:
 
 
 def _browse_foreign(paths: Sequence[str]) -> None:
-    from store.cli.sync_runner import read, refuse_unread
+    from store.cli.sync_runner import raise_if_unreadable, sync_with_progress_bar
     from store.store import Store
-    from store.sync.refresh import targets
+    from store.sync.refresh import find_targets
 
-    chosen = targets(paths)
+    chosen = find_targets(paths)
     with Store.memory() as store:
-        refuse_unread(paths, read(store, chosen))
-        console().open_browser(store.path)
+        raise_if_unreadable(paths, sync_with_progress_bar(store, chosen))
+        cli_context().open_browser(store.path)

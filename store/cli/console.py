@@ -6,7 +6,7 @@ import sys
 from io import TextIOWrapper
 
 
-def prepare() -> None:
+def configure_output() -> None:
     """Data is UTF-8 whatever the locale says, with half characters spelled out; a terminal shows what it can."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):

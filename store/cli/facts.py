@@ -7,30 +7,39 @@ import click
 from store.cli import json_output, output
 from store.cli.journal import write_edits
 from store.cli.lazy_group import DefaultGroup
-from store.cli.options import NUMBER, as_json, read_named, read_stdin, session_id, with_store
-from store.cli.output import Ink, Piece, Style, age
-from store.cli.secrets import passphrase_on_stdin
-from store.cli.write_back import carry_back, rows_only
-from store.edits.facts import line_limit
+from store.cli.options import (
+    NON_NEGATIVE_INT,
+    json_option,
+    read_file_or_stdin,
+    read_stdin,
+    session_id_argument,
+    with_store,
+)
+from store.cli.output import Span, Style, TerminalText, format_age
+from store.cli.secrets import passphrase_stdin_option
+from store.cli.write_back import dry_run_option, run_write_back
+from store.edits.facts import read_max_lines
 from store.errors import BadValue
 from store.model.knowledge import Fact, Summary
-from store.model.session import GLOBAL
+from store.model.session import GLOBAL_SCOPE
 from store.store import Store
 
-scope = click.option("--scope", default=GLOBAL, show_default=True, help="Who may know it.")
-number = click.argument("number", metavar="N", type=NUMBER)
-numbers = click.argument("numbers", metavar="N...", type=NUMBER, nargs=-1, required=True)
+scope_option = click.option("--scope", default=GLOBAL_SCOPE, show_default=True, help="Who may know it.")
+fact_number_argument = click.argument("number", metavar="N", type=NON_NEGATIVE_INT)
+fact_numbers_argument = click.argument("numbers", metavar="N...", type=NON_NEGATIVE_INT, nargs=-1, required=True)
 
-_DIFFERENCES: dict[str, Style] = {"+": "good", "-": "bad"}
+_DIFF_STYLES: dict[str, Style] = {"+": "good", "-": "bad"}
 
 
 @click.command()
-@session_id
+@session_id_argument
 @click.option("--set", "text", metavar="TEXT|-", help="Write a new one; - reads it from stdin.")
-@click.option("--up-to", "up_to_turn", type=NUMBER, metavar="TURN", help="The last turn that the new one covers.")
+@click.option(
+    "--up-to", "up_to_turn", type=NON_NEGATIVE_INT, metavar="TURN", help="The last turn that the new one covers."
+)
 @click.option("--history", is_flag=True, help="Every version, newest first.")
-@click.option("--put-back", type=NUMBER, metavar="VERSION", help="Make an older version the current one.")
-@as_json
+@click.option("--put-back", type=NON_NEGATIVE_INT, metavar="VERSION", help="Make an older version the current one.")
+@json_option
 @with_store
 def summary(
     store: Store,
@@ -51,40 +60,40 @@ def summary(
         spoken = read_stdin().rstrip("\r\n") if text == "-" else text
         store.summaries.set(session, spoken, up_to_turn=up_to_turn)
     elif put_back is not None:
-        store.summaries.put_back(session, put_back)
+        store.summaries.restore_version(session, put_back)
     elif history:
         _show_versions(store.summaries.history(session), as_json)
     else:
         _show_summary(store.summaries.current(session), as_json)
         newer = store.summaries.newer_from_source(session)
         if newer is not None:
-            output.say(f"The agent has written a newer one; --put-back {newer.key} takes it.")
+            output.notify(f"The agent has written a newer one; --put-back {newer.key} takes it.")
 
 
 def _show_summary(current: Summary | None, as_json: bool) -> None:
     if as_json:
-        output.emit_json({"summary": json_output.summary(current) if current else None})
+        output.emit_json({"summary": json_output.summary_to_json(current) if current else None})
     elif current is not None:
         output.write(current.text)
     else:
-        output.say("There is no summary; --set writes one.")
+        output.notify("There is no summary; --set writes one.")
 
 
 def _show_versions(versions: list[Summary], as_json: bool) -> None:
     if as_json:
-        output.emit_json({"summaries": [json_output.summary(version) for version in versions]})
+        output.emit_json({"summaries": [json_output.summary_to_json(version) for version in versions]})
         return
     heads = [":version", ":age", "by", ":up to", "text"]
-    output.table(heads, [_version_row(version) for version in versions])
+    output.print_table(heads, [_version_row(version) for version in versions])
 
 
-def _version_row(version: Summary) -> list[Piece]:
+def _version_row(version: Summary) -> list[Span]:
     return [
-        Ink(str(version.key), "name"),
-        age(version.created_at),
+        TerminalText(str(version.key), "name"),
+        format_age(version.created_at),
         version.origin,
         "" if version.up_to_turn is None else str(version.up_to_turn),
-        Ink(version.text, "title" if version.current else "quiet"),
+        TerminalText(version.text, "title" if version.current else "quiet"),
     ]
 
 
@@ -99,39 +108,39 @@ def facts() -> None:
 @facts.command("list")
 @click.option("--scope", "scopes", multiple=True, help="Only what is of that scope; may be given again.")
 @click.option("--retired", is_flag=True, help="Also those that no longer stand.")
-@as_json
+@json_option
 @with_store
 def list_facts(store: Store, scopes: tuple[str, ...], retired: bool, as_json: bool) -> None:
     """The facts that stand, oldest first."""
     found = store.facts.current(scopes or None, retired=retired)
     if as_json:
-        output.emit_json({"facts": [json_output.fact(fact) for fact in found]})
+        output.emit_json({"facts": [json_output.fact_to_json(fact) for fact in found]})
         return
-    output.table([":n", ":age", "scope", "category", "text"], [_fact_row(fact) for fact in found])
+    output.print_table([":n", ":age", "scope", "category", "text"], [_fact_row(fact) for fact in found])
     if not found:
-        output.say("No facts yet; `backscroll facts add TEXT` adds one.")
-    for name in dict.fromkeys(scopes or (GLOBAL,)):
-        lines, limit = len(store.facts.blob(name).splitlines()), line_limit()
+        output.notify("No facts yet; `backscroll facts add TEXT` adds one.")
+    for name in dict.fromkeys(scopes or (GLOBAL_SCOPE,)):
+        lines, limit = len(store.facts.blob(name).splitlines()), read_max_lines()
         if lines > limit:
-            output.say(f"{name} has {lines:,} of {limit:,} lines; `backscroll facts consolidate` makes them fewer.")
+            output.notify(f"{name} has {lines:,} of {limit:,} lines; `backscroll facts consolidate` makes them fewer.")
 
 
-def _fact_row(fact: Fact) -> list[Piece]:
+def _fact_row(fact: Fact) -> list[Span]:
     return [
-        Ink(str(fact.id), "name"),
-        age(fact.updated_at),
+        TerminalText(str(fact.id), "name"),
+        format_age(fact.updated_at),
         fact.scope,
         fact.category,
-        Ink(fact.text, "quiet" if fact.retired_at else "plain"),
+        TerminalText(fact.text, "quiet" if fact.retired_at else "plain"),
     ]
 
 
 @facts.command()
 @click.argument("text")
-@scope
+@scope_option
 @click.option("--category", default="", help="What it is about.")
 @click.option("--session", "session_id", metavar="ID", help="The session it was learnt from.")
-@click.option("--entry", type=NUMBER, metavar="SEQ", help="The entry of that session.")
+@click.option("--entry", type=NON_NEGATIVE_INT, metavar="SEQ", help="The entry of that session.")
 @with_store
 def add(store: Store, text: str, scope: str, category: str, session_id: str | None, entry: int | None) -> None:
     """Learn TEXT, a fact a line; prints the number of each that is new."""
@@ -140,11 +149,11 @@ def add(store: Store, text: str, scope: str, category: str, session_id: str | No
     for fact in learned.facts:
         output.write(str(fact.id))
     if not learned.facts:
-        output.say("That is known already.")
+        output.notify("That is known already.")
 
 
 @facts.command()
-@number
+@fact_number_argument
 @click.argument("text")
 @click.option("--category", help="Also what it is about.")
 @with_store
@@ -154,7 +163,7 @@ def edit(store: Store, number: int, text: str, category: str | None) -> None:
 
 
 @facts.command()
-@numbers
+@fact_numbers_argument
 @with_store
 def retire(store: Store, numbers: tuple[int, ...]) -> None:
     """Let facts stand no longer."""
@@ -162,7 +171,7 @@ def retire(store: Store, numbers: tuple[int, ...]) -> None:
 
 
 @facts.command()
-@number
+@fact_number_argument
 @with_store
 def restore(store: Store, number: int) -> None:
     """Let fact N stand again."""
@@ -171,7 +180,7 @@ def restore(store: Store, number: int) -> None:
 
 @facts.command()
 @click.argument("category")
-@numbers
+@fact_numbers_argument
 @with_store
 def categorise(store: Store, category: str, numbers: tuple[int, ...]) -> None:
     """Say what facts are about; an empty CATEGORY says nothing."""
@@ -180,7 +189,7 @@ def categorise(store: Store, category: str, numbers: tuple[int, ...]) -> None:
 
 @facts.command()
 @click.argument("text")
-@numbers
+@fact_numbers_argument
 @with_store
 def merge(store: Store, text: str, numbers: tuple[int, ...]) -> None:
     """Make facts one that says TEXT; prints its number."""
@@ -188,44 +197,44 @@ def merge(store: Store, text: str, numbers: tuple[int, ...]) -> None:
 
 
 @facts.command("write-back")
-@number
-@rows_only
-@passphrase_on_stdin
-@as_json
+@fact_number_argument
+@dry_run_option
+@passphrase_stdin_option
+@json_option
 @with_store
 def write_back(store: Store, number: int, dry_run: bool, passphrase_stdin: bool, as_json: bool) -> None:
     """Carry fact N, and what else was corrected of its store's, back there."""
     fact = store.facts.get(number)
-    carry_back(store, lambda: store.writing_back.preview_facts(fact), dry_run, passphrase_stdin, as_json)
+    run_write_back(store, lambda: store.write_back.preview_facts(fact), dry_run, passphrase_stdin, as_json)
 
 
 @facts.command()
-@number
-@as_json
+@fact_number_argument
+@json_option
 @with_store
 def history(store: Store, number: int, as_json: bool) -> None:
     """How fact N came to say what it says, oldest first."""
     edits = store.facts.history(number)
     if as_json:
-        output.emit_json({"history": [json_output.edit(edit) for edit in edits]})
+        output.emit_json({"history": [json_output.edit_to_json(edit) for edit in edits]})
     else:
         write_edits(edits)
 
 
 @facts.command()
 @click.argument("file", metavar="FILE|-")
-@scope
+@scope_option
 @click.option("--dry-run", is_flag=True, help="Only show the difference.")
 @with_store
 def consolidate(store: Store, file: str, scope: str, dry_run: bool) -> None:
     """Make the lines of FILE the facts of a scope; prints the difference."""
-    text = read_named(file)
+    text = read_file_or_stdin(file)
     if not text.strip():
         raise BadValue(f"{'stdin' if file == '-' else file} is empty, and every fact would be retired.")
-    change = store.facts.difference if dry_run else store.facts.consolidate
+    change = store.facts.diff if dry_run else store.facts.consolidate
     difference = change(text, scope)
     for line in difference.text.splitlines():
-        output.write(Ink(line, _DIFFERENCES.get(line[:1], "quiet")))
+        output.write(TerminalText(line, _DIFF_STYLES.get(line[:1], "quiet")))
     done = "Would be" if dry_run else "Done:"
     told = f"{len(difference.edited)} reworded, {len(difference.added)} added, {len(difference.retired)} retired"
-    output.say(f"{done} {told}.")
+    output.notify(f"{done} {told}.")

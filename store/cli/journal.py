@@ -8,38 +8,38 @@ from collections.abc import Iterator
 import click
 
 from store.cli import json_output, output
-from store.cli.options import COUNT, NUMBER, as_json, with_store
-from store.cli.output import Ink, Piece, age, count
-from store.cli.secrets import opening_if_needed, passphrase_on_stdin
-from store.edits.diff import ColumnChange, foreign_changes, locators, moved_rows, own_changes
+from store.cli.options import NON_NEGATIVE_INT, POSITIVE_INT, json_option, with_store
+from store.cli.output import Span, TerminalText, format_age, format_count
+from store.cli.secrets import passphrase_stdin_option, run_with_unlock
+from store.edits.diff import ColumnDiff, diff_foreign_rows, diff_own_rows, list_added_and_removed_rows, list_locators
 from store.model.knowledge import Edit
 from store.store import Store
 
-_NAMED = 3
+_MAX_NAMED_ROWS = 3
 """Of more rows that came or went in a table of another program's, only their number is told."""
 
 
 @click.command()
 @click.argument("session_id", metavar="[ID]", required=False)
-@click.option("--limit", type=COUNT, default=20, show_default=True, help="At most so many.")
-@as_json
+@click.option("--limit", type=POSITIVE_INT, default=20, show_default=True, help="At most so many.")
+@json_option
 @with_store
 def log(store: Store, session_id: str | None, limit: int, as_json: bool) -> None:
     """Edits, newest first, of one session or of all."""
     session = store.sessions.find(session_id).key if session_id else None
-    edits = store.journal.newest(session, limit=limit)
+    edits = store.journal.list_edits(session, limit=limit)
     if as_json:
-        output.emit_json({"log": [json_output.edit(edit) for edit in edits]})
+        output.emit_json({"log": [json_output.edit_to_json(edit) for edit in edits]})
         return
     write_edits(edits)
     if not edits:
-        output.say("Nothing was edited yet.")
+        output.notify("Nothing was edited yet.")
 
 
 @click.command()
-@click.argument("edit", type=NUMBER, required=False)
+@click.argument("edit", type=NON_NEGATIVE_INT, required=False)
 @click.option("--with-later", is_flag=True, help="Before it, take back the later edits that build on it.")
-@passphrase_on_stdin
+@passphrase_stdin_option
 @with_store
 def undo(store: Store, edit: int | None, with_later: bool, passphrase_stdin: bool) -> None:
     """Take back an EDIT, or the newest that still stands."""
@@ -49,70 +49,75 @@ def undo(store: Store, edit: int | None, with_later: bool, passphrase_stdin: boo
     def take_back() -> list[Edit]:
         if edit is None or not with_later:
             return [store.journal.undo(edit)]
-        return store.journal.undo_together([edit, *(later.id for later in store.journal.building_on(edit))])
+        return store.journal.undo_all([edit, *(later.id for later in store.journal.list_dependent_edits(edit))])
 
-    for undone in opening_if_needed(store, take_back, passphrase_stdin):
-        output.say(f"Edit {undone.id} ({undone.kind}) is undone.")
+    for undone in run_with_unlock(store, take_back, passphrase_stdin):
+        output.notify(f"Edit {undone.id} ({undone.kind}) is undone.")
 
 
 def write_edits(edits: list[Edit]) -> None:
     for edit in edits:
-        output.write(*_headline(edit))
-        ours = (line for change in own_changes(edit) for line in _difference(change))
-        for line in [*_written_back(edit), *ours]:
+        output.write(*_format_headline(edit))
+        ours = (line for change in diff_own_rows(edit) for line in _format_change(change))
+        for line in [*_format_write_back(edit), *ours]:
             output.write("    ", *line)
 
 
-def _headline(edit: Edit) -> list[Piece]:
+def _format_headline(edit: Edit) -> list[Span]:
     kind = f"{edit.kind} {edit.undoes}" if edit.undoes is not None else edit.kind
-    pieces: list[Piece] = [Ink(str(edit.id), "name"), "  ", Ink(kind, "title"), Ink("  " + age(edit.at), "quiet")]
+    pieces: list[Span] = [
+        TerminalText(str(edit.id), "name"),
+        "  ",
+        TerminalText(kind, "title"),
+        TerminalText("  " + format_age(edit.at), "quiet"),
+    ]
     if edit.session_ids:
-        pieces.append("  " + output.flat(", ".join(edit.session_ids)))
+        pieces.append("  " + output.to_one_line(", ".join(edit.session_ids)))
     if edit.undone_by is not None:
-        pieces.append(Ink(f"  undone by {edit.undone_by}", "quiet"))
+        pieces.append(TerminalText(f"  undone by {edit.undone_by}", "quiet"))
     if edit.blanked:
-        pieces.append(Ink("  purged", "quiet"))
+        pieces.append(TerminalText("  purged", "quiet"))
     return pieces
 
 
 # ── before and after ──────────────────────────────────────────────────────────────────────────────
 
 
-def _difference(change: ColumnChange) -> Iterator[list[Piece]]:
+def _format_change(change: ColumnDiff) -> Iterator[list[Span]]:
     """A short value on one line, a long text as a difference of its lines."""
-    label = Ink(f"{_row(change)}{change.column}: ", "quiet")
+    label = TerminalText(f"{_row_label(change)}{change.column}: ", "quiet")
     if "\n" in change.old or "\n" in change.new:
         yield [label]
-        yield from _line_by_line(change.old, change.new)
+        yield from _format_unified_diff(change.old, change.new)
     else:
-        yield [label, *_arrow(change.old, change.new)]
+        yield [label, *_format_inline_change(change.old, change.new)]
 
 
-def _row(change: ColumnChange) -> str:
+def _row_label(change: ColumnDiff) -> str:
     """Which row it was, if it is not the session's own."""
     if change.table == "sessions":
         return ""
     return " ".join(filter(None, [change.sign, change.table, change.key])) + " "
 
 
-def _written_back(edit: Edit) -> Iterator[list[Piece]]:
+def _format_write_back(edit: Edit) -> Iterator[list[Span]]:
     """Rows of a foreign store: where it is, what changed in them, and which came or went."""
-    for locator in locators(edit):
-        yield [Ink(f"in {output.flat(locator)}", "quiet")]
-    for change in foreign_changes(edit):
-        yield from _difference(change)
-    for table, sign, keys in moved_rows(edit):
-        told = f": {count(len(keys), 'row')}" if len(keys) > _NAMED else f" {', '.join(keys)}"
-        yield [Ink(f"{sign} {table}{told}", "good" if sign == "+" else "bad")]
+    for locator in list_locators(edit):
+        yield [TerminalText(f"in {output.to_one_line(locator)}", "quiet")]
+    for change in diff_foreign_rows(edit):
+        yield from _format_change(change)
+    for table, sign, keys in list_added_and_removed_rows(edit):
+        told = f": {format_count(len(keys), 'row')}" if len(keys) > _MAX_NAMED_ROWS else f" {', '.join(keys)}"
+        yield [TerminalText(f"{sign} {table}{told}", "good" if sign == "+" else "bad")]
 
 
-def _arrow(old: str, new: str) -> list[Piece]:
-    both: list[Piece] = [" → "] if old and new else []
-    return [*([Ink(old, "bad")] if old else []), *both, *([Ink(new, "good")] if new else [])]
+def _format_inline_change(old: str, new: str) -> list[Span]:
+    both: list[Span] = [" → "] if old and new else []
+    return [*([TerminalText(old, "bad")] if old else []), *both, *([TerminalText(new, "good")] if new else [])]
 
 
-def _line_by_line(old: str, new: str) -> Iterator[list[Piece]]:
+def _format_unified_diff(old: str, new: str) -> Iterator[list[Span]]:
     for line in difflib.unified_diff(old.splitlines(), new.splitlines(), n=1, lineterm=""):
         if line.startswith(("---", "+++", "@@")):
             continue
-        yield [Ink(line, "good" if line[0] == "+" else "bad" if line[0] == "-" else "quiet")]
+        yield [TerminalText(line, "good" if line[0] == "+" else "bad" if line[0] == "-" else "quiet")]

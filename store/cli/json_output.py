@@ -6,37 +6,37 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from store.model.entry import Entry, Json, PairedCall, Turn, part_to_json
-from store.model.knowledge import Edit, ExposedSecret, Fact, Hit, Note, Published, SecretName, Summary
+from store.model.knowledge import Edit, ExposedSecret, Fact, Hit, Note, PublishedFile, SecretInfo, Summary
 from store.model.session import Session, entry_id
 from store.text.validate import encode
 
 if TYPE_CHECKING:
-    from store.model.tool_stats import Tally
+    from store.model.tool_stats import ToolStats
     from store.store import Store
 
-Shape = dict[str, Json]
+JsonObject = dict[str, Json]
 
-_TAGS = "select session, name from tags where session in (select value from json_each(?)) order by name"
-_SUMMARIES = """
+_TAGS_SQL = "select session, name from tags where session in (select value from json_each(?)) order by name"
+_SUMMARIES_SQL = """
     select session, text from summaries where current = 1 and session in (select value from json_each(?))
 """
 
 
-def sessions(store: Store, page: Sequence[Session]) -> list[Shape]:
+def sessions_to_json(store: Store, page: Sequence[Session]) -> list[JsonObject]:
     """Tags and summaries of the whole page are read at once."""
     keys = encode([session.key for session in page]).decode()
-    summaries = dict(store.rows(_SUMMARIES, keys))
+    summaries = dict(store.rows(_SUMMARIES_SQL, keys))
     tags: dict[int, list[str]] = {}
-    for key, name in store.rows(_TAGS, keys):
+    for key, name in store.rows(_TAGS_SQL, keys):
         tags.setdefault(key, []).append(name)
-    return [_session(one, summaries.get(one.key), tags.get(one.key, [])) for one in page]
+    return [_session_to_json(one, summaries.get(one.key), tags.get(one.key, [])) for one in page]
 
 
-def session(store: Store, one: Session) -> Shape:
-    return sessions(store, [one])[0]
+def session_to_json(store: Store, one: Session) -> JsonObject:
+    return sessions_to_json(store, [one])[0]
 
 
-def _session(one: Session, summary: str | None, tags: list[str]) -> Shape:
+def _session_to_json(one: Session, summary: str | None, tags: list[str]) -> JsonObject:
     return {
         "id": one.id,
         "source": one.source,
@@ -74,18 +74,18 @@ def _session(one: Session, summary: str | None, tags: list[str]) -> Shape:
     }
 
 
-def turn(session_id: str, one: Turn) -> Shape:
+def turn_to_json(session_id: str, one: Turn) -> JsonObject:
     return {
         "n": one.n,
         "prompt": one.prompt,
         "started_at": one.started_at,
         "ended_at": one.ended_at,
-        "entries": [entry(session_id, link) for link in one.entries],
-        "tool_calls": [tool_call(call) for call in one.tool_calls],
+        "entries": [entry_to_json(session_id, link) for link in one.entries],
+        "tool_calls": [tool_call_to_json(call) for call in one.tool_calls],
     }
 
 
-def entry(session_id: str, one: Entry) -> Shape:
+def entry_to_json(session_id: str, one: Entry) -> JsonObject:
     return {
         "id": entry_id(session_id, one.seq),
         "seq": one.seq,
@@ -99,7 +99,7 @@ def entry(session_id: str, one: Entry) -> Shape:
     }
 
 
-def tool_call(one: PairedCall) -> Shape:
+def tool_call_to_json(one: PairedCall) -> JsonObject:
     return {
         "call_id": one.call_id,
         "name": one.name,
@@ -112,23 +112,23 @@ def tool_call(one: PairedCall) -> Shape:
     }
 
 
-def call_of_any_session(one: PairedCall) -> Shape:
-    return {"session": one.session_id, "turn": one.turn, "at": one.at, **tool_call(one)}
+def call_with_session_to_json(one: PairedCall) -> JsonObject:
+    return {"session": one.session_id, "turn": one.turn, "at": one.at, **tool_call_to_json(one)}
 
 
-def tally(one: Tally) -> Shape:
+def tool_stats_to_json(one: ToolStats) -> JsonObject:
     return {
         "name": one.name,
         "calls": one.calls,
         "failed": one.failed,
-        "share": one.share,
+        "share": one.failure_rate,
         "median_ms": one.median_ms,
         "slowest_ms": one.slowest_ms,
         "last_at": one.last_at,
     }
 
 
-def hit(one: Hit) -> Shape:
+def hit_to_json(one: Hit) -> JsonObject:
     return {
         "session": one.session_id,
         "entry": one.entry,
@@ -140,11 +140,11 @@ def hit(one: Hit) -> Shape:
     }
 
 
-def note(one: Note) -> Shape:
+def note_to_json(one: Note) -> JsonObject:
     return {"id": one.id, "entry": one.entry, "text": one.text, "at": one.created_at}
 
 
-def summary(one: Summary) -> Shape:
+def summary_to_json(one: Summary) -> JsonObject:
     return {
         "id": one.key,
         "text": one.text,
@@ -155,7 +155,7 @@ def summary(one: Summary) -> Shape:
     }
 
 
-def fact(one: Fact) -> Shape:
+def fact_to_json(one: Fact) -> JsonObject:
     return {
         "id": one.id,
         "text": one.text,
@@ -171,15 +171,15 @@ def fact(one: Fact) -> Shape:
     }
 
 
-def exposed_secret(one: ExposedSecret) -> Shape:
+def exposed_secret_to_json(one: ExposedSecret) -> JsonObject:
     return {"session": one.session_id, "key": one.key, "locator": one.locator, "place": one.place}
 
 
-def secret(one: SecretName) -> Shape:
+def secret_to_json(one: SecretInfo) -> JsonObject:
     return {"session": one.session_id, "key": one.key, "version": one.version, "created_at": one.created_at}
 
 
-def published(one: Published) -> Shape:
+def published_to_json(one: PublishedFile) -> JsonObject:
     return {
         "id": one.id,
         "session": one.session_id,
@@ -189,7 +189,7 @@ def published(one: Published) -> Shape:
     }
 
 
-def edit(one: Edit) -> Shape:
+def edit_to_json(one: Edit) -> JsonObject:
     return {
         "id": one.id,
         "kind": one.kind,

@@ -26,20 +26,20 @@ class LazyGroup(DefaultGroup):
 
     def __init__(self, *args: Any, lazy: Mapping[str, str], **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        self._lazy = lazy
+        self._lazy_commands = lazy
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        return [*self.commands, *(name for name in self._lazy if name not in self.commands)]
+        return [*self.commands, *(name for name in self._lazy_commands if name not in self.commands)]
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        if cmd_name not in self.commands and cmd_name in self._lazy:
-            module, _, function = self._lazy[cmd_name].partition(":")
+        if cmd_name not in self.commands and cmd_name in self._lazy_commands:
+            module, _, function = self._lazy_commands[cmd_name].partition(":")
             self.add_command(getattr(import_module(module), function), cmd_name)
         if cmd_name not in self.commands and not os.path.exists(cmd_name) and not is_url(cmd_name):
             return None
         return super().get_command(ctx, cmd_name)
 
     def invoke(self, ctx: click.Context) -> Any:
-        with output.flushed():
+        with output.flush_on_exit():
             return super().invoke(ctx)
         return None

@@ -10,8 +10,8 @@ from pathlib import Path
 import click
 
 from store.cli import output
-from store.cli.options import as_json, at_keyboard, console, find_all, with_store
-from store.cli.output import Ink, count
+from store.cli.options import cli_context, find_sessions, is_interactive, json_option, with_store
+from store.cli.output import TerminalText, format_count
 from store.database import connection as connecting
 from store.errors import Refused
 from store.model.session import Session
@@ -22,36 +22,36 @@ from store.text.validate import encode
 @click.command()
 @click.argument("session_id", metavar="[ID]", required=False)
 @click.option("--reindex", is_flag=True, help="Build the search index anew first.")
-@as_json
+@json_option
 @with_store
 def doctor(store: Store, session_id: str | None, reindex: bool, as_json: bool) -> None:
     """Check the store, or the chain of one session; exits 1 when something is wrong."""
-    from store.doctor import examine
+    from store.doctor import check_store
 
     session = store.sessions.find(session_id) if session_id else None
     if reindex:
-        output.say(f"{count(store.search.rebuild(), 'session')} indexed anew.")
-    findings = examine(store, session)
+        output.notify(f"{format_count(store.search.reindex(), 'session')} indexed anew.")
+    findings = check_store(store, session)
     if as_json:
         output.emit_json({"problems": [{"where": one.where, "reason": one.what} for one in findings]})
     else:
-        output.table(["where", "what"], [[Ink(one.where, "name"), one.what] for one in findings])
+        output.print_table(["where", "what"], [[TerminalText(one.where, "name"), one.what] for one in findings])
     if findings:
         raise click.exceptions.Exit(1)
-    output.say("All is well.")
+    output.notify("All is well.")
 
 
 @click.command()
 @with_store
 def demo(store: Store) -> None:
     """Fill an empty store with made-up conversations, and browse it."""
-    from store.demo import fill
+    from store.demo import fill_store
 
-    fill(store)
+    fill_store(store)
     _, total = store.sessions.matching("", 1)
-    output.say(f"{count(total, 'session')} made up in {store.path}.")
-    if console().browse is not None and at_keyboard() and output.on_terminal():
-        console().open_browser()
+    output.notify(f"{format_count(total, 'session')} made up in {store.path}.")
+    if cli_context().launch_browser is not None and is_interactive() and output.stdout_is_terminal():
+        cli_context().open_browser()
 
 
 # ── for good ──────────────────────────────────────────────────────────────────────────────────────
@@ -66,43 +66,43 @@ def purge(store: Store, session_ids: tuple[str, ...], trash: bool, yes: bool) ->
     """Remove sessions for good: no undo brings them back."""
     if trash == bool(session_ids):
         raise click.UsageError("Name sessions, or --trash; one of the two.")
-    sessions = store.sessions.trash() if trash else find_all(store, session_ids)
+    sessions = store.sessions.trash() if trash else find_sessions(store, session_ids)
     if not sessions:
-        output.say("The trash is empty.")
+        output.notify("The trash is empty.")
         return
     if not yes:
-        _ask(sessions)
+        _confirm_purge(sessions)
     foreign = _foreign_backups(store, sessions)
     clean = store.sessions.purge(sessions)
-    output.say(f"{count(len(sessions), 'session')} gone for good.")
+    output.notify(f"{format_count(len(sessions), 'session')} gone for good.")
     if not clean:
-        output.say("Another program reads the store just now; a trace stays in its WAL until that program is done.")
-    for backup in (*_backups_that_hold(store.path, sessions), *foreign):
-        output.say(f"Still in the backup {backup}")
+        output.notify("Another program reads the store just now; a trace stays in its WAL until that program is done.")
+    for backup in (*_backups_containing(store.path, sessions), *foreign):
+        output.notify(f"Still in the backup {backup}")
 
 
-def _ask(sessions: Sequence[Session]) -> None:
-    if not at_keyboard():
+def _confirm_purge(sessions: Sequence[Session]) -> None:
+    if not is_interactive():
         raise Refused("A purge cannot be undone; say --yes to go on.")
     for session in sessions:
-        output.say(f"  {output.flat(session.id)}  {output.flat(session.title, 60)}")
-    if not click.confirm(f"Remove {count(len(sessions), 'session')} for good?", err=True):
+        output.notify(f"  {output.to_one_line(session.id)}  {output.to_one_line(session.title, 60)}")
+    if not click.confirm(f"Remove {format_count(len(sessions), 'session')} for good?", err=True):
         raise Refused("Nothing was removed.")
 
 
-def _backups_that_hold(path: Path, sessions: Sequence[Session]) -> list[Path]:
+def _backups_containing(path: Path, sessions: Sequence[Session]) -> list[Path]:
     ids = encode([session.id for session in sessions]).decode()
-    return [backup for backup in connecting.backups(path) if _holds_one_of(backup, ids)]
+    return [backup for backup in connecting.list_backups(path) if _contains_any(backup, ids)]
 
 
 def _foreign_backups(store: Store, sessions: Sequence[Session]) -> list[Path]:
     """Of the stores they came from: what is gone here may stand there."""
     keys = encode([session.source_key for session in sessions if session.source_key]).decode()
     rows = store.rows("select kind, locator from sources where key in (select value from json_each(?))", keys)
-    return [backup for row in rows for backup in store.writing_back.backups(*row)]
+    return [backup for row in rows for backup in store.write_back.list_backups(*row)]
 
 
-def _holds_one_of(backup: Path, ids: str) -> bool:
+def _contains_any(backup: Path, ids: str) -> bool:
     """A backup that cannot be read may hold anything."""
     with suppress(sqlite3.Error), closing(connecting.connect(backup)) as connection:
         sql = "select 1 from sessions where id in (select value from json_each(?)) limit 1"

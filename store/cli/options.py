@@ -11,7 +11,7 @@ from typing import Concatenate, ParamSpec, TypeVar
 
 import click
 
-from store.cli import Console
+from store.cli import CliContext
 from store.errors import Unreadable
 from store.model.session import Session
 from store.store import Store
@@ -19,16 +19,16 @@ from store.store import Store
 P = ParamSpec("P")
 R = TypeVar("R")
 
-COUNT = click.IntRange(1, 2**31)
-NUMBER = click.IntRange(0, 2**31)
+POSITIVE_INT = click.IntRange(1, 2**31)
+NON_NEGATIVE_INT = click.IntRange(0, 2**31)
 
-as_json = click.option("--json", "as_json", is_flag=True, help="One JSON object on stdout.")
-session_id = click.argument("session_id", metavar="ID")
-session_ids = click.argument("session_ids", metavar="ID...", nargs=-1, required=True)
+json_option = click.option("--json", "as_json", is_flag=True, help="One JSON object on stdout.")
+session_id_argument = click.argument("session_id", metavar="ID")
+session_ids_argument = click.argument("session_ids", metavar="ID...", nargs=-1, required=True)
 
 
-def console() -> Console:
-    return click.get_current_context().ensure_object(Console)
+def cli_context() -> CliContext:
+    return click.get_current_context().ensure_object(CliContext)
 
 
 def with_store(command: Callable[Concatenate[Store, P], R]) -> Callable[P, R]:
@@ -36,17 +36,17 @@ def with_store(command: Callable[Concatenate[Store, P], R]) -> Callable[P, R]:
 
     @wraps(command)
     def opened(*args: P.args, **kwargs: P.kwargs) -> R:
-        return command(console().store, *args, **kwargs)
+        return command(cli_context().store, *args, **kwargs)
 
     return opened
 
 
-def find_all(store: Store, names: Sequence[str]) -> list[Session]:
+def find_sessions(store: Store, names: Sequence[str]) -> list[Session]:
     """Each session once, however often it was named, and all found before anything is done to one."""
     return list(dict.fromkeys(store.sessions.find(name) for name in names))
 
 
-def read_named(path: str) -> str:
+def read_file_or_stdin(path: str) -> str:
     """The text of a file, or of stdin for `-`."""
     if path == "-":
         return read_stdin()
@@ -61,7 +61,7 @@ def read_stdin() -> str:
     return sys.stdin.buffer.read().decode("utf-8", "surrogateescape")
 
 
-def at_keyboard() -> bool:
+def is_interactive() -> bool:
     """Whether somebody is there to be asked."""
     with suppress(AttributeError, ValueError):
         return sys.stdin.isatty()

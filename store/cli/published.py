@@ -7,15 +7,15 @@ import os
 import click
 
 from store.cli import json_output, output
-from store.cli.options import as_json, session_id, with_store
-from store.cli.output import Ink, Piece, age
-from store.cli.short_ids import short_names
-from store.model.knowledge import Published
+from store.cli.options import json_option, session_id_argument, with_store
+from store.cli.output import Span, TerminalText, format_age
+from store.cli.short_ids import shorten_ids
+from store.model.knowledge import PublishedFile
 from store.store import Store
 
 
 @click.command()
-@session_id
+@session_id_argument
 @click.argument("file")
 @with_store
 def publish(store: Store, session_id: str, file: str) -> None:
@@ -30,22 +30,22 @@ def publish(store: Store, session_id: str, file: str) -> None:
 
 @click.command()
 @click.argument("session_id", metavar="[ID]", required=False)
-@as_json
+@json_option
 @with_store
 def published(store: Store, session_id: str | None, as_json: bool) -> None:
     """What is published, of one session or of all, newest first."""
-    files = store.published.newest(store.sessions.find(session_id) if session_id else None)
+    files = store.published.list_published(store.sessions.find(session_id) if session_id else None)
     if as_json:
-        output.emit_json({"published": [json_output.published(file) for file in files]})
+        output.emit_json({"published": [json_output.published_to_json(file) for file in files]})
         return
-    names = short_names(store, [store.sessions.get(name) for name in {file.session_id for file in files}])
-    output.table(["id", ":age", "session", "file"], [_file_row(file, names[file.session_id]) for file in files])
+    names = shorten_ids(store, [store.sessions.get(name) for name in {file.session_id for file in files}])
+    output.print_table(["id", ":age", "session", "file"], [_file_row(file, names[file.session_id]) for file in files])
     if not files:
-        output.say("Nothing is published.")
+        output.notify("Nothing is published.")
 
 
-def _file_row(file: Published, session: str) -> list[Piece]:
-    return [Ink(file.id, "name"), age(file.created_at), session, file.path]
+def _file_row(file: PublishedFile, session: str) -> list[Span]:
+    return [TerminalText(file.id, "name"), format_age(file.created_at), session, file.path]
 
 
 @click.command()

@@ -9,53 +9,53 @@ from typing import TypeVar
 import click
 
 from store.cli import output
-from store.cli.json_output import Shape
-from store.cli.output import count
-from store.search.explain import instead, understood
+from store.cli.json_output import JsonObject
+from store.cli.output import format_count
+from store.search.explain import explain_corrections, explain_query
 from store.search.query import Query
-from store.search.typos import Index, found_or_forgiven
+from store.search.typos import FtsTable, find_or_correct
 from store.store import Store
 
-Found = TypeVar("Found")
+FoundT = TypeVar("FoundT")
 
-words = click.argument("words", metavar="[QUERY]", nargs=-1)
-explain = click.option("--explain", is_flag=True, help="Say on stderr how the QUERY was understood.")
+query_argument = click.argument("words", metavar="[QUERY]", nargs=-1)
+explain_option = click.option("--explain", is_flag=True, help="Say on stderr how the QUERY was understood.")
 
 
-def parsed(words: Sequence[str], explain: bool) -> Query:
+def parse_query(words: Sequence[str], explain: bool) -> Query:
     query = Query.parse(" ".join(words))
-    if query.puzzled:
-        output.say(query.puzzled)
+    if query.warning_text:
+        output.notify(query.warning_text)
     if explain:
-        output.say(f"Understood: {understood(query, datetime.now(UTC)) or 'everything'}.")
+        output.notify(f"Understood: {explain_query(query, datetime.now(UTC)) or 'everything'}.")
     return query
 
 
-def found(
+def find_with_typo_correction(
     store: Store,
     query: Query,
-    indexes: Sequence[Index],
-    find: Callable[[Query], Found],
-    is_empty: Callable[[Found], bool],
-) -> tuple[Query, Found]:
+    indexes: Sequence[FtsTable],
+    find: Callable[[Query], FoundT],
+    is_empty: Callable[[FoundT], bool],
+) -> tuple[Query, FoundT]:
     """Typing errors are forgiven where nothing else is found, and it is said."""
-    meant, what = found_or_forgiven(store, query, indexes, find, is_empty)
-    if meant.instead:
-        output.say(instead(meant))
+    meant, what = find_or_correct(store, query, indexes, find, is_empty)
+    if meant.corrections:
+        output.notify(explain_corrections(meant))
     return meant, what
 
 
-def told(query: Query) -> Shape:
+def query_to_json(query: Query) -> JsonObject:
     """For other programs."""
     return {
-        "understood": understood(query, datetime.now(UTC)),
-        "puzzles": list(query.puzzles),
-        "instead": [{"typed": typed, "shown": shown} for typed, shown in query.instead],
+        "understood": explain_query(query, datetime.now(UTC)),
+        "puzzles": list(query.warnings),
+        "instead": [{"typed": typed, "shown": shown} for typed, shown in query.corrections],
     }
 
 
-def tell_how_many(shown: int, total: int, noun: str) -> None:
+def report_count(shown: int, total: int, noun: str) -> None:
     if not total:
-        output.say(f"No {noun}s found.")
+        output.notify(f"No {noun}s found.")
     elif shown < total:
-        output.say(f"{shown:,} of {count(total, noun)}; --limit shows more.")
+        output.notify(f"{shown:,} of {format_count(total, noun)}; --limit shows more.")

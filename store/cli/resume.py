@@ -7,11 +7,11 @@ from pathlib import Path
 import click
 
 from store.cli import output
-from store.cli.options import at_keyboard, console
+from store.cli.options import cli_context, is_interactive
 from store.errors import Refused
 from store.model.session import Session
-from store.resume.checks import preflight
-from store.resume.command import Resumption, resumption
+from store.resume.checks import check_resume
+from store.resume.command import ResumePlan, plan_resume
 
 
 @click.command()
@@ -35,26 +35,26 @@ def resume(session_id: str | None, only_print: bool, folder: Path | None, fork: 
     if session_id is None:
         if only_print or folder or fork or freely:
             raise click.UsageError("Name the session; without one, only the list is opened.")
-        if not at_keyboard() or not output.on_terminal():
+        if not is_interactive() or not output.stdout_is_terminal():
             raise Refused("There is no terminal to choose in; name the session.")
-        console().open_browser(follow=True, pick=True)
+        cli_context().open_browser(follow=True, pick=True)
         return
-    wanted = _wanted(console().store.sessions.find(session_id), folder, fork, freely)
+    wanted = _plan_resume(cli_context().store.sessions.find(session_id), folder, fork, freely)
     if not wanted.command:
         raise Refused(wanted.hint)
-    if wanted.is_clear or only_print:
-        for line in preflight(console().store, wanted, shown=False).notable():
-            output.say(line)
+    if wanted.can_run or only_print:
+        for line in check_resume(cli_context().store, wanted, is_shown=False).list_warnings():
+            output.notify(line)
     if not only_print:
-        console().close()
-        wanted.go()
+        cli_context().close()
+        wanted.execute()
     output.write(wanted.command)
     for obstacle in wanted.obstacles:
-        output.say(obstacle)
+        output.notify(obstacle)
 
 
-def _wanted(session: Session, folder: Path | None, fork: bool, freely: bool) -> Resumption:
-    found = resumption(session, folder, fork=fork)
-    if freely and found.command and not found.skipping:
-        raise Refused(f"{found.program} has no option to act without asking.")
-    return resumption(session, folder, fork=fork, flags=found.skipping) if freely else found
+def _plan_resume(session: Session, folder: Path | None, fork: bool, freely: bool) -> ResumePlan:
+    found = plan_resume(session, folder, fork=fork)
+    if freely and found.command and not found.skip_permission_flags:
+        raise Refused(f"{found.agent_label} has no option to act without asking.")
+    return plan_resume(session, folder, fork=fork, flags=found.skip_permission_flags) if freely else found

@@ -8,48 +8,50 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from store.cli import output
-from store.cli.output import Ink, Piece
+from store.cli.output import Span, TerminalText
 from store.errors import Unreadable
 from store.sources.kit.problem import Problem
 from store.store import Store
-from store.sync.refresh import Progress, Report, Target, sync, targets
+from store.sync.refresh import Progress, Report, Target, find_targets, sync_targets
 
 if TYPE_CHECKING:
-    from store.sync.child_process import Seconds
+    from store.sync.child_process import ReaderProcesses
     from store.sync.foretelling import Foretold
 
 
-def refresh(
+def run_sync(
     store: Store,
     paths: Sequence[str] = (),
     source: str | None = None,
     *,
     as_json: bool = False,
-    processes: Seconds | None = None,
+    processes: ReaderProcesses | None = None,
     foretold: Foretold | None = None,
 ) -> None:
     """Of the stores found on this machine, or of those that are named."""
-    with output.flushed():
-        reports = read(store, targets(paths, source, known_to=store, foretold=foretold), processes)
+    with output.flush_on_exit():
+        reports = sync_with_progress_bar(store, find_targets(paths, source, store=store, foretold=foretold), processes)
         if as_json:
-            output.emit_json({"sources": [_report(report) for report in reports]})
+            output.emit_json({"sources": [_report_to_json(report) for report in reports]})
         else:
             _write_reports(reports)
-        refuse_unread(paths, reports)
+        raise_if_unreadable(paths, reports)
 
 
-def read(store: Store, chosen: Sequence[Target], processes: Seconds | None = None) -> list[Report]:
+def sync_with_progress_bar(
+    store: Store, chosen: Sequence[Target], processes: ReaderProcesses | None = None
+) -> list[Report]:
     """All of it, with a bar on a terminal; each store's report once."""
     reports: dict[int, Report] = {}
-    with _bar() as show:
-        for progress in sync(store, chosen, processes):
+    with _progress_bar() as show:
+        for progress in sync_targets(store, chosen, processes):
             reports[id(progress.report)] = progress.report
             show(progress)
     return list(reports.values())
 
 
 @contextmanager
-def _bar() -> Iterator[Callable[[Progress], None]]:
+def _progress_bar() -> Iterator[Callable[[Progress], None]]:
     if not sys.stderr.isatty():
         yield lambda progress: None
         return
@@ -65,31 +67,31 @@ def _bar() -> Iterator[Callable[[Progress], None]]:
         yield show
 
 
-def refuse_unread(paths: Sequence[str], reports: Sequence[Report]) -> None:
+def raise_if_unreadable(paths: Sequence[str], reports: Sequence[Report]) -> None:
     """A named store that could not be opened at all is an error; problems inside one, or of one found, are not."""
-    reasons = [problem.reason for report in reports for problem in _unread(report)]
+    reasons = [problem.reason for report in reports for problem in _opening_problems(report)]
     if paths and reasons:
         raise Unreadable(reasons[0])
     for reason in reasons:
-        output.say(reason)
+        output.notify(reason)
 
 
-def _unread(report: Report) -> list[Problem]:
+def _opening_problems(report: Report) -> list[Problem]:
     """Why the store could not be opened at all."""
     return [] if report.seen else [problem for problem in report.problems if problem.where == report.locator]
 
 
 def _write_reports(reports: Sequence[Report]) -> None:
-    output.table(["source", ":seen", ":new", ":updated", "where"], [_report_row(report) for report in reports])
+    output.print_table(["source", ":seen", ":new", ":updated", "where"], [_report_row(report) for report in reports])
     for report in reports:
         for problem in report.problems:
-            if problem not in _unread(report):
-                output.say(f"{problem.where}: {problem.reason}")
+            if problem not in _opening_problems(report):
+                output.notify(f"{problem.where}: {problem.reason}")
     if not reports:
-        output.say("No conversations were found where the agents keep them; name a PATH to read from elsewhere.")
+        output.notify("No conversations were found where the agents keep them; name a PATH to read from elsewhere.")
 
 
-def _report(report: Report) -> dict[str, Any]:
+def _report_to_json(report: Report) -> dict[str, Any]:
     return {
         "source": report.source,
         "locator": report.locator,
@@ -101,6 +103,6 @@ def _report(report: Report) -> dict[str, Any]:
     }
 
 
-def _report_row(report: Report) -> list[Piece]:
+def _report_row(report: Report) -> list[Span]:
     counted = (f"{number:,}" for number in (report.seen, report.new, report.updated))
-    return [Ink(report.source, "name"), *counted, report.locator]
+    return [TerminalText(report.source, "name"), *counted, report.locator]

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from store.conversations import append as appending
-from store.conversations.derive import Derived
+from store.conversations.derive import DerivedRows
 from store.conversations.superseded import recount
 from store.errors import NotFound
 from store.model.entry import (
@@ -27,14 +27,14 @@ from store.text.validate import decode, encode
 if TYPE_CHECKING:
     from store.store import Store
 
-_ENTRY = ", ".join(f"entries.{name}" for name in Entry._fields)
-_RECORD = Entry._fields.index("record")
-_BY_KEYS = f"""
-    select sessions.id, {_ENTRY} from json_each(?) as wanted
+_ENTRY_COLUMNS = ", ".join(f"entries.{name}" for name in Entry._fields)
+_RECORD_COLUMN = Entry._fields.index("record")
+_ENTRIES_BY_KEYS = f"""
+    select sessions.id, {_ENTRY_COLUMNS} from json_each(?) as wanted
     cross join entries on entries.key = wanted.value cross join sessions on sessions.key = entries.session
 """
-_CHAIN = f"select {_ENTRY} from entries where session = ? and seq between ? and ? order by seq"
-_CALLS = """
+_ENTRIES_BETWEEN = f"select {_ENTRY_COLUMNS} from entries where session = ? and seq between ? and ? order by seq"
+_SELECT_CALLS = """
     select tool_calls.key, sessions.id, tool_calls.turn, tool_calls.call_id, tool_calls.name, tool_calls.status,
         tool_calls.duration_ms, asked.seq, answered.seq, asked.parts, asked.record,
         tool_calls.part, answered.parts, answered.record, tool_calls.result_part,
@@ -43,7 +43,7 @@ _CALLS = """
     left join entries as asked on asked.key = tool_calls.entry
     left join entries as answered on answered.key = tool_calls.result_entry
 """
-LAST_SEQ = 2**62
+MAX_SEQ = 2**62
 
 
 class Chains:
@@ -51,15 +51,15 @@ class Chains:
         self._store = store
 
     def append(self, session: int, entries: Sequence[NewEntry], *, durable: bool = True) -> range:
-        return appending.append(self._store, session, entries, durable=durable)
+        return appending.append_entries(self._store, session, entries, durable=durable)
 
-    def append_derived(self, session: int, rows: Derived, *, durable: bool = True) -> range:
-        return appending.append_derived(self._store, session, rows, durable=durable)
+    def append_rows(self, session: int, rows: DerivedRows, *, durable: bool = True) -> range:
+        return appending.append_rows(self._store, session, rows, durable=durable)
 
     # ── entries ───────────────────────────────────────────────────────────────────────────────────
 
-    def entries(self, session: int, first: int = -1, last: int = LAST_SEQ) -> list[Entry]:
-        return [self._entry(row) for row in self._store.rows(_CHAIN, session, first, last)]
+    def entries(self, session: int, first: int = -1, last: int = MAX_SEQ) -> list[Entry]:
+        return [self._entry_from_row(row) for row in self._store.rows(_ENTRIES_BETWEEN, session, first, last)]
 
     def entry(self, session: int, seq: int) -> Entry:
         found = self.entries(session, seq, seq)
@@ -69,7 +69,10 @@ class Chains:
 
     def entries_by_keys(self, keys: Sequence[int]) -> list[tuple[str, Entry]]:
         """In that order, each with the public id of its session; those that are not there any more are missing."""
-        found = {row[1]: (row[0], self._entry(row[1:])) for row in self._store.rows(_BY_KEYS, encode(keys).decode())}
+        found = {
+            row[1]: (row[0], self._entry_from_row(row[1:]))
+            for row in self._store.rows(_ENTRIES_BY_KEYS, encode(keys).decode())
+        }
         return [found[key] for key in keys if key in found]
 
     def entry_by_key(self, key: int) -> tuple[str, Entry]:
@@ -78,9 +81,9 @@ class Chains:
             raise NotFound(f"There is no entry {key}.")
         return found[0]
 
-    def _entry(self, row: Sequence[Any]) -> Entry:
+    def _entry_from_row(self, row: Sequence[Any]) -> Entry:
         *plain, text, column, inherited, tokens, created_at = row
-        parts = parts_of(text, self._store.records.parts(column, plain[_RECORD]))
+        parts = decode_parts(text, self._store.records.load_parts(column, plain[_RECORD_COLUMN]))
         read = Tokens(*decode(tokens)) if tokens else None
         return Entry._make((*plain, text, parts, bool(inherited), read, created_at))
 
@@ -89,7 +92,7 @@ class Chains:
     def turns(self, session: int, only: int | None = None) -> list[Turn]:
         """Whole turns, in order; what came before the first prompt is turn 0."""
         with self._store.snapshot():
-            spans = self._spans(session)
+            spans = self._turn_spans(session)
             if only is not None:
                 spans = [span for span in spans if span[0] == only]
                 if not spans:
@@ -114,7 +117,7 @@ class Chains:
             for n, first, last, started, ended in spans
         ]
 
-    def _spans(self, session: int) -> list[tuple[int, int, int, str, str]]:
+    def _turn_spans(self, session: int) -> list[tuple[int, int, int, str, str]]:
         before = self._store.rows(
             "select 0, min(seq), max(seq), min(created_at), max(created_at) from entries"
             " where session = ? and turn = 0",
@@ -136,27 +139,31 @@ class Chains:
     def tool_calls(self, session: int, turn: int | None = None) -> list[PairedCall]:
         where = "where tool_calls.session = ?" + (" and tool_calls.turn = ?" if turn is not None else "")
         values = (session,) if turn is None else (session, turn)
-        return list(map(self._paired_call, self._store.rows(f"{_CALLS} {where} order by tool_calls.key", *values)))
+        return list(
+            map(self._call_from_row, self._store.rows(f"{_SELECT_CALLS} {where} order by tool_calls.key", *values))
+        )
 
     def all_tool_calls(self, condition: str = "1", values: Iterable[Any] = (), limit: int = 100) -> list[PairedCall]:
         """Across sessions, newest first, each once however often it was inherited."""
         rows = self._store.rows(
-            f"{_CALLS} where tool_calls.inherited = 0 and sessions.deleted = 0 and {condition}"
+            f"{_SELECT_CALLS} where tool_calls.inherited = 0 and sessions.deleted = 0 and {condition}"
             " order by at desc, tool_calls.key desc limit ?",
             *values,
             limit,
         )
-        return list(map(self._paired_call, rows))
+        return list(map(self._call_from_row, rows))
 
-    def _paired_call(self, row: Sequence[Any]) -> PairedCall:
+    def _call_from_row(self, row: Sequence[Any]) -> PairedCall:
         *told, asked, asked_record, part, answered, answered_record, result_part, at = row
         records = self._store.records
-        call = _nth(records.parts(asked, asked_record), part)
-        return paired(told, at, call, _nth(records.parts(answered, answered_record), result_part))
+        call = _decode_part(records.load_parts(asked, asked_record), part)
+        return build_paired_call(
+            told, at, call, _decode_part(records.load_parts(answered, answered_record), result_part)
+        )
 
     # ── forks ─────────────────────────────────────────────────────────────────────────────────────
 
-    def inherit(self, parent: int, child: int, last_seq: int) -> None:
+    def copy_to_fork(self, parent: int, child: int, last_seq: int) -> None:
         """Copies of the parent's rows after the child's header, marked, pointing at the same records."""
         with self._store.transaction() as connection:
             (first_key,) = connection.execute("select max(key) + 1 from entries").fetchone()
@@ -185,32 +192,32 @@ class Chains:
                 "parent": parent,
                 "last_seq": copied - 1,
             }
-            connection.execute(_INHERIT_TURNS, places)
-            connection.execute(_INHERIT_CALLS, places)
+            connection.execute(_COPY_TURNS, places)
+            connection.execute(_COPY_CALLS, places)
             connection.execute("update sessions set tail = ? where key = ?", (first_key + copied - 1, child))
 
-    def bequeath(self, session: int) -> None:
+    def reassign_shared_entries(self, session: int) -> None:
         """Within a purge: the past that forks share with the session becomes the own past of the oldest."""
         connection = self._store.connection
         taken = -1
-        for heir, last in connection.execute(_HEIRS, (session,)).fetchall():
+        for heir, last in connection.execute(_FORKS_SHARING_ENTRIES, (session,)).fetchall():
             if last <= taken:
                 continue
             places = {"heir": heir, "session": session, "taken": taken}
-            self._store.search.unindex(*self._store.search.rows_of(heir))
-            for statement in (_OWN_ENTRIES, _OWN_CALLS, _OWN_RECORDS):
+            self._store.search.delete_rows(*self._store.search.build_rows(heir))
+            for statement in (_TAKE_OVER_ENTRIES, _TAKE_OVER_CALLS, _TAKE_OVER_RECORDS):
                 connection.execute(statement, places)
             recount(self._store, heir)
-            self._store.search.index(*self._store.search.rows_of(heir))
+            self._store.search.queue_rows(*self._store.search.build_rows(heir))
             taken = last
-        self.hand_on(session)
+        self.reassign_shared_records(session)
 
-    def hand_on(self, session: int) -> None:
+    def reassign_shared_records(self, session: int) -> None:
         """Before a session goes: its records that others point at, forks of forks among them, belong to one of them."""
-        self._store.connection.execute(_HAND_ON, (session,))
+        self._store.connection.execute(_REASSIGN_RECORDS, (session,))
 
 
-_HEIRS = """
+_FORKS_SHARING_ENTRIES = """
     select session, max(seq) from entries where inherited = 1 and session != ?1 and (
         session in (
             select children.key from sessions as purged join sessions as children on children.parent_id = purged.id
@@ -219,30 +226,30 @@ _HEIRS = """
         or record in (select key from records where session = ?1)
     ) group by session order by session
 """
-_HAND_ON = """
+_REASSIGN_RECORDS = """
     update records set session = users.session from (
         select record, min(session) as session from entries
         where session != ?1 and record in (select key from records where session = ?1) group by record
     ) as users where records.key = users.record
 """
-_OWN_ENTRIES = """
+_TAKE_OVER_ENTRIES = """
     update entries set inherited = 0 where session = :heir and inherited = 1 and seq > :taken
         and seq in (select seq from entries where session = :session and inherited = 0)
 """
-_OWN_CALLS = """
+_TAKE_OVER_CALLS = """
     update tool_calls set inherited = 0 where session = :heir
         and coalesce(entry, result_entry) in (select key from entries where session = :heir and inherited = 0)
 """
-_OWN_RECORDS = """
+_TAKE_OVER_RECORDS = """
     update records set session = :heir where session = :session
         and key in (select record from entries where session = :heir and inherited = 0)
 """
-_INHERIT_TURNS = """
+_COPY_TURNS = """
     insert into turns (session, n, entry, first_seq, last_seq, started_at, ended_at)
     select :child, n, :first_key + first_seq, first_seq, min(last_seq, :last_seq), started_at, ended_at
     from turns where session = :parent and first_seq <= :last_seq
 """
-_INHERIT_CALLS = """
+_COPY_CALLS = """
     insert into tool_calls (session, turn, call_id, name, status, duration_ms, entry, part, result_entry, result_part,
         inherited)
     select :child, tool_calls.turn, call_id, name,
@@ -258,13 +265,13 @@ _INHERIT_CALLS = """
 """
 
 
-def parts_of(text: str, column: bytes | None) -> tuple[Part, ...]:
+def decode_parts(text: str, column: bytes | None) -> tuple[Part, ...]:
     if column is None:
         return (Text(text),)
     return tuple(map(part_from_json, decode(column)))
 
 
-def paired(told: Sequence[Any], at: str, call: Part | None, result: Part | None) -> PairedCall:
+def build_paired_call(told: Sequence[Any], at: str, call: Part | None, result: Part | None) -> PairedCall:
     """Of a row's first columns, up to the places of call and result, and of what stands at these."""
     key, session_id, turn, call_id, name, status, duration, asked, answered = told
     return PairedCall(
@@ -283,7 +290,7 @@ def paired(told: Sequence[Any], at: str, call: Part | None, result: Part | None)
     )
 
 
-def _nth(column: bytes | None, index: int | None) -> Part | None:
+def _decode_part(column: bytes | None, index: int | None) -> Part | None:
     if column is None or index is None:
         return None
     return part_from_json(decode(column)[index])

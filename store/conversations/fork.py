@@ -9,19 +9,19 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from store.conversations.derive import shown_prompt
-from store.conversations.entries import parts_of
+from store.conversations.derive import prompt_title
+from store.conversations.entries import decode_parts
 from store.errors import BadValue, NotFound, Refused
-from store.model.entry import INTERRUPTED, NewEntry, Part, Text, ToolResult, part_to_json
+from store.model.entry import INTERRUPTED_RESULT, NewEntry, Part, Text, ToolResult, part_to_json
 from store.model.session import Session
 from store.text.sanitize import one_line
-from store.text.validate import encode, exact_text
+from store.text.validate import encode, validate_text
 
 if TYPE_CHECKING:
     from store.store import Store
 
 
-_FIELDS = (
+_COPIED_FIELDS = (
     "channel",
     "channel_id",
     "user",
@@ -33,19 +33,19 @@ _FIELDS = (
     "environment_path",
     "system_prompt",
 )
-_SPAN = """
+_SELECT_TURN_SPAN = """
     select min(seq), max(seq), (select coalesce(max(n), 0) from turns where session = ?1)
     from entries where session = ?1 and turn = ?2
 """
-_HOLDING_RESULTS = """
+_ENTRIES_WITH_RESULTS = """
     select key, parts, record from entries where session = ?
         and (instr(parts, cast('"tool_result"' as blob)) > 0 or substr(parts, 2, 1) between x'30' and x'39')
 """
-_ANSWERS = "select result_entry, result_part from tool_calls where session = ? and status in ('ok', 'error')"
-_OPEN = "select call_id, name from tool_calls where session = ? and status = 'pending' order by key"
+_PAIRED_RESULTS = "select result_entry, result_part from tool_calls where session = ? and status in ('ok', 'error')"
+_PENDING_CALLS = "select call_id, name from tool_calls where session = ? and status = 'pending' order by key"
 
 
-class _Span(NamedTuple):
+class _TurnSpan(NamedTuple):
     """Of the turn at whose end a session is forked."""
 
     first: int
@@ -55,7 +55,7 @@ class _Span(NamedTuple):
 # ── in our store ──────────────────────────────────────────────────────────────────────────────────
 
 
-def fork(
+def fork_session(
     store: Store, session: Session, turn: int, *, prompt: str | None = None, session_id: str | None = None
 ) -> Session:
     """A new session that ends after that turn; or, with a prompt, with that in place of what was said in the turn."""
@@ -67,46 +67,48 @@ def fork(
             parent_id=session.id,
             relation="fork",
             forked_at=last_seq,
-            agent_title=session.title if prompt is None else shown_prompt(prompt),
-            **{name: getattr(session, name) for name in _FIELDS},
+            agent_title=session.title if prompt is None else prompt_title(prompt),
+            **{name: getattr(session, name) for name in _COPIED_FIELDS},
         )
         connection.execute("update sessions set deleted = 1 where key = ?", (child.key,))
-        store.chains.inherit(session.key, child.key, last_seq)
-        _leave_out_orphans(store, child.key)
-        store.chains.append(child.key, [*_closing(store, child.key), *_asking(store, session, span, prompt)])
+        store.chains.copy_to_fork(session.key, child.key, last_seq)
+        _drop_orphan_results(store, child.key)
+        store.chains.append(
+            child.key, [*_interrupted_results(store, child.key), *_new_prompt(store, session, span, prompt)]
+        )
         with store.journal.edit("fork", child.key) as edit:
             edit.update("sessions", child.key, deleted=0)
         return store.sessions.by_key(child.key)
 
 
-def check_fork(store: Store, session: Session, turn: int, prompt: str | None) -> tuple[Session, _Span]:
+def check_fork(store: Store, session: Session, turn: int, prompt: str | None) -> tuple[Session, _TurnSpan]:
     """The session as it is now, and where the turn stands in it."""
     session = store.sessions.by_key(session.key)
     if session.deleted:
         raise Refused(f"{one_line(session.id)} is in the trash; take it out of there before you fork it.")
-    first, last, newest = store.row(_SPAN, session.key, turn)
+    first, last, newest = store.row(_SELECT_TURN_SPAN, session.key, turn)
     if first is None:
         raise NotFound(f"There is no turn {turn}; the last one is {newest}.")
     if prompt is not None:
-        if not exact_text(prompt, "prompt").strip():
+        if not validate_text(prompt, "prompt").strip():
             raise BadValue("The prompt is empty.")
         if turn < 1:
             raise Refused("Nobody has said anything in turn 0, so there is no prompt to change.")
-    return session, _Span(first, last)
+    return session, _TurnSpan(first, last)
 
 
-def _leave_out_orphans(store: Store, child: int) -> None:
+def _drop_orphan_results(store: Store, child: int) -> None:
     """Results that nobody asked for. The copies of their entries stay, so that both chains count alike."""
-    answers = set(store.rows(_ANSWERS, child))
+    answers = set(store.rows(_PAIRED_RESULTS, child))
     store.connection.execute("delete from tool_calls where session = ? and status = 'orphan'", (child,))
-    for key, column, record in store.rows(_HOLDING_RESULTS, child):
-        parts = parts_of("", store.records.parts(column, record))
+    for key, column, record in store.rows(_ENTRIES_WITH_RESULTS, child):
+        parts = decode_parts("", store.records.load_parts(column, record))
         orphans = {at for at, part in enumerate(parts) if isinstance(part, ToolResult) and (key, at) not in answers}
         if orphans:
-            _leave_out(store, key, parts, orphans)
+            _drop_parts(store, key, parts, orphans)
 
 
-def _leave_out(store: Store, key: int, parts: Sequence[Part], places: set[int]) -> None:
+def _drop_parts(store: Store, key: int, parts: Sequence[Part], places: set[int]) -> None:
     kept = [part for at, part in enumerate(parts) if at not in places]
     store.connection.execute(
         "update entries set parts = ?, kind = iif(?, kind, 'event'), role = iif(?, role, '') where key = ?",
@@ -120,17 +122,17 @@ def _leave_out(store: Store, key: int, parts: Sequence[Part], places: set[int]) 
             )
 
 
-def _closing(store: Store, child: int) -> Iterator[NewEntry]:
-    found = store.rows(_OPEN, child)
-    results = tuple(ToolResult(call_id, INTERRUPTED, is_error=True, name=name) for call_id, name in found)
+def _interrupted_results(store: Store, child: int) -> Iterator[NewEntry]:
+    found = store.rows(_PENDING_CALLS, child)
+    results = tuple(ToolResult(call_id, INTERRUPTED_RESULT, is_error=True, name=name) for call_id, name in found)
     if results:
-        yield NewEntry(role="tool", parts=results, prompt=False)
+        yield NewEntry(role="tool", parts=results, is_prompt=False)
 
 
-def _asking(store: Store, session: Session, span: _Span, prompt: str | None) -> Iterator[NewEntry]:
+def _new_prompt(store: Store, session: Session, span: _TurnSpan, prompt: str | None) -> Iterator[NewEntry]:
     if prompt is not None:
         author = store.chains.entry(session.key, span.first).author
-        yield NewEntry(role="user", parts=(Text(prompt),), author=author, prompt=True)
+        yield NewEntry(role="user", parts=(Text(prompt),), author=author, is_prompt=True)
 
 
 # ── as a transcript of its agent's ────────────────────────────────────────────────────────────────

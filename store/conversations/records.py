@@ -11,89 +11,89 @@ from store.errors import NotFound, Unreadable
 from store.text.validate import decode, encode
 
 if TYPE_CHECKING:
-    from store.conversations.record_blocks import Packing, Parcel
+    from store.conversations.record_blocks import PendingBlocks, PrebuiltBlock
     from store.store import Store
 
-LOOSE_BYTES = 256 * 1024
+MAX_LOOSE_BYTES = 256 * 1024
 """Of a session that was written in small pieces: from there on they are worth a block."""
 
-BLOCKS_CACHED = 8
-BLOCK_BYTES_CACHED = 4_000_000
+MAX_CACHED_BLOCKS = 8
+MAX_CACHED_BLOCK_BYTES = 4_000_000
 """A larger one holds a single large record, which whoever asks for it keeps anyway."""
 
-_WHERE_IT_LIES = "select key, block, start, length, behind, data from records"
+_SELECT_RECORD = "select key, block, start, length, behind, data from records"
 _LAST_BLOCK = "select coalesce((select seq from sqlite_sequence where name = 'blocks'), 0)"
-_ADD_BLOCK = "insert into blocks (key, data) values (?, ?)"
-_LOOSEN = "update records set block = null, start = null, data = ? where key = ?"
-_MUCH_LOOSE = """
+_INSERT_BLOCK = "insert into blocks (key, data) values (?, ?)"
+_STORE_LOOSE = "update records set block = null, start = null, data = ? where key = ?"
+_SESSIONS_TO_PACK = """
     select session from records where data is not null and session in
         (select session from records where key in (select value from json_each(?)))
     group by session having sum(length + behind) >= ?
 """
-_ADD_PLACE = "insert into places (name) values (?)"
-_LEFT_PLACES = """
+_INSERT_PLACE = "insert into places (name) values (?)"
+_DELETE_UNUSED_PLACES = """
     delete from places where key in (select value from json_each(?))
         and key not in (select place_key from records where place_key is not null)
 """
-_Lies = tuple[int, int | None, int, int, int, bytes]
+_RecordRow = tuple[int, int | None, int, int, int, bytes]
 
 
 class Records:
     def __init__(self, store: Store) -> None:
         self._store = store
-        self._blocks: OrderedDict[int, bytes] = OrderedDict()
+        self._block_cache: OrderedDict[int, bytes] = OrderedDict()
 
     # ── writing ───────────────────────────────────────────────────────────────────────────────────
 
-    def packing(self) -> Packing:
+    def open_pending_blocks(self) -> PendingBlocks:
         """Where this thread's transaction lays records down. Whoever does so writes, and nobody else can meanwhile."""
-        packing = self._store.packing
+        packing = self._store.pending_blocks
         if not packing:
             (last,) = self._store.connection.execute(_LAST_BLOCK).fetchone()
-            packing.begin(last + 1)
+            packing.start_at(last + 1)
         return packing
 
-    def receive(self, parcel: Parcel) -> None:
+    def add_block(self, parcel: PrebuiltBlock) -> None:
         """Before what lies in it: other batches do so, too, whatever becomes of one."""
-        self.packing().take(parcel)
+        self.open_pending_blocks().add_prebuilt(parcel)
 
-    def settle(self) -> None:
+    def write_pending(self) -> None:
         """As the transaction ends: blocks of what it laid down. What is too little for one lies loose."""
-        for block in self._store.packing.wanting():
-            self._rewrite({block}, set())
-            self._store.packing.drop(block)
+        for block in self._store.pending_blocks.incomplete_blocks():
+            self._rewrite_blocks({block}, set())
+            self._store.pending_blocks.drop_block(block)
         loose = self._write_blocks()
         if loose:
             connection = self._store.connection
-            connection.executemany(_LOOSEN, [(bytearray(data), key) for key, data in loose])
+            connection.executemany(_STORE_LOOSE, [(bytearray(data), key) for key, data in loose])
             keys = encode([key for key, _ in loose]).decode()
-            for (session,) in connection.execute(_MUCH_LOOSE, (keys, LOOSE_BYTES)).fetchall():
-                self.pack(session)
+            for (session,) in connection.execute(_SESSIONS_TO_PACK, (keys, MAX_LOOSE_BYTES)).fetchall():
+                self.pack_loose_records(session)
             self._write_blocks()
 
     def _write_blocks(self) -> list[tuple[int, bytes]]:
         """Gives what is not worth one."""
-        blocks, left = self._store.packing.taken()
-        self._store.connection.executemany(_ADD_BLOCK, blocks)
+        blocks, left = self._store.pending_blocks.drain()
+        self._store.connection.executemany(_INSERT_BLOCK, blocks)
         return left
 
-    def pack(self, session: int) -> None:
+    def pack_loose_records(self, session: int) -> None:
         """The session's loose records into blocks."""
         with self._store.transaction() as connection:
             loose = connection.execute(
                 "select key, data from records where session = ? and data is not null order by key",
                 (session,),
             ).fetchall()
-            self._move(loose)
+            self._move_to_blocks(loose)
 
-    def _move(self, pieces: Sequence[tuple[int, bytes]]) -> None:
-        lay = self.packing().lay
+    def _move_to_blocks(self, pieces: Sequence[tuple[int, bytes]]) -> None:
+        lay = self.open_pending_blocks().add_record
         self._store.connection.executemany(
             "update records set block = ?, start = ?, data = null where key = ?",
             [(*lay(key, data), key) for key, data in pieces],
         )
 
-    def drop_unused(self, session: int) -> None:
+    def delete_unused(self, session: int) -> None:
         """Within a purge: forget the records that no entry points at any more, in the blocks too.
 
         No index leads from a record to its entries, nor from a block to its records: they would cost every import, and
@@ -107,68 +107,68 @@ class Records:
         """
         found = connection.execute(unused, (session,)).fetchall()
         blocks = {block for _, block, _ in found if block is not None}
-        self._rewrite(blocks, {key for key, *_ in found})
+        self._rewrite_blocks(blocks, {key for key, *_ in found})
         connection.executemany("delete from records where key = ?", [(key,) for key, *_ in found])
         places = sorted({place for *_, place in found if place is not None})
-        connection.execute(_LEFT_PLACES, (encode(places).decode(),))
+        connection.execute(_DELETE_UNUSED_PLACES, (encode(places).decode(),))
         connection.executemany("delete from blocks where key = ?", [(block,) for block in blocks])
         for block in blocks:
-            self._blocks.pop(block, None)
+            self._block_cache.pop(block, None)
 
-    def _rewrite(self, blocks: set[int], dropped: set[int]) -> None:
+    def _rewrite_blocks(self, blocks: set[int], dropped: set[int]) -> None:
         """What the blocks hold beside the dropped records goes into new ones."""
         numbers = encode(sorted(blocks)).decode()
-        rows = self._store.rows(f"{_WHERE_IT_LIES} where block in (select value from json_each(?))", numbers)
+        rows = self._store.rows(f"{_SELECT_RECORD} where block in (select value from json_each(?))", numbers)
         for block in blocks:
-            kept = [(row[0], self._piece(row)) for row in rows if row[1] == block and row[0] not in dropped]
+            kept = [(row[0], self._read_with_parts(row)) for row in rows if row[1] == block and row[0] not in dropped]
             if kept:
-                self._move(kept)
+                self._move_to_blocks(kept)
 
-    def place(self, name: str) -> int:
+    def get_place_key(self, name: str) -> int:
         """Its number. A path is kept once, however many records stood there."""
         connection = self._store.connection
         found = connection.execute("select key from places where name = ?", (name,)).fetchone()
-        return int(found[0] if found else connection.execute(_ADD_PLACE, (name,)).lastrowid or 0)
+        return int(found[0] if found else connection.execute(_INSERT_PLACE, (name,)).lastrowid or 0)
 
     # ── reading ───────────────────────────────────────────────────────────────────────────────────
 
     def get(self, key: int) -> bytes:
-        row = self._store.row(f"{_WHERE_IT_LIES} where key = ?", key)
+        row = self._store.row(f"{_SELECT_RECORD} where key = ?", key)
         if row is None:
             raise NotFound(f"There is no record {key}.")
-        return self._piece(row)[: row[3]]
+        return self._read_with_parts(row)[: row[3]]
 
-    def of_session(self, session: int) -> Iterator[tuple[int, bytes]]:
+    def iter_session(self, session: int) -> Iterator[tuple[int, bytes]]:
         """Every record the session's chain points at, in the chain's order, each once."""
         rows = self._store.rows(
             f"""
-            {_WHERE_IT_LIES} join (
+            {_SELECT_RECORD} join (
                 select record, min(seq) as seq from entries where session = ? and record is not null group by record
             ) as chain on chain.record = records.key order by chain.seq
             """,
             session,
         )
         for row in rows:
-            yield row[0], self._piece(row)[: row[3]]
+            yield row[0], self._read_with_parts(row)[: row[3]]
 
-    def parts(self, column: bytes | None, record: int | None) -> bytes | None:
+    def load_parts(self, column: bytes | None, record: int | None) -> bytes | None:
         """What an entry's column holds, or what it points at: parts that lie behind their record."""
         if column is None or record is None or not column[1:2].isdigit():
             return column
         place, size = decode(column)
-        row = self._store.row(f"{_WHERE_IT_LIES} where key = ?", record)
+        row = self._store.row(f"{_SELECT_RECORD} where key = ?", record)
         if row is None:
             raise Unreadable(f"Record {record} is lost, and what lies behind it; run `backscroll doctor`.")
         start = row[3] + place
-        return self._piece(row)[start : start + size]
+        return self._read_with_parts(row)[start : start + size]
 
-    def _piece(self, row: _Lies) -> bytes:
+    def _read_with_parts(self, row: _RecordRow) -> bytes:
         """The record and what lies behind it."""
         _, block, start, length, behind, data = row
-        return data if block is None else self._block(block)[start : start + length + behind]
+        return data if block is None else self._load_block(block)[start : start + length + behind]
 
-    def _block(self, key: int) -> bytes:
-        whole = self._blocks.get(key) or self._store.packing.unpacked(key)
+    def _load_block(self, key: int) -> bytes:
+        whole = self._block_cache.get(key) or self._store.pending_blocks.read_block(key)
         if whole is None:
             row = self._store.row("select data from blocks where key = ?", key)
             if row is None:
@@ -176,15 +176,15 @@ class Records:
             # Here, so that a command that meets no block need not load it.
             from zstandard import ZstdError
 
-            from store.conversations.record_blocks import unpacked
+            from store.conversations.record_blocks import decompress_block
 
             try:
-                whole = unpacked(row[0])
+                whole = decompress_block(row[0])
             except ZstdError:
                 raise Unreadable(f"Block {key} of the records is damaged; run `backscroll doctor`.") from None
-            if len(whole) > BLOCK_BYTES_CACHED:
+            if len(whole) > MAX_CACHED_BLOCK_BYTES:
                 return whole
-            self._blocks[key] = whole
-            while len(self._blocks) > BLOCKS_CACHED:
-                self._blocks.popitem(last=False)
+            self._block_cache[key] = whole
+            while len(self._block_cache) > MAX_CACHED_BLOCKS:
+                self._block_cache.popitem(last=False)
         return whole

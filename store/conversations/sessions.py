@@ -7,11 +7,11 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Unpack, cast
 from uuid import uuid4
 
-from store.errors import AlreadyThere, Ambiguous, BadValue, ChangedMeanwhile, NotFound
-from store.model.session import LIBRARY, Session, SessionFields, parent_of_delegate
+from store.errors import AlreadyExists, Ambiguous, BadValue, ChangedMeanwhile, NotFound
+from store.model.session import LIBRARY_SOURCE, Session, SessionFields, delegate_parent_id
 from store.search.query import Query
-from store.search.sql import on_sessions
-from store.text.validate import encode, exact_amount, exact_id, exact_integer, exact_text, now
+from store.search.sql import build_session_condition
+from store.text.validate import encode, utc_timestamp, validate_amount, validate_id, validate_integer, validate_text
 
 if TYPE_CHECKING:
     from store.model.entry import NewEntry
@@ -21,9 +21,9 @@ _COLUMNS = ", ".join(Session._fields)
 _BY_ID = f"select {_COLUMNS} from sessions where id = ?"
 _BY_KEY = f"select {_COLUMNS} from sessions where key = ?"
 _BY_KEYS = f"select {_COLUMNS} from sessions where key in (select value from json_each(?))"
-_TELLING = "relation is not 'superseded'"
+_NOT_SUPERSEDED = "relation is not 'superseded'"
 _NEWEST = f"""
-    select {_COLUMNS} from sessions where deleted = 0 and {_TELLING}
+    select {_COLUMNS} from sessions where deleted = 0 and {_NOT_SUPERSEDED}
     order by updated_at desc, key desc limit ? offset ?
 """
 _TEXT_FIELDS = frozenset(
@@ -64,48 +64,48 @@ class Sessions:
         self, session_id: str | None = None, *, header: NewEntry | None = None, **fields: Unpack[SessionFields]
     ) -> Session:
         """With its header, so that a session without a chain is never seen. An id is made up when none is given."""
-        given = exact_id(session_id) if session_id is not None else str(uuid4())
-        at = now()
-        header = _header(header, fields, at)
-        told = {"created_at": at, "updated_at": at, "source": LIBRARY, "native_id": given}
-        columns = told | _checked(fields) | {"id": given}
-        if "parent_id" not in columns and (parent := parent_of_delegate(given)):
+        given = validate_id(session_id) if session_id is not None else str(uuid4())
+        at = utc_timestamp()
+        header = _build_header(header, fields, at)
+        told = {"created_at": at, "updated_at": at, "source": LIBRARY_SOURCE, "native_id": given}
+        columns = told | _validate_fields(fields) | {"id": given}
+        if "parent_id" not in columns and (parent := delegate_parent_id(given)):
             columns |= {"parent_id": parent, "relation": "delegate"}
         with self._store.transaction() as connection:
             if connection.execute("select 1 from sessions where id = ?", (given,)).fetchone():
-                raise AlreadyThere(f"There is a session {given!r} already.")
+                raise AlreadyExists(f"There is a session {given!r} already.")
             names = ", ".join(columns)
             marks = ", ".join(f":{name}" for name in columns)
             key = connection.execute(f"insert into sessions ({names}) values ({marks})", columns).lastrowid
             self._store.chains.append(cast("int", key), [header])
             return self.by_key(cast("int", key))
 
-    def begin_chain(self, session: Session, header: NewEntry | None, fields: SessionFields) -> None:
+    def append_header(self, session: Session, header: NewEntry | None, fields: SessionFields) -> None:
         """Of one that was listed before it was read."""
-        self._store.chains.append(session.key, [_header(header, fields, session.created_at)])
+        self._store.chains.append(session.key, [_build_header(header, fields, session.created_at)])
 
     def ensure(self, session_id: str, **fields: Unpack[SessionFields]) -> Session:
         """Made if it is not there; touched, and told what is new, if it is."""
         with self._store.transaction():
-            if self._store.row("select 1 from sessions where id = ?", exact_id(session_id)) is None:
+            if self._store.row("select 1 from sessions where id = ?", validate_id(session_id)) is None:
                 return self.create(session_id, **fields)
             return self.update(session_id, **fields)
 
     def update(self, session_id: str, **fields: Unpack[SessionFields]) -> Session:
         """What the session's own agent says of it; a person's words are edits, below."""
-        columns = {"updated_at": now()} | _checked(fields)
+        columns = {"updated_at": utc_timestamp()} | _validate_fields(fields)
         assignments = ", ".join(f"{name} = :{name}" for name in columns)
         with self._store.transaction() as connection:
             told = connection.execute(
                 f"update sessions set {assignments} where id = :id returning {_COLUMNS}",
-                columns | {"id": exact_id(session_id)},
+                columns | {"id": validate_id(session_id)},
             ).fetchall()
-        return _one(told, session_id)
+        return _session_from_rows(told, session_id)
 
     # ── finding ───────────────────────────────────────────────────────────────────────────────────
 
     def get(self, session_id: str) -> Session:
-        return _one(self._store.rows(_BY_ID, exact_id(session_id)), session_id)
+        return _session_from_rows(self._store.rows(_BY_ID, validate_id(session_id)), session_id)
 
     def by_key(self, key: int) -> Session:
         row = self._store.row(_BY_KEY, key)
@@ -115,12 +115,12 @@ class Sessions:
 
     def find(self, name: str) -> Session:
         """By id, by native id, or by an unambiguous beginning of either."""
-        exact_id(name)
+        validate_id(name)
         for condition, values in (
             ("id = ?", (name,)),
-            (f"native_id = ? and {_TELLING}", (name,)),
+            (f"native_id = ? and {_NOT_SUPERSEDED}", (name,)),
             (
-                f"((id >= ? and id < ?) or (native_id >= ? and native_id < ?)) and {_TELLING}",
+                f"((id >= ? and id < ?) or (native_id >= ? and native_id < ?)) and {_NOT_SUPERSEDED}",
                 (name, name + "\U0010ffff") * 2,
             ),
         ):
@@ -140,8 +140,8 @@ class Sessions:
     ) -> tuple[list[Session], int]:
         """Those whose title or conversation holds the words, newest first, and how many there are in all."""
         query = Query.parse(given) if isinstance(given, str) else given
-        condition, values = on_sessions(query, now or datetime.now(UTC))
-        where = f"where deleted = 0 and {_TELLING} and {condition}"
+        condition, values = build_session_condition(query, now or datetime.now(UTC))
+        where = f"where deleted = 0 and {_NOT_SUPERSEDED} and {condition}"
         (total,) = self._store.row(f"select count(*) from sessions {where}", *values)
         rows = self._store.rows(
             f"select {_COLUMNS} from sessions {where} order by updated_at desc, key desc limit ?",
@@ -170,7 +170,7 @@ class Sessions:
     # ── editing ───────────────────────────────────────────────────────────────────────────────────
 
     def set_title(self, session: Session, title: str, seen: str = UNSEEN) -> None:
-        title = _title(title)
+        title = _validate_title(title)
         with self._store.journal.edit("title", session.key) as edit:
             current = self.by_key(session.key).own_title
             if seen is not UNSEEN and seen != current:
@@ -179,25 +179,25 @@ class Sessions:
 
     def set_titles(self, sessions: Sequence[Session], title: str) -> None:
         """The same title for all of them, as one edit."""
-        title = _title(title)
+        title = _validate_title(title)
         with self._store.journal.edit("title", *(session.key for session in sessions)) as edit:
             for session in sessions:
                 edit.update("sessions", session.key, own_title=title)
 
     def pin(self, sessions: Sequence[Session], on: bool = True) -> None:
-        self._flag("pin" if on else "unpin", sessions, pinned=int(on))
+        self._set_flag("pin" if on else "unpin", sessions, pinned=int(on))
 
     def archive(self, sessions: Sequence[Session], on: bool = True) -> None:
-        self._flag("archive" if on else "unarchive", sessions, archived=int(on))
+        self._set_flag("archive" if on else "unarchive", sessions, archived=int(on))
 
     def delete(self, sessions: Sequence[Session]) -> None:
         """To the trash."""
-        self._flag("delete", sessions, deleted=1)
+        self._set_flag("delete", sessions, deleted=1)
 
     def restore(self, sessions: Sequence[Session]) -> None:
-        self._flag("restore", sessions, deleted=0)
+        self._set_flag("restore", sessions, deleted=0)
 
-    def _flag(self, kind: str, sessions: Sequence[Session], **column: int) -> None:
+    def _set_flag(self, kind: str, sessions: Sequence[Session], **column: int) -> None:
         """One edit for the lot, so that one undo takes it back."""
         with self._store.journal.edit(kind, *(session.key for session in sessions)) as edit:
             for session in sessions:
@@ -207,93 +207,93 @@ class Sessions:
 
     def fork(self, session: Session, turn: int, session_id: str | None = None) -> Session:
         """A new session that shares the past up to the end of that turn."""
-        from store.conversations.fork import fork
+        from store.conversations.fork import fork_session
 
-        return fork(self._store, session, turn, session_id=session_id)
+        return fork_session(self._store, session, turn, session_id=session_id)
 
     # ── purging ───────────────────────────────────────────────────────────────────────────────────
 
-    def purge(self, sessions: Sequence[Session], *, rewrite: bool = True) -> bool:
+    def purge(self, sessions: Sequence[Session], *, vacuum: bool = True) -> bool:
         """For good: out of the tables, the index, the journal and, by writing the file anew, out of its free space.
 
         False when another program reads the store just now, so that the WAL holds a copy until it is done.
         """
         with self._store.transaction() as connection:
             for session in self._with_superseded(sessions):
-                self._store.chains.bequeath(session.key)
-                self._remove(session.key)
+                self._store.chains.reassign_shared_entries(session.key)
+                self._delete_rows(session.key)
                 connection.execute(
                     "insert or replace into tombstones (source, native_id, purged_at) values (?, ?, ?)",
-                    (session.source, session.native_id, now()),
+                    (session.source, session.native_id, utc_timestamp()),
                 )
-        self._store.search.forget()
+        self._store.search.optimize()
         for session in sessions:
-            self._store.published.forget(session.key)
-        return self._store.rewrite() if rewrite else self._store.checkpoint()
+            self._store.published.purge_session(session.key)
+        return self._store.vacuum() if vacuum else self._store.checkpoint()
 
     def _with_superseded(self, sessions: Sequence[Session]) -> list[Session]:
         """What a source told before and took back goes with what it tells now."""
         told = [child for session in sessions for child in self.children(session.id) if child.relation == "superseded"]
         return list(dict.fromkeys([*told, *sessions]))
 
-    def drop(self, session: Session) -> None:
+    def drop_without_tombstone(self, session: Session) -> None:
         """Of a session that is told elsewhere, word for word: nothing is lost, and a sync may bring it back."""
         with self._store.transaction(durable=False):
-            self._store.chains.hand_on(session.key)
-            self._remove(session.key)
+            self._store.chains.reassign_shared_records(session.key)
+            self._delete_rows(session.key)
 
-    def _remove(self, key: int) -> None:
-        from store.search.quick_index import forget_unread  # not for a list, either
+    def _delete_rows(self, key: int) -> None:
+        from store.search.quick_index import clear_index_if_unread  # not for a list, either
 
         connection = self._store.connection
-        forget_unread(self._store, key)
-        self._store.search.unindex(*self._store.search.rows_of(key))
-        self._store.journal.blank(key)
+        clear_index_if_unread(self._store, key)
+        self._store.search.delete_rows(*self._store.search.build_rows(key))
+        self._store.journal.blank_session(key)
         connection.execute("insert into purging (session) values (?)", (key,))
         for table in ("turns", "tool_calls", "summaries", "tags", "notes", "published", "foreign_secrets"):
             connection.execute(f"delete from {table} where session = ?", (key,))
         if connection.execute("delete from secrets where session = ?", (key,)).rowcount:
             self._store.secrets.scrub()
-        self._store.facts.forget(key)
+        self._store.facts.purge_session(key)
         connection.execute("delete from entries where session = ?", (key,))
-        self._store.records.drop_unused(key)
+        self._store.records.delete_unused(key)
         connection.execute("delete from sessions where key = ?", (key,))
         connection.execute("delete from purging where session = ?", (key,))
 
 
-def _one(rows: Sequence[Any], session_id: str) -> Session:
+def _session_from_rows(rows: Sequence[Any], session_id: str) -> Session:
     if not rows:
         raise NotFound(f"There is no session {session_id!r}.")
     return Session._make(rows[0])
 
 
-def _header(given: NewEntry | None, fields: SessionFields, at: str) -> NewEntry:
+def _build_header(given: NewEntry | None, fields: SessionFields, at: str) -> NewEntry:
     """As the foreign program told it; else what is said of the session."""
     from store.model.entry import NewEntry, NewRecord  # not for a list, which is all that the browser begins with
 
-    columns = _checked(fields)
+    columns = _validate_fields(fields)
     header = given or NewEntry(kind="header", record=NewRecord(encode(columns)))
     header.text = header.text or columns.get("system_prompt", "")
     header.created_at = columns.get("created_at", at)
     return header
 
 
-def _title(given: str) -> str:
-    title = exact_text(given, "title").strip()
+def _validate_title(given: str) -> str:
+    title = validate_text(given, "title").strip()
     if not title:
         raise BadValue("The title is empty.")
     return title
 
 
-def _checked(fields: SessionFields) -> dict[str, Any]:
+def _validate_fields(fields: SessionFields) -> dict[str, Any]:
     columns: dict[str, Any] = {}
     for name, value in fields.items():
         if name in _TEXT_FIELDS:
-            columns[name] = exact_text(cast("str", value), name.replace("_", " "))
+            columns[name] = validate_text(cast("str", value), name.replace("_", " "))
         elif name in _NUMBER_FIELDS:
-            columns[name] = exact_integer(cast("int", value), name.replace("_", " "))
+            columns[name] = validate_integer(cast("int", value), name.replace("_", " "))
         elif name == "cost":
-            columns[name] = exact_amount(cast("float", value), name)
+            columns[name] = validate_amount(cast("float", value), name)
         else:
             raise BadValue(f"A session has no {name!r}.")
     return columns

@@ -10,7 +10,7 @@ from store.model.session import Session
 if TYPE_CHECKING:
     from store.store import Store
 
-_COUNT_OWN = """
+_RECOUNT = """
     update sessions set
         turns = (select count(*) from turns join entries on entries.key = turns.entry
             where turns.session = :session and entries.inherited = 0),
@@ -32,7 +32,7 @@ _COUNT_OWN = """
 
 def recount(store: Store, session: int) -> None:
     """A session's counts from its own rows."""
-    store.connection.execute(_COUNT_OWN, {"session": session})
+    store.connection.execute(_RECOUNT, {"session": session})
 
 
 def supersede(store: Store, session: Session, last_kept: int) -> Session:
@@ -49,19 +49,19 @@ def supersede(store: Store, session: Session, last_kept: int) -> Session:
             cwd=session.cwd,
             model=session.model,
         )
-        conversation, tools = store.search.rows_of(session.key)
-        store.search.unindex(conversation, tools)
+        conversation, tools = store.search.build_rows(session.key)
+        store.search.delete_rows(conversation, tools)
         (last,) = store.row("select max(seq) from entries where session = ?", session.key)
-        store.chains.inherit(session.key, fork.key, last)
-        _make_own(store, fork.key, last_kept)
-        _cut_off(store, session.key, last_kept)
+        store.chains.copy_to_fork(session.key, fork.key, last)
+        _unmark_inherited(store, fork.key, last_kept)
+        _delete_entries_after(store, session.key, last_kept)
         for key in (session.key, fork.key):
             recount(store, key)
-            store.search.index(*store.search.rows_of(key))
+            store.search.queue_rows(*store.search.build_rows(key))
         return store.sessions.by_key(fork.key)
 
 
-def _make_own(store: Store, fork: int, after: int) -> None:
+def _unmark_inherited(store: Store, fork: int, after: int) -> None:
     """What only the fork has from now on is not inherited any more."""
     store.connection.execute("update entries set inherited = 0 where session = ? and seq > ?", (fork, after))
     store.connection.execute(
@@ -78,7 +78,7 @@ def _make_own(store: Store, fork: int, after: int) -> None:
     )
 
 
-def _cut_off(store: Store, session: int, after: int) -> None:
+def _delete_entries_after(store: Store, session: int, after: int) -> None:
     connection = store.connection
     behind = "(select key from entries where session = ?1 and seq > ?2)"
     places = (session, after)
@@ -102,17 +102,17 @@ def _cut_off(store: Store, session: int, after: int) -> None:
 
 # ── what is told twice ────────────────────────────────────────────────────────────────────────────
 
-_OWN = """
+_OWN_DIGESTS = """
     select records.digest from entries join records on records.key = entries.record
     where entries.session = ? and entries.inherited = 0 and entries.seq >= 0
 """
-_FAMILY = """
+_FAMILY_DIGESTS = """
     select records.digest from sessions join entries on entries.session = sessions.key and entries.inherited = 0
     join records on records.key = entries.record
     where sessions.source = ?1 and (native_id = ?2 or (native_id > ?2 || '/' and native_id < ?2 || '0'))
     and sessions.gone = 0 and sessions.relation is not 'superseded'
 """
-_LEFT_BY_A_PERSON = """
+_HAS_USER_DATA = """
     select 1 from sessions where key = ?1 and (own_title != '' or pinned or deleted)
     union all select 1 from tags where session = ?1 union all select 1 from notes where session = ?1
     union all select 1 from secrets where session = ?1 union all select 1 from published where session = ?1
@@ -122,9 +122,9 @@ _LEFT_BY_A_PERSON = """
 """
 
 
-def drop_told_twice(store: Store, session: Session, family: str) -> None:
+def drop_if_duplicated(store: Store, session: Session, family: str) -> None:
     """Of a session that its source took back: where those of the family that it tells now say all of it."""
-    own = {digest for (digest,) in store.rows(_OWN, session.key)}
-    told = {digest for (digest,) in store.rows(_FAMILY, session.source, family)}
-    if own <= told and not store.row(_LEFT_BY_A_PERSON, session.key):
-        store.sessions.drop(session)
+    own = {digest for (digest,) in store.rows(_OWN_DIGESTS, session.key)}
+    told = {digest for (digest,) in store.rows(_FAMILY_DIGESTS, session.source, family)}
+    if own <= told and not store.row(_HAS_USER_DATA, session.key):
+        store.sessions.drop_without_tombstone(session)

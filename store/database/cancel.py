@@ -11,15 +11,15 @@ from store.errors import StoreError
 if TYPE_CHECKING:
     from store.store import Store
 
-STEPS = 2_000
+STEPS_BETWEEN_CHECKS = 2_000
 """Of SQLite's machine, between two looks; too few to be felt, too many to cost anything."""
 
 
 @contextmanager
-def until_stale(store: Store, stale: Callable[[], bool]) -> Iterator[None]:
+def cancel_when(store: Store, stale: Callable[[], bool]) -> Iterator[None]:
     """What this thread reads within is broken off as soon as it is stale, and the rest of the block with it."""
     connection = store.connection
-    connection.set_progress_handler(stale, STEPS)
+    connection.set_progress_handler(stale, STEPS_BETWEEN_CHECKS)
     try:
         yield
     except StoreError:

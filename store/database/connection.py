@@ -10,13 +10,13 @@ from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 
 from store.errors import BadValue, Busy, Refused, StoreError, TooNew, Unreadable, WriteFailed
-from store.paths import private_folder
-from store.text.json import now
+from store.paths import make_private_folder
+from store.text.json import utc_timestamp
 
 SCHEMA_VERSION = 13
 """How many migrations schema.py has; spelled here so that a warm start need not import sqlite-utils."""
 
-INDEXED_ANEW = 11
+LAST_REINDEXING_MIGRATION = 11
 """The last migration that leaves the search index empty."""
 
 APPLICATION_ID = 0x42534352
@@ -25,8 +25,8 @@ APPLICATION_ID = 0x42534352
 PAGE_BYTES = 16 * 1024
 """Of a new store. Four times SQLite's: an import writes a tenth faster, and long texts lie in fewer pieces."""
 
-BACKUPS_KEPT = 3
-UNFINISHED = ".part"
+MAX_BACKUPS = 3
+PARTIAL_SUFFIX = ".part"
 
 _PRAGMAS = (
     "pragma foreign_keys = on",
@@ -38,24 +38,24 @@ _PRAGMAS = (
 )
 
 
-WRITERS_CACHE = "pragma cache_size = -8000"
+WRITER_CACHE_PRAGMA = "pragma cache_size = -8000"
 """An import fills pages of many trees at once; with SQLite's 2 MB it would write most of them many times over."""
 
 
 @contextmanager
-def translated(path: Path) -> Iterator[None]:
+def translate_errors(path: Path) -> Iterator[None]:
     """SQLite's errors in our words, in one place; and those of its driver, which cannot bind every value."""
     try:
         yield
     except sqlite3.Error as error:
-        raise _in_our_words(error, path) from error
+        raise _convert_error(error, path) from error
     except OverflowError:
         raise BadValue("A number in it is larger than SQLite can hold.") from None
     except UnicodeEncodeError:
         raise BadValue("It holds half a character (a lone surrogate), which SQLite cannot hold.") from None
 
 
-def _in_our_words(error: sqlite3.Error, path: Path) -> StoreError:
+def _convert_error(error: sqlite3.Error, path: Path) -> StoreError:
     name = getattr(error, "sqlite_errorname", "") or ""
     if name.startswith(("SQLITE_BUSY", "SQLITE_LOCKED")):
         return Busy(f"Another program is writing to {path}; try again in a moment.")
@@ -91,7 +91,7 @@ def connect(path: Path, *, busy_timeout_ms: int = 5_000) -> sqlite3.Connection:
     return connection
 
 
-def patiently(connection: sqlite3.Connection, statement: str) -> None:
+def execute_with_retry(connection: sqlite3.Connection, statement: str) -> None:
     """Execute it when the lock it needs is free, for as long as busy_timeout allows.
 
     SQLite's own wait looks ever less often, at last ten times a second, and so loses to busier writers for seconds on
@@ -101,13 +101,13 @@ def patiently(connection: sqlite3.Connection, statement: str) -> None:
     deadline = time.monotonic() + patience_ms / 1000
     connection.execute("pragma busy_timeout = 0")
     try:
-        while not _done(connection, statement, deadline):
+        while not _try_execute(connection, statement, deadline):
             time.sleep(0.002)
     finally:
         connection.execute(f"pragma busy_timeout = {patience_ms:d}")
 
 
-def _done(connection: sqlite3.Connection, statement: str, deadline: float) -> bool:
+def _try_execute(connection: sqlite3.Connection, statement: str, deadline: float) -> bool:
     try:
         connection.execute(statement)
     except sqlite3.OperationalError as error:
@@ -117,17 +117,17 @@ def _done(connection: sqlite3.Connection, statement: str, deadline: float) -> bo
     return True
 
 
-def prepare(path: Path, connection: sqlite3.Connection, reindex: Callable[[], object]) -> None:
+def prepare_database(path: Path, connection: sqlite3.Connection, reindex: Callable[[], object]) -> None:
     """Make a new file ours, bring an old one up to date, refuse any other."""
-    version = _version_of(path, connection)
-    _refuse_cut_short(path, connection)
+    version = _read_schema_version(path, connection)
+    _refuse_truncated(path, connection)
     if version < SCHEMA_VERSION:
         _migrate(path, connection, reindex)
     if connection.execute("pragma journal_mode").fetchone()[0] != "wal":
-        patiently(connection, "pragma journal_mode = wal")
+        execute_with_retry(connection, "pragma journal_mode = wal")
 
 
-def _refuse_cut_short(path: Path, connection: sqlite3.Connection) -> None:
+def _refuse_truncated(path: Path, connection: sqlite3.Connection) -> None:
     """SQLite reads zeros where the last page ends early, and says nothing."""
     (page,) = connection.execute("pragma page_size").fetchone()
     log = path.with_name(f"{path.name}-wal")
@@ -136,7 +136,7 @@ def _refuse_cut_short(path: Path, connection: sqlite3.Connection) -> None:
         raise Unreadable(f"{path} is cut short; put a backup in its place.")
 
 
-def _version_of(path: Path, connection: sqlite3.Connection) -> int:
+def _read_schema_version(path: Path, connection: sqlite3.Connection) -> int:
     # One statement, since another process may be making the store between two.
     application, version, tables = connection.execute(
         "select application_id, user_version, (select count(*) from sqlite_master)"
@@ -160,15 +160,15 @@ def _migrate(path: Path, connection: sqlite3.Connection, reindex: Callable[[], o
     # Only an empty file heeds these two.
     connection.execute(f"pragma page_size = {PAGE_BYTES:d}")
     connection.execute("pragma auto_vacuum = incremental")
-    patiently(connection, "begin immediate")
+    execute_with_retry(connection, "begin immediate")
     try:
         # Somebody else may have migrated it while this process waited for the lock.
-        version = _version_of(path, connection)
+        version = _read_schema_version(path, connection)
         if 0 < version < SCHEMA_VERSION:
-            _save_as_it_was(path, connection)
+            _back_up_before_migration(path, connection)
         if version < SCHEMA_VERSION:
             migrations.apply(Database(connection))
-            if 0 < version < INDEXED_ANEW:
+            if 0 < version < LAST_REINDEXING_MIGRATION:
                 reindex()
             connection.execute(f"pragma application_id = {APPLICATION_ID:d}")
             connection.execute(f"pragma user_version = {SCHEMA_VERSION:d}")
@@ -179,24 +179,24 @@ def _migrate(path: Path, connection: sqlite3.Connection, reindex: Callable[[], o
         raise
 
 
-def _save_as_it_was(path: Path, connection: sqlite3.Connection) -> None:
+def _back_up_before_migration(path: Path, connection: sqlite3.Connection) -> None:
     """Under the migration's lock, so that several processes at once make one backup and not one each."""
     (found,) = connection.execute("pragma quick_check(1)").fetchone()
     if found != "ok":
         raise Unreadable(
             f"{path} is damaged and was not migrated ({' '.join(found.split())}); put a backup in its place."
         )
-    for abandoned in backup_folder(path).glob(f"*{UNFINISHED}"):
+    for abandoned in backup_folder(path).glob(f"*{PARTIAL_SUFFIX}"):
         abandoned.unlink(missing_ok=True)
     # SQLite does not copy through a connection that is writing.
     with closing(connect(path)) as reader:
-        backup(path, reader)
+        create_backup(path, reader)
 
 
-def create_private(path: Path) -> bool:
+def create_private_file(path: Path) -> bool:
     """Before SQLite sees it, so that file and WAL are 0600 whatever the umask. True when it is new."""
     try:
-        private_folder(path.parent)
+        make_private_folder(path.parent)
         os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
     except FileExistsError:
         if path.is_dir():
@@ -207,17 +207,17 @@ def create_private(path: Path) -> bool:
     return True
 
 
-def backup(path: Path, connection: sqlite3.Connection) -> Path:
+def create_backup(path: Path, connection: sqlite3.Connection) -> Path:
     """A whole copy, 0600, beside the store in a folder of its own; the oldest beyond three go."""
-    target = backup_folder(path) / f"{now().replace(':', '')}.db"
-    copy_whole(path, connection, target)
-    expire(backups(path)[BACKUPS_KEPT:])
+    target = backup_folder(path) / f"{utc_timestamp().replace(':', '')}.db"
+    copy_database(path, connection, target)
+    delete_backups(list_backups(path)[MAX_BACKUPS:])
     return target
 
 
-def copy_whole(path: Path, connection: sqlite3.Connection, target: Path) -> None:
+def copy_database(path: Path, connection: sqlite3.Connection, target: Path) -> None:
     """What a connection to `path` sees."""
-    with whole(path, target) as unfinished:
+    with atomic_backup_file(path, target) as unfinished:
         with closing(sqlite3.connect(unfinished)) as copy:
             connection.backup(copy)
             (found,) = copy.execute("pragma quick_check(1)").fetchone()
@@ -226,12 +226,12 @@ def copy_whole(path: Path, connection: sqlite3.Connection, target: Path) -> None
 
 
 @contextmanager
-def whole(path: Path | str, target: Path) -> Iterator[Path]:
+def atomic_backup_file(path: Path | str, target: Path) -> Iterator[Path]:
     """A backup of `path` in the making, 0600; by its right name only once it is whole, since half must never pass."""
-    unfinished = target.with_suffix(UNFINISHED)
+    unfinished = target.with_suffix(PARTIAL_SUFFIX)
     try:
-        private_folder(target.parent)
-        create_private(unfinished)
+        make_private_folder(target.parent)
+        create_private_file(unfinished)
         yield unfinished
         unfinished.rename(target)
     except OSError as reason:
@@ -243,13 +243,13 @@ def whole(path: Path | str, target: Path) -> Iterator[Path]:
             unfinished.unlink(missing_ok=True)
 
 
-def expire(old: Iterable[Path]) -> None:
+def delete_backups(old: Iterable[Path]) -> None:
     for one in old:
         with suppress(OSError):
             one.unlink()
 
 
-def backups(path: Path) -> list[Path]:
+def list_backups(path: Path) -> list[Path]:
     """Newest first."""
     return sorted(backup_folder(path).glob("*.db"), reverse=True)
 

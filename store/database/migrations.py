@@ -61,27 +61,27 @@ def m008_loose_records(db: Database) -> None:
 
 @migrations()
 def m009_parts_behind_records(db: Database) -> None:
-    _execute(db, BEHIND_RECORDS)
+    _execute(db, PARTS_AFTER_RECORDS)
 
 
 @migrations()
 def m010_skims(db: Database) -> None:
-    _execute(db, SKIMS)
+    _execute(db, QUICK_INDEX)
 
 
 @migrations()
 def m011_one_text(db: Database) -> None:
-    _execute(db, ONE_TEXT)
+    _execute(db, SINGLE_TEXT_COLUMN)
 
 
 @migrations()
 def m012_merged_at_last(db: Database) -> None:
-    _execute(db, MERGED_AT_LAST)
+    _execute(db, INDEX_MERGE_SETTINGS)
 
 
 @migrations()
 def m013_newest_at_a_glance(db: Database) -> None:
-    _execute(db, NEWEST_AT_A_GLANCE)
+    _execute(db, COVERING_NEWEST_INDEX)
 
 
 CONVERSATIONS = """
@@ -387,7 +387,7 @@ create index records_loose on records(session) where data is not null
 # A path is told once, not with every record of the file. What is derived from a record lies behind it in its block,
 # where it takes hardly any room: its words stand there already. An index in pages as large as the file's own is merged
 # with less ado, and a larger hash makes fewer pieces to merge.
-BEHIND_RECORDS = """
+PARTS_AFTER_RECORDS = """
 create table places (
     key integer primary key,
     name text not null unique
@@ -407,7 +407,7 @@ insert into tools_fts (tools_fts, rank) values ('automerge', 8)
 """
 
 # Sessions that were only skimmed: their words, under their own keys. Emptied as a whole when all are read.
-SKIMS = """
+QUICK_INDEX = """
 create virtual table skims_fts using fts5(
     text, content='', tokenize='unicode61 remove_diacritics 2'
 )
@@ -417,7 +417,7 @@ create index sessions_skimmed on sessions(key) where depth = 'text'
 
 # Nobody asks in which column a word stands, and to tell so of every word took a quarter of the index. Empty at first:
 # whoever migrates fills it. What was skimmed comes in large pieces and is soon forgotten: it need not be merged much.
-ONE_TEXT = """
+SINGLE_TEXT_COLUMN = """
 drop table conversation_fts
 
 drop table tools_fts
@@ -447,7 +447,7 @@ insert into skims_fts (skims_fts, rank) values ('automerge', 16)
 
 # An import writes a piece of index with every commit. To merge some of them again and again takes longer than to merge
 # all when it is over; a few dozen small ones in between are searched as fast.
-MERGED_AT_LAST = """
+INDEX_MERGE_SETTINGS = """
 insert into conversation_fts (conversation_fts, rank) values ('hashsize', 16777216)
 
 insert into conversation_fts (conversation_fts, rank) values ('automerge', 64)
@@ -465,7 +465,7 @@ insert into skims_fts (skims_fts, rank) values ('crisismerge', 1000)
 
 # All that a search asks of the newest thousand at every key: their rows are ten times as long, and most of that are
 # prompts and marks. What the index is limited to must be in it, too, or SQLite looks at the rows all the same.
-NEWEST_AT_A_GLANCE = """
+COVERING_NEWEST_INDEX = """
 drop index sessions_newest
 
 create index sessions_newest on sessions(

@@ -12,10 +12,17 @@ from datetime import UTC, datetime, timedelta
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
-from store.demo.generated import MADE, tutor
-from store.demo.script import Conversation, Player, conversation_of, native_id, session_id, stamp
+from store.demo.generated import GENERATED_OUTPUTS, build_tutor_conversation
+from store.demo.script import (
+    ScriptedConversation,
+    ScriptPlayer,
+    format_time,
+    make_native_id,
+    make_session_id,
+    parse_conversation,
+)
 from store.errors import Refused
-from store.model.session import GLOBAL, Session
+from store.model.session import GLOBAL_SCOPE, Session
 
 if TYPE_CHECKING:
     from store.store import Store
@@ -23,54 +30,56 @@ if TYPE_CHECKING:
 THEMES = ("alpha", "quill", "upkeep", "codex", "pingu", "teams", "rooms", "world")
 
 
-def fill(store: Store) -> None:
+def fill_store(store: Store) -> None:
     """All of it in one transaction; a store that holds anything is left alone."""
     if store.sessions.newest(1) or store.sessions.trash() or store.facts.current(None, retired=True):
         raise Refused(f"{store.path} is not empty; name a new store for the demo.")
     now = datetime.now(UTC)
     with store.transaction():
         sessions: dict[str, Session] = {}
-        for conversation in conversations():
-            sessions[conversation.name] = _tell(store, conversation, sessions, now)
-        _look_after(store, sessions)
+        for conversation in load_conversations():
+            sessions[conversation.name] = _create_session(store, conversation, sessions, now)
+        _apply_edits(store, sessions)
 
 
-def conversations() -> Iterator[Conversation]:
+def load_conversations() -> Iterator[ScriptedConversation]:
     """Parents before those that came from them."""
     for theme in THEMES:
-        for table in _data(theme)["session"]:
-            yield conversation_of(table, MADE)
-    yield tutor(_data("verbs"))
+        for table in _load_toml(theme)["session"]:
+            yield parse_conversation(table, GENERATED_OUTPUTS)
+    yield build_tutor_conversation(_load_toml("verbs"))
 
 
-def _data(name: str) -> dict[str, Any]:
+def _load_toml(name: str) -> dict[str, Any]:
     return tomllib.loads(files(__name__).joinpath(f"{name}.toml").read_text("utf-8"))
 
 
-def _tell(store: Store, conversation: Conversation, sessions: dict[str, Session], now: datetime) -> Session:
+def _create_session(
+    store: Store, conversation: ScriptedConversation, sessions: dict[str, Session], now: datetime
+) -> Session:
     began = now - timedelta(days=conversation.days_ago)
-    about = conversation.about.copy()
+    about = conversation.session_fields.copy()
     about["source"] = conversation.source
-    about["native_id"] = native_id(conversation.source, conversation.name)
-    about["created_at"] = about["updated_at"] = stamp(began)
+    about["native_id"] = make_native_id(conversation.source, conversation.name)
+    about["created_at"] = about["updated_at"] = format_time(began)
     parent = sessions.get(conversation.parent)
     if parent:
         about["parent_id"] = parent.id
     if parent and conversation.fork_after:
         about.setdefault("relation", "fork")
         about["forked_at"] = store.chains.turns(parent.key, conversation.fork_after)[0].entries[-1].seq
-    session = store.sessions.create(session_id(conversation.source, conversation.name), **about)
+    session = store.sessions.create(make_session_id(conversation.source, conversation.name), **about)
     if parent and conversation.fork_after:
-        store.chains.inherit(parent.key, session.key, about["forked_at"])
-    store.chains.append(session.key, list(Player(conversation, began).play()))
+        store.chains.copy_to_fork(parent.key, session.key, about["forked_at"])
+    store.chains.append(session.key, list(ScriptPlayer(conversation, began).build_entries()))
     return session
 
 
 # ── what a person did with it ─────────────────────────────────────────────────────────────────────
 
 
-def _look_after(store: Store, sessions: dict[str, Session]) -> None:
-    care = _data("shelves")
+def _apply_edits(store: Store, sessions: dict[str, Session]) -> None:
+    care = _load_toml("shelves")
     for name, tagged in care["tags"].items():
         store.notes.tag([sessions[session] for session in tagged], [name])
     for name, title in care["titles"].items():
@@ -83,9 +92,9 @@ def _look_after(store: Store, sessions: dict[str, Session]) -> None:
             origin=summary.get("origin", "person"),
         )
     for note in care["note"]:
-        store.notes.note(sessions[note["session"]], note["text"], note.get("entry"))
+        store.notes.add_note(sessions[note["session"]], note["text"], note.get("entry"))
     for fact in care["fact"]:
-        _learn(store, sessions, fact)
+        _learn_fact(store, sessions, fact)
     for secret in care["secret"]:
         for value in secret["values"]:
             store.secrets.set(sessions[secret["session"]], secret["key"], value)
@@ -94,12 +103,12 @@ def _look_after(store: Store, sessions: dict[str, Session]) -> None:
     store.sessions.delete([sessions[name] for name in care["trashed"]])
 
 
-def _learn(store: Store, sessions: dict[str, Session], fact: dict[str, Any]) -> None:
+def _learn_fact(store: Store, sessions: dict[str, Session], fact: dict[str, Any]) -> None:
     learned = store.facts.learn(
         fact["text"],
         session=sessions.get(fact.get("session", "")),
         entry_seq=fact.get("entry"),
-        scope=fact.get("scope", GLOBAL),
+        scope=fact.get("scope", GLOBAL_SCOPE),
         category=fact.get("category", ""),
     )
     for known in learned.facts:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 
-from store.demo.script import Conversation, Step
+from store.demo.script import ScriptedConversation, ScriptStep
 from store.model.entry import Text
 
 # ── logs ──────────────────────────────────────────────────────────────────────────────────────────
@@ -50,7 +50,7 @@ def build_log() -> str:
     return "\n".join(lines)
 
 
-def journal() -> str:
+def ssh_log() -> str:
     """A night of a machine that can be reached from everywhere."""
     return "\n".join(
         f"{n // 60:02}:{n % 60:02}:{n * 7 % 60:02} cellar sshd[{2_000 + n}]: Failed password for "
@@ -59,54 +59,54 @@ def journal() -> str:
     )
 
 
-MADE: Mapping[str, Callable[[], str]] = {"build log": build_log, "journal": journal}
+GENERATED_OUTPUTS: Mapping[str, Callable[[], str]] = {"build log": build_log, "journal": ssh_log}
 
 # ── the tutor ─────────────────────────────────────────────────────────────────────────────────────
 
 _PERSONS = ("yo", "tú", "ella", "nosotros", "vosotros", "ellos")
 _PRAISE = ("¡Bien!", "¡Exacto!", "Sí.", "¡Muy bien!", "Correcto.", "¡Eso es!", "Perfecto.")
-_OPENING = (
+_FIRST_PROMPT = (
     "Quiz me on irregular verbs please, one form at a time. Present and pretérito, mixed. I'm on the train for a while."
 )
-_NIGHT = 52
+_ANSWERS_PER_DAY = 52
 """After so many answers the learner goes to bed."""
 
 
-def tutor(tenses: Mapping[str, Mapping[str, str]]) -> Conversation:
-    return Conversation(
+def build_tutor_conversation(tenses: Mapping[str, Mapping[str, str]]) -> ScriptedConversation:
+    return ScriptedConversation(
         "pingu",
         "telegram:512233890",
         days_ago=8.0,
-        steps=tuple(_quiz(tenses)),
+        steps=tuple(_build_quiz(tenses)),
         model="gpt-5-mini",
-        about={"channel": "telegram", "channel_id": "512233890", "user": "512233890", "provider": "openai"},
+        session_fields={"channel": "telegram", "channel_id": "512233890", "user": "512233890", "provider": "openai"},
     )
 
 
-def _quiz(tenses: Mapping[str, Mapping[str, str]]) -> Iterator[Step]:
-    questions = list(_questions(tenses))
+def _build_quiz(tenses: Mapping[str, Mapping[str, str]]) -> Iterator[ScriptStep]:
+    questions = list(_shuffle_questions(tenses))
     asked, right = questions[0], 0
-    yield Step(role="user", parts=(Text(_OPENING),))
-    yield _tells(f"¡Vamos! {_asks_for(asked)}")
+    yield ScriptStep(role="user", parts=(Text(_FIRST_PROMPT),))
+    yield _assistant_step(f"¡Vamos! {_format_question(asked)}")
     for n, following in enumerate([*questions[1:], None], start=1):
         _, _, person, forms = asked
         correct = forms[person]
         # A learner's mistakes are seldom random: it is mostly the next person's form that comes to mind.
         given = forms[(person + 1) % 6] if n * 5 % 13 in (3, 7) else correct
         right += given == correct
-        pause = 60.0 * 60 * 17 if n % _NIGHT == 0 else 12.0 + n * 7 % 23
-        yield Step(role="user", parts=(Text(given),), after=pause)
+        pause = 60.0 * 60 * 17 if n % _ANSWERS_PER_DAY == 0 else 12.0 + n * 7 % 23
+        yield ScriptStep(role="user", parts=(Text(given),), delay_seconds=pause)
         verdict = (
             _PRAISE[n % 7] if given == correct else f"No: **{correct}**. *{given}* is {_PERSONS[(person + 1) % 6]}."
         )
         if following is None:
-            yield _tells(f"{verdict} That was the last one: {right} of {n}. ¡Hasta mañana!")
+            yield _assistant_step(f"{verdict} That was the last one: {right} of {n}. ¡Hasta mañana!")
             return
-        yield _tells(f"{verdict} {_asks_for(following)}")
+        yield _assistant_step(f"{verdict} {_format_question(following)}")
         asked = following
 
 
-def _questions(tenses: Mapping[str, Mapping[str, str]]) -> Iterator[tuple[str, str, int, list[str]]]:
+def _shuffle_questions(tenses: Mapping[str, Mapping[str, str]]) -> Iterator[tuple[str, str, int, list[str]]]:
     """Every form once, in an order that jumps about."""
     every = [
         (verb, tense, person, forms.split())
@@ -117,10 +117,10 @@ def _questions(tenses: Mapping[str, Mapping[str, str]]) -> Iterator[tuple[str, s
     return (every[n * 89 % len(every)] for n in range(len(every)))
 
 
-def _asks_for(question: tuple[str, str, int, list[str]]) -> str:
+def _format_question(question: tuple[str, str, int, list[str]]) -> str:
     verb, tense, person, _ = question
     return f"**{verb}**, {tense}, {_PERSONS[person]}?"
 
 
-def _tells(text: str) -> Step:
-    return Step(role="assistant", parts=(Text(text),), after=2.5)
+def _assistant_step(text: str) -> ScriptStep:
+    return ScriptStep(role="assistant", parts=(Text(text),), delay_seconds=2.5)

@@ -8,15 +8,15 @@ from collections.abc import Iterator
 from typing import Any, Literal, NamedTuple
 
 from store.model.entry import Json
-from store.model.knowledge import FOREIGN, Change, Edit
-from store.text.validate import spell
+from store.model.knowledge import FOREIGN_TABLE, Change, Edit
+from store.text.validate import serialize
 
-_OF_EVERY_CHANGE = {"updated_at"}
-_OF_EVERY_ROW = {"id", "key", "session", "current", "created_at", "updated_at"}
+_HIDDEN_IN_UPDATES = {"updated_at"}
+_HIDDEN_IN_FULL_ROWS = {"id", "key", "session", "current", "created_at", "updated_at"}
 """Columns that tell a reader of the journal nothing."""
 
 
-class ColumnChange(NamedTuple):
+class ColumnDiff(NamedTuple):
     table: str
     key: str
     "Without the session, where a key has several parts and begins with it."
@@ -27,7 +27,7 @@ class ColumnChange(NamedTuple):
     new: str
 
 
-class MovedRows(NamedTuple):
+class AddedOrRemovedRows(NamedTuple):
     """Rows that came into a table of another program's, or went from it."""
 
     table: str
@@ -35,54 +35,56 @@ class MovedRows(NamedTuple):
     keys: list[str]
 
 
-def own_changes(edit: Edit) -> Iterator[ColumnChange]:
+def diff_own_rows(edit: Edit) -> Iterator[ColumnDiff]:
     """In our own tables."""
     for change in edit.changes:
-        if change.table != FOREIGN:
-            yield from _columns(change, _key(change.key))
+        if change.table != FOREIGN_TABLE:
+            yield from _diff_columns(change, _format_key(change.key))
 
 
-def foreign_changes(edit: Edit) -> Iterator[ColumnChange]:
+def diff_foreign_rows(edit: Edit) -> Iterator[ColumnDiff]:
     """In rows of a foreign store that were there before and after."""
     for change in edit.changes:
-        if change.table == FOREIGN and change.before is not None and change.after is not None:
-            yield from _columns(Change(change.key["table"], None, change.before, change.after), _foreign_key(change))
+        if change.table == FOREIGN_TABLE and change.before is not None and change.after is not None:
+            yield from _diff_columns(
+                Change(change.key["table"], None, change.before, change.after), _format_foreign_key(change)
+            )
 
 
-def moved_rows(edit: Edit) -> list[MovedRows]:
+def list_added_and_removed_rows(edit: Edit) -> list[AddedOrRemovedRows]:
     moved: dict[tuple[str, Literal["+", "-"]], list[str]] = {}
     for change in edit.changes:
-        if change.table == FOREIGN and (change.before is None or change.after is None):
+        if change.table == FOREIGN_TABLE and (change.before is None or change.after is None):
             sign: Literal["+", "-"] = "+" if change.before is None else "-"
-            moved.setdefault((change.key["table"], sign), []).append(_foreign_key(change))
-    return [MovedRows(table, sign, keys) for (table, sign), keys in moved.items()]
+            moved.setdefault((change.key["table"], sign), []).append(_format_foreign_key(change))
+    return [AddedOrRemovedRows(table, sign, keys) for (table, sign), keys in moved.items()]
 
 
-def locators(edit: Edit) -> list[str]:
+def list_locators(edit: Edit) -> list[str]:
     """The foreign stores it was carried into."""
-    places: list[dict[str, Any]] = [change.key for change in edit.changes if change.table == FOREIGN]
+    places: list[dict[str, Any]] = [change.key for change in edit.changes if change.table == FOREIGN_TABLE]
     return sorted({place["locator"] for place in places})
 
 
-def _columns(change: Change, key: str) -> Iterator[ColumnChange]:
+def _diff_columns(change: Change, key: str) -> Iterator[ColumnDiff]:
     before, after = change.before or {}, change.after or {}
     whole_row = change.before is None or change.after is None
     sign: Literal["+", "-", ""] = "+" if change.before is None else "-" if change.after is None else ""
     for name in dict.fromkeys([*before, *after]):
-        old, new = spelled(before.get(name)), spelled(after.get(name))
-        if old != new and name not in (_OF_EVERY_ROW if whole_row else _OF_EVERY_CHANGE):
-            yield ColumnChange(change.table, key, sign, name, old, new)
+        old, new = format_value(before.get(name)), format_value(after.get(name))
+        if old != new and name not in (_HIDDEN_IN_FULL_ROWS if whole_row else _HIDDEN_IN_UPDATES):
+            yield ColumnDiff(change.table, key, sign, name, old, new)
 
 
-def _key(key: Json) -> str:
+def _format_key(key: Json) -> str:
     return " ".join(map(str, key[1:] if isinstance(key, list) else [key]))
 
 
-def _foreign_key(change: Change) -> str:
-    return " ".join(map(spelled, change.key["key"].values()))
+def _format_foreign_key(change: Change) -> str:
+    return " ".join(map(format_value, change.key["key"].values()))
 
 
-def spelled(value: Json) -> str:
+def format_value(value: Json) -> str:
     match value:
         case None:
             return ""
@@ -92,4 +94,4 @@ def spelled(value: Json) -> str:
             return f"sealed version {version}"
         case {"$base64": text}:
             return f"{len(base64.b64decode(text)):,} bytes"
-    return spell(value).decode()
+    return serialize(value).decode()

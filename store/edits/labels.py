@@ -5,61 +5,66 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 from typing import TYPE_CHECKING
 
-from store.model.knowledge import Edit, Fact, Names, Origin
+from store.model.knowledge import Edit, EditLabels, Fact, FactOrigin
 from store.text.validate import encode
 
 if TYPE_CHECKING:
     from store.store import Store
 
-SAID = 500
+MAX_LABEL_CHARS = 500
 """Characters of what was said where a fact was learnt."""
 
-NAMED = 5
+MAX_SESSIONS_NAMED = 5
 
-_TITLE = "coalesce(nullif(own_title, ''), nullif(agent_title, ''), nullif(first_prompt, ''), sessions.id)"
-_OF_FACTS = f"""
-    select facts.id, sessions.id, substr({_TITLE}, 1, {SAID}), entries.turn, substr(entries.text, 1, {SAID})
+_TITLE_SQL = "coalesce(nullif(own_title, ''), nullif(agent_title, ''), nullif(first_prompt, ''), sessions.id)"
+_SELECT_FACT_ORIGINS = f"""
+    select facts.id, sessions.id, substr({_TITLE_SQL}, 1, {MAX_LABEL_CHARS}), entries.turn,
+        substr(entries.text, 1, {MAX_LABEL_CHARS})
     from facts join sessions on sessions.key = facts.session
     left join entries on entries.session = facts.session and entries.seq = facts.entry_seq
     where facts.id in (select value from json_each(?))
 """
-_FACTS = f"select id, substr(text, 1, {SAID}) from facts where id in (select value from json_each(?))"
-_SUMMARIES = "select key, text from summaries where key in (select value from json_each(?))"
-_TITLES = f"select id, substr({_TITLE}, 1, {SAID}) from sessions where id in (select value from json_each(?))"
+_SELECT_FACT_TEXTS = (
+    f"select id, substr(text, 1, {MAX_LABEL_CHARS}) from facts where id in (select value from json_each(?))"
+)
+_SELECT_SUMMARY_TEXTS = "select key, text from summaries where key in (select value from json_each(?))"
+_SELECT_TITLES = (
+    f"select id, substr({_TITLE_SQL}, 1, {MAX_LABEL_CHARS}) from sessions where id in (select value from json_each(?))"
+)
 
 
-def of_facts(store: Store, facts: Collection[Fact]) -> dict[int, Origin]:
+def find_fact_origins(store: Store, facts: Collection[Fact]) -> dict[int, FactOrigin]:
     """By the number of the fact."""
     numbers = encode([fact.id for fact in facts]).decode()
     taught = {
-        number: Origin(session, title, turn, said or "")
-        for number, session, title, turn, said in store.rows(_OF_FACTS, numbers)
+        number: FactOrigin(session, title, turn, said or "")
+        for number, session, title, turn, said in store.rows(_SELECT_FACT_ORIGINS, numbers)
     }
-    return {fact.id: taught.get(fact.id, Origin())._replace(program=_program(fact)) for fact in facts}
+    return {fact.id: taught.get(fact.id, FactOrigin())._replace(program=_find_program_label(fact)) for fact in facts}
 
 
-def titles(store: Store, session_ids: Iterable[str]) -> dict[str, str]:
-    return dict(store.rows(_TITLES, encode(list(session_ids)).decode()))
+def find_titles(store: Store, session_ids: Iterable[str]) -> dict[str, str]:
+    return dict(store.rows(_SELECT_TITLES, encode(list(session_ids)).decode()))
 
 
-def _program(fact: Fact) -> str:
+def _find_program_label(fact: Fact) -> str:
     """By the name that people call it."""
     from store import sources
 
     name = fact.foreign_place.partition(":")[0]
-    source = sources.by_name(name) if name else None
+    source = sources.load_source(name) if name else None
     return source.LABEL if source else name
 
 
-def of_edit(store: Store, edit: Edit) -> Names:
+def label_edit(store: Store, edit: Edit) -> EditLabels:
     """With the texts of the summaries it put in each other's place, which an edit itself does not repeat."""
     keys = [change.key for change in edit.changes if change.table == "summaries"]
-    return of_edits(store, [edit])._replace(summaries=dict(store.rows(_SUMMARIES, encode(keys).decode())))
+    return label_edits(store, [edit])._replace(summaries=dict(store.rows(_SELECT_SUMMARY_TEXTS, encode(keys).decode())))
 
 
-def of_edits(store: Store, edits: Collection[Edit]) -> Names:
+def label_edits(store: Store, edits: Collection[Edit]) -> EditLabels:
     """Only the first few sessions of an edit are named: it may have touched thousands."""
-    sessions = {name for edit in edits for name in edit.session_ids[:NAMED]}
+    sessions = {name for edit in edits for name in edit.session_ids[:MAX_SESSIONS_NAMED]}
     facts = {change.key for edit in edits for change in edit.changes if change.table == "facts"}
-    rows = store.rows(_FACTS, encode(list(facts)).decode())
-    return Names(titles(store, sessions), dict(rows))
+    rows = store.rows(_SELECT_FACT_TEXTS, encode(list(facts)).decode())
+    return EditLabels(find_titles(store, sessions), dict(rows))

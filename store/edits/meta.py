@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 
 from store.conversations.sessions import UNSEEN
 from store.errors import ChangedMeanwhile
-from store.text.validate import exact_id, exact_text, now
+from store.text.validate import utc_timestamp, validate_id, validate_text
 
 if TYPE_CHECKING:
     from store.store import Store
 
-FACTS = "facts"
+FACTS_KEY = "facts"
 
 
 class Meta:
@@ -20,29 +20,29 @@ class Meta:
         self._store = store
 
     def get(self, key: str, default: str = "") -> str:
-        if exact_id(key, "key") == FACTS:
+        if validate_id(key, "key") == FACTS_KEY:
             return self._store.facts.blob() or default
-        value = self._kept(key)
+        value = self._read_value(key)
         return default if value is None else value
 
     def set(self, key: str, value: str, *, seen: str = UNSEEN) -> None:
-        if exact_id(key, "key") == FACTS:
+        if validate_id(key, "key") == FACTS_KEY:
             self._store.facts.consolidate(value, seen=seen)
             return
-        exact_text(value, "value")
+        validate_text(value, "value")
         with self._store.journal.edit("meta") as edit:
-            current = self._kept(key)
+            current = self._read_value(key)
             if seen is not UNSEEN and seen != (current or ""):
                 raise ChangedMeanwhile(f"The value of {key!r} was changed meanwhile.", current or "")
             if current is None:
-                edit.insert("meta", key=key, value=value, updated_at=now())
+                edit.insert("meta", key=key, value=value, updated_at=utc_timestamp())
             elif current != value:
-                edit.update("meta", key, value=value, updated_at=now())
+                edit.update("meta", key, value=value, updated_at=utc_timestamp())
 
     def keys(self) -> list[str]:
         kept = {key for (key,) in self._store.rows("select key from meta")}
-        return sorted(kept | ({FACTS} if self._store.facts.blob() else set()))
+        return sorted(kept | ({FACTS_KEY} if self._store.facts.blob() else set()))
 
-    def _kept(self, key: str) -> str | None:
+    def _read_value(self, key: str) -> str | None:
         row = self._store.row("select value from meta where key = ?", key)
         return None if row is None else str(row[0])

@@ -9,16 +9,16 @@ from typing import TYPE_CHECKING, Any
 from store.errors import BadValue, NotFound
 from store.model.knowledge import Note
 from store.model.session import Session, entry_id
-from store.text.validate import exact_id, exact_integer, exact_text, now
+from store.text.validate import utc_timestamp, validate_id, validate_integer, validate_text
 
 if TYPE_CHECKING:
     from store.store import Store
 
-_NOTES = """
+_SELECT_NOTES = """
     select notes.id, sessions.id, notes.entry_seq, notes.text, notes.created_at
     from notes join sessions on sessions.key = notes.session
 """
-_ALL_TAGS = """
+_SELECT_ALL_TAGS = """
     select tags.name, count(*) from tags join sessions on sessions.key = tags.session where sessions.deleted = 0
     group by tags.name order by count(*) desc, tags.name
 """
@@ -32,20 +32,20 @@ class Notes:
 
     def tag(self, sessions: Sequence[Session], names: Sequence[str]) -> None:
         """One edit for the lot. A session that has the tag already keeps it."""
-        wanted = _tag_names(names)
+        wanted = _validate_tags(names)
         with self._store.journal.edit("tag", *(session.key for session in sessions)) as edit:
             for key in dict.fromkeys(session.key for session in sessions):
-                there = self._names(self._store.sessions.by_key(key).key)
+                there = self._read_tags(self._store.sessions.by_key(key).key)
                 for name in wanted:
                     if name not in there:
                         edit.insert("tags", session=key, name=name)
 
     def untag(self, sessions: Sequence[Session], names: Sequence[str]) -> None:
         """One edit for the lot. Every name must be on one of the sessions at least."""
-        missing = unwanted = _tag_names(names)
+        missing = unwanted = _validate_tags(names)
         with self._store.journal.edit("untag", *(session.key for session in sessions)) as edit:
             for key in dict.fromkeys(session.key for session in sessions):
-                there = self._names(key)
+                there = self._read_tags(key)
                 for name in unwanted:
                     if name in there:
                         edit.delete("tags", [key, name])
@@ -55,10 +55,10 @@ class Notes:
 
     def retag(self, sessions: Sequence[Session], names: Sequence[str], instead_of: Sequence[str]) -> None:
         """One edit for the lot: these tags in place of those, whichever of them a session had."""
-        wanted = _tag_names(names) if names else []
+        wanted = _validate_tags(names) if names else []
         with self._store.journal.edit("tag", *(session.key for session in sessions)) as edit:
             for key in dict.fromkeys(session.key for session in sessions):
-                there = self._names(self._store.sessions.by_key(key).key)
+                there = self._read_tags(self._store.sessions.by_key(key).key)
                 for name in set(there) & (set(instead_of) - set(wanted)):
                     edit.delete("tags", [key, name])
                 for name in wanted:
@@ -66,35 +66,37 @@ class Notes:
                         edit.insert("tags", session=key, name=name)
 
     def tags(self, session: Session) -> list[str]:
-        return self._names(session.key)
+        return self._read_tags(session.key)
 
     def all_tags(self) -> list[tuple[str, int]]:
         """With how many sessions have it, the most used first; the trash does not count."""
-        return self._store.rows(_ALL_TAGS)
+        return self._store.rows(_SELECT_ALL_TAGS)
 
-    def _names(self, session: int) -> list[str]:
+    def _read_tags(self, session: int) -> list[str]:
         return [name for (name,) in self._store.rows("select name from tags where session = ? order by name", session)]
 
     # ── notes ─────────────────────────────────────────────────────────────────────────────────────
 
-    def note(self, session: Session, text: str, entry_seq: int | None = None) -> Note:
-        remark = _remark(text)
+    def add_note(self, session: Session, text: str, entry_seq: int | None = None) -> Note:
+        remark = _validate_note_text(text)
         with self._store.journal.edit("note", session.key) as edit:
             key = self._store.sessions.by_key(session.key).key
             if entry_seq is not None:
-                self._store.chains.entry(key, exact_integer(entry_seq, "entry"))
-            number = edit.insert("notes", session=key, entry_seq=entry_seq, text=remark, created_at=now())
-            return _note(self._store.row(f"{_NOTES} where notes.id = ?", number))
+                self._store.chains.entry(key, validate_integer(entry_seq, "entry"))
+            number = edit.insert("notes", session=key, entry_seq=entry_seq, text=remark, created_at=utc_timestamp())
+            return _note_from_row(self._store.row(f"{_SELECT_NOTES} where notes.id = ?", number))
 
-    def note_all(self, sessions: Sequence[Session], text: str) -> None:
+    def add_note_to_all(self, sessions: Sequence[Session], text: str) -> None:
         """The same remark on each, as one edit."""
         with self._store.journal.edit("note", *(session.key for session in sessions)) as edit:
             for session in sessions:
                 key = self._store.sessions.by_key(session.key).key
-                edit.insert("notes", session=key, entry_seq=None, text=_remark(text), created_at=now())
+                edit.insert(
+                    "notes", session=key, entry_seq=None, text=_validate_note_text(text), created_at=utc_timestamp()
+                )
 
-    def unnote(self, note_id: int) -> None:
-        exact_integer(note_id, "number of a note")
+    def delete_note(self, note_id: int) -> None:
+        validate_integer(note_id, "number of a note")
         row = self._store.row("select session from notes where id = ?", note_id)
         if row is None:
             raise NotFound(f"There is no note {note_id}.")
@@ -103,31 +105,36 @@ class Notes:
 
     def notes(self, session: Session) -> list[Note]:
         """Oldest first."""
-        return list(map(_note, self._store.rows(f"{_NOTES} where sessions.key = ? order by notes.id", session.key)))
+        return list(
+            map(
+                _note_from_row,
+                self._store.rows(f"{_SELECT_NOTES} where sessions.key = ? order by notes.id", session.key),
+            )
+        )
 
 
-def _tag_names(names: Sequence[str]) -> list[str]:
+def _validate_tags(names: Sequence[str]) -> list[str]:
     given = [names] if isinstance(names, str) else names
-    wanted = [_tag_name(name) for name in given]
+    wanted = [_validate_tag(name) for name in given]
     if not wanted:
         raise BadValue("Name a tag.")
     return list(dict.fromkeys(wanted))
 
 
-def _tag_name(name: str) -> str:
-    trimmed = exact_text(name, "tag").strip()
+def _validate_tag(name: str) -> str:
+    trimmed = validate_text(name, "tag").strip()
     if any(unicodedata.category(character) in ("Cc", "Zl", "Zp") for character in trimmed):
         raise BadValue(f"The tag {trimmed[:80]!r} holds a control character.")
-    return exact_id(trimmed, "tag")
+    return validate_id(trimmed, "tag")
 
 
-def _remark(text: str) -> str:
-    remark = exact_text(text, "note").strip()
+def _validate_note_text(text: str) -> str:
+    remark = validate_text(text, "note").strip()
     if not remark:
         raise BadValue("The note is empty.")
     return remark
 
 
-def _note(row: Sequence[Any]) -> Note:
+def _note_from_row(row: Sequence[Any]) -> Note:
     number, session_id, seq, text, created_at = row
     return Note(number, session_id, entry_id(session_id, seq) if seq is not None else None, text, created_at)

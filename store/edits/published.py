@@ -15,15 +15,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from store.errors import BadValue, NotFound, Refused, WriteFailed
-from store.model.knowledge import Published
+from store.model.knowledge import PublishedFile
 from store.model.session import Session
-from store.paths import private_folder
-from store.text.validate import exact_text, now
+from store.paths import make_private_folder
+from store.text.validate import utc_timestamp, validate_text
 
 if TYPE_CHECKING:
     from store.store import Store
 
-_PUBLISHED = """
+_SELECT_PUBLISHED = """
     select published.id, sessions.id, published.filename, published.path, published.created_at
     from published join sessions on sessions.key = published.session
 """
@@ -37,32 +37,32 @@ class PublishedFiles:
         """Where the session's files lie: its environment, else where it worked, else a folder of the store's own."""
         named = session.environment_path or session.cwd
         if not named:
-            return self._own_folder(session)
+            return self._make_own_folder(session)
         if not os.path.isabs(named):
             raise Refused(f"The folder of {session.id!r} is not a full path here: {named!r}.")
         return Path(named)
 
-    def _own_folder(self, session: Session) -> Path:
+    def _make_own_folder(self, session: Session) -> Path:
         folder = self._own_path(session.key)
         try:
-            private_folder(folder.parent)
-            return private_folder(folder)
+            make_private_folder(folder.parent)
+            return make_private_folder(folder)
         except OSError as reason:
             raise WriteFailed(f"The folder {folder} cannot be made: {reason.strerror}.") from None
 
     def _own_path(self, session: int) -> Path:
         return self._store.path.with_name(f"{self._store.path.name}.files") / str(session)
 
-    def publish(self, session: Session, path: str | os.PathLike[str]) -> Published:
+    def publish(self, session: Session, path: str | os.PathLike[str]) -> PublishedFile:
         """A relative path is taken within the session's folder. The same file again has the same id."""
-        given = _checked_path(path)
+        given = _validate_path(path)
         session = self._store.sessions.by_key(session.key)
-        real = exact_text(str(self._confined(session, self.folder(session) / given)), "path")
+        real = validate_text(str(self._resolve_confined(session, self.folder(session) / given)), "path")
         with self._store.journal.edit("publish", session.key) as edit:
-            known = self._store.row(f"{_PUBLISHED} where sessions.key = ? and path = ?", session.key, real)
+            known = self._store.row(f"{_SELECT_PUBLISHED} where sessions.key = ? and path = ?", session.key, real)
             if known is not None:
-                return Published(*known)
-            published = Published(secrets.token_urlsafe(16), session.id, given.name, real, now())
+                return PublishedFile(*known)
+            published = PublishedFile(secrets.token_urlsafe(16), session.id, given.name, real, utc_timestamp())
             edit.insert(
                 "published",
                 id=published.id,
@@ -77,15 +77,17 @@ class PublishedFiles:
         """The file as it is now, confined as when it was published."""
         published = self._get(public_id)
         kept = Path(published.path)
-        real = self._confined(self._store.sessions.get(published.session_id), kept)
+        real = self._resolve_confined(self._store.sessions.get(published.session_id), kept)
         if real != kept:
             raise Refused(f"{published.filename!r} is not the file that was published: a link stands in its place.")
         return real
 
-    def newest(self, session: Session | None = None) -> list[Published]:
+    def list_published(self, session: Session | None = None) -> list[PublishedFile]:
         where, values = ("where sessions.key = ?", (session.key,)) if session else ("", ())
-        rows = self._store.rows(f"{_PUBLISHED} {where} order by published.created_at desc, published.id", *values)
-        return [Published(*row) for row in rows]
+        rows = self._store.rows(
+            f"{_SELECT_PUBLISHED} {where} order by published.created_at desc, published.id", *values
+        )
+        return [PublishedFile(*row) for row in rows]
 
     def unpublish(self, public_id: str) -> None:
         """The file stays where it is; undo brings the same id back."""
@@ -93,7 +95,7 @@ class PublishedFiles:
         with self._store.journal.edit("unpublish", session.key) as edit:
             edit.delete("published", public_id)
 
-    def forget(self, session: int) -> None:
+    def purge_session(self, session: int) -> None:
         """After a purge: the files the session kept in the store's own folder. Other folders are not ours."""
         folder = self._own_path(session)
         try:
@@ -103,13 +105,13 @@ class PublishedFiles:
         except OSError as reason:
             raise WriteFailed(f"The folder {folder} cannot be removed: {reason.strerror}.") from None
 
-    def _get(self, public_id: str) -> Published:
-        row = self._store.row(f"{_PUBLISHED} where published.id = ?", exact_text(public_id, "public id"))
+    def _get(self, public_id: str) -> PublishedFile:
+        row = self._store.row(f"{_SELECT_PUBLISHED} where published.id = ?", validate_text(public_id, "public id"))
         if row is None:
             raise NotFound(f"Nothing is published as {public_id!r}.")
-        return Published(*row)
+        return PublishedFile(*row)
 
-    def _confined(self, session: Session, path: Path) -> Path:
+    def _resolve_confined(self, session: Session, path: Path) -> Path:
         """Where the file really is; refused unless that is a plain file inside the session's folder."""
         folder = self.folder(session)
         try:
@@ -129,8 +131,8 @@ class PublishedFiles:
         return real
 
 
-def _checked_path(path: str | os.PathLike[str]) -> Path:
-    text = exact_text(os.fspath(path), "path")
+def _validate_path(path: str | os.PathLike[str]) -> Path:
+    text = validate_text(os.fspath(path), "path")
     if any(unicodedata.category(character) == "Cc" for character in text):
         raise BadValue("The path holds a control character.")
     if "\\" in text:

@@ -6,21 +6,32 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from store.errors import BadValue
-from store.model.entry import Attachment, Json, Opaque, Part, Text, Thinking, Tokens, ToolCall, ToolResult, readable
-from store.text.validate import decode, too_deep
+from store.model.entry import (
+    Attachment,
+    Json,
+    Opaque,
+    Part,
+    Text,
+    Thinking,
+    Tokens,
+    ToolCall,
+    ToolResult,
+    readable_text,
+)
+from store.text.validate import decode, is_too_deep
 
 # ── content blocks, as Anthropic's and the fourth document have them ──────────────────────────────
 
 
-def parts_of_blocks(blocks: str | Sequence[Json]) -> tuple[Part, ...]:
+def parse_blocks(blocks: str | Sequence[Json]) -> tuple[Part, ...]:
     if isinstance(blocks, str):
         return (Text(blocks),)
     if type(blocks) is not list and not isinstance(blocks, Sequence):
         raise BadValue(f"A message is text or a list of blocks, not {type(blocks).__name__}.")
-    return tuple([part_of_block(block) for block in blocks])
+    return tuple([parse_block(block) for block in blocks])
 
 
-def part_of_block(block: Json) -> Part:
+def parse_block(block: Json) -> Part:
     if isinstance(block, str):
         return Text(block)
     # The exact type first: asking an abstract one is slow, and this is asked of every block of an import.
@@ -42,16 +53,16 @@ def part_of_block(block: Json) -> Part:
             bool(block.get("is_error")),
         )
     if kind in ("image", "document") and isinstance(source := block.get("source"), Mapping):
-        return Attachment(str(source.get("media_type", kind)), str(block.get("title") or ""), _size(source))
+        return Attachment(str(source.get("media_type", kind)), str(block.get("title") or ""), _base64_size(source))
     return Opaque(str(kind or ""), dict(block))
 
 
-def _size(source: Mapping[str, Json]) -> int | None:
+def _base64_size(source: Mapping[str, Json]) -> int | None:
     data = source.get("data")
     return len(data) * 3 // 4 if isinstance(data, str) else None
 
 
-def block_of_part(part: Part) -> Json:
+def part_to_block(part: Part) -> Json:
     match part:
         case Text(text):
             return {"type": "text", "text": text}
@@ -81,23 +92,23 @@ def block_of_part(part: Part) -> Json:
 # ── items of the Responses API, as the first document has them ────────────────────────────────────
 
 
-def part_of_item(item: Json) -> tuple[Part, ...]:
+def parse_item(item: Json) -> tuple[Part, ...]:
     """One input or output item. Server-side calls carry their own result, so they are both a call and its answer."""
     if not isinstance(item, Mapping):
         return (Opaque("", item),)
     kind = str(item.get("type") or "message")
     if kind == "message":
-        return _message_parts(item.get("content"))
+        return _parse_message_content(item.get("content"))
     if kind == "reasoning":
         return (Thinking(_reasoning_text(item), str(item.get("encrypted_content") or "")),)
     if kind in ("function_call", "custom_tool_call"):
-        return (ToolCall(_call_id(item), str(item.get("name", "")), _arguments(item)),)
+        return (ToolCall(_call_id(item), str(item.get("name", "")), _parse_arguments(item)),)
     if kind in ("function_call_output", "custom_tool_call_output", "computer_call_output"):
         return (ToolResult(_call_id(item), item.get("output"), item.get("status") == "incomplete"),)
     if kind == "computer_call":
         return (ToolCall(_call_id(item), "computer", item.get("action")),)
     if kind in _SERVER_CALLS:
-        return _server_call(kind, item)
+        return _parse_server_call(kind, item)
     return (Opaque(kind, dict(item)),)
 
 
@@ -108,7 +119,7 @@ _SERVER_CALLS = {
 }
 
 
-def _server_call(kind: str, item: Mapping[str, Json]) -> tuple[Part, ...]:
+def _parse_server_call(kind: str, item: Mapping[str, Json]) -> tuple[Part, ...]:
     name, asked, answered = _SERVER_CALLS[kind]
     call_id = _call_id(item)
     arguments = {field: item[field] for field in asked if item.get(field) is not None}
@@ -123,15 +134,15 @@ def _call_id(item: Mapping[str, Json]) -> str:
     return str(item.get("call_id") or item.get("id") or "")
 
 
-def _message_parts(content: Json) -> tuple[Part, ...]:
+def _parse_message_content(content: Json) -> tuple[Part, ...]:
     if isinstance(content, str):
         return (Text(content),)
     if not isinstance(content, Sequence):
         return () if content is None else (Opaque("", content),)
-    return tuple(map(_content_part, content))
+    return tuple(map(_parse_content_part, content))
 
 
-def _content_part(content: Json) -> Part:
+def _parse_content_part(content: Json) -> Part:
     if isinstance(content, Mapping):
         kind = content.get("type")
         if kind in ("output_text", "input_text", "text") and isinstance(content.get("text"), str):
@@ -146,13 +157,13 @@ def _content_part(content: Json) -> Part:
 
 
 def _reasoning_text(item: Mapping[str, Json]) -> str:
-    return readable(item.get("summary")) or readable(item.get("content"))
+    return readable_text(item.get("summary")) or readable_text(item.get("content"))
 
 
-def _arguments(item: Mapping[str, Json]) -> Json:
+def _parse_arguments(item: Mapping[str, Json]) -> Json:
     """The API spells arguments as JSON in a string; a model may have got it wrong, and then the string stays."""
     spelled = item.get("arguments", item.get("input"))
-    if not isinstance(spelled, str) or too_deep(spelled.encode("utf-8", "replace"), within=2):
+    if not isinstance(spelled, str) or is_too_deep(spelled.encode("utf-8", "replace"), outer_levels=2):
         return spelled
     try:
         return decode(spelled)
@@ -160,15 +171,15 @@ def _arguments(item: Mapping[str, Json]) -> Json:
         return spelled
 
 
-def response_tokens(response: Mapping[str, Json]) -> Tokens | None:
+def parse_response_tokens(response: Mapping[str, Json]) -> Tokens | None:
     usage = response.get("usage")
     if not isinstance(usage, Mapping):
         return None
     details = usage.get("input_tokens_details")
-    cached = _number(details, "cached_tokens")
-    return Tokens(max(_number(usage, "input_tokens") - cached, 0), _number(usage, "output_tokens"), cached)
+    cached = _int_field(details, "cached_tokens")
+    return Tokens(max(_int_field(usage, "input_tokens") - cached, 0), _int_field(usage, "output_tokens"), cached)
 
 
-def _number(value: Any, name: str) -> int:
+def _int_field(value: Any, name: str) -> int:
     found = value.get(name) if isinstance(value, Mapping) else None
     return found if isinstance(found, int) and not isinstance(found, bool) and 0 <= found < 2**53 else 0

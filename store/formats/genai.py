@@ -19,18 +19,18 @@ from store.model.entry import (
     Tokens,
     ToolCall,
     ToolResult,
-    readable,
+    readable_text,
 )
 from store.text.validate import decode, encode_derived
 
 USER = "user"
 """The author of what a person said; every other author is an agent, whatever role the content has."""
 
-INTERIM = "function_response"
+INTERIM_RESPONSE = "function_response"
 """A response that the real one will take the place of: shown, but it does not answer the call."""
 
-_CODE = "code_execution"
-_BODIES = (
+_CODE_TOOL = "code_execution"
+_PART_FIELDS = (
     "text",
     "function_call",
     "function_response",
@@ -41,7 +41,7 @@ _BODIES = (
 )
 
 
-class Events:
+class EventParser:
     """One session's events into entries, in order: what one means may hang on those before it."""
 
     def __init__(self, long_running: Iterable[str] = (), answered: Iterable[str] = ()) -> None:
@@ -49,119 +49,121 @@ class Events:
         self._long_running = set(long_running)
         self._answered = set(answered)
 
-    def entries(self, event: Mapping[str, Json], record: NewRecord, created_at: str) -> list[NewEntry]:
+    def parse_event(self, event: Mapping[str, Json], record: NewRecord, created_at: str) -> list[NewEntry]:
         """One or more, all of the one record."""
-        found = [self._message(event), _compaction(event), _failure(event)]
-        made = [entry for entry in found if entry is not None] or [NewEntry(kind="event", text=_change(event))]
-        made[0].tokens = tokens(event.get("usage_metadata"))
+        found = [self._parse_message(event), _parse_compaction(event), _parse_error(event)]
+        made = [entry for entry in found if entry is not None] or [
+            NewEntry(kind="event", text=_describe_changes(event))
+        ]
+        made[0].tokens = parse_tokens(event.get("usage_metadata"))
         return [
-            replace(entry, author=_text(event.get("author")), record=record, created_at=created_at) for entry in made
+            replace(entry, author=_as_str(event.get("author")), record=record, created_at=created_at) for entry in made
         ]
 
-    def _message(self, event: Mapping[str, Json]) -> NewEntry | None:
-        self._long_running.update(map(_text, _list(event.get("long_running_tool_ids"))))
+    def _parse_message(self, event: Mapping[str, Json]) -> NewEntry | None:
+        self._long_running.update(map(_as_str, _as_list(event.get("long_running_tool_ids"))))
         by_user = event.get("author") == USER
-        awaited = set() if by_user else self._long_running | _asked_back(event)
-        items = _list(_mapping(event.get("content")).get("parts"))
-        parts = tuple(self._part(item, awaited) for item in items) or _transcribed(event)
+        awaited = set() if by_user else self._long_running | _calls_awaiting_user(event)
+        items = _as_list(_as_dict(event.get("content")).get("parts"))
+        parts = tuple(self._parse_part(item, awaited) for item in items) or _parse_transcriptions(event)
         if not parts:
             return None
         if all(map(_is_response, parts)):
             interim = all(isinstance(part, Opaque) for part in parts)
-            told = "\n\n".join(_told(part.value) for part in parts if isinstance(part, Opaque))
+            told = "\n\n".join(_response_text(part.value) for part in parts if isinstance(part, Opaque))
             return NewEntry(kind="event" if interim else "message", role="tool", parts=parts, text=told or None)
-        model = "" if by_user else _text(event.get("model_version"))
+        model = "" if by_user else _as_str(event.get("model_version"))
         return NewEntry(role="user" if by_user else "assistant", parts=parts, model=model)
 
-    def _part(self, item: Json, awaited: set[str]) -> Part:
+    def _parse_part(self, item: Json, awaited: set[str]) -> Part:
         if not isinstance(item, Mapping):
             return Opaque("", item)
-        kind = next((name for name in (*_BODIES, *item) if name in item), "")
+        kind = next((name for name in (*_PART_FIELDS, *item) if name in item), "")
         body = item.get(kind)
         if kind == "text" and isinstance(body, str):
-            return Thinking(body, _text(item.get("thought_signature"))) if item.get("thought") else Text(body)
+            return Thinking(body, _as_str(item.get("thought_signature"))) if item.get("thought") else Text(body)
         if not isinstance(body, Mapping):
             return Opaque(kind, dict(item))
         match kind:
             case "function_call":
                 self._answered.discard(_call_id(body))
-                return ToolCall(_call_id(body), _text(body.get("name")), body.get("args"))
+                return ToolCall(_call_id(body), _as_str(body.get("name")), body.get("args"))
             case "function_response":
-                return self._response(body, awaited)
+                return self._parse_response(body, awaited)
             case "executable_code":
-                return ToolCall(_code_id(body), _CODE, {name: body[name] for name in body if name != "id"})
+                return ToolCall(_code_id(body), _CODE_TOOL, {name: body[name] for name in body if name != "id"})
             case "code_execution_result":
                 failed = body.get("outcome") not in (None, "OUTCOME_OK")
-                return ToolResult(_code_id(body), body.get("output"), failed, _CODE)
+                return ToolResult(_code_id(body), body.get("output"), failed, _CODE_TOOL)
             case "inline_data" | "file_data":
                 return Attachment(
-                    _text(body.get("mime_type")),
-                    _text(body.get("display_name")),
-                    _size(body.get("data")),
-                    _text(body.get("file_uri")),
+                    _as_str(body.get("mime_type")),
+                    _as_str(body.get("display_name")),
+                    _base64_size(body.get("data")),
+                    _as_str(body.get("file_uri")),
                 )
         return Opaque(kind, dict(item))
 
-    def _response(self, body: Mapping[str, Json], awaited: set[str]) -> Part:
+    def _parse_response(self, body: Mapping[str, Json], awaited: set[str]) -> Part:
         """The first real one answers the call; a ticket, a question back, or a further one stands beside it."""
         call_id = _call_id(body)
         if call_id in awaited or call_id in self._answered or body.get("will_continue"):
-            return Opaque(INTERIM, dict(body))
+            return Opaque(INTERIM_RESPONSE, dict(body))
         self._answered.add(call_id)
         output = body.get("response")
-        return ToolResult(call_id, output, _failed(output), _text(body.get("name")))
+        return ToolResult(call_id, output, _is_error(output), _as_str(body.get("name")))
 
 
-def response_ids(event: Mapping[str, Json]) -> list[str]:
+def find_answered_calls(event: Mapping[str, Json]) -> list[str]:
     """The calls that an event answers."""
-    items = map(_mapping, _list(_mapping(event.get("content")).get("parts")))
-    return [_call_id(_mapping(item["function_response"])) for item in items if "function_response" in item]
+    items = map(_as_dict, _as_list(_as_dict(event.get("content")).get("parts")))
+    return [_call_id(_as_dict(item["function_response"])) for item in items if "function_response" in item]
 
 
 # ── what an event says beside its content ─────────────────────────────────────────────────────────
 
 
-def _asked_back(event: Mapping[str, Json]) -> set[str]:
+def _calls_awaiting_user(event: Mapping[str, Json]) -> set[str]:
     """The calls that wait for a person's consent or credentials, and are answered again after it."""
-    actions = _mapping(event.get("actions"))
-    return {*_mapping(actions.get("requested_tool_confirmations")), *_mapping(actions.get("requested_auth_configs"))}
+    actions = _as_dict(event.get("actions"))
+    return {*_as_dict(actions.get("requested_tool_confirmations")), *_as_dict(actions.get("requested_auth_configs"))}
 
 
-def _transcribed(event: Mapping[str, Json]) -> tuple[Part, ...]:
+def _parse_transcriptions(event: Mapping[str, Json]) -> tuple[Part, ...]:
     """Live talk: the sound is not kept, what was understood of it is."""
-    heard = [_mapping(event.get(name)).get("text") for name in ("input_transcription", "output_transcription")]
+    heard = [_as_dict(event.get(name)).get("text") for name in ("input_transcription", "output_transcription")]
     return tuple(Text(text) for text in heard if isinstance(text, str) and text)
 
 
-def _compaction(event: Mapping[str, Json]) -> NewEntry | None:
-    compaction = _mapping(_mapping(event.get("actions")).get("compaction"))
-    summary = readable(_mapping(compaction.get("compacted_content")).get("parts"))
+def _parse_compaction(event: Mapping[str, Json]) -> NewEntry | None:
+    compaction = _as_dict(_as_dict(event.get("actions")).get("compaction"))
+    summary = readable_text(_as_dict(compaction.get("compacted_content")).get("parts"))
     return NewEntry(kind="compaction", parts=(Text(summary),)) if summary else None
 
 
-def _failure(event: Mapping[str, Json]) -> NewEntry | None:
-    told = [_text(event.get(name)) for name in ("error_code", "error_message")]
+def _parse_error(event: Mapping[str, Json]) -> NewEntry | None:
+    told = [_as_str(event.get(name)) for name in ("error_code", "error_message")]
     return NewEntry(kind="event", text=": ".join(filter(None, told))) if any(told) else None
 
 
-def _change(event: Mapping[str, Json]) -> str:
+def _describe_changes(event: Mapping[str, Json]) -> str:
     """What an event without words did."""
-    actions = _mapping(event.get("actions"))
-    lines = [state_line(key, value) for key, value in _mapping(actions.get("state_delta")).items()]
-    if before := _text(actions.get("rewind_before_invocation_id")):
+    actions = _as_dict(event.get("actions"))
+    lines = [format_state(key, value) for key, value in _as_dict(actions.get("state_delta")).items()]
+    if before := _as_str(actions.get("rewind_before_invocation_id")):
         lines.append(f"Rewound to before invocation {before}.")
     if event.get("output") is not None:
-        lines.append(readable(event["output"]))
+        lines.append(readable_text(event["output"]))
     return "\n".join(lines)
 
 
-def state_line(key: str, value: Json) -> str:
+def format_state(key: str, value: Json) -> str:
     """One key of a state as a person reads and corrects it; exact, so that `state_value` gives the same value back."""
     plain = isinstance(value, str) and value.isprintable() and value == value.strip() and not _is_json(value)
     return f"{key}: {value if plain else encode_derived(value).decode()}"
 
 
-def state_value(key: str, line: str) -> Json:
+def parse_state(key: str, line: str) -> Json:
     """What such a line says; words that are no JSON are text."""
     told = line.removeprefix(f"{key}: ")
     return decode(told) if _is_json(told) else told
@@ -175,11 +177,11 @@ def _is_json(text: str) -> bool:
     return True
 
 
-def tokens(usage: Json) -> Tokens | None:
+def parse_tokens(usage: Json) -> Tokens | None:
     if not isinstance(usage, Mapping):
         return None
     prompt, tools, cached, said, thought = (
-        _count(usage.get(f"{name}_token_count"))
+        _as_count(usage.get(f"{name}_token_count"))
         for name in ("prompt", "tool_use_prompt", "cached_content", "candidates", "thoughts")
     )
     return Tokens(max(prompt - cached, 0) + tools, said + thought, cached)
@@ -189,43 +191,43 @@ def tokens(usage: Json) -> Tokens | None:
 
 
 def _is_response(part: Part) -> bool:
-    return isinstance(part, ToolResult) or (isinstance(part, Opaque) and part.kind == INTERIM)
+    return isinstance(part, ToolResult) or (isinstance(part, Opaque) and part.kind == INTERIM_RESPONSE)
 
 
-def _told(response: Json) -> str:
-    return readable(_mapping(response).get("response"))
+def _response_text(response: Json) -> str:
+    return readable_text(_as_dict(response).get("response"))
 
 
-def _failed(output: Json) -> bool:
+def _is_error(output: Json) -> bool:
     """By the convention of google-genai, `error`; by that of ADK's own examples, a status; by MCP's, a flag."""
-    told = _mapping(output)
+    told = _as_dict(output)
     return bool(told.get("error")) or told.get("status") == "error" or told.get("isError") is True
 
 
 def _code_id(body: Mapping[str, Json]) -> str:
     """Many models give code and its result no id; then the result is that of the newest code."""
-    return _text(body.get("id")) or _CODE
+    return _as_str(body.get("id")) or _CODE_TOOL
 
 
 def _call_id(body: Mapping[str, Json]) -> str:
-    return _text(body.get("id")) or _text(body.get("name"))
+    return _as_str(body.get("id")) or _as_str(body.get("name"))
 
 
-def _size(data: Json) -> int | None:
+def _base64_size(data: Json) -> int | None:
     return len(data.rstrip("=")) * 3 // 4 if isinstance(data, str) else None
 
 
-def _mapping(value: Json) -> Mapping[str, Json]:
+def _as_dict(value: Json) -> Mapping[str, Json]:
     return value if isinstance(value, Mapping) else {}
 
 
-def _list(value: Json) -> Iterable[Json]:
+def _as_list(value: Json) -> Iterable[Json]:
     return value if isinstance(value, list) else ()
 
 
-def _text(value: Json) -> str:
+def _as_str(value: Json) -> str:
     return value if isinstance(value, str) else ""
 
 
-def _count(value: Json) -> int:
+def _as_count(value: Json) -> int:
     return value if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 2**53 else 0

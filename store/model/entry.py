@@ -92,7 +92,7 @@ def part_from_json(value: Mapping[str, Json]) -> Part:
     return kind(**{name: value[name] for name in known if name in value})
 
 
-def readable(value: Json, levels: int = 200) -> str:
+def readable_text(value: Json, levels: int = 200) -> str:
     """What a person would read of a tool's output, whichever of the usual shapes it has; nothing from too deep down."""
     if isinstance(value, str):
         return value
@@ -101,10 +101,10 @@ def readable(value: Json, levels: int = 200) -> str:
     if isinstance(value, Mapping):
         for name in ("text", "output", "content", "stdout"):
             if isinstance(value.get(name), str | list):
-                return readable(value[name], levels - 1)
-        return "\n".join([f"{name}: {readable(item, levels - 1)}" for name, item in value.items()])
+                return readable_text(value[name], levels - 1)
+        return "\n".join([f"{name}: {readable_text(item, levels - 1)}" for name, item in value.items()])
     if isinstance(value, Iterable):
-        return "\n".join(filter(None, [readable(item, levels - 1) for item in value]))
+        return "\n".join(filter(None, [readable_text(item, levels - 1) for item in value]))
     return str(value)
 
 
@@ -144,7 +144,7 @@ class NewEntry:
     model: str = ""
     text: str | None = None
     "What a person would read; taken from the parts when not given."
-    prompt: bool | None = None
+    is_prompt: bool | None = None
     "Whether a person said this and a turn begins; told by role and parts when not given."
     message_key: str = ""
     "Shared by the entries of one API message."
@@ -156,13 +156,13 @@ class NewEntry:
     created_at: str = ""
 
     def begins_turn(self) -> bool:
-        if self.prompt is not None:
-            return self.prompt
+        if self.is_prompt is not None:
+            return self.is_prompt
         if self.role != "user" or self.kind != "message":
             return False
         return any(type(part) is not ToolResult for part in self.parts)
 
-    def reading_text(self) -> str:
+    def get_text(self) -> str:
         if self.text is not None:
             return self.text
         return "\n\n".join([part.text for part in self.parts if type(part) is Text])
@@ -234,5 +234,5 @@ class StoredMessage(NamedTuple):
 # ── identity ──────────────────────────────────────────────────────────────────────────────────────
 
 
-INTERRUPTED = "Interrupted: the conversation was forked before this call had ended."
+INTERRUPTED_RESULT = "Interrupted: the conversation was forked before this call had ended."
 """What a fork answers a call with that had no answer yet: no vendor goes on with an open one."""

@@ -6,7 +6,7 @@ import hashlib
 from urllib.parse import quote
 
 
-def foreign_id(source: str, native_id: str, store_identity: str = "") -> str:
+def foreign_session_id(source: str, native_id: str, store_identity: str = "") -> str:
     """The public id of a foreign session; `store_identity` where native ids are unique only within their database."""
     if not store_identity:
         return f"{source}:{native_id}"
@@ -14,6 +14,6 @@ def foreign_id(source: str, native_id: str, store_identity: str = "") -> str:
     return f"{source}:{native_id}@{digest.hexdigest()}"
 
 
-def joined_id(*names: str) -> str:
+def join_native_id(*names: str) -> str:
     """Quoted, so that no slash inside a name can make two sessions one."""
     return "/".join(quote(name, safe="") for name in names)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-FOREIGN = "@foreign"
+FOREIGN_TABLE = "@foreign"
 """The table an edit names when what changed is a row of a foreign store, carried back there."""
 
 
@@ -36,13 +36,13 @@ class Fact:
     retired_at: str | None
 
 
-class Origin(NamedTuple):
+class FactOrigin(NamedTuple):
     """The conversation that taught a fact, the program that had it, both or neither."""
 
     session_id: str = ""
     title: str = ""
     turn: int | None = None
-    said: str = ""
+    quote: str = ""
     program: str = ""
 
 
@@ -56,7 +56,7 @@ class Note:
 
 
 @dataclass(frozen=True, slots=True)
-class SecretName:
+class SecretInfo:
     "What may be shown of a secret: everything but its value."
 
     session_id: str
@@ -85,7 +85,7 @@ class ExposedSecret:
 
 
 @dataclass(frozen=True, slots=True)
-class Published:
+class PublishedFile:
     id: str
     session_id: str
     filename: str
@@ -116,7 +116,7 @@ class Edit:
     "Purge removed what it spoke of."
 
 
-class Names(NamedTuple):
+class EditLabels(NamedTuple):
     """What the rows that edits speak of are called."""
 
     titles: dict[str, str]
@@ -137,7 +137,7 @@ class Hit:
     "text, thinking, tool_call or tool_result."
     at: str
     snippet: str
-    marks: tuple[tuple[int, int], ...] = ()
+    highlights: tuple[tuple[int, int], ...] = ()
     "Where in the snippet the words stand."
 
 

@@ -9,12 +9,12 @@ from typing import Literal, NamedTuple, TypedDict
 
 Relation = Literal["fork", "delegate", "sidechain", "superseded"]
 
-LIBRARY = "library"
+LIBRARY_SOURCE = "library"
 """The source of a session that was made through the library rather than read from a foreign store."""
 
-DELEGATE = ":delegate:"
+DELEGATE_SEPARATOR = ":delegate:"
 
-GLOBAL = "global"
+GLOBAL_SCOPE = "global"
 """The scope of a fact that every agent may know."""
 
 
@@ -100,9 +100,9 @@ class SessionFields(TypedDict, total=False):
     updated_at: str
 
 
-def parent_of_delegate(session_id: str) -> str | None:
+def delegate_parent_id(session_id: str) -> str | None:
     """`{parent}:delegate:{agent}` names its parent; of nested ones, the nearest."""
-    parent, mark, agent = session_id.rpartition(DELEGATE)
+    parent, mark, agent = session_id.rpartition(DELEGATE_SEPARATOR)
     return parent if mark and parent and agent else None
 
 

@@ -7,7 +7,7 @@ from bisect import bisect_left, bisect_right
 from dataclasses import dataclass
 from typing import NamedTuple
 
-_FAILURE = re.compile(
+_FAILURE_WORDS = re.compile(
     r"\b(error|errors|failed|failure|fatal|exception|refused|overloaded|aborted|interrupted|cancelled|canceled)\b",
     re.IGNORECASE,
 )
@@ -33,7 +33,7 @@ class TurnOutline(NamedTuple):
     "That answered; the last by name when several did."
 
 
-class Place(NamedTuple):
+class EntryPosition(NamedTuple):
     """Where an entry stands."""
 
     turn: int
@@ -41,23 +41,23 @@ class Place(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Outline:
+class TimelineOutline:
     turns: tuple[TurnOutline, ...] = ()
     "In order; what came before the first prompt is turn 0."
-    covered: int = 0
+    summarized_up_to: int = 0
     "The last turn that the summary covers; 0 when there is none, or when it does not say."
 
-    def place_of(self, n: int) -> int | None:
+    def index_of_turn(self, n: int) -> int | None:
         """Where among the turns the one of that number stands."""
         at = bisect_left(self.turns, n, key=lambda turn: turn.n)
         return at if at < len(self.turns) and self.turns[at].n == n else None
 
-    def index_of(self, seq: int) -> int | None:
+    def index_of_entry(self, seq: int) -> int | None:
         """Which of the turns holds that entry."""
         at = bisect_right(self.turns, seq, key=lambda turn: turn.first_seq) - 1
         return at if at >= 0 and seq <= self.turns[at].last_seq else None
 
 
-def tells_failure(text: str) -> bool:
+def mentions_failure(text: str) -> bool:
     """Whether an event's words speak of something that went wrong."""
-    return _FAILURE.search(text) is not None
+    return _FAILURE_WORDS.search(text) is not None

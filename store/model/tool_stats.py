@@ -10,7 +10,7 @@ CALL_ORDERS: tuple[CallOrder, ...] = get_args(CallOrder)
 TOOL_ORDERS: tuple[ToolOrder, ...] = get_args(ToolOrder)
 
 
-class Tally(NamedTuple):
+class ToolStats(NamedTuple):
     """How a tool fares, by its name."""
 
     name: str
@@ -22,6 +22,6 @@ class Tally(NamedTuple):
     last_at: str
 
     @property
-    def share(self) -> float:
+    def failure_rate(self) -> float:
         """Of its calls, those that failed."""
         return self.failed / self.calls

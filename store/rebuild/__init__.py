@@ -18,118 +18,132 @@ from store.model.entry import Entry, Json, Text
 from store.model.knowledge import Summary
 from store.model.session import Session
 from store.rebuild import anthropic, openai_chat, openai_responses
-from store.rebuild.collector import Gathering
-from store.rebuild.native import lenient
-from store.rebuild.pairs import faults, mended
-from store.rebuild.unit import Account, Carried, Rebuilt, Shape, Unit
+from store.rebuild.collector import UnitReader
+from store.rebuild.native import decode_or_none
+from store.rebuild.pairs import find_problems, repair_units
+from store.rebuild.unit import ApiFormat, CarriedField, RebuildLog, RebuildResult, Unit
 
-__all__ = ["SHAPES", "Carried", "Rebuilt", "Shape", "lenient", "rebuild", "rebuilt", "responses_input", "unpaired"]
+__all__ = [
+    "API_FORMATS",
+    "ApiFormat",
+    "CarriedField",
+    "RebuildResult",
+    "build_responses_input",
+    "decode_or_none",
+    "find_unpaired_calls",
+    "rebuild_entries",
+    "rebuild_session",
+]
 
-_SPELLINGS: dict[Shape, Callable[[Sequence[Unit], str, Account], dict[str, Json]]] = {
-    "responses": openai_responses.spelled,
-    "chat": openai_chat.spelled,
-    "anthropic": anthropic.spelled,
+_BUILDERS: dict[ApiFormat, Callable[[Sequence[Unit], str, RebuildLog], dict[str, Json]]] = {
+    "responses": openai_responses.build_body,
+    "chat": openai_chat.build_body,
+    "anthropic": anthropic.build_body,
 }
-SHAPES: tuple[Shape, ...] = tuple(_SPELLINGS)
+API_FORMATS: tuple[ApiFormat, ...] = tuple(_BUILDERS)
 
-SUMMARY = "What was said before, in short:\n\n"
+SUMMARY_PREFIX = "What was said before, in short:\n\n"
 
-Told = list[tuple[Entry, list[Unit]]]
+EntryUnits = list[tuple[Entry, list[Unit]]]
 
 
-def rebuild(
-    shape: Shape,
+def rebuild_entries(
+    shape: ApiFormat,
     entries: Sequence[Entry],
     records: Mapping[int, Json],
     *,
     system: str = "",
     summary: str | None = None,
-    covered: int | None = None,
-) -> Rebuilt:
+    up_to_turn: int | None = None,
+) -> RebuildResult:
     """`summary` stands for the turns up to `covered`; else the last compaction stands for what came before it."""
-    account = Account()
-    gathering = Gathering(shape, records, account)
-    told = [(entry, gathering.units(entry)) for entry in entries]
-    units = _standing_for_the_past(told, summary, covered, account)
+    account = RebuildLog()
+    gathering = UnitReader(shape, records, account)
+    told = [(entry, gathering.read_units(entry)) for entry in entries]
+    units = _replace_past_with_summary(told, summary, up_to_turn, account)
     if system.strip():
-        account.note("system prompt", "kept")
+        account.add("system prompt", "kept")
         if units and units[0].role == "system" and units[0].part == Text(system):
             del units[0]
-    body = _SPELLINGS[shape](mended(shape, units, account), system.strip() and system, account)
-    return Rebuilt(body, account.carried(), tuple(account.mended))
+    body = _BUILDERS[shape](repair_units(shape, units, account), system.strip() and system, account)
+    return RebuildResult(body, account.list_carried(), tuple(account.repairs))
 
 
-def _standing_for_the_past(told: Told, summary: str | None, covered: int | None, account: Account) -> list[Unit]:
+def _replace_past_with_summary(
+    told: EntryUnits, summary: str | None, covered: int | None, account: RebuildLog
+) -> list[Unit]:
     """A summary says up to which turn it goes. A compaction made within that turn goes no further than itself."""
-    last = max((place for place, one in enumerate(told) if _is_a_summary(*one)), default=-1)
+    last = max((place for place, one in enumerate(told) if _is_summary(*one)), default=-1)
     ends_within = last >= 0 and told[last][0].turn == covered
     if not (summary and summary.strip()) or covered is None:
         if summary and covered is None:
-            account.note("summary", "dropped", "it does not say what it covers")
-        return _from_compaction(told, last, account)
+            account.add("summary", "dropped", "it does not say what it covers")
+        return _start_at_compaction(told, last, account)
     if ends_within and summary.strip() == told[last][0].text.strip():
-        return _from_compaction(told, last, account)
+        return _start_at_compaction(told, last, account)
     past = [one for place, one in enumerate(told) if one[0].turn <= covered and (place <= last or not ends_within)]
     rest = [one for place, one in enumerate(told) if one[0].turn > covered or (place > last and ends_within)]
-    _leave_out(past, account)
-    account.note("summary", "mapped", "it stands for what it covers, in the user's name")
-    return [Unit("user", Text(SUMMARY + summary)), *_flat(_without_compactions(rest, account))]
+    _log_replaced(past, account)
+    account.add("summary", "mapped", "it stands for what it covers, in the user's name")
+    return [Unit("user", Text(SUMMARY_PREFIX + summary)), *_flatten(_drop_compactions(rest, account))]
 
 
-def _is_a_summary(entry: Entry, units: Sequence[Unit]) -> bool:
+def _is_summary(entry: Entry, units: Sequence[Unit]) -> bool:
     """Where an agent noted only that it made one, there is nothing that could stand for the past."""
     says = any(not isinstance(unit.part, Text) or unit.part.text.strip() or unit.is_native for unit in units)
     return entry.kind == "compaction" and says
 
 
-def _from_compaction(told: Told, last: int, account: Account) -> list[Unit]:
+def _start_at_compaction(told: EntryUnits, last: int, account: RebuildLog) -> list[Unit]:
     """What the agent itself made of all that came before, where it did."""
     if last >= 0:
-        account.note("summary", "kept")
-        _leave_out(told[:last], account)
-    return _flat(told[max(last, 0) :])
+        account.add("summary", "kept")
+        _log_replaced(told[:last], account)
+    return _flatten(told[max(last, 0) :])
 
 
-def _without_compactions(told: Told, account: Account) -> Told:
+def _drop_compactions(told: EntryUnits, account: RebuildLog) -> EntryUnits:
     """Where what they stand for is told itself."""
     kept = [one for one in told if one[0].kind != "compaction"]
-    account.note("compaction", "dropped", "what it stands for is told itself", len(told) - len(kept))
+    account.add("compaction", "dropped", "what it stands for is told itself", len(told) - len(kept))
     return kept
 
 
-def _leave_out(told: Told, account: Account) -> None:
-    account.note("entry", "dropped", "a summary stands for it", sum(bool(units) for _, units in told))
+def _log_replaced(told: EntryUnits, account: RebuildLog) -> None:
+    account.add("entry", "dropped", "a summary stands for it", sum(bool(units) for _, units in told))
 
 
-def _flat(told: Told) -> list[Unit]:
+def _flatten(told: EntryUnits) -> list[Unit]:
     return [unit for _, units in told for unit in units]
 
 
-def unpaired(entries: Sequence[Entry]) -> tuple[str, ...]:
+def find_unpaired_calls(entries: Sequence[Entry]) -> tuple[str, ...]:
     """What is wrong with calls and results, a sentence each; nothing when they pair, or the last ones may still run."""
-    gathering = Gathering("responses", {}, Account())
-    told = [(entry, gathering.units(entry)) for entry in entries]
-    return tuple(faults([replace(unit, message=_said_with(entry)) for entry, units in told for unit in units]))
+    gathering = UnitReader("responses", {}, RebuildLog())
+    told = [(entry, gathering.read_units(entry)) for entry in entries]
+    return tuple(
+        find_problems([replace(unit, message_key=_message_key(entry)) for entry, units in told for unit in units])
+    )
 
 
-def _said_with(entry: Entry) -> str:
+def _message_key(entry: Entry) -> str:
     """By what the entries of one message know each other."""
     return entry.message_key or (f"record {entry.record}" if entry.record is not None else "")
 
 
-def responses_input(entries: Sequence[Entry], records: Mapping[int, Json]) -> list[Json]:
+def build_responses_input(entries: Sequence[Entry], records: Mapping[int, Json]) -> list[Json]:
     """Input items of the Responses API, nothing mended and nothing left out: what came is given back."""
-    gathering = Gathering("responses", records, Account())
-    return [item for entry in entries for item in _as_items(gathering.units(entry))]
+    gathering = UnitReader("responses", records, RebuildLog())
+    return [item for entry in entries for item in _units_to_items(gathering.read_units(entry))]
 
 
-def _as_items(units: Sequence[Unit]) -> Iterator[Json]:
+def _units_to_items(units: Sequence[Unit]) -> Iterator[Json]:
     for is_native, run in groupby(units, lambda unit: unit.is_native):
         if is_native:
             yield from (unit.native for unit in run)
         else:
-            told = [replace(unit, call_id=unit.called) for unit in run]
-            yield from openai_responses.spelled(told, "", Account())["input"]
+            told = [replace(unit, call_id=unit.original_call_id) for unit in run]
+            yield from openai_responses.build_body(told, "", RebuildLog())["input"]
 
 
 # ── from the store ────────────────────────────────────────────────────────────────────────────────
@@ -140,14 +154,14 @@ class _Chains(Protocol):
 
 
 class _Records(Protocol):
-    def of_session(self, session: int) -> Iterator[tuple[int, bytes]]: ...
+    def iter_session(self, session: int) -> Iterator[tuple[int, bytes]]: ...
 
 
 class _Summaries(Protocol):
     def current(self, session: Session) -> Summary | None: ...
 
 
-class Shelves(Protocol):
+class RebuildStore(Protocol):
     "The part of Store that is read here."
 
     @property
@@ -159,13 +173,13 @@ class Shelves(Protocol):
     def snapshot(self) -> AbstractContextManager[None]: ...
 
 
-def rebuilt(
-    store: Shelves, session: Session, shape: Shape, *, turn: int | None = None, with_summary: bool = True
-) -> Rebuilt:
+def rebuild_session(
+    store: RebuildStore, session: Session, shape: ApiFormat, *, turn: int | None = None, with_summary: bool = True
+) -> RebuildResult:
     """The whole session, or up to the end of a turn."""
     with store.snapshot():
         entries = store.chains.entries(session.key)
-        records = {key: lenient(data) for key, data in store.records.of_session(session.key)}
+        records = {key: decode_or_none(data) for key, data in store.records.iter_session(session.key)}
         summary = store.summaries.current(session) if with_summary else None
     if turn is not None:
         last = max((entry.turn for entry in entries), default=0)
@@ -178,4 +192,4 @@ def rebuilt(
         summary = None
     system = session.system_prompt or next((entry.text for entry in entries if entry.kind == "header"), "")
     said, covered = (summary.text, summary.up_to_turn) if summary else (None, None)
-    return rebuild(shape, entries, records, system=system, summary=said, covered=covered)
+    return rebuild_entries(shape, entries, records, system=system, summary=said, up_to_turn=covered)

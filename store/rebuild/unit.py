@@ -10,48 +10,52 @@ from typing import Any, Literal, NamedTuple
 from store.model.entry import Json, Part, Thinking, ToolCall, ToolResult
 from store.text.validate import encode_derived
 
-Shape = Literal["responses", "chat", "anthropic"]
-How = Literal["kept", "mapped", "dropped"]
-Speaker = Literal["user", "assistant", "system", "tool"]
+ApiFormat = Literal["responses", "chat", "anthropic"]
+CarriedOutcome = Literal["kept", "mapped", "dropped"]
+UnitRole = Literal["user", "assistant", "system", "tool"]
 
-VENDORS: dict[Shape, str] = {"responses": "OpenAI Responses", "chat": "OpenAI Chat", "anthropic": "Anthropic Messages"}
+VENDORS: dict[ApiFormat, str] = {
+    "responses": "OpenAI Responses",
+    "chat": "OpenAI Chat",
+    "anthropic": "Anthropic Messages",
+}
 
 
 @dataclass(frozen=True, slots=True)
-class Carried:
+class CarriedField:
     "What became of one kind of thing on its way."
 
     field: str
-    how: How
+    how: CarriedOutcome
     count: int
     why: str = ""
 
 
 @dataclass(frozen=True, slots=True)
-class Rebuilt:
+class RebuildResult:
     body: dict[str, Json]
     "What the API takes."
-    carried: tuple[Carried, ...]
+    carried: tuple[CarriedField, ...]
     mended: tuple[str, ...]
     "What was wrong with the conversation, and what was done about it; a sentence each."
 
 
-class Account:
+class RebuildLog:
     """Keeps count of what is kept, mapped and dropped, and of what was mended."""
 
     def __init__(self) -> None:
-        self._counts: Counter[tuple[str, How, str]] = Counter()
-        self.mended: list[str] = []
+        self._counts: Counter[tuple[str, CarriedOutcome, str]] = Counter()
+        self.repairs: list[str] = []
 
-    def note(self, field: str, how: How, why: str = "", count: int = 1) -> None:
+    def add(self, field: str, how: CarriedOutcome, why: str = "", count: int = 1) -> None:
         self._counts[field, how, why] += count
 
-    def carried(self) -> tuple[Carried, ...]:
-        told = (Carried(field, how, count, why) for (field, how, why), count in self._counts.items() if count)
+    def list_carried(self) -> tuple[CarriedField, ...]:
+        told = (CarriedField(field, how, count, why) for (field, how, why), count in self._counts.items() if count)
         return tuple(sorted(told, key=lambda one: (_ORDER[one.how], one.field, one.why)))
 
 
-_ORDER: dict[How, int] = {"kept": 0, "mapped": 1, "dropped": 2}
+_ORDER: dict[CarriedOutcome, int] = {"kept": 0, "mapped": 1, "dropped": 2}
 
 
 class Payload(NamedTuple):
@@ -94,17 +98,17 @@ ABSENT: Any = object()
 class Unit:
     """The smallest thing that can be kept, moved or left out: an item, a block, one part of a message."""
 
-    role: Speaker
+    role: UnitRole
     part: Part
     native: Json = ABSENT
     "As the wanted API has it, where it does; else it is spelled from the part."
-    message: str = ""
+    message_key: str = ""
     "Units of one message of an API share it."
     payloads: tuple[Payload, ...] = ()
     "What the part's attachments hold."
-    served: bool = False
+    is_server_side: bool = False
     "A call that the vendor itself answers, or its answer: nobody else can."
-    made_up: bool = False
+    is_synthetic: bool = False
     "Nobody said it; it stands there so that the vendor takes the rest."
     pair: int = -1
     "The same for a call and its result, and for no other."
@@ -116,7 +120,7 @@ class Unit:
         return self.native is not ABSENT
 
     @property
-    def called(self) -> str:
+    def original_call_id(self) -> str:
         """What a call is called where it was made."""
         match self.part:
             case ToolCall(name) | ToolResult(name):
@@ -132,25 +136,25 @@ class Unit:
         return isinstance(self.part, ToolResult)
 
     @property
-    def is_thought(self) -> bool:
+    def is_thinking(self) -> bool:
         return isinstance(self.part, Thinking)
 
 
 @dataclass(slots=True)
-class Native:
+class NativeRecord:
     """A record as an API would read it: what belongs to its first entry, to its second, and so on."""
 
-    shape: Shape
-    groups: list[list[Unit]]
-    beside: list[str] = field(default_factory=list)
+    api_format: ApiFormat
+    units_by_entry: list[list[Unit]]
+    metadata_fields: list[str] = field(default_factory=list)
     "Fields that were said of the message, and are not part of it."
 
 
-def mapping(value: Json) -> Mapping[str, Json]:
+def as_dict(value: Json) -> Mapping[str, Json]:
     return value if isinstance(value, Mapping) else {}
 
 
-def words(value: Json) -> str:
+def as_str(value: Json) -> str:
     return value if isinstance(value, str) else ""
 
 

@@ -8,16 +8,16 @@ from typing import Literal, NamedTuple
 
 from store.text.sanitize import one_line
 
-Weight = Literal["good", "quiet", "notable", "bad"]
+Severity = Literal["good", "quiet", "notable", "bad"]
 
 
-class Check(NamedTuple):
+class ResumeCheck(NamedTuple):
     name: str
-    told: str
-    weight: Weight
+    text: str
+    severity: Severity
 
 
-class Holder(NamedTuple):
+class ProcessInfo(NamedTuple):
     """A process that works with a session, or with the store that it is in."""
 
     pid: int
@@ -28,66 +28,66 @@ class Holder(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Preflight:
-    branch_then: str = ""
+class ResumeChecks:
+    recorded_branch: str = ""
     "Where the session was left, as its agent wrote it down; empty where it writes none down."
-    branch_now: str | None = None
+    current_branch: str | None = None
     "In the folder in which it would go on; empty where none is checked out, None where there is no such folder."
-    users: tuple[Holder, ...] = ()
+    session_processes: tuple[ProcessInfo, ...] = ()
     "Who is busy with this very session."
-    neighbours: tuple[Holder, ...] = ()
+    database_processes: tuple[ProcessInfo, ...] = ()
     "Who has the database open in which it is one of many."
-    sees_users: bool = True
+    can_see_processes: bool = True
     "Whether this system lets one look who they are."
-    moved_on: bool = False
+    has_new_entries: bool = False
     "More was said than what is shown here."
     gone: bool = False
     "Its agent does not have it any more."
-    unwritten: tuple[str, ...] = ()
+    unwritten_edits: tuple[str, ...] = ()
     "What was corrected here and its agent does not know."
-    takes_edits: bool = True
+    can_write_back: bool = True
     "They could be written back."
 
-    def checks(self) -> tuple[Check, ...]:
+    def list_checks(self) -> tuple[ResumeCheck, ...]:
         return (
-            Check("branch", *self._branch()),
-            Check("session", *self._session()),
-            Check("edits", *self._edits()),
+            ResumeCheck("branch", *self._check_branch()),
+            ResumeCheck("session", *self._check_session()),
+            ResumeCheck("edits", *self._check_edits()),
         )
 
-    def notable(self) -> Iterator[str]:
+    def list_warnings(self) -> Iterator[str]:
         """What one should know before one goes, a line each."""
-        return (f"{check.name}: {check.told}" for check in self.checks() if check.weight in ("notable", "bad"))
+        return (f"{check.name}: {check.text}" for check in self.list_checks() if check.severity in ("notable", "bad"))
 
-    def _branch(self) -> tuple[str, Weight]:
-        then = one_line(self.branch_then, 60)
-        if self.branch_now is None:
+    def _check_branch(self) -> tuple[str, Severity]:
+        then = one_line(self.recorded_branch, 60)
+        if self.current_branch is None:
             return (f"was {then}" if then else "not known"), "quiet"
-        now = one_line(self.branch_now, 60)
+        now = one_line(self.current_branch, 60)
         if then in ("", now):
             return now or "none", "good" if then else "quiet"
         return f"was {then}, {f'is {now} now' if now else 'none now'}", "notable"
 
-    def _session(self) -> tuple[str, Weight]:
+    def _check_session(self) -> tuple[str, Severity]:
         if self.gone:
             return "its agent does not have it any more", "bad"
-        if self.users:
-            return f"in use by {self.users[0]}", "notable"
-        if self.moved_on:
+        if self.session_processes:
+            return f"in use by {self.session_processes[0]}", "notable"
+        if self.has_new_entries:
             return "has moved on since it was read here", "notable"
-        if self.neighbours:
-            return f"not in use, but {self.neighbours[0]}, has its database open", "quiet"
-        return f"{'not in use, and ' if self.sees_users else ''}as it is shown here", "good"
+        if self.database_processes:
+            return f"not in use, but {self.database_processes[0]}, has its database open", "quiet"
+        return f"{'not in use, and ' if self.can_see_processes else ''}as it is shown here", "good"
 
-    def _edits(self) -> tuple[str, Weight]:
-        if not self.unwritten:
+    def _check_edits(self) -> tuple[str, Severity]:
+        if not self.unwritten_edits:
             return "none", "quiet"
-        told = listed(self.unwritten)
-        if self.takes_edits:
+        told = join_names(self.unwritten_edits)
+        if self.can_write_back:
             return f"{told} not written back", "notable"
         return f"{told} kept here only", "quiet"
 
 
-def listed(names: Sequence[str]) -> str:
+def join_names(names: Sequence[str]) -> str:
     """`title, summary and 2 facts`."""
     return " and ".join(filter(None, [", ".join(names[:-1]), names[-1]])) if names else ""

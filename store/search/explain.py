@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from store.search.query import Atom, Filter, Query, Term, day_of
+from store.search.query import Atom, Filter, Query, Term, parse_date
 
-_STATES = {
+_STATE_PHRASES = {
     "error": "with failed calls",
     "pinned": "pinned",
     "archived": "archived",
@@ -16,7 +16,7 @@ _STATES = {
     "gone": "gone from its source",
     "expiring": "soon deleted by its agent",
 }
-_NAMED = {
+_FILTER_PHRASES = {
     "agent": ("agent {}", "agent {}…"),
     "model": ("model {}", "model with {}"),
     "cwd": ("in {}", "in a folder with {}"),
@@ -28,40 +28,41 @@ _NAMED = {
 """What is meant exactly, and what else."""
 
 
-def understood(query: Query, now: datetime) -> str:
+def explain_query(query: Query, now: datetime) -> str:
     """`“upload” or “download”, not “draft”, agent claude…, since Sun 15 Nov 2026`: each comma is an "and"."""
-    return ", ".join(" or ".join(_atom(one, now) for one in group) for group in query.groups)
+    return ", ".join(" or ".join(_format_atom(one, now) for one in group) for group in query.groups)
 
 
-def instead(query: Query) -> str:
+def explain_corrections(query: Query) -> str:
     """`Showing “migration”; nothing for “migratoin”.`, where something else was looked for than what was typed."""
-    if not query.instead:
+    if not query.corrections:
         return ""
-    typed, shown = (", ".join(f"“{word}”" for word in words) for words in zip(*query.instead, strict=True))
+    typed, shown = (", ".join(f"“{word}”" for word in words) for words in zip(*query.corrections, strict=True))
     return f"Showing {shown}; nothing for {typed}."
 
 
-def _atom(one: Atom, now: datetime) -> str:
-    told = _term(one) if isinstance(one, Term) else _filter(one, now)
+def _format_atom(one: Atom, now: datetime) -> str:
+    told = _format_term(one) if isinstance(one, Term) else _format_filter(one, now)
     return f"not {told}" if one.negated else told
 
 
-def _term(term: Term) -> str:
+def _format_term(term: Term) -> str:
     told = f"“{term.text}{'…' * term.prefix}”"
-    return f"{told} in a title" if term.begun else told
+    return f"{told} in a title" if term.is_first_letter else told
 
 
-def _filter(given: Filter, now: datetime) -> str:
+def _format_filter(given: Filter, now: datetime) -> str:
     match given.name:
         case "is":
-            return _STATES[given.value]
+            return _STATE_PHRASES[given.value]
         case "before" | "after":
-            day = day_of(given.value, now)
-            return f"{'before' if given.name == 'before' else 'since'} {_day(day.astimezone()) if day else given.value}"
-    exactly, roughly = _NAMED[given.name]
+            day = parse_date(given.value, now)
+            date = _format_date(day.astimezone()) if day else given.value
+            return f"{'before' if given.name == 'before' else 'since'} {date}"
+    exactly, roughly = _FILTER_PHRASES[given.name]
     return (exactly if given.exact else roughly).format(given.value)
 
 
-def _day(day: datetime) -> str:
+def _format_date(day: datetime) -> str:
     told = f"{day:%a} {day.day} {day:%b %Y}"
     return told if day.hour == day.minute == 0 else f"{told} {day:%H:%M}"

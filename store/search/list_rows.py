@@ -19,14 +19,14 @@ Grouping = Literal["day", "folder", "agent", "none"]
 ORDERS: tuple[Order, ...] = get_args(Order)
 GROUPINGS: tuple[Grouping, ...] = get_args(Grouping)
 
-LINES = 2
+LINES_PER_ROW = 2
 """Lines to a session; a heading has one."""
 
-DEEPEST = 7
+MAX_NESTING = 7
 """What is nested deeper is shown at this depth."""
 
 
-class Wanted(NamedTuple):
+class SessionListOptions(NamedTuple):
     query: str = ""
     "As it is being typed: the last word may be half of one."
     folder: str = ""
@@ -38,7 +38,7 @@ class Wanted(NamedTuple):
     "The sessions whose children are shown."
 
 
-BEST = "best"
+BEST_MATCHES = "best"
 """In the place of a day, above those that fit the words best."""
 
 
@@ -50,19 +50,19 @@ class Heading(NamedTuple):
     sessions: int
 
 
-class Place(NamedTuple):
+class ListLine(NamedTuple):
     """What stands on a line: a row's first or second line, or the heading of that number."""
 
     row: int
-    part: int
+    row_line: int
     heading: int | None = None
 
 
 @dataclass(frozen=True)
-class Listing:
+class SessionListLayout:
     """The keys of the rows from top to bottom; arrays, since there may be a hundred thousand of them."""
 
-    wanted: Wanted = field(default_factory=Wanted)
+    options: SessionListOptions = field(default_factory=SessionListOptions)
     query: Query = field(default_factory=Query)
     keys: array[int] = field(default_factory=lambda: array("q"))
     total: int = 0
@@ -70,38 +70,40 @@ class Listing:
     headings: tuple[Heading, ...] = ()
     depths: bytes = b""
     "How deep each row is nested; empty when none is."
-    rails: bytes = b""
+    guides: bytes = b""
     "Of each row the levels, as bits, on which something follows further down; empty when none is nested."
-    said: Mapping[int, int] = field(default_factory=dict, repr=False, compare=False)
+    last_hit_entries: Mapping[int, int] = field(default_factory=dict, repr=False, compare=False)
     "As far as it was looked for: of sessions in which the words were said, the last entry that holds them."
 
     def __post_init__(self) -> None:
         starts = array("q", [heading.row for heading in self.headings])
-        object.__setattr__(self, "_starts", starts)
-        object.__setattr__(self, "_lines", array("q", [row * LINES + n for n, row in enumerate(starts)]))
+        object.__setattr__(self, "_heading_rows", starts)
+        object.__setattr__(
+            self, "_heading_lines", array("q", [row * LINES_PER_ROW + n for n, row in enumerate(starts)])
+        )
 
-    _starts: array[int] = field(init=False, repr=False, compare=False)
-    _lines: array[int] = field(init=False, repr=False, compare=False)
+    _heading_rows: array[int] = field(init=False, repr=False, compare=False)
+    _heading_lines: array[int] = field(init=False, repr=False, compare=False)
 
     def __len__(self) -> int:
         return len(self.keys)
 
     @property
     def line_count(self) -> int:
-        return len(self.keys) * LINES + len(self.headings)
+        return len(self.keys) * LINES_PER_ROW + len(self.headings)
 
-    def line_of(self, row: int) -> int:
+    def first_line_of(self, row: int) -> int:
         """The first of a row's lines."""
-        return row * LINES + bisect_right(self._starts, row)
+        return row * LINES_PER_ROW + bisect_right(self._heading_rows, row)
 
-    def place(self, line: int) -> Place:
-        above = bisect_right(self._lines, line)
-        if above and self._lines[above - 1] == line:
-            return Place(self._starts[above - 1], 0, above - 1)
-        row, part = divmod(line - above, LINES)
-        return Place(row, part)
+    def line_at(self, line: int) -> ListLine:
+        above = bisect_right(self._heading_lines, line)
+        if above and self._heading_lines[above - 1] == line:
+            return ListLine(self._heading_rows[above - 1], 0, above - 1)
+        row, part = divmod(line - above, LINES_PER_ROW)
+        return ListLine(row, part)
 
-    def index(self, key: int | None) -> int | None:
+    def row_of(self, key: int | None) -> int | None:
         try:
             return self.keys.index(key) if key is not None else None
         except ValueError:
@@ -110,10 +112,10 @@ class Listing:
     def depth(self, row: int) -> int:
         return self.depths[row] if self.depths else 0
 
-    def continues(self, row: int, level: int) -> bool:
-        return bool(self.rails and self.rails[row] >> level & 1)
+    def has_guide(self, row: int, level: int) -> bool:
+        return bool(self.guides and self.guides[row] >> level & 1)
 
-    def parent(self, row: int) -> int | None:
+    def parent_row(self, row: int) -> int | None:
         """The row under which it stands."""
         depth = self.depth(row)
         return next((above for above in range(row - 1, -1, -1) if self.depth(above) < depth), None) if depth else None
@@ -122,7 +124,7 @@ class Listing:
         return row + 1 < len(self.keys) and self.depth(row + 1) > self.depth(row)
 
 
-class Row(NamedTuple):
+class SessionRow(NamedTuple):
     """What the list shows of a session."""
 
     session: Session

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from store.conversations.derive import shown_prompt
-from store.sources.contract import Skim
-from store.text.unicode import search_text
-from store.text.validate import column_text, now
+from store.conversations.derive import prompt_title
+from store.sources.contract import QuickSession
+from store.text.unicode import separate_cjk
+from store.text.validate import replace_surrogates, utc_timestamp
 
 if TYPE_CHECKING:
     pass
@@ -17,10 +17,10 @@ if TYPE_CHECKING:
     from store.store import Store
 
 
-_LAST = "select coalesce(max(key), 0) from sessions"
+_SELECT_LAST_KEY = "select coalesce(max(key), 0) from sessions"
 
 
-_INSERT = """
+_INSERT_SESSION = """
     insert into sessions (id, source, source_key, native_id, parent_id, relation, agent_title, first_prompt, provider,
         model, cwd, turns, created_at, updated_at, depth)
     values (:id, :source, :source_key, :native_id, :parent_id, :relation, :agent_title, :first_prompt, :provider,
@@ -29,27 +29,27 @@ _INSERT = """
 """
 
 
-_INSERTED = "select key, native_id from sessions where key > ?"
+_SELECT_INSERTED = "select key, native_id from sessions where key > ?"
 """Asked for all together: each to be told by its own insert would take four times as long."""
 
 
-_INDEX = "insert into skims_fts (rowid, text) values (?, ?)"
+_INSERT_TEXT = "insert into skims_fts (rowid, text) values (?, ?)"
 
 
-_BEGIN = """
+_CLEAR_QUICK_FIELDS = """
     update sessions set first_prompt = '', model = '', turns = 0, parent_id = null, relation = null
     where key = ? and head is null
 """
 
 
-_LEFT = "select exists (select 1 from sessions where depth = 'text')"
+_HAS_UNREAD = "select exists (select 1 from sessions where depth = 'text')"
 
 
-_KEPT = "select exists (select 1 from skims_fts_data where id > 10)"
+_HAS_TEXT = "select exists (select 1 from skims_fts_data where id > 10)"
 
 
-def keep(
-    store: Store, sights: Sequence[Sight], source: str, source_key: int, public_id: Callable[[str], str]
+def insert_rows(
+    store: Store, sights: Sequence[QuickIndexRow], source: str, source_key: int, public_id: Callable[[str], str]
 ) -> set[str]:
     """Gives the native ids of those that are new. One that is there already is left as it is."""
     if not sights:
@@ -57,46 +57,46 @@ def keep(
     texts = {sight.native_id: sight.text for sight in sights}
     rows = ({**sight.row(public_id), "source": source, "source_key": source_key} for sight in sights)
     with store.transaction(durable=False) as connection:
-        (last,) = connection.execute(_LAST).fetchone()
-        connection.executemany(_INSERT, rows)
-        new = connection.execute(_INSERTED, (last,)).fetchall()
-        connection.executemany(_INDEX, ((key, texts[native_id]) for key, native_id in new))
+        (last,) = connection.execute(_SELECT_LAST_KEY).fetchone()
+        connection.executemany(_INSERT_SESSION, rows)
+        new = connection.execute(_SELECT_INSERTED, (last,)).fetchall()
+        connection.executemany(_INSERT_TEXT, ((key, texts[native_id]) for key, native_id in new))
     return {native_id for _, native_id in new}
 
 
-def begin_to_read(store: Store, session: int) -> None:
+def clear_quick_fields(store: Store, session: int) -> None:
     """What is read tells itself what was only seen."""
-    store.connection.execute(_BEGIN, (session,))
+    store.connection.execute(_CLEAR_QUICK_FIELDS, (session,))
 
 
-def forget_what_was_read(store: Store) -> None:
+def clear_index_if_unused(store: Store) -> None:
     """When nothing is left that is found by them."""
-    ((left,), (kept,)) = store.row(_LEFT), store.row(_KEPT)
+    ((left,), (kept,)) = store.row(_HAS_UNREAD), store.row(_HAS_TEXT)
     if kept and not left:
-        _forget(store)
+        _clear_index(store)
 
 
-def forget_unread(store: Store, session: int) -> None:
+def clear_index_if_unread(store: Store, session: int) -> None:
     """With the words of all others, if it was never read: who could take its own out has them no more."""
     if store.row("select 1 from sessions where key = ? and depth = 'text'", session):
-        _forget(store)
+        _clear_index(store)
 
 
-def _forget(store: Store) -> None:
+def _clear_index(store: Store) -> None:
     with store.transaction(durable=False) as connection:
         connection.execute("insert into skims_fts (skims_fts) values ('delete-all')")
 
 
-class Sight:
+class QuickIndexRow:
     """A session as it was skimmed, in the columns that it is kept in."""
 
     __slots__ = ("fields", "native_id", "text")
 
-    def __init__(self, skim: Skim) -> None:
+    def __init__(self, skim: QuickSession) -> None:
         self.native_id = skim.native_id
-        self.text = search_text(column_text("\n\n".join([*skim.prompts, *skim.said])))
+        self.text = separate_cjk(replace_surrogates("\n\n".join([*skim.prompts, *skim.answers])))
         first = next(filter(str.strip, skim.prompts), "")
-        at = skim.fields.get("updated_at") or now()
+        at = skim.fields.get("updated_at") or utc_timestamp()
         self.fields: dict[str, Any] = {
             "parent_id": None,
             "relation": None,
@@ -106,7 +106,7 @@ class Sight:
             "cwd": "",
             "created_at": at,
             "updated_at": at,
-            "first_prompt": column_text(shown_prompt(first)),
+            "first_prompt": replace_surrogates(prompt_title(first)),
             "turns": len(skim.prompts),
             **skim.fields,
         }

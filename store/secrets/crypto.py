@@ -36,23 +36,23 @@ from store.errors import (
     WrongPassphrase,
 )
 
-LONGEST_VALUE = 1024 * 1024
+MAX_VALUE_BYTES = 1024 * 1024
 """In bytes of UTF-8."""
 
 _FORMAT = b"\x01"
 _KEY_BYTES = 32
 _KEY_ID_BYTES = 8
 _NONCE_BYTES = 12
-_HEAD_BYTES = len(_FORMAT) + _KEY_ID_BYTES
+_HEADER_BYTES = len(_FORMAT) + _KEY_ID_BYTES
 _STORE_BYTES = 16
-_BLOCK = 64
-_LONGEST_KDF = 500
+_PADDING_BYTES = 64
+_MAX_KDF_JSON_CHARS = 500
 _LENGTH = struct.Struct(">I")
 _VERSION = struct.Struct(">Q")
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class SealContext:
     """Where a sealed value belongs; it opens nowhere else."""
 
     store: bytes
@@ -61,7 +61,7 @@ class Place:
     version: int
 
     def __post_init__(self) -> None:
-        _check_store(self.store)
+        _check_store_id(self.store)
         if not 0 <= self.version < 2**64:
             raise BadValue("A secret's version must be a number from 0 to 2^64 - 1")
 
@@ -74,57 +74,57 @@ class DataKey:
     def __init__(self, key_id: bytes, key: bytes) -> None:
         if len(key_id) != _KEY_ID_BYTES:
             raise BadValue(f"A key id has {_KEY_ID_BYTES} bytes")
-        _check_key(key)
+        _check_key_length(key)
         self.key_id = key_id
         self._key = key
 
     def __repr__(self) -> str:
         return f"DataKey({self.key_id.hex()})"
 
-    def seal(self, value: str, place: Place) -> bytes:
-        return _encrypt(self._key, self.key_id, _pad(value), self._bound_to(place))
+    def seal(self, value: str, place: SealContext) -> bytes:
+        return _encrypt(self._key, self.key_id, _pad(value), self._associated_data(place))
 
-    def open(self, record: bytes, place: Place) -> str:
+    def open(self, record: bytes, place: SealContext) -> str:
         try:
-            padded = _decrypt(self._key, self.key_id, record, self._bound_to(place))
+            padded = _decrypt(self._key, self.key_id, record, self._associated_data(place))
         except InvalidTag:
             raise SecretDamaged(
                 f"The secret {place.name!r} does not open: it was damaged, or moved from elsewhere"
             ) from None
         return _unpad(padded)
 
-    def _bound_to(self, place: Place) -> bytes:
-        return _fields(
+    def _associated_data(self, place: SealContext) -> bytes:
+        return _encode_fields(
             b"vault1",
             place.store,
             self.key_id,
-            _utf8(place.session),
-            _utf8(place.name),
+            _encode_utf8(place.session),
+            _encode_utf8(place.name),
             _VERSION.pack(place.version),
         )
 
 
-def new_data_key() -> DataKey:
+def generate_data_key() -> DataKey:
     return DataKey(secrets.token_bytes(_KEY_ID_BYTES), secrets.token_bytes(_KEY_BYTES))
 
 
-def key_id_of(record: bytes) -> bytes:
+def read_key_id(record: bytes) -> bytes:
     """The id of the data key that opens this record, or this wrapped key."""
-    if len(record) < _HEAD_BYTES or not record.startswith(_FORMAT):
+    if len(record) < _HEADER_BYTES or not record.startswith(_FORMAT):
         raise SecretDamaged("The sealed value is cut short, or in a format of a newer version")
-    return record[len(_FORMAT) : _HEAD_BYTES]
+    return record[len(_FORMAT) : _HEADER_BYTES]
 
 
-def wrap(data_key: DataKey, kek: bytes, store: bytes) -> bytes:
+def wrap_data_key(data_key: DataKey, kek: bytes, store: bytes) -> bytes:
     """The data key, sealed by a key-encryption key, for this store alone."""
-    _check_key(kek)
-    return _encrypt(kek, data_key.key_id, data_key._key, _wrapped_for(store, data_key.key_id))
+    _check_key_length(kek)
+    return _encrypt(kek, data_key.key_id, data_key._key, _key_associated_data(store, data_key.key_id))
 
 
-def unwrap(wrapped: bytes, key_id: bytes, kek: bytes, store: bytes) -> DataKey:
-    _check_key(kek)
+def unwrap_data_key(wrapped: bytes, key_id: bytes, kek: bytes, store: bytes) -> DataKey:
+    _check_key_length(kek)
     try:
-        key = _decrypt(kek, key_id, wrapped, _wrapped_for(store, key_id))
+        key = _decrypt(kek, key_id, wrapped, _key_associated_data(store, key_id))
     except InvalidTag:
         # A wrong key and a damaged one look alike, by design of the cipher; the first is likelier.
         raise WrongPassphrase(
@@ -133,9 +133,9 @@ def unwrap(wrapped: bytes, key_id: bytes, kek: bytes, store: bytes) -> DataKey:
     return DataKey(key_id, key)
 
 
-def _wrapped_for(store: bytes, key_id: bytes) -> bytes:
-    _check_store(store)
-    return _fields(b"vault1 data key", store, key_id)
+def _key_associated_data(store: bytes, key_id: bytes) -> bytes:
+    _check_store_id(store)
+    return _encode_fields(b"vault1 data key", store, key_id)
 
 
 def _encrypt(key: bytes, key_id: bytes, plain: bytes, bound: bytes) -> bytes:
@@ -144,26 +144,26 @@ def _encrypt(key: bytes, key_id: bytes, plain: bytes, bound: bytes) -> bytes:
 
 
 def _decrypt(key: bytes, key_id: bytes, record: bytes, bound: bytes) -> bytes:
-    if key_id_of(record) != key_id:
+    if read_key_id(record) != key_id:
         raise SecretDamaged("The sealed value belongs to another key, or it was damaged")
-    nonce, sealed = record[_HEAD_BYTES:][:_NONCE_BYTES], record[_HEAD_BYTES + _NONCE_BYTES :]
+    nonce, sealed = record[_HEADER_BYTES:][:_NONCE_BYTES], record[_HEADER_BYTES + _NONCE_BYTES :]
     if not sealed:
         raise SecretDamaged("The sealed value is cut short")
     return AESGCM(key).decrypt(nonce, sealed, bound)
 
 
-def _fields(*fields: bytes) -> bytes:
+def _encode_fields(*fields: bytes) -> bytes:
     # Each with its length before it, so that no two lists of fields read alike.
     return b"".join(_LENGTH.pack(len(field)) + field for field in fields)
 
 
 def _pad(value: str) -> bytes:
     # To whole blocks, so that the size of a record does not tell the length of a password.
-    encoded = _utf8(value)
-    if len(encoded) > LONGEST_VALUE:
-        raise BadValue(f"A secret may have at most {LONGEST_VALUE} bytes; this has {len(encoded)}")
-    plain = _fields(encoded)
-    return plain + bytes(-len(plain) % _BLOCK)
+    encoded = _encode_utf8(value)
+    if len(encoded) > MAX_VALUE_BYTES:
+        raise BadValue(f"A secret may have at most {MAX_VALUE_BYTES} bytes; this has {len(encoded)}")
+    plain = _encode_fields(encoded)
+    return plain + bytes(-len(plain) % _PADDING_BYTES)
 
 
 def _unpad(padded: bytes) -> str:
@@ -174,16 +174,16 @@ def _unpad(padded: bytes) -> str:
     raise SecretDamaged("The sealed value opens, but is not text")
 
 
-def _utf8(text: str) -> bytes:
+def _encode_utf8(text: str) -> bytes:
     return text.encode("utf-8", "surrogatepass")
 
 
-def _check_key(key: bytes) -> None:
+def _check_key_length(key: bytes) -> None:
     if len(key) != _KEY_BYTES:  # the cipher would take 16 bytes as well, and be the weaker for it
         raise BadValue(f"A key has {_KEY_BYTES} bytes")
 
 
-def _check_store(store: bytes) -> None:
+def _check_store_id(store: bytes) -> None:
     if len(store) != _STORE_BYTES:
         raise BadValue(f"A store's identity has {_STORE_BYTES} bytes")
 
@@ -199,10 +199,10 @@ class KdfParams:
 
     def __post_init__(self) -> None:
         # Read from a database that anybody may have written: it must not eat memory or hours.
-        _check_within("lanes", self.lanes, 1, 16)
-        _check_within("passes", self.passes, 1, 10)
-        _check_within("memory_kib", self.memory_kib, 8 * self.lanes, 1024 * 1024)
-        _check_within("salt bytes", len(self.salt), 16, 64)
+        _check_range("lanes", self.lanes, 1, 16)
+        _check_range("passes", self.passes, 1, 10)
+        _check_range("memory_kib", self.memory_kib, 8 * self.lanes, 1024 * 1024)
+        _check_range("salt bytes", len(self.salt), 16, 64)
 
     def to_json(self) -> str:
         return json.dumps({"kdf": "argon2id", **asdict(self), "salt": self.salt.hex()})
@@ -210,7 +210,7 @@ class KdfParams:
     @classmethod
     def from_json(cls, text: str) -> Self:
         try:
-            if len(text) > _LONGEST_KDF:
+            if len(text) > _MAX_KDF_JSON_CHARS:
                 raise ValueError
             fields = json.loads(text)
             if fields.pop("kdf") != "argon2id":
@@ -220,12 +220,12 @@ class KdfParams:
             raise SecretDamaged("The store's settings for the passphrase are damaged, or of a newer version") from None
 
 
-def _check_within(name: str, value: int, least: int, most: int) -> None:
+def _check_range(name: str, value: int, least: int, most: int) -> None:
     if type(value) is not int or not least <= value <= most:
         raise BadValue(f"The passphrase setting {name} must be a number from {least} to {most}")
 
 
-def new_kdf() -> KdfParams:
+def make_kdf_params() -> KdfParams:
     return KdfParams(salt=secrets.token_bytes(16), memory_kib=64 * 1024, passes=3, lanes=2)
 
 
@@ -233,7 +233,7 @@ def key_from_passphrase(passphrase: str, kdf: KdfParams) -> bytes:
     if not passphrase:
         raise BadValue("The passphrase is empty")
     # One keyboard types é as one character, another as two; to whoever types it, it is the same.
-    typed = _utf8(unicodedata.normalize("NFC", passphrase))
+    typed = _encode_utf8(unicodedata.normalize("NFC", passphrase))
     argon2 = Argon2id(
         salt=kdf.salt,
         length=_KEY_BYTES,
@@ -297,12 +297,12 @@ def _make_key_file(path: Path) -> None:
                 os.link(aside, path)
         finally:
             aside.unlink(missing_ok=True)
-        _sync_folder(path.parent)
+        _fsync_folder(path.parent)
     except OSError as error:
         raise WriteFailed(f"The key file {path} cannot be made: {error.strerror}") from None
 
 
-def _sync_folder(folder: Path) -> None:
+def _fsync_folder(folder: Path) -> None:
     descriptor = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(descriptor)
@@ -314,7 +314,7 @@ def key_from_keyring(service: str, account: str, create: bool) -> bytes:
     """The key that the system's keyring keeps. `create` makes it if it is missing."""
     kept = failure = None
     try:
-        kept = _kept_in(_safe_keyring(), service, account, create)
+        kept = _read_or_create_keyring_key(_load_safe_keyring(), service, account, create)
     except KeyringUnavailable:
         raise
     except Exception as error:
@@ -326,12 +326,12 @@ def key_from_keyring(service: str, account: str, create: bool) -> bytes:
         raise SecretLocked(f"The system keyring has no key for {service} {account}")
     with suppress(ValueError, BadValue):
         key = bytes.fromhex(kept)
-        _check_key(key)
+        _check_key_length(key)
         return key
     raise SecretDamaged(f"What the system keyring has for {service} {account} is not a key")
 
 
-def _safe_keyring() -> Any:
+def _load_safe_keyring() -> Any:
     try:
         keyring = importlib.import_module("keyring")
     except ImportError:
@@ -345,7 +345,7 @@ def _safe_keyring() -> Any:
     return backend
 
 
-def _kept_in(keyring: Any, service: str, account: str, create: bool) -> str | None:
+def _read_or_create_keyring_key(keyring: Any, service: str, account: str, create: bool) -> str | None:
     kept: str | None = keyring.get_password(service, account)
     if kept is None and create:
         keyring.set_password(service, account, secrets.token_hex(_KEY_BYTES))

@@ -16,56 +16,56 @@ from uuid import uuid4
 from store.conversations.sessions import UNSEEN
 from store.errors import BadValue, ChangedMeanwhile, NotFound, SecretDamaged, SecretLocked, StoreError
 from store.model.entry import Json
-from store.model.knowledge import ExposedSecret, SecretName
+from store.model.knowledge import ExposedSecret, SecretInfo
 from store.model.session import Session
 from store.paths import key_file
 from store.secrets.crypto import (
     DataKey,
     KdfParams,
-    Place,
+    SealContext,
+    generate_data_key,
     key_from_file,
     key_from_keyring,
     key_from_passphrase,
-    key_id_of,
-    new_data_key,
-    new_kdf,
-    unwrap,
-    wrap,
+    make_kdf_params,
+    read_key_id,
+    unwrap_data_key,
+    wrap_data_key,
 )
-from store.text.validate import decode, encode, exact_id, now
+from store.text.validate import decode, encode, utc_timestamp, validate_id
 
 if TYPE_CHECKING:
     from store.store import Store
 
-Source = Literal["file", "passphrase", "keyring"]
-Protection = Literal["none"] | Source
+KeySource = Literal["file", "passphrase", "keyring"]
+Protection = Literal["none"] | KeySource
 
-LONGEST_KEY = 1_000
+MAX_NAME_CHARS = 1_000
 _KEYRING_ENTRY = ("backscroll", "vault")
 
 _COLUMNS = "session, key, version, sealed, current, created_at"
-_VAULT = "vault.key_id, vault.store, vault.wrapped, vault.kdf"
-_SEALED = f"""
-    select secrets.version, secrets.sealed, {_VAULT} from secrets left join vault on vault.state = 'current'
+_VAULT_COLUMNS = "vault.key_id, vault.store, vault.wrapped, vault.kdf"
+_SELECT_SEALED = f"""
+    select secrets.version, secrets.sealed, {_VAULT_COLUMNS} from secrets left join vault on vault.state = 'current'
     where secrets.session = ? and secrets.key = ? and """
 """With the condition that chooses the version behind it."""
 
-_NAMES = """
+_SELECT_NAMES = """
     select sessions.id, secrets.key, secrets.version, secrets.created_at
     from secrets join sessions on sessions.key = secrets.session where secrets.current = 1
 """
-_EXPOSED = """
+_SELECT_EXPOSED = """
     select sessions.id, foreign_secrets.key, sources.locator, foreign_secrets.place from foreign_secrets
     join sessions on sessions.key = foreign_secrets.session join sources on sources.key = sessions.source_key
     where not exists (
         select 1 from secrets where secrets.session = sessions.key and secrets.key = foreign_secrets.key and current = 1
     )
 """
-_EVERY_VERSION = """
+_SELECT_ALL_VERSIONS = """
     select secrets.session, secrets.key, secrets.version, sessions.id
     from secrets join sessions on sessions.key = secrets.session order by sessions.id, secrets.key, secrets.version
 """
-_BLANK = """
+_BLANK_EDITS = """
     update edits set before = '[]', after = '[]', blanked = 1 where exists (
         select 1 from json_each(edits.after) where json_extract(value, '$.table') = 'secrets'
         and json_extract(value, '$.key[0]') = ? and json_extract(value, '$.key[1]') = ?
@@ -88,13 +88,13 @@ class Secrets:
         `seen` is the version that was current when somebody looked; None when there was none.
         """
         with self._store.journal.edit(kind, session.key) as edit:
-            current = self._current_as(seen, session, _checked_key(key))
-            version = self.keep(session, key, value)
+            current = self._check_current(seen, session, _validate_name(key))
+            version = self.seal_version(session, key, value)
             if current is not None:
                 edit.update("secrets", [session.key, key, current], current=0)
             edit.update("secrets", [session.key, key, version], current=1)
 
-    def _current_as(self, seen: int | None, session: Session, key: str) -> int | None:
+    def _check_current(self, seen: int | None, session: Session, key: str) -> int | None:
         row = self._store.row(
             "select version from secrets where session = ? and key = ? and current = 1", session.key, key
         )
@@ -106,14 +106,14 @@ class Secrets:
         now_there = "removed" if current is None else f"replaced by version {current}"
         raise ChangedMeanwhile(f"The secret {key!r} was {now_there} meanwhile.", current)
 
-    def keep(self, session: Session, key: str, value: str) -> int:
+    def seal_version(self, session: Session, key: str, value: str) -> int:
         """Seal a version without making it current: what a foreign store held before it was written to, for undo."""
-        key = _checked_key(key)
+        key = _validate_name(key)
         if not isinstance(value, str):
             raise BadValue(f"A secret must be text, not {type(value).__name__}.")
         with self._store.transaction() as connection:
             session = self._store.sessions.by_key(session.key)
-            kept, data_key = self._vault.ensured()
+            kept, data_key = self._vault.ensure_data_key()
             (version,) = self._store.row(
                 "select coalesce(max(version), 0) + 1 from secrets where session = ? and key = ?", session.key, key
             )
@@ -123,8 +123,8 @@ class Secrets:
                     session.key,
                     key,
                     version,
-                    data_key.seal(value, Place(kept.store, session.id, key, version)),
-                    now(),
+                    data_key.seal(value, SealContext(kept.store, session.id, key, version)),
+                    utc_timestamp(),
                 ),
             )
             return int(version)
@@ -132,45 +132,45 @@ class Secrets:
     def get(self, session: Session, key: str, version: int | None = None) -> str:
         """The current value, or that of one version."""
         which, values = ("secrets.current = 1", ()) if version is None else ("secrets.version = ?", (version,))
-        row = self._store.row(_SEALED + which, session.key, _checked_key(key), *values)
+        row = self._store.row(_SELECT_SEALED + which, session.key, _validate_name(key), *values)
         if row is None:
-            raise _not_found(session, key)
+            raise _secret_not_found(session, key)
         version, sealed, *kept = row
         if kept[0] is None:
-            raise _no_vault()
-        vault = _Kept(*kept)
-        return self._vault.opened(vault).open(sealed, Place(vault.store, session.id, key, version))
+            raise _missing_vault_key()
+        vault = _VaultRow(*kept)
+        return self._vault.open_data_key(vault).open(sealed, SealContext(vault.store, session.id, key, version))
 
-    def names(self, session: Session | None = None) -> list[SecretName]:
+    def names(self, session: Session | None = None) -> list[SecretInfo]:
         """What there is, of one session or of all; never a value."""
         where, values = (" and sessions.key = ?", (session.key,)) if session else ("", ())
-        rows = self._store.rows(f"{_NAMES}{where} order by sessions.id, secrets.key", *values)
-        return [SecretName(*row) for row in rows]
+        rows = self._store.rows(f"{_SELECT_NAMES}{where} order by sessions.id, secrets.key", *values)
+        return [SecretInfo(*row) for row in rows]
 
     def exposed(self, session: Session | None = None) -> list[ExposedSecret]:
         """Those that stand as plain text in the store a session came from, and are not sealed here."""
         where, values = (" and sessions.key = ?", (session.key,)) if session else ("", ())
-        rows = self._store.rows(f"{_EXPOSED}{where} order by sessions.id, foreign_secrets.key", *values)
+        rows = self._store.rows(f"{_SELECT_EXPOSED}{where} order by sessions.id, foreign_secrets.key", *values)
         return [ExposedSecret(*row) for row in rows]
 
     def remove(self, session: Session, key: str, forever: bool = False, *, seen: int | None = UNSEEN) -> None:
         """Undo brings it back; `forever` takes every version and what the journal says of them."""
-        key = _checked_key(key)
+        key = _validate_name(key)
         if forever:
-            self._erase(session, key)
+            self._erase_all_versions(session, key)
             return
         with self._store.journal.edit("remove secret", session.key) as edit:
-            current = self._current_as(seen, session, key)
+            current = self._check_current(seen, session, key)
             if current is None:
-                raise _not_found(session, key)
+                raise _secret_not_found(session, key)
             edit.update("secrets", [session.key, key, current], current=0)
 
-    def _erase(self, session: Session, key: str) -> None:
+    def _erase_all_versions(self, session: Session, key: str) -> None:
         with self._store.transaction() as connection:
             gone = connection.execute("delete from secrets where session = ? and key = ?", (session.key, key))
             if not gone.rowcount:
-                raise _not_found(session, key)
-            connection.execute(_BLANK, (session.key, key))
+                raise _secret_not_found(session, key)
+            connection.execute(_BLANK_EDITS, (session.key, key))
             self.scrub()
         self._store.checkpoint()
 
@@ -190,27 +190,27 @@ class Secrets:
     @property
     def protection(self) -> Protection:
         """Where the key to the secrets comes from; "none" before the first secret."""
-        kept = self._vault.kept()
-        return kept.source() if kept else "none"
+        kept = self._vault.read_row()
+        return kept.key_source() if kept else "none"
 
     @property
-    def locked(self) -> bool:
-        return self._vault.locked()
+    def is_locked(self) -> bool:
+        return self._vault.is_locked()
 
     def lock(self) -> None:
         """Forget the key until `unlock`, whatever protects it."""
         self._vault.lock()
 
-    def forget(self) -> None:
+    def drop_key(self) -> None:
         """Hold the key no longer: a passphrase must be given again, any other key is fetched when it is needed."""
-        self._vault.forget()
+        self._vault.drop_key()
 
     def unlock(self, passphrase: str = "") -> None:
         """A key file or a keyring needs no passphrase, and is not asked for one."""
         self._vault.unlock(passphrase)
 
     def use_passphrase(self, new: str) -> None:
-        kdf = new_kdf()
+        kdf = make_kdf_params()
         self._vault.protect({"source": "passphrase", **decode(kdf.to_json())}, key_from_passphrase(new, kdf))
 
     def use_key_file(self) -> None:
@@ -224,21 +224,21 @@ class Secrets:
     def rotate(self) -> int:
         """Seal everything anew with a new data key; gives how many versions. All of it or nothing."""
         with self._store.transaction() as connection:
-            kept = self._vault.kept()
+            kept = self._vault.read_row()
             if kept is None:
                 return 0
-            old = self._vault.opened(kept)
-            self._refuse_damaged(kept, old)
-            renewed, new = self._vault.renewed(kept)
-            versions = self._store.rows(_EVERY_VERSION)
+            old = self._vault.open_data_key(kept)
+            self._raise_if_damaged(kept, old)
+            renewed, new = self._vault.renew_data_key(kept)
+            versions = self._store.rows(_SELECT_ALL_VERSIONS)
             for session, key, version, session_id in versions:
-                place = Place(kept.store, session_id, key, version)
-                value = old.open(self._sealed(session, key, version), place)
+                place = SealContext(kept.store, session_id, key, version)
+                value = old.open(self._read_sealed(session, key, version), place)
                 connection.execute(
                     "update secrets set sealed = ? where session = ? and key = ? and version = ?",
                     (new.seal(value, place), session, key, version),
                 )
-            self._refuse_damaged(renewed, new)
+            self._raise_if_damaged(renewed, new)
             self.scrub()
         self._store.checkpoint()
         return len(versions)
@@ -247,51 +247,51 @@ class Secrets:
         """A sentence for everything that is wrong with the secrets and their key."""
         # In a transaction, so that a rotation by another process does not look like damage.
         with self._store.transaction():
-            problems = list(self._contradictions())
-            kept = self._vault.kept()
+            problems = list(self._find_inconsistencies())
+            kept = self._vault.read_row()
             if kept is None:
                 return problems
             try:
-                data_key = self._vault.opened(kept)
+                data_key = self._vault.open_data_key(kept)
             except SecretLocked:
                 raise
             except StoreError as reason:
                 problems.append(str(reason))
                 data_key = None
-            return [*problems, *self._faults(kept, data_key)]
+            return [*problems, *self._find_damaged(kept, data_key)]
 
-    def _contradictions(self) -> Iterator[str]:
+    def _find_inconsistencies(self) -> Iterator[str]:
         keys, sealed = self._store.row(
             "select (select count(*) from vault where state = 'current'), (select count(*) from secrets)"
         )
         if keys > 1:
             yield f"The vault has {keys} keys in use at once."
         if sealed and not keys:
-            yield str(_no_vault())
+            yield str(_missing_vault_key())
         for session_id, key, count in self._store.rows(
             "select sessions.id, secrets.key, count(*) from secrets join sessions on sessions.key = secrets.session"
             " where current = 1 group by secrets.session, secrets.key having count(*) > 1 order by 1, 2"
         ):
             yield f"The secret {key!r} of {session_id!r} has {count} current versions."
 
-    def _faults(self, kept: _Kept, data_key: DataKey | None) -> Iterator[str]:
+    def _find_damaged(self, kept: _VaultRow, data_key: DataKey | None) -> Iterator[str]:
         """Without the key, what can be told without it."""
-        for session, key, version, session_id in self._store.rows(_EVERY_VERSION):
+        for session, key, version, session_id in self._store.rows(_SELECT_ALL_VERSIONS):
             what = f"Version {version} of the secret {key!r} of {session_id!r}"
-            sealed = self._sealed(session, key, version)
+            sealed = self._read_sealed(session, key, version)
             try:
-                if key_id_of(sealed) != kept.key_id:
+                if read_key_id(sealed) != kept.key_id:
                     yield f"{what} was sealed with another key than the vault's."
                 elif data_key is not None:
-                    data_key.open(sealed, Place(kept.store, session_id, key, version))
+                    data_key.open(sealed, SealContext(kept.store, session_id, key, version))
             except SecretDamaged:
                 yield f"{what} does not open: it was damaged, or moved from elsewhere."
 
-    def _refuse_damaged(self, kept: _Kept, data_key: DataKey) -> None:
-        for problem in self._faults(kept, data_key):
+    def _raise_if_damaged(self, kept: _VaultRow, data_key: DataKey) -> None:
+        for problem in self._find_damaged(kept, data_key):
             raise SecretDamaged(f"{problem} Nothing was changed.")
 
-    def _sealed(self, session: int, key: str, version: int) -> bytes:
+    def _read_sealed(self, session: int, key: str, version: int) -> bytes:
         """One at a time: a value may have a megabyte."""
         row = self._store.row(
             "select sealed from secrets where session = ? and key = ? and version = ?", session, key, version
@@ -302,7 +302,7 @@ class Secrets:
 # ── the key ───────────────────────────────────────────────────────────────────────────────────────
 
 
-class _Kept(NamedTuple):
+class _VaultRow(NamedTuple):
     """What the vault table holds: the data key, wrapped, and where the key that wraps it comes from."""
 
     key_id: bytes
@@ -310,13 +310,13 @@ class _Kept(NamedTuple):
     wrapped: bytes
     kdf: str
 
-    def source(self) -> Source:
-        return self._described()[0]
+    def key_source(self) -> KeySource:
+        return self._parse_settings()[0]
 
-    def passphrase_settings(self) -> KdfParams:
-        return KdfParams.from_json(encode(self._described()[1]).decode())
+    def kdf_params(self) -> KdfParams:
+        return KdfParams.from_json(encode(self._parse_settings()[1]).decode())
 
-    def _described(self) -> tuple[Source, dict[str, Json]]:
+    def _parse_settings(self) -> tuple[KeySource, dict[str, Json]]:
         # Anybody may have written the file: what is not as we write it is damage, not a crash.
         try:
             settings = decode(self.kdf)
@@ -329,16 +329,16 @@ class _Kept(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class _Held:
+class _UnwrappedKey:
     """An open data key, the key that wraps it, and the row they belong to."""
 
-    kept: _Kept
+    row: _VaultRow
     kek: bytes
     data_key: DataKey
 
     @classmethod
-    def unwrapped(cls, kept: _Kept, kek: bytes) -> Self:
-        return cls(kept, kek, unwrap(kept.wrapped, kept.key_id, kek, kept.store))
+    def from_row(cls, kept: _VaultRow, kek: bytes) -> Self:
+        return cls(kept, kek, unwrap_data_key(kept.wrapped, kept.key_id, kek, kept.store))
 
 
 class _Vault:
@@ -352,120 +352,122 @@ class _Vault:
     def __init__(self, store: Store) -> None:
         self._store = store
         self._guard = threading.Lock()
-        self._held: _Held | None = None
-        self._shut = False
+        self._unwrapped: _UnwrappedKey | None = None
+        self._is_shut = False
 
-    def kept(self) -> _Kept | None:
-        row = self._store.row(f"select {_VAULT} from vault where state = 'current'")
-        return _Kept(*row) if row else None
+    def read_row(self) -> _VaultRow | None:
+        row = self._store.row(f"select {_VAULT_COLUMNS} from vault where state = 'current'")
+        return _VaultRow(*row) if row else None
 
-    def opened(self, kept: _Kept) -> DataKey:
+    def open_data_key(self, kept: _VaultRow) -> DataKey:
         with self._guard:
-            if self._held is None or self._held.kept != kept:
-                self._held = _Held.unwrapped(kept, self._kek(kept))
-            return self._held.data_key
+            if self._unwrapped is None or self._unwrapped.row != kept:
+                self._unwrapped = _UnwrappedKey.from_row(kept, self._load_kek(kept))
+            return self._unwrapped.data_key
 
-    def ensured(self) -> tuple[_Kept, DataKey]:
+    def ensure_data_key(self) -> tuple[_VaultRow, DataKey]:
         """Within a transaction. The first secret makes the vault, with the key file."""
-        kept = self.kept()
+        kept = self.read_row()
         if kept is None:
             if self._store.row("select 1 from secrets"):
-                raise _no_vault()
-            made = self._write({"source": "file"}, key_from_file(key_file(), create=True), uuid4().bytes)
-            kept = made.kept
-        return kept, self.opened(kept)
+                raise _missing_vault_key()
+            made = self._write_row({"source": "file"}, key_from_file(key_file(), create=True), uuid4().bytes)
+            kept = made.row
+        return kept, self.open_data_key(kept)
 
     def protect(self, settings: dict[str, Json], kek: bytes) -> None:
         """The same data key, wrapped by another key; what the old one wrapped is gone from the file."""
         with self._store.transaction():
-            old = self.kept()
+            old = self.read_row()
             if old is None:
-                held = self._write(settings, kek, uuid4().bytes)
+                held = self._write_row(settings, kek, uuid4().bytes)
             else:
-                held = self._write(settings, kek, old.store, self.opened(old), instead_of=old)
+                held = self._write_row(settings, kek, old.store, self.open_data_key(old), instead_of=old)
         with self._guard:
-            self._held, self._shut = held, False
+            self._unwrapped, self._is_shut = held, False
         self._store.checkpoint()
 
-    def renewed(self, old: _Kept) -> tuple[_Kept, DataKey]:
+    def renew_data_key(self, old: _VaultRow) -> tuple[_VaultRow, DataKey]:
         """Within a transaction. A new data key in the place of the old, wrapped by the same key."""
         with self._guard:
-            held = self._held = self._write(decode(old.kdf), self._kek(old), old.store, instead_of=old)
-        return held.kept, held.data_key
+            held = self._unwrapped = self._write_row(decode(old.kdf), self._load_kek(old), old.store, instead_of=old)
+        return held.row, held.data_key
 
-    def _write(
+    def _write_row(
         self,
         settings: dict[str, Json],
         kek: bytes,
         store: bytes,
         data_key: DataKey | None = None,
         *,
-        instead_of: _Kept | None = None,
-    ) -> _Held:
-        data_key = data_key or new_data_key()
-        kept = _Kept(data_key.key_id, store, wrap(data_key, kek, store), encode(settings).decode())
+        instead_of: _VaultRow | None = None,
+    ) -> _UnwrappedKey:
+        data_key = data_key or generate_data_key()
+        kept = _VaultRow(data_key.key_id, store, wrap_data_key(data_key, kek, store), encode(settings).decode())
         if instead_of is not None:
             self._store.connection.execute("delete from vault where key_id = ?", (instead_of.key_id,))
         self._store.connection.execute(
             "insert into vault (key_id, store, wrapped, kdf, state, created_at) values (?, ?, ?, ?, 'current', ?)",
-            (*kept, now()),
+            (*kept, utc_timestamp()),
         )
-        return _Held(kept, kek, data_key)
+        return _UnwrappedKey(kept, kek, data_key)
 
     # ── locking ───────────────────────────────────────────────────────────────────────────────────
 
-    def locked(self) -> bool:
-        kept = self.kept()
+    def is_locked(self) -> bool:
+        kept = self.read_row()
         with self._guard:
-            return self._shut or (kept is not None and kept.source() == "passphrase" and not self._knows(kept))
+            return self._is_shut or (
+                kept is not None and kept.key_source() == "passphrase" and not self._has_current_kek(kept)
+            )
 
     def lock(self) -> None:
         with self._guard:
-            self._held, self._shut = None, True
+            self._unwrapped, self._is_shut = None, True
 
-    def forget(self) -> None:
+    def drop_key(self) -> None:
         with self._guard:
-            self._held = None
+            self._unwrapped = None
 
     def unlock(self, passphrase: str) -> None:
-        kept = self.kept()
+        kept = self.read_row()
         held = None
-        if kept is not None and kept.source() == "passphrase":
-            held = _Held.unwrapped(kept, key_from_passphrase(passphrase, kept.passphrase_settings()))
+        if kept is not None and kept.key_source() == "passphrase":
+            held = _UnwrappedKey.from_row(kept, key_from_passphrase(passphrase, kept.kdf_params()))
         with self._guard:
-            self._held, self._shut = held, False
+            self._unwrapped, self._is_shut = held, False
 
-    def _knows(self, kept: _Kept) -> bool:
+    def _has_current_kek(self, kept: _VaultRow) -> bool:
         """Whether the passphrase that was given is still the one: then its key unwraps a rotated data key too."""
-        return self._held is not None and self._held.kept.kdf == kept.kdf
+        return self._unwrapped is not None and self._unwrapped.row.kdf == kept.kdf
 
-    def _kek(self, kept: _Kept) -> bytes:
+    def _load_kek(self, kept: _VaultRow) -> bytes:
         """With the guard held. From where the vault says and from nowhere else; read anew each time, since a key that
         is no longer there must not wrap anything."""
-        if self._shut:
+        if self._is_shut:
             raise SecretLocked("The secrets are locked; unlock them first.")
-        source = kept.source()
+        source = kept.key_source()
         if source == "file":
             return key_from_file(key_file(), create=False)
         if source == "keyring":
             return key_from_keyring(*_KEYRING_ENTRY, create=False)
-        if self._held is None or not self._knows(kept):
+        if self._unwrapped is None or not self._has_current_kek(kept):
             raise SecretLocked()
-        return self._held.kek
+        return self._unwrapped.kek
 
 
-def _checked_key(key: str) -> str:
-    exact_id(key, "name of the secret")
-    if len(key) > LONGEST_KEY:
-        raise BadValue(f"The name of the secret is longer than {LONGEST_KEY:,} characters.")
+def _validate_name(key: str) -> str:
+    validate_id(key, "name of the secret")
+    if len(key) > MAX_NAME_CHARS:
+        raise BadValue(f"The name of the secret is longer than {MAX_NAME_CHARS:,} characters.")
     if any(unicodedata.category(character) == "Cc" for character in key):
         raise BadValue("The name of the secret holds a control character.")
     return key
 
 
-def _not_found(session: Session, key: str) -> NotFound:
+def _secret_not_found(session: Session, key: str) -> NotFound:
     return NotFound(f"The session {session.id!r} has no secret {key!r}.")
 
 
-def _no_vault() -> SecretDamaged:
+def _missing_vault_key() -> SecretDamaged:
     return SecretDamaged("There are secrets but no key in the vault; put a backup in its place.")

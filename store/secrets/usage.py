@@ -11,14 +11,14 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
 from store.conversations import tool_calls
-from store.conversations.timeline import strings
+from store.conversations.timeline import iter_strings
 from store.model.knowledge import SecretUse
 
 if TYPE_CHECKING:
     from store.store import Store
 
 
-def uses(
+def find_uses(
     store: Store, session: int, names: Iterable[str], stop: Callable[[], bool] = lambda: False
 ) -> dict[str, list[SecretUse]]:
     """By name, in order; of those so far when nobody wants the rest."""
@@ -28,11 +28,11 @@ def uses(
     # The longest first, so that of TOKEN and TOKEN-2 the right one is found.
     words = "|".join(re.escape(name) for name in sorted(found, key=len, reverse=True))
     pattern = re.compile(rf"(?<!\w)(?:{words})(?!\w)")
-    for call in tool_calls.of_session(store, session):
+    for call in tool_calls.iter_session_calls(store, session):
         if stop():
             break
         # The names of fields as well: an environment names a secret on the left.
-        said = {name for text in strings(call.arguments, names=True) for name in pattern.findall(text)}
+        said = {name for text in iter_strings(call.arguments, include_names=True) for name in pattern.findall(text)}
         for name in said:
             found[name].append(SecretUse(call.turn, call.name, call.entry))
     return found

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 _MODULES = {"claude": "claude_code", "claude-ai": "claude_ai"}
 """Where a module is not called as its source is."""
 
-NAMES = (
+SOURCE_NAMES = (
     "wuhu",
     "adk",
     "pingu",
@@ -38,12 +38,12 @@ NAMES = (
 
 _PACKAGES = frozenset({"adk", "claude_code", "codex", "gemini", "kiso", "llm", "opencode", "wuhu"})
 
-LARGEST = ("claude", "codex")
+LARGEST_SOURCES = ("claude", "codex")
 """Have the most to tell as a rule, and tell it at first sight: looked at before the others are even loaded."""
 
 
-def by_name(name: str) -> Source | None:
-    if name not in NAMES:
+def load_source(name: str) -> Source | None:
+    if name not in SOURCE_NAMES:
         return None
     module = _MODULES.get(name, name)
     return cast(
@@ -54,4 +54,4 @@ def by_name(name: str) -> Source | None:
 def __getattr__(name: str) -> Any:
     if name != "ALL":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return tuple(map(by_name, NAMES))
+    return tuple(map(load_source, SOURCE_NAMES))

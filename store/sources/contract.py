@@ -14,11 +14,11 @@ from store.model.session import Session, SessionFields
 from store.sources.kit.problem import Problem as Problem
 
 if TYPE_CHECKING:
-    from store.conversations.derive import Derived
+    from store.conversations.derive import DerivedRows
 
 
 @dataclass(frozen=True, slots=True)
-class Ref:
+class SessionRef:
     "A session as a scan finds it, before anything of it is read."
 
     native_id: str
@@ -38,7 +38,7 @@ class Batch:
     "Some of a session's entries, in order, bounded in size; the first batch of a session tells of the session too."
 
     entries: list[NewEntry] = field(default_factory=list)
-    rows: Derived | None = None
+    derived_rows: DerivedRows | None = None
     "In place of the entries, when somebody made them ready for a session that the store has nothing of."
     fields: SessionFields | None = None
     "What the foreign program says of the session; given with the first batch."
@@ -53,13 +53,13 @@ class Batch:
     problems: list[Problem] = field(default_factory=list)
 
 
-class Skim(NamedTuple):
+class QuickSession(NamedTuple):
     "A session at first sight: enough to list it and to find its words, until it is read."
 
     native_id: str
     fields: SessionFields
     prompts: Sequence[str]
-    said: Sequence[str]
+    answers: Sequence[str]
     "Answers and thoughts, as far as they can be told at first sight."
 
 
@@ -100,36 +100,36 @@ class ForeignFile:
 
 
 @runtime_checkable
-class Unhurried(Protocol):
+class SupportsUnstampedScan(Protocol):
     "A store so large that its stamps are better made while it is read."
 
-    def scan_unstamped(self) -> Iterator[Ref]:
+    def scan_unstamped(self) -> Iterator[SessionRef]:
         """For a first sync, which reads everything anyway."""
         ...
 
 
 @runtime_checkable
-class Skimming(Protocol):
+class SupportsQuickRead(Protocol):
     "Transcripts of which most is tool output: what was said stands in a few lines, known by how they begin."
 
     NAME: str
 
-    def skim(self, locator: str, known: Container[str]) -> Iterator[Skim]:
+    def quick_read(self, locator: str, known: Container[str]) -> Iterator[QuickSession]:
         """Every session but those that are known, the newest first. What cannot be told at first sight is left out."""
         ...
 
 
 @runtime_checkable
-class Expiring(Protocol):
+class SupportsExpiry(Protocol):
     "An agent that deletes its sessions when they have not been used for a while."
 
-    def expires(self, locator: str, refs: Iterable[Ref]) -> Mapping[str, str]:
+    def expiry(self, locator: str, refs: Iterable[SessionRef]) -> Mapping[str, str]:
         """When, by native id, of those that a scan found; those that it does not name stay."""
         ...
 
 
 @runtime_checkable
-class Branching(Protocol):
+class SupportsGitBranch(Protocol):
     "An agent that writes down on which git branch it worked."
 
     def git_branch(self, record: Json) -> str:
@@ -138,40 +138,40 @@ class Branching(Protocol):
 
 
 @runtime_checkable
-class Noted(Protocol):
+class SupportsProcesses(Protocol):
     "An agent that notes which of its processes works on which session."
 
-    def used_by(self, native_id: str) -> Iterable[int]:
+    def processes(self, native_id: str) -> Iterable[int]:
         """Their numbers. One that was ended by force may have left its note behind."""
         ...
 
 
 @runtime_checkable
-class Growing(Protocol):
+class SupportsAppend(Protocol):
     "Files that grow at their ends. Each is told of without being opened, and gone on with where it was left."
 
-    def heads(self) -> Iterator[Ref]:
+    def scan_files(self) -> Iterator[SessionRef]:
         """A session for each file."""
         ...
 
-    def beside(self, ref: Ref) -> Iterable[Ref]:
+    def scan_branches(self, ref: SessionRef) -> Iterable[SessionRef]:
         """The other sessions in the same file, named after it: `<its native id>/<something>`."""
         ...
 
-    def go_on(self, ref: Ref, mark: str) -> Sequence[Batch] | None:
+    def read_appended(self, ref: SessionRef, mark: str) -> Sequence[Batch] | None:
         """What came since the mark was made; None when the session, or one beside it, must be read anew."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
-class Past:
+class ForkRequest:
     "What a new transcript shares with the session that it is forked from."
 
     session: Session
     records: Sequence[bytes]
     "Verbatim, the header's first, up to the end of a turn; or, with a prompt, up to the one that it replaces."
     prompt: str | None
-    at: datetime
+    created_at: datetime
     "When the fork is made."
 
 
@@ -182,29 +182,29 @@ class NewTranscript:
     native_id: str
     path: Path
     lines: Sequence[bytes]
-    beside: Sequence[tuple[Path, Path]] = ()
+    sidecar_files: Sequence[tuple[Path, Path]] = ()
     "Files of the parent that it needs copies of: from where, to where."
-    enter: Callable[[], None] = lambda: None
+    register: Callable[[], None] = lambda: None
     "Once it is written: enters it where its program looks for sessions, if a file alone is not enough."
 
 
 @runtime_checkable
-class Forking(Protocol):
+class SupportsFork(Protocol):
     "An agent that goes on with a transcript somebody else wrote, if it is written as the agent would."
 
     def can_fork(self, session: Session) -> bool: ...
-    def fork(self, past: Past) -> NewTranscript:
+    def fork(self, past: ForkRequest) -> NewTranscript:
         """Writes nothing itself. Raises Refused where there would be nothing to go on with."""
         ...
 
 
-class Opened(Protocol):
+class SourceReader(Protocol):
     "A foreign store as it was at one moment."
 
     problems: list[Problem]
 
-    def scan(self) -> Iterator[Ref]: ...
-    def read(self, ref: Ref) -> Iterator[Batch]:
+    def scan(self) -> Iterator[SessionRef]: ...
+    def read(self, ref: SessionRef) -> Iterator[Batch]:
         """The session from its beginning. What the store holds already is told apart by the records' digests."""
         ...
 
@@ -214,17 +214,17 @@ class Opened(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Continuing:
+class ResumeCommand:
     "How a session goes on in its own program: a command, or where there is none, what a person does instead."
 
     argv: tuple[str, ...] | None
     cwd: str = ""
     hint: str = ""
-    fork: tuple[str, ...] | None = None
+    fork_argv: tuple[str, ...] | None = None
     "The command that goes on in a copy and leaves this one as it is, where the program has one."
-    skipping: tuple[str, ...] = ()
+    skip_permission_flags: tuple[str, ...] = ()
     "The options with which it does what it wants without asking, where it has such."
-    install: str = ""
+    install_command: str = ""
     "How one comes by the program."
 
 
@@ -248,5 +248,5 @@ class Source(Protocol):
         """Cheap to get, and the same as long as nothing changed; empty when only reading can tell."""
         ...
 
-    def open(self, locator: str) -> AbstractContextManager[Opened]: ...
-    def resume(self, session: Session) -> Continuing: ...
+    def open(self, locator: str) -> AbstractContextManager[SourceReader]: ...
+    def resume(self, session: Session) -> ResumeCommand: ...

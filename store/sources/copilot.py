@@ -20,336 +20,358 @@ from store.model.entry import (
     Tokens,
     ToolCall,
     ToolResult,
-    readable,
+    readable_text,
 )
 from store.model.session import Session, SessionFields
-from store.sources.contract import Continuing, Problem
+from store.sources.contract import Problem, ResumeCommand
 from store.sources.kit import homes, jsonl
-from store.sources.kit.jsonl import count, items, mapping, moment, words
-from store.sources.kit.record_tree import Outline, Teller, Trees
-from store.sources.kit.transcripts import Branch, Layout, Node, first_value
-from store.text.validate import column_text
+from store.sources.kit.jsonl import as_count, as_dict, as_list, as_str, as_time
+from store.sources.kit.record_tree import EntryParser, RecordTree, RecordTreeReader
+from store.sources.kit.transcripts import Branch, Layout, Node, read_first_value
+from store.text.validate import replace_surrogates
 
 NAME = "copilot"
 LABEL = "Copilot CLI"
 READER = 1
 LOCAL_IDS = False
 
-_SKIPPING = ("--allow-all-tools",)
-_INSTALL = "npm install -g @github/copilot"
-_ENDED = re.compile(r"\n?<shellId: \S+ completed with exit code (-?\d+)>\s*$")
-_TELLING = "message title newModel selectedModel agentDisplayName agentName name reason".split()
-_KNOWN = ("session", "system", "assistant", "tool", "hook", "subagent", "skill", "abort", "user", "permission")
+_SKIP_PERMISSIONS = ("--allow-all-tools",)
+_INSTALL_COMMAND = "npm install -g @github/copilot"
+_EXIT_CODE_NOTE = re.compile(r"\n?<shellId: \S+ completed with exit code (-?\d+)>\s*$")
+_EVENT_TEXT_FIELDS = "message title newModel selectedModel agentDisplayName agentName name reason".split()
+_KNOWN_EVENT_PREFIXES = (
+    "session",
+    "system",
+    "assistant",
+    "tool",
+    "hook",
+    "subagent",
+    "skill",
+    "abort",
+    "user",
+    "permission",
+)
 
 
 def _is_transcript(path: Path) -> bool:
     return path.name == "events.jsonl" or (path.parent.name == "session-state" and path.suffix == ".jsonl")
 
 
-_LAYOUT = Layout(("session-state",), depth=1, suffixes=(".jsonl", "workspace.yaml"), among=_is_transcript)
+_LAYOUT = Layout(("session-state",), depth=1, suffixes=(".jsonl", "workspace.yaml"), is_transcript=_is_transcript)
 
-roots = homes.copilot
+roots = homes.copilot_roots
 
 
 def detect(locator: str) -> bool:
-    return _LAYOUT.holds(locator, lambda path: _is_event(first_value(path)))
+    return _LAYOUT.detect(locator, lambda path: _is_event(read_first_value(path)))
 
 
 stamp = _LAYOUT.stamp
 
 
 @contextmanager
-def open(locator: str) -> Iterator[Copilot]:  # noqa: A001 the shape's own word
-    yield Copilot(Path(locator), _LAYOUT, _Session)
+def open(locator: str) -> Iterator[CopilotReader]:  # noqa: A001 the shape's own word
+    yield CopilotReader(Path(locator), _LAYOUT, _CopilotRecordTree)
 
 
-def resume(session: Session) -> Continuing:
+def resume(session: Session) -> ResumeCommand:
     native, _, agent = session.native_id.partition("/")
     if agent:
         hint = f"Copilot CLI cannot go on with a sub-agent; `copilot --resume {native}` goes on with its session."
-        return Continuing(None, cwd=session.cwd, hint=hint)
-    return Continuing(("copilot", "--resume", native), session.cwd, skipping=_SKIPPING, install=_INSTALL)
+        return ResumeCommand(None, cwd=session.cwd, hint=hint)
+    return ResumeCommand(
+        ("copilot", "--resume", native),
+        session.cwd,
+        skip_permission_flags=_SKIP_PERMISSIONS,
+        install_command=_INSTALL_COMMAND,
+    )
 
 
 def git_branch(record: Json) -> str:
     """Of the events that open a session, and open it again."""
-    return words(mapping(mapping(mapping(record).get("data")).get("context")).get("branch"))
+    return as_str(as_dict(as_dict(as_dict(record).get("data")).get("context")).get("branch"))
 
 
 def _is_event(value: Json) -> bool:
-    event = mapping(value)
+    event = as_dict(value)
     return isinstance(event.get("data"), dict) and {"type", "id", "timestamp", "parentId"} <= event.keys()
 
 
 # ── a session in outline ──────────────────────────────────────────────────────────────────────────
 
 
-class _Session(Outline):
+class _CopilotRecordTree(RecordTree):
     def __init__(self, path: Path, problems: list[Problem]) -> None:
-        self._groups: dict[str, list[int]] = {"": []}
-        self._group_of: list[str] = []
-        self._agents: dict[str, str] = {}
-        self._named: dict[str, str] = {}
-        self._asked: dict[str, int] = {}
+        self._nodes_by_agent: dict[str, list[int]] = {"": []}
+        self._agent_of_node: list[str] = []
+        self._call_by_agent_id: dict[str, str] = {}
+        self._agent_names: dict[str, str] = {}
+        self._calling_nodes: dict[str, int] = {}
         self._title = ""
         self._model = ""
-        self._prompt = ""
+        self._system_prompt = ""
         self._context: Mapping[str, Json] = {}
         self._has_usage = False
         super().__init__(path, problems)
 
-    def is_head(self, value: Mapping[str, Json]) -> bool:
+    def is_header(self, value: Mapping[str, Json]) -> bool:
         if value.get("type") != "session.start":
             return False
-        start = mapping(value.get("data"))
-        self._context, self._model = mapping(start.get("context")), words(start.get("selectedModel"))
+        start = as_dict(value.get("data"))
+        self._context, self._model = as_dict(start.get("context")), as_str(start.get("selectedModel"))
         return True
 
-    def node(self, value: Mapping[str, Json]) -> Node:
-        kind, data = words(value.get("type")), mapping(value.get("data"))
-        group = _sub_agent(value, self._agents)
-        self._groups.setdefault(group, []).append(len(self.nodes))
-        self._group_of.append(group)
-        for request in map(mapping, items(data.get("toolRequests"))):
-            self._asked.setdefault(words(request.get("toolCallId")), len(self.nodes))
+    def parse_node(self, value: Mapping[str, Json]) -> Node:
+        kind, data = as_str(value.get("type")), as_dict(value.get("data"))
+        group = _find_sub_agent(value, self._call_by_agent_id)
+        self._nodes_by_agent.setdefault(group, []).append(len(self.nodes))
+        self._agent_of_node.append(group)
+        for request in map(as_dict, as_list(data.get("toolRequests"))):
+            self._calling_nodes.setdefault(as_str(request.get("toolCallId")), len(self.nodes))
         if kind == "subagent.started":
-            self._named[words(data.get("toolCallId"))] = readable(data.get("agentDisplayName") or data.get("agentName"))
+            self._agent_names[as_str(data.get("toolCallId"))] = readable_text(
+                data.get("agentDisplayName") or data.get("agentName")
+            )
         elif kind == "session.title_changed":
-            self._title = words(data.get("title"))
+            self._title = as_str(data.get("title"))
         elif kind == "system.message" and not group:
-            self._prompt = words(data.get("content"))
+            self._system_prompt = as_str(data.get("content"))
         self._has_usage = self._has_usage or kind == "session.usage_record"
-        return Node(words(value.get("id")), "", kind in ("user.message", "assistant.message"))
+        return Node(as_str(value.get("id")), "", kind in ("user.message", "assistant.message"))
 
-    def time(self, value: Mapping[str, Json]) -> str:
-        started = mapping(value.get("data")).get("startTime") if value.get("type") == "session.start" else None
-        return moment(started) or moment(value.get("timestamp"))
+    def parse_time(self, value: Mapping[str, Json]) -> str:
+        started = as_dict(value.get("data")).get("startTime") if value.get("type") == "session.start" else None
+        return as_time(started) or as_time(value.get("timestamp"))
 
     def branches(self) -> list[Branch]:
         """Not of a tree: the session's own events, and those of each of its sub-agents."""
-        return [Branch(name, own) for name, own in self._groups.items()]
+        return [Branch(name, own) for name, own in self._nodes_by_agent.items()]
 
-    def origin(self, name: str) -> SessionFields:
+    def sub_agent_fields(self, name: str) -> SessionFields:
         """A sub-agent hangs on the call that started it, which may be another sub-agent's."""
-        asked = self._asked.get(name)
-        caller = "" if asked is None or self._group_of[asked] == name else self._group_of[asked]
+        asked = self._calling_nodes.get(name)
+        caller = "" if asked is None or self._agent_of_node[asked] == name else self._agent_of_node[asked]
         fields: SessionFields = {"parent_id": Branch(caller).native_id(self.native_id), "relation": "delegate"}
-        if asked is not None and asked in self._groups[caller]:
-            fields["forked_at"] = self._groups[caller].index(asked)
+        if asked is not None and asked in self._nodes_by_agent[caller]:
+            fields["forked_at"] = self._nodes_by_agent[caller].index(asked)
         return fields
 
     @classmethod
     def stamp(cls, path: Path) -> str:
-        return f"{jsonl.file_digest_stamp(path)} {jsonl.file_digest_stamp(path.with_name('workspace.yaml'))}"
+        return f"{jsonl.plain_file_stamp(path)} {jsonl.plain_file_stamp(path.with_name('workspace.yaml'))}"
 
     @property
     def native_id(self) -> str:
-        start = mapping(mapping(self.head.value).get("data")) if self.head else {}
+        start = as_dict(as_dict(self.header_line.value).get("data")) if self.header_line else {}
         in_name = self.path.parent.name if self.path.name == "events.jsonl" else self.path.stem
-        return column_text(words(start.get("sessionId")) or in_name)
+        return replace_surrogates(as_str(start.get("sessionId")) or in_name)
 
-    def fields(self, line: Sequence[int]) -> SessionFields:
-        workspace = _workspace(self.path.with_name("workspace.yaml"))
-        group = self._group_of[line[0]] if line else ""
+    def session_fields(self, line: Sequence[int]) -> SessionFields:
+        workspace = _read_workspace(self.path.with_name("workspace.yaml"))
+        group = self._agent_of_node[line[0]] if line else ""
         title = workspace.get("name") or workspace.get("summary") or self._title
         return {
-            "agent_title": self._named.get(group, "") if group else title,
-            "cwd": words(self._context.get("cwd")) or workspace.get("cwd", ""),
+            "agent_title": self._agent_names.get(group, "") if group else title,
+            "cwd": as_str(self._context.get("cwd")) or workspace.get("cwd", ""),
             "model": self._model,
-            "system_prompt": "" if group else self._prompt,
+            "system_prompt": "" if group else self._system_prompt,
         }
 
-    def teller(self) -> Teller:
-        return _Telling(self._has_usage).entry
+    def entry_parser(self) -> EntryParser:
+        return _CopilotEntryReader(self._has_usage).read_entry
 
 
-def _sub_agent(event: Mapping[str, Json], agents: dict[str, str]) -> str:
+def _find_sub_agent(event: Mapping[str, Json], agents: dict[str, str]) -> str:
     """The call that started the sub-agent whose event it is; empty for the session's own."""
-    data = mapping(event.get("data"))
-    agent, call = words(event.get("agentId") or data.get("agentId")), words(data.get("toolCallId"))
-    if words(event.get("type")).startswith("subagent."):
+    data = as_dict(event.get("data"))
+    agent, call = as_str(event.get("agentId") or data.get("agentId")), as_str(data.get("toolCallId"))
+    if as_str(event.get("type")).startswith("subagent."):
         if agent and call:
             agents[agent] = call
-        return words(data.get("parentToolCallId"))
-    return words(data.get("parentToolCallId")) or agents.get(agent, "")
+        return as_str(data.get("parentToolCallId"))
+    return as_str(data.get("parentToolCallId")) or agents.get(agent, "")
 
 
-def _workspace(path: Path) -> dict[str, str]:
+def _read_workspace(path: Path) -> dict[str, str]:
     """Names and values, one a line; a value of several lines is left out."""
     try:
-        with jsonl.opened(path) as file:
+        with jsonl.open_file(path) as file:
             spelled = file.read(65_536).decode("utf-8", "replace")
-    except jsonl.UNREADABLE:
+    except jsonl.PATH_ERRORS:
         return {}
     pairs = (line.partition(": ") for line in spelled.splitlines() if line[:1].strip())
-    told = {name: _unquoted(value.strip()) for name, colon, value in pairs if colon}
+    told = {name: _unquote(value.strip()) for name, colon, value in pairs if colon}
     return {name: value for name, value in told.items() if not value.startswith(("|", ">"))}
 
 
-def _unquoted(value: str) -> str:
+def _unquote(value: str) -> str:
     if value[:1] == value[-1:] == '"' and len(value) > 1:
         try:
-            return words(jsonl.parsed(value.encode("utf-8", "replace"))) or value[1:-1]
+            return as_str(jsonl.parse_json(value.encode("utf-8", "replace"))) or value[1:-1]
         except BadValue:
             return value[1:-1]
     return value[1:-1].replace("''", "'") if value[:1] == value[-1:] == "'" and len(value) > 1 else value
 
 
-class Copilot(Trees):
-    def origin(self, outline: Outline, branch: Branch) -> tuple[list[int], SessionFields]:
-        return [], outline.origin(branch.name) if branch.name and isinstance(outline, _Session) else {}
+class CopilotReader(RecordTreeReader):
+    def find_origin(self, outline: RecordTree, branch: Branch) -> tuple[list[int], SessionFields]:
+        return [], outline.sub_agent_fields(branch.name) if branch.name and isinstance(
+            outline, _CopilotRecordTree
+        ) else {}
 
 
 # ── the events ────────────────────────────────────────────────────────────────────────────────────
 
 
-class _Telling:
+class _CopilotEntryReader:
     """The events of one line, in order: a call is asked for, started and ended in three of them."""
 
     def __init__(self, has_usage: bool) -> None:
         self._has_usage = has_usage
         self._model = ""
-        self._asked: set[str] = set()
-        self._started: dict[str, tuple[str, str]] = {}
-        self._thoughts: set[str] = set()
+        self._requested_calls: set[str] = set()
+        self._started_calls: dict[str, tuple[str, str]] = {}
+        self._seen_thoughts: set[str] = set()
 
-    def entry(self, value: Json) -> NewEntry:
-        event = mapping(value)
-        kind, data = words(event.get("type")), mapping(event.get("data"))
-        self._model = words(data.get("newModel")) or words(data.get("selectedModel")) or self._model
+    def read_entry(self, value: Json) -> NewEntry:
+        event = as_dict(value)
+        kind, data = as_str(event.get("type")), as_dict(event.get("data"))
+        self._model = as_str(data.get("newModel")) or as_str(data.get("selectedModel")) or self._model
         match kind:
             case "user.message":
-                return _prompt(data)
+                return _parse_prompt(data)
             case "assistant.message":
-                return self._answer(data)
+                return self._parse_answer(data)
             case "assistant.reasoning":
-                return self._reasoning(data)
+                return self._parse_reasoning(data)
             case "tool.execution_start":
-                return self._start(data, words(event.get("timestamp")))
+                return self._parse_tool_start(data, as_str(event.get("timestamp")))
             case "tool.execution_complete":
-                return self._complete(data, words(event.get("timestamp")))
+                return self._parse_tool_complete(data, as_str(event.get("timestamp")))
             case "session.usage_record":
-                return _usage(mapping(data.get("usage")))
+                return _parse_usage(as_dict(data.get("usage")))
             case "session.shutdown":
-                return self._shutdown(data)
-            case "session.compaction_complete" if words(data.get("summaryContent")):
-                return NewEntry(kind="compaction", text=words(data.get("summaryContent")))
+                return self._parse_shutdown(data)
+            case "session.compaction_complete" if as_str(data.get("summaryContent")):
+                return NewEntry(kind="compaction", text=as_str(data.get("summaryContent")))
             case "session.error":
-                return NewEntry(role="system", parts=(Text(words(data.get("message"))),))
-        if kind.partition(".")[0] in _KNOWN:
-            return NewEntry(kind="event", text=_told(data) or kind)
+                return NewEntry(role="system", parts=(Text(as_str(data.get("message"))),))
+        if kind.partition(".")[0] in _KNOWN_EVENT_PREFIXES:
+            return NewEntry(kind="event", text=_event_text(data) or kind)
         return NewEntry(kind="unknown", parts=(Opaque(kind, value),))
 
-    def _answer(self, data: Mapping[str, Json]) -> NewEntry:
-        parts: list[Part] = [Thinking(thought) for thought in self._fresh_thoughts(data.get("reasoningText"))]
-        if said := words(data.get("content")):
+    def _parse_answer(self, data: Mapping[str, Json]) -> NewEntry:
+        parts: list[Part] = [Thinking(thought) for thought in self._take_new_thoughts(data.get("reasoningText"))]
+        if said := as_str(data.get("content")):
             parts.append(Text(said))
-        for request in map(mapping, items(data.get("toolRequests"))):
-            call = ToolCall(words(request.get("toolCallId")), words(request.get("name")), _arguments(request))
-            self._asked.add(call.id)
+        for request in map(as_dict, as_list(data.get("toolRequests"))):
+            call = ToolCall(as_str(request.get("toolCallId")), as_str(request.get("name")), _parse_arguments(request))
+            self._requested_calls.add(call.id)
             parts.append(call)
-        told = count(data.get("outputTokens"))
+        told = as_count(data.get("outputTokens"))
         return NewEntry(
             role="assistant",
             parts=tuple(parts),
-            model=words(data.get("model")) or self._model,
-            message_key=words(data.get("apiCallId")) or words(data.get("messageId")),
+            model=as_str(data.get("model")) or self._model,
+            message_key=as_str(data.get("apiCallId")) or as_str(data.get("messageId")),
             tokens=Tokens(output=told) if told and not self._has_usage else None,
         )
 
-    def _fresh_thoughts(self, thought: Json) -> list[str]:
+    def _take_new_thoughts(self, thought: Json) -> list[str]:
         """Reasoning may stand in an event of its own and in the message too."""
-        told = [thought] if isinstance(thought, str) and thought.strip() and thought not in self._thoughts else []
-        self._thoughts.update(told)
+        told = [thought] if isinstance(thought, str) and thought.strip() and thought not in self._seen_thoughts else []
+        self._seen_thoughts.update(told)
         return told
 
-    def _reasoning(self, data: Mapping[str, Json]) -> NewEntry:
-        thoughts = self._fresh_thoughts(data.get("content"))
+    def _parse_reasoning(self, data: Mapping[str, Json]) -> NewEntry:
+        thoughts = self._take_new_thoughts(data.get("content"))
         if not thoughts:
             return NewEntry(kind="event")
         return NewEntry(role="assistant", parts=(Thinking(thoughts[0]),), model=self._model)
 
-    def _start(self, data: Mapping[str, Json], at: str) -> NewEntry:
-        call, name = words(data.get("toolCallId")), words(data.get("toolName"))
-        self._started[call] = name, at
-        if call in self._asked:
+    def _parse_tool_start(self, data: Mapping[str, Json], at: str) -> NewEntry:
+        call, name = as_str(data.get("toolCallId")), as_str(data.get("toolName"))
+        self._started_calls[call] = name, at
+        if call in self._requested_calls:
             return NewEntry(kind="event", text=name)
-        parts = (ToolCall(call, name, _arguments(data)),)
-        return NewEntry(role="assistant", parts=parts, model=words(data.get("model")) or self._model)
+        parts = (ToolCall(call, name, _parse_arguments(data)),)
+        return NewEntry(role="assistant", parts=parts, model=as_str(data.get("model")) or self._model)
 
-    def _complete(self, data: Mapping[str, Json], at: str) -> NewEntry:
-        call = words(data.get("toolCallId"))
-        name, began = self._started.pop(call, ("", ""))
-        output = _output(data)
-        ended = _ENDED.search(output) if isinstance(output, str) else None
-        code = mapping(data.get("shellExecution")).get("exitCode", ended.group(1) if ended else 0)
+    def _parse_tool_complete(self, data: Mapping[str, Json], at: str) -> NewEntry:
+        call = as_str(data.get("toolCallId"))
+        name, began = self._started_calls.pop(call, ("", ""))
+        output = _parse_output(data)
+        ended = _EXIT_CODE_NOTE.search(output) if isinstance(output, str) else None
+        code = as_dict(data.get("shellExecution")).get("exitCode", ended.group(1) if ended else 0)
         failed = data.get("success") is False or code not in (0, "0", None)
         shown = output[: ended.start()] if ended else output
-        return NewEntry(role="tool", parts=(ToolResult(call, shown, failed, name, _took(began, at)),), prompt=False)
+        return NewEntry(
+            role="tool", parts=(ToolResult(call, shown, failed, name, _duration_ms(began, at)),), is_prompt=False
+        )
 
-    def _shutdown(self, data: Mapping[str, Json]) -> NewEntry:
+    def _parse_shutdown(self, data: Mapping[str, Json]) -> NewEntry:
         """Before every model call was recorded, only the end of a run told what had been given to the model."""
         tokens = None
         if not self._has_usage:
-            usages = [mapping(mapping(told).get("usage")) for told in mapping(data.get("modelMetrics")).values()]
-            given = sum(count(usage.get("inputTokens")) for usage in usages)
-            cached = sum(count(usage.get("cacheReadTokens")) for usage in usages)
+            usages = [as_dict(as_dict(told).get("usage")) for told in as_dict(data.get("modelMetrics")).values()]
+            given = sum(as_count(usage.get("inputTokens")) for usage in usages)
+            cached = sum(as_count(usage.get("cacheReadTokens")) for usage in usages)
             tokens = Tokens(max(given - cached, 0), 0, cached) if given else None
-        return NewEntry(kind="event", text=words(data.get("shutdownType")), tokens=tokens)
+        return NewEntry(kind="event", text=as_str(data.get("shutdownType")), tokens=tokens)
 
 
-def _prompt(data: Mapping[str, Json]) -> NewEntry:
+def _parse_prompt(data: Mapping[str, Json]) -> NewEntry:
     """As it was typed; what a skill or the program says in the person's name has a source."""
-    attached = [_attachment(mapping(one)) for one in items(data.get("attachments"))]
-    source = words(data.get("source"))
+    attached = [_parse_attachment(as_dict(one)) for one in as_list(data.get("attachments"))]
+    source = as_str(data.get("source"))
     return NewEntry(
         role="user",
-        parts=(Text(words(data.get("content"))), *attached),
+        parts=(Text(as_str(data.get("content"))), *attached),
         author=source,
-        prompt=source in ("", "user"),
+        is_prompt=source in ("", "user"),
     )
 
 
-def _attachment(told: Mapping[str, Json]) -> Attachment:
-    name, path = words(told.get("displayName")), words(told.get("path"))
-    return Attachment(words(told.get("mimeType")) or words(told.get("type")) or "file", name or path, uri=path)
+def _parse_attachment(told: Mapping[str, Json]) -> Attachment:
+    name, path = as_str(told.get("displayName")), as_str(told.get("path"))
+    return Attachment(as_str(told.get("mimeType")) or as_str(told.get("type")) or "file", name or path, uri=path)
 
 
-def _usage(usage: Mapping[str, Json]) -> NewEntry:
+def _parse_usage(usage: Mapping[str, Json]) -> NewEntry:
     """Of all that was given some came from a cache."""
-    cached = count(usage.get("cacheReadTokens"))
+    cached = as_count(usage.get("cacheReadTokens"))
     return NewEntry(
         kind="event",
-        text=words(usage.get("model")),
-        message_key=words(usage.get("apiCallId")),
-        tokens=Tokens(max(count(usage.get("inputTokens")) - cached, 0), count(usage.get("outputTokens")), cached),
+        text=as_str(usage.get("model")),
+        message_key=as_str(usage.get("apiCallId")),
+        tokens=Tokens(max(as_count(usage.get("inputTokens")) - cached, 0), as_count(usage.get("outputTokens")), cached),
     )
 
 
-def _arguments(told: Mapping[str, Json]) -> Json:
+def _parse_arguments(told: Mapping[str, Json]) -> Json:
     given = told.get("arguments")
     if not isinstance(given, str):
         return given
     try:
-        return jsonl.parsed(given.encode("utf-8", "replace"))
+        return jsonl.parse_json(given.encode("utf-8", "replace"))
     except BadValue:
         return given
 
 
-def _output(data: Mapping[str, Json]) -> Json:
+def _parse_output(data: Mapping[str, Json]) -> Json:
     result = data.get("result")
-    content = mapping(result).get("content", result)
+    content = as_dict(result).get("content", result)
     if content is None:
-        content = mapping(data.get("error")).get("message", data.get("error"))
+        content = as_dict(data.get("error")).get("message", data.get("error"))
     return content
 
 
-def _took(began: str, ended: str) -> float | None:
+def _duration_ms(began: str, ended: str) -> float | None:
     try:
         return (datetime.fromisoformat(ended) - datetime.fromisoformat(began)).total_seconds() * 1000
     except (ValueError, TypeError):
         return None
 
 
-def _told(data: Mapping[str, Json]) -> str:
-    return next((said for said in (words(data.get(name)) for name in _TELLING) if said), "")
+def _event_text(data: Mapping[str, Json]) -> str:
+    return next((said for said in (as_str(data.get(name)) for name in _EVENT_TEXT_FIELDS) if said), "")

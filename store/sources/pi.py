@@ -10,119 +10,121 @@ from pathlib import Path
 
 from store.model.entry import Attachment, Json, NewEntry, Opaque, Part, Text, Thinking, Tokens, ToolCall, ToolResult
 from store.model.session import Session, SessionFields
-from store.sources.contract import Continuing, Problem
+from store.sources.contract import Problem, ResumeCommand
 from store.sources.kit import homes
-from store.sources.kit.jsonl import cost, count, items, mapping, moment, words
-from store.sources.kit.record_tree import Outline, Teller, Trees
-from store.sources.kit.transcripts import Branch, Layout, Node, first_value
-from store.text.validate import column_text
+from store.sources.kit.jsonl import as_count, as_dict, as_list, as_str, as_time, cost_fields
+from store.sources.kit.record_tree import EntryParser, RecordTree, RecordTreeReader
+from store.sources.kit.transcripts import Branch, Layout, Node, read_first_value
+from store.text.validate import replace_surrogates
 
 NAME = "pi"
 LABEL = "pi"
 READER = 1
 LOCAL_IDS = False
 
-_IN_FILE_NAME = re.compile(r"_([^_/\\]+)\.jsonl$")
+_ID_IN_FILE_NAME = re.compile(r"_([^_/\\]+)\.jsonl$")
 _LAYOUT = Layout(("agent/sessions", "sessions"), depth=1)
 
-roots = homes.pi
+roots = homes.pi_roots
 
 
 def detect(locator: str) -> bool:
-    return _LAYOUT.holds(locator, lambda path: _is_header(first_value(path)))
+    return _LAYOUT.detect(locator, lambda path: _is_header(read_first_value(path)))
 
 
 stamp = _LAYOUT.stamp
 
 
 @contextmanager
-def open(locator: str) -> Iterator[Pi]:  # noqa: A001 the shape's own word
-    yield Pi(Path(locator), _LAYOUT, _Session)
+def open(locator: str) -> Iterator[PiReader]:  # noqa: A001 the shape's own word
+    yield PiReader(Path(locator), _LAYOUT, _PiRecordTree)
 
 
-def resume(session: Session) -> Continuing:
+def resume(session: Session) -> ResumeCommand:
     native, _, branch = session.native_id.partition("/")
     if branch:
         hint = f"pi goes on with a session's newest branch: run `pi --session {native}` and choose this one with /tree."
-        return Continuing(None, cwd=session.cwd, hint=hint)
+        return ResumeCommand(None, cwd=session.cwd, hint=hint)
     argv, fork = ("pi", "--session", native), ("pi", "--fork", native)
-    return Continuing(argv, session.cwd, fork=fork, install="npm install -g @earendil-works/pi-coding-agent")
+    return ResumeCommand(
+        argv, session.cwd, fork_argv=fork, install_command="npm install -g @earendil-works/pi-coding-agent"
+    )
 
 
 def _is_header(value: Json) -> bool:
-    header = mapping(value)
+    header = as_dict(value)
     return header.get("type") == "session" and isinstance(header.get("id"), str) and "cwd" in header
 
 
 # ── the sessions ──────────────────────────────────────────────────────────────────────────────────
 
 
-class _Session(Outline):
+class _PiRecordTree(RecordTree):
     def __init__(self, path: Path, problems: list[Problem]) -> None:
-        self._names: dict[int, str] = {}
+        self._titles: dict[int, str] = {}
         self._provider = ""
         super().__init__(path, problems)
 
-    def is_head(self, value: Mapping[str, Json]) -> bool:
+    def is_header(self, value: Mapping[str, Json]) -> bool:
         return _is_header(value)
 
-    def node(self, value: Mapping[str, Json]) -> Node:
-        if name := words(value.get("name")).strip() if value.get("type") == "session_info" else "":
-            self._names[len(self.nodes)] = name
-        self._provider = words(mapping(value.get("message")).get("provider")) or self._provider
-        self.costs[len(self.nodes)] = _paid(mapping(value.get("message")))
+    def parse_node(self, value: Mapping[str, Json]) -> Node:
+        if name := as_str(value.get("name")).strip() if value.get("type") == "session_info" else "":
+            self._titles[len(self.nodes)] = name
+        self._provider = as_str(as_dict(value.get("message")).get("provider")) or self._provider
+        self.costs[len(self.nodes)] = _message_cost(as_dict(value.get("message")))
         # Version 1 has neither ids nor parents: each record follows the one before.
         parent = value.get("parentId", "")
-        return Node(words(value.get("id")), None if parent is None else words(parent), value.get("type") == "message")
+        return Node(as_str(value.get("id")), None if parent is None else as_str(parent), value.get("type") == "message")
 
-    def time(self, value: Mapping[str, Json]) -> str:
-        return moment(value.get("timestamp")) or moment(mapping(value.get("message")).get("timestamp"))
+    def parse_time(self, value: Mapping[str, Json]) -> str:
+        return as_time(value.get("timestamp")) or as_time(as_dict(value.get("message")).get("timestamp"))
 
     @property
-    def header(self) -> Mapping[str, Json]:
-        return mapping(self.head.value) if self.head else {}
+    def header_fields(self) -> Mapping[str, Json]:
+        return as_dict(self.header_line.value) if self.header_line else {}
 
     @property
     def native_id(self) -> str:
         """Where the header is lost, the file's name has it too."""
-        return column_text(words(self.header.get("id")) or _id_in_name(self.path.name))
+        return replace_surrogates(as_str(self.header_fields.get("id")) or _id_from_file_name(self.path.name))
 
-    def fields(self, line: Sequence[int]) -> SessionFields:
+    def session_fields(self, line: Sequence[int]) -> SessionFields:
         return {
-            "agent_title": next((self._names[place] for place in reversed(line) if place in self._names), ""),
-            "cwd": words(self.header.get("cwd")),
-            "provider": self._provider or words(self.header.get("provider")),
-            "model": words(self.header.get("modelId")),
+            "agent_title": next((self._titles[place] for place in reversed(line) if place in self._titles), ""),
+            "cwd": as_str(self.header_fields.get("cwd")),
+            "provider": self._provider or as_str(self.header_fields.get("provider")),
+            "model": as_str(self.header_fields.get("modelId")),
         }
 
-    def teller(self) -> Teller:
-        return _entry
+    def entry_parser(self) -> EntryParser:
+        return _parse_entry
 
 
-def _paid(message: Mapping[str, Json]) -> float:
-    return cost(mapping(mapping(message.get("usage")).get("cost")).get("total")).get("cost", 0.0)
+def _message_cost(message: Mapping[str, Json]) -> float:
+    return cost_fields(as_dict(as_dict(message.get("usage")).get("cost")).get("total")).get("cost", 0.0)
 
 
-def _id_in_name(name: str) -> str:
-    found = _IN_FILE_NAME.search(name)
+def _id_from_file_name(name: str) -> str:
+    found = _ID_IN_FILE_NAME.search(name)
     return found.group(1) if found else ""
 
 
-class Pi(Trees):
-    def origin(self, outline: Outline, branch: Branch) -> tuple[list[int], SessionFields]:
+class PiReader(RecordTreeReader):
+    def find_origin(self, outline: RecordTree, branch: Branch) -> tuple[list[int], SessionFields]:
         """A branch leaves its session; a session that was forked has copies of another file's records."""
-        header = mapping(outline.head.value) if outline.head else {}
-        named = words(header.get("parentSession")).replace("\\", "/")
-        parent = column_text(_id_in_name(named))
-        if branch.leaves is not None or not parent or parent == outline.native_id:
-            return super().origin(outline, branch)
+        header = as_dict(outline.header_line.value) if outline.header_line else {}
+        named = as_str(header.get("parentSession")).replace("\\", "/")
+        parent = replace_surrogates(_id_from_file_name(named))
+        if branch.parent is not None or not parent or parent == outline.native_id:
+            return super().find_origin(outline, branch)
         fields: SessionFields = {"parent_id": parent, "relation": "fork"}
         beside = outline.path.with_name(named.rpartition("/")[2])
-        other = _Session(self.places.get(parent, (beside, ""))[0], [])
+        other = _PiRecordTree(self.locations.get(parent, (beside, ""))[0], [])
         known = {node.id for node in other.nodes if node.id}
-        copied = list(takewhile(lambda place: outline.nodes[place].id in known, branch.own))
+        copied = list(takewhile(lambda place: outline.nodes[place].id in known, branch.own_nodes))
         shared = {outline.nodes[place].id for place in copied}
-        line = (other.branch("") or Branch()).own
+        line = (other.find_branch("") or Branch()).own_nodes
         if places := [n for n, place in enumerate(line) if other.nodes[place].id in shared]:
             fields["forked_at"] = places[-1]
         return copied, fields
@@ -131,23 +133,25 @@ class Pi(Trees):
 # ── the records ───────────────────────────────────────────────────────────────────────────────────
 
 
-def _entry(value: Json) -> NewEntry:
-    record = mapping(value)
-    kind = words(record.get("type"))
+def _parse_entry(value: Json) -> NewEntry:
+    record = as_dict(value)
+    kind = as_str(record.get("type"))
     if kind == "message":
-        return _message(mapping(record.get("message")), words(record.get("id")))
+        return _parse_message(as_dict(record.get("message")), as_str(record.get("id")))
     if kind == "compaction":
-        return NewEntry(kind="compaction", text=words(record.get("summary")))
+        return NewEntry(kind="compaction", text=as_str(record.get("summary")))
     if kind == "branch_summary":
-        return NewEntry(role="system", parts=(Text(words(record.get("summary"))),))
+        return NewEntry(role="system", parts=(Text(as_str(record.get("summary"))),))
     if kind == "custom_message":
-        return _custom(record)
-    if kind in _EVENTS:
-        return NewEntry(kind="event", text=" ".join(filter(None, (words(record.get(key)) for key in _EVENTS[kind]))))
+        return _parse_custom_message(record)
+    if kind in _EVENT_FIELDS:
+        return NewEntry(
+            kind="event", text=" ".join(filter(None, (as_str(record.get(key)) for key in _EVENT_FIELDS[kind])))
+        )
     return NewEntry(kind="unknown", parts=(Opaque(kind, value),))
 
 
-_EVENTS = {
+_EVENT_FIELDS = {
     "session": ("cwd",),
     "session_info": ("name",),
     "model_change": ("provider", "modelId"),
@@ -157,85 +161,85 @@ _EVENTS = {
 }
 
 
-def _message(message: Mapping[str, Json], record_id: str) -> NewEntry:
-    role = words(message.get("role"))
+def _parse_message(message: Mapping[str, Json], record_id: str) -> NewEntry:
+    role = as_str(message.get("role"))
     content = message.get("content")
     if role == "user":
-        return NewEntry(role="user", parts=_parts(content))
+        return NewEntry(role="user", parts=_parse_parts(content))
     if role == "assistant":
-        return _answer(message)
+        return _parse_answer(message)
     if role == "toolResult":
-        return _result(message)
+        return _parse_result(message)
     if role == "bashExecution":
-        return _own_command(message, record_id)
+        return _parse_user_command(message, record_id)
     if role in ("custom", "hookMessage"):
-        return _custom(message)
+        return _parse_custom_message(message)
     if role == "compactionSummary":
-        return NewEntry(kind="compaction", text=words(message.get("summary")))
+        return NewEntry(kind="compaction", text=as_str(message.get("summary")))
     if role == "branchSummary":
-        return NewEntry(role="system", parts=(Text(words(message.get("summary"))),))
+        return NewEntry(role="system", parts=(Text(as_str(message.get("summary"))),))
     return NewEntry(kind="unknown", parts=(Opaque(role, dict(message)),))
 
 
-def _answer(message: Mapping[str, Json]) -> NewEntry:
-    parts = _parts(message.get("content"))
-    if failure := words(message.get("errorMessage")):
+def _parse_answer(message: Mapping[str, Json]) -> NewEntry:
+    parts = _parse_parts(message.get("content"))
+    if failure := as_str(message.get("errorMessage")):
         parts += (Text(failure),)
     return NewEntry(
         role="assistant",
         parts=parts,
-        model=words(message.get("model")),
-        message_key=words(message.get("responseId")),
-        tokens=_tokens(mapping(message.get("usage"))),
+        model=as_str(message.get("model")),
+        message_key=as_str(message.get("responseId")),
+        tokens=_parse_tokens(as_dict(message.get("usage"))),
     )
 
 
-def _tokens(usage: Mapping[str, Json]) -> Tokens | None:
+def _parse_tokens(usage: Mapping[str, Json]) -> Tokens | None:
     """What is written to a cache was not read from it."""
-    fresh = count(usage.get("input")) + count(usage.get("cacheWrite"))
-    return Tokens(fresh, count(usage.get("output")), count(usage.get("cacheRead"))) if usage else None
+    fresh = as_count(usage.get("input")) + as_count(usage.get("cacheWrite"))
+    return Tokens(fresh, as_count(usage.get("output")), as_count(usage.get("cacheRead"))) if usage else None
 
 
-def _result(message: Mapping[str, Json]) -> NewEntry:
-    parts = _parts(message.get("content"))
+def _parse_result(message: Mapping[str, Json]) -> NewEntry:
+    parts = _parse_parts(message.get("content"))
     said = "\n".join([part.text for part in parts if isinstance(part, Text)])
     result = ToolResult(
-        words(message.get("toolCallId")), said, bool(message.get("isError")), words(message.get("toolName"))
+        as_str(message.get("toolCallId")), said, bool(message.get("isError")), as_str(message.get("toolName"))
     )
     return NewEntry(role="tool", parts=(result, *(part for part in parts if not isinstance(part, Text))), text="")
 
 
-def _own_command(message: Mapping[str, Json], record_id: str) -> NewEntry:
+def _parse_user_command(message: Mapping[str, Json], record_id: str) -> NewEntry:
     """What a person ran by themselves; the model is shown it with the next prompt."""
     failed = bool(message.get("cancelled")) or message.get("exitCode") not in (0, None)
     call = ToolCall(record_id, "bash", {"command": message.get("command")})
     result = ToolResult(record_id, message.get("output"), failed, "bash")
-    return NewEntry(role="user", parts=(call, result), prompt=False)
+    return NewEntry(role="user", parts=(call, result), is_prompt=False)
 
 
-def _custom(message: Mapping[str, Json]) -> NewEntry:
+def _parse_custom_message(message: Mapping[str, Json]) -> NewEntry:
     """An extension's words to the model."""
-    author = words(message.get("customType"))
-    return NewEntry(role="system", parts=_parts(message.get("content")), author=author)
+    author = as_str(message.get("customType"))
+    return NewEntry(role="system", parts=_parse_parts(message.get("content")), author=author)
 
 
-def _parts(content: Json) -> tuple[Part, ...]:
+def _parse_parts(content: Json) -> tuple[Part, ...]:
     if isinstance(content, str):
         return (Text(content),)
     if not isinstance(content, list):
         return () if content is None else (Opaque("", content),)
-    return tuple(map(_part, items(content)))
+    return tuple(map(_parse_part, as_list(content)))
 
 
-def _part(block: Json) -> Part:
-    told = mapping(block)
-    kind = words(told.get("type"))
+def _parse_part(block: Json) -> Part:
+    told = as_dict(block)
+    kind = as_str(told.get("type"))
     if kind == "text" and isinstance(text := told.get("text"), str):
         return Text(text)
     if kind == "thinking" and isinstance(thought := told.get("thinking"), str):
-        return Thinking(thought, words(told.get("thinkingSignature")))
+        return Thinking(thought, as_str(told.get("thinkingSignature")))
     if kind == "toolCall":
-        return ToolCall(words(told.get("id")), words(told.get("name")), told.get("arguments"))
+        return ToolCall(as_str(told.get("id")), as_str(told.get("name")), told.get("arguments"))
     if kind == "image" and isinstance(data := told.get("data"), str):
-        return Attachment(words(told.get("mimeType")) or "image", size=len(data.rstrip("=")) * 3 // 4)
+        return Attachment(as_str(told.get("mimeType")) or "image", size=len(data.rstrip("=")) * 3 // 4)
     return Opaque(kind, block)

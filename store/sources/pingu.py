@@ -10,22 +10,22 @@ from pathlib import Path
 from typing import Any
 
 from store.errors import BadValue
-from store.formats.content_blocks import part_of_item, response_tokens
+from store.formats.content_blocks import parse_item, parse_response_tokens
 from store.model.entry import Json, NewEntry, Part, Text, Thinking, Tokens
-from store.model.session import Session, SessionFields, parent_of_delegate
+from store.model.session import Session, SessionFields, delegate_parent_id
 from store.sources.contract import (
     Batch,
-    Continuing,
     ForeignFact,
     ForeignFile,
     ForeignSecret,
     ForeignSummary,
     Problem,
-    Ref,
+    ResumeCommand,
+    SessionRef,
 )
 from store.sources.kit import homes, sqlite
-from store.sources.kit.sqlite import Row
-from store.sources.kit.write_plan import RowChange, Rows, Wanted, WritePlan, as_read
+from store.sources.kit.sqlite import RowLike
+from store.sources.kit.write_plan import ForeignRows, RowChange, WriteBackEdits, WritePlan, text_as_read
 from store.text.validate import parse
 
 NAME = "pingu"
@@ -34,86 +34,86 @@ READER = 1
 LOCAL_IDS = True
 LIVE_WRITES = True
 
-NOT_STORED = "(reply not stored)"
+REPLY_NOT_STORED = "(reply not stored)"
 
 
-_TURN = ("session_id", "user_message", "response_json", "model", "created_at")
+_TURN_COLUMNS = ("session_id", "user_message", "response_json", "model", "created_at")
 _SIGNATURE = {
     "sessions": "id channel channel_id title model summary summary_up_to created_at updated_at".split(),
-    "turns": ("id", *_TURN),
+    "turns": ("id", *_TURN_COLUMNS),
 }
-_MEMORY = set("id session_id category content created_at updated_at".split())
+_MEMORY_COLUMNS = set("id session_id category content created_at updated_at".split())
 
-roots = homes.pingu
+roots = homes.pingu_roots
 
 
 def detect(locator: str) -> bool:
-    return sqlite.looks_like(locator, _SIGNATURE)
+    return sqlite.has_tables(locator, _SIGNATURE)
 
 
 def stamp(locator: str) -> str:
-    return sqlite.file_stamp(Path(locator))
+    return sqlite.database_stamp(Path(locator))
 
 
 @contextmanager
-def open(locator: str) -> Iterator[Pingu]:  # noqa: A001 the shape's own word
+def open(locator: str) -> Iterator[PinguReader]:  # noqa: A001 the shape's own word
     with sqlite.snapshot(Path(locator)) as connection:
-        yield Pingu(connection)
+        yield PinguReader(connection)
 
 
-def resume(session: Session) -> Continuing:
+def resume(session: Session) -> ResumeCommand:
     chat = session.native_id.removeprefix("telegram:")
     if chat != session.native_id and ":" not in chat:
-        return Continuing(None, hint=f"Write in the Telegram chat {chat}.")
-    return Continuing(
+        return ResumeCommand(None, hint=f"Write in the Telegram chat {chat}.")
+    return ResumeCommand(
         None, hint=f"Run `pingu gateway` and send the chat request with session_id {session.native_id!r}."
     )
 
 
-class Pingu:
+class PinguReader:
     def __init__(self, connection: sqlite3.Connection) -> None:
         self._connection = connection
-        self._tables = sqlite.tables(connection)
+        self._tables = sqlite.read_tables(connection)
         self.problems: list[Problem] = []
 
-    def scan(self) -> Iterator[Ref]:
+    def scan(self) -> Iterator[SessionRef]:
         said: dict[Any, str] = {}
-        for number, session, *told in sqlite.sweep(self._connection, "turns", *_TURN):
+        for number, session, *told in sqlite.scan_columns(self._connection, "turns", *_TURN_COLUMNS):
             said[session] = sqlite.digest(said.get(session), number, *told)
-        for row in sqlite.rows(self._connection, "sessions", self.problems):
+        for row in sqlite.read_rows(self._connection, "sessions", self.problems):
             if isinstance(row["id"], str):
-                content = sqlite.digest(*_lasting(row), said.get(row["id"]))
-                yield Ref(row["id"], content, sqlite.utc(row["updated_at"]))
+                content = sqlite.digest(*_stable_values(row), said.get(row["id"]))
+                yield SessionRef(row["id"], content, sqlite.normalize_time(row["updated_at"]))
             else:
                 self.problems.append(Problem("sessions", f"The session {row['id']!r} is not named by text."))
-        self.problems += sqlite.strays(self._connection, "turns")
+        self.problems += sqlite.find_orphan_rows(self._connection, "turns")
 
-    def read(self, ref: Ref) -> Iterator[Batch]:
+    def read(self, ref: SessionRef) -> Iterator[Batch]:
         met: list[Problem] = []
-        session = next(sqlite.rows(self._connection, "sessions", met, "where id = ?", ref.native_id), None)
+        session = next(sqlite.read_rows(self._connection, "sessions", met, "where id = ?", ref.native_id), None)
         if session is None:
             return
         order = "where session_id = ? order by created_at, rowid"
         numbers = [row[0] for row in self._connection.execute(f"select rowid from turns {order}", (ref.native_id,))]
-        about = _about(session, numbers)
+        about = _build_header_batch(session, numbers)
         yield about
         made = (about.fields or {}).get("created_at", "")
-        turns = sqlite.rows(self._connection, "turns", met, order, ref.native_id)
-        yield from sqlite.batches((_entries(row, made, met) for row in turns), met)
+        turns = sqlite.read_rows(self._connection, "turns", met, order, ref.native_id)
+        yield from sqlite.build_batches((_parse_turn(row, made, met) for row in turns), met)
 
     def facts(self) -> Iterable[ForeignFact]:
-        if not self._tables.get("memories", frozenset()) >= _MEMORY:
+        if not self._tables.get("memories", frozenset()) >= _MEMORY_COLUMNS:
             return
-        for row in sqlite.rows(self._connection, "memories", self.problems):
-            session = sqlite.text(row["session_id"])
+        for row in sqlite.read_rows(self._connection, "memories", self.problems):
+            session = sqlite.as_text(row["session_id"])
             yield ForeignFact(
                 f"memories:{row['id']}",
-                sqlite.text(row["content"]),
+                sqlite.as_text(row["content"]),
                 scope="session" if session else "source",
-                category=sqlite.text(row["category"]),
+                category=sqlite.as_text(row["category"]),
                 native_session=session,
-                created_at=sqlite.utc(row["created_at"]),
-                updated_at=sqlite.utc(row["updated_at"]),
+                created_at=sqlite.normalize_time(row["created_at"]),
+                updated_at=sqlite.normalize_time(row["updated_at"]),
             )
 
     def secrets(self) -> Iterable[ForeignSecret]:
@@ -123,132 +123,141 @@ class Pingu:
         return ()
 
 
-def _lasting(row: Row) -> list[Any]:
+def _stable_values(row: RowLike) -> list[Any]:
     """What of a session's row is content; `updated_at` moves whenever Pingu so much as looks."""
     return [row[name] for name in row if name != "updated_at"]
 
 
-def _about(row: Row, numbers: list[int]) -> Batch:
+def _build_header_batch(row: RowLike, numbers: list[int]) -> Batch:
     fields: SessionFields = {
-        "channel": sqlite.text(row["channel"]),
-        "channel_id": sqlite.text(row["channel_id"]),
-        "agent_title": sqlite.text(row["title"]),
-        "model": sqlite.text(row["model"]),
+        "channel": sqlite.as_text(row["channel"]),
+        "channel_id": sqlite.as_text(row["channel_id"]),
+        "agent_title": sqlite.as_text(row["title"]),
+        "model": sqlite.as_text(row["model"]),
     }
-    fields |= sqlite.lifetime(row["created_at"], row["updated_at"])
-    if parent := parent_of_delegate(row["id"]):
+    fields |= sqlite.time_fields(row["created_at"], row["updated_at"])
+    if parent := delegate_parent_id(row["id"]):
         fields |= {"parent_id": parent, "relation": "delegate"}
-    record = sqlite.row_record(row, "sessions", row["id"], without=("updated_at",))
-    summary = sqlite.text(row["summary"])
+    record = sqlite.record_from_row(row, "sessions", row["id"], exclude=("updated_at",))
+    summary = sqlite.as_text(row["summary"])
     return Batch(
         header=NewEntry(kind="header", record=record),
         fields=fields,
-        summary=ForeignSummary(summary, _covered(row["summary_up_to"], numbers)) if summary else None,
+        summary=ForeignSummary(summary, _count_covered_turns(row["summary_up_to"], numbers)) if summary else None,
     )
 
 
-def _covered(up_to: object, numbers: list[int]) -> int | None:
+def _count_covered_turns(up_to: object, numbers: list[int]) -> int | None:
     """Pingu names the last turn covered by its row's id; we count the session's own turns."""
     try:
-        last = int(sqlite.text(up_to))
+        last = int(sqlite.as_text(up_to))
     except ValueError:
         return None
     return sum(number <= last for number in numbers)
 
 
-def _entries(row: Row, made: str, met: list[Problem]) -> list[NewEntry]:
-    record = sqlite.row_record(row, "turns", row["id"])
-    at = sqlite.utc(row["created_at"]) or made
-    words = Text(sqlite.text(row["user_message"]))
-    prompt = NewEntry(role="user", parts=(words,), prompt=True, record=record, created_at=at)
+def _parse_turn(row: RowLike, made: str, met: list[Problem]) -> list[NewEntry]:
+    record = sqlite.record_from_row(row, "turns", row["id"])
+    at = sqlite.normalize_time(row["created_at"]) or made
+    words = Text(sqlite.as_text(row["user_message"]))
+    prompt = NewEntry(role="user", parts=(words,), is_prompt=True, record=record, created_at=at)
     try:
-        response = parse(sqlite.text(row["response_json"]))
+        response = parse(sqlite.as_text(row["response_json"]))
         if not isinstance(response, Mapping):
             raise BadValue("It is not a JSON object.")
     except BadValue as reason:
         met.append(Problem(f"turns:{row['id']}", f"The reply cannot be read: {reason}"))
         return [prompt]
-    replies = [NewEntry(parts=parts) for item in _output(response) if _is_told(parts := part_of_item(_item(item)))]
+    replies = [
+        NewEntry(parts=parts)
+        for item in _output_items(response)
+        if _has_content(parts := parse_item(_unwrap_item(item)))
+    ]
     if not any(not isinstance(part, Thinking) for reply in replies for part in reply.parts):
-        replies.append(NewEntry(text=NOT_STORED))
+        replies.append(NewEntry(text=REPLY_NOT_STORED))
     for reply in replies:
         reply.role = "assistant"
-        reply.model = sqlite.text(row["model"]) or _text(response.get("model"))
+        reply.model = sqlite.as_text(row["model"]) or _as_str(response.get("model"))
         reply.message_key = f"turns:{row['id']}"
         reply.record, reply.created_at = record, at
-    replies[-1].tokens = _tokens(response)
+    replies[-1].tokens = _parse_tokens(response)
     return [prompt, *replies]
 
 
-def _is_told(parts: tuple[Part, ...]) -> bool:
+def _has_content(parts: tuple[Part, ...]) -> bool:
     """Where the model answered through a tool, Pingu stores a message without words."""
     return any(not isinstance(part, Text) or part.text.strip() for part in parts)
 
 
-def _output(response: Mapping[str, Json]) -> list[Json]:
+def _output_items(response: Mapping[str, Json]) -> list[Json]:
     output = response.get("output")
     return output if isinstance(output, list) else []
 
 
-def _item(item: Json) -> Json:
+def _unwrap_item(item: Json) -> Json:
     """Since March 2026 Pingu keeps an item it does not need to understand whole, under `raw`."""
     raw = item.get("raw") if isinstance(item, Mapping) else None
     return raw if isinstance(raw, Mapping) else item
 
 
-def _tokens(response: Mapping[str, Json]) -> Tokens | None:
-    told = response_tokens(response)
+def _parse_tokens(response: Mapping[str, Json]) -> Tokens | None:
+    told = parse_response_tokens(response)
     if told is None and "input_tokens" in response:
-        told = response_tokens({"usage": response})
+        told = parse_response_tokens({"usage": response})
     return told
 
 
-def _text(value: Json) -> str:
+def _as_str(value: Json) -> str:
     return value if isinstance(value, str) else ""
 
 
 # ── writing back ──────────────────────────────────────────────────────────────────────────────────
 
 
-def plan(rows: Rows, wanted: Wanted) -> WritePlan:
+def plan(rows: ForeignRows, edits: WriteBackEdits) -> WritePlan:
     """Title, summary with its coverage, memories, and the whole session."""
     made = WritePlan()
-    session = made.find_session(rows, LABEL, "id", wanted)
+    session = made.find_session(rows, LABEL, "id", edits)
     if session is None:
         return made
-    if wanted.delete:
+    if edits.delete:
         # A memory points to its session by no foreign key, and would stay behind; nor need a message.
         for table in ("memories", "messages", "turns"):
-            made.delete_rows(rows, table, "session_id = ?", wanted.native_id)
+            made.delete_rows(rows, table, "session_id = ?", edits.native_id)
         made.delete_row(rows, "sessions", session)
         return made
-    if wanted.title:
-        made.swap_title("sessions", {"id": wanted.native_id}, "title", session["title"], wanted.title)
-    if wanted.summary:
-        _plan_summary(rows, session, wanted.summary, wanted.summary_seen, made)
-    for fact in wanted.facts:
+    if edits.title:
+        made.swap_title("sessions", {"id": edits.native_id}, "title", session["title"], edits.title)
+    if edits.summary:
+        _plan_summary(rows, session, edits.summary, edits.summary_seen, made)
+    for fact in edits.facts:
         # The embedding belongs to the old words; without one Pingu makes it anew.
         digest = hashlib.sha256(fact.text.encode()).hexdigest() if fact.text is not None else None
         made.swap_fact(rows, fact, {"embedding": None, "content_hash": digest})
-    if wanted.secrets:
-        made.unplaced.append("Pingu has no place for secrets; they stay here.")
+    if edits.secrets:
+        made.unsupported.append("Pingu has no place for secrets; they stay here.")
     return made
 
 
-def _plan_summary(rows: Rows, session: Mapping[str, Any], wanted: ForeignSummary, seen: str, made: WritePlan) -> None:
-    if as_read(session["summary"]) not in (seen, wanted.text):
+def _plan_summary(
+    rows: ForeignRows, session: Mapping[str, Any], wanted: ForeignSummary, seen: str, made: WritePlan
+) -> None:
+    if text_as_read(session["summary"]) not in (seen, wanted.text):
         made.conflicts.append("Pingu has written a newer summary since it was read; sync first.")
         return
     turns = rows.select("turns", "session_id = ?", session["id"])
-    numbers = [turn["id"] for turn in sorted(turns, key=lambda turn: (sqlite.text(turn["created_at"]), turn["id"]))]
+    numbers = [turn["id"] for turn in sorted(turns, key=lambda turn: (sqlite.as_text(turn["created_at"]), turn["id"]))]
     before = {name: session[name] for name in ("summary", "summary_up_to")}
-    after = {"summary": wanted.text or None, "summary_up_to": _up_to(wanted, numbers, before["summary_up_to"])}
+    after = {
+        "summary": wanted.text or None,
+        "summary_up_to": _last_covered_turn(wanted, numbers, before["summary_up_to"]),
+    }
     if before != after:
         made.changes.append(RowChange("sessions", {"id": session["id"]}, before, after))
-    made.summary = ForeignSummary(wanted.text, _covered(after["summary_up_to"], numbers))
+    made.summary = ForeignSummary(wanted.text, _count_covered_turns(after["summary_up_to"], numbers))
 
 
-def _up_to(wanted: ForeignSummary, numbers: list[int], before: Any) -> Any:
+def _last_covered_turn(wanted: ForeignSummary, numbers: list[int], before: Any) -> Any:
     """The id of the last turn covered, as text. Where nobody says how far it goes, as far as the one before."""
     if not wanted.text:
         return None

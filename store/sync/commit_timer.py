@@ -13,25 +13,25 @@ if TYPE_CHECKING:
 COMMIT_SECONDS = 0.2
 
 
-class Pace:
+class CommitTimer:
     """Commits about every 200 ms, so that edits never wait for a sync; the first at once, so that rows show."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
-        self._open: ExitStack | None = None
-        self._patience = self._begun = 0.0
+        self._transaction: ExitStack | None = None
+        self._interval = self._begun_at = 0.0
 
     def begin(self) -> None:
-        if self._open is None:
-            self._open = ExitStack()
-            self._open.enter_context(self._store.transaction(durable=False))
-            self._begun = time.monotonic()
+        if self._transaction is None:
+            self._transaction = ExitStack()
+            self._transaction.enter_context(self._store.transaction(durable=False))
+            self._begun_at = time.monotonic()
 
-    def breathe(self) -> bool:
+    def commit_if_due(self) -> bool:
         """True when it was time, and nothing is held now."""
-        if self._open is None or time.monotonic() - self._begun < self._patience:
+        if self._transaction is None or time.monotonic() - self._begun_at < self._interval:
             return False
-        self._patience = COMMIT_SECONDS
+        self._interval = COMMIT_SECONDS
         self.__exit__(None, None, None)
         return True
 
@@ -41,6 +41,6 @@ class Pace:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        held, self._open = self._open, None
+        held, self._transaction = self._transaction, None
         if held is not None:
             held.__exit__(kind, error, trace)

@@ -12,23 +12,32 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
-from store.conversations.superseded import drop_told_twice
+from store.conversations.superseded import drop_if_duplicated
 from store.errors import Busy, StoreError, Unreadable, WriteFailed
-from store.model.identity import foreign_id
+from store.model.identity import foreign_session_id
 from store.model.session import Session, SessionFields
-from store.search.quick_index import begin_to_read, forget_what_was_read, keep
-from store.sources.contract import Batch, Expiring, ForeignSummary, Growing, Opened, Problem, Ref, Skimming
+from store.search.quick_index import clear_index_if_unused, clear_quick_fields, insert_rows
+from store.sources.contract import (
+    Batch,
+    ForeignSummary,
+    Problem,
+    SessionRef,
+    SourceReader,
+    SupportsAppend,
+    SupportsExpiry,
+    SupportsQuickRead,
+)
 from store.sources.kit import sqlite
-from store.sync.appended import Followed, Grown, Known, follow, head_of
-from store.sync.child_process import Seconds, is_large
-from store.sync.commit_timer import Pace
-from store.sync.knowledge import Knowledge
-from store.sync.lock import lease
-from store.sync.quick_index import Look
-from store.sync.reader_process import Ahead, go_on_to_read, opening, scan
-from store.sync.refresh import ROW, Progress, Report, Target, unchanged
-from store.sync.session_writer import Chain
-from store.text.validate import decode, encode, now
+from store.sync.appended import AppendedBatches, KnownSession, ScanResult, find_main_session, scan_incrementally
+from store.sync.child_process import ReaderProcesses, is_large
+from store.sync.commit_timer import CommitTimer
+from store.sync.knowledge import KnowledgeImport
+from store.sync.lock import sync_lock
+from store.sync.quick_index import QuickScan
+from store.sync.reader_process import ProcessReader, open_reader, scan_refs, start_scan
+from store.sync.refresh import SELECT_SOURCE, Progress, Report, Target, report_if_unchanged
+from store.sync.session_writer import SessionWriter
+from store.text.validate import decode, encode, utc_timestamp
 
 if TYPE_CHECKING:
     from multiprocessing.connection import Connection
@@ -36,66 +45,68 @@ if TYPE_CHECKING:
     from store.store import Store
 
 
-AT_A_TIME = 2
+CONCURRENT_IMPORTS = 2
 """Stores that are read in turn: while what one tells is written, the other's process reads on."""
 
-MANY = 200
+MERGE_INDEX_AFTER = 200
 """New sessions after which the search index is worth being put in order as a whole."""
 
 T = TypeVar("T")
 
-_ELSEWHERE = """
+_SELECT_BY_PUBLIC_ID = """
     select native_id, key, gone, head is not null from sessions
     where source = ? and id in (select value from json_each(?)) and (relation is null or relation != 'superseded')
 """
-_ANY_READ = "select 1 from sessions where source_key = ? and head is not null limit 1"
+_SELECT_ANY_READ = "select 1 from sessions where source_key = ? and head is not null limit 1"
 
 
-class _Place(NamedTuple):
+class _Destination(NamedTuple):
     """Where a session that is read belongs."""
 
     source_key: int
-    known: Known | None
-    elsewhere: bool
+    known: KnownSession | None
+    is_elsewhere: bool
     "The store has it from another place, which is followed until this one goes further."
-    grown: bool
+    is_appended: bool
     "What is told comes behind what the store has."
 
 
-def read(store: Store, chosen: Iterable[Target], processes: Seconds | None = None) -> Iterator[Progress]:
+def import_targets(
+    store: Store, chosen: Iterable[Target], processes: ReaderProcesses | None = None
+) -> Iterator[Progress]:
     """Each target in turn, the newest of each first; by processes that were begun early, where there are some."""
-    with processes or Seconds("quick_index") as processes:
-        under_way: list[_Syncing] = []
+    with processes or ReaderProcesses("quick_index") as processes:
+        under_way: list[_TargetImport] = []
         looks: list[Iterator[Progress]] = []
         was_seen = False
         for target in chosen:
-            under_way.append(_Syncing(store, target))
-            looks.append(under_way[-1].look(processes, here=not was_seen))
+            under_way.append(_TargetImport(store, target))
+            looks.append(under_way[-1].build_quick_index(processes, inline=not was_seen))
             # The newest of each, before all of any.
             for progress in islice(looks[-1], 1):
                 was_seen = True
                 yield progress
-        yield from _by_turns(looks)
-        with store.undone_from_memory():
-            yield from _in_turn(store, under_way)
-        forget_what_was_read(store)
-        if sum(one.report.new for one in under_way) >= MANY:
+        yield from _round_robin(looks)
+        with store.temp_store_in_memory():
+            yield from _run_imports(store, under_way)
+        clear_index_if_unused(store)
+        if sum(one.report.new for one in under_way) >= MERGE_INDEX_AFTER:
             last = under_way[-1].report
-            yield from (Progress(last, last.seen, last.seen) for _ in store.search.merge())
-        store.give_back()
+            yield from (Progress(last, last.seen, last.seen) for _ in store.search.merge_segments())
+        store.release_free_pages()
 
 
-def glimpse(store: Store, chosen: Iterable[Target]) -> Iterator[Progress]:
+def import_newest(store: Store, chosen: Iterable[Target]) -> Iterator[Progress]:
     """The newest of each, for as long as somebody waits: of a large archive at first sight, of a small one all."""
-    with lease(store):
+    with sync_lock(store):
         for target in chosen:
-            one = _Syncing(store, target)
-            yield from one.look(None, here=True)
+            one = _TargetImport(store, target)
+            yield from one.build_quick_index(None, inline=True)
             if not one.unread:
                 yield from one.run()
 
 
-def _by_turns(told: Iterable[Iterator[T]]) -> Iterator[T]:
+def _round_robin(told: Iterable[Iterator[T]]) -> Iterator[T]:
     waiting = deque(told)
     while waiting:
         for one in islice(waiting[0], 1):
@@ -104,22 +115,22 @@ def _by_turns(told: Iterable[Iterator[T]]) -> Iterator[T]:
         waiting.popleft()
 
 
-def _in_turn(store: Store, under_way: Sequence[_Syncing]) -> Iterator[Progress]:
+def _run_imports(store: Store, under_way: Sequence[_TargetImport]) -> Iterator[Progress]:
     """Two at a time, since each is read by a process of its own; but one that has what somebody waits for first."""
     for one in under_way:
-        one.go_on()
+        one.start_reading()
     waiting = deque((one, one.run()) for one in under_way)
     while waiting:
-        hurried = next((at for at, (one, _) in enumerate(waiting) if one.unread & store.hurried), 0)
+        hurried = next((at for at, (one, _) in enumerate(waiting) if one.unread & store.priority_ids), 0)
         one, run = waiting[hurried]
         progress = next(run, None)
         del waiting[hurried]
         if progress is not None:
-            waiting.insert(min(AT_A_TIME - 1, len(waiting)), (one, run))
+            waiting.insert(min(CONCURRENT_IMPORTS - 1, len(waiting)), (one, run))
             yield progress
 
 
-class _Syncing:
+class _TargetImport:
     """One foreign store on its way into ours."""
 
     def __init__(self, store: Store, target: Target) -> None:
@@ -132,140 +143,150 @@ class _Syncing:
         self.unread: set[str] = set()
         "The native ids of those that were only skimmed."
         self._superseded: list[Session] = []
-        self._reader: Connection | None = None
+        self._reader_pipe: Connection | None = None
         "A process that has looked at it all, and waits to read it."
 
-    def look(self, processes: Seconds | None, *, here: bool) -> Iterator[Progress]:
+    def build_quick_index(self, processes: ReaderProcesses | None, *, inline: bool) -> Iterator[Progress]:
         """For the first time, at a large archive of which nothing was read yet; without a process, at its newest."""
-        key, _, _ = self._row()
-        if not isinstance(self.source, Skimming) or not is_large(Path(self.address), new=True):
+        key, _, _ = self._load_source_row()
+        if not isinstance(self.source, SupportsQuickRead) or not is_large(Path(self.address), is_first_import=True):
             return
-        if self.store.row(_ANY_READ, key):
+        if self.store.row(_SELECT_ANY_READ, key):
             return
-        known = self._known(key).keys()
+        known = self._load_known(key).keys()
         self.unread |= known
-        look = Look(self.source, self.address, processes)
-        for sights in look.sights(known | self._buried(), here=here):
-            self.unread |= keep(self.store, sights, self.source.NAME, key, self._public_id)
+        look = QuickScan(self.source, self.address, processes)
+        for sights in look.read_rows(known | self._load_tombstones(), inline=inline):
+            self.unread |= insert_rows(self.store, sights, self.source.NAME, key, self._public_id)
             self.report.seen = len(self.unread)
             yield Progress(self.report, 0, self.report.seen)
-        self._reader = look.reader
+        self._reader_pipe = look.reader_pipe
 
-    def go_on(self) -> None:
+    def start_reading(self) -> None:
         """It need not be waited for until it is this one's turn."""
-        if self._reader is not None:
-            go_on_to_read(self._reader)
+        if self._reader_pipe is not None:
+            start_scan(self._reader_pipe)
 
     def run(self) -> Iterator[Progress]:
-        key, marks, old_problems = self._row()
-        if calm := unchanged(self.store, self.target):
+        key, marks, old_problems = self._load_source_row()
+        if calm := report_if_unchanged(self.store, self.target):
             self.report = calm
             yield Progress(calm, calm.seen, calm.seen)
             return
         marks_now = {"stamp": self.target.stamp, "reader": self.source.READER}
-        known = self._known(key)
+        known = self._load_known(key)
         try:
-            with opening(self.source, self.address, self._reader, new=_are_unread(known)) as opened:
-                yield from self._read_all(opened, key, known, [Problem(**problem) for problem in old_problems])
+            with open_reader(
+                self.source, self.address, self._reader_pipe, is_first_import=_has_unread(known)
+            ) as opened:
+                yield from self._import_sessions(opened, key, known, [Problem(**problem) for problem in old_problems])
             marks_now["seen"] = self.report.seen
         except StoreError as reason:
             if isinstance(reason, WriteFailed) and not isinstance(reason, Busy):
                 raise
             self.report.problems.append(Problem(self.locator, str(reason)))
             marks_now = marks
-        self._save_row(key, marks, marks_now, old_problems)
+        self._save_source_row(key, marks, marks_now, old_problems)
         yield Progress(self.report, self.report.seen, self.report.seen)
 
-    def _read_all(
-        self, opened: Opened | Ahead, key: int, known: dict[str, Known], before: list[Problem]
+    def _import_sessions(
+        self, opened: SourceReader | ProcessReader, key: int, known: dict[str, KnownSession], before: list[Problem]
     ) -> Iterator[Progress]:
-        found = self._find(opened, known)
+        found = self._find_refs(opened, known)
         refs = sorted(found.refs, key=lambda ref: ref.updated_at, reverse=True)
-        elsewhere = self._elsewhere([ref.native_id for ref in refs if ref.native_id not in known])
+        elsewhere = self._load_known_elsewhere([ref.native_id for ref in refs if ref.native_id not in known])
         known = known | elsewhere
-        aside = self._buried() | found.calm.keys()
-        changed = [ref for ref in refs if self._is_new(ref, known) and ref.native_id not in aside]
+        aside = self._load_tombstones() | found.unaffected.keys()
+        changed = [ref for ref in refs if self._has_changed(ref, known) and ref.native_id not in aside]
         self.report.seen = len(refs)
         self.report.unchanged = len(refs) - len(changed)
-        anew = {ref.native_id for ref in changed} - found.grown.keys()
+        anew = {ref.native_id for ref in changed} - found.appended.keys()
         still = {ref.native_id for ref in refs} - anew
         self.report.problems = [problem for problem in before if problem.session in still]
-        with Pace(self.store) as pace:
-            told = self._told(opened, changed, known, found.grown)
+        with CommitTimer(self.store) as pace:
+            told = self._read_changed(opened, changed, known, found.appended)
             for done, (ref, batches) in enumerate(told, 1 + self.report.unchanged):
-                place = _Place(key, known.get(ref.native_id), ref.native_id in elsewhere, ref.native_id in found.grown)
-                for _ in self._take(ref, place, batches, pace):
-                    if not (isinstance(opened, Ahead) and opened.has_more) and pace.breathe():
+                place = _Destination(
+                    key, known.get(ref.native_id), ref.native_id in elsewhere, ref.native_id in found.appended
+                )
+                for _ in self._import_session(ref, place, batches, pace):
+                    if not (isinstance(opened, ProcessReader) and opened.has_buffered) and pace.commit_if_due():
                         yield Progress(self.report, done, len(refs))
-        self._stamp_calm(found, {ref.native_id: ref for ref in refs})
+        self._update_unaffected_stamps(found, {ref.native_id: ref for ref in refs})
         present = {ref.native_id for ref in refs}
-        self._mark_gone(known, present)
-        self._drop_mistaken(known, present)
-        self._tell_once(known, present)
-        self._note_expiry(key, refs)
-        knowledge = Knowledge(self.store, self.source.NAME, self.locator, key)
-        knowledge.take_facts(_foreign(opened.facts()))
-        knowledge.take_secrets(opened.secrets())
-        knowledge.take_published(opened.published())
+        self._update_gone(known, present)
+        self._delete_mistaken(known, present)
+        self._drop_duplicates(known, present)
+        self._update_expiry(key, refs)
+        knowledge = KnowledgeImport(self.store, self.source.NAME, self.locator, key)
+        knowledge.import_facts(_translate_read_errors(opened.facts()))
+        knowledge.import_secrets(opened.secrets())
+        knowledge.import_published(opened.published())
         self.report.problems.extend(opened.problems)
 
-    def _told(
-        self, opened: Opened | Ahead, changed: Sequence[Ref], known: Mapping[str, Known], grown: Grown
-    ) -> Iterator[tuple[Ref, Iterable[Batch]]]:
+    def _read_changed(
+        self,
+        opened: SourceReader | ProcessReader,
+        changed: Sequence[SessionRef],
+        known: Mapping[str, KnownSession],
+        grown: AppendedBatches,
+    ) -> Iterator[tuple[SessionRef, Iterable[Batch]]]:
         """Each session with what there is of it to be taken."""
-        if not isinstance(opened, Ahead):
+        if not isinstance(opened, ProcessReader):
             for ref in changed:
                 yield ref, grown[ref.native_id] if ref.native_id in grown else opened.read(ref)
             return
-        asked = self.store.hurried & self.unread
+        asked = self.store.priority_ids & self.unread
         first = [ref for ref in changed if ref.native_id in asked]
-        opened.prepare([(ref, _is_untouched(known.get(ref.native_id))) for ref in [*first, *changed]])
-        for ref, batches in opened.sessions():
+        opened.request_sessions([(ref, _has_no_entries(known.get(ref.native_id))) for ref in [*first, *changed]])
+        for ref, batches in opened.read_sessions():
             yield ref, batches
             self.unread.discard(ref.native_id)
-            for native_id in (self.store.hurried & self.unread) - asked:
-                opened.hurry(native_id)
+            for native_id in (self.store.priority_ids & self.unread) - asked:
+                opened.prioritize(native_id)
                 asked.add(native_id)
 
-    def _buried(self) -> set[str]:
+    def _load_tombstones(self) -> set[str]:
         rows = self.store.rows("select native_id from tombstones where source = ?", self.source.NAME)
         return {native for (native,) in rows}
 
-    def _find(self, opened: Opened | Ahead, known: dict[str, Known]) -> Followed:
-        if isinstance(opened, Growing) and known:
-            return follow(opened, known, self._stamp(""), self._mark)
-        return Followed(list(scan(opened, stamped=bool(known))))
+    def _find_refs(self, opened: SourceReader | ProcessReader, known: dict[str, KnownSession]) -> ScanResult:
+        if isinstance(opened, SupportsAppend) and known:
+            return scan_incrementally(opened, known, self._versioned_stamp(""), self._load_mark)
+        return ScanResult(list(scan_refs(opened, stamped=bool(known))))
 
-    def _is_new(self, ref: Ref, known: dict[str, Known]) -> bool:
-        return ref.native_id not in known or known[ref.native_id].stamp != self._stamp(ref.stamp)
+    def _has_changed(self, ref: SessionRef, known: dict[str, KnownSession]) -> bool:
+        return ref.native_id not in known or known[ref.native_id].stamp != self._versioned_stamp(ref.stamp)
 
-    def _elsewhere(self, names: Sequence[str]) -> dict[str, Known]:
+    def _load_known_elsewhere(self, names: Sequence[str]) -> dict[str, KnownSession]:
         """Sessions that the store has from another place: their files were moved, or are told of twice."""
         if self.source.LOCAL_IDS or not names:
             return {}
-        rows = self.store.rows(_ELSEWHERE, self.source.NAME, encode([self._public_id(name) for name in names]).decode())
-        return {native: Known(key, "", gone, is_read) for native, key, gone, is_read in rows}
+        rows = self.store.rows(
+            _SELECT_BY_PUBLIC_ID, self.source.NAME, encode([self._public_id(name) for name in names]).decode()
+        )
+        return {native: KnownSession(key, "", gone, is_read) for native, key, gone, is_read in rows}
 
-    def _mark(self, session: int) -> str:
+    def _load_mark(self, session: int) -> str:
         (mark,) = self.store.row("select mark from sessions where key = ?", session)
         return str(mark)
 
-    def _stamp(self, stamp: str) -> str:
+    def _versioned_stamp(self, stamp: str) -> str:
         return f"{self.source.READER}:{stamp}"
 
     # ── the foreign store's row ───────────────────────────────────────────────────────────────────
 
-    def _row(self) -> tuple[int, dict[str, Any], list[dict[str, str]]]:
-        row = self.store.row(ROW, self.source.NAME, self.locator)
+    def _load_source_row(self) -> tuple[int, dict[str, Any], list[dict[str, str]]]:
+        row = self.store.row(SELECT_SOURCE, self.source.NAME, self.locator)
         if row is None:
             with self.store.transaction(durable=False) as connection:
                 connection.execute(
                     "insert into sources (kind, locator) values (?, ?)", (self.source.NAME, self.locator)
                 )
-            row = self.store.row(ROW, self.source.NAME, self.locator)
+            row = self.store.row(SELECT_SOURCE, self.source.NAME, self.locator)
         return row[0], decode(row[1]), decode(row[2])
 
-    def _save_row(
+    def _save_source_row(
         self, key: int, marks: dict[str, Any], marks_now: dict[str, Any], old_problems: list[dict[str, str]]
     ) -> None:
         problems = [problem._asdict() for problem in self.report.problems]
@@ -274,10 +295,10 @@ class _Syncing:
         with self.store.transaction(durable=False) as connection:
             connection.execute(
                 "update sources set marks = ?, problems = ?, changed_at = ? where key = ?",
-                (encode(marks_now).decode(), encode(problems).decode(), now(), key),
+                (encode(marks_now).decode(), encode(problems).decode(), utc_timestamp(), key),
             )
 
-    def _known(self, key: int) -> dict[str, Known]:
+    def _load_known(self, key: int) -> dict[str, KnownSession]:
         rows = self.store.rows(
             """
             select native_id, key, stamp, gone, head is not null from sessions
@@ -285,16 +306,18 @@ class _Syncing:
             """,
             key,
         )
-        return {native: Known(*session) for native, *session in rows}
+        return {native: KnownSession(*session) for native, *session in rows}
 
-    def _stamp_calm(self, found: Followed, refs: Mapping[str, Ref]) -> None:
+    def _update_unaffected_stamps(self, found: ScanResult, refs: Mapping[str, SessionRef]) -> None:
         """Their file changed, and they did not."""
-        if found.calm:
-            changes = [(self._stamp(refs[native].stamp), session) for native, session in found.calm.items()]
+        if found.unaffected:
+            changes = [
+                (self._versioned_stamp(refs[native].stamp), session) for native, session in found.unaffected.items()
+            ]
             with self.store.transaction(durable=False) as connection:
                 connection.executemany("update sessions set stamp = ? where key = ?", changes)
 
-    def _mark_gone(self, known: dict[str, Known], present: set[str]) -> None:
+    def _update_gone(self, known: dict[str, KnownSession], present: set[str]) -> None:
         """Only after a scan that came to its end. A session that is there again is not gone any more."""
         changes = [
             (int(native not in present), session.key)
@@ -305,24 +328,24 @@ class _Syncing:
             with self.store.transaction(durable=False) as connection:
                 connection.executemany("update sessions set gone = ? where key = ?", changes)
 
-    def _drop_mistaken(self, known: dict[str, Known], present: set[str]) -> None:
+    def _delete_mistaken(self, known: dict[str, KnownSession], present: set[str]) -> None:
         """What was taken for a session at first sight, and turned out to be none."""
         for native, session in known.items():
             if not session.is_read and native not in present:
-                self.store.sessions.drop(self.store.sessions.by_key(session.key))
+                self.store.sessions.drop_without_tombstone(self.store.sessions.by_key(session.key))
 
-    def _tell_once(self, known: dict[str, Known], present: set[str]) -> None:
+    def _drop_duplicates(self, known: dict[str, KnownSession], present: set[str]) -> None:
         """After a rewind, what was told before is a fork; and when it goes on again, no fork any more."""
         for hidden in self._superseded:
-            drop_told_twice(self.store, hidden, hidden.native_id)
+            drop_if_duplicated(self.store, hidden, hidden.native_id)
         for native, session in known.items():
-            if not session.gone and native not in present and (family := head_of(native, present)):
-                drop_told_twice(self.store, self.store.sessions.by_key(session.key), family)
+            if not session.gone and native not in present and (family := find_main_session(native, present)):
+                drop_if_duplicated(self.store, self.store.sessions.by_key(session.key), family)
 
-    def _note_expiry(self, key: int, refs: Sequence[Ref]) -> None:
-        if not isinstance(self.source, Expiring):
+    def _update_expiry(self, key: int, refs: Sequence[SessionRef]) -> None:
+        if not isinstance(self.source, SupportsExpiry):
             return
-        told = self.source.expires(self.address, refs)
+        told = self.source.expiry(self.address, refs)
         noted = self.store.rows("select native_id, key, expires_at from sessions where source_key = ?", key)
         changes = [(told.get(native, ""), session) for native, session, at in noted if told.get(native, "") != at]
         if changes:
@@ -331,44 +354,50 @@ class _Syncing:
 
     # ── one session ───────────────────────────────────────────────────────────────────────────────
 
-    def _take(self, ref: Ref, place: _Place, told: Iterable[Batch], pace: Pace) -> Iterator[None]:
+    def _import_session(
+        self, ref: SessionRef, place: _Destination, told: Iterable[Batch], pace: CommitTimer
+    ) -> Iterator[None]:
         """Yields whenever what was read may be committed."""
-        chain: Chain | None = None
+        chain: SessionWriter | None = None
         first = last = Batch()
         summary: ForeignSummary | None = None
         try:
-            for batch in _foreign(told):
+            for batch in _translate_read_errors(told):
                 pace.begin()
                 self.report.problems += [problem._replace(session=ref.native_id) for problem in batch.problems]
                 summary, last = batch.summary or summary, batch
                 if chain is None:
-                    first, chain = batch, self._chain(ref, place, batch)
-                chain.take(batch)
+                    first, chain = batch, self._open_writer(ref, place, batch)
+                chain.write(batch)
                 yield
             if chain is None:
                 raise Unreadable("It cannot be found by its name.")
             pace.begin()
-            if place.elsewhere and chain.went_on:
-                self._session(ref, place, first)
-            if not place.elsewhere or chain.went_on:
-                self._finish(chain, summary, self._stamp(last.stamp or ref.stamp), last.mark)
+            if place.is_elsewhere and chain.has_appended:
+                self._save_session(ref, place, first)
+            if not place.is_elsewhere or chain.has_appended:
+                self._finish(chain, summary, self._versioned_stamp(last.stamp or ref.stamp), last.mark)
         except WriteFailed:
             raise
         except StoreError as reason:
             self.report.problems.append(Problem(ref.native_id, str(reason), ref.native_id))
             return
-        self.report.new += _is_untouched(place.known)
-        self.report.updated += not _is_untouched(place.known) and (chain.went_on or not place.elsewhere)
-        self.report.unchanged += place.elsewhere and not chain.went_on
+        self.report.new += _has_no_entries(place.known)
+        self.report.updated += not _has_no_entries(place.known) and (chain.has_appended or not place.is_elsewhere)
+        self.report.unchanged += place.is_elsewhere and not chain.has_appended
         yield
 
-    def _chain(self, ref: Ref, place: _Place, first: Batch) -> Chain:
-        if place.elsewhere and place.known is not None and place.known.is_read:
-            return Chain(self.store, self.store.sessions.by_key(place.known.key), only_on=True)
-        return Chain(self.store, self._session(ref, place, first), behind=_is_untouched(place.known) or place.grown)
+    def _open_writer(self, ref: SessionRef, place: _Destination, first: Batch) -> SessionWriter:
+        if place.is_elsewhere and place.known is not None and place.known.is_read:
+            return SessionWriter(self.store, self.store.sessions.by_key(place.known.key), extend_only=True)
+        return SessionWriter(
+            self.store,
+            self._save_session(ref, place, first),
+            is_append=_has_no_entries(place.known) or place.is_appended,
+        )
 
-    def _finish(self, chain: Chain, summary: ForeignSummary | None, stamp: str, mark: str) -> None:
-        chain.end()
+    def _finish(self, chain: SessionWriter, summary: ForeignSummary | None, stamp: str, mark: str) -> None:
+        chain.supersede_rest()
         self._superseded += chain.superseded
         if summary is not None:
             self._save_summary(chain.session, summary)
@@ -381,17 +410,17 @@ class _Syncing:
         covered = None if summary.up_to_turn is None else min(summary.up_to_turn, last)
         self.store.summaries.set(session, summary.text, up_to_turn=covered, origin="source")
 
-    def _session(self, ref: Ref, place: _Place, batch: Batch) -> Session:
+    def _save_session(self, ref: SessionRef, place: _Destination, batch: Batch) -> Session:
         sessions, known = self.store.sessions, place.known
-        fields = self._linked(batch.fields or {})
+        fields = self._resolve_parent(batch.fields or {})
         named: SessionFields = {**fields, "source": self.source.NAME, "native_id": ref.native_id}
         if known is None:
             session = sessions.create(self._public_id(ref.native_id), header=batch.header, **named)
         else:
             session = sessions.by_key(known.key)
             if not known.is_read:
-                begin_to_read(self.store, session.key)
-                sessions.begin_chain(session, batch.header, named)
+                clear_quick_fields(self.store, session.key)
+                sessions.append_header(session, batch.header, named)
             session = sessions.update(session.id, **fields)
         self.store.connection.execute(
             "update sessions set source_key = ?, reader_version = ?, archived = max(archived, ?) where key = ?",
@@ -399,28 +428,28 @@ class _Syncing:
         )
         return session
 
-    def _linked(self, fields: SessionFields) -> SessionFields:
+    def _resolve_parent(self, fields: SessionFields) -> SessionFields:
         """Readers name a parent by its native id; here it gets its public one."""
         parent = fields.get("parent_id")
         return {**fields, "parent_id": self._public_id(parent)} if parent else fields
 
     def _public_id(self, native_id: str) -> str:
-        return foreign_id(self.source.NAME, native_id, self.locator if self.source.LOCAL_IDS else "")
+        return foreign_session_id(self.source.NAME, native_id, self.locator if self.source.LOCAL_IDS else "")
 
 
-def _foreign(told: Iterable[T]) -> Iterator[T]:
+def _translate_read_errors(told: Iterable[T]) -> Iterator[T]:
     """A foreign store's failure in words of its own, before the transaction around it takes it for one of ours."""
     try:
         yield from told
-    except sqlite.BROKEN as reason:
-        raise Unreadable(f"It cannot be read any further: {sqlite.in_a_line(reason)}.") from None
+    except sqlite.SQLITE_ERRORS as reason:
+        raise Unreadable(f"It cannot be read any further: {sqlite.to_one_line(reason)}.") from None
 
 
-def _is_untouched(known: Known | None) -> bool:
+def _has_no_entries(known: KnownSession | None) -> bool:
     """Whether the store has nothing of its conversation."""
     return known is None or not known.is_read
 
 
-def _are_unread(known: Mapping[str, Known]) -> bool:
+def _has_unread(known: Mapping[str, KnownSession]) -> bool:
     """Whether much is left to be read: all of it, or what an interrupted first sync only skimmed."""
     return not known or any(not session.is_read for session in known.values())

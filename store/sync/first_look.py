@@ -10,8 +10,8 @@ from pathlib import Path
 
 from store import sources
 from store.sources.kit import homes
-from store.sources.kit.locator import place_of
-from store.sync.child_process import Seconds, has_begun, is_large, second, tell
+from store.sources.kit.locator import parse_location
+from store.sync.child_process import ReaderProcesses, is_large, send_job, start_process, wait_until_ready
 
 PATIENCE = 2.0
 """Seconds that a first screen waits for what may be put on it."""
@@ -22,22 +22,26 @@ _SEEN = "seen"
 @contextmanager
 def first_look(path: Path) -> Iterator[Callable[[], None]]:
     """By a process of its own, which makes the store. What is given waits until there is something, or is nothing."""
-    with second("first_look") as pipe:
+    with start_process("first_look") as pipe:
 
         def wait() -> None:
-            if pipe is not None and has_begun(pipe):
+            if pipe is not None and wait_until_ready(pipe):
                 pipe.poll(PATIENCE)
                 pipe.close()
 
         if pipe is not None:
-            tell(pipe, path)
+            send_job(pipe, path)
         yield wait
 
 
-def begun_early() -> Seconds:
+def begun_early() -> ReaderProcesses:
     """At each large archive, of which nothing is known yet."""
-    places = ((name, place_of(root).address) for name in sources.LARGEST for root in homes.roots_of(name))
-    return Seconds("quick_index", [(*place, frozenset()) for place in places if is_large(Path(place[1]), new=True)])
+    places = (
+        (name, parse_location(root).address) for name in sources.LARGEST_SOURCES for root in homes.find_roots(name)
+    )
+    return ReaderProcesses(
+        "quick_index", [(*place, frozenset()) for place in places if is_large(Path(place[1]), is_first_import=True)]
+    )
 
 
 def serve(pipe: Connection) -> None:
@@ -47,5 +51,5 @@ def serve(pipe: Connection) -> None:
     from store.sync import engine, refresh
 
     with suppress(StoreError, EOFError, OSError), Store.open(pipe.recv()) as store:
-        for _ in engine.glimpse(store, refresh.found()):
+        for _ in engine.import_newest(store, refresh.discover_targets()):
             pipe.send(_SEEN)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NoReturn
 
 from store import sources
 from store.sources.kit import homes
-from store.sources.kit.locator import place_of
+from store.sources.kit.locator import parse_location
 from store.sync.splitting import may_fork
 
 if TYPE_CHECKING:
@@ -26,9 +26,9 @@ class Foretold(ExitStack):
         super().__init__()
         self._pipes: dict[str, int] = {}
         if may_fork():
-            for name in sources.LARGEST:
-                for address in {place_of(root).address for root in homes.roots_of(name)}:
-                    if os.path.exists(address) and (source := sources.by_name(name)):
+            for name in sources.LARGEST_SOURCES:
+                for address in {parse_location(root).address for root in homes.find_roots(name)}:
+                    if os.path.exists(address) and (source := sources.load_source(name)):
                         with suppress(OSError):  # there may be too many already
                             self._pipes[address] = self._fork(source, address)
 

@@ -8,94 +8,96 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from store.model.identity import foreign_id
+from store.model.identity import foreign_session_id
 from store.sources.contract import ForeignFact, ForeignFile, ForeignSecret
-from store.text.validate import column_text, now
+from store.text.validate import replace_surrogates, utc_timestamp
 
 if TYPE_CHECKING:
     from store.store import Store
 
-_STORED = """
+_SELECT_FACTS = """
     select id, text, foreign_text, foreign_place, category, retired_at from facts
     where foreign_place >= ?1 and foreign_place < ?1 || char(1114111)
 """
 
-_NOTHING = ""
+_DROPPED = ""
 """What a source says of a fact that it dropped; should it say it again, the fact stands again."""
 
 
-class Knowledge:
+class KnowledgeImport:
     def __init__(self, store: Store, source: str, locator: str, source_key: int) -> None:
         self._store = store
         self._source_key = source_key
-        self._identity = foreign_id(source, "", locator)
+        self._identity = foreign_session_id(source, "", locator)
         self._prefix = f"{self._identity}/"
 
-    def take_facts(self, facts: Iterable[ForeignFact]) -> None:
-        stored = {row[3]: row for row in self._store.rows(_STORED, self._prefix)}
-        sessions = self._sessions()
+    def import_facts(self, facts: Iterable[ForeignFact]) -> None:
+        stored = {row[3]: row for row in self._store.rows(_SELECT_FACTS, self._prefix)}
+        sessions = self._load_session_keys()
         seen: set[str] = set()
         with self._store.transaction(durable=False):
             for fact in facts:
                 place = self._prefix + fact.place
                 seen.add(place)
                 if place not in stored:
-                    self._add(fact, place, sessions.get(fact.native_session))
-                elif column_text(fact.text) != stored[place][2]:
-                    self._told_anew(fact, stored[place])
+                    self._insert_fact(fact, place, sessions.get(fact.native_session))
+                elif replace_surrogates(fact.text) != stored[place][2]:
+                    self._update_fact(fact, stored[place])
             for place, (number, text, told, _, _, retired) in stored.items():
                 if place not in seen and retired is None and text == told:
-                    self._set(number, retired_at=now(), foreign_text=_NOTHING)
+                    self._set_columns(number, retired_at=utc_timestamp(), foreign_text=_DROPPED)
 
-    def _sessions(self) -> dict[str, int]:
+    def _load_session_keys(self) -> dict[str, int]:
         rows = self._store.rows("select native_id, key from sessions where source_key = ?", self._source_key)
         return dict(rows)
 
-    def _scope(self, fact: ForeignFact, session: int | None) -> str:
+    def _build_scope(self, fact: ForeignFact, session: int | None) -> str:
         """With the store's identity, so that what one store's people said never reaches those of another."""
         if fact.scope == "session":
             return f"session:{self._store.sessions.by_key(session).id}" if session else self._source_scope
-        return self._source_scope if fact.scope == "source" else f"{column_text(fact.scope)}@{self._identity}"
+        return self._source_scope if fact.scope == "source" else f"{replace_surrogates(fact.scope)}@{self._identity}"
 
     @property
     def _source_scope(self) -> str:
         return f"source:{self._identity}"
 
-    def _add(self, fact: ForeignFact, place: str, session: int | None) -> None:
-        made = fact.created_at or now()
+    def _insert_fact(self, fact: ForeignFact, place: str, session: int | None) -> None:
+        made = fact.created_at or utc_timestamp()
         self._store.connection.execute(
             """
             insert into facts (text, scope, category, session, foreign_place, foreign_text, created_at, updated_at)
             values (?, ?, ?, ?, ?, ?, ?, ?)
             """,
             (
-                column_text(fact.text),
-                self._scope(fact, session),
-                column_text(fact.category),
+                replace_surrogates(fact.text),
+                self._build_scope(fact, session),
+                replace_surrogates(fact.category),
                 session,
                 place,
-                column_text(fact.text),
+                replace_surrogates(fact.text),
                 made,
                 fact.updated_at or made,
             ),
         )
 
-    def _told_anew(self, fact: ForeignFact, row: tuple[int, str, str, str, str, str | None]) -> None:
+    def _update_fact(self, fact: ForeignFact, row: tuple[int, str, str, str, str, str | None]) -> None:
         number, text, told, *_ = row
-        said = column_text(fact.text)
-        if told in (text, _NOTHING):
-            self._set(number, text=said, foreign_text=said, retired_at=None, updated_at=fact.updated_at or now())
+        said = replace_surrogates(fact.text)
+        if told in (text, _DROPPED):
+            self._set_columns(
+                number, text=said, foreign_text=said, retired_at=None, updated_at=fact.updated_at or utc_timestamp()
+            )
         else:
-            self._set(number, foreign_text=said)
+            self._set_columns(number, foreign_text=said)
 
-    def _set(self, number: int, **columns: str | None) -> None:
+    def _set_columns(self, number: int, **columns: str | None) -> None:
         assignments = ", ".join(f"{name} = :{name}" for name in columns)
         self._store.connection.execute(f"update facts set {assignments} where id = :id", columns | {"id": number})
 
-    def take_secrets(self, secrets: Iterable[ForeignSecret]) -> None:
-        sessions = self._sessions()
+    def import_secrets(self, secrets: Iterable[ForeignSecret]) -> None:
+        sessions = self._load_session_keys()
         named = {
-            (sessions[secret.native_session], column_text(secret.key)): secret
+            (sessions[secret.native_session], replace_surrogates(secret.key)): secret
             for secret in secrets
             if secret.native_session in sessions
         }
@@ -115,18 +117,24 @@ class Knowledge:
             connection.executemany(
                 "insert into foreign_secrets (session, key, place, created_at) values (?, ?, ?, ?)",
                 [
-                    (*place, column_text(secret.place), secret.created_at or now())
+                    (*place, replace_surrogates(secret.place), secret.created_at or utc_timestamp())
                     for place, secret in named.items()
                     if place not in stored
                 ],
             )
 
-    def take_published(self, files: Iterable[ForeignFile]) -> None:
+    def import_published(self, files: Iterable[ForeignFile]) -> None:
         """Under the ids their program gave them; whether a file may be shown is asked when somebody asks for it."""
-        sessions = self._sessions()
+        sessions = self._load_session_keys()
         known = {public for (public,) in self._store.rows("select id from published")}
         fresh = [
-            (file.id, sessions[file.native_session], column_text(file.filename), file.path, file.created_at or now())
+            (
+                file.id,
+                sessions[file.native_session],
+                replace_surrogates(file.filename),
+                file.path,
+                file.created_at or utc_timestamp(),
+            )
             for file in files
             if file.id and file.id not in known and file.native_session in sessions
         ]

@@ -14,12 +14,12 @@ from store.errors import Busy
 if TYPE_CHECKING:
     from store.store import Store
 
-COLLECTED_AFTER = 100_000
+GC_THRESHOLD = 100_000
 """New objects; Python's own 700 take a tenth of an import."""
 
 
 @contextmanager
-def lease(store: Store) -> Iterator[None]:
+def sync_lock(store: Store) -> Iterator[None]:
     """One sync at a time, also across processes; released by the system when the process dies."""
     handle = os.open(f"{store.path}.sync", os.O_CREAT | os.O_RDWR, 0o600)
     try:
@@ -33,10 +33,10 @@ def lease(store: Store) -> Iterator[None]:
 
 
 @contextmanager
-def seldom_collecting() -> Iterator[None]:
+def infrequent_gc() -> Iterator[None]:
     """Rows come and go by the thousand, and none of them in circles that the collector would have to find."""
     usual = gc.get_threshold()
-    gc.set_threshold(COLLECTED_AFTER, *usual[1:])
+    gc.set_threshold(GC_THRESHOLD, *usual[1:])
     try:
         yield
     finally:

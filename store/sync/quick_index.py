@@ -11,75 +11,78 @@ from itertools import islice
 from multiprocessing.connection import Connection
 
 from store import sources
-from store.search.quick_index import Sight
-from store.sources.contract import Skim, Skimming
-from store.sync.child_process import Seconds, Sender, has_begun, tell
-from store.sync.reader_process import read
+from store.search.quick_index import QuickIndexRow
+from store.sources.contract import QuickSession, SupportsQuickRead
+from store.sync.child_process import ReaderProcesses, ThreadedSender, send_job, wait_until_ready
+from store.sync.reader_process import serve_store
 
-FIRST = 40
+FIRST_BATCH_SESSIONS = 40
 """Sessions that are told at once: more than the list shows."""
 
-LETTERS = 1_000_000
+BATCH_CHARACTERS = 1_000_000
 """Of what was said, that are told together after those."""
 
-_SIGHTS, _END = "sights", "end"
+_ROWS, _END = "sights", "end"
 
 
 # ── finding ───────────────────────────────────────────────────────────────────────────────────────
 
 
-class Look:
+class QuickScan:
     """At one archive, by a process of its own that can then go on to read it."""
 
-    def __init__(self, source: Skimming, address: str, processes: Seconds | None) -> None:
+    def __init__(self, source: SupportsQuickRead, address: str, processes: ReaderProcesses | None) -> None:
         self._source = source
         self._address = address
         self._processes = processes
-        self.reader: Connection | None = None
+        self.reader_pipe: Connection | None = None
         "The process, once it has seen everything."
 
-    def sights(self, known: Set[str], *, here: bool) -> Iterator[Sequence[Sight]]:
+    def read_rows(self, known: Set[str], *, inline: bool) -> Iterator[Sequence[QuickIndexRow]]:
         """The newest few first; if they are wanted, here, unless a process is at it."""
-        process = self._processes.at_work_on(self._order(known)) if self._processes else None
+        process = self._processes.take_started(self._job(known)) if self._processes else None
         if process is None:
-            process = self._processes.one() if self._processes else None
-            newest = [Sight(skim) for skim in islice(self._source.skim(self._address, known), FIRST if here else 0)]
+            process = self._processes.start() if self._processes else None
+            newest = [
+                QuickIndexRow(skim)
+                for skim in islice(self._source.quick_read(self._address, known), FIRST_BATCH_SESSIONS if inline else 0)
+            ]
             if process is not None:
-                tell(process, self._order({*known, *(sight.native_id for sight in newest)}))
+                send_job(process, self._job({*known, *(sight.native_id for sight in newest)}))
             if newest:
                 yield newest
-        if process is not None and has_begun(process):
+        if process is not None and wait_until_ready(process):
             with suppress(EOFError, OSError):  # it fell over something; whoever reads that will tell
                 while _END not in (told := dict(process.recv())):
-                    yield told[_SIGHTS]
-                self.reader = process
+                    yield told[_ROWS]
+                self.reader_pipe = process
 
-    def _order(self, known: Set[str]) -> Hashable:
+    def _job(self, known: Set[str]) -> Hashable:
         return self._source.NAME, self._address, frozenset(known)
 
 
 def serve(pipe: Connection) -> None:
-    sender = Sender(pipe)
+    sender = ThreadedSender(pipe)
     with suppress(EOFError, BrokenPipeError):  # nobody waits any more
         name, address, known = pipe.recv()
-        source = sources.by_name(name)
-        if isinstance(source, Skimming):
-            for sights in _together(source.skim(address, known)):
-                sender.send((_SIGHTS, sights))
+        source = sources.load_source(name)
+        if isinstance(source, SupportsQuickRead):
+            for sights in _batch_rows(source.quick_read(address, known)):
+                sender.send((_ROWS, sights))
         sender.send((_END, None))
-        read(pipe, sender, name, address)
+        serve_store(pipe, sender, name, address)
     sender.finish()
 
 
-def _together(skims: Iterator[Skim]) -> Iterator[list[Sight]]:
+def _batch_rows(skims: Iterator[QuickSession]) -> Iterator[list[QuickIndexRow]]:
     """The newest few, then as many as are worth a commit."""
-    yield [Sight(skim) for skim in islice(skims, FIRST)]
-    sights: list[Sight] = []
+    yield [QuickIndexRow(skim) for skim in islice(skims, FIRST_BATCH_SESSIONS)]
+    sights: list[QuickIndexRow] = []
     letters = 0
     for skim in skims:
-        sights.append(Sight(skim))
+        sights.append(QuickIndexRow(skim))
         letters += len(sights[-1].text)
-        if letters >= LETTERS:
+        if letters >= BATCH_CHARACTERS:
             yield sights
             sights, letters = [], 0
     yield sights

@@ -15,19 +15,19 @@ from typing import TYPE_CHECKING, NamedTuple
 from store import sources
 from store.errors import Busy, NotFound, StoreError, Unreadable
 from store.sources.kit import homes
-from store.sources.kit.locator import in_home, is_url, place_of
+from store.sources.kit.locator import is_url, parse_location, rebase_roots
 from store.sources.kit.problem import Problem
-from store.sync.lock import lease, seldom_collecting
+from store.sync.lock import infrequent_gc, sync_lock
 from store.text.json import decode
 
 if TYPE_CHECKING:
     from store.sources.contract import Source
     from store.store import Store
-    from store.sync.child_process import Seconds
+    from store.sync.child_process import ReaderProcesses
     from store.sync.foretelling import Foretold
 
-ROW = "select key, marks, problems from sources where kind = ? and locator = ?"
-_PRESENT = "select count(*) from sessions where source_key = ? and gone = 0 and relation is not 'superseded'"
+SELECT_SOURCE = "select key, marks, problems from sources where kind = ? and locator = ?"
+_COUNT_PRESENT = "select count(*) from sessions where source_key = ? and gone = 0 and relation is not 'superseded'"
 
 
 class Report:
@@ -63,7 +63,7 @@ class Target:
             self._stamp = self.source.stamp(self.address)
         return self._stamp
 
-    def forget_stamp(self) -> None:
+    def clear_stamp(self) -> None:
         """What comes from now on is seen by the next sync."""
         self._stamp = None
 
@@ -71,40 +71,40 @@ class Target:
 # ── what there is ─────────────────────────────────────────────────────────────────────────────────
 
 
-def targets(
+def find_targets(
     paths: Sequence[str] = (),
-    only: str | None = None,
+    source_name: str | None = None,
     *,
-    known_to: Store | None = None,
+    store: Store | None = None,
     foretold: Foretold | None = None,
 ) -> list[Target]:
     """What there is to read: the stores that are named, or all that are found where their programs keep them."""
-    if only is not None and only not in sources.NAMES:
-        raise NotFound(f"There is no source {only!r}; there are {', '.join(sources.NAMES)}.")
+    if source_name is not None and source_name not in sources.SOURCE_NAMES:
+        raise NotFound(f"There is no source {source_name!r}; there are {', '.join(sources.SOURCE_NAMES)}.")
     if not paths:
-        return list(found(only, known_to=known_to, foretold=foretold))
-    chosen = [source for source in sources.ALL if only in (None, source.NAME)]
-    return [target for path in paths for target in _named(path, chosen)]
+        return list(discover_targets(source_name, store=store, foretold=foretold))
+    chosen = [source for source in sources.ALL if source_name in (None, source.NAME)]
+    return [target for path in paths for target in _find_targets_at(path, chosen)]
 
 
-def found(
-    only: str | None = None, *, known_to: Store | None = None, foretold: Foretold | None = None
+def discover_targets(
+    source_name: str | None = None, *, store: Store | None = None, foretold: Foretold | None = None
 ) -> Iterator[Target]:
     """Where their programs keep them. Each is looked for when it is asked for, so that the first can be read before.
 
     One that is as a store knows it is not looked into: to tell a database by its content is to copy it.
     """
-    for name in dict.fromkeys((*sources.LARGEST, *sources.NAMES)):
-        places = dict.fromkeys(map(place_of, homes.roots_of(name))) if only in (None, name) else ()
+    for name in dict.fromkeys((*sources.LARGEST_SOURCES, *sources.SOURCE_NAMES)):
+        places = dict.fromkeys(map(parse_location, homes.find_roots(name))) if source_name in (None, name) else ()
         for place in places:
-            source = sources.by_name(name) if is_url(place.locator) or os.path.exists(place.address) else None
+            source = sources.load_source(name) if is_url(place.locator) or os.path.exists(place.address) else None
             if source is not None:
                 target = Target(source, *place, foretold.stamp(place.address) if foretold else None)
-                if (known_to and unchanged(known_to, target)) or _is_there(source, place.address):
+                if (store and report_if_unchanged(store, target)) or _has_store(source, place.address):
                     yield target
 
 
-def _is_there(source: Source, address: str) -> bool:
+def _has_store(source: Source, address: str) -> bool:
     """What is being written to right now is there, where its program keeps it; reading it will tell that it is busy."""
     try:
         return source.detect(address)
@@ -112,13 +112,13 @@ def _is_there(source: Source, address: str) -> bool:
         return True
 
 
-def _named(path: str, chosen: Sequence[Source]) -> list[Target]:
+def _find_targets_at(path: str, chosen: Sequence[Source]) -> list[Target]:
     """Those that are in a home where their programs keep them; that store; or those side by side in that folder."""
     from store.sources.kit import sqlite
 
-    place = place_of(path)
-    at_home = (Target(source, *one) for source in chosen for one in in_home(place.locator, source.roots()))
-    if kept := [target for target in at_home if _is_there(target.source, target.address)]:
+    place = parse_location(path)
+    at_home = (Target(source, *one) for source in chosen for one in rebase_roots(place.locator, source.roots()))
+    if kept := [target for target in at_home if _has_store(target.source, target.address)]:
         return kept
     for source in chosen:
         if source.detect(place.address):
@@ -127,55 +127,57 @@ def _named(path: str, chosen: Sequence[Source]) -> list[Target]:
         raise Unreadable(f"{place.locator} is not a database that Backscroll can read.")
     if not Path(place.locator).exists():
         raise Unreadable(f"{path} is not there.")
-    if within := list(_within(Path(place.locator), chosen)):
+    if within := list(_find_targets_in(Path(place.locator), chosen)):
         return within
-    sqlite.refuse_damaged(Path(place.locator))
+    sqlite.raise_if_damaged(Path(place.locator))
     raise Unreadable(f"{path} is not a conversation store that Backscroll can read.")
 
 
-def _within(folder: Path, chosen: Sequence[Source]) -> Iterator[Target]:
+def _find_targets_in(folder: Path, chosen: Sequence[Source]) -> Iterator[Target]:
     for child in sorted(folder.iterdir()) if folder.is_dir() else ():
-        place = place_of(str(child))
+        place = parse_location(str(child))
         with suppress(StoreError):  # one that is damaged, beside others
-            yield from islice((Target(source, *place) for source in chosen if _is_there(source, place.address)), 1)
+            yield from islice((Target(source, *place) for source in chosen if _has_store(source, place.address)), 1)
 
 
 # ── what changed ──────────────────────────────────────────────────────────────────────────────────
 
 
-def unchanged(store: Store, target: Target) -> Report | None:
+def report_if_unchanged(store: Store, target: Target) -> Report | None:
     """What there is to tell of a foreign store that is as it was when it was read; None of one that must be read."""
-    row = store.row(ROW, target.source.NAME, target.locator)
+    row = store.row(SELECT_SOURCE, target.source.NAME, target.locator)
     marks = decode(row[1]) if row else {}
     if not marks.get("stamp") or (marks["stamp"], marks["reader"]) != (target.stamp, target.source.READER):
         return None
     report = Report(target.source.NAME, target.locator)
     # Stores of before did not note how many there were.
-    report.seen = marks["seen"] if "seen" in marks else store.row(_PRESENT, row[0])[0]
+    report.seen = marks["seen"] if "seen" in marks else store.row(_COUNT_PRESENT, row[0])[0]
     report.unchanged = report.seen
     report.problems = [Problem(**problem) for problem in decode(row[2])]
     return report
 
 
-def sync(store: Store, chosen: Iterable[Target], processes: Seconds | None = None) -> Iterator[Progress]:
+def sync_targets(
+    store: Store, chosen: Iterable[Target], processes: ReaderProcesses | None = None
+) -> Iterator[Progress]:
     """Reads each target in turn, telling how far it is. The reports are whole when the iterator ends."""
-    with lease(store), seldom_collecting(), ExitStack() as afterwards:
-        coming = _once(chosen, afterwards)
+    with sync_lock(store), infrequent_gc(), ExitStack() as afterwards:
+        coming = _clear_stamps_on_exit(chosen, afterwards)
         calm: dict[Target, Report] = {}
         for target in coming:
-            report = unchanged(store, target)
+            report = report_if_unchanged(store, target)
             if report is None:
-                from store.sync.engine import read
+                from store.sync.engine import import_targets
 
-                yield from read(store, chain(calm, [target], coming), processes)
+                yield from import_targets(store, chain(calm, [target], coming), processes)
                 return
             calm[target] = report
         for report in calm.values():
             yield Progress(report, report.seen, report.seen)
-        store.give_back()
+        store.release_free_pages()
 
 
-def _once(chosen: Iterable[Target], afterwards: ExitStack) -> Iterator[Target]:
+def _clear_stamps_on_exit(chosen: Iterable[Target], afterwards: ExitStack) -> Iterator[Target]:
     for target in chosen:
-        afterwards.callback(target.forget_stamp)
+        afterwards.callback(target.clear_stamp)
         yield target

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from store.conversations.derive import Derived, digest_of
+from store.conversations.derive import DerivedRows, compute_digest
 from store.conversations.superseded import supersede
 from store.model.entry import NewEntry
 from store.model.session import Session
@@ -13,52 +13,56 @@ from store.sources.contract import Batch
 if TYPE_CHECKING:
     from store.store import Store
 
-_DIGESTS = """
+_SELECT_DIGESTS = """
     select records.digest from entries left join records on records.key = entries.record
     where entries.session = ? and entries.seq >= 0 order by entries.seq
 """
 
 
-class Chain:
-    def __init__(self, store: Store, session: Session, *, behind: bool = False, only_on: bool = False) -> None:
+class SessionWriter:
+    def __init__(self, store: Store, session: Session, *, is_append: bool = False, extend_only: bool = False) -> None:
         self.store = store
         self.session = session
-        self.went_on = False
+        self.has_appended = False
         self.superseded: list[Session] = []
-        self._only_on = only_on
+        self._extend_only = extend_only
         "What tells less, or something else, is another's past, and changes nothing."
-        self._stored: list[bytes | None] = [] if behind else [digest for (digest,) in store.rows(_DIGESTS, session.key)]
-        self._at = 0
+        self._stored_digests: list[bytes | None] = (
+            [] if is_append else [digest for (digest,) in store.rows(_SELECT_DIGESTS, session.key)]
+        )
+        self._position = 0
 
-    def take(self, batch: Batch) -> None:
-        if batch.rows is not None:
-            self._lay(batch.rows)
+    def write(self, batch: Batch) -> None:
+        if batch.derived_rows is not None:
+            self._write_derived(batch.derived_rows)
             return
         entries = batch.entries
         fresh = 0
-        while fresh < len(entries) and self._at < len(self._stored) and self._same(entries[fresh]):
+        while (
+            fresh < len(entries) and self._position < len(self._stored_digests) and self._matches_stored(entries[fresh])
+        ):
             fresh += 1
-            self._at += 1
-        if fresh == len(entries) or (self._only_on and self._at < len(self._stored)):
+            self._position += 1
+        if fresh == len(entries) or (self._extend_only and self._position < len(self._stored_digests)):
             return
-        self.end()
+        self.supersede_rest()
         # Until all is told nobody may go on from where it was left.
         self.store.connection.execute("update sessions set mark = '' where key = ?", (self.session.key,))
         self.store.chains.append(self.session.key, entries[fresh:], durable=False)
-        self.went_on = True
+        self.has_appended = True
 
-    def _lay(self, rows: Derived) -> None:
-        if rows.parcel is not None:
-            self.store.records.receive(rows.parcel)
-        self.store.chains.append_derived(self.session.key, rows, durable=False)
-        if rows.parcel is not None:
-            rows.parcel.laid += len(rows.records)
+    def _write_derived(self, rows: DerivedRows) -> None:
+        if rows.block is not None:
+            self.store.records.add_block(rows.block)
+        self.store.chains.append_rows(self.session.key, rows, durable=False)
+        if rows.block is not None:
+            rows.block.stored_count += len(rows.records)
 
-    def _same(self, entry: NewEntry) -> bool:
-        return entry.record is not None and digest_of(entry.record.data) == self._stored[self._at]
+    def _matches_stored(self, entry: NewEntry) -> bool:
+        return entry.record is not None and compute_digest(entry.record.data) == self._stored_digests[self._position]
 
-    def end(self) -> None:
+    def supersede_rest(self) -> None:
         """What the store holds beyond this point the source does not tell any more."""
-        if self._at < len(self._stored) and not self._only_on:
-            self.superseded.append(supersede(self.store, self.session, self._at - 1))
-            self._stored = self._stored[: self._at]
+        if self._position < len(self._stored_digests) and not self._extend_only:
+            self.superseded.append(supersede(self.store, self.session, self._position - 1))
+            self._stored_digests = self._stored_digests[: self._position]

@@ -17,24 +17,24 @@ _encode_ascii = json.JSONEncoder(allow_nan=False, separators=(",", ":")).encode
 
 _STRING = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"')
 _NOT_BRACKETS = bytes(set(range(256)) - set(b"[]{}"))
-_SQUARE = bytes.maketrans(b"{}", b"[]")
+_BRACES_TO_BRACKETS = bytes.maketrans(b"{}", b"[]")
 
-DEEPEST = 200
+MAX_JSON_DEPTH = 200
 """Far above what anybody writes, and far below where readers, screens and other encoders run out of stack."""
 
-TOO_DEEP = f"It is nested deeper than {DEEPEST} levels and cannot be kept as JSON."
+TOO_DEEP_MESSAGE = f"It is nested deeper than {MAX_JSON_DEPTH} levels and cannot be kept as JSON."
 
 
-def now() -> str:
+def utc_timestamp() -> str:
     return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
 
 
 def encode(value: Any) -> bytes:
     """JSON to keep, which `decode` turns into the same value again wherever it is called."""
-    return shallow(spell(value))
+    return check_depth(serialize(value))
 
 
-def spell(value: Any) -> bytes:
+def serialize(value: Any) -> bytes:
     """JSON to print: big integers and lone surrogates kept, NaN refused.
 
     The standard encoder, since orjson writes NaN as null without a word and refuses the other two.
@@ -44,24 +44,24 @@ def spell(value: Any) -> bytes:
     except UnicodeEncodeError:
         return _encode_ascii(value).encode()
     except RecursionError:
-        raise BadValue(TOO_DEEP) from None
+        raise BadValue(TOO_DEEP_MESSAGE) from None
     except (ValueError, TypeError) as reason:
         raise BadValue(f"It cannot be kept as JSON: {reason}.") from None
 
 
-def shallow(data: bytes) -> bytes:
+def check_depth(data: bytes) -> bytes:
     """JSON that can be read again wherever we stand, or a refusal."""
-    if too_deep(data):
-        raise BadValue(TOO_DEEP)
+    if is_too_deep(data):
+        raise BadValue(TOO_DEEP_MESSAGE)
     return data
 
 
-def too_deep(data: bytes, within: int = 0) -> bool:
+def is_too_deep(data: bytes, outer_levels: int = 0) -> bool:
     """Whether JSON that will stand within so many levels is nested deeper than we keep. Mostly two counts can tell."""
-    levels = DEEPEST - within
+    levels = MAX_JSON_DEPTH - outer_levels
     if data.count(b"[") + data.count(b"{") <= levels:
         return False
-    brackets = _STRING.sub(b"", data).translate(_SQUARE, _NOT_BRACKETS)
+    brackets = _STRING.sub(b"", data).translate(_BRACES_TO_BRACKETS, _NOT_BRACKETS)
     for _ in range(levels):
         if not brackets:
             break

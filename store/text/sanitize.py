@@ -27,58 +27,58 @@ _HIDDEN = (
 not among them: Persian, the scripts of India and emoji need those."""
 
 _UNSAFE = re.compile(f"[{_CONTROLS}{_HIDDEN}{_SURROGATES}]+")
-_STRAY = re.compile(rf"(?<![^\s{JOINERS}])[{JOINERS}]+")
+_STRAY_JOINERS = re.compile(rf"(?<![^\s{JOINERS}])[{JOINERS}]+")
 """Joiners with nothing before them to join: something may be written in them, and terminals disagree on their room."""
 
-_FOLDED = re.compile(r"[\n\t][\n\t ]*")
+_LINE_BREAKS = re.compile(r"[\n\t][\n\t ]*")
 
 _CHARACTERS_PER_CELL = 8
 """How much text is looked at to fill one cell of a cut line, so that a list row costs the same
 whether the text behind it has a hundred characters or a hundred million. No script needs as many
 for a letter and its marks."""
 
-_REMEMBERED = 200
+_MAX_CACHED_LENGTH = 200
 """Characters of a text up to which its room is remembered."""
 
 
-def clean(text: str) -> str:
+def sanitize(text: str) -> str:
     """The text with every character that a terminal obeys, or an eye misses, made visible."""
     # Nearly all text is clean: all scans run in C, and without a hit give back the text itself.
-    shown = _UNSAFE.sub(_marked, text.replace("\r\n", "\n"))
+    shown = _UNSAFE.sub(_replace_unsafe_run, text.replace("\r\n", "\n"))
     if shown.isascii() or not any(joiner in shown for joiner in JOINERS):
         return shown
-    return _STRAY.sub(_marked, shown)
+    return _STRAY_JOINERS.sub(_replace_unsafe_run, shown)
 
 
-def _marked(run: re.Match[str]) -> str:
-    return "".join(map(_mark, run[0]))
+def _replace_unsafe_run(run: re.Match[str]) -> str:
+    return "".join(map(_visible_mark, run[0]))
 
 
 def one_line(text: str, width: int | None = None) -> str:
     """The text, clean and on one line, cut to so many terminal cells if a width is given."""
     if width is None:
-        return _fold(text)
+        return _sanitize_to_one_line(text)
     text = text.lstrip(" \n\t")
     enough = max(width, 1) * _CHARACTERS_PER_CELL
     if len(text) > enough:
-        return cut(_fold(text[:enough]) + ELLIPSIS, width)
-    return cut(_fold(text), width)
+        return truncate(_sanitize_to_one_line(text[:enough]) + ELLIPSIS, width)
+    return truncate(_sanitize_to_one_line(text), width)
 
 
-def cells(text: str) -> int:
+def cell_width(text: str) -> int:
     """How many terminal cells the text takes, at times a little more than a terminal needs."""
     if text.isascii():
         return len(text)
-    return _cells(text) if len(text) < _REMEMBERED else sum(map(_cell, text))
+    return _cached_cell_width(text) if len(text) < _MAX_CACHED_LENGTH else sum(map(_character_width, text))
 
 
-def cut(line: str, width: int) -> str:
+def truncate(line: str, width: int) -> str:
     """A clean line, so much of it as has room."""
     if width < 1:
         return ""
-    if cells(line) <= width:
+    if cell_width(line) <= width:
         return line
-    end = width - 1 if line.isascii() else bisect_left([*accumulate(map(_cell, line))], width)
+    end = width - 1 if line.isascii() else bisect_left([*accumulate(map(_character_width, line))], width)
     return line[:end].rstrip(JOINERS) + ELLIPSIS
 
 
@@ -90,7 +90,7 @@ def expand_tabs(text: str, size: int = 4) -> str:
 
 
 @cache
-def _mark(character: str) -> str:
+def _visible_mark(character: str) -> str:
     code = ord(character)
     if code < 0x20:
         return chr(0x2400 + code)
@@ -101,18 +101,18 @@ def _mark(character: str) -> str:
     return f"⟨U+{code:04X}⟩"
 
 
-def _fold(text: str) -> str:
-    return _FOLDED.sub(" ", clean(text)).strip(" ")
+def _sanitize_to_one_line(text: str) -> str:
+    return _LINE_BREAKS.sub(" ", sanitize(text)).strip(" ")
 
 
 @lru_cache(maxsize=2048)
-def _cells(text: str) -> int:
+def _cached_cell_width(text: str) -> int:
     """Of the pieces of a list's lines, which are asked for at every key."""
-    return sum(map(_cell, text))
+    return sum(map(_character_width, text))
 
 
 @lru_cache(maxsize=4096)
-def _cell(character: str) -> int:
+def _character_width(character: str) -> int:
     # Python's own tables suffice for cutting a line, and keep the store free of a terminal library.
     # Marks that sit on the letter before them count nothing, or accented and Indic text would be
     # cut short; the selector that asks for a picture counts one, since it widens a narrow sign (❤)
@@ -126,4 +126,4 @@ def _cell(character: str) -> int:
 
 def _expand_line(line: str, size: int) -> str:
     *before_tabs, rest = line.split("\t")
-    return "".join(piece + " " * (size - cells(piece) % size) for piece in before_tabs) + rest
+    return "".join(piece + " " * (size - cell_width(piece) % size) for piece in before_tabs) + rest

@@ -8,25 +8,27 @@ from typing import Any
 import orjson
 
 from store.errors import BadValue
-from store.text.json import DEEPEST as DEEPEST
-from store.text.json import TOO_DEEP
+from store.text.json import MAX_JSON_DEPTH as MAX_JSON_DEPTH
+from store.text.json import TOO_DEEP_MESSAGE
+from store.text.json import check_depth as check_depth
 from store.text.json import decode as decode
 from store.text.json import encode as encode
-from store.text.json import now as now
-from store.text.json import shallow as shallow
-from store.text.json import spell as spell
-from store.text.json import too_deep as too_deep
+from store.text.json import is_too_deep as is_too_deep
+from store.text.json import serialize as serialize
+from store.text.json import utc_timestamp as utc_timestamp
 
-LONGEST_ID = 65_536
-LARGEST_INTEGER = 2**63 - 1
-_WRAPPING = 8
+MAX_ID_LENGTH = 65_536
+MAX_INTEGER = 2**63 - 1
+_WRAPPER_LEVELS = 8
 """Levels that parts, lists and objects of our own put around a foreign value."""
 
 
 def parse(data: str) -> Any:
     """Foreign JSON, fast. What is nested too deep is refused; integers beyond 64 bits are exact only in the record."""
-    if data.count("[") + data.count("{") > DEEPEST - _WRAPPING and too_deep(data.encode("utf-8", "replace"), _WRAPPING):
-        raise BadValue(TOO_DEEP)
+    if data.count("[") + data.count("{") > MAX_JSON_DEPTH - _WRAPPER_LEVELS and is_too_deep(
+        data.encode("utf-8", "replace"), _WRAPPER_LEVELS
+    ):
+        raise BadValue(TOO_DEEP_MESSAGE)
     try:
         return orjson.loads(data)
     except orjson.JSONDecodeError:
@@ -35,7 +37,7 @@ def parse(data: str) -> Any:
 
 def parse_bytes(data: bytes) -> Any:
     """The same of bytes that should be UTF-8: nearly all are, and need not become text first."""
-    if data.count(b"[") + data.count(b"{") <= DEEPEST - _WRAPPING:
+    if data.count(b"[") + data.count(b"{") <= MAX_JSON_DEPTH - _WRAPPER_LEVELS:
         try:
             return orjson.loads(data)
         except orjson.JSONDecodeError:
@@ -48,18 +50,18 @@ def encode_derived(value: Any) -> bytes:
     try:
         return orjson.dumps(value)
     except orjson.JSONEncodeError:
-        return encode(_finite(value))
+        return encode(_replace_non_finite(value))
 
 
-def _finite(value: Any) -> Any:
+def _replace_non_finite(value: Any) -> Any:
     if isinstance(value, float):
         return value if isfinite(value) else None
     if isinstance(value, dict):
-        return {name: _finite(item) for name, item in value.items()}
-    return [_finite(item) for item in value] if isinstance(value, list | tuple) else value
+        return {name: _replace_non_finite(item) for name, item in value.items()}
+    return [_replace_non_finite(item) for item in value] if isinstance(value, list | tuple) else value
 
 
-def column_text(text: str) -> str:
+def replace_surrogates(text: str) -> str:
     """Text that SQLite can bind; for derived text, whose exact form is in the record."""
     if text.isascii():
         return text
@@ -71,7 +73,7 @@ def column_text(text: str) -> str:
     return text
 
 
-def exact_text(text: str, what: str) -> str:
+def validate_text(text: str, what: str) -> str:
     """Text that must come back as it was given, or not go in."""
     if not isinstance(text, str):
         raise BadValue(f"The {what} must be text, not {type(text).__name__}.")
@@ -84,26 +86,26 @@ def exact_text(text: str, what: str) -> str:
     return text
 
 
-def exact_id(text: str, what: str = "session id") -> str:
-    exact_text(text, what)
+def validate_id(text: str, what: str = "session id") -> str:
+    validate_text(text, what)
     if not text:
         raise BadValue(f"The {what} is empty.")
     if "\0" in text:
         raise BadValue(f"The {what} holds a NUL character.")
-    if len(text) > LONGEST_ID:
-        raise BadValue(f"The {what} is longer than {LONGEST_ID:,} characters.")
+    if len(text) > MAX_ID_LENGTH:
+        raise BadValue(f"The {what} is longer than {MAX_ID_LENGTH:,} characters.")
     return text
 
 
-def exact_amount(value: float, what: str) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < LARGEST_INTEGER:
+def validate_amount(value: float, what: str) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < MAX_INTEGER:
         raise BadValue(f"The {what} must be an amount, not {value!r}.")
     return float(value)
 
 
-def exact_integer(value: int, what: str) -> int:
+def validate_integer(value: int, what: str) -> int:
     if isinstance(value, bool) or not isinstance(value, int):
         raise BadValue(f"The {what} must be a whole number, not {type(value).__name__}.")
-    if not -LARGEST_INTEGER <= value <= LARGEST_INTEGER:
+    if not -MAX_INTEGER <= value <= MAX_INTEGER:
         raise BadValue(f"The {what} is larger than SQLite can hold.")
     return value

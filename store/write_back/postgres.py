@@ -15,15 +15,15 @@ from typing import TYPE_CHECKING, Any
 from store.database import connection as connecting
 from store.errors import BadValue
 from store.sources.kit import postgres
-from store.sources.kit.locator import name_of
-from store.sources.kit.write_plan import Hanging, RowChange
-from store.text.validate import encode, now
-from store.write_back.sqlite import BACKUPS_KEPT, SwappableRows, backups, compare, quoted
+from store.sources.kit.locator import locator_name
+from store.sources.kit.write_plan import CascadeRule, RowChange
+from store.text.validate import encode, utc_timestamp
+from store.write_back.sqlite import BACKUPS_KEPT, DatabaseRows, list_backups, quote_name, verify_unchanged
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection
 
-_COLUMNS = """
+_SELECT_COLUMNS = """
     select attname, format_type(atttypid, atttypmod), array_position(cast(indkey as smallint[]), attnum) + 1
     from pg_class join pg_attribute on attrelid = pg_class.oid
         left join pg_index on indrelid = pg_class.oid and indisprimary
@@ -31,7 +31,7 @@ _COLUMNS = """
         and attnum > 0 and not attisdropped and attgenerated = ''
     order by attnum
 """
-_CASCADING = """
+_SELECT_CASCADING = """
     select pg_constraint.oid, relname, theirs.attname, ours.attname
     from pg_constraint
         join pg_class on pg_class.oid = conrelid
@@ -43,23 +43,23 @@ _CASCADING = """
 """
 
 
-class PostgresRows(SwappableRows):
+class PostgresRows(DatabaseRows):
     def __init__(self, connection: Connection) -> None:
         super().__init__()
         self._connection = connection
-        _spell_everything(connection)
+        _load_all_as_text(connection)
 
     def find(self, table: str, key: Mapping[str, Any]) -> list[dict[str, Any]]:
         """Locked: whoever would change it waits until we are done."""
-        return self._rows(table, f"{self._matching(key)} for update", key.values())
+        return self._select_rows(table, f"{self._where_sql(key)} for update", key.values())
 
-    def as_kept(self, change: RowChange) -> RowChange:
+    def normalize_change(self, change: RowChange) -> RowChange:
         """JSONB, for one, has an order of its own for what an object holds."""
         from sqlalchemy.exc import DataError
 
         if change.before is None or change.after is None:
             return change
-        types = {name: kind for name, kind, _ in self._execute(_COLUMNS, (change.table,))}
+        types = {name: kind for name, kind, _ in self._execute(_SELECT_COLUMNS, (change.table,))}
         casts = ", ".join(f"cast(cast(? as {types[name]}) as text)" for name in change.after)
         try:
             (row,) = self._execute(f"select {casts}", change.after.values())
@@ -72,26 +72,26 @@ class PostgresRows(SwappableRows):
         result = self._connection.exec_driver_sql(sql.replace("%", "%%").replace("?", "%s"), tuple(values))
         return result.all() if result.returns_rows else []
 
-    def _same(self, name: str, value: Any) -> str:
-        return f"{quoted(name)} {'is not distinct from' if value is None else '='} ?"
+    def _equality_sql(self, name: str, value: Any) -> str:
+        return f"{quote_name(name)} {'is not distinct from' if value is None else '='} ?"
 
-    def _mark(self, value: Any) -> str:
+    def _placeholder(self, value: Any) -> str:
         return "?"
 
-    def _describe(self, table: str) -> list[tuple[str, int]]:
-        return [(name, int(place or 0)) for name, _, place in self._execute(_COLUMNS, (table,))]
+    def _read_columns(self, table: str) -> list[tuple[str, int]]:
+        return [(name, int(place or 0)) for name, _, place in self._execute(_SELECT_COLUMNS, (table,))]
 
-    def _newest_first(self, table: str) -> str:
+    def _order_newest_first(self, table: str) -> str:
         return "order by ctid desc"
 
-    def _cascading(self, table: str) -> list[Hanging]:
+    def _find_cascading(self, table: str) -> list[CascadeRule]:
         found: dict[tuple[str, str], dict[str, str]] = {}
-        for constraint, other, pointing, pointed in self._execute(_CASCADING, (table,)):
+        for constraint, other, pointing, pointed in self._execute(_SELECT_CASCADING, (table,)):
             found.setdefault((constraint, other), {})[pointing] = pointed
-        return [Hanging(other, columns) for (_, other), columns in found.items()]
+        return [CascadeRule(other, columns) for (_, other), columns in found.items()]
 
 
-def _spell_everything(connection: Connection) -> None:
+def _load_all_as_text(connection: Connection) -> None:
     from psycopg.types.string import TextLoader
 
     adapters: Any = getattr(connection.connection.dbapi_connection, "adapters", None)
@@ -104,25 +104,25 @@ def _spell_everything(connection: Connection) -> None:
 
 
 @contextmanager
-def looking(locator: str) -> Iterator[PostgresRows]:
-    with postgres.connected(locator) as connection:
+def open_rows(locator: str) -> Iterator[PostgresRows]:
+    with postgres.connect(locator) as connection:
         yield PostgresRows(connection)
 
 
-def swap(locator: str, changes: Sequence[RowChange], *, alone: bool) -> None:
+def swap_rows(locator: str, changes: Sequence[RowChange], *, exclusive: bool) -> None:
     """Nobody is ever alone with a server; so `alone` makes no difference, and no source asks for it here."""
-    with postgres.connected(locator, writing=True) as connection:
+    with postgres.connect(locator, writing=True) as connection:
         rows = PostgresRows(connection)
         for change in changes:
-            compare(rows, change, locator)
+            verify_unchanged(rows, change, locator)
             rows.write(change)
 
 
 def back_up(folder: Path, name: str, locator: str, changes: Sequence[RowChange]) -> Path:
     """There is no file to copy: just what will be changed, as JSON."""
-    target = folder / f"{now().replace(':', '')}-{name}-{name_of(locator)}.json"
+    target = folder / f"{utc_timestamp().replace(':', '')}-{name}-{locator_name(locator)}.json"
     rows = [{"table": change.table, "key": change.key, "columns": change.before} for change in changes if change.before]
-    with connecting.whole(locator, target) as unfinished:
+    with connecting.atomic_backup_file(locator, target) as unfinished:
         unfinished.write_bytes(encode({"locator": locator, "rows": rows}))
-    connecting.expire(backups(folder, name)[BACKUPS_KEPT:])
+    connecting.delete_backups(list_backups(folder, name)[BACKUPS_KEPT:])
     return target

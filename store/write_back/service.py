@@ -12,28 +12,28 @@ from typing import TYPE_CHECKING, Any, cast
 
 from store import sources
 from store.database import connection
-from store.edits.journal import Editing
+from store.edits.journal import PendingEdit
 from store.errors import ChangedMeanwhile, NotFound, Refused, SecretLocked
-from store.model.identity import foreign_id
-from store.model.knowledge import FOREIGN, Change, Fact
+from store.model.identity import foreign_session_id
+from store.model.knowledge import FOREIGN_TABLE, Change, Fact
 from store.model.session import Session
 from store.sources.contract import ForeignSummary, Source
 from store.sources.kit import postgres
 from store.sources.kit.write_plan import (
-    HoldsSecrets,
+    FactUpdate,
     RowChange,
     SecretText,
-    Wanted,
-    WantedFact,
-    WantedSecret,
-    WantedText,
-    Writable,
+    SecretUpdate,
+    SupportsSecrets,
+    SupportsWriteBack,
+    TextUpdate,
+    WriteBackEdits,
     WritePlan,
 )
-from store.text.validate import now
+from store.text.validate import utc_timestamp
 from store.write_back import postgres as swapping_postgres
 from store.write_back import sqlite
-from store.write_back.sqlite import Swapping
+from store.write_back.sqlite import WriteBackend
 
 if TYPE_CHECKING:
     from store.store import Store
@@ -41,13 +41,13 @@ if TYPE_CHECKING:
 WRITE_BACK = "write-back"
 SEAL = "seal secret"
 
-_FACTS = """
+_SELECT_FACTS = """
     select id, substr(foreign_place, length(?1) + 1), text, foreign_text, retired_at from facts
     where foreign_place >= ?1 and foreign_place < ?1 || char(1114111)
         and (scope not like 'session:%' or scope = 'session:' || ?2)
     order by id
 """
-_WRITTEN_THROUGH = """
+_SELECT_SESSION_FOR_FACT = """
     select key from sessions
     where source_key = ?1 and gone = 0 and relation is not 'superseded'
         and (?2 not like 'session:%' or ?2 = 'session:' || id)
@@ -56,61 +56,61 @@ _WRITTEN_THROUGH = """
 
 
 @dataclass(frozen=True, slots=True)
-class Preview:
+class WriteBackPreview:
     session: Session
     source: str
     locator: str
-    wanted: Wanted
+    edits: WriteBackEdits
     plan: WritePlan
     facts_only: bool = False
 
 
-class WritingBack:
+class WriteBack:
     def __init__(self, store: Store) -> None:
         self._store = store
 
     # ── what would change ─────────────────────────────────────────────────────────────────────────
 
-    def preview(self, session: Session, *, facts_only: bool = False) -> Preview:
+    def preview(self, session: Session, *, facts_only: bool = False) -> WriteBackPreview:
         """Looks into the foreign store and changes nothing."""
         session = self._store.sessions.by_key(session.key)
-        source, locator = self._origin(session)
-        wanted = self._wanted(session, facts_only)
-        with _swapping(locator).looking(locator) as rows:
-            plan = _writable(source).plan(rows, wanted)
-        return Preview(session, source.NAME, locator, wanted, plan, facts_only)
+        source, locator = self._load_origin(session)
+        wanted = self._collect_edits(session, facts_only)
+        with _backend_for(locator).open_rows(locator) as rows:
+            plan = _require_writable(source).plan(rows, wanted)
+        return WriteBackPreview(session, source.NAME, locator, wanted, plan, facts_only)
 
-    def preview_facts(self, fact: Fact) -> Preview:
+    def preview_facts(self, fact: Fact) -> WriteBackPreview:
         """Of that fact and the others of its foreign store that were corrected here; of no session's title or summary.
 
         A foreign store is written to through one of its sessions: the one that the fact is of, else any.
         """
         for key, kind, locator in self._store.rows("select key, kind, locator from sources"):
-            if fact.foreign_place.startswith(foreign_id(kind, "", locator) + "/"):
-                return self.preview(self._session_in(key, fact), facts_only=True)
+            if fact.foreign_place.startswith(foreign_session_id(kind, "", locator) + "/"):
+                return self.preview(self._find_session_for_fact(key, fact), facts_only=True)
         raise Refused("That fact did not come from a foreign store; there is nothing to write back to.")
 
-    def _session_in(self, source_key: int, fact: Fact) -> Session:
-        row = self._store.row(_WRITTEN_THROUGH, source_key, fact.scope, fact.session_id)
+    def _find_session_for_fact(self, source_key: int, fact: Fact) -> Session:
+        row = self._store.row(_SELECT_SESSION_FOR_FACT, source_key, fact.scope, fact.session_id)
         if row is None:
             raise Refused("No session of that fact's store is left through which it could be written back.")
         return self._store.sessions.by_key(row[0])
 
     def seal(self, session: Session, key: str) -> None:
         """Into our vault what the foreign store holds as plain text; there it stays until it is changed there."""
-        source, locator = self._origin(session)
+        source, locator = self._load_origin(session)
         value = None
-        if isinstance(source, HoldsSecrets):
-            with _swapping(locator).looking(locator) as rows:
-                value = source.secret(rows, session.native_id, key)
+        if isinstance(source, SupportsSecrets):
+            with _backend_for(locator).open_rows(locator) as rows:
+                value = source.read_secret(rows, session.native_id, key)
         if not isinstance(value, str):
             raise NotFound(f"{source.LABEL} holds no secret {key!r} of that session.")
         self._store.secrets.set(session, key, value, kind=SEAL)
 
-    def unwritten(self, session: Session) -> tuple[str, ...]:
+    def list_unwritten(self, session: Session) -> tuple[str, ...]:
         """What was corrected here and is not known where the session came from; nothing where it came from nowhere."""
         try:
-            wanted = self._wanted(session)
+            wanted = self._collect_edits(session)
         except Refused:
             return ()
         facts, secrets = len(wanted.facts), len(wanted.secrets)
@@ -123,34 +123,34 @@ class WritingBack:
         }
         return tuple(name for name, there in told.items() if there)
 
-    def _origin(self, session: Session) -> tuple[Source, str]:
+    def _load_origin(self, session: Session) -> tuple[Source, str]:
         row = self._store.row("select kind, locator from sources where key = ?", session.source_key or 0)
-        source = sources.by_name(row[0]) if row else None
+        source = sources.load_source(row[0]) if row else None
         if session.relation == "superseded":
             raise Refused("That is what the program told once; write back the session as it tells it now.")
         if source is None:
             raise Refused("That session did not come from a foreign store; there is nothing to write back to.")
         return source, row[1]
 
-    def _wanted(self, session: Session, facts_only: bool = False) -> Wanted:
-        facts = tuple(fact for _, fact in self._wanted_facts(session))
+    def _collect_edits(self, session: Session, facts_only: bool = False) -> WriteBackEdits:
+        facts = tuple(fact for _, fact in self._collect_facts(session))
         if facts_only:
-            return Wanted(native_id=session.native_id, facts=facts)
+            return WriteBackEdits(native_id=session.native_id, facts=facts)
         title = None
         if session.own_title and session.own_title != session.agent_title:
-            title = WantedText(session.own_title, session.agent_title)
-        summary, seen = self._wanted_summary(session)
-        return Wanted(
+            title = TextUpdate(session.own_title, session.agent_title)
+        summary, seen = self._collect_summary(session)
+        return WriteBackEdits(
             native_id=session.native_id,
             title=title,
             summary=summary,
             summary_seen=seen,
             facts=facts,
-            secrets=tuple(self._wanted_secrets(session)),
+            secrets=tuple(self._collect_secrets(session)),
             delete=bool(session.deleted),
         )
 
-    def _wanted_summary(self, session: Session) -> tuple[ForeignSummary | None, str]:
+    def _collect_summary(self, session: Session) -> tuple[ForeignSummary | None, str]:
         current = self._store.summaries.current(session)
         told = next((old for old in self._store.summaries.history(session) if old.origin == "source"), None)
         if current is None:
@@ -160,34 +160,38 @@ class WritingBack:
             return None, seen
         return ForeignSummary(current.text, current.up_to_turn), seen
 
-    def _wanted_facts(self, session: Session) -> Iterator[tuple[int, WantedFact]]:
+    def _collect_facts(self, session: Session) -> Iterator[tuple[int, FactUpdate]]:
         """With their numbers. Those of the whole foreign store but for other sessions' own: most belong to no one."""
-        for number, place, text, told, retired in self._store.rows(_FACTS, self._prefix(session), session.id):
+        for number, place, text, told, retired in self._store.rows(
+            _SELECT_FACTS, self._fact_prefix(session), session.id
+        ):
             if retired is not None or text != told:
-                yield number, WantedFact(place, None if retired is not None else text, told)
+                yield number, FactUpdate(place, None if retired is not None else text, told)
 
-    def _prefix(self, session: Session) -> str:
+    def _fact_prefix(self, session: Session) -> str:
         """Of the places of that foreign store's facts."""
-        source, locator = self._origin(session)
-        return foreign_id(source.NAME, "", locator) + "/"
+        source, locator = self._load_origin(session)
+        return foreign_session_id(source.NAME, "", locator) + "/"
 
-    def _wanted_secrets(self, session: Session) -> Iterator[WantedSecret]:
+    def _collect_secrets(self, session: Session) -> Iterator[SecretUpdate]:
         """But for those of which the foreign store knows: what becomes of them there is its owner's affair."""
         names = self._store.secrets.names(session)
-        known = self._known_there(session) if names else {}
+        known = self._load_foreign_versions(session) if names else {}
         for name in names:
             seen = known.get(name.key)
             if name.version != seen:
-                known_opener = self._opener(session, name.key, seen) if seen else None
-                yield WantedSecret(name.key, name.version, self._opener(session, name.key, name.version), known_opener)
+                known_opener = self._secret_reader(session, name.key, seen) if seen else None
+                yield SecretUpdate(
+                    name.key, name.version, self._secret_reader(session, name.key, name.version), known_opener
+                )
 
-    def _opener(self, session: Session, key: str, version: int) -> Callable[[], SecretText]:
+    def _secret_reader(self, session: Session, key: str, version: int) -> Callable[[], SecretText]:
         return lambda: SecretText(self._store.secrets.get(session, key, version), key, version)
 
-    def _known_there(self, session: Session) -> dict[str, int]:
+    def _load_foreign_versions(self, session: Session) -> dict[str, int]:
         """By key, the version that the foreign store held last, as far as we know: it came from there or went there."""
         known: dict[str, int] = {}
-        for edit in reversed(self._store.journal.newest(session.key, limit=-1)):
+        for edit in reversed(self._store.journal.list_edits(session.key, limit=-1)):
             if edit.kind not in (SEAL, WRITE_BACK) or edit.undone_by is not None:
                 continue
             for change in edit.changes:
@@ -199,7 +203,7 @@ class WritingBack:
 
     # ── doing it ──────────────────────────────────────────────────────────────────────────────────
 
-    def write(self, preview: Preview) -> Path | None:
+    def write(self, preview: WriteBackPreview) -> Path | None:
         """Carries the plan out, if everything is still as the plan saw it. Gives the backup that was taken."""
         plan = preview.plan
         if plan.conflicts:
@@ -209,107 +213,107 @@ class WritingBack:
         self._refuse_locked(plan.changes)
         self._refuse_outdated_deletion(preview)
         backup = self._back_up(preview.source, preview.locator, plan.changes)
-        carrying = self._carrying(preview.source, preview.locator, plan.changes)
+        carrying = self._prepare_swap(preview.source, preview.locator, plan.changes)
         with carrying as carry, self._store.journal.edit(WRITE_BACK, preview.session.key) as edit:
             session = self._store.sessions.by_key(preview.session.key)
-            if self._wanted(session, preview.facts_only) != preview.wanted:
+            if self._collect_edits(session, preview.facts_only) != preview.edits:
                 raise ChangedMeanwhile(
                     "The session was edited here meanwhile; look again at what would be written.", []
                 )
             for change in plan.changes:
-                edit.note(self._journaled(preview, change))
+                edit.add_foreign_change(self._build_journal_change(preview, change))
             self._mark_written(preview, session, edit)
             # Last, so that whatever fails before it has touched nothing of theirs.
             carry()
         return backup
 
-    def _refuse_outdated_deletion(self, preview: Preview) -> None:
+    def _refuse_outdated_deletion(self, preview: WriteBackPreview) -> None:
         """Where no foreign key holds it, what was said since it was shown would stay behind alone."""
-        if preview.wanted.delete:
+        if preview.edits.delete:
             again = self.preview(preview.session)
-            if again.wanted == preview.wanted and again.plan != preview.plan:
+            if again.edits == preview.edits and again.plan != preview.plan:
                 raise ChangedMeanwhile("More was said there meanwhile; look again at what would be deleted.", again)
 
     def _refuse_locked(self, changes: Sequence[RowChange]) -> None:
         secret = any(isinstance(value, SecretText) for change in changes for value in (change.before or {}).values())
-        if secret and self._store.secrets.locked:
+        if secret and self._store.secrets.is_locked:
             raise SecretLocked()
 
     def _back_up(self, source: str, locator: str, changes: Sequence[RowChange]) -> Path:
         """Refused first where nobody else may have the file open: then there is no need of one."""
-        if not _writable(sources.by_name(source)).LIVE_WRITES:
+        if not _require_writable(sources.load_source(source)).LIVE_WRITES:
             sqlite.refuse_while_open(locator)
-        return _swapping(locator).back_up(self._backup_folder, _identity(source, locator), locator, changes)
+        return _backend_for(locator).back_up(self._backup_folder, _backup_name(source, locator), locator, changes)
 
-    def backups(self, source: str, locator: str) -> list[Path]:
+    def list_backups(self, source: str, locator: str) -> list[Path]:
         """Of a foreign store from before it was written to, newest first."""
-        return sqlite.backups(self._backup_folder, _identity(source, locator))
+        return sqlite.list_backups(self._backup_folder, _backup_name(source, locator))
 
     @property
     def _backup_folder(self) -> Path:
         return connection.backup_folder(self._store.path) / "foreign"
 
     @contextmanager
-    def _carrying(self, source: str, locator: str, changes: Sequence[RowChange]) -> Iterator[Callable[[], None]]:
+    def _prepare_swap(self, source: str, locator: str, changes: Sequence[RowChange]) -> Iterator[Callable[[], None]]:
         """Gives what swaps the rows there; they are put back should our own transaction fail after all."""
-        alone = not _writable(sources.by_name(source)).LIVE_WRITES
+        alone = not _require_writable(sources.load_source(source)).LIVE_WRITES
         carried = False
 
         def carry() -> None:
             nonlocal carried
-            _swapping(locator).swap(locator, changes, alone=alone)
+            _backend_for(locator).swap_rows(locator, changes, exclusive=alone)
             carried = True
 
         try:
             yield carry
         except BaseException:
             if carried:
-                back = [change.turned_round() for change in reversed(changes)]
-                _swapping(locator).swap(locator, back, alone=alone)
+                back = [change.inverted() for change in reversed(changes)]
+                _backend_for(locator).swap_rows(locator, back, exclusive=alone)
             raise
 
-    def _mark_written(self, preview: Preview, session: Session, edit: Editing) -> None:
+    def _mark_written(self, preview: WriteBackPreview, session: Session, edit: PendingEdit) -> None:
         """What was carried over is now what the source says, too: the next sync finds nothing new in it."""
-        wanted, plan = preview.wanted, preview.plan
+        wanted, plan = preview.edits, preview.plan
         if wanted.delete:
             edit.update("sessions", session.key, gone=1)
-        if wanted.title and plan.titled:
+        if wanted.title and plan.has_title:
             edit.update("sessions", session.key, agent_title=wanted.title.new)
         if plan.summary and plan.summary.text:
             told = {"text": plan.summary.text, "up_to_turn": plan.summary.up_to_turn, "origin": "source"}
-            edit.insert("summaries", session=session.key, current=0, created_at=now(), **told)
-        placed = [(number, fact) for number, fact in self._wanted_facts(session) if fact.place in plan.facts]
-        prefix = self._prefix(session)
+            edit.insert("summaries", session=session.key, current=0, created_at=utc_timestamp(), **told)
+        placed = [(number, fact) for number, fact in self._collect_facts(session) if fact.place in plan.fact_places]
+        prefix = self._fact_prefix(session)
         for number, fact in placed:
             # No two facts may have one place, not even while they change places.
-            if plan.facts[fact.place] != fact.place:
+            if plan.fact_places[fact.place] != fact.place:
                 edit.update("facts", number, foreign_place="")
         for number, fact in placed:
-            if place := plan.facts[fact.place]:
-                words = plan.words.get(fact.place)
+            if place := plan.fact_places[fact.place]:
+                words = plan.fact_texts.get(fact.place)
                 edit.update("facts", number, foreign_text=words or fact.text, foreign_place=prefix + place)
                 if words:
                     edit.update("facts", number, text=words)
             else:
-                edit.update("facts", number, retired_at=now())
+                edit.update("facts", number, retired_at=utc_timestamp())
 
     # ── the journal ───────────────────────────────────────────────────────────────────────────────
 
-    def _journaled(self, preview: Preview, change: RowChange) -> Change:
+    def _build_journal_change(self, preview: WriteBackPreview, change: RowChange) -> Change:
         session = preview.session
         where = {"source": preview.source, "locator": preview.locator, "table": change.table}
-        sides = (self._in_json(session, side) for side in (change.before, change.after))
-        return Change(FOREIGN, {**where, "key": self._in_json(session, change.key)}, *sides)
+        sides = (self._encode_row(session, side) for side in (change.before, change.after))
+        return Change(FOREIGN_TABLE, {**where, "key": self._encode_row(session, change.key)}, *sides)
 
-    def _in_json(self, session: Session, columns: Mapping[str, Any] | None) -> dict[str, Any] | None:
+    def _encode_row(self, session: Session, columns: Mapping[str, Any] | None) -> dict[str, Any] | None:
         if columns is None:
             return None
-        return {name: self._value_in_json(session, value) for name, value in columns.items()}
+        return {name: self._encode_value(session, value) for name, value in columns.items()}
 
-    def _value_in_json(self, session: Session, value: Any) -> Any:
+    def _encode_value(self, session: Session, value: Any) -> Any:
         """What JSON cannot spell by its kind; a secret by its sealed version, never by its value."""
         if isinstance(value, SecretText):
-            version = value.version or self._store.secrets.keep(session, value.key, str(value))
+            version = value.version or self._store.secrets.seal_version(session, value.key, str(value))
             return {"$secret": [session.id, value.key, version]}
         if isinstance(value, bytes):
             return {"$base64": base64.b64encode(value).decode()}
@@ -317,7 +321,7 @@ class WritingBack:
             return {"$float": str(value)}
         return value
 
-    def _from_json(self, value: Any) -> Any:
+    def _decode_value(self, value: Any) -> Any:
         match value:
             case {"$secret": [session_id, key, version]}:
                 session = self._store.sessions.get(session_id)
@@ -329,33 +333,33 @@ class WritingBack:
         return value
 
     @contextmanager
-    def reversing(self, changes: Sequence[Change]) -> Iterator[Callable[[], None]]:
+    def prepare_undo(self, changes: Sequence[Change]) -> Iterator[Callable[[], None]]:
         """Around an undo: gives what makes the foreign rows as they were, if they still are as we left them."""
         where = cast("dict[str, Any]", changes[0].key)
-        back = [self._turned_round(change) for change in reversed(changes)]
+        back = [self._invert_change(change) for change in reversed(changes)]
         self._back_up(where["source"], where["locator"], back)
-        with self._carrying(where["source"], where["locator"], back) as carry:
+        with self._prepare_swap(where["source"], where["locator"], back) as carry:
             yield carry
 
-    def _turned_round(self, change: Change) -> RowChange:
+    def _invert_change(self, change: Change) -> RowChange:
         where = cast("dict[str, Any]", change.key)
-        key, before, after = map(self._from_json_row, (where["key"], change.after, change.before))
+        key, before, after = map(self._decode_row, (where["key"], change.after, change.before))
         return RowChange(where["table"], key or {}, before, after)
 
-    def _from_json_row(self, columns: Mapping[str, Any] | None) -> dict[str, Any] | None:
-        return None if columns is None else {name: self._from_json(value) for name, value in columns.items()}
+    def _decode_row(self, columns: Mapping[str, Any] | None) -> dict[str, Any] | None:
+        return None if columns is None else {name: self._decode_value(value) for name, value in columns.items()}
 
 
-def _writable(source: Source | None) -> Writable:
-    if isinstance(source, Writable):
+def _require_writable(source: Source | None) -> SupportsWriteBack:
+    if isinstance(source, SupportsWriteBack):
         return source
     raise Refused(f"{source.LABEL if source else 'That program'} takes no edits back; they stay here.")
 
 
-def _swapping(locator: str) -> Swapping:
-    return swapping_postgres if postgres.is_address(locator) else sqlite
+def _backend_for(locator: str) -> WriteBackend:
+    return swapping_postgres if postgres.is_postgres_url(locator) else sqlite
 
 
-def _identity(source: str, locator: str) -> str:
+def _backup_name(source: str, locator: str) -> str:
     """Of a foreign store, in a file's name."""
-    return foreign_id(source, "", locator).replace(":", "")
+    return foreign_session_id(source, "", locator).replace(":", "")

@@ -11,9 +11,9 @@ from typing import Any
 from urllib.parse import quote
 
 import pytest
-from postgres_server import PASSWORD, Server, postgres_server  # noqa: F401 a fixture
+from postgres_server import PASSWORD, PostgresServer, postgres_server  # noqa: F401 a fixture
 
-from store.doctor import examine
+from store.doctor import check_store
 from store.store import Store
 
 for needed in ("aiosqlite", "asyncpg", "google.adk", "sqlalchemy"):
@@ -80,7 +80,7 @@ async def test_it_is_a_conversation_like_any_other(service: Any, store: Store) -
         written.events[3].model_dump_json(exclude_none=True)
     )
     assert [hit.entry for hit in store.search.find("overdue")[0]] == [f"{session.id}#0"]
-    assert examine(store) == []
+    assert check_store(store) == []
 
 
 async def test_a_long_running_call_is_answered_by_what_follows_its_ticket(service: Any, store: Store) -> None:
@@ -123,7 +123,7 @@ async def test_state_reaches_whom_its_prefix_says(service: Any) -> None:
 async def test_what_is_temporary_is_nowhere_in_the_store(service: Any, store: Store) -> None:
     session = await service.create_session(app_name="dak", user_id="ana", state={"temp:a": "mayfly-1"})
     await service.append_event(session, event(temp__b="mayfly-2"))
-    kept = [data for _, data in store.records.of_session(store.list_sessions()[0].key)]
+    kept = [data for _, data in store.records.iter_session(store.list_sessions()[0].key)]
     assert b"mayfly" not in b"".join(kept)
     assert store.facts.current(None) == []
 
@@ -179,7 +179,7 @@ async def test_a_person_corrects_what_the_agent_remembers(service: Any, store: S
 
 async def test_an_agents_changes_are_not_a_persons_edits(service: Any, store: Store) -> None:
     await talk(service)
-    assert store.journal.newest() == []
+    assert store.journal.list_edits() == []
 
 
 # ── finding ───────────────────────────────────────────────────────────────────────────────────────
@@ -231,7 +231,7 @@ async def test_deleting(service: Any, store: Store) -> None:
     assert {fact.text for fact in store.facts.current(None)} == {"motd: hello", "lang: en"}, "others' state stays"
     await service.delete_session(**PLACE)
     assert (await service.create_session(**PLACE)).events == []
-    assert examine(store) == []
+    assert check_store(store) == []
 
 
 async def test_refusals_are_adks_own(service: Any) -> None:
@@ -277,7 +277,7 @@ async def test_appends_at_once_are_all_kept(service: Any, store: Store) -> None:
     loaded = await service.get_session(**PLACE)
     assert sorted(map(int, texts(loaded))) == list(range(25))
     assert texts(loaded) == texts(session)
-    assert examine(store) == []
+    assert check_store(store) == []
 
 
 async def test_services_of_several_processes_share_a_store(store: Store) -> None:
@@ -293,7 +293,7 @@ async def test_services_of_several_processes_share_a_store(store: Store) -> None
         found = await service.get_session(app_name="dak", user_id="ana", session_id="s1")
         assert texts(found) == [str(number) for number in range(10)]
         await service.close()
-    assert examine(store) == []
+    assert check_store(store) == []
 
 
 # ── a real run on each ────────────────────────────────────────────────────────────────────────────
@@ -305,7 +305,7 @@ def chosen(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.M
     if request.param == "our store":
         monkeypatch.setenv("SESSION_SERVICE_URI", f"backscroll://{tmp_path}/agent.db")
     elif request.param == "a database":
-        server: Server = request.getfixturevalue("postgres_server")
+        server: PostgresServer = request.getfixturevalue("postgres_server")
         monkeypatch.setenv("SESSION_SERVICE_URI", server.url(password=quote(PASSWORD)))
     return adk_service.session_service
 

@@ -45,7 +45,7 @@ def test_ids_default_to_the_debug_ones(store: Store) -> None:
 
 
 def test_a_username_has_one_session_of_its_own(store: Store) -> None:
-    chat = ChatHistory.of_username(store, "admin")
+    chat = ChatHistory.for_username(store, "admin")
     assert (chat.user_id, chat.session_id) == ("admin", "session_admin")
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from store.paths import config_file, store_path
+from store.paths import config_file, resolve_store_path
 from store.store import Store
 
 CHAT = "telegram:648079060"
@@ -240,7 +240,7 @@ def test_the_path_comes_from_the_config_file(tmp_path: Path) -> None:
     """`[db] path` there, `[store] path` here; a leading ~ is the home folder."""
     config_file().parent.mkdir(parents=True)
     config_file().write_text('[store]\npath = "~/elsewhere/mine.db"\n')
-    assert store_path() == Path.home() / "elsewhere" / "mine.db"
+    assert resolve_store_path() == Path.home() / "elsewhere" / "mine.db"
     with Store.open() as opened:
         assert opened.path == Path.home() / "elsewhere" / "mine.db"
 

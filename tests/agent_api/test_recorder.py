@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from store.agent_api.recorder import NOT_KEPT, OUT_OF_ROOM, Recorder
+from store.agent_api.recorder import MEMORY_FULL, UNSTORABLE, Recorder
 from store.store import Store
 
 SECRET_TALK = "the launch code is 0000"
@@ -63,7 +63,7 @@ def test_every_word_is_in_the_store_at_once(path: Path) -> None:
         recorder.message("assistant", [{"type": "text", "text": "let me look"}], model="m-2")
         recorder.turn("and now?", RESPONSE)
         recorder.summary("About a disk.", up_to_turn=1)
-        assert recorder.waiting == 0
+        assert recorder.pending_count == 0
         with Store.open(path) as store:
             session = store.get_session("s")
             summary = store.summaries.current(session)
@@ -142,10 +142,10 @@ def test_what_is_said_while_another_program_writes_is_kept_in_order(
         recorder.message("user", SECRET_TALK)
         recorder.turn("and now?", RESPONSE)
         assert recorder.flush() is False
-        assert recorder.waiting == 4
+        assert recorder.pending_count == 4
     assert recorder.flush() is True
     assert texts(path) == [SECRET_TALK, "and now?", "", "41% full"]
-    assert (recorder.waiting, recorder.lost) == (0, 0)
+    assert (recorder.pending_count, recorder.lost) == (0, 0)
     assert "Another program is writing" in caplog.text
     assert SECRET_TALK not in caplog.text
     recorder.close()
@@ -153,28 +153,28 @@ def test_what_is_said_while_another_program_writes_is_kept_in_order(
 
 def test_the_next_call_writes_what_waited(path: Path) -> None:
     Store.open(path).close()
-    with Recorder(path, "s", pause=0) as recorder:
+    with Recorder(path, "s", retry_seconds=0) as recorder:
         with locked(path):
             recorder.message("user", "one")
         recorder.message("user", "two")
-        assert recorder.waiting == 0
+        assert recorder.pending_count == 0
     assert texts(path) == ["one", "two"]
 
 
 def test_after_a_failure_the_next_calls_do_not_wait_for_the_lock(path: Path, caplog: pytest.LogCaptureFixture) -> None:
     Store.open(path).close()
-    with Recorder(path, "s", pause=3600) as recorder:
+    with Recorder(path, "s", retry_seconds=3600) as recorder:
         with locked(path):
             for n in range(50):
                 recorder.message("user", f"message {n}")
         assert len([record for record in caplog.records if "Another program" in record.getMessage()]) == 1
-        assert recorder.waiting == 50
+        assert recorder.pending_count == 50
     assert len(texts(path)) == 50
 
 
 def test_each_entry_keeps_the_time_at_which_it_was_said(path: Path) -> None:
     Store.open(path).close()
-    with Recorder(path, "s", pause=0) as recorder:
+    with Recorder(path, "s", retry_seconds=0) as recorder:
         with locked(path):
             recorder.message("user", "one")
         with Store.open(path) as store:
@@ -218,7 +218,7 @@ def test_a_process_that_holds_the_lock_is_outlived_at_close(path: Path) -> None:
     holder.stdout.readline()
     recorder = Recorder(path, "s")
     recorder.message("user", "hello")
-    assert recorder.waiting == 1
+    assert recorder.pending_count == 1
     threading.Timer(0.5, holder.stdin.close).start()
     recorder.close()
     holder.wait()
@@ -232,11 +232,11 @@ def test_what_is_beyond_the_bound_is_counted_and_said_where_it_is_missing(
     path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     Store.open(path).close()
-    with Recorder(path, "s", keep=3) as recorder:
+    with Recorder(path, "s", max_pending=3) as recorder:
         with locked(path):
             for n in range(10):
                 recorder.message("user", f"message {n}")
-        assert (recorder.waiting, recorder.lost) == (3, 7)
+        assert (recorder.pending_count, recorder.lost) == (3, 7)
         assert recorder.flush() is True
         recorder.message("user", "back again")
     with Store.open(path) as store:
@@ -247,13 +247,13 @@ def test_what_is_beyond_the_bound_is_counted_and_said_where_it_is_missing(
         "message 2",
         "back again",
     ]
-    assert (entries[3].kind, entries[3].text) == ("event", f"Not recorded here: 7 ({OUT_OF_ROOM}).")
-    assert OUT_OF_ROOM in caplog.text
+    assert (entries[3].kind, entries[3].text) == ("event", f"Not recorded here: 7 ({MEMORY_FULL}).")
+    assert MEMORY_FULL in caplog.text
 
 
 def test_the_bound_in_bytes_drops_what_is_too_large_and_keeps_what_fits(path: Path) -> None:
     Store.open(path).close()
-    with Recorder(path, "s", keep_bytes=1000) as recorder:
+    with Recorder(path, "s", max_pending_bytes=1000) as recorder:
         with locked(path):
             recorder.message("user", "small")
             recorder.message("user", "x" * 2000)
@@ -265,7 +265,7 @@ def test_the_bound_in_bytes_drops_what_is_too_large_and_keeps_what_fits(path: Pa
 
 
 def test_the_bound_is_no_limit_for_what_can_be_written(path: Path) -> None:
-    with Recorder(path, "s", keep=1, keep_bytes=10) as recorder:
+    with Recorder(path, "s", max_pending=1, max_pending_bytes=10) as recorder:
         recorder.turn("and now?", RESPONSE)
         recorder.message("user", "x" * 2000)
         assert recorder.lost == 0
@@ -280,7 +280,7 @@ def test_what_cannot_be_written_at_the_end_is_counted_and_logged(
     recorder.message("user", SECRET_TALK)
     recorder.message("user", SECRET_TALK)
     recorder.close()
-    assert (recorder.waiting, recorder.lost) == (0, 2)
+    assert (recorder.pending_count, recorder.lost) == (0, 2)
     assert "Never written, and lost: 2." in caplog.text
     assert SECRET_TALK not in caplog.text
 
@@ -430,7 +430,7 @@ def test_a_value_that_cannot_be_kept_is_counted_and_its_neighbours_are_written(p
         recorder.message("assistant", blocks)
         recorder.message("user", "after")
         assert (recorder.refused, recorder.lost) == (1, 0)
-    assert texts(path) == ["before", f"Not recorded here: 1 ({NOT_KEPT}).", "after"]
+    assert texts(path) == ["before", f"Not recorded here: 1 ({UNSTORABLE}).", "after"]
 
 
 def test_a_value_found_bad_only_while_writing_does_not_hold_up_the_others(path: Path) -> None:
@@ -443,7 +443,7 @@ def test_a_value_found_bad_only_while_writing_does_not_hold_up_the_others(path: 
             recorder.message("user", "after")
         assert recorder.flush() is True
         assert recorder.refused == 1
-    assert texts(path) == ["before", f"Not recorded here: 1 ({NOT_KEPT}).", "after"]
+    assert texts(path) == ["before", f"Not recorded here: 1 ({UNSTORABLE}).", "after"]
 
 
 def test_what_is_said_of_the_session_may_be_wrong_without_losing_the_conversation(path: Path) -> None:

@@ -8,7 +8,7 @@ from uuid import UUID
 
 import pytest
 
-from store.errors import AlreadyThere, NotFound
+from store.errors import AlreadyExists, NotFound
 from store.store import Store
 
 BLOCKS: list[list[dict[str, Any]]] = [
@@ -76,7 +76,7 @@ def test_session_crud(store: Store) -> None:
 
 def test_create_session_refuses_an_id_that_is_taken(store: Store) -> None:
     store.create_session("id", title="first")
-    with pytest.raises(AlreadyThere):
+    with pytest.raises(AlreadyExists):
         store.create_session("id", title="second")
     assert store.get_session("id").title == "first"
 

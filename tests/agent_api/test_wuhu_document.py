@@ -117,7 +117,7 @@ PAYLOADS: dict[str, NewEntry] = {
     "message user": NewEntry(role="user", parts=(Text("hi"),), author="ana@box"),
     "message assistant": NewEntry(role="assistant", parts=(Text("ok"), ToolCall("t1", "bash", {"command": "ls"}))),
     "message tool_result": NewEntry(role="tool", parts=(ToolResult("t1", "a", is_error=False),)),
-    "message custom_message": NewEntry(role="user", parts=(Text("injected"),), prompt=False, author="wuhu"),
+    "message custom_message": NewEntry(role="user", parts=(Text("injected"),), is_prompt=False, author="wuhu"),
     "message unknown": NewEntry(role="oracle", parts=(Opaque("riddle", {"a": [1, None]}),)),
     "tool_execution": NewEntry(kind="event", parts=(Opaque("tool_execution", {"phase": "start"}),)),
     "custom": NewEntry(kind="event", parts=(Opaque("custom", {"customType": "x", "data": 1}),)),

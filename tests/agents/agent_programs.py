@@ -9,22 +9,22 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from run import INSTALLED
+from run import INSTALL_FOLDER
 
-BIN = INSTALLED / "node_modules" / ".bin"
-PATIENCE = 120
+BIN = INSTALL_FOLDER / "node_modules" / ".bin"
+TIMEOUT = 120
 
 # What a person's own environment may say to the programs, and what would lead them elsewhere.
-TOLD = ("ANTHROPIC_", "CLAUDE", "CODEX_", "OPENAI_")
-PROXIES = ("_proxy", "_PROXY")
+CLEARED_PREFIXES = ("ANTHROPIC_", "CLAUDE", "CODEX_", "OPENAI_")
+PROXY_SUFFIXES = ("_proxy", "_PROXY")
 
-QUIET = {
+QUIET_ENVIRONMENT = {
     "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
     "DISABLE_AUTOUPDATER": "1",
     "DISABLE_ERROR_REPORTING": "1",
     "DISABLE_TELEMETRY": "1",
 }
-KEY = "no-key-is-needed"
+API_KEY = "no-key-is-needed"
 
 CODEX_CONFIG = """\
 model = "scripted"
@@ -50,69 +50,69 @@ daemon_auto_start = false
 
 
 @dataclass(frozen=True)
-class Program:
+class AgentProgram:
     name: str
     "Of its source, and of the program itself."
-    mark: str
+    prompt_symbol: str
     "What stands where one types."
-    starting: tuple[str, ...]
-    listing: tuple[str, ...]
+    start_command: tuple[str, ...]
+    list_command: tuple[str, ...]
     "On a terminal, what can be resumed here."
-    transcripts: str
+    transcript_glob: str
     "Below the home."
-    headless: tuple[str, ...]
+    headless_arguments: tuple[str, ...]
     "What makes a command that wants a terminal do without one, placed after the program's name."
 
-    def ask(self, prompt: str, folder: Path) -> str:
-        return ran(*self.starting, prompt, folder=folder)
+    def run_prompt(self, prompt: str, folder: Path) -> str:
+        return run_program(*self.start_command, prompt, folder=folder)
 
-    def go_on(self, argv: Sequence[str], prompt: str, folder: Path) -> str:
+    def resume(self, argv: Sequence[str], prompt: str, folder: Path) -> str:
         """The command that resumes a session, with one more prompt and without a terminal."""
-        return ran(argv[0], *self.headless, *argv[1:], prompt, folder=folder)
+        return run_program(argv[0], *self.headless_arguments, *argv[1:], prompt, folder=folder)
 
-    def written(self) -> list[Path]:
-        return sorted(Path.home().glob(self.transcripts))
+    def transcript_files(self) -> list[Path]:
+        return sorted(Path.home().glob(self.transcript_glob))
 
 
 PROGRAMS = (
-    Program(
+    AgentProgram(
         "claude",
-        mark="❯",
-        starting=("claude", "--print"),
-        listing=("claude", "--resume"),
-        transcripts=".claude/projects/*/*.jsonl",
-        headless=("--print",),
+        prompt_symbol="❯",
+        start_command=("claude", "--print"),
+        list_command=("claude", "--resume"),
+        transcript_glob=".claude/projects/*/*.jsonl",
+        headless_arguments=("--print",),
     ),
-    Program(
+    AgentProgram(
         "codex",
-        mark="›",
-        starting=("codex", "exec", "--skip-git-repo-check"),
-        listing=("codex", "resume"),
-        transcripts=".codex/sessions/*/*/*/rollout-*.jsonl",
-        headless=("exec", "--skip-git-repo-check"),
+        prompt_symbol="›",
+        start_command=("codex", "exec", "--skip-git-repo-check"),
+        list_command=("codex", "resume"),
+        transcript_glob=".codex/sessions/*/*/*/rollout-*.jsonl",
+        headless_arguments=("exec", "--skip-git-repo-check"),
     ),
 )
 
 
-def ran(*argv: str, folder: Path) -> str:
+def run_program(*argv: str, folder: Path) -> str:
     """What the program says; it must end well, and soon."""
     try:
         done = subprocess.run(
-            argv, cwd=folder, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=PATIENCE
+            argv, cwd=folder, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=TIMEOUT
         )
     except subprocess.TimeoutExpired as late:
-        pytest.fail(f"{argv} did not end within {PATIENCE} seconds; it said {late.stdout!r} and {late.stderr!r}.")
+        pytest.fail(f"{argv} did not end within {TIMEOUT} seconds; it said {late.stdout!r} and {late.stderr!r}.")
     assert done.returncode == 0, f"{argv} ended with {done.returncode}; it said\n{done.stdout}\n{done.stderr}"
     return done.stdout
 
 
-def set_up(url: str, folder: Path) -> None:
+def write_configuration(url: str, folder: Path) -> None:
     """Answers in advance what the programs ask on their first start."""
     home = Path.home()
     claude = {
         "hasCompletedOnboarding": True,
         "theme": "dark",
-        "customApiKeyResponses": {"approved": [KEY], "rejected": []},
+        "customApiKeyResponses": {"approved": [API_KEY], "rejected": []},
         "projects": {str(folder): {"hasTrustDialogAccepted": True}},
     }
     (home / ".claude.json").write_text(json.dumps(claude))

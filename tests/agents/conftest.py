@@ -10,7 +10,16 @@ from pathlib import Path
 
 import pytest
 from agent_conversation import SCRIPT
-from agent_programs import BIN, KEY, PROGRAMS, PROXIES, QUIET, TOLD, Program, set_up
+from agent_programs import (
+    API_KEY,
+    BIN,
+    CLEARED_PREFIXES,
+    PROGRAMS,
+    PROXY_SUFFIXES,
+    QUIET_ENVIRONMENT,
+    AgentProgram,
+    write_configuration,
+)
 from command_line import CommandLine
 from scripted_model import ScriptedModel
 
@@ -54,19 +63,19 @@ def folder(tmp_path: Path) -> Path:
 @pytest.fixture
 def model(home: Path, folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[ScriptedModel]:
     """Both programs know of no other."""
-    for name in [name for name in os.environ if name.startswith(TOLD) or name.endswith(PROXIES)]:
+    for name in [name for name in os.environ if name.startswith(CLEARED_PREFIXES) or name.endswith(PROXY_SUFFIXES)]:
         monkeypatch.delenv(name)
     with ScriptedModel(SCRIPT) as serving:
-        settings = {**QUIET, "ANTHROPIC_BASE_URL": serving.url, "ANTHROPIC_API_KEY": KEY}
+        settings = {**QUIET_ENVIRONMENT, "ANTHROPIC_BASE_URL": serving.url, "ANTHROPIC_API_KEY": API_KEY}
         for name, value in {**settings, "PATH": f"{BIN}{os.pathsep}{os.environ['PATH']}"}.items():
             monkeypatch.setenv(name, value)
-        set_up(serving.url, folder)
+        write_configuration(serving.url, folder)
         yield serving
 
 
 @pytest.fixture(params=PROGRAMS, ids=lambda program: program.name)
-def program(request: pytest.FixtureRequest, model: ScriptedModel) -> Program:
-    assert isinstance(request.param, Program)
+def program(request: pytest.FixtureRequest, model: ScriptedModel) -> AgentProgram:
+    assert isinstance(request.param, AgentProgram)
     return request.param
 
 

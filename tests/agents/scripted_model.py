@@ -17,32 +17,32 @@ from typing import Any, Self
 Json = dict[str, Any]
 
 MESSAGES, RESPONSES = "/v1/messages", "/v1/responses"
-TOOLS = {MESSAGES: ("Bash", "command"), RESPONSES: ("exec_command", "cmd")}
-RESULTS = ("tool_result", "function_call_output")
-NOTHING_TO_ADD = "There is nothing to add."
+SHELL_TOOLS = {MESSAGES: ("Bash", "command"), RESPONSES: ("exec_command", "cmd")}
+RESULT_TYPES = ("tool_result", "function_call_output")
+DEFAULT_REPLY = "There is nothing to add."
 
 
 @dataclass(frozen=True, slots=True)
 class Reply:
     "What the model says to a prompt; with a command, it first has the program run that."
 
-    says: str
-    runs: str = ""
+    text: str
+    command: str = ""
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class ModelToolCall:
     id: str
     tool: str
     input: Json
 
 
-class Unforeseen(Exception):
+class UnexpectedRequest(Exception):
     "The program cannot do what the script wants of it; it is sent what this says."
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class ModelRequest:
     path: str
     body: Json
 
@@ -52,21 +52,21 @@ class Request:
         return list(self.body.get("messages") or self.body.get("input") or [])
 
     @property
-    def told(self) -> str:
+    def context_json(self) -> str:
         return json.dumps(self.context)
 
     @property
-    def tools(self) -> set[str]:
+    def tool_names(self) -> set[str]:
         return {tool.get("name", "") for tool in self.body.get("tools") or []}
 
     @property
-    def results(self) -> set[str]:
+    def result_ids(self) -> set[str]:
         """The calls whose results have come back."""
         return {
             block.get("tool_use_id") or block.get("call_id") or ""
             for message in self.context
             for block in (message, *_blocks(message))
-            if block.get("type") in RESULTS
+            if block.get("type") in RESULT_TYPES
         }
 
 
@@ -80,9 +80,9 @@ class ScriptedModel:
 
     def __init__(self, script: Mapping[str, Reply]) -> None:
         self.script = script
-        self.requests: list[Request] = []
+        self.requests: list[ModelRequest] = []
         self.log: list[str] = []
-        self._server = _Server(("127.0.0.1", 0), type("Handler", (_Handler,), {"model": self}))
+        self._server = _ModelServer(("127.0.0.1", 0), type("Handler", (_ModelRequestHandler,), {"model": self}))
 
     def __enter__(self) -> Self:
         threading.Thread(target=self._server.serve_forever, daemon=True).start()
@@ -96,34 +96,34 @@ class ScriptedModel:
     def url(self) -> str:
         return f"http://127.0.0.1:{self._server.server_port}"
 
-    def asked(self, prompt: str) -> Request:
+    def last_request_for(self, prompt: str) -> ModelRequest:
         """The last request in which that prompt is the newest: with it comes all that the program knows of before."""
-        found = [request for request in self.requests if request.tools and self._newest(request) == prompt]
+        found = [request for request in self.requests if request.tool_names and self._latest_prompt(request) == prompt]
         assert found, f"{prompt!r} never reached the model."
         return found[-1]
 
-    def _newest(self, request: Request) -> str:
+    def _latest_prompt(self, request: ModelRequest) -> str:
         """The prompt of the script that was said last; empty where none was."""
-        told = request.told
+        told = request.context_json
         said = {told.rfind(json.dumps(prompt)[1:-1]): prompt for prompt in self.script}
         return said[max(said)] if max(said) >= 0 else ""
 
-    def answer(self, request: Request) -> str | Call:
+    def answer(self, request: ModelRequest) -> str | ModelToolCall:
         self.requests.append(request)
-        prompt = self._newest(request)
+        prompt = self._latest_prompt(request)
         # Whoever offers no tools wants a title, or the like.
-        if not prompt or not request.tools:
-            return NOTHING_TO_ADD
+        if not prompt or not request.tool_names:
+            return DEFAULT_REPLY
         reply, call = self.script[prompt], f"call_{list(self.script).index(prompt)}"
-        if not reply.runs or call in request.results:
-            return reply.says
-        tool, argument = TOOLS[request.path]
-        if tool not in request.tools:
-            raise Unforeseen(f"The script calls {tool}, and the program offers {sorted(request.tools)}.")
-        return Call(call, tool, {argument: reply.runs})
+        if not reply.command or call in request.result_ids:
+            return reply.text
+        tool, argument = SHELL_TOOLS[request.path]
+        if tool not in request.tool_names:
+            raise UnexpectedRequest(f"The script calls {tool}, and the program offers {sorted(request.tool_names)}.")
+        return ModelToolCall(call, tool, {argument: reply.command})
 
 
-class _Server(ThreadingHTTPServer):
+class _ModelServer(ThreadingHTTPServer):
     daemon_threads = True
 
     def handle_error(self, request: object, client_address: object) -> None:
@@ -132,7 +132,7 @@ class _Server(ThreadingHTTPServer):
             super().handle_error(request, client_address)  # type: ignore[arg-type]
 
 
-class _Handler(BaseHTTPRequestHandler):
+class _ModelRequestHandler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     model: ScriptedModel
 
@@ -146,17 +146,17 @@ class _Handler(BaseHTTPRequestHandler):
         path = self.path.partition("?")[0]
         if path == f"{MESSAGES}/count_tokens":
             return self._send(200, {"input_tokens": 100})
-        if path not in TOOLS:
+        if path not in SHELL_TOOLS:
             return self.do_GET()
         try:
-            said = self.model.answer(Request(path, body))
-        except Unforeseen as reason:
+            said = self.model.answer(ModelRequest(path, body))
+        except UnexpectedRequest as reason:
             return self._send(400, {"error": {"type": "invalid_request_error", "message": str(reason)}})
         self.model.log.append(f"  {said}")
         name = f"{len(self.model.requests):04}"
         if path == RESPONSES:
-            return self._stream(_as_responses(name, said))
-        message, events = _as_message(name, body["model"], said)
+            return self._stream(_responses_answer(name, said))
+        message, events = _anthropic_answer(name, body["model"], said)
         return self._stream(events) if body.get("stream") else self._send(200, message)
 
     def _send(self, status: int, answer: Json) -> None:
@@ -179,9 +179,9 @@ class _Handler(BaseHTTPRequestHandler):
         self.model.log.append(format % args)
 
 
-def _as_message(name: str, model: str, said: str | Call) -> tuple[Json, Iterator[Json]]:
+def _anthropic_answer(name: str, model: str, said: str | ModelToolCall) -> tuple[Json, Iterator[Json]]:
     """An answer of Anthropic's Messages, whole and as it is streamed."""
-    if isinstance(said, Call):
+    if isinstance(said, ModelToolCall):
         block: Json = {"type": "tool_use", "id": said.id, "name": said.tool, "input": said.input}
         blank, stop = {**block, "input": {}}, "tool_use"
         delta = {"type": "input_json_delta", "partial_json": json.dumps(said.input)}
@@ -205,9 +205,9 @@ def _as_message(name: str, model: str, said: str | Call) -> tuple[Json, Iterator
     return message, events()
 
 
-def _as_responses(name: str, said: str | Call) -> Iterator[Json]:
+def _responses_answer(name: str, said: str | ModelToolCall) -> Iterator[Json]:
     """An answer of OpenAI's Responses, as it is streamed."""
-    if isinstance(said, Call):
+    if isinstance(said, ModelToolCall):
         item: Json = {"type": "function_call", "id": f"fc_{name}", "call_id": said.id, "name": said.tool}
         item["arguments"] = json.dumps(said.input)
     else:

@@ -9,52 +9,52 @@ from agent_conversation import (
     FILES,
     SCRIPT,
     WORD,
-    Conversation,
-    added,
-    command,
-    in_order,
-    prompts,
-    synced,
-    talk,
+    AgentTerminal,
+    appended_text,
+    is_in_order,
+    list_prompts,
+    resume_command,
+    start_session,
+    sync_and_list,
 )
-from agent_programs import Program
+from agent_programs import AgentProgram
 from command_line import CommandLine
 from scripted_model import ScriptedModel
 
 
 def test_a_session_goes_on_at_the_terminal_that_is_handed_over(
-    program: Program, model: ScriptedModel, folder: Path, backscroll: CommandLine
+    program: AgentProgram, model: ScriptedModel, folder: Path, backscroll: CommandLine
 ) -> None:
-    transcript = talk(program, folder, FILES)
+    transcript = start_session(program, folder, FILES)
     before = transcript.read_bytes()
-    (session,) = synced(backscroll)
-    with Conversation("/", *backscroll.command("resume", session["id"])) as terminal:
-        terminal.until_shown(FILES, SCRIPT[FILES].says)
-        terminal.say(COLOUR)
-        assert "in use" in backscroll.process("resume", session["id"], "--print").err
-        terminal.leave()
-    assert "in use" not in backscroll.process("resume", session["id"], "--print").err
-    assert in_order(model.asked(COLOUR).told, FILES, "notes.txt", SCRIPT[FILES].says, COLOUR)
-    assert program.written() == [transcript]
-    assert in_order(added(transcript, before), COLOUR, SCRIPT[COLOUR].says)
-    (session,) = synced(backscroll)
-    assert prompts(backscroll, session) == [FILES, COLOUR]
+    (session,) = sync_and_list(backscroll)
+    with AgentTerminal("/", *backscroll.command("resume", session["id"])) as terminal:
+        terminal.wait_for_text(FILES, SCRIPT[FILES].text)
+        terminal.send_prompt(COLOUR)
+        assert "in use" in backscroll.run_process("resume", session["id"], "--print").err
+        terminal.interrupt_until_exit()
+    assert "in use" not in backscroll.run_process("resume", session["id"], "--print").err
+    assert is_in_order(model.last_request_for(COLOUR).context_json, FILES, "notes.txt", SCRIPT[FILES].text, COLOUR)
+    assert program.transcript_files() == [transcript]
+    assert is_in_order(appended_text(transcript, before), COLOUR, SCRIPT[COLOUR].text)
+    (session,) = sync_and_list(backscroll)
+    assert list_prompts(backscroll, session) == [FILES, COLOUR]
     assert session["tool_calls"] == 1
 
 
 def test_a_session_without_a_terminal_goes_on_by_the_command_that_is_printed(
-    program: Program, model: ScriptedModel, folder: Path, backscroll: CommandLine
+    program: AgentProgram, model: ScriptedModel, folder: Path, backscroll: CommandLine
 ) -> None:
-    program.ask(FILES, folder)
-    (transcript,) = program.written()
+    program.run_prompt(FILES, folder)
+    (transcript,) = program.transcript_files()
     before = transcript.read_bytes()
-    (session,) = synced(backscroll)
-    where, argv = command(backscroll, session)
+    (session,) = sync_and_list(backscroll)
+    where, argv = resume_command(backscroll, session)
     assert where == folder
-    assert SCRIPT[WORD].says in program.go_on(argv, WORD, where)
-    assert in_order(model.asked(WORD).told, FILES, "notes.txt", SCRIPT[FILES].says, WORD)
-    assert program.written() == [transcript]
-    assert in_order(added(transcript, before), WORD, SCRIPT[WORD].says)
-    (session,) = synced(backscroll)
-    assert prompts(backscroll, session) == [FILES, WORD]
+    assert SCRIPT[WORD].text in program.resume(argv, WORD, where)
+    assert is_in_order(model.last_request_for(WORD).context_json, FILES, "notes.txt", SCRIPT[FILES].text, WORD)
+    assert program.transcript_files() == [transcript]
+    assert is_in_order(appended_text(transcript, before), WORD, SCRIPT[WORD].text)
+    (session,) = sync_and_list(backscroll)
+    assert list_prompts(backscroll, session) == [FILES, WORD]
     assert session["tool_calls"] == 1

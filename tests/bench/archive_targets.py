@@ -6,11 +6,11 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from bench.archive import Archive, Sizes
+from bench.archive import ArchiveBenchmark, ArchiveSizes
 from bench.peers import AGENTSVIEW, FAST_RESUME, HELLO, OURS
-from bench.table import Line
+from bench.table import ResultRow
 
-_WORK = {
+_MEASURED_IN = {
     "ready": "import",
     "whole": "import",
     "memory": "import",
@@ -23,20 +23,20 @@ _WORK = {
 """In which work it is measured, where that has another name."""
 
 
-def measure(folder: Path, sizes: Sizes, runs: int) -> list[Line]:
-    archive = Archive(folder, sizes)
+def measure(folder: Path, sizes: ArchiveSizes, runs: int) -> list[ResultRow]:
+    archive = ArchiveBenchmark(folder, sizes)
     for number in range(1, runs + 1):
         print(f"run {number} of {runs}", file=sys.stderr, flush=True)
         archive.run()
-    return list(lines(archive))
+    return list(result_rows(archive))
 
 
-def lines(archive: Archive) -> Iterator[Line]:
+def result_rows(archive: ArchiveBenchmark) -> Iterator[ResultRow]:
     """One for every target, and some that only tell."""
     small, _, large, _ = archive.sizes
 
-    def line(name: str, what: str, size: int, peer: str = "", **more: float | str) -> Line:
-        return _line(archive, f"{name}, {archive.corpus(size).name}", what, (OURS, size), (peer, size), **more)
+    def line(name: str, what: str, size: int, peer: str = "", **more: float | str) -> ResultRow:
+        return _result_row(archive, f"{name}, {archive.corpus(size).name}", what, (OURS, size), (peer, size), **more)
 
     for size in (small, large):
         yield line("first rows after a first launch", "first launch", size, FAST_RESUME, ratio=0.5)
@@ -54,19 +54,24 @@ def lines(archive: Archive) -> Iterator[Line]:
     yield line("peak memory of a first import", "memory", large, FAST_RESUME, unit="MB", limit=200)
     yield line("bytes on disk for a byte of source", "bytes", large, unit="", limit=0.7)
     yield line("bytes on disk for a byte of source", "bytes", small, AGENTSVIEW, unit="", limit=0.7)
-    yield _growth(archive, "import", "import of twice as much", 2.2)
-    yield _growth(archive, "key", "key to result, p95, in twice as much", 1.3)
+    yield _growth_row(archive, "import", "import of twice as much", 2.2)
+    yield _growth_row(archive, "key", "key to result, p95, in twice as much", 1.3)
 
 
-def _growth(archive: Archive, what: str, name: str, ratio: float) -> Line:
+def _growth_row(archive: ArchiveBenchmark, what: str, name: str, ratio: float) -> ResultRow:
     small, twice, *_ = archive.sizes
     told, beside = f"{name}, {archive.corpus(twice).name}", f"for {archive.corpus(small).name}"
-    return _line(archive, told, what, (OURS, twice), (OURS, small), beside=beside, ratio=ratio)
+    return _result_row(archive, told, what, (OURS, twice), (OURS, small), beside=beside, ratio=ratio)
 
 
-def _line(
-    archive: Archive, name: str, what: str, ours: tuple[str, int], other: tuple[str, int], **more: float | str
-) -> Line:
-    measured, work = archive.measured, _WORK.get(what, what)
-    told = {"beside": other[0], "why": measured.why(work, *ours), "why_other": measured.why(work, *other), **more}
-    return Line(name=name, ours=measured.of(what, *ours), other=measured.of(what, *other), **told)  # type: ignore[arg-type]
+def _result_row(
+    archive: ArchiveBenchmark, name: str, what: str, ours: tuple[str, int], other: tuple[str, int], **more: float | str
+) -> ResultRow:
+    measured, work = archive.measurements, _MEASURED_IN.get(what, what)
+    told = {
+        "beside": other[0],
+        "why": measured.failure_reason(work, *ours),
+        "why_other": measured.failure_reason(work, *other),
+        **more,
+    }
+    return ResultRow(name=name, ours=measured.values(what, *ours), baseline=measured.values(what, *other), **told)  # type: ignore[arg-type]

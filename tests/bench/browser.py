@@ -15,18 +15,18 @@ from pathlib import Path
 from typing import NamedTuple
 
 import orjson
-from bench.processes import resident
-from bench.table import Line
+from bench.processes import resident_megabytes
+from bench.table import ResultRow
 from pty_terminal import Pty
 
 from store.model.entry import NewEntry, NewRecord, Part, Text, ToolCall, ToolResult
 from store.store import Store
 
-SETTLED = 1.5
+IDLE_SECONDS = 1.5
 """Seconds after which a program that has started does nothing more."""
 
 MB = 1_000_000
-MEMORY = 120
+MAX_MEMORY_MB = 120
 """Megabytes, however small a greeting can be."""
 
 WORDS = (
@@ -38,30 +38,30 @@ WORDS = (
 # ── what is browsed ───────────────────────────────────────────────────────────────────────────────
 
 
-class Size(NamedTuple):
+class BrowserSize(NamedTuple):
     sessions: int
     turns: int
     record: int
     keys: int
 
 
-WHOLE = Size(100_000, 10_000, 15 * MB, 120)
-SMALL = Size(10_000, 1_000, 2 * MB, 40)
+FULL_SIZE = BrowserSize(100_000, 10_000, 15 * MB, 120)
+SMALL_SIZE = BrowserSize(10_000, 1_000, 2 * MB, 40)
 
-READABLE = 50
-LONG, LARGE = 3, 6
+READABLE_SESSIONS = 50
+LONG_SESSION_ROW, LARGE_RECORD_ROW = 3, 6
 """Where in the list those stand that are opened: so far apart that neither is read before it is asked for."""
 
-FIRST_WORDS, LAST_WORDS, LARGE_WORDS = "the-first-words", "the-last-words", "the-large-one"
+FIRST_TEXT, LAST_TEXT, LARGE_RECORD_TEXT = "the-first-words", "the-last-words", "the-large-one"
 FIRST_KEY, LAST_KEY = "the-first-key", "the-last-key"
 
 
-def fill(store: Store, size: Size) -> None:
+def fill_store(store: Store, size: BrowserSize) -> None:
     """The same every time. Titles are numbered as they stand in the list; the newest have something to be read."""
     chance = random.Random(11)
     with store.transaction(durable=False) as connection:
-        for number in range(READABLE):
-            at = _time(number)
+        for number in range(READABLE_SESSIONS):
+            at = _format_time(number)
             session = store.sessions.create(
                 f"claude:{number}", agent_title=_title(number), created_at=at, updated_at=at
             )
@@ -69,59 +69,61 @@ def fill(store: Store, size: Size) -> None:
         connection.executemany(
             "insert into sessions (id, native_id, source, agent_title, model, cwd, turns, created_at, updated_at)"
             " values (?, ?, 'claude', ?, 'm', ?, ?, ?, ?)",
-            (_row(number, chance) for number in range(READABLE, size.sessions)),
+            (_session_row(number, chance) for number in range(READABLE_SESSIONS, size.sessions)),
         )
 
 
-def _row(number: int, chance: random.Random) -> tuple[object, ...]:
-    name, folder, at = f"claude:{number}", f"/home/dev/{chance.choice(WORDS)}", _time(number)
-    return name, name, f"{_title(number)} {_sentence(chance)[:30]}", folder, chance.randint(1, 90), at, at
+def _session_row(number: int, chance: random.Random) -> tuple[object, ...]:
+    name, folder, at = f"claude:{number}", f"/home/dev/{chance.choice(WORDS)}", _format_time(number)
+    return name, name, f"{_title(number)} {_make_sentence(chance)[:30]}", folder, chance.randint(1, 90), at, at
 
 
 def _title(number: int) -> str:
     return f"Session {number:06d}"
 
 
-def _time(number: int) -> str:
+def _format_time(number: int) -> str:
     at = datetime(2026, 1, 1, tzinfo=UTC) - timedelta(minutes=7 * number)
     return at.strftime("%Y-%m-%dT%H:%M:%S.%fZ")
 
 
-def _conversation(number: int, size: Size, chance: random.Random) -> Iterator[NewEntry]:
-    if number == LARGE:
-        yield replace(_said("user", Text(LARGE_WORDS)), record=NewRecord(_record(size.record, chance)))
+def _conversation(number: int, size: BrowserSize, chance: random.Random) -> Iterator[NewEntry]:
+    if number == LARGE_RECORD_ROW:
+        yield replace(_make_entry("user", Text(LARGE_RECORD_TEXT)), record=NewRecord(_make_record(size.record, chance)))
         return
-    yield _said("user", Text(FIRST_WORDS))
-    for turn in range(size.turns - 1 if number == LONG else 8):
-        yield _said("user", Text(_sentence(chance)))
+    yield _make_entry("user", Text(FIRST_TEXT))
+    for turn in range(size.turns - 1 if number == LONG_SESSION_ROW else 8):
+        yield _make_entry("user", Text(_make_sentence(chance)))
         call = ToolCall(f"c{turn}", "Bash", {"command": f"pytest -q {turn}"})
-        yield _said("assistant", Text(f"- {_sentence(chance)}\n- **{_sentence(chance)}**\n\n`{turn}`"), call)
-        yield _said("tool", ToolResult(f"c{turn}", _sentence(chance) * 5))
-    yield _said("assistant", Text(LAST_WORDS if number == LONG else _sentence(chance)))
+        yield _make_entry(
+            "assistant", Text(f"- {_make_sentence(chance)}\n- **{_make_sentence(chance)}**\n\n`{turn}`"), call
+        )
+        yield _make_entry("tool", ToolResult(f"c{turn}", _make_sentence(chance) * 5))
+    yield _make_entry("assistant", Text(LAST_TEXT if number == LONG_SESSION_ROW else _make_sentence(chance)))
 
 
-def _said(role: str, *parts: Part) -> NewEntry:
+def _make_entry(role: str, *parts: Part) -> NewEntry:
     return NewEntry(role=role, parts=parts, created_at="2020-01-01T00:00:00.000000Z")
 
 
-def _sentence(chance: random.Random) -> str:
+def _make_sentence(chance: random.Random) -> str:
     return " ".join(chance.choices(WORDS, k=30))
 
 
-def _record(size: int, chance: random.Random) -> bytes:
+def _make_record(size: int, chance: random.Random) -> bytes:
     """Tables in a list, as tools return them."""
     table = {"id": 0, "name": "", "tags": ["a", "b"], "place": {"line": 7, "column": 40, "path": "/home/dev"}}
     items = []
     while size > 0:
-        items.append(table | {"id": size, "name": _sentence(chance)})
+        items.append(table | {"id": size, "name": _make_sentence(chance)})
         size -= 292
     return orjson.dumps({FIRST_KEY: 1, "items": items, LAST_KEY: 2})
 
 
 # ── programs in terminals ─────────────────────────────────────────────────────────────────────────
 
-OURS = "import sys; from tui.main import main; sys.exit(main())"
-HELLO = """
+BACKSCROLL_PROGRAM = "import sys; from tui.main import main; sys.exit(main())"
+HELLO_PROGRAM = """
 from textual.app import App
 from textual.widgets import Static
 
@@ -140,19 +142,19 @@ Hello().run()
 
 UP, DOWN, HOME, END, PAGE_UP, PAGE_DOWN = "\x1b[A", "\x1b[B", "\x1b[H", "\x1b[F", "\x1b[5~", "\x1b[6~"
 ENTER = "\r"
-LIST, RECORD = "1", "3"
+LIST_KEY, RECORD_KEY = "1", "3"
 
 GREETING = b"hello, world"
 ROW = rb"Session \d{6}"
 
 
-def chosen(but: bytes = b"none") -> bytes:
+def selected_row_pattern(but: bytes = b"none") -> bytes:
     """The bytes of a row of the list that is under the cursor; of another than that."""
     return "▌".encode() + rb"[^S]{0,80}Session (?!%b)(\d{6})" % but
 
 
 @contextmanager
-def running(code: str, *arguments: str, home: Path) -> Iterator[tuple[Pty, float]]:
+def run_in_terminal(code: str, *arguments: str, home: Path) -> Iterator[tuple[Pty, float]]:
     """The program in a terminal, and when it was started."""
     settings = {name: str(home) for name in ("HOME", "XDG_DATA_HOME", "XDG_CONFIG_HOME", "XDG_STATE_HOME")}
     # As installed programs are: compiled already, whatever is usual where this runs.
@@ -162,29 +164,29 @@ def running(code: str, *arguments: str, home: Path) -> Iterator[tuple[Pty, float
         yield terminal, begun
 
 
-def seen_after(terminal: Pty, keys: str, pattern: bytes) -> float:
+def time_keys_to_output(terminal: Pty, keys: str, pattern: bytes) -> float:
     """The seconds until such bytes come."""
     terminal.read(0)
     terminal.raw = b""
     begun = time.perf_counter()
     terminal.press(keys)
-    terminal.until_sent(pattern)
+    terminal.wait_for_output(pattern)
     return time.perf_counter() - begun
 
 
-def settle(terminal: Pty, seconds: float = SETTLED) -> None:
+def read_output_for(terminal: Pty, seconds: float = IDLE_SECONDS) -> None:
     limit = time.perf_counter() + seconds
     while (left := limit - time.perf_counter()) > 0:
         terminal.read(left)
 
 
-def pauses(count: int) -> list[float]:
+def typing_pauses(count: int) -> list[float]:
     """Of a person: some keys are held, and after some there is a look at what has come."""
     chance = random.Random(5)
     return [chance.choice((0.03, 0.03, 0.03, 0.25)) for _ in range(count)]
 
 
-def list_keys(count: int) -> list[str]:
+def list_navigation_keys(count: int) -> list[str]:
     """There and back; each moves the cursor."""
     chance = random.Random(3)
     there = [PAGE_DOWN, *(chance.choice((DOWN, DOWN, DOWN, PAGE_DOWN)) for _ in range(count // 2)), END]
@@ -195,12 +197,12 @@ def list_keys(count: int) -> list[str]:
 # ── what is measured ──────────────────────────────────────────────────────────────────────────────
 
 
-class Hello(NamedTuple):
+class HelloTimes(NamedTuple):
     start: float
     echo: float
 
 
-class Browsed(NamedTuple):
+class BrowserTimes(NamedTuple):
     start: float
     key: float
     conversation: float
@@ -215,77 +217,79 @@ def p95(times: Iterable[float]) -> float:
 
 
 def warm_up(home: Path, store: Path) -> None:
-    for program, seen in (((HELLO,), GREETING), ((OURS, "--store", str(store)), ROW)):
-        with running(*program, home=home) as (terminal, _):
-            terminal.until_sent(seen)
-            settle(terminal)
+    for program, seen in (((HELLO_PROGRAM,), GREETING), ((BACKSCROLL_PROGRAM, "--store", str(store)), ROW)):
+        with run_in_terminal(*program, home=home) as (terminal, _):
+            terminal.wait_for_output(seen)
+            read_output_for(terminal)
 
 
-def greet(size: Size, home: Path) -> Hello:
-    with running(HELLO, home=home) as (terminal, begun):
-        terminal.until_sent(GREETING)
+def measure_hello(size: BrowserSize, home: Path) -> HelloTimes:
+    with run_in_terminal(HELLO_PROGRAM, home=home) as (terminal, begun):
+        terminal.wait_for_output(GREETING)
         start = time.perf_counter() - begun
-        settle(terminal)
-        return Hello(start, p95(_echoes(terminal, size.keys)))
+        read_output_for(terminal)
+        return HelloTimes(start, p95(_time_key_echoes(terminal, size.keys)))
 
 
-def _echoes(terminal: Pty, keys: int) -> Iterator[float]:
-    for number, pause in enumerate(pauses(keys), 1):
-        yield seen_after(terminal, "x", b"pressed:%d\\." % number)
-        settle(terminal, pause)
+def _time_key_echoes(terminal: Pty, keys: int) -> Iterator[float]:
+    for number, pause in enumerate(typing_pauses(keys), 1):
+        yield time_keys_to_output(terminal, "x", b"pressed:%d\\." % number)
+        read_output_for(terminal, pause)
 
 
-def browse(size: Size, home: Path, store: Path) -> Browsed:
-    with running(OURS, "--store", str(store), home=home) as (terminal, begun):
-        terminal.until_sent(ROW)
+def measure_browser(size: BrowserSize, home: Path, store: Path) -> BrowserTimes:
+    with run_in_terminal(BACKSCROLL_PROGRAM, "--store", str(store), home=home) as (terminal, begun):
+        terminal.wait_for_output(ROW)
         start = time.perf_counter() - begun
-        settle(terminal)
-        key = p95(_moves(terminal, size.keys))
-        settle(terminal)
-        conversation = seen_after(terminal, DOWN * LONG + ENTER, LAST_WORDS.encode())
-        settle(terminal)
-        seen_after(terminal, HOME, FIRST_WORDS.encode())
-        settle(terminal)
-        conversation_end = seen_after(terminal, END, LAST_WORDS.encode())
-        seen_after(terminal, LIST, chosen())
-        seen_after(terminal, DOWN * (LARGE - LONG) + ENTER, LARGE_WORDS.encode())
-        settle(terminal)
-        record = seen_after(terminal, RECORD, FIRST_KEY.encode())
-        settle(terminal)
-        record_end = seen_after(terminal, END, LAST_KEY.encode())
-        return Browsed(start, key, conversation, conversation_end, record, record_end, resident(terminal.pid))
+        read_output_for(terminal)
+        key = p95(_time_cursor_moves(terminal, size.keys))
+        read_output_for(terminal)
+        conversation = time_keys_to_output(terminal, DOWN * LONG_SESSION_ROW + ENTER, LAST_TEXT.encode())
+        read_output_for(terminal)
+        time_keys_to_output(terminal, HOME, FIRST_TEXT.encode())
+        read_output_for(terminal)
+        conversation_end = time_keys_to_output(terminal, END, LAST_TEXT.encode())
+        time_keys_to_output(terminal, LIST_KEY, selected_row_pattern())
+        time_keys_to_output(terminal, DOWN * (LARGE_RECORD_ROW - LONG_SESSION_ROW) + ENTER, LARGE_RECORD_TEXT.encode())
+        read_output_for(terminal)
+        record = time_keys_to_output(terminal, RECORD_KEY, FIRST_KEY.encode())
+        read_output_for(terminal)
+        record_end = time_keys_to_output(terminal, END, LAST_KEY.encode())
+        return BrowserTimes(
+            start, key, conversation, conversation_end, record, record_end, resident_megabytes(terminal.pid)
+        )
 
 
-def _moves(terminal: Pty, keys: int) -> Iterator[float]:
+def _time_cursor_moves(terminal: Pty, keys: int) -> Iterator[float]:
     """Each until the session that the cursor goes to is told."""
     before = b"000000"
-    for key, pause in zip(list_keys(keys), pauses(keys), strict=True):
-        yield seen_after(terminal, key, chosen(but=before))
-        before = re.findall(chosen(), terminal.raw)[-1]
-        settle(terminal, pause)
+    for key, pause in zip(list_navigation_keys(keys), typing_pauses(keys), strict=True):
+        yield time_keys_to_output(terminal, key, selected_row_pattern(but=before))
+        before = re.findall(selected_row_pattern(), terminal.raw)[-1]
+        read_output_for(terminal, pause)
 
 
 # ── what is told ──────────────────────────────────────────────────────────────────────────────────
 
 
-def measure(folder: Path, size: Size, runs: int) -> list[Line]:
+def measure(folder: Path, size: BrowserSize, runs: int) -> list[ResultRow]:
     store, home = folder / "store.db", folder / "home"
     home.mkdir()
     with Store.open(store) as opened:
-        fill(opened, size)
+        fill_store(opened, size)
     warm_up(home, store)
     greeted, browsed = [], []
     for _ in range(runs):
-        greeted.append(greet(size, home))
-        browsed.append(browse(size, home, store))
-    return list(_lines(size, greeted, browsed))
+        greeted.append(measure_hello(size, home))
+        browsed.append(measure_browser(size, home, store))
+    return list(_result_rows(size, greeted, browsed))
 
 
-def _lines(size: Size, greeted: list[Hello], browsed: list[Browsed]) -> Iterator[Line]:
+def _result_rows(size: BrowserSize, greeted: list[HelloTimes], browsed: list[BrowserTimes]) -> Iterator[ResultRow]:
     start, echo = [one.start for one in greeted], [one.echo for one in greeted]
 
-    def line(name: str, ours: list[float], hello: list[float], ratio: float) -> Line:
-        return Line(name=name, ours=ours, other=hello, beside="hello", ratio=ratio)
+    def line(name: str, ours: list[float], hello: list[float], ratio: float) -> ResultRow:
+        return ResultRow(name=name, ours=ours, baseline=hello, baseline_name="hello", ratio=ratio)
 
     yield line(f"launch to rows, {size.sessions:,} sessions", [one.start for one in browsed], start, 1.3)
     yield line(f"key to screen in the list, p95 of {size.keys}", [one.key for one in browsed], echo, 2.0)
@@ -294,4 +298,4 @@ def _lines(size: Size, greeted: list[Hello], browsed: list[Browsed]) -> Iterator
     yield line(f"open a record of {size.record // MB} MB", [one.record for one in browsed], start, 1.2)
     yield line("End in it", [one.record_end for one in browsed], start, 0.4)
     megabytes = [one.megabytes for one in browsed]
-    yield Line(name="memory with all of that open", ours=megabytes, unit="MB", limit=MEMORY)
+    yield ResultRow(name="memory with all of that open", ours=megabytes, unit="MB", limit=MAX_MEMORY_MB)

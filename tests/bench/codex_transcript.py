@@ -8,41 +8,41 @@ from pathlib import Path
 from uuid import UUID
 
 import orjson
-from bench.dialogues import Step, Talk, Turn, spelled
+from bench.dialogues import Dialogue, DialogueStep, DialogueTurn, format_time
 
 Record = dict[str, object]
 MODEL = "gpt-5-codex"
 INSTRUCTIONS = "You are a coding agent that works in a terminal. Be precise, safe and helpful. " * 20
-USED = {"input_tokens": 150, "cached_input_tokens": 20, "output_tokens": 40, "reasoning_output_tokens": 8}
+TOKEN_USAGE = {"input_tokens": 150, "cached_input_tokens": 20, "output_tokens": 40, "reasoning_output_tokens": 8}
 
 
-def files(talk: Talk) -> Iterator[tuple[Path, datetime, list[Record]]]:
+def build_transcripts(talk: Dialogue) -> Iterator[tuple[Path, datetime, list[Record]]]:
     """Below the agent's home: where, when it was last written, what stands in it."""
     for one, above in ((talk, None), (talk.delegate, talk)):
         if one is not None:
-            written = _Writing(one, above)
-            day, second = one.began.strftime("%Y/%m/%d"), one.began.strftime("%Y-%m-%dT%H-%M-%S")
-            yield Path("sessions", day, f"rollout-{second}-{one.name}.jsonl"), written.at, written.records
+            written = _CodexTranscript(one, above)
+            day, second = one.started_at.strftime("%Y/%m/%d"), one.started_at.strftime("%Y-%m-%dT%H-%M-%S")
+            yield Path("sessions", day, f"rollout-{second}-{one.uuid}.jsonl"), written.last_written_at, written.records
 
 
-class _Writing:
-    def __init__(self, talk: Talk, above: Talk | None) -> None:
+class _CodexTranscript:
+    def __init__(self, talk: Dialogue, above: Dialogue | None) -> None:
         self.records: list[Record] = []
-        self.at = talk.began
-        self._talk = talk
-        self._turn = ""
-        self._write("session_meta", self._meta(above))
+        self.last_written_at = talk.started_at
+        self._dialogue = talk
+        self._turn_id = ""
+        self._append_record("session_meta", self._session_meta(above))
         for number, turn in enumerate(talk.turns):
-            self._turn = str(UUID(int=talk.name.int ^ (number + 1)))
-            self._tell(turn)
+            self._turn_id = str(UUID(int=talk.uuid.int ^ (number + 1)))
+            self._append_turn(turn)
 
-    def _meta(self, above: Talk | None) -> Record:
-        name = str(self._talk.name)
+    def _session_meta(self, above: Dialogue | None) -> Record:
+        name = str(self._dialogue.uuid)
         meta: Record = {
-            "session_id": str(above.name) if above else name,
+            "session_id": str(above.uuid) if above else name,
             "id": name,
-            "timestamp": spelled(self._talk.began),
-            "cwd": self._talk.folder,
+            "timestamp": format_time(self._dialogue.started_at),
+            "cwd": self._dialogue.folder,
             "originator": "codex_cli_rs",
             "cli_version": "0.166.0",
             "source": "cli",
@@ -52,77 +52,87 @@ class _Writing:
             "git": {"branch": "main"},
         }
         if above is not None:
-            spawned = {"parent_thread_id": str(above.name), "depth": 1, "agent_nickname": "scout"}
-            meta |= {"source": {"subagent": {"thread_spawn": spawned}}, "parent_thread_id": str(above.name)}
+            spawned = {"parent_thread_id": str(above.uuid), "depth": 1, "agent_nickname": "scout"}
+            meta |= {"source": {"subagent": {"thread_spawn": spawned}}, "parent_thread_id": str(above.uuid)}
         return meta
 
-    def _tell(self, turn: Turn) -> None:
-        self._event("task_started", turn_id=self._turn, model_context_window=258_400)
-        about = {"cwd": self._talk.folder, "model": MODEL, "approval_policy": "never", "summary": "none"}
-        self._write("turn_context", {"turn_id": self._turn, **about, "sandbox_policy": {"type": "workspace-write"}})
-        self._message("user", "input_text", turn.prompt, ["user.text"])
-        self._shown("UserMessage", self._id("um"), content=[{"type": "text", "text": turn.prompt, "text_elements": []}])
+    def _append_turn(self, turn: DialogueTurn) -> None:
+        self._append_event("task_started", turn_id=self._turn_id, model_context_window=258_400)
+        about = {"cwd": self._dialogue.folder, "model": MODEL, "approval_policy": "never", "summary": "none"}
+        self._append_record(
+            "turn_context", {"turn_id": self._turn_id, **about, "sandbox_policy": {"type": "workspace-write"}}
+        )
+        self._append_message("user", "input_text", turn.prompt, ["user.text"])
+        self._append_shown_item(
+            "UserMessage", self._next_id("um"), content=[{"type": "text", "text": turn.prompt, "text_elements": []}]
+        )
         for step in turn.steps:
-            self._step(step)
-        self._say(turn.answer, "final_answer")
-        self._event("task_complete", turn_id=self._turn, last_agent_message=turn.answer, duration_ms=4_000)
+            self._append_step(step)
+        self._append_answer(turn.answer, "final_answer")
+        self._append_event("task_complete", turn_id=self._turn_id, last_agent_message=turn.answer, duration_ms=4_000)
 
-    def _step(self, step: Step) -> None:
-        if step.thought:
-            name = self._id("rs")
-            self._shown("Reasoning", name, summary_text=[step.thought], raw_content=[])
-            summary = [{"type": "summary_text", "text": step.thought}]
-            self._item("reasoning", id=name, summary=summary, content=None, encrypted_content="AAAA")
-        if step.said:
-            self._say(step.said, "commentary")
-        self._run(step)
-        used = {**USED, "total_tokens": 190}
-        self._event("token_count", info={"total_token_usage": used, "last_token_usage": used}, rate_limits=None)
+    def _append_step(self, step: DialogueStep) -> None:
+        if step.thinking:
+            name = self._next_id("rs")
+            self._append_shown_item("Reasoning", name, summary_text=[step.thinking], raw_content=[])
+            summary = [{"type": "summary_text", "text": step.thinking}]
+            self._append_response_item("reasoning", id=name, summary=summary, content=None, encrypted_content="AAAA")
+        if step.text:
+            self._append_answer(step.text, "commentary")
+        self._append_command(step)
+        used = {**TOKEN_USAGE, "total_tokens": 190}
+        self._append_event("token_count", info={"total_token_usage": used, "last_token_usage": used}, rate_limits=None)
 
-    def _run(self, step: Step) -> None:
-        call, status = self._id("call"), int(step.failed)
-        self._item("function_call", name="exec_command", arguments=_given(step.command), call_id=call)
-        self._shown(
+    def _append_command(self, step: DialogueStep) -> None:
+        call, status = self._next_id("call"), int(step.failed)
+        self._append_response_item(
+            "function_call", name="exec_command", arguments=_encode_arguments(step.command), call_id=call
+        )
+        self._append_shown_item(
             "CommandExecution",
             call,
             command=["/bin/bash", "-lc", step.command],
-            cwd=f"file://{self._talk.folder}",
+            cwd=f"file://{self._dialogue.folder}",
             status="failed" if step.failed else "completed",
-            aggregated_output=step.printed,
+            aggregated_output=step.output,
             exit_code=status,
             duration={"secs": 1, "nanos": 0},
         )
         head = f"Chunk ID: 7905f5\nWall time: 1.0000 seconds\nProcess exited with code {status}\nOutput:\n"
-        self._item("function_call_output", call_id=call, output=f"{head}{step.printed}"[:10_000])
+        self._append_response_item("function_call_output", call_id=call, output=f"{head}{step.output}"[:10_000])
 
-    def _say(self, text: str, phase: str) -> None:
-        name = self._id("msg")
-        self._shown("AgentMessage", name, content=[{"type": "Text", "text": text}])
-        self._message("assistant", "output_text", text, ["unknown"], id=name, phase=phase)
+    def _append_answer(self, text: str, phase: str) -> None:
+        name = self._next_id("msg")
+        self._append_shown_item("AgentMessage", name, content=[{"type": "Text", "text": text}])
+        self._append_message("assistant", "output_text", text, ["unknown"], id=name, phase=phase)
 
-    def _message(self, role: str, kind: str, text: str, kinds: list[str], **more: object) -> None:
-        passed = {"turn_id": self._turn, "content_item_kinds": kinds}
+    def _append_message(self, role: str, kind: str, text: str, kinds: list[str], **more: object) -> None:
+        passed = {"turn_id": self._turn_id, "content_item_kinds": kinds}
         content = [{"type": kind, "text": text}]
-        self._item("message", role=role, content=content, internal_chat_message_metadata_passthrough=passed, **more)
+        self._append_response_item(
+            "message", role=role, content=content, internal_chat_message_metadata_passthrough=passed, **more
+        )
 
-    def _item(self, kind: str, **payload: object) -> None:
-        self._write("response_item", {"type": kind, **payload})
+    def _append_response_item(self, kind: str, **payload: object) -> None:
+        self._append_record("response_item", {"type": kind, **payload})
 
-    def _shown(self, kind: str, name: str, **item: object) -> None:
-        thread = {"thread_id": str(self._talk.name), "turn_id": self._turn}
-        self._event("item_completed", **thread, item={"type": kind, "id": name, **item})
+    def _append_shown_item(self, kind: str, name: str, **item: object) -> None:
+        thread = {"thread_id": str(self._dialogue.uuid), "turn_id": self._turn_id}
+        self._append_event("item_completed", **thread, item={"type": kind, "id": name, **item})
 
-    def _event(self, kind: str, **payload: object) -> None:
-        self._write("event_msg", {"type": kind, **payload})
+    def _append_event(self, kind: str, **payload: object) -> None:
+        self._append_record("event_msg", {"type": kind, **payload})
 
-    def _write(self, kind: str, payload: Record) -> None:
-        self.at += timedelta(seconds=1)
+    def _append_record(self, kind: str, payload: Record) -> None:
+        self.last_written_at += timedelta(seconds=1)
         ordinal = len(self.records)
-        self.records.append({"timestamp": spelled(self.at), "ordinal": ordinal, "type": kind, "payload": payload})
+        self.records.append(
+            {"timestamp": format_time(self.last_written_at), "ordinal": ordinal, "type": kind, "payload": payload}
+        )
 
-    def _id(self, kind: str) -> str:
-        return f"{kind}_{self._talk.name.hex[:12]}{len(self.records):06d}"
+    def _next_id(self, kind: str) -> str:
+        return f"{kind}_{self._dialogue.uuid.hex[:12]}{len(self.records):06d}"
 
 
-def _given(command: str) -> str:
+def _encode_arguments(command: str) -> str:
     return orjson.dumps({"cmd": command}).decode()

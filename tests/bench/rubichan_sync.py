@@ -15,37 +15,38 @@ from pathlib import Path
 from typing import NamedTuple
 
 import orjson
-from bench.table import Line
-from foreign_databases import RUBICHAN
+from bench.table import ResultRow
+from foreign_databases import RUBICHAN_SCHEMA
 
 from store.store import Store
 from store.sync import refresh
 
-PER_SESSION = 200
+MESSAGES_PER_SESSION = 200
 WORDS = (
     "upload retry test fails when file closed before second attempt reopen check status code handler queue parser"
     " timeout migration schema index session token cache branch commit review deploy"
 ).split()
 
 
-def make_store(path: Path, messages: int) -> None:
+def make_rubichan_database(path: Path, messages: int) -> None:
     """The same rows every time."""
     chance = random.Random(7)
     with closing(sqlite3.connect(path)) as connection:
-        connection.executescript(RUBICHAN)
-        for number in range(messages // PER_SESSION):
+        connection.executescript(RUBICHAN_SCHEMA)
+        for number in range(messages // MESSAGES_PER_SESSION):
             name = f"{number:08x}-0000-4000-8000-000000000000"
             connection.execute(
                 "insert into sessions (id, title, model) values (?, ?, 'm')", (name, f"Session {number}")
             )
             connection.executemany(
-                "insert into messages (session_id, seq, role, content) values (?, ?, ?, ?)", _messages(name, chance)
+                "insert into messages (session_id, seq, role, content) values (?, ?, ?, ?)",
+                _make_messages(name, chance),
             )
         connection.commit()
 
 
-def _messages(session: str, chance: random.Random) -> Iterator[tuple[str, int, str, str]]:
-    for seq in range(PER_SESSION):
+def _make_messages(session: str, chance: random.Random) -> Iterator[tuple[str, int, str, str]]:
+    for seq in range(MESSAGES_PER_SESSION):
         said = {"type": "text", "text": " ".join(chance.choices(WORDS, k=30))}
         match seq % 4:
             case 1:
@@ -58,7 +59,7 @@ def _messages(session: str, chance: random.Random) -> Iterator[tuple[str, int, s
                 yield session, seq, "assistant" if seq % 4 else "user", json.dumps([said])
 
 
-def bare_loop(source: Path, target: Path) -> float:
+def time_bare_loop(source: Path, target: Path) -> float:
     with closing(sqlite3.connect(source)) as rows, closing(sqlite3.connect(target, isolation_level=None)) as index:
         index.execute("pragma journal_mode = wal")
         index.execute("create virtual table texts using fts5(text)")
@@ -75,14 +76,14 @@ def bare_loop(source: Path, target: Path) -> float:
         return time.perf_counter() - begun
 
 
-def our_sync(store: Store, source: Path) -> float:
+def time_our_sync(store: Store, source: Path) -> float:
     begun = time.perf_counter()
-    for _ in refresh.sync(store, refresh.targets([str(source)])):
+    for _ in refresh.sync_targets(store, refresh.find_targets([str(source)])):
         pass
     return time.perf_counter() - begun
 
 
-class Synced(NamedTuple):
+class SyncTimes(NamedTuple):
     bare: float
     first: float
     second: float
@@ -90,28 +91,30 @@ class Synced(NamedTuple):
     megabytes: float
 
 
-def synced(folder: Path, messages: int) -> Synced:
+def measure_sync(folder: Path, messages: int) -> SyncTimes:
     source = folder / "rubichan.db"
-    make_store(source, messages)
-    bare = bare_loop(source, folder / "bare.db")
+    make_rubichan_database(source, messages)
+    bare = time_bare_loop(source, folder / "bare.db")
     with Store.open(folder / "store.db") as store:
-        first = our_sync(store, source)
-        second = our_sync(store, source)
+        first = time_our_sync(store, source)
+        second = time_our_sync(store, source)
         (entries,) = store.row("select count(*) from entries where kind = 'message'")
-    return Synced(bare, first, second, entries, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)
+    return SyncTimes(bare, first, second, entries, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)
 
 
-def measure(folder: Path, messages: int) -> list[Line]:
+def measure(folder: Path, messages: int) -> list[ResultRow]:
     """In a process of its own, whose memory is that of the sync alone."""
     command = [sys.executable, "-m", "bench.rubichan_sync", str(folder), str(messages)]
-    told = Synced(**json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE).stdout))
+    told = SyncTimes(**json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE).stdout))
     first = f"first sync of {told.entries:,} messages"
     return [
-        Line(name=first, ours=[told.first], other=[told.bare], beside="bare loop", ratio=3.0),
-        Line(name="second, unchanged sync", ours=[told.second], other=[told.first], beside="first", ratio=0.02),
-        Line(name="peak memory of it", ours=[told.megabytes], unit="MB", limit=200),
+        ResultRow(name=first, ours=[told.first], baseline=[told.bare], baseline_name="bare loop", ratio=3.0),
+        ResultRow(
+            name="second, unchanged sync", ours=[told.second], baseline=[told.first], baseline_name="first", ratio=0.02
+        ),
+        ResultRow(name="peak memory of it", ours=[told.megabytes], unit="MB", limit=200),
     ]
 
 
 if __name__ == "__main__":
-    print(json.dumps(synced(Path(sys.argv[1]), int(sys.argv[2]))._asdict(), indent=1))
+    print(json.dumps(measure_sync(Path(sys.argv[1]), int(sys.argv[2]))._asdict(), indent=1))

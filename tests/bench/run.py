@@ -10,32 +10,32 @@ from collections.abc import Callable
 from pathlib import Path
 
 from bench import archive, archive_targets, browser, rubichan_sync, store_operations
-from bench.table import Line, machine, markdown
+from bench.table import ResultRow, describe_machine, format_markdown
 
 FOLDER = Path(__file__).resolve().parents[2] / "build" / "bench"
 
 
-def bench_store(small: bool, runs: int) -> list[Line]:
+def bench_store(small: bool, runs: int) -> list[ResultRow]:
     return store_operations.measure(10 if small else 1, runs)
 
 
-def bench_sync(small: bool, runs: int) -> list[Line]:
+def bench_sync(small: bool, runs: int) -> list[ResultRow]:
     with tempfile.TemporaryDirectory() as folder:
         return rubichan_sync.measure(Path(folder), 50_000 if small else 1_000_000)
 
 
-def bench_browsing(small: bool, runs: int) -> list[Line]:
+def bench_browser(small: bool, runs: int) -> list[ResultRow]:
     with tempfile.TemporaryDirectory() as folder:
-        return browser.measure(Path(folder), browser.SMALL if small else browser.WHOLE, 1 if small else runs)
+        return browser.measure(Path(folder), browser.SMALL_SIZE if small else browser.FULL_SIZE, 1 if small else runs)
 
 
-def bench_archive(small: bool, runs: int) -> list[Line]:
-    return archive_targets.measure(FOLDER, archive.SMALL if small else archive.WHOLE, 1 if small else runs)
+def bench_archive(small: bool, runs: int) -> list[ResultRow]:
+    return archive_targets.measure(FOLDER, archive.SMALL_SIZES if small else archive.FULL_SIZES, 1 if small else runs)
 
 
-PARTS: dict[str, Callable[[bool, int], list[Line]]] = {
+PARTS: dict[str, Callable[[bool, int], list[ResultRow]]] = {
     "archive": bench_archive,
-    "browsing": bench_browsing,
+    "browsing": bench_browser,
     "store": bench_store,
     "sync": bench_sync,
 }
@@ -52,8 +52,8 @@ def main() -> int:
         if name in (options.only or PARTS):
             print(f"{name} …", file=sys.stderr, flush=True)
             lines += part(options.small, options.runs)
-    print(f"{machine()}\n\n{markdown(lines)}")
-    return 1 if any(line.met is False for line in lines) else 0
+    print(f"{describe_machine()}\n\n{format_markdown(lines)}")
+    return 1 if any(line.is_met is False for line in lines) else 0
 
 
 if __name__ == "__main__":

@@ -10,9 +10,9 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing
 from pathlib import Path
 
-from bench.table import Line
+from bench.table import ResultRow
 
-from store.formats.content_blocks import parts_of_blocks
+from store.formats.content_blocks import parse_blocks
 from store.model.entry import NewEntry, NewRecord
 from store.model.session import Session
 from store.store import Store
@@ -28,10 +28,10 @@ AT = "2026-01-01T00:00:00.000000Z"
 # ── made-up conversations ─────────────────────────────────────────────────────────────────────────
 
 
-Said = tuple[str, list[dict[str, object]]]
+RoleAndBlocks = tuple[str, list[dict[str, object]]]
 
 
-def messages(count: int) -> Iterator[Said]:
+def make_messages(count: int) -> Iterator[RoleAndBlocks]:
     """A prompt, an answer that calls a tool, the tool's output, a closing answer; and again."""
     for number in range(count):
         words = " ".join(WORDS[(number * 7 + step * step) % len(WORDS)] for step in range(40))
@@ -52,11 +52,11 @@ def messages(count: int) -> Iterator[Said]:
                 yield "assistant", [{"type": "text", "text": words}]
 
 
-def new_entries(said: Iterable[Said]) -> list[NewEntry]:
+def make_entries(said: Iterable[RoleAndBlocks]) -> list[NewEntry]:
     return [
         NewEntry(
             role=role,
-            parts=parts_of_blocks(blocks),
+            parts=parse_blocks(blocks),
             record=NewRecord(encode({"role": role, "content": blocks})),
             created_at=AT,
         )
@@ -94,7 +94,7 @@ def bare_database(folder: Path) -> sqlite3.Connection:
 BareRow = tuple[tuple[object, ...], str, str]
 
 
-def bare_rows(said: Iterable[Said]) -> Iterator[BareRow]:
+def bare_rows(said: Iterable[RoleAndBlocks]) -> Iterator[BareRow]:
     for number, (role, blocks) in enumerate(said, 2):
         text = "\n\n".join(str(block["text"]) for block in blocks if block["type"] == "text")
         tool = " ".join(str(block.get("content") or block.get("name", "")) for block in blocks)
@@ -117,37 +117,37 @@ def bare_append(connection: sqlite3.Connection, rows: list[BareRow]) -> None:
 # ── what is measured ──────────────────────────────────────────────────────────────────────────────
 
 
-def timed(work: Callable[[], object]) -> float:
+def time_call(work: Callable[[], object]) -> float:
     begun = time.perf_counter()
     work()
     return time.perf_counter() - begun
 
 
-def append_bulk(count: int) -> tuple[float, float]:
+def time_bulk_append(count: int) -> tuple[float, float]:
     """Both begin with the same blocks in memory and end with them stored, linked and searchable."""
-    said = list(messages(count))
+    said = list(make_messages(count))
     with tempfile.TemporaryDirectory() as folder, Store.open(Path(folder) / "store.db") as store:
         session = store.create_session("bench")
-        ours = timed(lambda: store.chains.append(session.key, new_entries(said)))
+        ours = time_call(lambda: store.chains.append(session.key, make_entries(said)))
     with tempfile.TemporaryDirectory() as folder, closing(bare_database(Path(folder))) as connection:
-        return ours, timed(lambda: bare_append(connection, list(bare_rows(said))))
+        return ours, time_call(lambda: bare_append(connection, list(bare_rows(said))))
 
 
-def append_singly(count: int) -> tuple[float, float]:
-    said = list(messages(count))
+def time_single_appends(count: int) -> tuple[float, float]:
+    said = list(make_messages(count))
     with tempfile.TemporaryDirectory() as folder, Store.open(Path(folder) / "store.db") as store:
         session = store.create_session("bench")
-        ours = timed(lambda: [store.chains.append(session.key, [entry]) for entry in new_entries(said)])
+        ours = time_call(lambda: [store.chains.append(session.key, [entry]) for entry in make_entries(said)])
     with tempfile.TemporaryDirectory() as folder, closing(bare_database(Path(folder))) as connection:
-        return ours, timed(lambda: [bare_append(connection, [row]) for row in bare_rows(said)])
+        return ours, time_call(lambda: [bare_append(connection, [row]) for row in bare_rows(said)])
 
 
-def read_whole(count: int) -> tuple[float, float]:
-    said = list(messages(count))
+def time_full_read(count: int) -> tuple[float, float]:
+    said = list(make_messages(count))
     with tempfile.TemporaryDirectory() as folder, Store.open(Path(folder) / "store.db") as store:
         session = store.create_session("bench")
-        store.chains.append(session.key, new_entries(said))
-        ours = timed(lambda: store.chains.entries(session.key))
+        store.chains.append(session.key, make_entries(said))
+        ours = time_call(lambda: store.chains.entries(session.key))
     with tempfile.TemporaryDirectory() as folder, closing(bare_database(Path(folder))) as connection:
         bare_append(connection, list(bare_rows(said)))
 
@@ -155,10 +155,10 @@ def read_whole(count: int) -> tuple[float, float]:
             rows = connection.execute("select * from entries where session = 1 order by seq").fetchall()
             return [(*row[:6], json.loads(row[6]), *row[7:]) for row in rows]
 
-        return ours, timed(read)
+        return ours, time_call(read)
 
 
-def list_newest(count: int, repeats: int = 50) -> tuple[float, float]:
+def time_session_list(count: int, repeats: int = 50) -> tuple[float, float]:
     """The store's own file for both, so that only the work above SQLite differs."""
     with tempfile.TemporaryDirectory() as folder, Store.open(Path(folder) / "store.db") as store:
         with store.transaction(durable=False) as connection:
@@ -168,24 +168,24 @@ def list_newest(count: int, repeats: int = 50) -> tuple[float, float]:
                 ((f"s{n}", f"s{n}", f"Title {n}", AT, f"2026-01-01T00:00:00.{n:06d}Z") for n in range(count)),
             )
         store.list_sessions(100)
-        ours = timed(lambda: [store.list_sessions(100) for _ in range(repeats)])
+        ours = time_call(lambda: [store.list_sessions(100) for _ in range(repeats)])
         with closing(sqlite3.connect(store.path)) as bare:
             columns = ", ".join(Session._fields)
             sql = f"select {columns} from sessions where deleted = 0 order by updated_at desc, key desc limit 100"
             bare.execute(sql).fetchall()
-            return ours, timed(lambda: [bare.execute(sql).fetchall() for _ in range(repeats)])
+            return ours, time_call(lambda: [bare.execute(sql).fetchall() for _ in range(repeats)])
 
 
-def measure(scale: int, runs: int) -> list[Line]:
+def measure(scale: int, runs: int) -> list[ResultRow]:
     plans: list[tuple[str, Callable[[], tuple[float, float]], float | None]] = [
-        (f"append {10_000 // scale:,} entries in bulk", lambda: append_bulk(10_000 // scale), 2.0),
-        (f"append {1_000 // scale:,} entries, a transaction each", lambda: append_singly(1_000 // scale), None),
-        (f"read a session of {10_000 // scale:,} entries", lambda: read_whole(10_000 // scale), None),
-        (f"list 100 of {100_000 // scale:,} sessions, 50 times", lambda: list_newest(100_000 // scale), 2.0),
+        (f"append {10_000 // scale:,} entries in bulk", lambda: time_bulk_append(10_000 // scale), 2.0),
+        (f"append {1_000 // scale:,} entries, a transaction each", lambda: time_single_appends(1_000 // scale), None),
+        (f"read a session of {10_000 // scale:,} entries", lambda: time_full_read(10_000 // scale), None),
+        (f"list 100 of {100_000 // scale:,} sessions, 50 times", lambda: time_session_list(100_000 // scale), 2.0),
     ]
-    return [_line(name, [work() for _ in range(runs)], ratio) for name, work, ratio in plans]
+    return [_result_row(name, [work() for _ in range(runs)], ratio) for name, work, ratio in plans]
 
 
-def _line(name: str, pairs: list[tuple[float, float]], ratio: float | None) -> Line:
+def _result_row(name: str, pairs: list[tuple[float, float]], ratio: float | None) -> ResultRow:
     ours, bare = zip(*pairs, strict=True)
-    return Line(name=name, ours=ours, other=bare, beside="sqlite3", ratio=ratio)
+    return ResultRow(name=name, ours=ours, baseline=bare, baseline_name="sqlite3", ratio=ratio)

@@ -10,64 +10,78 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-HEAD = ("", "ours", "beside", "ratio", "target", "met", "spread of ours", "of the other")
+COLUMN_NAMES = ("", "ours", "beside", "ratio", "target", "met", "spread of ours", "of the other")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Line:
+class ResultRow:
     name: str
     ours: Sequence[float]
-    other: Sequence[float] = ()
-    beside: str = ""
+    baseline: Sequence[float] = ()
+    baseline_name: str = ""
     "Whose the other is."
     unit: str = "s"
     ratio: float | None = None
     "At most, of ours to the other."
     limit: float | None = None
     "At most, of ours itself."
-    why: str = ""
+    failure: str = ""
     "What went wrong with ours."
-    why_other: str = ""
+    baseline_failure: str = ""
 
     @property
-    def met(self) -> bool | None:
+    def is_met(self) -> bool | None:
         """None when there is nothing to be met, or nothing to measure it by."""
-        if self.why or not self.ours:
+        if self.failure or not self.ours:
             return None if self._target == "–" else False
         told = []
-        if self.ratio is not None and self.other:
-            told.append(statistics.median(self.ours) <= self.ratio * statistics.median(self.other))
+        if self.ratio is not None and self.baseline:
+            told.append(statistics.median(self.ours) <= self.ratio * statistics.median(self.baseline))
         if self.limit is not None:
             told.append(max(self.ours) <= self.limit)
         return all(told) if told else None
 
     @property
     def cells(self) -> tuple[str, ...]:
-        met = {True: "yes", False: "**no**", None: "–"}[self.met]
-        ours = self._middle(self.ours, self.why)
-        beside = f"{self._middle(self.other, self.why_other)} {self.beside if self.other else ''}".strip()
-        if self.ours and self.other:
-            middle = statistics.median(self.other)
+        met = {True: "yes", False: "**no**", None: "–"}[self.is_met]
+        ours = self._format_median(self.ours, self.failure)
+        baseline = self._format_median(self.baseline, self.baseline_failure)
+        beside = f"{baseline} {self.baseline_name if self.baseline else ''}".strip()
+        if self.ours and self.baseline:
+            middle = statistics.median(self.baseline)
             ratio = f"{statistics.median(self.ours) / middle:.2f}x" if middle else "–"
         else:
             ratio = "–"
-        return self.name, ours, beside, ratio, self._target, met, self._spread(self.ours), self._spread(self.other)
+        return (
+            self.name,
+            ours,
+            beside,
+            ratio,
+            self._target,
+            met,
+            self._format_spread(self.ours),
+            self._format_spread(self.baseline),
+        )
 
     @property
     def _target(self) -> str:
         targets = [f"≤ {self.ratio:g}x"] if self.ratio is not None else []
-        targets += [f"≤ {spelled(self.limit, self.unit)}"] if self.limit is not None else []
+        targets += [f"≤ {format_value(self.limit, self.unit)}"] if self.limit is not None else []
         return ", ".join(targets) or "–"
 
-    def _middle(self, values: Sequence[float], why: str) -> str:
-        told = [spelled(statistics.median(values), self.unit)] if values else []
+    def _format_median(self, values: Sequence[float], why: str) -> str:
+        told = [format_value(statistics.median(values), self.unit)] if values else []
         return "; ".join([*told, why] if why else told) or "–"
 
-    def _spread(self, values: Sequence[float]) -> str:
-        return f"{spelled(min(values), self.unit)} – {spelled(max(values), self.unit)}" if len(values) > 1 else "–"
+    def _format_spread(self, values: Sequence[float]) -> str:
+        return (
+            f"{format_value(min(values), self.unit)} – {format_value(max(values), self.unit)}"
+            if len(values) > 1
+            else "–"
+        )
 
 
-def spelled(value: float, unit: str) -> str:
+def format_value(value: float, unit: str) -> str:
     match unit:
         case "s":
             return f"{value * 1000:.{0 if value >= 0.1 else 1}f} ms" if value < 1 else f"{value:.2f} s"
@@ -77,8 +91,8 @@ def spelled(value: float, unit: str) -> str:
             return f"{value:.3g}{unit}"
 
 
-def markdown(lines: Iterable[Line]) -> str:
-    rows = [HEAD, *(tuple(cell.replace("|", "¦") for cell in line.cells) for line in lines)]
+def format_markdown(lines: Iterable[ResultRow]) -> str:
+    rows = [COLUMN_NAMES, *(tuple(cell.replace("|", "¦") for cell in line.cells) for line in lines)]
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     spelled_rows = [
         "| " + " | ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)) + " |" for row in rows
@@ -87,7 +101,7 @@ def markdown(lines: Iterable[Line]) -> str:
     return "\n".join([spelled_rows[0], rule, *spelled_rows[1:]])
 
 
-def machine() -> str:
+def describe_machine() -> str:
     """When and where; no figure means much without it."""
     return (
         f"{datetime.now(UTC):%Y-%m-%d}, {os.cpu_count()} cores, {platform.system()} {platform.machine()},"

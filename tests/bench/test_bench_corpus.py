@@ -6,13 +6,13 @@ import hashlib
 from pathlib import Path
 
 import pytest
-from bench.corpus import Corpus, corpus, make
+from bench.corpus import Corpus, load_or_make_corpus, make_corpus
 from bench.dialogues import LAST_WORD
 from bench.screens import end_of_burst
-from bench.table import Line, markdown, spelled
+from bench.table import ResultRow, format_markdown, format_value
 
 from store.store import Store
-from store.sync.refresh import sync, targets
+from store.sync.refresh import find_targets, sync_targets
 
 TALKS = 20
 DIGEST = "a79258801d1d3c19ba9bbd33ef7dbfa891c48209fc4c67ca2bb768488676791d"
@@ -25,7 +25,7 @@ SESSIONS = """
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Corpus:
-    return make(tmp_path_factory.mktemp("corpus"), TALKS)
+    return make_corpus(tmp_path_factory.mktemp("corpus"), TALKS)
 
 
 def test_same_bytes_everywhere(made: Corpus) -> None:
@@ -47,7 +47,7 @@ def test_size_as_promised(made: Corpus) -> None:
 
 def test_our_readers_understand_it(made: Corpus) -> None:
     with Store.memory() as store:
-        progress = list(sync(store, targets([str(made.home / ".claude"), str(made.home / ".codex")])))
+        progress = list(sync_targets(store, find_targets([str(made.home / ".claude"), str(made.home / ".codex")])))
         reports = {one.report.source: one.report for one in progress}
         assert [report.problems for report in reports.values()] == [[], []]
         assert sum(report.new for report in reports.values()) == made.sessions
@@ -70,12 +70,12 @@ def test_made_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         home.mkdir(parents=True)
         return Corpus(home, talks, talks, 1_000, 65)
 
-    monkeypatch.setattr("bench.corpus.make", make_little)
-    first = corpus(tmp_path, 2)
-    assert corpus(tmp_path, 2) == first
+    monkeypatch.setattr("bench.corpus.make_corpus", make_little)
+    first = load_or_make_corpus(tmp_path, 2)
+    assert load_or_make_corpus(tmp_path, 2) == first
     assert made == [20]
     (first.home / "counted.json").unlink()
-    corpus(tmp_path, 2)
+    load_or_make_corpus(tmp_path, 2)
     assert made == [20, 20]
 
 
@@ -87,25 +87,27 @@ def test_answer_ends_with_its_burst() -> None:
 @pytest.mark.parametrize(
     ("line", "met"),
     [
-        (Line(name="n", ours=[1.0, 2.0, 9.0], other=[4.0], ratio=0.5), True),
-        (Line(name="n", ours=[3.0], other=[4.0], ratio=0.5), False),
-        (Line(name="n", ours=[1.0], other=[4.0], ratio=0.5, limit=0.9), False),
-        (Line(name="n", ours=[1.0, 3.0], limit=2), False),
-        (Line(name="n", ours=[1.0], other=[2.0]), None),
-        (Line(name="n", ours=[1.0], ratio=0.5, why_other="it is not there"), None),
-        (Line(name="n", ours=[1.0], other=[4.0], ratio=0.5, why="it ended once"), False),
-        (Line(name="n", ours=[], other=[1.0], ratio=0.5, why="it ended"), False),
+        (ResultRow(name="n", ours=[1.0, 2.0, 9.0], baseline=[4.0], ratio=0.5), True),
+        (ResultRow(name="n", ours=[3.0], baseline=[4.0], ratio=0.5), False),
+        (ResultRow(name="n", ours=[1.0], baseline=[4.0], ratio=0.5, limit=0.9), False),
+        (ResultRow(name="n", ours=[1.0, 3.0], limit=2), False),
+        (ResultRow(name="n", ours=[1.0], baseline=[2.0]), None),
+        (ResultRow(name="n", ours=[1.0], ratio=0.5, baseline_failure="it is not there"), None),
+        (ResultRow(name="n", ours=[1.0], baseline=[4.0], ratio=0.5, failure="it ended once"), False),
+        (ResultRow(name="n", ours=[], baseline=[1.0], ratio=0.5, failure="it ended"), False),
     ],
 )
-def test_target_met(line: Line, met: bool | None) -> None:
-    assert line.met is met
+def test_target_met(line: ResultRow, met: bool | None) -> None:
+    assert line.is_met is met
 
 
 def test_table_tells_everything() -> None:
-    measured = Line(name="import", ours=[0.25, 0.5, 2.0], other=[1.0], beside="peer", ratio=0.6)
-    missing = Line(name="launch", ours=[0.05], ratio=0.5, why_other="peer cannot be installed: no such package")
-    broken = Line(name="typing", ours=[], other=[1.0, 3.0], beside="peer", ratio=0.5, why="it ended")
-    told = markdown([measured, missing, broken]).splitlines()
+    measured = ResultRow(name="import", ours=[0.25, 0.5, 2.0], baseline=[1.0], baseline_name="peer", ratio=0.6)
+    missing = ResultRow(
+        name="launch", ours=[0.05], ratio=0.5, baseline_failure="peer cannot be installed: no such package"
+    )
+    broken = ResultRow(name="typing", ours=[], baseline=[1.0, 3.0], baseline_name="peer", ratio=0.5, failure="it ended")
+    told = format_markdown([measured, missing, broken]).splitlines()
     assert len({len(line) for line in told}) == 1
     assert [cell.strip() for cell in told[2].split("|")[1:-1]] == [
         "import",
@@ -127,4 +129,4 @@ def test_table_tells_everything() -> None:
     [(0.0123, "s", "12.3 ms"), (0.5, "s", "500 ms"), (2, "s", "2.00 s"), (123.4, "MB", "123 MB"), (0, "", "0")],
 )
 def test_figures(value: float, unit: str, told: str) -> None:
-    assert spelled(value, unit) == told
+    assert format_value(value, unit) == told

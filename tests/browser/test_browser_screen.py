@@ -10,8 +10,18 @@ from datetime import datetime
 from pathlib import Path
 
 import pytest
-from browser_driver import add, before, browser, fill, prompt, screen_text, session_list, until, until_shown
-from foreign_databases import RUBICHAN, make, rubichan_session
+from browser_driver import (
+    add_session,
+    fill_store,
+    make_browser,
+    prompt_entry,
+    screen_text,
+    session_list,
+    time_ago,
+    wait_for_text,
+    wait_until,
+)
+from foreign_databases import RUBICHAN_SCHEMA, add_rubichan_session, make_database
 from textual.app import SystemCommand
 from textual.css.query import NoMatches
 from textual.pilot import Pilot
@@ -19,22 +29,22 @@ from textual.widgets import Input
 
 from store.errors import Busy
 from store.paths import data_dir
-from store.search.list_rows import Listing, Row, Wanted
-from store.search.session_list import listing
+from store.search.list_rows import SessionListLayout, SessionListOptions, SessionRow
+from store.search.session_list import build_session_list
 from store.store import Store
 from store.sync import child_process
 from tui.app import Backscroll
 from tui.palette import all_bindings
-from tui.screens.browser.live_sync import rest_after
+from tui.screens.browser.live_sync import compute_sync_pause
 from tui.screens.browser.screen import BrowserScreen
 from tui.screens.help import HelpScreen
-from tui.widgets.session_list_view import SessionList
-from tui.widgets.timeline.timeline_view import Timeline
+from tui.widgets.session_list_view import SessionListView
+from tui.widgets.timeline.timeline_view import TimelineView
 
 
 @pytest.fixture
 def filled(store: Store) -> Store:
-    fill(store)
+    fill_store(store)
     return store
 
 
@@ -47,8 +57,8 @@ def selected(pilot: Pilot[None]) -> str:
 
 
 async def test_sessions_stand_newest_first_with_what_tells_them_apart(filled: Store) -> None:
-    async with browser(filled).run_test(size=(90, 30)) as pilot:
-        await until_shown(pilot, "6 sessions", "brackets")
+    async with make_browser(filled).run_test(size=(90, 30)) as pilot:
+        await wait_for_text(pilot, "6 sessions", "brackets")
         lines = [line.rstrip() for line in screen_text(pilot).splitlines()]
     assert lines[2:7] == [
         " Today  2",
@@ -80,23 +90,23 @@ async def test_sessions_stand_newest_first_with_what_tells_them_apart(filled: St
     ],
 )
 async def test_keys_move_the_cursor(filled: Store, keys: list[str], lands_on: str) -> None:
-    async with browser(filled).run_test(size=(80, 7)) as pilot:
-        await until(pilot, lambda: selected(pilot))
+    async with make_browser(filled).run_test(size=(80, 7)) as pilot:
+        await wait_until(pilot, lambda: selected(pilot))
         await pilot.press(*keys)
-        await until(pilot, lambda: selected(pilot) == lands_on)
-        await until_shown(pilot, "▌")
+        await wait_until(pilot, lambda: selected(pilot) == lands_on)
+        await wait_for_text(pilot, "▌")
 
 
 async def test_a_click_selects_a_second_opens_and_the_wheel_scrolls(filled: Store) -> None:
-    async with browser(filled).run_test(size=(80, 9)) as pilot:
-        await until_shown(pilot, "Rename")
-        await pilot.click("SessionList", offset=(10, 3))
+    async with make_browser(filled).run_test(size=(80, 9)) as pilot:
+        await wait_for_text(pilot, "Rename")
+        await pilot.click("SessionListView", offset=(10, 3))
         assert selected(pilot) == "codex:0199aa"
-        await pilot._post_mouse_events([_wheel_down()], "SessionList", offset=(10, 3))
-        await until(pilot, lambda: session_list(pilot).scroll_offset.y > 0)
+        await pilot._post_mouse_events([_wheel_down()], "SessionListView", offset=(10, 3))
+        await wait_until(pilot, lambda: session_list(pilot).scroll_offset.y > 0)
         assert selected(pilot) == "codex:0199aa"
-        await pilot.click("SessionList", offset=(10, 5), times=2)
-        await until(pilot, lambda: pilot.app.screen.query_one(Timeline).has_focus)
+        await pilot.click("SessionListView", offset=(10, 5), times=2)
+        await wait_until(pilot, lambda: pilot.app.screen.query_one(TimelineView).has_focus)
 
 
 def _wheel_down() -> type:
@@ -109,77 +119,79 @@ def _wheel_down() -> type:
 
 
 async def test_typing_filters_and_escape_shows_all_again(filled: Store) -> None:
-    async with browser(filled).run_test() as pilot:
-        await until_shown(pilot, "6 sessions")
+    async with make_browser(filled).run_test() as pilot:
+        await wait_for_text(pilot, "6 sessions")
         await pilot.press("slash", *"closed")
-        await until_shown(pilot, "1 found", "Fix the flaky upload test")
+        await wait_for_text(pilot, "1 found", "Fix the flaky upload test")
         assert "Rename" not in screen_text(pilot)
         await pilot.press("escape")
-        await until_shown(pilot, "6 sessions", "Rename")
+        await wait_for_text(pilot, "6 sessions", "Rename")
         assert session_list(pilot).has_focus
 
 
 async def test_the_line_of_keys_says_how_to_leave_the_words(filled: Store) -> None:
-    async with browser(filled).run_test(size=(80, 24)) as pilot:
-        await until_shown(pilot, "6 sessions")
+    async with make_browser(filled).run_test(size=(80, 24)) as pilot:
+        await wait_for_text(pilot, "6 sessions")
         await pilot.press("slash", *"rename")
-        await until_shown(pilot, "1 found", "⏎ To the list", "esc All sessions")
+        await wait_for_text(pilot, "1 found", "⏎ To the list", "esc All sessions")
         await pilot.press("enter")
-        await until_shown(pilot, "⏎ Open", "esc All sessions")
+        await wait_for_text(pilot, "⏎ Open", "esc All sessions")
         await pilot.press("enter")
-        await until_shown(pilot, "9 files changed")
+        await wait_for_text(pilot, "9 files changed")
         await pilot.press("escape", "escape")
-        await until_shown(pilot, "1 found", "esc All sessions")
+        await wait_for_text(pilot, "1 found", "esc All sessions")
         await pilot.press("escape")
-        await until_shown(pilot, "6 sessions", "⏎ Open")
+        await wait_for_text(pilot, "6 sessions", "⏎ Open")
         assert "All sessions" not in screen_text(pilot)
 
 
 async def test_enter_goes_from_the_words_to_what_was_found(filled: Store) -> None:
-    async with browser(filled).run_test() as pilot:
-        await until_shown(pilot, "6 sessions")
+    async with make_browser(filled).run_test() as pilot:
+        await wait_for_text(pilot, "6 sessions")
         await pilot.press("slash", *"rename", "enter")
-        await until_shown(pilot, "1 found")
-        await until(pilot, lambda: session_list(pilot).has_focus and selected(pilot) == "codex:0199aa")
+        await wait_for_text(pilot, "1 found")
+        await wait_until(pilot, lambda: session_list(pilot).has_focus and selected(pilot) == "codex:0199aa")
         await pilot.press("escape")
-        await until_shown(pilot, "6 sessions")
+        await wait_for_text(pilot, "6 sessions")
         assert selected(pilot) == "codex:0199aa"
 
 
 async def test_letters_that_are_keys_elsewhere_are_letters_in_the_filter(filled: Store) -> None:
-    async with browser(filled).run_test() as pilot:
-        await until_shown(pilot, "6 sessions")
+    async with make_browser(filled).run_test() as pilot:
+        await wait_for_text(pilot, "6 sessions")
         await pilot.press("slash", *"qdj", "question_mark", "slash")
         assert pilot.app.screen.query_one(Input).value == "qdj?/"
 
 
 async def test_nothing_found_says_so(filled: Store) -> None:
-    async with browser(filled).run_test() as pilot:
-        await until_shown(pilot, "6 sessions")
+    async with make_browser(filled).run_test() as pilot:
+        await wait_for_text(pilot, "6 sessions")
         await pilot.press("slash", *"zebra")
-        await until_shown(pilot, "0 found", "No title and no conversation has", "zebra")
+        await wait_for_text(pilot, "0 found", "No title and no conversation has", "zebra")
         await pilot.press("escape")
-        await until_shown(pilot, "6 sessions", "Rename")
+        await wait_for_text(pilot, "6 sessions", "Rename")
 
 
 async def test_an_answer_that_comes_too_late_is_dropped(filled: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     """The first question is held back in the store until the second has been answered."""
     let_go = threading.Event()
 
-    def slow(store: Store, wanted: Wanted, limit: int = -1, now: datetime | None = None) -> Listing:
+    def slow(
+        store: Store, wanted: SessionListOptions, limit: int = -1, now: datetime | None = None
+    ) -> SessionListLayout:
         if wanted.query == "rename":
             let_go.wait()
-        return listing(store, wanted, limit, now)
+        return build_session_list(store, wanted, limit, now)
 
-    monkeypatch.setattr("tui.screens.browser.session_list.listing", slow)
-    async with browser(filled).run_test() as pilot:
-        await until_shown(pilot, "6 sessions")
+    monkeypatch.setattr("tui.screens.browser.session_list.build_session_list", slow)
+    async with make_browser(filled).run_test() as pilot:
+        await wait_for_text(pilot, "6 sessions")
         screen = pilot.app.screen
         assert isinstance(screen, BrowserScreen)
         await pilot.press("slash", *"rename")
-        await until(pilot, lambda: screen._wanted.query == "rename")
+        await wait_until(pilot, lambda: screen._list_options.query == "rename")
         await pilot.press("ctrl+u", *"morning")
-        await until_shown(pilot, "1 found", "Good morning!")
+        await wait_for_text(pilot, "1 found", "Good morning!")
         let_go.set()
         await pilot.app.workers.wait_for_complete()
         await pilot.pause()
@@ -189,111 +201,117 @@ async def test_an_answer_that_comes_too_late_is_dropped(filled: Store, monkeypat
 
 async def test_an_answer_that_comes_in_time_is_shown_once(filled: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     """With its letter; the message that tells of it as well brings nothing new."""
-    monkeypatch.setattr("tui.screens.browser.session_list.AT_ONCE_SECONDS", 10.0)
+    monkeypatch.setattr("tui.screens.browser.session_list.INLINE_ANSWER_SECONDS", 10.0)
     shown: list[bool] = []
-    show = SessionList.show
+    show = SessionListView.show
 
-    def noting(self: SessionList, listing: Listing, rows: Iterable[Row] = (), **how: bool) -> None:
+    def noting(self: SessionListView, listing: SessionListLayout, rows: Iterable[SessionRow] = (), **how: bool) -> None:
         shown.append(how["whole"])
         show(self, listing, rows, **how)
 
-    async with browser(filled).run_test() as pilot:
-        await until_shown(pilot, "6 sessions")
+    async with make_browser(filled).run_test() as pilot:
+        await wait_for_text(pilot, "6 sessions")
         await pilot.press("slash", "r")
-        await until_shown(pilot, "found")
+        await wait_for_text(pilot, "found")
         await pilot.app.workers.wait_for_complete()
-        monkeypatch.setattr(SessionList, "show", noting)
+        monkeypatch.setattr(SessionListView, "show", noting)
         await pilot.press("e")
-        await until(pilot, lambda: True in shown)
+        await wait_until(pilot, lambda: True in shown)
         await pilot.app.workers.wait_for_complete()
         assert shown == [False, True]
 
 
 async def test_what_was_found_is_opened_without_another_rest(filled: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    async with browser(filled).run_test(size=(140, 45)) as pilot:
-        await until_shown(pilot, "6 sessions")
+    async with make_browser(filled).run_test(size=(140, 45)) as pilot:
+        await wait_for_text(pilot, "6 sessions")
         screen = pilot.app.screen
         assert isinstance(screen, BrowserScreen)
-        await until(pilot, lambda: screen._has_reading and screen.reading.session and screen._rest is None)
-        monkeypatch.setattr("tui.screens.browser.screen.REST_SECONDS", 600.0)
+        await wait_until(
+            pilot, lambda: screen._has_conversation and screen.conversation.session and screen._open_timer is None
+        )
+        monkeypatch.setattr("tui.screens.browser.screen.OPEN_DELAY_SECONDS", 600.0)
         await pilot.press("slash", *"morning")
-        await until_shown(pilot, "1 found")
-        await until(pilot, lambda: screen.reading.session and screen.reading.session.id == selected(pilot))
+        await wait_for_text(pilot, "1 found")
+        await wait_until(
+            pilot, lambda: screen.conversation.session and screen.conversation.session.id == selected(pilot)
+        )
 
 
 # ── reading ───────────────────────────────────────────────────────────────────────────────────────
 
 
 async def test_enter_opens_the_conversation_and_escape_comes_back(filled: Store) -> None:
-    async with browser(filled).run_test(size=(90, 30)) as pilot:
-        await until(pilot, lambda: selected(pilot))
+    async with make_browser(filled).run_test(size=(90, 30)) as pilot:
+        await wait_until(pilot, lambda: selected(pilot))
         await pilot.press("enter")
-        await until_shown(pilot, "It still fails on CI.", "⚙ Bash  pytest -q", "2.1 s  ✗ failed", "• it now reopens it")
+        await wait_for_text(
+            pilot, "It still fails on CI.", "⚙ Bash  pytest -q", "2.1 s  ✗ failed", "• it now reopens it"
+        )
         await pilot.press("escape")
-        await until_shown(pilot, "6 sessions")
+        await wait_for_text(pilot, "6 sessions")
 
 
 async def test_a_long_conversation_scrolls_to_its_end(store: Store) -> None:
-    at = before()
-    add(store, "long", at, *(prompt(f"question number {n}", at) for n in range(300)))
-    async with browser(store).run_test() as pilot:
-        await until(pilot, lambda: selected(pilot))
+    at = time_ago()
+    add_session(store, "long", at, *(prompt_entry(f"question number {n}", at) for n in range(300)))
+    async with make_browser(store).run_test() as pilot:
+        await wait_until(pilot, lambda: selected(pilot))
         await pilot.press("enter")
-        await until_shown(pilot, "question number 299")
+        await wait_for_text(pilot, "question number 299")
         await pilot.press("home")
-        await until_shown(pilot, "question number 0")
+        await wait_for_text(pilot, "question number 0")
         await pilot.press("end")
-        await until_shown(pilot, "question number 299")
+        await wait_for_text(pilot, "question number 299")
         await pilot.press("home")
-        await until_shown(pilot, "question number 0")
+        await wait_for_text(pilot, "question number 0")
         await pilot.press("pagedown", "down", "up", "pageup")
-        await until_shown(pilot, "question number 0")
+        await wait_for_text(pilot, "question number 0")
 
 
 async def test_a_conversation_is_laid_out_again_for_another_width(store: Store) -> None:
-    at = before()
-    add(store, "wide", at, prompt("word " * 40 + "last", at))
-    async with browser(store).run_test(size=(60, 24)) as pilot:
-        await until(pilot, lambda: selected(pilot))
+    at = time_ago()
+    add_session(store, "wide", at, prompt_entry("word " * 40 + "last", at))
+    async with make_browser(store).run_test(size=(60, 24)) as pilot:
+        await wait_until(pilot, lambda: selected(pilot))
         await pilot.press("enter")
-        await until_shown(pilot, "last")
+        await wait_for_text(pilot, "last")
         assert screen_text(pilot).count("▌") == 5
         await pilot.resize_terminal(99, 24)
-        await until(pilot, lambda: screen_text(pilot).count("▌") == 4)
+        await wait_until(pilot, lambda: screen_text(pilot).count("▌") == 4)
 
 
 # ── what others write ─────────────────────────────────────────────────────────────────────────────
 
 
 async def test_what_another_connection_adds_appears_by_itself(filled: Store) -> None:
-    async with browser(filled).run_test() as pilot:
-        await until_shown(pilot, "6 sessions")
+    async with make_browser(filled).run_test() as pilot:
+        await wait_for_text(pilot, "6 sessions")
         await pilot.press("down")
         with Store.open(filled.path) as other:
-            add(other, "brand:new", before(), prompt("Just now, from elsewhere", before()))
-        await until_shown(pilot, "7 sessions", "Just now, from elsewhere")
+            add_session(other, "brand:new", time_ago(), prompt_entry("Just now, from elsewhere", time_ago()))
+        await wait_for_text(pilot, "7 sessions", "Just now, from elsewhere")
         assert selected(pilot) == "codex:0199aa"
 
 
 async def test_a_row_that_changed_is_painted_anew(filled: Store) -> None:
-    async with browser(filled).run_test() as pilot:
-        await until_shown(pilot, "Fix the flaky upload test")
+    async with make_browser(filled).run_test() as pilot:
+        await wait_for_text(pilot, "Fix the flaky upload test")
         with Store.open(filled.path) as other:
             other.sessions.set_title(other.sessions.get("claude:e0741090"), "Another title")
-        await until_shown(pilot, "Another title")
+        await wait_for_text(pilot, "Another title")
 
 
 async def test_a_store_that_fails_is_told_once_and_survived(filled: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     def busy(*_: object) -> Iterator[None]:
         raise Busy("Another program is writing [b]here[/b]\x1b[2J; try again.")
 
-    async with browser(filled).run_test(size=(120, 24), notifications=True) as pilot:
-        await until(pilot, lambda: selected(pilot))
+    async with make_browser(filled).run_test(size=(120, 24), notifications=True) as pilot:
+        await wait_until(pilot, lambda: selected(pilot))
         monkeypatch.setattr(type(filled.chains), "entries", busy)
         await pilot.press("enter")
-        await until_shown(pilot, "[b]here[/b]␛[2J")
+        await wait_for_text(pilot, "[b]here[/b]␛[2J")
         await pilot.press("escape", "down")
-        await until(pilot, lambda: selected(pilot) == "codex:0199aa")
+        await wait_until(pilot, lambda: selected(pilot) == "codex:0199aa")
 
 
 # ── an empty store ────────────────────────────────────────────────────────────────────────────────
@@ -301,28 +319,28 @@ async def test_a_store_that_fails_is_told_once_and_survived(filled: Store, monke
 
 async def test_an_empty_store_says_what_this_is_and_where_it_lies(home: Path) -> None:
     with Store.open() as store:
-        async with browser(store).run_test() as pilot:
-            await until_shown(pilot, "There are no conversations here yet", "~/.local/share/backscroll/store.db")
-            await until_shown(pilot, "Press d", "Show a demo")
+        async with make_browser(store).run_test() as pilot:
+            await wait_for_text(pilot, "There are no conversations here yet", "~/.local/share/backscroll/store.db")
+            await wait_for_text(pilot, "Press d", "Show a demo")
             await pilot.press("slash")
             assert pilot.app.focused is None
 
 
 async def test_the_first_session_takes_the_place_of_the_welcome(store: Store) -> None:
-    async with browser(store).run_test() as pilot:
-        await until_shown(pilot, "There are no conversations here yet")
+    async with make_browser(store).run_test() as pilot:
+        await wait_for_text(pilot, "There are no conversations here yet")
         with Store.open(store.path) as other:
-            add(other, "first", before(), prompt("The very first", before()))
-        await until_shown(pilot, "1 session", "The very first")
-        await until(pilot, lambda: session_list(pilot).has_focus)
+            add_session(other, "first", time_ago(), prompt_entry("The very first", time_ago()))
+        await wait_for_text(pilot, "1 session", "The very first")
+        await wait_until(pilot, lambda: session_list(pilot).has_focus)
 
 
 async def test_the_demo_has_a_store_of_its_own(store: Store) -> None:
-    app = browser(store)
+    app = make_browser(store)
     async with app.run_test() as pilot:
-        await until_shown(pilot, "Press d")
+        await wait_for_text(pilot, "Press d")
         await pilot.press("d")
-        await until_shown(pilot, "backscroll demo", "sessions")
+        await wait_for_text(pilot, "backscroll demo", "sessions")
         assert len(session_list(pilot).keys) > 5
     assert store.sessions.newest() == []
     assert (data_dir() / "demo.db").exists()
@@ -331,20 +349,20 @@ async def test_the_demo_has_a_store_of_its_own(store: Store) -> None:
 
 async def test_a_demo_that_cannot_be_made_is_told_and_may_be_tried_again(store: Store) -> None:
     (data_dir() / "demo.db").mkdir(parents=True)
-    app = browser(store)
+    app = make_browser(store)
     async with app.run_test(size=(120, 24), notifications=True) as pilot:
-        await until_shown(pilot, "Press d")
+        await wait_for_text(pilot, "Press d")
         await pilot.press("d")
-        await until_shown(pilot, "is a folder, not a store", "Press d")
+        await wait_for_text(pilot, "is a folder, not a store", "Press d")
         (data_dir() / "demo.db").rmdir()
         await pilot.press("d")
-        await until_shown(pilot, "backscroll demo")
+        await wait_for_text(pilot, "backscroll demo")
     app.close_stores()
 
 
 async def test_the_demo_key_does_nothing_on_a_store_with_sessions(filled: Store) -> None:
-    async with browser(filled).run_test() as pilot:
-        await until_shown(pilot, "6 sessions")
+    async with make_browser(filled).run_test() as pilot:
+        await wait_for_text(pilot, "6 sessions")
         await pilot.press("d")
         assert not (data_dir() / "demo.db").exists()
         assert "demo" not in screen_text(pilot)
@@ -354,10 +372,10 @@ async def test_the_demo_key_does_nothing_on_a_store_with_sessions(filled: Store)
 
 
 async def test_help_tells_every_key_of_the_screen(filled: Store) -> None:
-    async with browser(filled).run_test(size=(100, 30)) as pilot:
-        await until_shown(pilot, "6 sessions")
+    async with make_browser(filled).run_test(size=(100, 30)) as pilot:
+        await wait_for_text(pilot, "6 sessions")
         await pilot.press("question_mark")
-        await until_shown(pilot, "Read the conversation", "The next session", "Only the sessions with these")
+        await wait_for_text(pilot, "Read the conversation", "The next session", "Only the sessions with these")
         await pilot.press("escape")
         assert not isinstance(pilot.app.screen, HelpScreen)
 
@@ -371,15 +389,15 @@ def test_every_binding_of_ours_has_an_id_and_says_what_it_does() -> None:
 
 
 async def test_the_palette_offers_no_screenshot(filled: Store) -> None:
-    async with browser(filled).run_test() as pilot:
+    async with make_browser(filled).run_test() as pilot:
         commands: list[SystemCommand] = [*pilot.app.get_system_commands(pilot.app.screen)]
     assert commands
     assert "Screenshot" not in [command.title for command in commands]
 
 
 async def test_q_quits(filled: Store) -> None:
-    async with browser(filled).run_test() as pilot:
-        await until_shown(pilot, "6 sessions")
+    async with make_browser(filled).run_test() as pilot:
+        await wait_for_text(pilot, "6 sessions")
         await pilot.press("q")
         await pilot.pause()
     assert pilot.app.return_code == 0
@@ -387,18 +405,18 @@ async def test_q_quits(filled: Store) -> None:
 
 async def test_what_agents_write_is_read_while_the_browser_is_open(store: Store, home: Path) -> None:
     (home / ".config/rubichan").mkdir(parents=True)
-    path = make(home / ".config/rubichan/rubichan.db", RUBICHAN)
-    rubichan_session(path, "a", ("user", "found at the start"))
+    path = make_database(home / ".config/rubichan/rubichan.db", RUBICHAN_SCHEMA)
+    add_rubichan_session(path, "a", ("user", "found at the start"))
     app = Backscroll(store, follow=True)
     async with app.run_test() as pilot:
-        await until(pilot, lambda: store.sessions.matching("")[1] == 1)
-        rubichan_session(path, "b", ("user", "written meanwhile"))
-        await until(pilot, lambda: len(session_list(pilot).keys) == 2)
+        await wait_until(pilot, lambda: store.sessions.matching("")[1] == 1)
+        add_rubichan_session(path, "b", ("user", "written meanwhile"))
+        await wait_until(pilot, lambda: len(session_list(pilot).keys) == 2)
 
 
 @pytest.mark.parametrize(("took", "rest"), [(0.001, 0.3), (0.06, 0.42), (0.2, 0.6), (3.0, 3.0)])
 def test_the_longer_a_look_at_what_agents_write_takes_the_longer_it_rests(took: float, rest: float) -> None:
-    assert rest_after(took) == pytest.approx(rest)
+    assert compute_sync_pause(took) == pytest.approx(rest)
 
 
 async def test_the_first_run_says_what_was_found_until_it_is_told_to_hide(store: Store, home: Path) -> None:
@@ -407,34 +425,34 @@ async def test_the_first_run_says_what_was_found_until_it_is_told_to_hide(store:
         shutil.copytree(data / source, home / f".{source}")
     shutil.copytree(data / "pi", home / ".pi/agent")
     async with Backscroll(store, follow=True).run_test(size=(80, 24)) as pilot:
-        await until_shown(pilot, "on this machine   Esc hides this", "Claude Code", "pi", "Qwen Code", "Found")
+        await wait_for_text(pilot, "on this machine   Esc hides this", "Claude Code", "pi", "Qwen Code", "Found")
         lines = screen_text(pilot).splitlines()
         told = " ".join(" ".join(lines[3:6]).split())
         assert re.fullmatch(r"([\w ]+ \d+ · ){5}[\w ]+ \d+", told), "each with its number, none cut off"
         await pilot.press("escape")
-        await until(pilot, lambda: "Esc hides this" not in screen_text(pilot))
+        await wait_until(pilot, lambda: "Esc hides this" not in screen_text(pilot))
 
 
 async def test_what_is_large_is_read_in_a_process_of_its_own(
     store: Store, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Which is started while the application holds the terminal, and with it the error stream."""
-    monkeypatch.setattr(child_process, "LARGE", 0)
+    monkeypatch.setattr(child_process, "LARGE_BYTES", 0)
     (home / ".config/rubichan").mkdir(parents=True)
-    path = make(home / ".config/rubichan/rubichan.db", RUBICHAN)
-    rubichan_session(path, "a", ("user", "from a large file"))
+    path = make_database(home / ".config/rubichan/rubichan.db", RUBICHAN_SCHEMA)
+    add_rubichan_session(path, "a", ("user", "from a large file"))
     async with Backscroll(store, follow=True).run_test() as pilot:
-        await until_shown(pilot, "from a large file")
+        await wait_for_text(pilot, "from a large file")
 
 
 async def test_what_comes_after_one_has_quit_and_finds_nothing_left_is_no_fault(filled: Store) -> None:
-    app = browser(filled)
+    app = make_browser(filled)
     async with app.run_test(size=(140, 45)) as pilot:
-        await until_shown(pilot, "6 sessions", "brackets")
+        await wait_for_text(pilot, "6 sessions", "brackets")
         screen = app.screen
         await pilot.press("q")
     assert isinstance(screen, BrowserScreen)
     with pytest.raises(NoMatches) as late:
-        screen._open_beside()  # as a timer would
+        screen._open_selected()  # as a timer would
     app._handle_exception(late.value)
     assert (app._exception, app.return_code) == (None, 0)

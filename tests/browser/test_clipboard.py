@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pyperclip
 import pytest
-from browser_driver import browser, fill, until, until_shown
-from conftest import Clipboard
+from browser_driver import fill_store, make_browser, wait_for_text, wait_until
+from conftest import FakeClipboard
 
 from store.store import Store
 from tui.messages import Copy
 from tui.privacy import clipboard as copying
-from tui.privacy.clipboard import copied_here
+from tui.privacy.clipboard import copy_locally
 
 TEXT = "naïve ünïcode 日本語 \x1b[2J\n'quoted' $(not run)"
 
@@ -46,8 +46,8 @@ def programs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Programs:
     return found
 
 
-def test_on_this_machine_its_own_clipboard_takes_it(clipboard: Clipboard) -> None:
-    assert copied_here(TEXT, {})
+def test_on_this_machine_its_own_clipboard_takes_it(clipboard: FakeClipboard) -> None:
+    assert copy_locally(TEXT, {})
     assert clipboard.text == TEXT
 
 
@@ -56,7 +56,7 @@ def test_xclip_is_given_the_text_as_it_is(programs: Programs, monkeypatch: pytes
     programs.add("xclip")
     monkeypatch.setenv("DISPLAY", ":0")
     monkeypatch.setattr(pyperclip, "copy", pyperclip.init_xclip_clipboard()[0])
-    assert copied_here(TEXT)
+    assert copy_locally(TEXT)
     assert programs.told("xclip") == TEXT
     assert programs.arguments("xclip") == "-selection c"
 
@@ -67,12 +67,12 @@ def test_a_machine_without_a_clipboard_says_so(reason: Exception, monkeypatch: p
         raise reason
 
     monkeypatch.setattr(pyperclip, "copy", fail)
-    assert not copied_here(TEXT, {})
+    assert not copy_locally(TEXT, {})
 
 
-def test_in_tmux_its_buffer_takes_it_and_hands_it_on(programs: Programs, clipboard: Clipboard) -> None:
+def test_in_tmux_its_buffer_takes_it_and_hands_it_on(programs: Programs, clipboard: FakeClipboard) -> None:
     programs.add("tmux")
-    assert copied_here(TEXT, {"TMUX": "/tmp/tmux-0/default,1,0"})
+    assert copy_locally(TEXT, {"TMUX": "/tmp/tmux-0/default,1,0"})
     assert programs.told("tmux") == TEXT
     assert programs.arguments("tmux") == "load-buffer -w -"
     assert clipboard.text == ""
@@ -80,27 +80,27 @@ def test_in_tmux_its_buffer_takes_it_and_hands_it_on(programs: Programs, clipboa
 
 @pytest.mark.parametrize("then", ["exit 1", "exec /bin/sleep 30"])
 def test_a_tmux_that_fails_or_hangs_is_passed_over(
-    programs: Programs, clipboard: Clipboard, monkeypatch: pytest.MonkeyPatch, then: str
+    programs: Programs, clipboard: FakeClipboard, monkeypatch: pytest.MonkeyPatch, then: str
 ) -> None:
-    monkeypatch.setattr(copying, "SECONDS", 0.3)
+    monkeypatch.setattr(copying, "TIMEOUT_SECONDS", 0.3)
     programs.add("tmux", then)
-    assert copied_here(TEXT, {"TMUX": "x"})
+    assert copy_locally(TEXT, {"TMUX": "x"})
     assert clipboard.text == TEXT
 
 
-def test_a_tmux_that_is_not_there_is_passed_over(programs: Programs, clipboard: Clipboard) -> None:
-    assert copied_here(TEXT, {"TMUX": "x"})
+def test_a_tmux_that_is_not_there_is_passed_over(programs: Programs, clipboard: FakeClipboard) -> None:
+    assert copy_locally(TEXT, {"TMUX": "x"})
     assert clipboard.text == TEXT
 
 
 @pytest.mark.parametrize("name", ["SSH_CONNECTION", "SSH_TTY"])
 def test_at_the_far_end_of_ssh_only_the_terminal_can_take_it(
-    programs: Programs, clipboard: Clipboard, name: str
+    programs: Programs, clipboard: FakeClipboard, name: str
 ) -> None:
     programs.add("tmux")
-    assert not copied_here(TEXT, {name: "10.0.0.1"})
+    assert not copy_locally(TEXT, {name: "10.0.0.1"})
     assert (clipboard.text, programs.told("tmux")) == ("", None)
-    assert copied_here(TEXT, {name: "10.0.0.1", "TMUX": "x"})
+    assert copy_locally(TEXT, {name: "10.0.0.1", "TMUX": "x"})
     assert programs.told("tmux") == TEXT
 
 
@@ -108,37 +108,37 @@ def test_at_the_far_end_of_ssh_only_the_terminal_can_take_it(
 
 
 async def test_over_ssh_the_terminal_is_sent_the_text_and_the_person_told(
-    store: Store, clipboard: Clipboard, monkeypatch: pytest.MonkeyPatch
+    store: Store, clipboard: FakeClipboard, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    fill(store)
+    fill_store(store)
     monkeypatch.setenv("SSH_CONNECTION", "10.0.0.1 1 10.0.0.2 22")
-    app = browser(store)
+    app = make_browser(store)
     async with app.run_test(size=(100, 30), notifications=True) as pilot:
-        await until_shown(pilot, "6 sessions", "Fix the flaky")
+        await wait_for_text(pilot, "6 sessions", "Fix the flaky")
         sent: list[str] = []
         monkeypatch.setattr(app._driver, "write", sent.append)
         await pilot.press("C")
-        await until_shown(pilot, "Sent the id to the terminal's clipboard.")
-        await until(pilot, lambda: sent)
+        await wait_for_text(pilot, "Sent the id to the terminal's clipboard.")
+        await wait_until(pilot, lambda: sent)
         encoded = base64.b64encode(b"claude:e0741090").decode()
         assert any(f"\x1b]52;c;{encoded}\x07" in data for data in sent)
         app.post_message(Copy("half a \ud800 character", "it"))
-        await until_shown(pilot, "Sent it to the terminal's clipboard.")
+        await wait_for_text(pilot, "Sent it to the terminal's clipboard.")
     assert clipboard.text == ""
 
 
 async def test_a_clipboard_that_hangs_keeps_nobody_waiting(
-    store: Store, programs: Programs, clipboard: Clipboard, monkeypatch: pytest.MonkeyPatch
+    store: Store, programs: Programs, clipboard: FakeClipboard, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    fill(store)
+    fill_store(store)
     let_go = programs.folder / "go"
     programs.add("tmux", f'while [ ! -e "{let_go}" ]; do /bin/sleep 0.05; done')
     monkeypatch.setenv("TMUX", "x")
-    monkeypatch.setattr(copying, "SECONDS", 60)
-    async with browser(store).run_test(size=(100, 30), notifications=True) as pilot:
-        await until_shown(pilot, "6 sessions", "Fix the flaky")
+    monkeypatch.setattr(copying, "TIMEOUT_SECONDS", 60)
+    async with make_browser(store).run_test(size=(100, 30), notifications=True) as pilot:
+        await wait_for_text(pilot, "6 sessions", "Fix the flaky")
         await pilot.press("C", "down", "enter")
-        await until_shown(pilot, "Done; 9 files changed.")
+        await wait_for_text(pilot, "Done; 9 files changed.")
         let_go.touch()
-        await until_shown(pilot, "Copied the id.")
+        await wait_for_text(pilot, "Copied the id.")
     assert programs.told("tmux") == "claude:e0741090"

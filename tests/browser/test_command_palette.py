@@ -5,91 +5,91 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from browser_driver import browser, fill, until, until_shown
-from conftest import Clipboard
+from browser_driver import fill_store, make_browser, wait_for_text, wait_until
+from conftest import FakeClipboard
 from textual.actions import parse
 from textual.command import CommandList, CommandPalette
 from textual.pilot import Pilot
 
 from store.store import Store
-from tui.palette import actions_of
+from tui.palette import list_actions
 from tui.screens.inspector import InspectorScreen
-from tui.widgets.timeline.timeline_view import Timeline
+from tui.widgets.timeline.timeline_view import TimelineView
 
 
 @pytest.fixture
 def world(store: Store) -> Store:
-    fill(store)
+    fill_store(store)
     return store
 
 
 async def open_palette(pilot: Pilot[Any]) -> CommandList:
     await pilot.press("ctrl+p")
-    await until(pilot, lambda: CommandPalette.is_open(pilot.app))
+    await wait_until(pilot, lambda: CommandPalette.is_open(pilot.app))
     return pilot.app.screen.query_one(CommandList)
 
 
 async def close(pilot: Pilot[Any]) -> None:
     await pilot.press("escape")
-    await until(pilot, lambda: not CommandPalette.is_open(pilot.app))
+    await wait_until(pilot, lambda: not CommandPalette.is_open(pilot.app))
 
 
 async def offers_every_action(pilot: Pilot[Any]) -> None:
     """With its keys, and exactly as it is called: a bracket is a key, not markup."""
-    actions = actions_of(pilot.app.screen)
+    actions = list_actions(pilot.app.screen)
     for action in actions:
         name = parse(action.action)[1]
         assert callable(getattr(action.namespace, f"action_{name}", None)), f"{action.id} is a name without a deed"
     wanted = {f"{action.name}  ({action.keys})" for action in actions}
     assert len(wanted) > 5
     commands = await open_palette(pilot)
-    await until(pilot, lambda: wanted <= {str(option.prompt).split("\n")[0] for option in commands.options})
+    await wait_until(pilot, lambda: wanted <= {str(option.prompt).split("\n")[0] for option in commands.options})
     await close(pilot)
 
 
 async def test_they_stand_in_one_order_and_each_of_them_once(world: Store) -> None:
     """Ours first, as the keys come; then what only Textual does."""
-    async with browser(world).run_test(size=(150, 45)) as pilot:
-        await until_shown(pilot, "6 sessions", "it now reopens it")
-        wanted = [f"{action.name}  ({action.keys})" for action in actions_of(pilot.app.screen)]
+    async with make_browser(world).run_test(size=(150, 45)) as pilot:
+        await wait_for_text(pilot, "6 sessions", "it now reopens it")
+        wanted = [f"{action.name}  ({action.keys})" for action in list_actions(pilot.app.screen)]
         commands = await open_palette(pilot)
-        await until(pilot, lambda: pilot.app.screen.has_class("-ready"))
+        await wait_until(pilot, lambda: pilot.app.screen.has_class("-ready"))
         assert [str(option.prompt).split("\n")[0] for option in commands.options] == [*wanted, "Theme"]
 
 
 async def choose(pilot: Pilot[Any], name: str) -> None:
     await open_palette(pilot)
     await pilot.press(*["space" if letter == " " else letter for letter in name.lower()])
-    await until_shown(pilot, f"{name}  (")
+    await wait_for_text(pilot, f"{name}  (")
     await pilot.press("enter")
-    await until(pilot, lambda: not CommandPalette.is_open(pilot.app))
+    await wait_until(pilot, lambda: not CommandPalette.is_open(pilot.app))
 
 
 async def test_every_action_of_every_pane_is_offered(world: Store) -> None:
-    async with browser(world).run_test(size=(150, 45)) as pilot:
-        await until_shown(pilot, "6 sessions", "it now reopens it")
+    async with make_browser(world).run_test(size=(150, 45)) as pilot:
+        await wait_for_text(pilot, "6 sessions", "it now reopens it")
         for pane in "123":
             await pilot.press(pane)
             await offers_every_action(pilot)
 
 
 async def test_the_inspectors_too(world: Store) -> None:
-    async with browser(world).run_test(size=(150, 45)) as pilot:
-        await until_shown(pilot, "6 sessions", "it now reopens it")
+    async with make_browser(world).run_test(size=(150, 45)) as pilot:
+        await wait_for_text(pilot, "6 sessions", "it now reopens it")
         await pilot.press("2", "X", "i")
-        await until(pilot, lambda: isinstance(pilot.app.screen, InspectorScreen))
-        await until_shown(pilot, "1 of 1")
+        await wait_until(pilot, lambda: isinstance(pilot.app.screen, InspectorScreen))
+        await wait_for_text(pilot, "1 of 1")
         await offers_every_action(pilot)
 
 
-async def test_what_is_chosen_is_done(world: Store, clipboard: Clipboard) -> None:
-    async with browser(world).run_test(size=(150, 45)) as pilot:
-        await until_shown(pilot, "6 sessions", "it now reopens it")
+async def test_what_is_chosen_is_done(world: Store, clipboard: FakeClipboard) -> None:
+    async with make_browser(world).run_test(size=(150, 45)) as pilot:
+        await wait_for_text(pilot, "6 sessions", "it now reopens it")
         await choose(pilot, "Copy id")
-        await until(pilot, lambda: clipboard.text == "claude:e0741090")
+        await wait_until(pilot, lambda: clipboard.text == "claude:e0741090")
         await choose(pilot, "Conversation")
-        await until(pilot, lambda: isinstance(pilot.app.focused, Timeline))
+        await wait_until(pilot, lambda: isinstance(pilot.app.focused, TimelineView))
         await pilot.press("E")
         await choose(pilot, "Inspect")
-        await until(pilot, lambda: isinstance(pilot.app.screen, InspectorScreen))
-        await until_shown(pilot, "1 of 1")
+        await wait_until(pilot, lambda: isinstance(pilot.app.screen, InspectorScreen))
+        await wait_for_text(pilot, "1 of 1")

@@ -10,11 +10,21 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from browser_driver import add, answer, before, browser, prompt, screen_text, session_list, until, until_shown
-from foreign_databases import pull
+from browser_driver import (
+    add_session,
+    answer_entry,
+    make_browser,
+    prompt_entry,
+    screen_text,
+    session_list,
+    time_ago,
+    wait_for_text,
+    wait_until,
+)
+from foreign_databases import sync_paths
 from pytest_textual_snapshot import SVGImageExtension
 from sample_conversations import prompts
-from screen_driver import NARROW, WIDE, shown
+from screen_driver import NARROW, WIDE, open_screen
 from textual.app import App
 from textual.pilot import Pilot
 from textual.widgets import TextArea
@@ -23,7 +33,7 @@ from store.model.entry import NewEntry
 from store.model.session import Session
 from store.store import Store
 from tui.screens.browser.screen import BrowserScreen
-from tui.screens.fork import ForkScreen, place_of
+from tui.screens.fork import ForkScreen, read_fork_point
 from tui.screens.resume import ResumeScreen
 
 SVGImageExtension.file_extension = "svg"
@@ -35,46 +45,51 @@ HOSTILE = "[b]Paint[/b] \x1b]52;c;aGk=\x07\x1b[31mit \u202e red"
 
 @pytest.fixture
 def parent(store: Store) -> Session:
-    at = before(minutes=1)
-    said = [prompt("Paint it red", at), answer("It is red.", at), prompt("And the door?", at), answer("Too.", at)]
-    return add(store, "paint", at, *said, agent_title="Paint the shop")
+    at = time_ago(minutes=1)
+    said = [
+        prompt_entry("Paint it red", at),
+        answer_entry("It is red.", at),
+        prompt_entry("And the door?", at),
+        answer_entry("Too.", at),
+    ]
+    return add_session(store, "paint", at, *said, agent_title="Paint the shop")
 
 
 @asynccontextmanager
 async def asked(store: Store, *keys: str, size: tuple[int, int] = (100, 30)) -> AsyncIterator[Pilot[Any]]:
     """The dialog, from the last turn of the newest session or from where the keys lead."""
-    async with browser(store).run_test(size=size, notifications=True) as pilot:
-        await until(pilot, lambda: session_list(pilot).selected)
+    async with make_browser(store).run_test(size=size, notifications=True) as pilot:
+        await wait_until(pilot, lambda: session_list(pilot).selected)
         await pilot.press("enter")
-        await until(pilot, lambda: pilot.app.screen.query("Timeline"))
-        reading = pilot.app.screen_stack[0].reading  # type: ignore[attr-defined]
-        await until(pilot, lambda: reading.timeline.timeline.block)
+        await wait_until(pilot, lambda: pilot.app.screen.query("TimelineView"))
+        reading = pilot.app.screen_stack[0].conversation  # type: ignore[attr-defined]
+        await wait_until(pilot, lambda: reading.timeline_pane.timeline_view.current_item)
         await pilot.press(*keys, "F")
-        await until(pilot, lambda: isinstance(pilot.app.screen, ForkScreen))
+        await wait_until(pilot, lambda: isinstance(pilot.app.screen, ForkScreen))
         yield pilot
 
 
 async def test_a_fork_is_made_as_it_says_and_the_list_goes_to_it(store: Store, parent: Session) -> None:
     async with asked(store) as pilot:
-        await until_shown(pilot, "Fork at turn 2", "Paint the shop, which stays as it is", "It shares turns 1 to 2.")
+        await wait_for_text(pilot, "Fork at turn 2", "Paint the shop, which stays as it is", "It shares turns 1 to 2.")
         assert pilot.app.screen.query_one(TextArea).text == "And the door?"
         assert "f5" not in screen_text(pilot)
         await pilot.press("ctrl+s")
-        await until_shown(pilot, "Forked; u undoes it.")
+        await wait_for_text(pilot, "Forked; u undoes it.")
         (child,) = store.sessions.children("paint")
-        await until(pilot, lambda: session_list(pilot).selected_key == child.key)
+        await wait_until(pilot, lambda: session_list(pilot).selected_key == child.key)
         assert prompts(store, child) == ["Paint it red", "And the door?"]
         await pilot.press("u")
-        await until(pilot, lambda: [one.id for one in store.sessions.trash()] == [child.id])
+        await wait_until(pilot, lambda: [one.id for one in store.sessions.trash()] == [child.id])
 
 
 async def test_another_prompt_ends_the_fork(store: Store, parent: Session) -> None:
     async with asked(store, "K", "K") as pilot:
-        await until_shown(pilot, "Fork at turn 1", "It shares turn 1.")
+        await wait_for_text(pilot, "Fork at turn 1", "It shares turn 1.")
         await pilot.press(*" or blue")
-        await until_shown(pilot, "It shares no turn and ends with this prompt, not yet answered.")
+        await wait_for_text(pilot, "It shares no turn and ends with this prompt, not yet answered.")
         await pilot.press("ctrl+s")
-        await until_shown(pilot, "Forked; u undoes it.")
+        await wait_for_text(pilot, "Forked; u undoes it.")
     (child,) = store.sessions.children("paint")
     assert prompts(store, child) == ["Paint it red or blue"]
 
@@ -82,7 +97,7 @@ async def test_another_prompt_ends_the_fork(store: Store, parent: Session) -> No
 async def test_one_may_think_better_of_it(store: Store, parent: Session) -> None:
     async with asked(store) as pilot:
         await pilot.press("x", "escape")
-        await until(pilot, lambda: isinstance(pilot.app.screen, BrowserScreen))
+        await wait_until(pilot, lambda: isinstance(pilot.app.screen, BrowserScreen))
     assert store.sessions.children("paint") == []
 
 
@@ -90,52 +105,52 @@ async def test_a_refusal_stands_by_the_field_and_what_was_typed_stays(store: Sto
     async with asked(store) as pilot:
         pilot.app.screen.query_one(TextArea).text = "  "
         await pilot.press("ctrl+s")
-        await until_shown(pilot, "The prompt is empty.")
+        await wait_for_text(pilot, "The prompt is empty.")
         pilot.app.screen.query_one(TextArea).text = "Say \x1b[31mso"
         await pilot.press("ctrl+s")
-        await until_shown(pilot, "It holds 1 control character")
+        await wait_for_text(pilot, "It holds 1 control character")
         store.sessions.delete([parent])
         await pilot.press("f6", "ctrl+s")
-        await until_shown(pilot, "is in the trash")
+        await wait_for_text(pilot, "is in the trash")
         assert pilot.app.screen.query_one(TextArea).text == "Say [31mso"
     assert store.sessions.children("paint") == []
 
 
 async def test_what_was_said_may_hold_whatever_it_held(store: Store) -> None:
-    at = before(minutes=1)
-    add(store, "hostile", at, prompt(HOSTILE, at), answer("Red.", at), agent_title=HOSTILE)
+    at = time_ago(minutes=1)
+    add_session(store, "hostile", at, prompt_entry(HOSTILE, at), answer_entry("Red.", at), agent_title=HOSTILE)
     async with asked(store) as pilot:
-        await until_shown(pilot, "Fork at turn 1", "[b]Paint[/b]")
+        await wait_for_text(pilot, "Fork at turn 1", "[b]Paint[/b]")
         assert not {"\x1b", "\x07", "\u202e"} & set(screen_text(pilot))
         await pilot.press("ctrl+s")
-        await until(pilot, lambda: store.sessions.children("hostile"))
+        await wait_until(pilot, lambda: store.sessions.children("hostile"))
     assert prompts(store, store.sessions.children("hostile")[0]) == [HOSTILE]
 
 
 async def test_before_the_first_prompt_there_is_none_to_change(store: Store) -> None:
-    session = add(store, "a", before(), NewEntry(kind="event", text="began"), prompt("one", before()))
-    async with shown(store, ForkScreen(store, place_of(store, session, 0))) as fork:
-        await fork.shows("Fork at turn 0", "It begins anew, with the same instructions.")
+    session = add_session(store, "a", time_ago(), NewEntry(kind="event", text="began"), prompt_entry("one", time_ago()))
+    async with open_screen(store, ForkScreen(store, read_fork_point(store, session, 0))) as fork:
+        await fork.wait_for_text("Fork at turn 0", "It begins anew, with the same instructions.")
         assert "Its last prompt" not in fork.text
         await fork.press("ctrl+s")
-        await fork.until(lambda: store.sessions.children("a"))
+        await fork.wait_until(lambda: store.sessions.children("a"))
 
 
 async def test_a_native_fork_is_written_and_offered_to_go_on_with(store: Store, home: Path) -> None:
     root = Path(shutil.copytree(TRANSCRIPTS, home / ".claude"))
-    pull(store, root)
+    sync_paths(store, root)
     session = store.sessions.get(CLAUDE)
     store.sessions.delete([one for one in store.sessions.newest(50) if one.key != session.key])
     known = set(root.rglob("*.jsonl"))
     async with asked(store) as pilot:
-        await until_shown(pilot, "F5 makes it a new Claude Code session", "f5 In its agent")
+        await wait_for_text(pilot, "F5 makes it a new Claude Code session", "f5 In its agent")
         await pilot.press(*"!!", "f5")
-        await until(pilot, lambda: isinstance(pilot.app.screen, ResumeScreen))
+        await wait_until(pilot, lambda: isinstance(pilot.app.screen, ResumeScreen))
         (path,) = set(root.rglob("*.jsonl")) - known
-        await until_shown(pilot, "Continue in Claude Code", f"claude --resume {path.stem}")
+        await wait_for_text(pilot, "Continue in Claude Code", f"claude --resume {path.stem}")
         await pilot.press("escape")
         child = store.sessions.get(f"claude:{path.stem}")
-        await until(pilot, lambda: session_list(pilot).selected_key == child.key)
+        await wait_until(pilot, lambda: session_list(pilot).selected_key == child.key)
     assert prompts(store, child)[-1] == prompts(store, session)[-1] + "!!"
 
 
@@ -156,9 +171,9 @@ def test_the_dialog(
     monkeypatch.setattr(TextArea, "cursor_blink", False)
 
     async def open_it(pilot: Pilot[Any]) -> None:
-        await pilot.app.push_screen(ForkScreen(store, replace(place_of(store, parent, 2), program=program)))
+        await pilot.app.push_screen(ForkScreen(store, replace(read_fork_point(store, parent, 2), program=program)))
         if program:
             await pilot.press(*" Blue?")
-        await until_shown(pilot, "It shares turn", "Leave it")
+        await wait_for_text(pilot, "It shares turn", "Leave it")
 
     assert snap_compare(App(), terminal_size=size, run_before=open_it)

@@ -8,7 +8,7 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
-from browser_driver import add, answer, before, prompt
+from browser_driver import add_session, answer_entry, prompt_entry, time_ago
 from pty_terminal import Terminal
 
 from store.errors import StoreError
@@ -163,12 +163,12 @@ def numbered(texts: list[str]) -> list[str]:
 def fill_list(store: Store, texts: list[str]) -> None:
     """A session for each: in its title, folder, model, channel, prompt; those that may be, as tags."""
     for n, text in enumerate(numbered(texts)):
-        at, folder = before(minutes=n + 1), "/home/" + text.replace("/", "|").replace("\0", "")
-        session = add(
+        at, folder = time_ago(minutes=n + 1), "/home/" + text.replace("/", "|").replace("\0", "")
+        session = add_session(
             store,
             f"s{n}",
             at,
-            prompt(f"needle {text}", at, author=text),
+            prompt_entry(f"needle {text}", at, author=text),
             source="claude",
             native_id=text,
             cwd=folder,
@@ -182,7 +182,7 @@ def fill_list(store: Store, texts: list[str]) -> None:
 
 def fill_conversation(store: Store, texts: list[str]) -> None:
     """All of them in every kind of block; a call for each; a record with each as a name and as a value."""
-    at, lines = before(), numbered(texts)
+    at, lines = time_ago(), numbered(texts)
     every = "\n".join(lines)
     table = "| a | b |\n|---|---|\n" + "\n".join(f"| {x} | [{x}](http://x/{x}) |" for x in map(_cell, lines))
     record = NewRecord(json.dumps({x: {x: [x]} for x in lines}).encode())
@@ -196,7 +196,7 @@ def fill_conversation(store: Store, texts: list[str]) -> None:
     )
     results = [ToolResult(str(n), f"{x}\n{x}", is_error=True) for n, x in enumerate(lines)]
     results += [ToolResult("all", f"result\n{every}"), ToolResult("nobody", every, name=every)]
-    session = add(
+    session = add_session(
         store,
         "hostile",
         at,
@@ -204,7 +204,7 @@ def fill_conversation(store: Store, texts: list[str]) -> None:
         NewEntry(role="assistant", parts=parts, created_at=at),
         NewEntry(role="tool", parts=tuple(results), created_at=at),
         NewEntry(role="assistant", parts=(Attachment(every, every), Opaque(every, lines)), created_at=at, kind="x"),
-        answer(f"answer\n\n{every}\n\n```{lines[0]}\nfence\n{every}\n```\n\n{table}\n\n\tthe end", at),
+        answer_entry(f"answer\n\n{every}\n\n```{lines[0]}\nfence\n{every}\n```\n\n{table}\n\n\tthe end", at),
         source=f"s{every}",
         cwd=f"/home/{every}",
         model=every,
@@ -232,36 +232,36 @@ def listed(path: Path, texts: list[str]) -> bytes:
     with Store.open(path) as store:
         fill_list(store, texts)
     with Terminal(BROWSE, str(path), json.dumps(texts), columns=90, rows=150) as terminal:
-        terminal.until_shown(f"{len(texts)} sessions", "p00", last)
+        terminal.wait_for_text(f"{len(texts)} sessions", "p00", last)
         terminal.press("o")
-        terminal.until_shown("Headings", "folders")
+        terminal.wait_for_text("Headings", "folders")
         terminal.press("f")
-        terminal.until_shown("/home/p00", f"/home/{last}")
+        terminal.wait_for_text("/home/p00", f"/home/{last}")
         for name in ("cwd", "model", "tag"):
             terminal.press(f"/{name}:p")
-            terminal.until_shown(f"{name}:p")
+            terminal.wait_for_text(f"{name}:p")
             terminal.press("\x15")  # an empty line again
-            terminal.until_gone(f"{name}:p")
+            terminal.wait_until_gone(f"{name}:p")
             terminal.press("\r")  # and back to the list
-            terminal.until_shown("s Scope")
+            terminal.wait_for_text("s Scope")
         terminal.press("/needle\r")
-        terminal.until_shown(f"{len(texts)} found", last, "Open")
+        terminal.wait_for_text(f"{len(texts)} found", last, "Open")
         terminal.press("r")
-        terminal.until_shown("Continue in Claude Code")
+        terminal.wait_for_text("Continue in Claude Code")
         terminal.press("c")
-        terminal.until_sent(OWN_COPY.pattern)
+        terminal.wait_for_output(OWN_COPY.pattern)
         terminal.press("q?")
-        terminal.until_shown("The last session")
+        terminal.wait_for_text("The last session")
         terminal.press("q")
-        terminal.until_gone("The last session")
+        terminal.wait_until_gone("The last session")
         terminal.press("\x10")
-        terminal.until_shown("Search for commands")
+        terminal.wait_for_text("Search for commands")
         terminal.press("\x1b")
-        terminal.until_gone("Search for commands")
+        terminal.wait_until_gone("Search for commands")
         terminal.press("\x1b[20~")  # F9
-        terminal.until_shown("that went wrong", "p99")
+        terminal.wait_for_text("that went wrong", "p99")
         terminal.press(QUIT)
-        assert terminal.until_closed() == 0
+        assert terminal.wait_for_exit() == 0
         return OWN_COPY.sub(b"", terminal.raw, count=1)
 
 
@@ -271,33 +271,33 @@ def read(path: Path, texts: list[str]) -> bytes:
     with Store.open(path) as store:
         fill_conversation(store, texts)
     with Terminal(BROWSE, str(path), json.dumps(texts), columns=160, rows=90) as terminal:
-        terminal.until_shown("1 session", "title")
+        terminal.wait_for_text("1 session", "title")
         terminal.press("\r")
-        terminal.until_shown("the end", last, "Next error")
+        terminal.wait_for_text("the end", last, "Next error")
         terminal.press("g")
-        terminal.until_shown("prompt", "p00", last)
+        terminal.wait_for_text("prompt", "p00", last)
         terminal.press("3" + "j" * 3 * len(texts))
-        terminal.until_shown(last)
+        terminal.wait_for_text(last)
         terminal.press("2j")
         terminal.press("\r")
-        terminal.until_shown("▾ thinking")
+        terminal.wait_for_text("▾ thinking")
         terminal.press("jjjj\r")
         terminal.press("    ")
-        terminal.until_shown("the end")
+        terminal.wait_for_text("the end")
         terminal.press("GXi")
-        terminal.until_shown("of", "Back")
+        terminal.wait_for_text("of", "Back")
         terminal.press("KK")
-        terminal.until_shown("result", last)
+        terminal.wait_for_text("result", last)
         terminal.press("a")
-        terminal.until_shown("All calls of this session", last)
+        terminal.wait_for_text("All calls of this session", last)
         terminal.press("\x1b")
-        terminal.until_gone("All calls of this session")
+        terminal.wait_until_gone("All calls of this session")
         terminal.press("q")
-        terminal.until_shown("Next error")
+        terminal.wait_for_text("Next error")
         terminal.press("r")
-        terminal.until_shown("Continue in", "kept through the library")
+        terminal.wait_for_text("Continue in", "kept through the library")
         terminal.press(QUIT)
-        assert terminal.until_closed() == 0
+        assert terminal.wait_for_exit() == 0
         return terminal.raw
 
 
@@ -317,9 +317,9 @@ def test_there_are_enough_of_them_and_each_is_told_from_the_others() -> None:
 
 def leaked(path: Path, text: str) -> bytes:
     with Terminal(LEAKY, str(path), text.encode("unicode_escape").decode(), columns=140, rows=40) as terminal:
-        terminal.until_shown("all mounted", "a link", "boxed")
+        terminal.wait_for_text("all mounted", "a link", "boxed")
         terminal.press(QUIT)
-        assert terminal.until_closed() == 0
+        assert terminal.wait_for_exit() == 0
         return terminal.raw
 
 

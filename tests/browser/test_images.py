@@ -7,13 +7,22 @@ import io
 import json
 
 import pytest
-from browser_driver import add, before, browser, prompt, screen_text, session_list, until, until_shown
+from browser_driver import (
+    add_session,
+    make_browser,
+    prompt_entry,
+    screen_text,
+    session_list,
+    time_ago,
+    wait_for_text,
+    wait_until,
+)
 from PIL import Image
 
 from store.model.entry import Attachment, NewEntry, NewRecord, Text
 from store.store import Store
-from tui.render.image import painted, pictures_in
-from tui.widgets.timeline.timeline_view import Timeline
+from tui.render.image import find_pictures, render_picture
+from tui.widgets.timeline.timeline_view import TimelineView
 
 
 def png(*colours: str, width: int = 4) -> bytes:
@@ -27,72 +36,72 @@ def png(*colours: str, width: int = 4) -> bytes:
 
 
 def test_two_pixels_stand_in_a_cell() -> None:
-    lines = painted(png("red", "blue", "lime"), 80, 24)
+    lines = render_picture(png("red", "blue", "lime"), 80, 24)
     assert [line.plain for line in lines] == ["▀▀▀▀", "▀▀▀▀"]
     styles = [str(line.spans[0].style) for line in lines]
     assert styles == ["#ff0000 on #0000ff", "#00ff00"]
 
 
 def test_a_large_picture_is_made_to_fit() -> None:
-    lines = painted(png(*["red"] * 200, width=400), 40, 30)
+    lines = render_picture(png(*["red"] * 200, width=400), 40, 30)
     assert (len(lines), lines[0].cell_length) == (10, 40)
 
 
 @pytest.mark.parametrize("data", [b"", b"\x89PNG\r\n\x1a\nrubbish", png("red")[:40], b"GIF89a" + b"\xff" * 30])
 def test_what_is_no_picture_is_refused_in_a_sentence(data: bytes) -> None:
     with pytest.raises(ValueError, match=r"damaged|kind"):
-        painted(data, 80, 24)
+        render_picture(data, 80, 24)
 
 
 def test_a_bomb_is_refused() -> None:
     file = io.BytesIO()
     Image.new("1", (20_000, 20_000)).save(file, "PNG")
     with pytest.raises(ValueError, match=r"larger|damaged"):
-        painted(file.getvalue(), 80, 24)
+        render_picture(file.getvalue(), 80, 24)
 
 
 def test_pictures_are_found_wherever_they_stand_and_in_order() -> None:
     first, second = png("red"), png("blue")
     plain, url = base64.b64encode(first).decode(), "data:image/png;base64," + base64.b64encode(second).decode()
     record = {"a": [{"source": {"data": plain}}, "not base64 " * 20, "A" * 200], "b": {"image_url": {"url": url}}}
-    assert list(pictures_in(record)) == [first, second]
+    assert list(find_pictures(record)) == [first, second]
 
 
 def add_picture(store: Store, *colours: str, width: int) -> None:
     """A session in which somebody shows one."""
-    at = before(minutes=1)
+    at = time_ago(minutes=1)
     data = base64.b64encode(png(*colours, width=width)).decode()
     block = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": data}}
     record = NewRecord(json.dumps({"content": [{"type": "text", "text": "see"}, block]}).encode())
     parts = (Text("see this"), Attachment("image/png", "shot.png", len(data)))
-    add(store, "s", at, NewEntry(role="user", parts=parts, record=record, created_at=at))
+    add_session(store, "s", at, NewEntry(role="user", parts=parts, record=record, created_at=at))
 
 
 async def test_enter_on_a_picture_shows_it(store: Store) -> None:
     add_picture(store, *["red", "blue"] * 4, width=8)
-    async with browser(store).run_test(size=(90, 30)) as pilot:
-        await until(pilot, lambda: session_list(pilot).selected)
+    async with make_browser(store).run_test(size=(90, 30)) as pilot:
+        await wait_until(pilot, lambda: session_list(pilot).selected)
         await pilot.press("enter")
-        await until_shown(pilot, "shot.png")
-        await until(pilot, lambda: pilot.app.screen.query_one(Timeline).block is not None)
+        await wait_for_text(pilot, "shot.png")
+        await wait_until(pilot, lambda: pilot.app.screen.query_one(TimelineView).current_item is not None)
         await pilot.press("end", "enter")
-        await until_shown(pilot, "▀▀▀▀▀▀▀▀")
+        await wait_for_text(pilot, "▀▀▀▀▀▀▀▀")
         await pilot.press("escape")
-        await until(pilot, lambda: "▀" not in screen_text(pilot))
+        await wait_until(pilot, lambda: "▀" not in screen_text(pilot))
 
 
 async def test_a_picture_that_is_not_there_says_so(store: Store) -> None:
-    at = before(minutes=1)
-    add(
+    at = time_ago(minutes=1)
+    add_session(
         store,
         "s",
         at,
-        prompt("look", at),
+        prompt_entry("look", at),
         NewEntry(role="user", parts=(Attachment("image/png", "x.png"),), created_at=at),
     )
-    async with browser(store).run_test(size=(90, 30)) as pilot:
-        await until(pilot, lambda: session_list(pilot).selected)
+    async with make_browser(store).run_test(size=(90, 30)) as pilot:
+        await wait_until(pilot, lambda: session_list(pilot).selected)
         await pilot.press("enter")
-        await until_shown(pilot, "x.png")
+        await wait_for_text(pilot, "x.png")
         await pilot.press("end", "enter")
-        await until_shown(pilot, "not in the record")
+        await wait_for_text(pilot, "not in the record")

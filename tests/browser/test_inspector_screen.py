@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from browser_driver import add, before, prompt, screen_text, until, until_shown
+from browser_driver import add_session, prompt_entry, screen_text, time_ago, wait_for_text, wait_until
 from textual import on
 from textual.app import App
 from textual.pilot import Pilot
@@ -19,12 +19,12 @@ import tui
 from store.model.entry import Json, NewEntry, NewRecord, PairedCall, Text, ToolCall, ToolResult
 from store.model.session import Session
 from store.store import Store
-from tui.dialogs.tool_call_picker import CallsScreen
+from tui.dialogs.tool_call_picker import ToolCallPickerDialog
 from tui.messages import Copy
 from tui.screens.inspector import InspectorScreen
-from tui.widgets.tool_call_pane import CallPane
+from tui.widgets.tool_call_pane import ToolCallPane
 
-AT = before(minutes=4)
+AT = time_ago(minutes=4)
 LOG = "\n".join(f"line {n}" for n in range(200)) + "\n1 failed\nExit code 1"
 OLD, NEW = "def f():\n    return 1", "def f():\n    return 2"
 
@@ -39,14 +39,14 @@ def call(number: int, name: str, arguments: Json, output: Json, *, failed: bool 
 
 
 def fill(store: Store) -> Session:
-    return add(
+    return add_session(
         store,
         "claude:1",
         AT,
-        prompt("Run it", AT),
+        prompt_entry("Run it", AT),
         *call(1, "Bash", {"command": "pytest -q", "timeout": 120}, LOG, failed=True),
         *call(2, "Read", {"file_path": "/code/alpha/app.py"}, "def f(): ..."),
-        prompt("Mend it", AT),
+        prompt_entry("Mend it", AT),
         *call(3, "Edit", {"file_path": "/code/alpha/app.py", "old_string": OLD, "new_string": NEW}, "updated"),
         *call(4, "Bash", {"command": "pytest -x"}, "1 passed"),
         NewEntry(role="assistant", parts=(ToolCall("5", "Bash", {"command": "sleep 9"}),), created_at=AT),
@@ -72,12 +72,12 @@ def app_of(pilot: Pilot[Any]) -> Alone:
     return pilot.app
 
 
-def asked(pilot: Pilot[Any]) -> CallPane:
-    return pilot.app.screen.query_one("#asked", CallPane)
+def asked(pilot: Pilot[Any]) -> ToolCallPane:
+    return pilot.app.screen.query_one("#asked", ToolCallPane)
 
 
-def answered(pilot: Pilot[Any]) -> CallPane:
-    return pilot.app.screen.query_one("#answered", CallPane)
+def answered(pilot: Pilot[Any]) -> ToolCallPane:
+    return pilot.app.screen.query_one("#answered", ToolCallPane)
 
 
 @asynccontextmanager
@@ -88,13 +88,13 @@ async def inspecting(
     calls = store.chains.tool_calls(session.key)
     async with app.run_test(size=size) as pilot:
         await app.push_screen(InspectorScreen(store, session, calls[at].key), app.answers.append)
-        await until_shown(pilot, calls[at].name, f" of {len(calls)} ")
+        await wait_for_text(pilot, calls[at].name, f" of {len(calls)} ")
         await pilot.pause()
         yield pilot
 
 
 async def shows(pilot: Pilot[Any], heading: str) -> None:
-    await until(pilot, lambda: heading in screen_text(pilot).splitlines()[0])
+    await wait_until(pilot, lambda: heading in screen_text(pilot).splitlines()[0])
 
 
 # ── one call ──────────────────────────────────────────────────────────────────────────────────────
@@ -126,7 +126,7 @@ async def test_both_sides_stand_beside_each_other(store: Store) -> None:
 async def test_the_exit_status_may_stand_beside_the_output(store: Store, record: Json) -> None:
     asked, answered = call(1, "bash", {"command": "ls"}, "x", failed=True)
     whole = replace(answered, record=NewRecord(json.dumps(record).encode()))
-    session = add(store, "copilot:1", AT, prompt("Run it", AT), asked, whole)
+    session = add_session(store, "copilot:1", AT, prompt_entry("Run it", AT), asked, whole)
     async with inspecting(store, session, 0) as pilot:
         await shows(pilot, "bash · 1 of 1 · ✗ exit 3")
 
@@ -154,35 +154,37 @@ async def test_an_edit_is_a_diff_and_its_arguments_a_key_away(store: Store) -> N
         assert "+     return 2" in text
         asked(pilot).view.focus()
         await pilot.press("d")
-        await until_shown(pilot, "old_string:")
+        await wait_for_text(pilot, "old_string:")
         assert asked(pilot).tree_view.has_focus
         await pilot.press("d")
-        await until_shown(pilot, "+     return 2")
+        await wait_for_text(pilot, "+     return 2")
 
 
 async def test_a_result_of_many_fields_can_be_looked_through(store: Store) -> None:
     fields = {"stdout": "one line", "stderr": "a warning", "exit_code": 3}
-    session = add(store, "s", AT, prompt("x", AT), *call(1, "Say", {}, fields), *call(2, "Say", {}, [[], []]))
+    session = add_session(
+        store, "s", AT, prompt_entry("x", AT), *call(1, "Say", {}, fields), *call(2, "Say", {}, [[], []])
+    )
     async with inspecting(store, session, 0) as pilot:
         assert "✓ exit 3" in screen_text(pilot)
         assert "a warning" not in screen_text(pilot)
         await pilot.press("d")
-        await until_shown(pilot, 'stderr: "a warning"')
+        await wait_for_text(pilot, 'stderr: "a warning"')
         await pilot.press("down", "c")
-        await until(pilot, lambda: app_of(pilot).copied)
+        await wait_until(pilot, lambda: app_of(pilot).copied)
         assert app_of(pilot).copied[-1].text == "a warning"
         await pilot.press("d", "J")
-        await until_shown(pilot, "1 []")
-        await until(pilot, lambda: answered(pilot).tree_view.has_focus)
+        await wait_for_text(pilot, "1 []")
+        await wait_until(pilot, lambda: answered(pilot).tree_view.has_focus)
 
 
 async def test_a_result_that_nobody_asked_for(store: Store) -> None:
     alone = NewEntry(role="tool", parts=(ToolResult("x", "an answer", name="Say"),), created_at=AT)
-    session = add(store, "s", AT, prompt("x", AT), alone)
+    session = add_session(store, "s", AT, prompt_entry("x", AT), alone)
     async with inspecting(store, session, 0) as pilot:
-        await until_shown(pilot, "an answer", "This result answers no call that is known")
+        await wait_for_text(pilot, "an answer", "This result answers no call that is known")
         await pilot.press("g")
-        await until(pilot, lambda: app_of(pilot).answers == ["s#1"])
+        await wait_until(pilot, lambda: app_of(pilot).answers == ["s#1"])
 
 
 async def test_other_calls_have_no_diff(store: Store) -> None:
@@ -213,16 +215,16 @@ async def test_from_call_to_call(store: Store) -> None:
         ):
             await pilot.press(key)
             await shows(pilot, heading)
-        await until_shown(pilot, "1 passed")
+        await wait_for_text(pilot, "1 passed")
 
 
 async def test_all_calls_are_filtered_as_one_types(store: Store) -> None:
     async with inspecting(store, fill(store), 0) as pilot:
         await pilot.press("a")
-        await until(pilot, lambda: isinstance(pilot.app.screen, CallsScreen))
-        await until_shown(pilot, "All calls of this session  5", "app.py", "what on")
+        await wait_until(pilot, lambda: isinstance(pilot.app.screen, ToolCallPickerDialog))
+        await wait_for_text(pilot, "All calls of this session  5", "app.py", "what on")
         await pilot.press(*"bash pytest")
-        await until_shown(pilot, "2 of 5")
+        await wait_for_text(pilot, "2 of 5")
         assert "sleep" not in screen_text(pilot)
         await pilot.press("down", "up", "pagedown", "enter")
         await shows(pilot, "Bash · 4 of 5")
@@ -231,11 +233,11 @@ async def test_all_calls_are_filtered_as_one_types(store: Store) -> None:
 async def test_the_table_by_mouse_and_by_its_own_keys(store: Store) -> None:
     async with inspecting(store, fill(store), 0) as pilot:
         await pilot.press("a")
-        await until_shown(pilot, "All calls")
-        await pilot.click("CallsTable", offset=(20, 1), times=2)
+        await wait_for_text(pilot, "All calls")
+        await pilot.click("ToolCallTable", offset=(20, 1), times=2)
         await shows(pilot, "Read · 2 of 5")
         await pilot.press("a")
-        await until_shown(pilot, "All calls")
+        await wait_for_text(pilot, "All calls")
         await pilot.press("tab", "j", "end", "enter")
         await shows(pilot, "Bash · 5 of 5")
 
@@ -243,9 +245,9 @@ async def test_the_table_by_mouse_and_by_its_own_keys(store: Store) -> None:
 async def test_no_call_of_that_kind(store: Store) -> None:
     async with inspecting(store, fill(store), 0) as pilot:
         await pilot.press("a")
-        await until_shown(pilot, "All calls")
+        await wait_for_text(pilot, "All calls")
         await pilot.press(*"zebra", "down", "enter")
-        await until_shown(pilot, "0 of 5")
+        await wait_for_text(pilot, "0 of 5")
         await pilot.press("escape")
         await shows(pilot, "Bash · 1 of 5")
 
@@ -256,29 +258,29 @@ async def test_no_call_of_that_kind(store: Store) -> None:
 async def test_each_side_has_its_own_find(store: Store) -> None:
     async with inspecting(store, fill(store), 0) as pilot:
         await pilot.press("slash", *"LINE 19", "enter")
-        await until_shown(pilot, "1 of 11")
+        await wait_for_text(pilot, "1 of 11")
         await pilot.press("n")
-        await until_shown(pilot, "2 of 11", "line 190")
+        await wait_for_text(pilot, "2 of 11", "line 190")
         await pilot.press("N", "N")
-        await until_shown(pilot, "11 of 11", "line 199")
+        await wait_for_text(pilot, "11 of 11", "line 199")
         asked(pilot).view.focus()
         await pilot.press("slash", *"timeout")
-        await until_shown(pilot, "1 of 1")
+        await wait_for_text(pilot, "1 of 1")
         await pilot.press("escape", "tab")
         await pilot.press("escape")
         await pilot.pause()
         assert "11 of 11" not in screen_text(pilot)
         assert isinstance(pilot.app.screen, InspectorScreen)
         await pilot.press("escape")
-        await until(pilot, lambda: app_of(pilot).answers == [None])
+        await wait_until(pilot, lambda: app_of(pilot).answers == [None])
 
 
 async def test_words_parted_by_the_end_of_a_line_are_found(store: Store) -> None:
     text = "word " * 60 + "\nfirst half\nsecond half"
-    session = add(store, "s", AT, prompt("x", AT), *call(1, "Say", {}, text))
+    session = add_session(store, "s", AT, prompt_entry("x", AT), *call(1, "Say", {}, text))
     async with inspecting(store, session, 0) as pilot:
         await pilot.press("slash", *"half second", "enter")
-        await until_shown(pilot, "1 of 1")
+        await wait_for_text(pilot, "1 of 1")
 
 
 # ── reading ───────────────────────────────────────────────────────────────────────────────────────
@@ -298,19 +300,21 @@ async def test_the_result_scrolls(store: Store) -> None:
 
 async def test_a_result_of_megabytes_is_read_to_its_end_and_laid_out_again(store: Store) -> None:
     text = "\n".join(f"{n} " + "x" * 200 for n in range(10_000)) + "\nthe end"
-    session = add(store, "s", AT, prompt("x", AT), *call(1, "Say", {}, text), *call(2, "Say", {}, "short"))
+    session = add_session(
+        store, "s", AT, prompt_entry("x", AT), *call(1, "Say", {}, text), *call(2, "Say", {}, "short")
+    )
     async with inspecting(store, session, 0, size=(120, 30)) as pilot:
         view = answered(pilot).text
-        await until(pilot, lambda: view.line_count > 20_000)
+        await wait_until(pilot, lambda: view.line_count > 20_000)
         await pilot.press("end")
-        await until_shown(pilot, "the end")
+        await wait_for_text(pilot, "the end")
         await pilot.press("slash", *"9999 xx", "enter")
-        await until_shown(pilot, "1 of 1")
+        await wait_for_text(pilot, "1 of 1")
         wide = view.line_count
         await pilot.resize_terminal(104, 30)
-        await until(pilot, lambda: view.line_count > wide)
+        await wait_until(pilot, lambda: view.line_count > wide)
         await pilot.press("J")
-        await until_shown(pilot, "short")
+        await wait_for_text(pilot, "short")
 
 
 # ── copying, and away ─────────────────────────────────────────────────────────────────────────────
@@ -320,14 +324,14 @@ async def test_copying_what_was_asked_and_what_came_of_it(store: Store) -> None:
     async with inspecting(store, fill(store), 0) as pilot:
         copied = app_of(pilot).copied
         await pilot.press("Y")
-        await until(pilot, lambda: copied)
+        await wait_until(pilot, lambda: copied)
         assert copied[-1].text == LOG
         await pilot.press("y")
-        await until(pilot, lambda: len(copied) > 1)
+        await wait_until(pilot, lambda: len(copied) > 1)
         assert json.loads(copied[-1].text) == {"command": "pytest -q", "timeout": 120}
         asked(pilot).view.focus()
         await pilot.press("c")
-        await until(pilot, lambda: len(copied) > 2)
+        await wait_until(pilot, lambda: len(copied) > 2)
         assert copied[-1].text == "pytest -q"
 
 
@@ -337,17 +341,17 @@ async def test_going_to_the_turn_answers_with_the_entry(store: Store, key: str) 
     expected: PairedCall = store.chains.tool_calls(session.key)[2]
     async with inspecting(store, session, 2) as pilot:
         await pilot.press(key)
-        await until(pilot, lambda: app_of(pilot).answers)
+        await wait_until(pilot, lambda: app_of(pilot).answers)
         assert app_of(pilot).answers == [expected.entry]
 
 
 async def test_nothing_hostile_reaches_the_screen(store: Store) -> None:
     evil = "\x1b]52;c;eA==\x07\x1b[2J\x9b1m\x00[@click=app.quit]x[/]\u202e\t漢字👩\u200d👧\r\n" * 3
-    session = add(
+    session = add_session(
         store,
         "s",
         AT,
-        prompt("x", AT),
+        prompt_entry("x", AT),
         *call(1, evil, {evil: evil, "path": evil, "old_string": evil, "new_string": "x"}, evil * 100, failed=True),
         *call(2, evil, {"command": evil}, {"text": evil}),
     )

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import pytest
-from browser_driver import clock, fill
-from screen_driver import NARROW, WIDE, shown
+from browser_driver import fill_store, fixed_clock
+from screen_driver import NARROW, WIDE, open_screen
 
 from store.model.session import Session
 from store.store import Store
-from tui.dialogs.text import ConfirmScreen
+from tui.dialogs.text import ConfirmDialog
 from tui.screens import journal
-from tui.screens.journal import NOTHING, JournalScreen, undo_newest
+from tui.screens.journal import NOTHING_TO_UNDO, JournalScreen, undo_newest
 
 
 @pytest.fixture
 def world(store: Store) -> Store:
-    fill(store)
+    fill_store(store)
     return store
 
 
@@ -37,75 +37,75 @@ async def test_edits_stand_newest_first_with_before_and_after(
 ) -> None:
     world.sessions.set_title(session, "Mine")
     world.sessions.set_title(session, "Better")
-    async with shown(world, JournalScreen(world, clock), size) as one:
-        await one.shows("Journal · 4 edits", "title: Mine → Better")
+    async with open_screen(world, JournalScreen(world, fixed_clock), size) as one:
+        await one.wait_for_text("Journal · 4 edits", "title: Mine → Better")
         assert one.text.index("Better") < one.text.index("summary written")
         await one.press("down")
-        await one.shows("title: Mine", "Edit 4 builds on it.")
+        await one.wait_for_text("title: Mine", "Edit 4 builds on it.")
 
 
 async def test_nothing_edited_is_said(store: Store) -> None:
-    async with shown(store, JournalScreen(store, clock)) as one:
-        await one.shows("Nothing was edited yet.")
+    async with open_screen(store, JournalScreen(store, fixed_clock)) as one:
+        await one.wait_for_text("Nothing was edited yet.")
         await one.press("u", "g", "enter", "escape")
-        await one.until(lambda: one.answers == [None])
+        await one.wait_until(lambda: one.results == [None])
 
 
 async def test_a_filter_narrows_as_one_types(world: Store) -> None:
     world.facts.learn("Uses FastAPI")
-    async with shown(world, JournalScreen(world, clock)) as one:
-        await one.shows("3 edits")
+    async with open_screen(world, JournalScreen(world, fixed_clock)) as one:
+        await one.wait_for_text("3 edits")
         await one.press("slash", *"fastapi learnt")
-        await one.shows("1 of 3 edits", "Uses FastAPI")
+        await one.wait_for_text("1 of 3 edits", "Uses FastAPI")
         await one.press("x")
-        await one.shows("No edit has these words.")
+        await one.wait_for_text("No edit has these words.")
         await one.press("backspace", "enter")
-        await one.shows("1 of 3 edits")
+        await one.wait_for_text("1 of 3 edits")
         await one.press("escape")
-        await one.shows("Journal · 3 edits")
-        assert not one.answers
+        await one.wait_for_text("Journal · 3 edits")
+        assert not one.results
 
 
 async def test_a_long_journal_is_read_as_one_comes_there(
     world: Store, session: Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(journal, "PAGE", 20)
+    monkeypatch.setattr(journal, "PAGE_SIZE", 20)
     for number in range(70):
         world.sessions.set_title(session, f"title {number}")
-    screen = JournalScreen(world, clock)
-    screen._wanted = 20
-    async with shown(world, screen, (80, 24)) as one:
-        await one.shows("20+ edits")
+    screen = JournalScreen(world, fixed_clock)
+    screen._requested_count = 20
+    async with open_screen(world, screen, (80, 24)) as one:
+        await one.wait_for_text("20+ edits")
         await one.press("end")
-        await one.shows("40+ edits")
+        await one.wait_for_text("40+ edits")
         await one.press("slash", *"summary written")
-        await one.shows("1 of 72 edits")
+        await one.wait_for_text("1 of 72 edits")
 
 
 async def test_what_another_window_does_appears(world: Store, session: Session) -> None:
-    async with shown(world, JournalScreen(world, clock)) as one:
-        await one.shows("2 edits")
+    async with open_screen(world, JournalScreen(world, fixed_clock)) as one:
+        await one.wait_for_text("2 edits")
         with Store.open(world.path) as other:
             other.sessions.set_title(session, "from elsewhere")
-        await one.shows("3 edits", "from elsewhere")
+        await one.wait_for_text("3 edits", "from elsewhere")
 
 
 async def test_from_an_edit_to_its_conversation(world: Store) -> None:
     world.sessions.set_title(world.sessions.get("codex:0199aa"), "Mine")
-    async with shown(world, JournalScreen(world, clock)) as one:
-        await one.shows("3 edits", "title: Mine")
+    async with open_screen(world, JournalScreen(world, fixed_clock)) as one:
+        await one.wait_for_text("3 edits", "title: Mine")
         await one.press("g")
-        await one.until(lambda: one.answers == ["codex:0199aa#0"])
+        await one.wait_until(lambda: one.results == ["codex:0199aa#0"])
 
 
 async def test_the_difference_is_walked_through_by_itself(world: Store, session: Session) -> None:
-    world.notes.note(session, "\n".join(f"line {number}" for number in range(100)))
-    async with shown(world, JournalScreen(world, clock), NARROW) as one:
-        await one.shows("+ line 0")
+    world.notes.add_note(session, "\n".join(f"line {number}" for number in range(100)))
+    async with open_screen(world, JournalScreen(world, fixed_clock), NARROW) as one:
+        await one.wait_for_text("+ line 0")
         await one.press("tab", "end")
-        await one.shows("+ line 99")
+        await one.wait_for_text("+ line 99")
         await one.press("tab", "down")
-        await one.shows("summary written", "The upload test was flaky.")
+        await one.wait_for_text("summary written", "The upload test was flaky.")
 
 
 # ── undoing ───────────────────────────────────────────────────────────────────────────────────────
@@ -115,56 +115,56 @@ async def test_the_difference_is_walked_through_by_itself(world: Store, session:
 async def test_the_selected_edit_is_undone_and_dimmed(world: Store, session: Session, key: str) -> None:
     world.sessions.set_title(session, "Mine")
     world.facts.learn("Uses FastAPI")
-    async with shown(world, JournalScreen(world, clock)) as one:
-        await one.shows("4 edits", "Uses FastAPI")
+    async with open_screen(world, JournalScreen(world, fixed_clock)) as one:
+        await one.wait_for_text("4 edits", "Uses FastAPI")
         await one.press("down")
-        await one.shows("title: Mine")
+        await one.wait_for_text("title: Mine")
         await one.press(key)
-        await one.shows("5 edits", "undone by 5", "undo of 3", "Undone: title given “Mine”")
+        await one.wait_for_text("5 edits", "undone by 5", "undo of 3", "Undone: title given “Mine”")
         assert title(world, session) == ""
         await one.press(key)
-        await one.shows("Edit 3 is undone already; undo edit 5")
+        await one.wait_for_text("Edit 3 is undone already; undo edit 5")
         await one.press("home", key)
-        await one.shows("6 edits", "undo of 5")
+        await one.wait_for_text("6 edits", "undo of 5")
         assert title(world, session) == "Mine"
 
 
 async def test_what_builds_on_an_edit_is_told_first(world: Store, session: Session) -> None:
     for text in ("one", "two", "three"):
         world.sessions.set_title(session, text)
-    async with shown(world, JournalScreen(world, clock)) as one:
-        await one.shows("5 edits", "title: two → three")
+    async with open_screen(world, JournalScreen(world, fixed_clock)) as one:
+        await one.wait_for_text("5 edits", "title: two → three")
         await one.press("down", "down")
-        await one.shows("Edits 4 and 5 build on it.")
+        await one.wait_for_text("Edits 4 and 5 build on it.")
         await one.press("u")
-        await one.until(lambda: isinstance(one.pilot.app.screen, ConfirmScreen))
-        await one.shows("Undo all of these, newest first?", "4  title given “two”", "5  title given “three”")
+        await one.wait_until(lambda: isinstance(one.pilot.app.screen, ConfirmDialog))
+        await one.wait_for_text("Undo all of these, newest first?", "4  title given “two”", "5  title given “three”")
         await one.press("n")
         assert title(world, session) == "three"
         await one.press("u")
-        await one.shows("Undo all of these")
+        await one.wait_for_text("Undo all of these")
         await one.press("y")
-        await one.shows("8 edits")
+        await one.wait_for_text("8 edits")
         assert title(world, session) == ""
 
 
 async def test_a_pair_of_clicks_undoes_too(world: Store, session: Session) -> None:
     world.sessions.set_title(session, "Mine")
-    async with shown(world, JournalScreen(world, clock)) as one:
-        await one.shows("3 edits", "title: Mine")
-        await one.pilot.click("EditsTable", offset=(10, 0), times=2)
-        await one.shows("4 edits")
+    async with open_screen(world, JournalScreen(world, fixed_clock)) as one:
+        await one.wait_for_text("3 edits", "title: Mine")
+        await one.pilot.click("EditTable", offset=(10, 0), times=2)
+        await one.wait_for_text("4 edits")
         assert title(world, session) == ""
 
 
 async def test_what_cannot_be_undone_says_why(world: Store, session: Session) -> None:
     world.sessions.set_title(session, "Mine")
-    async with shown(world, JournalScreen(world, clock)) as one:
-        await one.shows("3 edits", "title: Mine")
+    async with open_screen(world, JournalScreen(world, fixed_clock)) as one:
+        await one.wait_for_text("3 edits", "title: Mine")
         world.connection.execute("update sessions set own_title = 'by nobody' where key = ?", (session.key,))
         world.connection.commit()
         await one.press("u")
-        await one.shows("What edit 3 changed has been changed since")
+        await one.wait_for_text("What edit 3 changed has been changed since")
         assert title(world, session) == "by nobody"
 
 
@@ -172,10 +172,10 @@ async def test_a_purged_edit_says_so(world: Store, session: Session) -> None:
     world.sessions.set_title(session, "Mine")
     world.sessions.delete([session])
     world.sessions.purge([session])
-    async with shown(world, JournalScreen(world, clock)) as one:
-        await one.shows("purged", "gone for good")
+    async with open_screen(world, JournalScreen(world, fixed_clock)) as one:
+        await one.wait_for_text("purged", "gone for good")
         await one.press("u")
-        await one.shows("was purged, and is gone for good.")
+        await one.wait_for_text("was purged, and is gone for good.")
 
 
 def test_the_newest_edit_is_undone_in_a_sentence(world: Store, session: Session) -> None:
@@ -183,16 +183,16 @@ def test_the_newest_edit_is_undone_in_a_sentence(world: Store, session: Session)
     assert undo_newest(world) == "Undone: title given “Mine”, in Fix the flaky upload test."
     assert undo_newest(world).startswith("Undone: summary written “The upload test was flaky.”")
     assert undo_newest(world) == "Undone: pinned, in Fix the flaky upload test."
-    assert undo_newest(world) == NOTHING
+    assert undo_newest(world) == NOTHING_TO_UNDO
 
 
 async def test_hostile_text_reaches_no_cell(world: Store, session: Session) -> None:
     world.sessions.set_title(session, "\x1b]0;owned\x07[b]x[/b] \u202eabc " + "日本" * 60)
     world.facts.learn("\x1b[2J" + "y" * 5_000)
     for size in (WIDE, NARROW):
-        async with shown(world, JournalScreen(world, clock), size) as one:
-            await one.shows("4 edits", "␛[2J")
+        async with open_screen(world, JournalScreen(world, fixed_clock), size) as one:
+            await one.wait_for_text("4 edits", "␛[2J")
             assert not {"\x1b", "\x07", "\u202e"} & set(one.text)
             await one.press("down")
-            await one.shows("[b]x[/b]")
+            await one.wait_for_text("[b]x[/b]")
             assert not {"\x1b", "\x07", "\u202e"} & set(one.text)

@@ -7,7 +7,7 @@ import time
 from typing import Any
 
 import pytest
-from browser_driver import PATIENCE, browser, fill, screen_text, until, until_shown
+from browser_driver import TIMEOUT, fill_store, make_browser, screen_text, wait_for_text, wait_until
 from pty_terminal import Terminal
 from rich.segment import Segment
 from rich.style import Style
@@ -17,7 +17,7 @@ from textual.widgets import Input, TextArea
 
 from store.paths import config_file
 from store.store import Store
-from tui.privacy.no_color import Colourless
+from tui.privacy.no_color import NoColorFilter
 from tui.screens.help import HelpScreen
 
 BACKSCROLL = "from tui.main import main; raise SystemExit(main())"
@@ -31,7 +31,7 @@ BLINK = 0.5
 
 @pytest.fixture
 def world(store: Store) -> Store:
-    fill(store)
+    fill_store(store)
     return store
 
 
@@ -44,7 +44,7 @@ def no_colour(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def plain(text: str, style: str, **meta: Any) -> Segment:
-    (segment,) = Colourless().apply([Segment(text, Style.parse(style) + Style.from_meta(meta))], BLACK)
+    (segment,) = NoColorFilter().apply([Segment(text, Style.parse(style) + Style.from_meta(meta))], BLACK)
     return segment
 
 
@@ -54,7 +54,7 @@ def test_what_a_colour_told_is_told_without() -> None:
     assert plain("x", "#b0b0b0 on #ffffff") == Segment("x", Style(dim=True))
     assert plain("日本", "#101010 on #101010").text == "    "
     assert plain("x", "red") == plain("x", "default on default") == Segment("x", Style())
-    assert Colourless().apply([Segment("x")], BLACK) == [Segment("x")]
+    assert NoColorFilter().apply([Segment("x")], BLACK) == [Segment("x")]
 
 
 def test_what_a_click_does_there_stays() -> None:
@@ -66,18 +66,18 @@ def test_what_a_click_does_there_stays() -> None:
 @pytest.mark.usefixtures("no_colour")
 def test_no_colour_is_sent_and_what_is_chosen_is_reversed(world: Store) -> None:
     with Terminal(BACKSCROLL, "--store", str(world.path), columns=140, rows=40) as terminal:
-        terminal.until_shown("6 sessions", "it now reopens it")
+        terminal.wait_for_text("6 sessions", "it now reopens it")
         terminal.press("j")
-        terminal.until_shown("▌  Rename")
+        terminal.wait_for_text("▌  Rename")
         for keys, shown in DIALOGS.items():
             terminal.press(keys)
-            terminal.until_shown(shown)
+            terminal.wait_for_text(shown)
             terminal.press("\x1b")
-            terminal.until_gone(shown)
+            terminal.wait_until_gone(shown)
         terminal.press("p")
-        terminal.until_shown("Pinned 1 session")
+        terminal.wait_for_text("Pinned 1 session")
         terminal.press("q")
-        assert terminal.until_closed() == 0
+        assert terminal.wait_for_exit() == 0
         looks = {code for look in LOOKS.findall(terminal.raw) for code in re.split(rb"[;:]", look)}
     assert looks <= WITHOUT_COLOUR
     assert re.search(rb"\x1b\[[\d;]*7mRename the config", terminal.raw)
@@ -85,22 +85,22 @@ def test_no_colour_is_sent_and_what_is_chosen_is_reversed(world: Store) -> None:
 
 @pytest.mark.usefixtures("no_colour")
 async def test_a_dialog_has_an_edge_and_nothing_behind_it(world: Store) -> None:
-    async with browser(world).run_test(size=(80, 24)) as pilot:
-        await until_shown(pilot, "6 sessions", "brackets")
+    async with make_browser(world).run_test(size=(80, 24)) as pilot:
+        await wait_for_text(pilot, "6 sessions", "brackets")
         await pilot.press("t")
-        await until_shown(pilot, "╭─", "Title", "Leave it")
-        await until(pilot, lambda: "brackets" not in screen_text(pilot))
+        await wait_for_text(pilot, "╭─", "Title", "Leave it")
+        await wait_until(pilot, lambda: "brackets" not in screen_text(pilot))
 
 
 @pytest.mark.usefixtures("no_colour")
 async def test_instead_of_a_picture_stands_why_not(store: Store) -> None:
     add_picture(store, "red", "blue", width=8)
-    async with browser(store).run_test(size=(80, 24)) as pilot:
-        await until_shown(pilot, "1 session", "see this")
+    async with make_browser(store).run_test(size=(80, 24)) as pilot:
+        await wait_for_text(pilot, "1 session", "see this")
         await pilot.press("enter")
-        await until_shown(pilot, "shot.png")
+        await wait_for_text(pilot, "shot.png")
         await pilot.press("end", "enter")
-        await until_shown(pilot, "NO_COLOR asks for none")
+        await wait_for_text(pilot, "NO_COLOR asks for none")
 
 
 # ── nothing that moves ────────────────────────────────────────────────────────────────────────────
@@ -115,13 +115,13 @@ def no_motion() -> None:
 @pytest.mark.usefixtures("no_motion")
 @pytest.mark.parametrize(("key", "kind"), [("t", Input), ("m", TextArea), ("slash", Input), ("ctrl+p", Input)])
 async def test_a_cursor_stands_still(world: Store, key: str, kind: type[Input | TextArea]) -> None:
-    async with browser(world).run_test(size=(80, 24)) as pilot:
-        await until_shown(pilot, "6 sessions", "brackets")
+    async with make_browser(world).run_test(size=(80, 24)) as pilot:
+        await wait_for_text(pilot, "6 sessions", "brackets")
         await pilot.press(key)
-        await until(pilot, lambda: isinstance(pilot.app.focused, kind))
+        await wait_until(pilot, lambda: isinstance(pilot.app.focused, kind))
         field = pilot.app.focused
         assert isinstance(field, Input | TextArea)
-        await until(pilot, lambda: not field.cursor_blink)
+        await wait_until(pilot, lambda: not field.cursor_blink)
         await pilot.press("a")
         await pilot.pause(BLINK * 1.5)
         assert field._draw_cursor if isinstance(field, TextArea) else field._cursor_visible
@@ -129,30 +129,30 @@ async def test_a_cursor_stands_still(world: Store, key: str, kind: type[Input | 
 
 @pytest.mark.usefixtures("no_motion")
 async def test_a_page_does_not_slide(world: Store) -> None:
-    async with browser(world).run_test(size=(80, 24)) as pilot:
-        await until_shown(pilot, "6 sessions", "brackets")
+    async with make_browser(world).run_test(size=(80, 24)) as pilot:
+        await wait_for_text(pilot, "6 sessions", "brackets")
         await pilot.press("question_mark")
-        await until(pilot, lambda: isinstance(pilot.app.screen, HelpScreen))
-        await until_shown(pilot, "The last session")
+        await wait_until(pilot, lambda: isinstance(pilot.app.screen, HelpScreen))
+        await wait_for_text(pilot, "The last session")
         page = pilot.app.focused
         assert page is not None
         seen = set[float]()
         pilot.app.watch(page, "scroll_y", lambda y: seen.add(y), init=False)
         await pilot.press("end")
-        await until(pilot, lambda: page.scroll_y == page.max_scroll_y)
+        await wait_until(pilot, lambda: page.scroll_y == page.max_scroll_y)
         assert seen == {page.max_scroll_y}
 
 
 def test_nothing_is_sent_while_nobody_does_anything(world: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TEXTUAL_ANIMATIONS", "none")
     with Terminal(BACKSCROLL, "--store", str(world.path), columns=80, rows=24) as terminal:
-        terminal.until_shown("6 sessions", "brackets")
+        terminal.wait_for_text("6 sessions", "brackets")
         terminal.press("t")
-        terminal.until_shown("Title", "Leave it")
+        terminal.wait_for_text("Title", "Leave it")
         began = quiet_since = time.monotonic()
         while time.monotonic() < quiet_since + 3 * BLINK:
             sent = len(terminal.raw)
             terminal.read(0.05)
             if len(terminal.raw) > sent:
                 quiet_since = time.monotonic()
-            assert quiet_since < began + PATIENCE, "it is never at rest"
+            assert quiet_since < began + TIMEOUT, "it is never at rest"

@@ -8,23 +8,33 @@ from threading import Event
 from typing import Any
 
 import pytest
-from browser_driver import NOW, add, before, browser, fill, screen_text, session_list, until, until_shown
+from browser_driver import (
+    NOW,
+    add_session,
+    fill_store,
+    make_browser,
+    screen_text,
+    session_list,
+    time_ago,
+    wait_for_text,
+    wait_until,
+)
 from textual import events
 from textual.pilot import Pilot
 
-from store.conversations.timeline import Outlines
+from store.conversations.timeline import Timelines
 from store.model.entry import NewEntry, NewRecord, Part, Text, ToolCall, ToolResult
-from store.model.timeline import Outline
+from store.model.timeline import TimelineOutline
 from store.search.query import Query
 from store.store import Store
 from tui.app import Backscroll
-from tui.dialogs.tool_call_picker import CallsScreen
+from tui.dialogs.tool_call_picker import ToolCallPickerDialog
 from tui.screens.browser.screen import BrowserScreen
-from tui.screens.conversation import Reading
+from tui.screens.conversation import ConversationPane
 from tui.screens.inspector import InspectorScreen
 from tui.widgets.json.json_view import JsonView
-from tui.widgets.session_list_view import SessionList
-from tui.widgets.timeline.timeline_view import Timeline
+from tui.widgets.session_list_view import SessionListView
+from tui.widgets.timeline.timeline_view import TimelineView
 
 ONE, TWO, THREE = (80, 24), (120, 30), (150, 45)
 SIZES = {"one": ONE, "two": TWO, "three": THREE}
@@ -34,13 +44,13 @@ SHOP = "claude:shop"
 def entry(number: int, role: str, *parts: Part) -> NewEntry:
     """As an agent wrote it: each with a record of its own."""
     record = NewRecord(json.dumps({"line": number, "type": role, "nested": {"deep": [number]}}).encode())
-    return NewEntry(role=role, parts=parts, record=record, created_at=before(minutes=3))
+    return NewEntry(role=role, parts=parts, record=record, created_at=time_ago(minutes=3))
 
 
 @pytest.fixture
 def world(store: Store) -> Store:
     """The sessions of everybody's world, and the newest a conversation of twelve turns whose third has the calls."""
-    fill(store)
+    fill_store(store)
     entries: list[NewEntry] = []
     for turn in range(1, 13):
         entries.append(entry(10 * turn, "user", Text(f"Question {turn}?")))
@@ -52,31 +62,33 @@ def world(store: Store) -> Store:
                 entry(34, "tool", ToolResult("2", "theme.css: no such file", is_error=True)),
             ]
         entries.append(entry(10 * turn + 9, "assistant", Text(f"Answer {turn}. " + "It goes on. " * 30)))
-    add(store, SHOP, before(minutes=3), *entries, source="claude", cwd="/home/ada/shop", agent_title="The shop")
+    add_session(
+        store, SHOP, time_ago(minutes=3), *entries, source="claude", cwd="/home/ada/shop", agent_title="The shop"
+    )
     return store
 
 
 def focused(pilot: Pilot[Any]) -> int | None:
-    panes = (SessionList, Timeline, JsonView)
+    panes = (SessionListView, TimelineView, JsonView)
     return next((n for n, pane in enumerate(panes) if isinstance(pilot.app.focused, pane)), None)
 
 
 def on_screen(pilot: Pilot[Any]) -> list[int]:
-    panes = (SessionList, Timeline, JsonView)
+    panes = (SessionListView, TimelineView, JsonView)
     return [n for n, pane in enumerate(panes) if pilot.app.screen.query_one(pane).is_on_screen]
 
 
-def timeline(pilot: Pilot[Any]) -> Timeline:
-    return pilot.app.screen.query_one(Timeline)
+def timeline(pilot: Pilot[Any]) -> TimelineView:
+    return pilot.app.screen.query_one(TimelineView)
 
 
 def entry_seq(pilot: Pilot[Any]) -> int | None:
-    block = timeline(pilot).block
+    block = timeline(pilot).current_item
     return block.entry.seq if block else None
 
 
 def called(pilot: Pilot[Any]) -> str:
-    block = timeline(pilot).block
+    block = timeline(pilot).current_item
     return block.call.name if block and block.call else ""
 
 
@@ -91,8 +103,8 @@ def is_marked(pilot: Pilot[Any], word: str) -> bool:
 
 
 async def until_in(pilot: Pilot[Any], pane: int, seen: list[int]) -> None:
-    await until(pilot, lambda: focused(pilot) == pane)
-    await until(pilot, lambda: on_screen(pilot) == seen)
+    await wait_until(pilot, lambda: focused(pilot) == pane)
+    await wait_until(pilot, lambda: on_screen(pilot) == seen)
 
 
 # ── which panes are seen, and going between them ──────────────────────────────────────────────────
@@ -104,8 +116,8 @@ SEEN = {"one": ([0], [1], [2]), "two": ([0, 1], [0, 1], [1, 2]), "three": ([0, 1
 @pytest.mark.parametrize("size", SIZES)
 async def test_keys_go_from_pane_to_pane_and_the_terminal_shows_those_it_has_room_for(world: Store, size: str) -> None:
     seen = SEEN[size]
-    async with browser(world).run_test(size=SIZES[size]) as pilot:
-        await until_shown(pilot, "7 sessions", "The shop")
+    async with make_browser(world).run_test(size=SIZES[size]) as pilot:
+        await wait_for_text(pilot, "7 sessions", "The shop")
         await until_in(pilot, 0, seen[0])
         for key, pane in [("2", 1), ("3", 2), ("1", 0), ("tab", 1), ("tab", 2), ("tab", 0), ("shift+tab", 2)]:
             await pilot.press(key)
@@ -120,32 +132,32 @@ async def test_keys_go_from_pane_to_pane_and_the_terminal_shows_those_it_has_roo
 
 
 async def test_where_one_pane_has_room_a_line_says_which_it_is(world: Store) -> None:
-    async with browser(world).run_test(size=ONE) as pilot:
-        await until_shown(pilot, "7 sessions", "The shop")
+    async with make_browser(world).run_test(size=ONE) as pilot:
+        await wait_for_text(pilot, "7 sessions", "The shop")
         await pilot.press("enter")
-        await until_shown(pilot, "sessions › The shop › turn 12", "It goes on.")
+        await wait_for_text(pilot, "sessions › The shop › turn 12", "It goes on.")
         assert "7 sessions" not in screen_text(pilot)
         await pilot.press("K", "K")
-        await until_shown(pilot, "› turn 11")
+        await wait_for_text(pilot, "› turn 11")
         await pilot.press("tab")
-        await until_shown(pilot, "sessions › The shop › turn 11 › record", "line: 110")
+        await wait_for_text(pilot, "sessions › The shop › turn 11 › record", "line: 110")
         await pilot.press("escape")
-        await until_shown(pilot, "› turn 11", "Question 11?")
+        await wait_for_text(pilot, "› turn 11", "Question 11?")
         assert "record" not in screen_text(pilot)
         await pilot.press("escape")
-        await until_shown(pilot, "7 sessions", "Rename the config keys")
+        await wait_for_text(pilot, "7 sessions", "Rename the config keys")
 
 
 @pytest.mark.parametrize("size", ["two", "three"])
 async def test_z_shows_one_pane_alone_and_gives_the_others_back(world: Store, size: str) -> None:
     seen = SEEN[size]
-    async with browser(world).run_test(size=SIZES[size]) as pilot:
-        await until_shown(pilot, "7 sessions", "Answer 12.")
+    async with make_browser(world).run_test(size=SIZES[size]) as pilot:
+        await wait_for_text(pilot, "7 sessions", "Answer 12.")
         await pilot.press("z")
         await until_in(pilot, 0, [0])
         await pilot.press("enter")
         await until_in(pilot, 1, [1])
-        await until_shown(pilot, "sessions › The shop")
+        await wait_for_text(pilot, "sessions › The shop")
         await pilot.press("tab")
         await until_in(pilot, 2, [2])
         await pilot.press("z")
@@ -159,21 +171,21 @@ async def test_z_shows_one_pane_alone_and_gives_the_others_back(world: Store, si
 
 
 async def test_another_size_keeps_the_focus_and_the_place(world: Store) -> None:
-    async with browser(world).run_test(size=THREE) as pilot:
-        await until_shown(pilot, "7 sessions", "Answer 12.")
+    async with make_browser(world).run_test(size=THREE) as pilot:
+        await wait_for_text(pilot, "7 sessions", "Answer 12.")
         await pilot.press("enter", "K", "K", "K")
-        await until(pilot, lambda: timeline(pilot).cursor.turn == 10)
+        await wait_until(pilot, lambda: timeline(pilot).cursor.turn == 10)
         there = entry_seq(pilot)
         for size, seen in [(ONE, [1]), (TWO, [0, 1]), (ONE, [1]), (THREE, [0, 1, 2])]:
             await pilot.resize_terminal(*size)
             await until_in(pilot, 1, seen)
-            await until_shown(pilot, "Question 10?")
+            await wait_for_text(pilot, "Question 10?")
             assert entry_seq(pilot) == there
         await pilot.press("3", "down")
         for size, seen in [(TWO, [1, 2]), (ONE, [2]), (THREE, [0, 1, 2])]:
             await pilot.resize_terminal(*size)
             await until_in(pilot, 2, seen)
-            await until_shown(pilot, "line: 100")
+            await wait_for_text(pilot, "line: 100")
             assert pilot.app.screen.query_one(JsonView).path == ".type"
 
 
@@ -181,92 +193,92 @@ async def test_another_size_keeps_the_focus_and_the_place(world: Store) -> None:
 
 
 async def test_the_conversation_opens_beside_the_list_as_the_cursor_rests(world: Store) -> None:
-    async with browser(world).run_test(size=TWO) as pilot:
-        await until_shown(pilot, "7 sessions", "Answer 12.")
+    async with make_browser(world).run_test(size=TWO) as pilot:
+        await wait_for_text(pilot, "7 sessions", "Answer 12.")
         assert focused(pilot) == 0
         await pilot.press("down")
-        await until_shown(pilot, "it now reopens it")
+        await wait_for_text(pilot, "it now reopens it")
         await pilot.press("down")
-        await until_shown(pilot, "Done; 9 files changed.")
+        await wait_for_text(pilot, "Done; 9 files changed.")
         assert focused(pilot) == 0
         await pilot.press("home")
-        await until_shown(pilot, "Answer 12.")
+        await wait_for_text(pilot, "Answer 12.")
 
 
 async def test_it_opens_at_the_entry_though_it_was_open_and_the_store_changes(world: Store) -> None:
-    async with browser(world).run_test(size=(140, 45)) as pilot:
-        await until_shown(pilot, "7 sessions", "Answer 12.")
+    async with make_browser(world).run_test(size=(140, 45)) as pilot:
+        await wait_for_text(pilot, "7 sessions", "Answer 12.")
         assert entry_seq(pilot) != 0
-        reading = pilot.app.screen.query_one(Reading)
+        reading = pilot.app.screen.query_one(ConversationPane)
         assert reading.session is not None
-        reading.open(reading.session, at=f"{reading.session.id}#0")
-        reading.follow()
-        await until(pilot, lambda: entry_seq(pilot) == 0)
+        reading.open(reading.session, at_entry=f"{reading.session.id}#0")
+        reading.handle_store_change()
+        await wait_until(pilot, lambda: entry_seq(pilot) == 0)
 
 
 async def test_where_it_is_not_seen_nothing_is_read_until_one_goes_in(world: Store) -> None:
-    async with browser(world).run_test(size=ONE) as pilot:
-        await until_shown(pilot, "7 sessions", "The shop")
+    async with make_browser(world).run_test(size=ONE) as pilot:
+        await wait_for_text(pilot, "7 sessions", "The shop")
         await pilot.press("down")
-        await until(pilot, lambda: session_list(pilot).cursor == 1)
+        await wait_until(pilot, lambda: session_list(pilot).cursor == 1)
         await pilot.pause(0.3)
         screen = pilot.app.screen
         assert isinstance(screen, BrowserScreen)
-        assert screen.reading.session is None
+        assert screen.conversation.session is None
         await pilot.press("2")
-        await until_shown(pilot, "sessions › Fix the flaky upload test", "it now reopens it")
+        await wait_for_text(pilot, "sessions › Fix the flaky upload test", "it now reopens it")
         await pilot.press("escape", "up", "enter")
-        await until_shown(pilot, "sessions › The shop", "Answer 12.")
+        await wait_for_text(pilot, "sessions › The shop", "Answer 12.")
 
 
 @pytest.mark.parametrize("size", SIZES)
 async def test_a_hit_opens_at_the_very_entry_with_the_word_marked(world: Store, size: str) -> None:
-    async with browser(world).run_test(size=SIZES[size]) as pilot:
-        await until_shown(pilot, "7 sessions", "The shop")
+    async with make_browser(world).run_test(size=SIZES[size]) as pilot:
+        await wait_for_text(pilot, "7 sessions", "The shop")
         await pilot.press("slash", *"purple", "enter")
-        await until_shown(pilot, "1 found")
-        await until(pilot, lambda: focused(pilot) == 0)
+        await wait_for_text(pilot, "1 found")
+        await wait_until(pilot, lambda: focused(pilot) == 0)
         await pilot.press("enter")
-        await until(pilot, lambda: focused(pilot) == 1 and is_marked(pilot, "purple"))
-        block = timeline(pilot).block
+        await wait_until(pilot, lambda: focused(pilot) == 1 and is_marked(pilot, "purple"))
+        block = timeline(pilot).current_item
         assert block is not None
         assert (block.entry.turn, block.text) == (3, "The banner is purple.")
 
 
 async def test_whoever_hurries_opens_what_was_typed_and_not_what_half_of_it_found(world: Store) -> None:
-    async with browser(world).run_test(size=SIZES["three"]) as pilot:
-        await until_shown(pilot, "7 sessions", "The shop")
+    async with make_browser(world).run_test(size=SIZES["three"]) as pilot:
+        await wait_for_text(pilot, "7 sessions", "The shop")
         await pilot.press("slash", *"purple", "enter", "enter")
-        await until(pilot, lambda: focused(pilot) == 1 and is_marked(pilot, "purple"))
+        await wait_until(pilot, lambda: focused(pilot) == 1 and is_marked(pilot, "purple"))
 
 
 async def test_keys_wait_for_the_conversation_they_are_meant_for(world: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     """They went to the one that was still shown, which had a failure to inspect, too."""
-    may_come, outline = Event(), Outlines.outline
+    may_come, outline = Event(), Timelines.load_outline
     may_come.set()
 
-    def awaited(outlines: Outlines, session: int) -> Outline:
+    def awaited(outlines: Timelines, session: int) -> TimelineOutline:
         may_come.wait()
         return outline(outlines, session)
 
-    monkeypatch.setattr(Outlines, "outline", awaited)
-    async with browser(world).run_test(size=TWO) as pilot:
-        await until_shown(pilot, "7 sessions", "Answer 12.")
+    monkeypatch.setattr(Timelines, "load_outline", awaited)
+    async with make_browser(world).run_test(size=TWO) as pilot:
+        await wait_for_text(pilot, "7 sessions", "Answer 12.")
         may_come.clear()
         await pilot.press("down")
         for key in ("enter", "e", "i"):
             pilot.app.post_message(events.Key(key, None))
-            await until(pilot, lambda: focused(pilot) == 1)
+            await wait_until(pilot, lambda: focused(pilot) == 1)
         may_come.set()
-        await until_shown(pilot, "1 of 1", "see the log")
+        await wait_for_text(pilot, "1 of 1", "see the log")
 
 
 async def test_the_same_conversation_opened_for_other_words_has_those_marked(world: Store) -> None:
-    async with browser(world).run_test(size=SIZES["three"]) as pilot:
-        await until_shown(pilot, "7 sessions", "The shop")
+    async with make_browser(world).run_test(size=SIZES["three"]) as pilot:
+        await wait_for_text(pilot, "7 sessions", "The shop")
         for word in ("pur", "purple", "banner"):
-            pilot.app.screen.query_one(Reading).open(world.sessions.get(SHOP), looked_for=Query.parse(word + "*"))
-            await until(pilot, lambda word=word: is_marked(pilot, word))  # type: ignore[misc]
+            pilot.app.screen.query_one(ConversationPane).open(world.sessions.get(SHOP), query=Query.parse(word + "*"))
+            await wait_until(pilot, lambda word=word: is_marked(pilot, word))  # type: ignore[misc]
 
 
 # ── what others write meanwhile ───────────────────────────────────────────────────────────────────
@@ -274,31 +286,31 @@ async def test_the_same_conversation_opened_for_other_words_has_those_marked(wor
 
 @pytest.mark.parametrize("size", SIZES)
 async def test_what_is_appended_to_the_open_conversation_appears_by_itself(world: Store, size: str) -> None:
-    async with browser(world).run_test(size=SIZES[size]) as pilot:
-        await until_shown(pilot, "7 sessions", "The shop")
+    async with make_browser(world).run_test(size=SIZES[size]) as pilot:
+        await wait_for_text(pilot, "7 sessions", "The shop")
         await pilot.press("enter")
-        await until_shown(pilot, "Answer 12.")
+        await wait_for_text(pilot, "Answer 12.")
         with Store.open(world.path) as other:
             session = other.sessions.get(SHOP)
             other.chains.append(
                 session.key, [entry(130, "user", Text("One more thing")), entry(139, "assistant", Text("Gladly."))]
             )
-        await until_shown(pilot, "Gladly.", "13 turns")
+        await wait_for_text(pilot, "Gladly.", "13 turns")
         if size == "one":
-            await until_shown(pilot, "sessions › The shop › turn")
+            await wait_for_text(pilot, "sessions › The shop › turn")
             await pilot.press("escape")
-        await until_shown(pilot, "13⟲")
+        await wait_for_text(pilot, "13⟲")
 
 
 async def test_what_is_read_stays_in_place_when_more_is_appended(world: Store) -> None:
-    async with browser(world).run_test(size=THREE) as pilot:
-        await until_shown(pilot, "7 sessions", "The shop")
+    async with make_browser(world).run_test(size=THREE) as pilot:
+        await wait_for_text(pilot, "7 sessions", "The shop")
         await pilot.press("enter", "home")
-        await until_shown(pilot, "Question 1?")
+        await wait_for_text(pilot, "Question 1?")
         there = entry_seq(pilot)
         with Store.open(world.path) as other:
             other.chains.append(other.sessions.get(SHOP).key, [entry(130, "user", Text("One more thing"))])
-        await until_shown(pilot, "13 turns", "Question 1?")
+        await wait_for_text(pilot, "13 turns", "Question 1?")
         assert entry_seq(pilot) == there
 
 
@@ -306,64 +318,64 @@ async def test_what_is_read_stays_in_place_when_more_is_appended(world: Store) -
 
 
 async def test_the_record_is_that_of_the_selected_entry(world: Store) -> None:
-    async with browser(world).run_test(size=THREE) as pilot:
-        await until_shown(pilot, "7 sessions", "The shop", "line: 129")
+    async with make_browser(world).run_test(size=THREE) as pilot:
+        await wait_for_text(pilot, "7 sessions", "The shop", "line: 129")
         await pilot.press("enter", "up")
-        await until_shown(pilot, "line: 120", 'type: "user"')
+        await wait_for_text(pilot, "line: 120", 'type: "user"')
         await pilot.press("home", "J", "J", "x")
-        await until_shown(pilot, "line: 31")
+        await wait_for_text(pilot, "line: 31")
         await pilot.press("3", "down")
-        await until_shown(pilot, ".type")
+        await wait_for_text(pilot, ".type")
         await pilot.press("1", "down")
-        await until_shown(pilot, "it now reopens it", "made by the libr")
+        await wait_for_text(pilot, "it now reopens it", "made by the libr")
 
 
 # ── tool calls ────────────────────────────────────────────────────────────────────────────────────
 
 
 async def test_i_inspects_the_call_and_enter_comes_back_at_its_entry(world: Store) -> None:
-    async with browser(world).run_test(size=TWO) as pilot:
-        await until_shown(pilot, "7 sessions", "The shop")
+    async with make_browser(world).run_test(size=TWO) as pilot:
+        await wait_for_text(pilot, "7 sessions", "The shop")
         await pilot.press("enter")
-        await until(pilot, lambda: entry_seq(pilot) is not None)
+        await wait_until(pilot, lambda: entry_seq(pilot) is not None)
         await pilot.press("E")
-        await until_shown(pilot, "theme.css: no such file")
+        await wait_for_text(pilot, "theme.css: no such file")
         await pilot.press("i")
-        await until(pilot, lambda: isinstance(pilot.app.screen, InspectorScreen))
-        await until_shown(pilot, "Grep", "2 of 2", "theme.css: no such file")
+        await wait_until(pilot, lambda: isinstance(pilot.app.screen, InspectorScreen))
+        await wait_for_text(pilot, "Grep", "2 of 2", "theme.css: no such file")
         await pilot.press("K")
-        await until_shown(pilot, "Bash", "1 of 2", "built")
+        await wait_for_text(pilot, "Bash", "1 of 2", "built")
         await pilot.press("enter")
-        await until(pilot, lambda: isinstance(pilot.app.screen, BrowserScreen))
-        await until(pilot, lambda: called(pilot) == "Bash")
+        await wait_until(pilot, lambda: isinstance(pilot.app.screen, BrowserScreen))
+        await wait_until(pilot, lambda: called(pilot) == "Bash")
         assert focused(pilot) == 1
         await pilot.press("i")
-        await until_shown(pilot, "1 of 2")
+        await wait_for_text(pilot, "1 of 2")
         await pilot.press("escape")
-        await until(pilot, lambda: isinstance(pilot.app.screen, BrowserScreen) and focused(pilot) == 1)
+        await wait_until(pilot, lambda: isinstance(pilot.app.screen, BrowserScreen) and focused(pilot) == 1)
 
 
 async def test_a_lists_all_calls_and_enter_opens_one(world: Store) -> None:
-    async with browser(world).run_test(size=TWO) as pilot:
-        await until_shown(pilot, "7 sessions", "The shop")
+    async with make_browser(world).run_test(size=TWO) as pilot:
+        await wait_for_text(pilot, "7 sessions", "The shop")
         await pilot.press("enter")
-        await until_shown(pilot, "Answer 12.")
+        await wait_for_text(pilot, "Answer 12.")
         await pilot.press("a")
-        await until(pilot, lambda: isinstance(pilot.app.screen, CallsScreen))
-        await until_shown(pilot, "All calls of this session", "make shop", "banner")
+        await wait_until(pilot, lambda: isinstance(pilot.app.screen, ToolCallPickerDialog))
+        await wait_for_text(pilot, "All calls of this session", "make shop", "banner")
         await pilot.press(*"make", "enter")
-        await until_shown(pilot, "Bash", "1 of 2", "built")
+        await wait_for_text(pilot, "Bash", "1 of 2", "built")
         await pilot.press("escape")
-        await until(pilot, lambda: isinstance(pilot.app.screen, BrowserScreen))
+        await wait_until(pilot, lambda: isinstance(pilot.app.screen, BrowserScreen))
 
 
 async def test_where_no_tool_was_called_it_says_so(world: Store) -> None:
-    async with browser(world).run_test(size=TWO, notifications=True) as pilot:
-        await until_shown(pilot, "7 sessions", "The shop")
+    async with make_browser(world).run_test(size=TWO, notifications=True) as pilot:
+        await wait_for_text(pilot, "7 sessions", "The shop")
         await pilot.press("end", "enter")
-        await until_shown(pilot, "[b]brackets[/b] and [/] stay as they are", "library ·")
+        await wait_for_text(pilot, "[b]brackets[/b] and [/] stay as they are", "library ·")
         await pilot.press("a")
-        await until_shown(pilot, "No tool was called in this conversation.")
+        await wait_for_text(pilot, "No tool was called in this conversation.")
         assert isinstance(pilot.app.screen, BrowserScreen)
 
 
@@ -371,40 +383,42 @@ async def test_the_age_of_what_is_read_grows_as_the_lists_does(world: Store) -> 
     at = NOW
     app = Backscroll(world, lambda: at)
     async with app.run_test(size=TWO) as pilot:
-        await until_shown(pilot, "Answer 12", "12 turns · 2 calls · 1 failed · 3m")
+        await wait_for_text(pilot, "Answer 12", "12 turns · 2 calls · 1 failed · 3m")
         at += timedelta(hours=2)
         screen = app.screen
         assert isinstance(screen, BrowserScreen)
-        screen.tell_time()
-        await until_shown(pilot, "12 turns · 2 calls · 1 failed · 2h")
+        screen.refresh_ages()
+        await wait_for_text(pilot, "12 turns · 2 calls · 1 failed · 2h")
 
 
 # ── the mouse ─────────────────────────────────────────────────────────────────────────────────────
 
 
 async def test_the_words_belong_to_the_list_wherever_one_comes_from(world: Store) -> None:
-    async with browser(world).run_test(size=TWO) as pilot:
-        await until_shown(pilot, "Answer 12")
+    async with make_browser(world).run_test(size=TWO) as pilot:
+        await wait_for_text(pilot, "Answer 12")
         await pilot.press("2")
-        await pilot.click("Words")
+        await pilot.click("QueryInput")
         await pilot.press(*"config")
-        await until_shown(pilot, "1 found")
+        await wait_for_text(pilot, "1 found")
         await pilot.press("escape")
-        await until_shown(pilot, "7 sessions")
+        await wait_for_text(pilot, "7 sessions")
         assert focused(pilot) == 0
 
 
 async def test_a_click_into_another_pane_works_there(world: Store) -> None:
-    async with browser(world).run_test(size=THREE) as pilot:
-        await until_shown(pilot, "7 sessions", "Answer 12.", "line: 129")
-        await pilot.click(Timeline, offset=(20, 10))
+    async with make_browser(world).run_test(size=THREE) as pilot:
+        await wait_for_text(pilot, "7 sessions", "Answer 12.", "line: 129")
+        await pilot.click(TimelineView, offset=(20, 10))
         await until_in(pilot, 1, [0, 1, 2])
-        await until(pilot, lambda: "line: 129" not in screen_text(pilot))  # the record of what was clicked is there
+        await wait_until(
+            pilot, lambda: "line: 129" not in screen_text(pilot)
+        )  # the record of what was clicked is there
         await pilot.click(JsonView, offset=(5, 1))
         await until_in(pilot, 2, [0, 1, 2])
         assert pilot.app.screen.query_one(JsonView).path == ".type"
         await pilot.press("escape")
         await until_in(pilot, 1, [0, 1, 2])
-        await pilot.click(SessionList, offset=(10, 3))
+        await pilot.click(SessionListView, offset=(10, 3))
         await until_in(pilot, 0, [0, 1, 2])
-        await until_shown(pilot, "it now reopens it")
+        await wait_for_text(pilot, "it now reopens it")

@@ -6,19 +6,19 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from browser_driver import clock, fill, session_list, until, until_shown
+from browser_driver import fill_store, fixed_clock, session_list, wait_for_text, wait_until
 from textual.pilot import Pilot
 
 from store.store import Store
 from tui.app import Backscroll
 from tui.screens.picker import PickerScreen
 from tui.screens.resume import ResumeScreen
-from tui.widgets.top_bar import Words
+from tui.widgets.top_bar import QueryInput
 
 
 def picking(store: Store) -> Backscroll:
     """Where no agent is installed: the card says so, and what was chosen."""
-    return Backscroll(store, clock, pick=True)
+    return Backscroll(store, fixed_clock, pick=True)
 
 
 @pytest.fixture(autouse=True)
@@ -33,22 +33,22 @@ def card_of(app: Backscroll) -> ResumeScreen | None:
 async def chosen_in(pilot: Pilot[Any]) -> str:
     app = pilot.app
     assert isinstance(app, Backscroll)
-    await until(pilot, lambda: card_of(app))
+    await wait_until(pilot, lambda: card_of(app))
     card = card_of(app)
     assert card is not None
-    return card.found.session.id
+    return card.plan.session.id
 
 
 @pytest.fixture
 def world(store: Store) -> Store:
-    fill(store)
+    fill_store(store)
     return store
 
 
 async def chosen(store: Store, *keys: str) -> str:
     """What comes of it: the keys in one breath, as somebody types who knows what they want."""
     async with picking(store).run_test(size=(80, 16)) as pilot:
-        await until_shown(pilot, "6 sessions")
+        await wait_for_text(pilot, "6 sessions")
         await pilot.press(*keys)
         return await chosen_in(pilot)
 
@@ -68,23 +68,23 @@ async def test_arrows_go_to_the_list_and_its_keys_are_those_of_the_browser(world
 async def test_escape_takes_the_words_away_and_then_leaves(world: Store) -> None:
     app = picking(world)
     async with app.run_test(size=(80, 16)) as pilot:
-        await until_shown(pilot, "6 sessions")
+        await wait_for_text(pilot, "6 sessions")
         await pilot.press(*"rename")
-        await until_shown(pilot, "1 found")
+        await wait_for_text(pilot, "1 found")
         await pilot.press("escape")
-        await until_shown(pilot, "6 sessions")
+        await wait_for_text(pilot, "6 sessions")
         assert not app._exit
         await pilot.press("escape")
-        await until(pilot, lambda: app._exit)
+        await wait_until(pilot, lambda: app._exit)
     assert app.return_value is None
 
 
 async def test_nothing_found_chooses_nothing_and_one_types_on(world: Store) -> None:
     app = picking(world)
     async with app.run_test(size=(80, 16)) as pilot:
-        await until_shown(pilot, "6 sessions")
+        await wait_for_text(pilot, "6 sessions")
         await pilot.press(*"zebra", "enter")
-        await until_shown(pilot, "0 found", "No title and no conversation has")
+        await wait_for_text(pilot, "0 found", "No title and no conversation has")
         assert typing(pilot)
         await pilot.press("ctrl+u", *"morning", "enter")
         assert await chosen_in(pilot) == "telegram:648079060"
@@ -93,31 +93,31 @@ async def test_nothing_found_chooses_nothing_and_one_types_on(world: Store) -> N
 async def test_a_click_chooses_a_row_and_two_take_it(world: Store) -> None:
     app = picking(world)
     async with app.run_test(size=(80, 16)) as pilot:
-        await until_shown(pilot, "Rename")
-        await pilot.click("SessionList", offset=(10, 3))
+        await wait_for_text(pilot, "Rename")
+        await pilot.click("SessionListView", offset=(10, 3))
         assert session_list(pilot).cursor == 1
-        await pilot.click("SessionList", offset=(10, 3), times=2)
+        await pilot.click("SessionListView", offset=(10, 3), times=2)
         assert await chosen_in(pilot) == "codex:0199aa"
 
 
 async def test_from_the_card_one_comes_back_to_the_list_as_it_was(world: Store) -> None:
     app = picking(world)
     async with app.run_test(size=(80, 16)) as pilot:
-        await until_shown(pilot, "6 sessions")
+        await wait_for_text(pilot, "6 sessions")
         await pilot.press(*"rename", "enter")
         assert await chosen_in(pilot) == "codex:0199aa"
         await pilot.press("escape")
-        await until(pilot, lambda: isinstance(app.screen, PickerScreen))
-        await until_shown(pilot, "rename", "1 found")
+        await wait_until(pilot, lambda: isinstance(app.screen, PickerScreen))
+        await wait_for_text(pilot, "rename", "1 found")
         assert not app._exit
 
 
 def typing(pilot: Pilot[Any]) -> bool:
-    return pilot.app.screen.query_one(Words).has_focus
+    return pilot.app.screen.query_one(QueryInput).has_focus
 
 
 async def test_the_line_of_keys_says_what_enter_and_escape_do_here(world: Store) -> None:
     async with picking(world).run_test(size=(80, 16)) as pilot:
-        await until_shown(pilot, "6 sessions", "⏎ Resume", "esc Leave")
+        await wait_for_text(pilot, "6 sessions", "⏎ Resume", "esc Leave")
         await pilot.press("down")
-        await until_shown(pilot, "⏎ Resume  s Scope", "esc Leave")
+        await wait_for_text(pilot, "⏎ Resume  s Scope", "esc Leave")

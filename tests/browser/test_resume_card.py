@@ -9,17 +9,26 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from browser_driver import add, answer, before, browser, prompt, screen_text, until, until_shown
-from conftest import Clipboard
+from browser_driver import (
+    add_session,
+    answer_entry,
+    make_browser,
+    prompt_entry,
+    screen_text,
+    time_ago,
+    wait_for_text,
+    wait_until,
+)
+from conftest import FakeClipboard
 from pytest_textual_snapshot import SVGImageExtension
 from textual.app import App
 from textual.pilot import Pilot
 
-from store.errors import AlreadyThere, Refused
-from store.resume.check import Preflight
+from store.errors import AlreadyExists, Refused
+from store.resume.check import ResumeChecks
 from store.store import Store
-from tui.render.resume_card import Carrying, Going, card, input_card
-from tui.screens.rebuild import fitting
+from tui.render.resume_card import RebuildReport, ResumeCard, render_input_card, render_resume_card
+from tui.screens.rebuild import guess_shape
 from tui.screens.resume import ResumeScreen
 from tui.settings import Settings
 
@@ -28,27 +37,32 @@ SVGImageExtension.file_extension = "svg"
 
 SIZES = pytest.mark.parametrize("size", [(140, 45), (80, 24)], ids=["wide", "narrow"])
 HOSTILE = "a\x1b]52;c;aGk=\x07\u202e[b]x[/b]\n" + "x" * 5_000
-GOING = Going(
+GOING = ResumeCard(
     "Claude Code",
     "Fix the flaky upload test",
     "claude --resume e0741090",
-    name="claude",
-    installed="/usr/local/bin/claude",
+    program_name="claude",
+    program_path="/usr/local/bin/claude",
     folder="/home/ada/code/alpha",
-    skipping="--dangerously-skip-permissions",
+    skip_options="--dangerously-skip-permissions",
 )
-LOOKED = Preflight(branch_then="fix-upload", branch_now="main", unwritten=("title",)).checks()
+LOOKED = ResumeChecks(recorded_branch="fix-upload", current_branch="main", unwritten_edits=("title",)).list_checks()
 
 
 def test_nothing_jumps_when_what_was_looked_for_comes() -> None:
-    looking, found = card(GOING, 70).plain.splitlines(), card(GOING._replace(checks=LOOKED), 70).plain.splitlines()
+    looking, found = (
+        render_resume_card(GOING, 70).plain.splitlines(),
+        render_resume_card(GOING._replace(checks=LOOKED), 70).plain.splitlines(),
+    )
     assert len(looking) == len(found)
     assert [line[:10] for line in looking] == [line[:10] for line in found]
     assert "branch    ! was fix-upload, is main now" in found
 
 
 def test_what_is_missing_is_told_with_a_way_on() -> None:
-    told = card(GOING._replace(installed="", install="npm install -g x", folder_is_there=False), 70).plain
+    told = render_resume_card(
+        GOING._replace(program_path="", install_hint="npm install -g x", folder_exists=False), 70
+    ).plain
     assert "✗ claude is not installed" in told
     assert "Install it: npm install -g x" in told
     assert "Choose another, or take the one of this terminal." in told
@@ -56,10 +70,12 @@ def test_what_is_missing_is_told_with_a_way_on() -> None:
 
 @pytest.mark.parametrize("width", [20, 70])
 def test_hostile_text_is_seen_and_does_not_fill_the_screen(width: int) -> None:
-    going = GOING._replace(title=HOSTILE, words=HOSTILE, installed=HOSTILE, folder=HOSTILE, hint=HOSTILE, said=HOSTILE)
+    going = GOING._replace(
+        title=HOSTILE, command=HOSTILE, program_path=HOSTILE, folder=HOSTILE, hint=HOSTILE, message=HOSTILE
+    )
     for shown in (
-        card(going, width),
-        input_card(HOSTILE, "chat", Carrying([(HOSTILE, "kept", 1, "")], [HOSTILE]), width),
+        render_resume_card(going, width),
+        render_input_card(HOSTILE, "chat", RebuildReport([(HOSTILE, "kept", 1, "")], [HOSTILE]), width),
     ):
         assert not set("\x1b\x07\u202e") & set(shown.plain)
         assert "␛" in shown.plain
@@ -74,9 +90,9 @@ def shown(store: Store, session_id: str, *keys: str) -> Callable[[Pilot[Any]], A
     async def take(pilot: Pilot[Any]) -> None:
         screen = ResumeScreen(store, store.sessions.get(session_id), Settings())
         await pilot.app.push_screen(screen)
-        await until(pilot, lambda: screen._preflight)
+        await wait_until(pilot, lambda: screen._checks)
         await pilot.press(*keys)
-        await until(pilot, lambda: screen._preflight)
+        await wait_until(pilot, lambda: screen._checks)
         await pilot.pause()
 
     return take
@@ -93,8 +109,8 @@ def world(store: Store, monkeypatch: pytest.MonkeyPatch, home: Path) -> Store:
     (home / "alpha" / ".git").mkdir(parents=True)
     (home / "alpha" / ".git" / "HEAD").write_text("ref: refs/heads/main")
     for source, cwd in (("claude", str(home / "alpha")), ("gemini", "/home/ada/gone"), ("pingu", "")):
-        said = prompt("Fix the flaky upload test", before()), answer("Done.", before())
-        add(store, source, before(), *said, source=source, native_id="telegram:648", cwd=cwd)
+        said = prompt_entry("Fix the flaky upload test", time_ago()), answer_entry("Done.", time_ago())
+        add_session(store, source, time_ago(), *said, source=source, native_id="telegram:648", cwd=cwd)
     return store
 
 
@@ -112,25 +128,25 @@ def test_card(snap_compare: Callable[..., bool], world: Store, session: str, key
 # ── the conversation as input ─────────────────────────────────────────────────────────────────────
 
 
-async def test_the_conversation_can_be_taken_along(world: Store, home: Path, clipboard: Clipboard) -> None:
-    app = browser(world)
+async def test_the_conversation_can_be_taken_along(world: Store, home: Path, clipboard: FakeClipboard) -> None:
+    app = make_browser(world)
     async with app.run_test(size=(100, 30), notifications=True) as pilot:
         await shown(world, "pingu")(pilot)
-        await until_shown(pilot, "Write in the Telegram chat 648.")
+        await wait_for_text(pilot, "Write in the Telegram chat 648.")
         await pilot.press("i")
-        await until_shown(pilot, "The conversation as input", "● OpenAI Chat", "f To a file")
+        await wait_for_text(pilot, "The conversation as input", "● OpenAI Chat", "f To a file")
         await pilot.press("c")
-        await until(pilot, lambda: clipboard.text)
+        await wait_until(pilot, lambda: clipboard.text)
         assert [message["role"] for message in json.loads(clipboard.text)["messages"]] == ["user", "assistant"]
         await pilot.press("r")
-        await until_shown(pilot, "● OpenAI Responses", "f To a file")
+        await wait_for_text(pilot, "● OpenAI Responses", "f To a file")
         (home / "pingu.responses.json").write_text("mine")
         await pilot.press("f")
-        await until_shown(pilot, "Save the input as", "~/pingu.responses.json")
+        await wait_for_text(pilot, "Save the input as", "~/pingu.responses.json")
         await pilot.press("enter")
-        await until_shown(pilot, "There is a ~/pingu.responses.json already; name another.")
+        await wait_for_text(pilot, "There is a ~/pingu.responses.json already; name another.")
         await pilot.press(*"2", "enter")
-        await until_shown(pilot, "Saved as")
+        await wait_for_text(pilot, "Saved as")
         assert "Save the input as" not in screen_text(pilot)
     assert (home / "pingu.responses.json").read_text() == "mine"
     path = home / "pingu.responses.json2"
@@ -139,14 +155,14 @@ async def test_the_conversation_can_be_taken_along(world: Store, home: Path, cli
 
 
 def test_a_file_is_never_written_over_nor_where_nobody_may(tmp_path: Path) -> None:
-    from tui.screens.rebuild import _save
+    from tui.screens.rebuild import _save_to_file
 
     (tmp_path / "link").symlink_to(tmp_path / "elsewhere")
-    with pytest.raises(AlreadyThere):
-        _save("{}", str(tmp_path / "link"))
+    with pytest.raises(AlreadyExists):
+        _save_to_file("{}", str(tmp_path / "link"))
     for path in (str(tmp_path / "no" / "folder"), "~nobody-by-that-name/x", "a\x00b", ""):
-        with pytest.raises((Refused, AlreadyThere)):
-            _save("{}", path)
+        with pytest.raises((Refused, AlreadyExists)):
+            _save_to_file("{}", path)
     assert not (tmp_path / "elsewhere").exists()
 
 
@@ -161,4 +177,4 @@ def test_a_file_is_never_written_over_nor_where_nobody_may(tmp_path: Path) -> No
     ],
 )
 def test_the_shape_that_fits(store: Store, fields: dict[str, str], shape: str) -> None:
-    assert fitting(add(store, "s", before(), prompt("?", before()), **fields)) == shape
+    assert guess_shape(add_session(store, "s", time_ago(), prompt_entry("?", time_ago()), **fields)) == shape

@@ -10,15 +10,25 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from browser_driver import add, answer, before, browser, fill, prompt, screen_text, until, until_shown
+from browser_driver import (
+    add_session,
+    answer_entry,
+    fill_store,
+    make_browser,
+    prompt_entry,
+    screen_text,
+    time_ago,
+    wait_for_text,
+    wait_until,
+)
 from command_line import CommandLine
-from conftest import Clipboard
-from foreign_databases import pull
+from conftest import FakeClipboard
+from foreign_databases import sync_paths
 from pty_terminal import Terminal
 from source_samples import SAMPLES
 from textual.pilot import Pilot
 
-from store.resume.command import Resumption
+from store.resume.command import ResumePlan
 from store.store import Store
 from tui.app import Backscroll
 from tui.screens.browser.screen import BrowserScreen
@@ -73,19 +83,19 @@ def folder(home: Path) -> Path:
 
 @pytest.fixture
 def world(store: Store, folder: Path) -> Store:
-    fill(store)
+    fill_store(store)
     for name, where in (("gone", folder / "gone"), ("shop", folder)):
-        at = before(minutes=3 if name == "gone" else 1)
-        said = prompt(f"Paint the {name}", at), answer(f"The {name} is purple.", at)
-        add(store, f"claude:{name}", at, *said, source="claude", native_id=NATIVE, cwd=str(where))
+        at = time_ago(minutes=3 if name == "gone" else 1)
+        said = prompt_entry(f"Paint the {name}", at), answer_entry(f"The {name} is purple.", at)
+        add_session(store, f"claude:{name}", at, *said, source="claude", native_id=NATIVE, cwd=str(where))
     return store
 
 
 async def open_card(pilot: Pilot[Any], *keys: str) -> None:
-    await until_shown(pilot, "8 sessions", "Paint the shop")
+    await wait_for_text(pilot, "8 sessions", "Paint the shop")
     await pilot.press(*keys, "r")
-    await until(pilot, lambda: isinstance(pilot.app.screen, ResumeScreen))
-    await until_shown(pilot, "Continue in", "Stay")
+    await wait_until(pilot, lambda: isinstance(pilot.app.screen, ResumeScreen))
+    await wait_for_text(pilot, "Continue in", "Stay")
 
 
 # ── the card ──────────────────────────────────────────────────────────────────────────────────────
@@ -94,26 +104,26 @@ async def open_card(pilot: Pilot[Any], *keys: str) -> None:
 async def test_the_card_says_what_will_be_run_and_where_and_enter_hands_over(
     world: Store, agent: Agent, folder: Path
 ) -> None:
-    app = browser(world)
+    app = make_browser(world)
     async with app.run_test(size=(100, 30)) as pilot:
         await open_card(pilot)
-        await until_shown(
+        await wait_for_text(
             pilot, "Continue in Claude Code", "Paint the shop", f"claude --resume {NATIVE}", "✓ ~/shop [b]"
         )
-        await until_shown(pilot, "⏎ Go", "d Folder", "h Here", "f Fork", "c Copy")
+        await wait_for_text(pilot, "⏎ Go", "d Folder", "h Here", "f Fork", "c Copy")
         await pilot.press("enter")
-        await until(pilot, lambda: app._exit)
+        await wait_until(pilot, lambda: app._exit)
     assert app.return_value is not None
     assert (app.return_value.argv, app.return_value.folder) == (("claude", "--resume", NATIVE), folder)
 
 
 async def test_escape_stays(world: Store, agent: Agent) -> None:
-    app = browser(world)
+    app = make_browser(world)
     async with app.run_test(size=(100, 30)) as pilot:
         for key in ("escape", "q"):
             await open_card(pilot)
             await pilot.press(key)
-            await until(pilot, lambda: isinstance(app.screen, BrowserScreen))
+            await wait_until(pilot, lambda: isinstance(app.screen, BrowserScreen))
         assert not app._exit
 
 
@@ -121,10 +131,10 @@ async def test_what_is_missing_is_said_and_enter_does_nothing(
     world: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
-    app = browser(world)
+    app = make_browser(world)
     async with app.run_test(size=(100, 30)) as pilot:
         await open_card(pilot, "down")
-        await until_shown(
+        await wait_for_text(
             pilot, "✗ ~/shop [b]/gone is not there any more", "✗ claude is not installed", "Install it: npm"
         )
         assert "⏎ Go" not in screen_text(pilot)
@@ -140,16 +150,16 @@ async def test_h_goes_on_here_and_back_in_its_own_folder(
     here = home / "here"
     here.mkdir()
     monkeypatch.chdir(here)
-    app = browser(world)
+    app = make_browser(world)
     async with app.run_test(size=(100, 30)) as pilot:
         await open_card(pilot, "down")
-        await until_shown(pilot, "✗ ~/shop [b]/gone is not there any more")
+        await wait_for_text(pilot, "✗ ~/shop [b]/gone is not there any more")
         await pilot.press("h")
-        await until_shown(pilot, "✓ ~/here", "⏎ Go")
+        await wait_for_text(pilot, "✓ ~/here", "⏎ Go")
         await pilot.press("h")
-        await until_shown(pilot, "✗ ~/shop [b]/gone is not there any more")
+        await wait_for_text(pilot, "✗ ~/shop [b]/gone is not there any more")
         await pilot.press("h", "enter")
-        await until(pilot, lambda: app._exit)
+        await wait_until(pilot, lambda: app._exit)
     assert app.return_value is not None
     assert app.return_value.folder == here
 
@@ -160,51 +170,51 @@ async def test_here_is_nowhere_when_this_folder_was_deleted(
     here = home / "here"
     here.mkdir()
     monkeypatch.chdir(here)
-    async with browser(world).run_test(size=(100, 30)) as pilot:
+    async with make_browser(world).run_test(size=(100, 30)) as pilot:
         await open_card(pilot)
         here.rmdir()
         await pilot.press("h")
-        await until_shown(pilot, "✓ ~/shop [b]")
+        await wait_for_text(pilot, "✓ ~/shop [b]")
 
 
 async def test_c_copies_the_command_from_the_card_and_from_the_list(
-    world: Store, agent: Agent, folder: Path, clipboard: Clipboard
+    world: Store, agent: Agent, folder: Path, clipboard: FakeClipboard
 ) -> None:
     command = f"cd '{folder}' && claude --resume {NATIVE}"
-    async with browser(world).run_test(size=(100, 30), notifications=True) as pilot:
+    async with make_browser(world).run_test(size=(100, 30), notifications=True) as pilot:
         await open_card(pilot)
         await pilot.press("c")
-        await until_shown(pilot, "Copied the command.")
+        await wait_for_text(pilot, "Copied the command.")
         assert clipboard.text == command
         assert isinstance(pilot.app.screen, ResumeScreen)
         clipboard.text = ""
         await pilot.press("escape", "c")
-        await until(pilot, lambda: clipboard.text)
+        await wait_until(pilot, lambda: clipboard.text)
         assert clipboard.text == command
         await pilot.press("C")
-        await until(pilot, lambda: clipboard.text == "claude:shop")
+        await wait_until(pilot, lambda: clipboard.text == "claude:shop")
 
 
-async def test_an_agent_without_a_command_shows_what_to_do_instead(world: Store, clipboard: Clipboard) -> None:
-    app = browser(world)
+async def test_an_agent_without_a_command_shows_what_to_do_instead(world: Store, clipboard: FakeClipboard) -> None:
+    app = make_browser(world)
     async with app.run_test(size=(100, 30), notifications=True) as pilot:
-        await until_shown(pilot, "8 sessions", "Good morning!")
+        await wait_for_text(pilot, "8 sessions", "Good morning!")
         await open_card(pilot, "down", "down", "down", "down")
-        await until_shown(pilot, "Continue in Pingu", "Write in the Telegram chat 648079060.")
+        await wait_for_text(pilot, "Continue in Pingu", "Write in the Telegram chat 648079060.")
         assert "Here" not in screen_text(pilot)
         await pilot.press("enter", "h", "c")
-        await until_shown(pilot, "Copied how it goes on.")
+        await wait_for_text(pilot, "Copied how it goes on.")
         assert clipboard.text == "Write in the Telegram chat 648079060."
         assert not app._exit
 
 
 async def test_in_the_conversation_it_is_the_one_that_is_read(world: Store, agent: Agent) -> None:
-    async with browser(world).run_test(size=(80, 24)) as pilot:
-        await until_shown(pilot, "8 sessions", "Paint the shop")
+    async with make_browser(world).run_test(size=(80, 24)) as pilot:
+        await wait_for_text(pilot, "8 sessions", "Paint the shop")
         await pilot.press("down", "enter")
-        await until_shown(pilot, "The gone is purple.")
+        await wait_for_text(pilot, "The gone is purple.")
         await pilot.press("r")
-        await until_shown(pilot, "Continue in Claude Code", "Paint the gone")
+        await wait_for_text(pilot, "Continue in Claude Code", "Paint the gone")
 
 
 async def test_what_takes_a_moment_is_looked_for_while_the_card_stands(
@@ -212,58 +222,60 @@ async def test_what_takes_a_moment_is_looked_for_while_the_card_stands(
 ) -> None:
     (folder / ".git").mkdir()
     (folder / ".git" / "HEAD").write_text("ref: refs/heads/paint")
-    async with browser(world).run_test(size=(100, 30)) as pilot:
+    async with make_browser(world).run_test(size=(100, 30)) as pilot:
         await open_card(pilot)
-        await until_shown(pilot, "branch    · paint", "session   ✓ not in use", "edits     · none")
+        await wait_for_text(pilot, "branch    · paint", "session   ✓ not in use", "edits     · none")
 
 
 async def test_another_folder_is_asked_for_and_taken(world: Store, agent: Agent, folder: Path) -> None:
     (folder / "inner" / "deep").mkdir(parents=True)
     (folder / "inner" / ".hidden").mkdir()
-    app = browser(world)
+    app = make_browser(world)
     async with app.run_test(size=(100, 30)) as pilot:
         await open_card(pilot, "down")
-        await until_shown(pilot, "✗ ~/shop [b]/gone")
+        await wait_for_text(pilot, "✗ ~/shop [b]/gone")
         await pilot.press("d")
-        await until_shown(pilot, "Another folder to go on in", "~/shop [b]/", "inner/")
+        await wait_for_text(pilot, "Another folder to go on in", "~/shop [b]/", "inner/")
         await pilot.press(*"xyz", "enter")
-        await until_shown(pilot, "There is no folder ~/shop [b]/xyz.")
+        await wait_for_text(pilot, "There is no folder ~/shop [b]/xyz.")
         await pilot.press("backspace", "backspace", "backspace")
-        await until_shown(pilot, "inner/")
+        await wait_for_text(pilot, "inner/")
         await pilot.press("tab")
-        await until_shown(pilot, "~/shop [b]/inner/", "deep/")
+        await wait_for_text(pilot, "~/shop [b]/inner/", "deep/")
         assert ".hidden" not in screen_text(pilot)
         await pilot.press("enter")
-        await until_shown(pilot, "✓ ~/shop [b]/inner", "⏎ Go")
+        await wait_for_text(pilot, "✓ ~/shop [b]/inner", "⏎ Go")
         await pilot.press("enter")
-        await until(pilot, lambda: app._exit)
+        await wait_until(pilot, lambda: app._exit)
     assert app.return_value is not None
     assert app.return_value.folder == folder / "inner"
 
 
 async def test_f_forks_where_the_agent_can(world: Store, agent: Agent, folder: Path) -> None:
-    app = browser(world)
+    app = make_browser(world)
     async with app.run_test(size=(100, 30)) as pilot:
         await open_card(pilot)
         await pilot.press("f")
-        await until_shown(pilot, "Fork, and continue in Claude Code", f"claude --resume {NATIVE} --fork-session")
+        await wait_for_text(pilot, "Fork, and continue in Claude Code", f"claude --resume {NATIVE} --fork-session")
         await pilot.press("f")
-        await until_shown(pilot, "Continue in Claude Code")
+        await wait_for_text(pilot, "Continue in Claude Code")
         assert "--fork-session" not in screen_text(pilot)
         await pilot.press("f", "enter")
-        await until(pilot, lambda: app._exit)
+        await wait_until(pilot, lambda: app._exit)
     assert app.return_value is not None
     assert app.return_value.argv == ("claude", "--resume", NATIVE, "--fork-session")
 
 
 async def test_where_the_agent_cannot_fork_that_is_said_and_the_card_stays_as_it_was(store: Store) -> None:
-    add(store, "gemini:1", before(), prompt("Paint", before()), source="gemini", native_id="1", cwd="/nowhere")
-    async with browser(store).run_test(size=(100, 30)) as pilot:
-        await until_shown(pilot, "1 session", "Paint")
+    add_session(
+        store, "gemini:1", time_ago(), prompt_entry("Paint", time_ago()), source="gemini", native_id="1", cwd="/nowhere"
+    )
+    async with make_browser(store).run_test(size=(100, 30)) as pilot:
+        await wait_for_text(pilot, "1 session", "Paint")
         await pilot.press("r")
-        await until_shown(pilot, "gemini --resume 1")
+        await wait_for_text(pilot, "gemini --resume 1")
         await pilot.press("f")
-        await until_shown(
+        await wait_for_text(
             pilot, "Gemini CLI cannot fork a session; `backscroll fork` makes a fork", "gemini --resume 1"
         )
 
@@ -271,45 +283,45 @@ async def test_where_the_agent_cannot_fork_that_is_said_and_the_card_stays_as_it
 async def test_p_lets_the_agent_act_without_asking_and_that_is_remembered_for_it_alone(
     world: Store, agent: Agent, home: Path
 ) -> None:
-    app = browser(world)
+    app = make_browser(world)
     async with app.run_test(size=(100, 30)) as pilot:
         await open_card(pilot)
-        await until_shown(pilot, "asks      · before it acts")
+        await wait_for_text(pilot, "asks      · before it acts")
         await pilot.press("p")
-        await until_shown(pilot, "asks      ! nothing before it acts: --dangerously-skip-permissions")
-    assert Settings().freely == {"claude"}
+        await wait_for_text(pilot, "asks      ! nothing before it acts: --dangerously-skip-permissions")
+    assert Settings().skip_permissions == {"claude"}
     app = Backscroll(world, pick=True)
     async with app.run_test(size=(80, 24)) as pilot:
-        await until_shown(pilot, "backscroll resume", "8 sessions")
+        await wait_for_text(pilot, "backscroll resume", "8 sessions")
         await pilot.press(*"shop", "enter")
-        await until_shown(pilot, "Continue in Claude Code", "! nothing before it acts")
+        await wait_for_text(pilot, "Continue in Claude Code", "! nothing before it acts")
         await pilot.press("enter")
-        await until(pilot, lambda: app._exit)
+        await wait_until(pilot, lambda: app._exit)
     assert app.return_value is not None
     assert app.return_value.argv == ("claude", "--resume", NATIVE, "--dangerously-skip-permissions")
-    app = browser(world)
+    app = make_browser(world)
     async with app.run_test(size=(100, 30)) as pilot:
         await open_card(pilot)
-        await until_shown(pilot, "! nothing before it acts")
+        await wait_for_text(pilot, "! nothing before it acts")
         await pilot.press("p")
-        await until_shown(pilot, "asks      · before it acts")
-    assert Settings().freely == set()
+        await wait_for_text(pilot, "asks      · before it acts")
+    assert Settings().skip_permissions == set()
 
 
 async def test_edits_that_its_store_would_take_can_be_written_back_first(store: Store, tmp_path: Path) -> None:
-    pull(store, SAMPLES["pingu"](tmp_path))
+    sync_paths(store, SAMPLES["pingu"](tmp_path))
     session = next(session for session in store.sessions.newest(9) if session.turns)
     store.sessions.set_title(session, "Mine")
-    app = browser(store)
+    app = make_browser(store)
     async with app.run_test(size=(100, 30)) as pilot:
         app.push_screen(ResumeScreen(store, store.sessions.by_key(session.key), app.settings))
-        await until_shown(pilot, "edits     ! title not written back", "w Write back")
+        await wait_for_text(pilot, "edits     ! title not written back", "w Write back")
         await pilot.press("w")
-        await until_shown(pilot, "+ Mine", "Write it there")
+        await wait_for_text(pilot, "+ Mine", "Write it there")
         await pilot.press("enter")
-        await until_shown(pilot, "Undo takes it back")
+        await wait_for_text(pilot, "Undo takes it back")
         await pilot.press("escape")
-        await until_shown(pilot, "edits     · none")
+        await wait_for_text(pilot, "edits     · none")
         assert "Write back" not in screen_text(pilot)
 
 
@@ -319,30 +331,30 @@ async def test_edits_that_its_store_would_take_can_be_written_back_first(store: 
 async def test_the_picker_hands_over_at_once_where_nothing_stands_in_the_way(world: Store, agent: Agent) -> None:
     app = Backscroll(world, pick=True)
     async with app.run_test(size=(80, 24)) as pilot:
-        await until_shown(pilot, "backscroll resume", "8 sessions")
+        await wait_for_text(pilot, "backscroll resume", "8 sessions")
         await pilot.press(*"shop", "enter")
-        await until(pilot, lambda: app._exit)
-    assert isinstance(app.return_value, Resumption)
+        await wait_until(pilot, lambda: app._exit)
+    assert isinstance(app.return_value, ResumePlan)
     assert app.return_value.session.id == "claude:shop"
 
 
 async def test_the_picker_shows_the_card_where_something_does_and_one_goes_back(world: Store, agent: Agent) -> None:
     app = Backscroll(world, pick=True)
     async with app.run_test(size=(80, 24)) as pilot:
-        await until_shown(pilot, "backscroll resume", "8 sessions")
+        await wait_for_text(pilot, "backscroll resume", "8 sessions")
         await pilot.press(*"gone", "enter")
-        await until_shown(pilot, "Continue in Claude Code", "✗ ~/shop [b]/gone is not there any more")
+        await wait_for_text(pilot, "Continue in Claude Code", "✗ ~/shop [b]/gone is not there any more")
         await pilot.press("escape", "escape", "escape")
-        await until(pilot, lambda: app._exit)
+        await wait_until(pilot, lambda: app._exit)
     assert app.return_value is None
 
 
 async def test_the_picker_is_left_with_escape(world: Store) -> None:
     app = Backscroll(world, pick=True)
     async with app.run_test(size=(80, 24)) as pilot:
-        await until_shown(pilot, "backscroll resume", "8 sessions")
+        await wait_for_text(pilot, "backscroll resume", "8 sessions")
         await pilot.press("escape")
-        await until(pilot, lambda: app._exit)
+        await wait_until(pilot, lambda: app._exit)
     assert (app.return_value, app.return_code) == (None, 0)
 
 
@@ -351,9 +363,9 @@ async def test_the_picker_is_left_with_escape(world: Store) -> None:
 
 def test_the_agent_takes_over_the_terminal_in_its_folder(world: Store, agent: Agent, folder: Path) -> None:
     with Terminal(BACKSCROLL, "--store", str(world.path), "resume") as terminal:
-        terminal.until_shown("backscroll resume", "Paint the shop")
+        terminal.wait_for_text("backscroll resume", "Paint the shop")
         terminal.press("shop\r")
-        assert terminal.until_closed() == 7
+        assert terminal.wait_for_exit() == 7
         assert terminal.raw.rstrip().endswith(b"the agent goes on")
         assert terminal.raw.count(b"\x1b[?1049l") == terminal.raw.count(b"\x1b[?1049h") == 1
     assert agent.ran == (["--resume", NATIVE], str(folder), True)
@@ -361,19 +373,19 @@ def test_the_agent_takes_over_the_terminal_in_its_folder(world: Store, agent: Ag
 
 def test_from_the_browser_the_same(world: Store, agent: Agent, folder: Path) -> None:
     with Terminal(BACKSCROLL, "--store", str(world.path)) as terminal:
-        terminal.until_shown("Paint the shop", "sessions")
+        terminal.wait_for_text("Paint the shop", "sessions")
         terminal.press("r")
-        terminal.until_shown("Continue in Claude Code")
+        terminal.wait_for_text("Continue in Claude Code")
         terminal.press("\r")
-        assert terminal.until_closed() == 7
+        assert terminal.wait_for_exit() == 7
     assert agent.ran == (["--resume", NATIVE], str(folder), True)
 
 
 def test_whoever_leaves_the_picker_comes_back_to_their_shell(world: Store, agent: Agent) -> None:
     with Terminal(BACKSCROLL, "--store", str(world.path), "resume") as terminal:
-        terminal.until_shown("backscroll resume", "Paint the shop")
+        terminal.wait_for_text("backscroll resume", "Paint the shop")
         terminal.press("\x1b")
-        assert terminal.until_closed() == 0
+        assert terminal.wait_for_exit() == 0
     assert agent.ran is None
 
 
@@ -395,9 +407,9 @@ def test_the_command_is_printed_and_not_run(world: Store, agent: Agent, folder: 
 
 def test_a_named_session_goes_on_at_once(world: Store, agent: Agent, folder: Path, tmp_path: Path) -> None:
     run = CommandLine(world.path)
-    assert run.process("resume", "claude:shop").status == 7
+    assert run.run_process("resume", "claude:shop").status == 7
     assert agent.ran == (["--resume", NATIVE], str(folder), False)
-    assert run.process("resume", "claude:gone", "--cwd", str(tmp_path)).status == 7
+    assert run.run_process("resume", "claude:gone", "--cwd", str(tmp_path)).status == 7
     assert agent.ran == (["--resume", NATIVE], str(tmp_path), False)
 
 
@@ -412,7 +424,7 @@ def test_what_cannot_go_on_says_why(world: Store, agent: Agent) -> None:
         ([], "There is no terminal to choose in; name the session."),
         (["--print"], "Name the session; without one, only the list is opened."),
     ]:
-        ran = run.process("resume", *args)
+        ran = run.run_process("resume", *args)
         assert ran.status != 0
         assert why in ran.err
         assert ran.out == ""
@@ -424,12 +436,12 @@ def test_forking_and_not_asking_are_for_those_who_say_so(world: Store, agent: Ag
     shown = run("resume", "claude:shop", "--fork", "--skip-permissions", "--print")
     options = "--fork-session --dangerously-skip-permissions"
     assert shown.out == f"cd '{folder}' && claude --resume {NATIVE} {options}\n"
-    Settings().let_act("claude", freely=True)
+    Settings().set_skip_permissions("claude", skip=True)
     assert "--dangerously" not in run("resume", "claude:shop", "--print").out
     assert "--dangerously" not in run("resume", "claude:shop", "--print", "--ask-permissions").out
-    at = before(minutes=9)
-    add(world, "goose:1", at, prompt("Paint", at), source="goose", native_id="1")
-    add(world, "gemini:1", at, prompt("Paint", at), source="gemini", native_id="1")
+    at = time_ago(minutes=9)
+    add_session(world, "goose:1", at, prompt_entry("Paint", at), source="goose", native_id="1")
+    add_session(world, "gemini:1", at, prompt_entry("Paint", at), source="gemini", native_id="1")
     for args, why in [
         (["goose:1", "--skip-permissions"], "Goose has no option to act without asking."),
         (["gemini:1", "--fork"], "Gemini CLI cannot fork a session; `backscroll fork` makes a fork that is kept here."),
@@ -441,31 +453,33 @@ def test_forking_and_not_asking_are_for_those_who_say_so(world: Store, agent: Ag
 
 
 def test_what_one_should_know_is_said_before_the_agent_takes_over(store: Store, agent: Agent, tmp_path: Path) -> None:
-    pull(store, SAMPLES["claude"](tmp_path))
+    sync_paths(store, SAMPLES["claude"](tmp_path))
     (tmp_path / ".git").mkdir()
     (tmp_path / ".git" / "HEAD").write_text("ref: refs/heads/topic")
     native = "c1000000-0000-4000-8000-000000000003"
-    ran = CommandLine(store.path).process("resume", native, "--cwd", str(tmp_path))
+    ran = CommandLine(store.path).run_process("resume", native, "--cwd", str(tmp_path))
     assert (ran.status, ran.err) == (7, "branch: was main, is topic now\n")
     assert agent.ran == (["--resume", native], str(tmp_path), False)
 
 
 @pytest.mark.parametrize("native", ["--dangerously-skip-permissions", "a\x03\nrm -rf ~\n"])
 async def test_a_session_with_a_hostile_name_is_not_handed_anything(
-    store: Store, agent: Agent, folder: Path, clipboard: Clipboard, native: str
+    store: Store, agent: Agent, folder: Path, clipboard: FakeClipboard, native: str
 ) -> None:
-    add(store, "evil", before(), prompt("Go on", before()), source="claude", native_id=native, cwd=str(folder))
+    add_session(
+        store, "evil", time_ago(), prompt_entry("Go on", time_ago()), source="claude", native_id=native, cwd=str(folder)
+    )
     for args in (["resume", "evil"], ["resume", "evil", "--print"]):
-        ran = CommandLine(store.path).process(*args)
+        ran = CommandLine(store.path).run_process(*args)
         assert (ran.status != 0, ran.out) == (True, "")
         assert "which Claude Code would not take for a name" in ran.err
-    app = browser(store)
+    app = make_browser(store)
     async with app.run_test(size=(100, 30), notifications=True) as pilot:
-        await until_shown(pilot, "1 session", "Go on")
+        await wait_for_text(pilot, "1 session", "Go on")
         await pilot.press("r")
-        await until_shown(pilot, "which Claude Code")
+        await wait_for_text(pilot, "which Claude Code")
         await pilot.press("enter", "c")
-        await until_shown(pilot, "Copied how it goes on.")
+        await wait_for_text(pilot, "Copied how it goes on.")
         assert clipboard.text.isprintable()
         assert not app._exit
     assert agent.ran is None

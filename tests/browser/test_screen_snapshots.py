@@ -7,18 +7,34 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from browser_driver import add, before, browser, clock, fill, prompt, screen_text, until, until_shown
-from foreign_databases import PINGU, PINGU_MEMORIES, make, pingu_native, pingu_session
+from browser_driver import (
+    add_session,
+    fill_store,
+    fixed_clock,
+    make_browser,
+    prompt_entry,
+    screen_text,
+    time_ago,
+    wait_for_text,
+    wait_until,
+)
+from foreign_databases import (
+    PINGU_MEMORIES_SCHEMA,
+    PINGU_SCHEMA,
+    add_pingu_session,
+    make_database,
+    pingu_native_response,
+)
 from pytest_textual_snapshot import SVGImageExtension
 from test_images import add_picture
 from textual.pilot import Pilot
 from textual.widgets import Input, TextArea
-from write_back_roundtrip import World
+from write_back_roundtrip import WriteBackCase
 
 from store.store import Store
 from tui.app import Backscroll
 from tui.screens.browser.screen import BrowserScreen
-from tui.screens.conversation import Reading
+from tui.screens.conversation import ConversationPane
 from tui.screens.picker import PickerScreen
 
 # The plugin gives the extension under the name that an older syrupy knew.
@@ -32,7 +48,7 @@ Size = tuple[int, int]
 @pytest.fixture
 def world(store: Store) -> Store:
     """All of it at the same moment, since ages are shown."""
-    fill(store)
+    fill_store(store)
     session = store.sessions.get("claude:e0741090")
     store.facts.learn("The project uses FastAPI.\nTwo people work on it.", category="stack")
     store.facts.learn("The retry reopens the file.", session=session, entry_seq=0)
@@ -43,7 +59,7 @@ def world(store: Store) -> Store:
 def long_ago(store: Store, *moments: str) -> None:
     with store.transaction() as connection:
         for moment in moments:
-            connection.execute(f"update {moment} = ?", (before(days=2),))
+            connection.execute(f"update {moment} = ?", (time_ago(days=2),))
 
 
 @pytest.fixture
@@ -67,22 +83,24 @@ def missing(pilot: Pilot[Any]) -> str:
         return ""
     if screen.has_class("-narrow") and screen.has_class("-pane-0"):
         return ""
-    selected, readings = screen.sessions.selected, screen.query(Reading)
+    selected, readings = screen.sessions.selected, screen.query(ConversationPane)
     if selected is None or not readings:
         return f"selected: {selected}, panes: {len(readings)}"
-    reading, timeline = readings.first(), readings.first().timeline.timeline
+    reading, timeline = readings.first(), readings.first().timeline_pane.timeline_view
     if reading.session is None or reading.session.key != selected.key:
-        return f"{selected.id} is selected, {reading.session and reading.session.id} is read, {reading._wanted} wanted"
-    if timeline.block is None or timeline._rest is not None:
-        return f"block: {timeline.block}, asked for: {timeline._asked}, aim: {timeline._aim}, rest: {timeline._rest}"
-    record = reading.record.json
-    has_record = not reading.record.display or record.outline is not None or bool(record._note)
-    return "" if has_record else f"no record of {reading._entry and reading._entry.key}"
+        shown = reading.session and reading.session.id
+        return f"{selected.id} is selected, {shown} is shown, {reading._session_key} is requested"
+    if timeline.current_item is None or timeline._select_timer is not None:
+        waiting = timeline._requested_turns, timeline._pending_move, timeline._select_timer
+        return f"item: {timeline.current_item}, waiting for: {waiting}"
+    record = reading.record_pane.json_view
+    has_record = not reading.record_pane.display or record.json_tree is not None or bool(record._note)
+    return "" if has_record else f"no record of {reading._selected_entry and reading._selected_entry.key}"
 
 
 async def until_all_came(pilot: Pilot[Any]) -> None:
     try:
-        await until(pilot, lambda: not missing(pilot))
+        await wait_until(pilot, lambda: not missing(pilot))
     except TimeoutError:
         raise AssertionError(f"It never came: {missing(pilot)}\n{screen_text(pilot)}") from None
 
@@ -93,7 +111,7 @@ def after(*steps: list[str] | str) -> Callable[[Pilot[Any]], Awaitable[None]]:
     async def take(pilot: Pilot[Any]) -> None:
         for step in steps:
             if isinstance(step, str):
-                await until_shown(pilot, step)
+                await wait_for_text(pilot, step)
             else:
                 await until_all_came(pilot)
                 await pilot.press(*step)
@@ -149,23 +167,23 @@ SCREENS: dict[str, tuple[list[str] | str, ...]] = {
 @SIZES
 @pytest.mark.parametrize("screen", SCREENS)
 def test_screen(snap_compare: Compare, world: Store, screen: str, size: Size) -> None:
-    assert snap_compare(browser(world), terminal_size=size, run_before=after(*SCREENS[screen]))
+    assert snap_compare(make_browser(world), terminal_size=size, run_before=after(*SCREENS[screen]))
 
 
 @SIZES
 def test_picker(snap_compare: Compare, world: Store, size: Size) -> None:
-    app = Backscroll(world, clock, pick=True)
+    app = Backscroll(world, fixed_clock, pick=True)
     assert snap_compare(app, terminal_size=size, run_before=after("backscroll resume", "brackets"))
 
 
 @SIZES
 def test_welcome(snap_compare: Compare, empty: Store, size: Size) -> None:
-    assert snap_compare(browser(empty), terminal_size=size, run_before=after("Press d", "Show a demo"))
+    assert snap_compare(make_browser(empty), terminal_size=size, run_before=after("Press d", "Show a demo"))
 
 
 @SIZES
 def test_another_theme(snap_compare: Compare, world: Store, size: Size) -> None:
-    app = browser(world)
+    app = make_browser(world)
     app.theme = "textual-light"
     assert snap_compare(app, terminal_size=size, run_before=after(*READING))
 
@@ -194,41 +212,43 @@ SEALED: dict[str, tuple[list[str] | str, ...]] = {
 @SIZES
 @pytest.mark.parametrize("screen", SEALED)
 def test_secrets(snap_compare: Compare, confided: Store, screen: str, size: Size) -> None:
-    assert snap_compare(browser(confided), terminal_size=size, run_before=after(*SEALED[screen]))
+    assert snap_compare(make_browser(confided), terminal_size=size, run_before=after(*SEALED[screen]))
 
 
 @SIZES
 def test_passphrase(snap_compare: Compare, confided: Store, size: Size) -> None:
     confided.secrets.use_passphrase("open sesame")
-    confided.secrets.forget()
+    confided.secrets.drop_key()
     asked = after(*SECRETS, ["r"], "Passphrase of the secrets", [*"open"], "••••")
-    assert snap_compare(browser(confided), terminal_size=size, run_before=asked)
+    assert snap_compare(make_browser(confided), terminal_size=size, run_before=asked)
 
 
 @SIZES
 def test_write_back(snap_compare: Compare, store: Store, home: Path, size: Size) -> None:
-    path = make(home / "pingu.db", PINGU + PINGU_MEMORIES, wal=True)
-    said = ("hello", pingu_native({"type": "message", "content": "hi"}))
-    pingu_session(path, "s", said, title="Theirs", summary="Old words.\nKept words.", summary_up_to="1")
-    World(store, path).titled().summed_up("New words.\nKept words.", 1)
+    path = make_database(home / "pingu.db", PINGU_SCHEMA + PINGU_MEMORIES_SCHEMA, wal=True)
+    said = ("hello", pingu_native_response({"type": "message", "content": "hi"}))
+    add_pingu_session(path, "s", said, title="Theirs", summary="Old words.\nKept words.", summary_up_to="1")
+    WriteBackCase(store, path).set_title().set_summary("New words.\nKept words.", 1)
     asked = after("1 session", "Mine", ["w"], "+ New words.")
-    assert snap_compare(browser(store), terminal_size=size, run_before=asked)
+    assert snap_compare(make_browser(store), terminal_size=size, run_before=asked)
 
 
 @SIZES
 def test_folder(snap_compare: Compare, store: Store, home: Path, size: Size) -> None:
     for name in ("alpha", "beta", *(f"gamma-{number}" for number in range(9))):
         (home / "code" / name).mkdir(parents=True)
-    add(store, "s", before(minutes=4), prompt("Go on", before()), source="claude", cwd=str(home / "code"))
+    add_session(
+        store, "s", time_ago(minutes=4), prompt_entry("Go on", time_ago()), source="claude", cwd=str(home / "code")
+    )
     asked = after("1 session", "Go on", ["r"], "Continue in Claude Code", ["d"], "Another folder", "3 more")
-    assert snap_compare(browser(store), terminal_size=size, run_before=asked)
+    assert snap_compare(make_browser(store), terminal_size=size, run_before=asked)
 
 
 @SIZES
 def test_picture(snap_compare: Compare, store: Store, size: Size) -> None:
     add_picture(store, *["navy", "teal", "olive", "maroon"] * 4, width=60)
     asked = after("1 session", "see this", ["enter"], "shot.png", ["end", "enter"], "▀▀▀▀▀▀▀▀")
-    assert snap_compare(browser(store), terminal_size=size, run_before=asked)
+    assert snap_compare(make_browser(store), terminal_size=size, run_before=asked)
 
 
 @SIZES
@@ -238,4 +258,4 @@ def test_two_wrote(snap_compare: Compare, world: Store, size: Size) -> None:
         world.summaries.set(world.sessions.get("claude:e0741090"), "Theirs: it was the retry.", up_to_turn=1)
         await after(["ctrl+s"], "Theirs, saved meanwhile", "Take theirs")(pilot)
 
-    assert snap_compare(browser(world), terminal_size=size, run_before=save_elsewhere)
+    assert snap_compare(make_browser(world), terminal_size=size, run_before=save_elsewhere)

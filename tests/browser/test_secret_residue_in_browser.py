@@ -7,7 +7,7 @@ import re
 from pathlib import Path
 
 import pytest
-from browser_driver import add, before, prompt
+from browser_driver import add_session, prompt_entry, time_ago
 from pty_terminal import Terminal
 
 from store.store import Store
@@ -68,21 +68,21 @@ def assert_nowhere(data: bytes) -> None:
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("TEXTUAL_LOG", str(tmp_path / "textual.log"))
     with Store.open(tmp_path / "store.db") as store:
-        add(store, "s", before(hours=1), prompt("hello", before(hours=1)), agent_title="Only one")
+        add_session(store, "s", time_ago(hours=1), prompt_entry("hello", time_ago(hours=1)), agent_title="Only one")
     return tmp_path
 
 
 def typed_in(terminal: Terminal) -> None:
-    terminal.until_shown("Only one")
+    terminal.wait_for_text("Only one")
     terminal.press("\x1b[18~")  # f7
-    terminal.until_shown("No secrets yet")
+    terminal.wait_for_text("No secrets yet")
     terminal.press("a")
-    terminal.until_shown("A new secret")
+    terminal.wait_for_text("A new secret")
     terminal.press("TOKEN\r")
     terminal.press(MARKER)
-    terminal.until_shown("•" * len(MARKER))
+    terminal.wait_for_text("•" * len(MARKER))
     terminal.press("\r")
-    terminal.until_shown("v1", "version 1")
+    terminal.wait_for_text("v1", "version 1")
 
 
 def test_typed_revealed_copied_and_deleted_it_is_nowhere(folder: Path, home: Path) -> None:
@@ -92,28 +92,28 @@ def test_typed_revealed_copied_and_deleted_it_is_nowhere(folder: Path, home: Pat
         assert_nowhere(everything_in(folder, home))
 
         terminal.press("r")
-        terminal.until_shown(MARKER, "hides in")
+        terminal.wait_for_text(MARKER, "hides in")
         terminal.press("\x1b[20~")  # f9
-        terminal.until_shown("PICTURED")
+        terminal.wait_for_text("PICTURED")
         assert "TOKEN" in (folder / "picture.svg").read_text("utf-8")
         revealed = len(terminal.raw)
-        terminal.until_gone(MARKER)
+        terminal.wait_until_gone(MARKER)
         hidden = len(terminal.raw)
         assert revealed < hidden
 
         terminal.press("y")
-        sent = terminal.until_sent(rb"\x1b\]52;c;([A-Za-z0-9+/=]*)\x07")
+        sent = terminal.wait_for_output(rb"\x1b\]52;c;([A-Za-z0-9+/=]*)\x07")
         assert base64.b64decode(sent[1]).decode() == MARKER
         copied = len(terminal.raw)
 
         terminal.press("X")
-        terminal.until_shown("for ever?")
+        terminal.wait_for_text("for ever?")
         terminal.press("y")
-        terminal.until_shown("No secrets yet")
+        terminal.wait_for_text("No secrets yet")
         terminal.press("\x1b")
-        terminal.until_shown("Only one", "1 session")
+        terminal.wait_for_text("Only one", "1 session")
         terminal.press("q")
-        assert terminal.until_closed() == 0
+        assert terminal.wait_for_exit() == 0
         assert_nowhere(terminal.raw[hidden : sent.start()])
         assert_nowhere(terminal.raw[copied:])
         assert MARKER not in "\n".join(terminal.lines)
@@ -127,9 +127,9 @@ def test_a_crash_while_it_is_shown_does_not_tell_it(folder: Path, home: Path) ->
     with Terminal(BROWSE, str(folder / "store.db"), str(folder)) as terminal:
         typed_in(terminal)
         terminal.press("r")
-        terminal.until_shown(MARKER)
+        terminal.wait_for_text(MARKER)
         terminal.press("\x1b[19~")  # f8
-        terminal.until_closed()
+        terminal.wait_for_exit()
         # Until the screen is given back the value is on it, and may be painted once more.
         told = terminal.raw.rpartition(b"\x1b[?1049l")[2]
         assert b"meant to" in told

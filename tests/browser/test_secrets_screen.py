@@ -8,19 +8,30 @@ from typing import Any
 
 import pyperclip
 import pytest
-from browser_driver import add, answer, before, browser, clock, fill, prompt, screen_text, until, until_shown
-from conftest import Clipboard
-from kiso_database import DOCUMENT, KisoStore
+from browser_driver import (
+    add_session,
+    answer_entry,
+    fill_store,
+    fixed_clock,
+    make_browser,
+    prompt_entry,
+    screen_text,
+    time_ago,
+    wait_for_text,
+    wait_until,
+)
+from conftest import FakeClipboard
+from kiso_database import DOCUMENT_SCHEMA, KisoStore
 from textual import events
 from textual.pilot import Pilot
-from write_back_roundtrip import World
+from write_back_roundtrip import WriteBackCase
 
 from store.errors import NotFound
 from store.model.entry import NewEntry, ToolCall
 from store.model.session import Session
 from store.store import Store
 from tui.app import Backscroll
-from tui.dialogs.secret import PassphraseScreen
+from tui.dialogs.secret import PassphraseDialog
 from tui.privacy import app as locking
 from tui.screens import secrets as screens
 from tui.screens.secrets import SecretsScreen
@@ -32,7 +43,7 @@ PASSPHRASE = "open sesame"
 
 @pytest.fixture
 def session(store: Store) -> Session:
-    fill(store)
+    fill_store(store)
     session = store.sessions.get("claude:e0741090")
     store.secrets.set(session, "GITHUB_TOKEN", "an older one")
     store.secrets.set(session, "GITHUB_TOKEN", VALUE)
@@ -43,24 +54,24 @@ def session(store: Store) -> Session:
 @pytest.fixture
 def locked(store: Store, session: Session) -> Session:
     store.secrets.use_passphrase(PASSPHRASE)
-    store.secrets.forget()
+    store.secrets.drop_key()
     return session
 
 
 async def opened(pilot: Pilot[Any], store: Store, session: Session, shown: str = "GITHUB_TOKEN") -> SecretsScreen:
-    await until_shown(pilot, "brackets")
-    screen = SecretsScreen(store, session, clock)
+    await wait_for_text(pilot, "brackets")
+    screen = SecretsScreen(store, session, fixed_clock)
     await pilot.app.push_screen(screen)
-    await until_shown(pilot, shown)
+    await wait_for_text(pilot, shown)
     return screen
 
 
 async def until_hidden(pilot: Pilot[Any], text: str = VALUE) -> None:
-    await until(pilot, lambda: text not in screen_text(pilot))
+    await wait_until(pilot, lambda: text not in screen_text(pilot))
 
 
 async def notified(pilot: Pilot[Any], text: str) -> None:
-    await until(pilot, lambda: any(text in told.message for told in pilot.app._notifications))
+    await wait_until(pilot, lambda: any(text in told.message for told in pilot.app._notifications))
 
 
 # ── what is shown ─────────────────────────────────────────────────────────────────────────────────
@@ -68,38 +79,40 @@ async def notified(pilot: Pilot[Any], text: str) -> None:
 
 @pytest.mark.parametrize("size", [(140, 45), (80, 24)])
 async def test_names_and_never_a_value(store: Store, session: Session, size: tuple[int, int]) -> None:
-    async with browser(store).run_test(size=size) as pilot:
+    async with make_browser(store).run_test(size=size) as pilot:
         await opened(pilot, store, session)
-        await until_shown(pilot, "v2", "OTHER", "••••••••", "sealed with the key file · open", "no tool call names it")
+        await wait_for_text(
+            pilot, "v2", "OTHER", "••••••••", "sealed with the key file · open", "no tool call names it"
+        )
         assert VALUE not in screen_text(pilot)
 
 
 async def test_where_they_were_used(store: Store) -> None:
-    at = before(hours=1)
+    at = time_ago(hours=1)
     named = ToolCall("c1", "Bash", {"env": {"API_KEY": "secret://s/API_KEY"}, "command": "curl $TOKEN; echo MY_TOKENS"})
     calls = NewEntry(role="assistant", parts=(named,), created_at=at)
-    session = add(store, "s", at, prompt("go", at), answer("hm", at), prompt("on", at), calls)
+    session = add_session(store, "s", at, prompt_entry("go", at), answer_entry("hm", at), prompt_entry("on", at), calls)
     for name in ("API_KEY", "TOKEN", "MY_TOKEN"):
         store.secrets.set(session, name, "v")
-    fill(store)
+    fill_store(store)
     gone: list[str | None] = []
-    async with browser(store).run_test(size=(140, 45)) as pilot:
-        await until_shown(pilot, "brackets")
-        pilot.app.push_screen(SecretsScreen(store, session, clock), gone.append)
-        await until_shown(pilot, "no tool call names it")
+    async with make_browser(store).run_test(size=(140, 45)) as pilot:
+        await wait_for_text(pilot, "brackets")
+        pilot.app.push_screen(SecretsScreen(store, session, fixed_clock), gone.append)
+        await wait_for_text(pilot, "no tool call names it")
         lines = [line for line in screen_text(pilot).splitlines() if "named in turn 2" in line]
         assert [line.split()[0].strip("▌") or line.split()[1] for line in lines] == ["API_KEY", "TOKEN"]
         await pilot.press("g")
-        await until(pilot, lambda: gone)
+        await wait_until(pilot, lambda: gone)
     assert store.chains.entries(session.key)[-1].seq == int(str(gone[0]).rpartition("#")[2])
 
 
 async def test_hostile_names_and_values(store: Store, session: Session) -> None:
     store.secrets.set(session, "[b]日本\u202e名 [/]", "a\x1b]0;evil\x07\nsecond\tline\x9b2J" + "x" * 90_000)
-    async with browser(store).run_test(size=(100, 30)) as pilot:
+    async with make_browser(store).run_test(size=(100, 30)) as pilot:
         await opened(pilot, store, session, "[b]日本⟨U+202E⟩名 [/]")
         await pilot.press("end", "r")
-        await until_shown(pilot, "a␛]0;evil␇", "second", "line�2J")
+        await wait_for_text(pilot, "a␛]0;evil␇", "second", "line�2J")
         await pilot.press("ctrl+down", "ctrl+up")
         raw = "".join(strip.text for strip in pilot.app.screen._compositor.render_strips())
         assert not set(raw) & {"\x1b", "\x07", "\x9b", "\u202e"}
@@ -113,10 +126,10 @@ async def test_a_value_is_shown_and_hidden_by_itself(
     store: Store, session: Session, monkeypatch: pytest.MonkeyPatch, key: str
 ) -> None:
     monkeypatch.setattr(screens, "TICK_SECONDS", 0.3)
-    async with browser(store).run_test() as pilot:
+    async with make_browser(store).run_test() as pilot:
         await opened(pilot, store, session)
         await pilot.press(key)
-        await until_shown(pilot, VALUE, "hides in")
+        await wait_for_text(pilot, VALUE, "hides in")
         await until_hidden(pilot)
         assert "hides in" not in screen_text(pilot)
 
@@ -143,10 +156,10 @@ async def left(pilot: Pilot[Any]) -> None:
 
 @pytest.mark.parametrize("go", [blurred, moved, covered, suspended, left])
 async def test_whoever_turns_away_leaves_dots(store: Store, session: Session, go: Callable[..., Any]) -> None:
-    async with browser(store).run_test() as pilot:
+    async with make_browser(store).run_test() as pilot:
         screen = await opened(pilot, store, session)
         await pilot.press("r")
-        await until_shown(pilot, VALUE)
+        await wait_for_text(pilot, VALUE)
         await go(pilot)
         await until_hidden(pilot)
         assert VALUE not in repr(vars(screen))
@@ -154,30 +167,30 @@ async def test_whoever_turns_away_leaves_dots(store: Store, session: Session, go
 
 async def test_leaving_the_app_hides_and_forgets(store: Store, locked: Session) -> None:
     store.secrets.unlock(PASSPHRASE)
-    app = browser(store)
+    app = make_browser(store)
     async with app.run_test() as pilot:
         screen = await opened(pilot, store, locked)
         await pilot.press("r")
-        await until_shown(pilot, VALUE)
-        view = screen.value
+        await wait_for_text(pilot, VALUE)
+        view = screen.value_view
         app.exit()
         assert not view.is_revealed
-        assert store.secrets.locked
+        assert store.secrets.is_locked
 
 
 async def test_no_screenshot_holds_a_value(store: Store, session: Session, tmp_path: Any) -> None:
-    async with browser(store).run_test() as pilot:
+    async with make_browser(store).run_test() as pilot:
         await opened(pilot, store, session)
         await pilot.press("r")
-        await until_shown(pilot, VALUE)
+        await wait_for_text(pilot, VALUE)
         assert VALUE not in pilot.app.export_screenshot()
         saved = pilot.app.save_screenshot("shot.svg", str(tmp_path))
         assert VALUE not in Path(saved).read_text("utf-8")
         assert VALUE in screen_text(pilot)
         await pilot.press("e")
-        await until_shown(pilot, "Another value of GITHUB_TOKEN")
+        await wait_for_text(pilot, "Another value of GITHUB_TOKEN")
         await pilot.press(*"typed-value", "ctrl+t")
-        await until_shown(pilot, "typed-value")
+        await wait_for_text(pilot, "typed-value")
         assert "typed-value" not in pilot.app.export_screenshot()
         assert "typed-value" in screen_text(pilot)
 
@@ -186,26 +199,26 @@ async def test_no_screenshot_holds_a_value(store: Store, session: Session, tmp_p
 
 
 async def test_what_is_copied_is_cleared_if_it_is_still_ours(
-    store: Store, session: Session, clipboard: Clipboard, monkeypatch: pytest.MonkeyPatch
+    store: Store, session: Session, clipboard: FakeClipboard, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(locking, "CLIPBOARD_SECONDS", 1.5)
-    async with browser(store).run_test() as pilot:
+    async with make_browser(store).run_test() as pilot:
         await opened(pilot, store, session)
         await pilot.press("y")
-        await until(pilot, lambda: clipboard.text == VALUE)
+        await wait_until(pilot, lambda: clipboard.text == VALUE)
         await notified(pilot, "Copied GITHUB_TOKEN")
         assert VALUE not in screen_text(pilot)
-        await until(pilot, lambda: clipboard.text == "")
+        await wait_until(pilot, lambda: clipboard.text == "")
         await pilot.press("y")
-        await until(pilot, lambda: clipboard.text == VALUE)
+        await wait_until(pilot, lambda: clipboard.text == VALUE)
         clipboard.text = "something else"
-        await until(pilot, lambda: pilot.app._copied is None)  # type: ignore[attr-defined]
+        await wait_until(pilot, lambda: pilot.app._copied_secret is None)  # type: ignore[attr-defined]
         await pilot.app.workers.wait_for_complete()
         assert clipboard.text == "something else"
 
 
-async def test_leaving_clears_the_clipboard(store: Store, session: Session, clipboard: Clipboard) -> None:
-    async with browser(store).run_test() as pilot:
+async def test_leaving_clears_the_clipboard(store: Store, session: Session, clipboard: FakeClipboard) -> None:
+    async with make_browser(store).run_test() as pilot:
         await opened(pilot, store, session)
         await pilot.press("y")
         await notified(pilot, "Copied GITHUB_TOKEN")
@@ -220,7 +233,7 @@ async def test_where_the_clipboard_cannot_be_read_it_is_said(
         raise pyperclip.PyperclipException("none here")
 
     monkeypatch.setattr(pyperclip, "copy", refuse)
-    async with browser(store).run_test() as pilot:
+    async with make_browser(store).run_test() as pilot:
         await opened(pilot, store, session)
         await pilot.press("y")
         await notified(pilot, "cannot be read back")
@@ -228,7 +241,7 @@ async def test_where_the_clipboard_cannot_be_read_it_is_said(
     monkeypatch.setattr(pyperclip, "copy", lambda _: None)
     monkeypatch.setattr(pyperclip, "paste", refuse)
     monkeypatch.setattr(locking, "CLIPBOARD_SECONDS", 0.1)
-    async with browser(store).run_test() as pilot:
+    async with make_browser(store).run_test() as pilot:
         await opened(pilot, store, session)
         await pilot.press("y")
         await notified(pilot, "may still hold the secret")
@@ -238,83 +251,83 @@ async def test_where_the_clipboard_cannot_be_read_it_is_said(
 
 
 async def test_add_replace_delete(store: Store, session: Session) -> None:
-    async with browser(store).run_test(size=(100, 30)) as pilot:
+    async with make_browser(store).run_test(size=(100, 30)) as pilot:
         await opened(pilot, store, session)
         await pilot.press("a")
-        await until_shown(pilot, "A new secret")
+        await wait_for_text(pilot, "A new secret")
         await pilot.press("enter", "enter")
-        await until_shown(pilot, "A secret needs a name.")
+        await wait_for_text(pilot, "A secret needs a name.")
         await pilot.press(*"NEW", "enter", "enter")
-        await until_shown(pilot, "The value is empty")
+        await wait_for_text(pilot, "The value is empty")
         pilot.app.screen.query_one(HiddenInput).post_message(events.Paste("two\nlines\n"))
-        await until_shown(pilot, "•••••••••")
+        await wait_for_text(pilot, "•••••••••")
         await pilot.press("enter")
-        await until_shown(pilot, "▌  NEW")
+        await wait_for_text(pilot, "▌  NEW")
         assert store.secrets.get(session, "NEW") == "two\nlines"
         await pilot.press("e")
-        await until_shown(pilot, "Another value of NEW")
+        await wait_for_text(pilot, "Another value of NEW")
         await pilot.press(*"better", "enter")
-        await until_shown(pilot, "v2", "NEW  version 2")
+        await wait_for_text(pilot, "v2", "NEW  version 2")
         assert store.secrets.get(session, "NEW") == "better"
         await pilot.press("x")
         await notified(pilot, "Deleted NEW; u brings it back.")
-        await until(pilot, lambda: len(store.secrets.names(session)) == 2)
+        await wait_until(pilot, lambda: len(store.secrets.names(session)) == 2)
         await pilot.press("u")
-        await until_shown(pilot, "  NEW  ")
+        await wait_for_text(pilot, "  NEW  ")
         assert store.secrets.get(session, "NEW") == "better"
 
 
 async def test_delete_for_ever_asks_first(store: Store, session: Session) -> None:
-    async with browser(store).run_test() as pilot:
+    async with make_browser(store).run_test() as pilot:
         await opened(pilot, store, session)
         await pilot.press("X")
-        await until_shown(pilot, "for ever?")
+        await wait_for_text(pilot, "for ever?")
         await pilot.press("n")
         assert store.secrets.get(session, "GITHUB_TOKEN") == VALUE
         await pilot.press("X")
-        await until_shown(pilot, "for ever?")
+        await wait_for_text(pilot, "for ever?")
         await pilot.press("y")
-        await until(pilot, lambda: len(store.secrets.names(session)) == 1)
+        await wait_until(pilot, lambda: len(store.secrets.names(session)) == 1)
         with pytest.raises(NotFound):
             store.secrets.get(session, "GITHUB_TOKEN", 1)
 
 
 async def test_two_windows(store: Store, session: Session) -> None:
-    async with browser(store).run_test(size=(120, 30)) as pilot:
+    async with make_browser(store).run_test(size=(120, 30)) as pilot:
         await opened(pilot, store, session)
         await pilot.press("e")
-        await until_shown(pilot, "Another value")
+        await wait_for_text(pilot, "Another value")
         store.secrets.set(session, "GITHUB_TOKEN", "theirs")
         await pilot.press(*"mine", "enter")
-        await until_shown(pilot, "was replaced by version 3 meanwhile")
+        await wait_for_text(pilot, "was replaced by version 3 meanwhile")
         assert store.secrets.get(session, "GITHUB_TOKEN") == "theirs"
         await pilot.press("enter")
-        await until_shown(pilot, "version 4")
+        await wait_for_text(pilot, "version 4")
         assert store.secrets.get(session, "GITHUB_TOKEN") == "mine"
         store.secrets.set(session, "GITHUB_TOKEN", "theirs again")
         await pilot.press("x")
         await notified(pilot, "replaced by version 5 meanwhile")
         assert store.secrets.get(session, "GITHUB_TOKEN") == "theirs again"
         await pilot.press("a")
-        await until_shown(pilot, "A new secret")
+        await wait_for_text(pilot, "A new secret")
         await pilot.press(*"OTHER", "enter", *"y", "enter")
-        await until_shown(pilot, "There is a secret 'OTHER' already")
+        await wait_for_text(pilot, "There is a secret 'OTHER' already")
         assert store.secrets.get(session, "OTHER") == "x"
 
 
 async def test_what_the_store_refuses_stands_by_the_field(store: Store, session: Session) -> None:
-    async with browser(store).run_test(size=(120, 30)) as pilot:
+    async with make_browser(store).run_test(size=(120, 30)) as pilot:
         await opened(pilot, store, session)
         await pilot.press("a")
-        await until_shown(pilot, "A new secret")
+        await wait_for_text(pilot, "A new secret")
         pilot.app.screen.query_one("#name").value = "N" * 1_001  # type: ignore[attr-defined]
         await pilot.press("enter", "v", "enter")
-        await until_shown(pilot, "longer than 1,000 characters")
+        await wait_for_text(pilot, "longer than 1,000 characters")
         assert pilot.app.screen.query_one(HiddenInput).value == "v"
         store.sessions.purge([session])
         pilot.app.screen.query_one("#name").value = "N"  # type: ignore[attr-defined]
         await pilot.press("enter")
-        await until_shown(pilot, "not in the store any more")
+        await wait_for_text(pilot, "not in the store any more")
         assert pilot.app.screen.query_one(HiddenInput).value == "v"
 
 
@@ -326,96 +339,96 @@ async def test_a_wrong_passphrase_waits_longer_each_time(
 ) -> None:
     now = [1000.0]
     monkeypatch.setattr(locking, "monotonic", lambda: now[0])
-    async with browser(store).run_test(size=(100, 30)) as pilot:
+    async with make_browser(store).run_test(size=(100, 30)) as pilot:
         await opened(pilot, store, locked)
-        await until_shown(pilot, "locked")
+        await wait_for_text(pilot, "locked")
         await pilot.press("r")
-        await until_shown(pilot, "Passphrase of the secrets")
+        await wait_for_text(pilot, "Passphrase of the secrets")
         for wait in ("1 second", "2 seconds", "4 seconds"):
             await pilot.press("w", "enter")
-            await until_shown(pilot, f"That is not the passphrase. The next try is in {wait}.")
+            await wait_for_text(pilot, f"That is not the passphrase. The next try is in {wait}.")
             await pilot.press("enter")
             now[0] += 60
-            await until_shown(pilot, "That was not the passphrase; try again.")
+            await wait_for_text(pilot, "That was not the passphrase; try again.")
         field = pilot.app.screen.query_one(HiddenInput)
         assert field.value == "www"
         assert "www" not in screen_text(pilot)
         await pilot.press("w", "enter")
-        await until_shown(pilot, "in 8 seconds")
+        await wait_for_text(pilot, "in 8 seconds")
         await pilot.press("escape", "r")
-        await until_shown(pilot, "in 8 seconds")
+        await wait_for_text(pilot, "in 8 seconds")
         await pilot.press(*PASSPHRASE, "enter")
-        assert store.secrets.locked
+        assert store.secrets.is_locked
         now[0] += 8
-        await until_shown(pilot, "try again")
+        await wait_for_text(pilot, "try again")
         await pilot.press("enter")
-        await until_shown(pilot, VALUE)
-        assert not store.secrets.locked
+        await wait_for_text(pilot, VALUE)
+        assert not store.secrets.is_locked
 
 
 async def test_lock_and_unlock(store: Store, session: Session) -> None:
-    async with browser(store).run_test(size=(100, 30)) as pilot:
+    async with make_browser(store).run_test(size=(100, 30)) as pilot:
         await opened(pilot, store, session)
         await pilot.press("r")
-        await until_shown(pilot, VALUE)
+        await wait_for_text(pilot, VALUE)
         await pilot.press("L")
-        await until_shown(pilot, "· locked")
+        await wait_for_text(pilot, "· locked")
         assert VALUE not in screen_text(pilot)
-        assert store.secrets.locked
+        assert store.secrets.is_locked
         await pilot.press("L")
-        await until_shown(pilot, "· open")
-        assert not store.secrets.locked
+        await wait_for_text(pilot, "· open")
+        assert not store.secrets.is_locked
 
 
 async def test_ten_idle_minutes_lock(store: Store, locked: Session, monkeypatch: pytest.MonkeyPatch) -> None:
     now = [0.0]
     monkeypatch.setattr(locking, "monotonic", lambda: now[0])
-    monkeypatch.setattr(locking, "CHECK_SECONDS", 0.02)
+    monkeypatch.setattr(locking, "IDLE_CHECK_SECONDS", 0.02)
     store.secrets.unlock(PASSPHRASE)
-    async with browser(store).run_test(size=(100, 30)) as pilot:
+    async with make_browser(store).run_test(size=(100, 30)) as pilot:
         await opened(pilot, store, locked)
         now[0] += 599
         await pilot.press("r")
-        await until_shown(pilot, VALUE)
+        await wait_for_text(pilot, VALUE)
         now[0] += 599
         await pilot.pause(0.2)
-        assert not store.secrets.locked
+        assert not store.secrets.is_locked
         now[0] += 1
-        await until_shown(pilot, "· locked")
+        await wait_for_text(pilot, "· locked")
         assert VALUE not in screen_text(pilot)
         await pilot.press("y")
-        await until(pilot, lambda: isinstance(pilot.app.screen, PassphraseScreen))
+        await wait_until(pilot, lambda: isinstance(pilot.app.screen, PassphraseDialog))
         await pilot.press("escape")
-        assert store.secrets.locked
+        assert store.secrets.is_locked
 
 
 async def test_handing_over_locks(store: Store, locked: Session) -> None:
     store.secrets.unlock(PASSPHRASE)
-    app: Backscroll = browser(store)
+    app: Backscroll = make_browser(store)
     async with app.run_test() as pilot:
-        await until_shown(pilot, "brackets")
-        from store.resume.command import resumption
+        await wait_for_text(pilot, "brackets")
+        from store.resume.command import plan_resume
 
-        app.hand_over(resumption(locked))
-        assert store.secrets.locked
+        app.exit_and_resume(plan_resume(locked))
+        assert store.secrets.is_locked
 
 
 # ── what lies open elsewhere ──────────────────────────────────────────────────────────────────────
 
 
 async def test_an_open_secret_is_offered_to_be_sealed(store: Store, tmp_path: Any) -> None:
-    owner = KisoStore(tmp_path / "kiso.db", DOCUMENT)
-    owner.session("dev")
-    owner.message("hello")
-    owner.add("secrets", session="dev", key="api_token", value=VALUE)
-    world = World(store, owner.path, "dev")
-    fill(store)
-    async with browser(store).run_test(size=(140, 30)) as pilot:
+    owner = KisoStore(tmp_path / "kiso.db", DOCUMENT_SCHEMA)
+    owner.add_session("dev")
+    owner.add_message("hello")
+    owner.insert_row("secrets", session="dev", key="api_token", value=VALUE)
+    world = WriteBackCase(store, owner.path, "dev")
+    fill_store(store)
+    async with make_browser(store).run_test(size=(140, 30)) as pilot:
         await opened(pilot, store, world.session, "lies open in")
         assert VALUE not in screen_text(pilot)
         await pilot.press("enter")
         await notified(pilot, "It still lies open there")
-        await until_shown(pilot, "v1", "sealed with the key file")
+        await wait_for_text(pilot, "v1", "sealed with the key file")
         assert store.secrets.exposed() == []
         await pilot.press("enter")
-        await until_shown(pilot, VALUE)
+        await wait_for_text(pilot, VALUE)

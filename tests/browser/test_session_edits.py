@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from browser_driver import browser, fill, screen_text, session_list, until, until_shown
+from browser_driver import fill_store, make_browser, screen_text, session_list, wait_for_text, wait_until
 from textual.pilot import Pilot
 from textual.widgets import Input
 
@@ -14,78 +14,78 @@ UPLOAD, CONFIG = "claude:e0741090", "codex:0199aa"
 
 @pytest.fixture
 def filled(store: Store) -> Store:
-    fill(store)
+    fill_store(store)
     return store
 
 
 async def ready(pilot: Pilot[None]) -> None:
-    await until(pilot, lambda: session_list(pilot).selected)
+    await wait_until(pilot, lambda: session_list(pilot).selected)
 
 
 async def test_a_title_given_here_is_shown_and_found(filled: Store) -> None:
-    async with browser(filled).run_test(size=(90, 30)) as pilot:
+    async with make_browser(filled).run_test(size=(90, 30)) as pilot:
         await ready(pilot)
         await pilot.press("t")
-        await until_shown(pilot, "Title", "Leave it")
+        await wait_for_text(pilot, "Title", "Leave it")
         field = pilot.app.screen.query_one(Input)
         assert field.value == "Fix the flaky upload test"
         field.value = "The zebra of uploads"
         await pilot.press("enter")
-        await until_shown(pilot, "★ The zebra of uploads")
+        await wait_for_text(pilot, "★ The zebra of uploads")
         await pilot.press("slash", *"zebra")
-        await until_shown(pilot, "1 found")
+        await wait_for_text(pilot, "1 found")
     assert filled.sessions.get(UPLOAD).own_title == "The zebra of uploads"
     assert filled.sessions.get(UPLOAD).agent_title == "Fix the flaky upload test"
 
 
 async def test_an_empty_title_is_refused_by_the_field_and_nothing_is_lost(filled: Store) -> None:
-    async with browser(filled).run_test(size=(90, 30)) as pilot:
+    async with make_browser(filled).run_test(size=(90, 30)) as pilot:
         await ready(pilot)
         await pilot.press("t")
-        await until_shown(pilot, "Title")
+        await wait_for_text(pilot, "Title")
         pilot.app.screen.query_one(Input).value = "   "
         await pilot.press("enter")
-        await until_shown(pilot, "The title is empty.")
+        await wait_for_text(pilot, "The title is empty.")
         assert pilot.app.screen.query_one(Input).value == "   "
         await pilot.press("escape")
-        await until_shown(pilot, "★ Fix the flaky upload test")
+        await wait_for_text(pilot, "★ Fix the flaky upload test")
 
 
 async def test_a_title_that_another_window_changed_meanwhile_is_not_overwritten(filled: Store) -> None:
-    async with browser(filled).run_test(size=(90, 30)) as pilot:
+    async with make_browser(filled).run_test(size=(90, 30)) as pilot:
         await ready(pilot)
         await pilot.press("t")
-        await until_shown(pilot, "Title")
+        await wait_for_text(pilot, "Title")
         with Store.open(filled.path) as other:
             other.sessions.set_title(other.sessions.get(UPLOAD), "Theirs")
         pilot.app.screen.query_one(Input).value = "Mine"
         await pilot.press("enter")
-        await until_shown(pilot, "changed meanwhile", "Theirs")
+        await wait_for_text(pilot, "changed meanwhile", "Theirs")
         assert pilot.app.screen.query_one(Input).value == "Mine"
         assert filled.sessions.get(UPLOAD).title == "Theirs"
         await pilot.press("enter")  # having seen it
-        await until(pilot, lambda: filled.sessions.get(UPLOAD).title == "Mine")
+        await wait_until(pilot, lambda: filled.sessions.get(UPLOAD).title == "Mine")
 
 
 async def test_marked_sessions_are_tagged_together_and_undone_together(filled: Store) -> None:
-    async with browser(filled).run_test(size=(90, 30)) as pilot:
+    async with make_browser(filled).run_test(size=(90, 30)) as pilot:
         await ready(pilot)
         await pilot.press("space", "space", "T")
-        await until_shown(pilot, "Tags", "Of 2 sessions")
+        await wait_for_text(pilot, "Tags", "Of 2 sessions")
         pilot.app.screen.query_one(Input).value = "ci, later"
         await pilot.press("enter")
-        await until(pilot, lambda: filled.notes.tags(filled.sessions.get(CONFIG)) == ["ci", "later"])
+        await wait_until(pilot, lambda: filled.notes.tags(filled.sessions.get(CONFIG)) == ["ci", "later"])
         assert filled.notes.tags(filled.sessions.get(UPLOAD)) == ["ci", "later"]
         await pilot.press("T")
-        await until_shown(pilot, "Tags")
+        await wait_for_text(pilot, "Tags")
         assert pilot.app.screen.query_one(Input).value == "ci later"
         pilot.app.screen.query_one(Input).value = "ci"
         await pilot.press("enter")
-        await until(pilot, lambda: filled.notes.tags(filled.sessions.get(UPLOAD)) == ["ci"])
+        await wait_until(pilot, lambda: filled.notes.tags(filled.sessions.get(UPLOAD)) == ["ci"])
         await pilot.press("u")
-        await until(pilot, lambda: filled.notes.tags(filled.sessions.get(UPLOAD)) == ["ci", "later"])
+        await wait_until(pilot, lambda: filled.notes.tags(filled.sessions.get(UPLOAD)) == ["ci", "later"])
         await pilot.press("u")
-        await until(pilot, lambda: filled.notes.tags(filled.sessions.get(CONFIG)) == [])
+        await wait_until(pilot, lambda: filled.notes.tags(filled.sessions.get(CONFIG)) == [])
 
 
 @pytest.mark.parametrize(("key", "column"), [("p", "pinned"), ("a", "archived")])
@@ -93,56 +93,56 @@ async def test_a_flag_is_set_on_all_marked_and_taken_from_all(filled: Store, key
     def flags() -> list[int]:
         return [getattr(filled.sessions.get(one), column) for one in (UPLOAD, CONFIG)]
 
-    async with browser(filled).run_test(size=(90, 30), notifications=True) as pilot:
+    async with make_browser(filled).run_test(size=(90, 30), notifications=True) as pilot:
         await ready(pilot)
         await pilot.press("space", "space", key)
-        await until(pilot, lambda: flags() == [1, 1])
-        await until_shown(pilot, "2 sessions; u undoes it.")
+        await wait_until(pilot, lambda: flags() == [1, 1])
+        await wait_for_text(pilot, "2 sessions; u undoes it.")
         await pilot.press(key)
-        await until(pilot, lambda: flags() == [0, 0])
+        await wait_until(pilot, lambda: flags() == [0, 0])
         await pilot.press("u")
-        await until(pilot, lambda: flags() == [1, 1])
+        await wait_until(pilot, lambda: flags() == [1, 1])
 
 
 async def test_the_trash_takes_the_session_and_undo_brings_it_back(filled: Store) -> None:
-    async with browser(filled).run_test(size=(90, 30), notifications=True) as pilot:
+    async with make_browser(filled).run_test(size=(90, 30), notifications=True) as pilot:
         await ready(pilot)
         await pilot.press("d")
-        await until_shown(pilot, "5 sessions", "Moved 1 session to the trash")
+        await wait_for_text(pilot, "5 sessions", "Moved 1 session to the trash")
         assert "Fix the flaky upload test" not in screen_text(pilot)
         await pilot.press("u")
-        await until_shown(pilot, "6 sessions", "Fix the flaky upload test")
+        await wait_for_text(pilot, "6 sessions", "Fix the flaky upload test")
 
 
 async def test_a_note_is_written_and_kept(filled: Store) -> None:
-    async with browser(filled).run_test(size=(90, 30)) as pilot:
+    async with make_browser(filled).run_test(size=(90, 30)) as pilot:
         await ready(pilot)
         await pilot.press("m")
-        await until_shown(pilot, "Note", "Your editor")
+        await wait_for_text(pilot, "Note", "Your editor")
         await pilot.press(*"ask", "enter", *"again", "ctrl+s")
-        await until(pilot, lambda: filled.notes.notes(filled.sessions.get(UPLOAD)))
+        await wait_until(pilot, lambda: filled.notes.notes(filled.sessions.get(UPLOAD)))
     (note,) = filled.notes.notes(filled.sessions.get(UPLOAD))
     assert note.text == "ask\nagain"
 
 
 async def test_what_was_said_becomes_a_fact_that_knows_where(filled: Store) -> None:
-    async with browser(filled).run_test(size=(90, 30), notifications=True) as pilot:
+    async with make_browser(filled).run_test(size=(90, 30), notifications=True) as pilot:
         await ready(pilot)
         await pilot.press("enter")
-        await until_shown(pilot, "it now reopens it")
+        await wait_for_text(pilot, "it now reopens it")
         await pilot.press("end", "plus")
-        await until_shown(pilot, "Make this a fact", "The retry ran after the file was closed.")
+        await wait_for_text(pilot, "Make this a fact", "The retry ran after the file was closed.")
         await pilot.press("ctrl+s")
-        await until_shown(pilot, "Learnt")
+        await wait_for_text(pilot, "Learnt")
     (fact,) = filled.facts.current()
     assert (fact.text, fact.entry) == ("The retry ran after the file was closed.", f"{UPLOAD}#3")
 
 
 async def test_keys_that_move_sessions_do_nothing_while_one_reads(filled: Store) -> None:
-    async with browser(filled).run_test(size=(90, 30)) as pilot:
+    async with make_browser(filled).run_test(size=(90, 30)) as pilot:
         await ready(pilot)
         await pilot.press("enter")
-        await until_shown(pilot, "it now reopens it")
+        await wait_for_text(pilot, "it now reopens it")
         await pilot.press("d", "p")
         await pilot.pause()
     assert not filled.sessions.get(UPLOAD).deleted
@@ -151,17 +151,17 @@ async def test_keys_that_move_sessions_do_nothing_while_one_reads(filled: Store)
 
 async def test_marked_sessions_get_one_note_and_one_title_and_one_undo_each(filled: Store) -> None:
     chosen = [filled.sessions.get(one) for one in (UPLOAD, CONFIG)]
-    async with browser(filled).run_test(size=(90, 30)) as pilot:
+    async with make_browser(filled).run_test(size=(90, 30)) as pilot:
         await ready(pilot)
         await pilot.press("space", "space", "m")
-        await until_shown(pilot, "On each of 2 sessions.")
+        await wait_for_text(pilot, "On each of 2 sessions.")
         await pilot.press(*"both", "ctrl+s")
-        await until(pilot, lambda: all(filled.notes.notes(session) for session in chosen))
+        await wait_until(pilot, lambda: all(filled.notes.notes(session) for session in chosen))
         await pilot.press("u")
-        await until(pilot, lambda: not any(filled.notes.notes(session) for session in chosen))
+        await wait_until(pilot, lambda: not any(filled.notes.notes(session) for session in chosen))
         await pilot.press("t")
-        await until_shown(pilot, "The same for 2 sessions.")
+        await wait_for_text(pilot, "The same for 2 sessions.")
         await pilot.press(*"Twins", "enter")
-        await until(pilot, lambda: [filled.sessions.by_key(one.key).own_title for one in chosen] == ["Twins"] * 2)
+        await wait_until(pilot, lambda: [filled.sessions.by_key(one.key).own_title for one in chosen] == ["Twins"] * 2)
         await pilot.press("u")
-        await until(pilot, lambda: [filled.sessions.by_key(one.key).own_title for one in chosen] == ["", ""])
+        await wait_until(pilot, lambda: [filled.sessions.by_key(one.key).own_title for one in chosen] == ["", ""])

@@ -9,11 +9,11 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
-from browser_driver import NOW, browser, until_shown
-from foreign_databases import pull
+from browser_driver import NOW, make_browser, wait_for_text
+from foreign_databases import sync_paths
 
-from store.search.list_rows import Wanted
-from store.search.session_list import listing
+from store.search.list_rows import SessionListOptions
+from store.search.session_list import build_session_list
 from store.store import Store
 
 DATA = Path(__file__).parents[1] / "data"
@@ -43,25 +43,25 @@ def spelled(moment: datetime) -> str:
 
 def test_it_is_thirty_days_unless_the_setting_says_otherwise(owner: Path, store: Store) -> None:
     (owner / "settings.json").unlink(missing_ok=True)
-    pull(store, owner)
+    sync_paths(store, owner)
     assert expiries(store) == {spelled(TOUCHED + timedelta(days=30))}
     configure(owner, 90)
-    pull(store, owner)
+    sync_paths(store, owner)
     assert expiries(store) == {spelled(TOUCHED + timedelta(days=90))}
 
 
 def test_nothing_is_written_when_nothing_changed(owner: Path, store: Store) -> None:
-    pull(store, owner)
+    sync_paths(store, owner)
     before = store.connection.total_changes
-    pull(store, owner)
+    sync_paths(store, owner)
     assert store.connection.total_changes == before
 
 
 def test_it_can_be_searched_for(owner: Path, store: Store) -> None:
-    pull(store, owner)
+    sync_paths(store, owner)
     soon, later = TOUCHED + timedelta(days=25), TOUCHED + timedelta(days=2)
-    assert listing(store, Wanted(query="is:expiring"), now=soon).total > 0
-    assert listing(store, Wanted(query="is:expiring"), now=later).total == 0
+    assert build_session_list(store, SessionListOptions(query="is:expiring"), now=soon).total > 0
+    assert build_session_list(store, SessionListOptions(query="is:expiring"), now=later).total == 0
 
 
 async def test_the_list_says_how_many_days_are_left(store: Store, tmp_path: Path) -> None:
@@ -70,6 +70,6 @@ async def test_the_list_says_how_many_days_are_left(store: Store, tmp_path: Path
     for path in place.rglob("*.jsonl"):
         moment = (NOW - timedelta(days=26)).timestamp()
         os.utime(path, (moment, moment))
-    pull(store, place)
-    async with browser(store).run_test(size=(99, 30)) as pilot:
-        await until_shown(pilot, "⏳4d")
+    sync_paths(store, place)
+    async with make_browser(store).run_test(size=(99, 30)) as pilot:
+        await wait_for_text(pilot, "⏳4d")

@@ -8,37 +8,45 @@ from typing import Any
 import pytest
 from browser_driver import (
     NOW,
-    add,
-    answer,
-    before,
-    browser,
-    fill,
-    prompt,
+    add_session,
+    answer_entry,
+    fill_store,
+    make_browser,
+    prompt_entry,
     screen_text,
     session_list,
-    until,
-    until_shown,
+    time_ago,
+    wait_for_text,
+    wait_until,
 )
 from textual.pilot import Pilot
 
 from store.model.knowledge import Hit
 from store.model.session import Session
-from store.search.list_rows import Heading, Row, Wanted
-from store.search.session_list import listing
+from store.search.list_rows import Heading, SessionListOptions, SessionRow
+from store.search.session_list import build_session_list
 from store.store import Store
-from store.text.sanitize import cells
-from tui.dialogs.session_order import OrderScreen
-from tui.render.session_lines import Branch, branch_of, day_name, heading_line, hit_pieces, session_lines, with_tilde
-from tui.render.styles import plain
+from store.text.sanitize import cell_width
+from tui.dialogs.session_order import SessionOrderDialog
+from tui.render.session_lines import (
+    TreePrefix,
+    abbreviate_home,
+    build_tree_prefix,
+    format_day,
+    render_group_heading,
+    render_session,
+    render_snippet,
+)
+from tui.render.styles import plain_text
 from tui.screens.browser.screen import BrowserScreen
-from tui.screens.browser.session_list import scopes
+from tui.screens.browser.session_list import list_folder_scopes
 
 CHILD = "telegram:648079060:delegate:sysinfo"
 
 
 @pytest.fixture
 def world(store: Store) -> Store:
-    fill(store)
+    fill_store(store)
     return store
 
 
@@ -55,46 +63,46 @@ def lines(pilot: Pilot[Any]) -> list[str]:
 
 
 async def test_arrows_unfold_enter_leave_and_fold(world: Store) -> None:
-    async with browser(world).run_test(size=(90, 30)) as pilot:
-        await until_shown(pilot, "▸ pg telegram · 1d · 1⟲  +1")
+    async with make_browser(world).run_test(size=(90, 30)) as pilot:
+        await wait_for_text(pilot, "▸ pg telegram · 1d · 1⟲  +1")
         await pilot.press("down", "down", "right")
-        await until_shown(pilot, "   └ How full is the disk?", "▌▾ pg telegram", "     pg 1d · 1⟲  ↳ delegate")
+        await wait_for_text(pilot, "   └ How full is the disk?", "▌▾ pg telegram", "     pg 1d · 1⟲  ↳ delegate")
         assert "6 sessions" in screen_text(pilot)
         await pilot.press("right")
-        await until(pilot, lambda: selected(pilot) == CHILD)
+        await wait_until(pilot, lambda: selected(pilot) == CHILD)
         await pilot.press("right", "left")
         assert selected(pilot) == "telegram:648079060"
         await pilot.press("left")
-        await until_shown(pilot, "▌▸ pg telegram")
+        await wait_for_text(pilot, "▌▸ pg telegram")
         assert "How full" not in screen_text(pilot)
         await pilot.press("left")
         assert selected(pilot) == "telegram:648079060"
 
 
 async def test_the_sign_folds_when_it_is_clicked(world: Store) -> None:
-    async with browser(world).run_test(size=(90, 30)) as pilot:
-        await until_shown(pilot, "▸ pg telegram")
+    async with make_browser(world).run_test(size=(90, 30)) as pilot:
+        await wait_for_text(pilot, "▸ pg telegram")
         row = next(n for n, line in enumerate(lines(pilot)) if "▸ pg" in line)
         for shown in (True, False):
             await pilot.click(offset=(1, row))
-            await until(pilot, lambda shown=shown: ("How full" in screen_text(pilot)) == shown)  # type: ignore[misc]
+            await wait_until(pilot, lambda shown=shown: ("How full" in screen_text(pilot)) == shown)  # type: ignore[misc]
 
 
 async def test_a_child_that_is_found_stands_under_its_parent_or_alone(world: Store) -> None:
-    async with browser(world).run_test(size=(90, 30)) as pilot:
-        await until_shown(pilot, "6 sessions")
+    async with make_browser(world).run_test(size=(90, 30)) as pilot:
+        await wait_for_text(pilot, "6 sessions")
         await pilot.press("slash", *"telegram:64")
-        await until_shown(pilot, "2 found", "└ How full is the disk?")
+        await wait_for_text(pilot, "2 found", "└ How full is the disk?")
         await pilot.press("ctrl+u", *"disk")
-        await until_shown(pilot, "1 found", "▌  How full is the disk?", "↳ delegate")
+        await wait_for_text(pilot, "1 found", "▌  How full is the disk?", "↳ delegate")
 
 
 # ── headings ──────────────────────────────────────────────────────────────────────────────────────
 
 
 async def test_the_cursor_skips_headings_and_clicks_on_them_do_nothing(world: Store) -> None:
-    async with browser(world).run_test(size=(90, 30)) as pilot:
-        await until_shown(pilot, "Yesterday", "brackets")
+    async with make_browser(world).run_test(size=(90, 30)) as pilot:
+        await wait_for_text(pilot, "Yesterday", "brackets")
         await pilot.click(offset=(5, lines(pilot).index(" Yesterday  1")))
         assert selected(pilot) == "claude:e0741090"
         await pilot.press("down", "down")
@@ -102,44 +110,47 @@ async def test_the_cursor_skips_headings_and_clicks_on_them_do_nothing(world: St
 
 
 async def test_the_heading_of_the_first_row_comes_into_view_with_it(world: Store) -> None:
-    async with browser(world).run_test(size=(80, 8)) as pilot:
-        await until(pilot, lambda: selected(pilot))
+    async with make_browser(world).run_test(size=(80, 8)) as pilot:
+        await wait_until(pilot, lambda: selected(pilot))
         await pilot.press("end", "home")
-        await until_shown(pilot, " Today  2")
+        await wait_for_text(pilot, " Today  2")
 
 
 # ── order and scope ───────────────────────────────────────────────────────────────────────────────
 
 
 async def test_o_chooses_order_and_headings_and_the_cursor_stays(world: Store) -> None:
-    async with browser(world).run_test(size=(90, 40)) as pilot:
-        await until_shown(pilot, "brackets")
+    async with make_browser(world).run_test(size=(90, 40)) as pilot:
+        await wait_for_text(pilot, "brackets")
         await pilot.press("down", "o")
-        await until_shown(pilot, "● b  best, then newest", "● d  days")
+        await wait_for_text(pilot, "● b  best, then newest", "● d  days")
         await pilot.press("a")
-        await until_shown(pilot, " cx codex  1", " pg pingu  1")
+        await wait_for_text(pilot, " cx codex  1", " pg pingu  1")
         assert selected(pilot) == "codex:0199aa"
         await pilot.press("o", "down", "down", "enter")
-        await until(pilot, lambda: "brackets" in lines(pilot)[3])
+        await wait_until(pilot, lambda: "brackets" in lines(pilot)[3])
         await pilot.press("o", "f")
-        await until_shown(pilot, " /home/ada/code/beta  1", " no folder  3")
+        await wait_for_text(pilot, " /home/ada/code/beta  1", " no folder  3")
         await pilot.press("o", "x")
-        await until(pilot, lambda: "no folder" not in screen_text(pilot))
+        await wait_until(pilot, lambda: "no folder" not in screen_text(pilot))
         await pilot.press("o", "o", "up", "escape")
-        assert not isinstance(pilot.app.screen, OrderScreen)
+        assert not isinstance(pilot.app.screen, SessionOrderDialog)
 
 
 async def test_the_order_is_chosen_by_clicking(world: Store) -> None:
-    async with browser(world).run_test(size=(90, 40)) as pilot:
-        await until_shown(pilot, "brackets")
-        for line, then in (("by title", Wanted(order="title")), ("no headings", Wanted(order="title", group="none"))):
+    async with make_browser(world).run_test(size=(90, 40)) as pilot:
+        await wait_for_text(pilot, "brackets")
+        for line, then in (
+            ("by title", SessionListOptions(order="title")),
+            ("no headings", SessionListOptions(order="title", group="none")),
+        ):
             await pilot.press("o")
-            await until_shown(pilot, line)
+            await wait_for_text(pilot, line)
             await pilot.click(offset=(8, next(n for n, text in enumerate(lines(pilot)) if line in text)))
-            await until(pilot, lambda then=then: session_list(pilot).listing.wanted == then)  # type: ignore[misc]
+            await wait_until(pilot, lambda then=then: session_list(pilot).listing.options == then)  # type: ignore[misc]
         await pilot.press("o")
         await pilot.click(offset=(80, 30))
-        await until(pilot, lambda: not isinstance(pilot.app.screen, OrderScreen))
+        await wait_until(pilot, lambda: not isinstance(pilot.app.screen, SessionOrderDialog))
 
 
 async def test_s_cycles_everywhere_this_folder_and_the_work_tree(
@@ -149,96 +160,96 @@ async def test_s_cycles_everywhere_this_folder_and_the_work_tree(
     (tmp_path / "tree" / ".git").mkdir(parents=True)
     here.mkdir()
     for name, cwd in (("here", here), ("above", here.parent), ("elsewhere", tmp_path)):
-        add(store, name, before(), prompt(f"asked {name}", before()), cwd=str(cwd))
+        add_session(store, name, time_ago(), prompt_entry(f"asked {name}", time_ago()), cwd=str(cwd))
     monkeypatch.chdir(here)
-    async with browser(store).run_test(size=(90, 20)) as pilot:
-        await until_shown(pilot, "3 sessions · everywhere")
+    async with make_browser(store).run_test(size=(90, 20)) as pilot:
+        await wait_for_text(pilot, "3 sessions · everywhere")
         await pilot.press("s")
-        await until_shown(pilot, "1 session · in src", "asked here")
+        await wait_for_text(pilot, "1 session · in src", "asked here")
         await pilot.press("s")
-        await until_shown(pilot, "2 sessions · in work tree tree", "asked above")
+        await wait_for_text(pilot, "2 sessions · in work tree tree", "asked above")
         await pilot.press("s")
-        await until_shown(pilot, "3 sessions · everywhere")
+        await wait_for_text(pilot, "3 sessions · everywhere")
 
 
 def test_scopes_that_are_the_same_are_one(tmp_path: Path) -> None:
-    assert [scope.name for scope in scopes(None)] == ["everywhere"]
-    assert [scope.folder for scope in scopes(tmp_path)] == ["", str(tmp_path)]
+    assert [scope.name for scope in list_folder_scopes(None)] == ["everywhere"]
+    assert [scope.folder for scope in list_folder_scopes(tmp_path)] == ["", str(tmp_path)]
     (tmp_path / ".git").mkdir()
-    assert len(scopes(tmp_path)) == 2
-    assert scopes(Path("/"))[1] == ("in /", "/")
+    assert len(list_folder_scopes(tmp_path)) == 2
+    assert list_folder_scopes(Path("/"))[1] == ("in /", "/")
 
 
 async def test_a_scope_with_nothing_in_it_says_so_and_lets_go(
     world: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    async with browser(world).run_test(size=(90, 20)) as pilot:
-        await until_shown(pilot, "6 sessions")
+    async with make_browser(world).run_test(size=(90, 20)) as pilot:
+        await wait_for_text(pilot, "6 sessions")
         await pilot.press("s")
-        await until_shown(pilot, "0 sessions · in ", "Nothing happened here yet", "Esc shows everywhere", "s Scope")
+        await wait_for_text(pilot, "0 sessions · in ", "Nothing happened here yet", "Esc shows everywhere", "s Scope")
         await pilot.press("s")
-        await until_shown(pilot, "6 sessions · everywhere", "Rename")
+        await wait_for_text(pilot, "6 sessions · everywhere", "Rename")
         await pilot.press("s")
-        await until_shown(pilot, "0 sessions · in ")
+        await wait_for_text(pilot, "0 sessions · in ")
         await pilot.press("escape")
-        await until_shown(pilot, "6 sessions · everywhere", "Rename")
+        await wait_for_text(pilot, "6 sessions · everywhere", "Rename")
 
 
 # ── marks ─────────────────────────────────────────────────────────────────────────────────────────
 
 
 async def test_space_marks_and_goes_on(world: Store) -> None:
-    async with browser(world).run_test(size=(90, 30)) as pilot:
-        await until_shown(pilot, "brackets")
+    async with make_browser(world).run_test(size=(90, 30)) as pilot:
+        await wait_for_text(pilot, "brackets")
         shown = session_list(pilot)
         await pilot.press("space", "space")
-        await until_shown(pilot, "✓★ Fix the flaky", "✓  Rename the config", "▌  Good morning!")
-        assert shown.marked == {shown.keys[0], shown.keys[1]}
+        await wait_for_text(pilot, "✓★ Fix the flaky", "✓  Rename the config", "▌  Good morning!")
+        assert shown.marked_keys == {shown.keys[0], shown.keys[1]}
         await pilot.press("up", "space")
-        assert shown.marked == {shown.keys[0]}
+        assert shown.marked_keys == {shown.keys[0]}
         await pilot.press("o", "x")
-        await until(pilot, lambda: shown.listing.wanted.group == "none")
-        assert shown.marked == {shown.keys[0]}
-        shown.mark(frozenset())
-        await until(pilot, lambda: "✓" not in screen_text(pilot))
+        await wait_until(pilot, lambda: shown.listing.options.group == "none")
+        assert shown.marked_keys == {shown.keys[0]}
+        shown.set_marked(frozenset())
+        await wait_until(pilot, lambda: "✓" not in screen_text(pilot))
 
 
 async def test_ctrl_and_a_click_marks(world: Store) -> None:
-    async with browser(world).run_test(size=(90, 30)) as pilot:
-        await until_shown(pilot, "brackets")
+    async with make_browser(world).run_test(size=(90, 30)) as pilot:
+        await wait_for_text(pilot, "brackets")
         await pilot.click(offset=(10, 5), control=True)
-        await until_shown(pilot, "✓  Rename the config")
+        await wait_for_text(pilot, "✓  Rename the config")
 
 
 # ── words ─────────────────────────────────────────────────────────────────────────────────────────
 
 
 async def test_a_row_shows_what_was_found_in_it(store: Store) -> None:
-    at = before(minutes=3)
+    at = time_ago(minutes=3)
     long = "a sentence about nothing " * 5 + "then the narwhal surfaces and " + "goes on " * 20
-    add(store, "sea", at, prompt("hello there", at), answer(long, at), agent_title="The sea")
-    async with browser(store).run_test(size=(90, 20)) as pilot:
-        await until_shown(pilot, "The sea  hello there")
+    add_session(store, "sea", at, prompt_entry("hello there", at), answer_entry(long, at), agent_title="The sea")
+    async with make_browser(store).run_test(size=(90, 20)) as pilot:
+        await wait_for_text(pilot, "The sea  hello there")
         await pilot.press("slash", *"narwh")
-        await until_shown(pilot, "1 found", "The sea  …", "then the narwhal surfaces")
-    async with browser(store).run_test(size=(36, 20)) as pilot:
-        await until(pilot, lambda: selected(pilot))
+        await wait_for_text(pilot, "1 found", "The sea  …", "then the narwhal surfaces")
+    async with make_browser(store).run_test(size=(36, 20)) as pilot:
+        await wait_until(pilot, lambda: selected(pilot))
         await pilot.press("slash", *"narwh")
-        await until_shown(pilot, "li 3m …", "narwhal")
+        await wait_for_text(pilot, "li 3m …", "narwhal")
 
 
 async def test_words_in_a_title_are_set_off_and_a_title_is_not_said_twice(world: Store) -> None:
-    async with browser(world).run_test(size=(90, 20)) as pilot:
-        await until_shown(pilot, "6 sessions")
+    async with make_browser(world).run_test(size=(90, 20)) as pilot:
+        await wait_for_text(pilot, "6 sessions")
         await pilot.press("slash", *"config")
-        await until_shown(pilot, "1 found", "▌  Rename the config keys to snake_case")
+        await wait_for_text(pilot, "1 found", "▌  Rename the config keys to snake_case")
         assert screen_text(pilot).count("snake_case") == 1
 
         def styles() -> dict[str, object]:
             return {segment.text: segment.style for segment in session_list(pilot).render_line(1)}
 
-        await until(pilot, lambda: "config" in styles())  # the words may have been found before the last was typed
+        await wait_until(pilot, lambda: "config" in styles())  # the words may have been found before the last was typed
         assert styles()["config"] != styles()[" keys to snake_case"]
 
 
@@ -246,24 +257,24 @@ async def test_words_in_a_title_are_set_off_and_a_title_is_not_said_twice(world:
 
 
 def a_session(**fields: object) -> Session:
-    given = {"id": "the-id", "updated_at": before(hours=3), "relation": None, "parent_id": None} | fields
+    given = {"id": "the-id", "updated_at": time_ago(hours=3), "relation": None, "parent_id": None} | fields
     numbers = {"turns", "tool_calls", "errors", "pinned", "gone", "archived", "key"}
     return Session(**{name: given.get(name, 0 if name in numbers else "") for name in Session._fields})  # type: ignore[arg-type]
 
 
-def painted(row: Row, width: int = 80, branch: Branch = Branch()) -> list[str]:  # noqa: B008
-    return [plain(line) for line in session_lines(row, width, NOW, branch)]
+def painted(row: SessionRow, width: int = 80, branch: TreePrefix = TreePrefix()) -> list[str]:  # noqa: B008
+    return [plain_text(line) for line in render_session(row, width, NOW, branch)]
 
 
 def test_badges() -> None:
-    row = Row(a_session(source="codex", relation="delegate"), tags=("ops", "to\x1bdo"), children=3)
-    assert painted(row, branch=Branch(fold="▸"))[1] == "▸ cx 3h  +3  ↳ delegate  #ops  #to␛do"
-    assert painted(row, branch=Branch(fold="▾"))[1] == "▾ cx 3h  ↳ delegate  #ops  #to␛do"
+    row = SessionRow(a_session(source="codex", relation="delegate"), tags=("ops", "to\x1bdo"), children=3)
+    assert painted(row, branch=TreePrefix(fold_sign="▸"))[1] == "▸ cx 3h  +3  ↳ delegate  #ops  #to␛do"
+    assert painted(row, branch=TreePrefix(fold_sign="▾"))[1] == "▾ cx 3h  ↳ delegate  #ops  #to␛do"
 
 
 def test_badges_that_have_no_room_lose_their_words_and_then_are_left_out() -> None:
     session = a_session(source="codex", cwd="/a/place-of-a-long-name", turns=3, relation="fork", gone=1, archived=1)
-    row = Row(session, has_summary=True, has_secrets=True, tags=("ops",))
+    row = SessionRow(session, has_summary=True, has_secrets=True, tags=("ops",))
     assert painted(row, 90)[1].endswith("3⟲  ∑  🔒  ↱ fork  ⌫ gone  ▫ archived  #ops")
     assert painted(row, 60)[1] == "  cx place-of-a-long-name · 3h · 3⟲ ∑ 🔒 ↱ ⌫ ▫ #ops"
     assert painted(row, 34)[1] == "  cx place-of-a… · 3h · 3⟲ ∑ 🔒 ↱"
@@ -272,18 +283,20 @@ def test_badges_that_have_no_room_lose_their_words_and_then_are_left_out() -> No
 
 @pytest.mark.parametrize(("seconds", "gone", "live"), [(0, 0, True), (119, 0, True), (121, 0, False), (5, 1, False)])
 def test_live_is_what_changed_in_the_last_two_minutes(seconds: int, gone: int, live: bool) -> None:
-    row = Row(a_session(source="codex", updated_at=before(seconds=seconds), gone=gone))
+    row = SessionRow(a_session(source="codex", updated_at=time_ago(seconds=seconds), gone=gone))
     assert ("●" in painted(row)[1]) == live
 
 
 def test_lines_join_children(store: Store) -> None:
     for name, parent in (("p", ""), ("a", "p"), ("b", "p"), ("c", "a")):
-        at = before(minutes=9 - len(name))
-        add(store, name, at, **({"parent_id": parent, "relation": "fork"} if parent else {}))
-    shown = listing(store, Wanted(unfolded=frozenset(row.key for row in store.sessions.newest())), now=NOW)
-    told = [branch_of(shown, row, 0)[:2] for row in range(len(shown))]
+        at = time_ago(minutes=9 - len(name))
+        add_session(store, name, at, **({"parent_id": parent, "relation": "fork"} if parent else {}))
+    shown = build_session_list(
+        store, SessionListOptions(unfolded=frozenset(row.key for row in store.sessions.newest())), now=NOW
+    )
+    told = [build_tree_prefix(shown, row, 0)[:2] for row in range(len(shown))]
     assert told == [("", ""), ("├ ", "│ "), ("│ └ ", "│   "), ("└ ", "  ")]
-    assert painted(Row(a_session(own_title="Try")), branch=Branch("├ ", "│ ")) == ["  ├ Try", "  │    3h"]
+    assert painted(SessionRow(a_session(own_title="Try")), branch=TreePrefix("├ ", "│ ")) == ["  ├ Try", "  │    3h"]
 
 
 @pytest.mark.parametrize(
@@ -300,47 +313,47 @@ def test_lines_join_children(store: Store) -> None:
     ],
 )
 def test_days_are_named_as_people_name_them(day: str, name: str) -> None:
-    assert day_name(day, NOW) == name
+    assert format_day(day, NOW) == name
 
 
 def test_headings_never_overflow_and_never_obey() -> None:
     for width in (4, 20, 80):
-        shown = heading_line(Heading(0, "/a\x1b[2J\u202e[b]" * 9, 12_345), "folder", width, NOW)
-        assert cells(plain(shown)) <= width
-        assert "\x1b" not in plain(shown)
-        assert "\u202e" not in plain(shown)
+        shown = render_group_heading(Heading(0, "/a\x1b[2J\u202e[b]" * 9, 12_345), "folder", width, NOW)
+        assert cell_width(plain_text(shown)) <= width
+        assert "\x1b" not in plain_text(shown)
+        assert "\u202e" not in plain_text(shown)
 
 
 def test_home_is_a_tilde(home: Path) -> None:
-    assert with_tilde(str(home)) == "~"
-    assert with_tilde(str(home / "code")) == "~/code"
-    assert with_tilde(f"{home}er/x") == f"{home}er/x"
-    assert with_tilde("") == ""
+    assert abbreviate_home(str(home)) == "~"
+    assert abbreviate_home(str(home / "code")) == "~/code"
+    assert abbreviate_home(f"{home}er/x") == f"{home}er/x"
+    assert abbreviate_home("") == ""
 
 
 def test_a_hit_is_cut_so_that_it_is_seen_and_cleaned() -> None:
     text = "x" * 60 + " needle \x1b[2J and more"
-    hit = Hit("s", "s#1", 1, "user", "text", before(), text, ((61, 67),))
-    pieces = list(hit_pieces(hit, 30, ""))
+    hit = Hit("s", "s#1", 1, "user", "text", time_ago(), text, ((61, 67),))
+    pieces = list(render_snippet(hit, 30, ""))
     shown = "".join(piece for piece, _ in pieces)
     assert shown.startswith("…")
     assert shown.index("needle") < 30
     assert "␛[2J" in shown
     assert [piece for piece, style in pieces if style] == ["needle"]
-    assert "needle" not in painted(Row(a_session(own_title=f"{text} and so on"), hit=hit), 40)[1]
-    lines_shown = painted(Row(a_session(own_title="A title of some length"), hit=hit), 40)
+    assert "needle" not in painted(SessionRow(a_session(own_title=f"{text} and so on"), hit=hit), 40)[1]
+    lines_shown = painted(SessionRow(a_session(own_title="A title of some length"), hit=hit), 40)
     assert "needle" in lines_shown[1]
     assert max(map(len, lines_shown)) <= 40
 
 
 async def test_the_screen_keeps_what_is_wanted_of_the_list(world: Store) -> None:
-    async with browser(world).run_test() as pilot:
-        await until_shown(pilot, "6 sessions")
+    async with make_browser(world).run_test() as pilot:
+        await wait_for_text(pilot, "6 sessions")
         screen = pilot.app.screen
         assert isinstance(screen, BrowserScreen)
-        assert screen.looked_for.terms == ()
+        assert screen.search_query.terms == ()
         await pilot.press("slash", *"retry", "enter")
-        await until_shown(pilot, "1 found")
-        pattern = screen.looked_for.pattern()
+        await wait_for_text(pilot, "1 found")
+        pattern = screen.search_query.pattern()
         assert pattern is not None
         assert pattern.search("the Retry ran")

@@ -6,20 +6,20 @@ import json
 from typing import Any
 
 import pytest
-from browser_driver import browser, fill, session_list, until, until_shown
+from browser_driver import fill_store, make_browser, session_list, wait_for_text, wait_until
 from textual.pilot import Pilot
 
 from store.paths import config_file, state_file
 from store.store import Store
 from tui.palette import all_bindings
 from tui.screens.help import HelpScreen
-from tui.settings import MAPS, Settings
-from tui.widgets.timeline.timeline_view import Timeline
+from tui.settings import KEYMAPS, Settings
+from tui.widgets.timeline.timeline_view import TimelineView
 
 
 @pytest.fixture
 def world(store: Store) -> Store:
-    fill(store)
+    fill_store(store)
     return store
 
 
@@ -35,13 +35,13 @@ def remembered(text: str) -> None:
 
 async def told(pilot: Pilot[Any], *words: str) -> None:
     """In a message of the app; then the list is there and works."""
-    await until(pilot, lambda: pilot.app._notifications)
+    await wait_until(pilot, lambda: pilot.app._notifications)
     messages = " ".join(str(one.message) for one in pilot.app._notifications)
     for word in words:
         assert word in messages
-    await until_shown(pilot, "6 sessions", "Fix the flaky")
+    await wait_for_text(pilot, "6 sessions", "Fix the flaky")
     await pilot.press("down")
-    await until(pilot, lambda: session_list(pilot).cursor == 1)
+    await wait_until(pilot, lambda: session_list(pilot).cursor == 1)
 
 
 # ── keys ──────────────────────────────────────────────────────────────────────────────────────────
@@ -54,50 +54,50 @@ def test_without_a_config_file_nothing_is_chosen_and_nothing_is_wrong() -> None:
 
 async def test_the_vim_map_is_there_for_the_asking(world: Store) -> None:
     configure('[browser]\nkeymap = "vim"\n')
-    async with browser(world).run_test(size=(80, 7)) as pilot:
-        await until_shown(pilot, "6 sessions", "Fix the flaky")
+    async with make_browser(world).run_test(size=(80, 7)) as pilot:
+        await wait_for_text(pilot, "6 sessions", "Fix the flaky")
         assert not pilot.app._notifications
         await pilot.press("ctrl+f")
-        await until(pilot, lambda: session_list(pilot).cursor == 2)
+        await wait_until(pilot, lambda: session_list(pilot).cursor == 2)
         await pilot.press("l")
-        await until_shown(pilot, "▌▾ pg telegram")
+        await wait_for_text(pilot, "▌▾ pg telegram")
         await pilot.press("h")
-        await until_shown(pilot, "▌▸ pg telegram")
+        await wait_for_text(pilot, "▌▸ pg telegram")
         await pilot.press("g", "enter")
-        timeline = pilot.app.screen.query_one(Timeline)
-        await until(pilot, lambda: timeline.block is not None)
+        timeline = pilot.app.screen.query_one(TimelineView)
+        await wait_until(pilot, lambda: timeline.current_item is not None)
         await pilot.press("left_curly_bracket")
-        await until(pilot, lambda: timeline.cursor.block == 0)
+        await wait_until(pilot, lambda: timeline.cursor.item == 0)
 
 
 def test_every_map_names_only_actions_there_are() -> None:
     known = {binding.id for binding in all_bindings()}
-    for keymap in MAPS.values():
+    for keymap in KEYMAPS.values():
         assert keymap.keys() <= known
 
 
 async def test_own_keys_take_the_place_of_those_there_were_and_help_tells_them(world: Store) -> None:
     configure('[browser]\nkeymap = "vim"\n[browser.keys]\n"app.help" = "f5"\n"list.down" = "ctrl+n,n"\n')
-    async with browser(world).run_test(size=(100, 30)) as pilot:
-        await until_shown(pilot, "6 sessions", "Fix the flaky")
+    async with make_browser(world).run_test(size=(100, 30)) as pilot:
+        await wait_for_text(pilot, "6 sessions", "Fix the flaky")
         assert not pilot.app._notifications
         await pilot.press("question_mark", "j", "down")
         assert session_list(pilot).cursor == 0
         await pilot.press("n", "ctrl+n")
-        await until(pilot, lambda: session_list(pilot).cursor == 2)
+        await wait_until(pilot, lambda: session_list(pilot).cursor == 2)
         await pilot.press("f5")
-        await until(pilot, lambda: isinstance(pilot.app.screen, HelpScreen))
-        await until_shown(pilot, "^n  n  The next session", "→  l  Show what came", "f5 Keys")
+        await wait_until(pilot, lambda: isinstance(pilot.app.screen, HelpScreen))
+        await wait_for_text(pilot, "^n  n  The next session", "→  l  Show what came", "f5 Keys")
 
 
 async def test_keys_for_an_action_nobody_knows_are_told_and_the_others_hold(world: Store) -> None:
     configure('[browser.keys]\n"list.dwon" = "n"\n"app.help" = "f5"\n"app.quit" = 7\n')
-    async with browser(world).run_test(notifications=True) as pilot:
+    async with make_browser(world).run_test(notifications=True) as pilot:
         await told(
             pilot, "'list.dwon' is no action of the browser", 'the keys of app.quit must be text such as "ctrl+e'
         )
         await pilot.press("f5")
-        await until(pilot, lambda: isinstance(pilot.app.screen, HelpScreen))
+        await wait_until(pilot, lambda: isinstance(pilot.app.screen, HelpScreen))
 
 
 @pytest.mark.parametrize(
@@ -113,7 +113,7 @@ async def test_keys_for_an_action_nobody_knows_are_told_and_the_others_hold(worl
 )
 async def test_a_config_file_that_is_wrong_is_told_and_survived(world: Store, config: str, words: str) -> None:
     configure(config)
-    async with browser(world).run_test(notifications=True) as pilot:
+    async with make_browser(world).run_test(notifications=True) as pilot:
         await told(pilot, words)
 
 
@@ -122,38 +122,38 @@ async def test_a_config_file_that_is_wrong_is_told_and_survived(world: Store, co
 )
 async def test_what_makes_no_sense_is_left_alone(world: Store, config: str) -> None:
     configure(config)
-    async with browser(world).run_test() as pilot:
-        await until_shown(pilot, "6 sessions", "Fix the flaky")
+    async with make_browser(world).run_test() as pilot:
+        await wait_for_text(pilot, "6 sessions", "Fix the flaky")
         await pilot.press("down")
-        await until(pilot, lambda: session_list(pilot).cursor == 1)
+        await wait_until(pilot, lambda: session_list(pilot).cursor == 1)
 
 
 # ── colours ───────────────────────────────────────────────────────────────────────────────────────
 
 
 async def test_a_theme_chosen_in_the_palette_is_there_again_the_next_time(world: Store) -> None:
-    async with browser(world).run_test(size=(100, 30)) as pilot:
-        await until_shown(pilot, "6 sessions", "Fix the flaky")
+    async with make_browser(world).run_test(size=(100, 30)) as pilot:
+        await wait_for_text(pilot, "6 sessions", "Fix the flaky")
         assert not state_file().exists()
         await pilot.press("ctrl+p", *"theme")
-        await until_shown(pilot, "Change the current theme")
+        await wait_for_text(pilot, "Change the current theme")
         await pilot.press("enter")
-        await until_shown(pilot, "Search for themes")
+        await wait_for_text(pilot, "Search for themes")
         await pilot.press(*"gruvbox")
-        await until_shown(pilot, "gruvbox")
+        await wait_for_text(pilot, "gruvbox")
         await pilot.press("enter")
-        await until(pilot, lambda: pilot.app.theme == "gruvbox" and state_file().exists())
+        await wait_until(pilot, lambda: pilot.app.theme == "gruvbox" and state_file().exists())
     assert state_file().stat().st_mode & 0o077 == 0
-    async with browser(world).run_test() as pilot:
+    async with make_browser(world).run_test() as pilot:
         assert pilot.app.theme == "gruvbox"
 
 
 async def test_the_config_file_names_a_theme_until_one_is_chosen(world: Store) -> None:
     configure('[browser]\ntheme = "nord"\n')
-    async with browser(world).run_test() as pilot:
+    async with make_browser(world).run_test() as pilot:
         assert pilot.app.theme == "nord"
     remembered(json.dumps({"theme": "dracula"}))
-    async with browser(world).run_test() as pilot:
+    async with make_browser(world).run_test() as pilot:
         assert pilot.app.theme == "dracula"
 
 
@@ -161,16 +161,16 @@ async def test_the_config_file_names_a_theme_until_one_is_chosen(world: Store) -
     "state", ['{"theme": "no-longer-there"}', '{"theme": 7}', "[]", "{", "\x00", '{"theme": ["x"]}']
 )
 def test_a_theme_that_is_not_there_is_ignored(world: Store, state: str) -> None:
-    usual = browser(world).theme
+    usual = make_browser(world).theme
     remembered(state)
-    assert browser(world).theme == usual
+    assert make_browser(world).theme == usual
 
 
 async def test_a_choice_that_cannot_be_kept_stops_nobody(world: Store) -> None:
     state_file().parent.parent.mkdir(parents=True, exist_ok=True)
     state_file().parent.write_text("a file where the folder should be")
-    async with browser(world).run_test() as pilot:
-        await until_shown(pilot, "6 sessions")
+    async with make_browser(world).run_test() as pilot:
+        await wait_for_text(pilot, "6 sessions")
         pilot.app.theme = "nord"
         await pilot.press("down")
-        await until(pilot, lambda: session_list(pilot).cursor == 1)
+        await wait_until(pilot, lambda: session_list(pilot).cursor == 1)

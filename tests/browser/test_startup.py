@@ -6,7 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from browser_driver import fill
+from browser_driver import fill_store
 from pty_terminal import Terminal
 
 from store.store import Store
@@ -74,11 +74,11 @@ def test_a_command_never_loads_textual() -> None:
 
 def test_the_list_is_on_the_screen_before_anything_heavy_is_loaded(tmp_path: Path) -> None:
     with Store.open(tmp_path / "store.db") as store:
-        fill(store)
+        fill_store(store)
     with Terminal(BROWSE, str(tmp_path / "store.db"), *HEAVY, "sqlite3") as terminal:
-        terminal.until_shown("6 sessions", "Fix the flaky upload test")
+        terminal.wait_for_text("6 sessions", "Fix the flaky upload test")
         terminal.press("q")
-        assert terminal.until_closed() == 0
+        assert terminal.wait_for_exit() == 0
         assert "loaded sqlite3 and no more" in "\n".join(terminal.lines)
 
 
@@ -86,7 +86,7 @@ def test_a_file_that_is_not_a_store_is_one_sentence_and_no_screen(tmp_path: Path
     (tmp_path / "notes.txt").write_text("not a database, but long enough to be looked at" * 10)
     code = "import sys, tui.main; sys.argv = ['backscroll', '--store', sys.argv[1]]; sys.exit(tui.main.main())"
     with Terminal(code, str(tmp_path / "notes.txt"), columns=300) as terminal:
-        assert terminal.until_closed() == 3
+        assert terminal.wait_for_exit() == 3
         assert "not a SQLite database" in " ".join(terminal.lines)
         assert b"\x1b[?1049h" not in terminal.raw
 
@@ -99,13 +99,13 @@ from tui.main import browse
 from tui.widgets import session_list_view
 def broken(*_):
     raise RuntimeError("out of order \\x1b[2J")
-session_list_view.session_lines = broken
+session_list_view.render_session = broken
 browse(Path(sys.argv[1]))
 """
     with Store.open(tmp_path / "store.db") as store:
-        fill(store)
+        fill_store(store)
     with Terminal(code, str(tmp_path / "store.db")) as terminal:
-        assert terminal.until_closed() == 1
+        assert terminal.wait_for_exit() == 1
         told = terminal.raw.decode()
     assert "RuntimeError" in told
     assert "out of order ␛[2J" in told

@@ -7,17 +7,27 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from browser_driver import add, before, browser, clock, fill, prompt, screen_text, until, until_shown
+from browser_driver import (
+    add_session,
+    fill_store,
+    fixed_clock,
+    make_browser,
+    prompt_entry,
+    screen_text,
+    time_ago,
+    wait_for_text,
+    wait_until,
+)
 from pty_terminal import Terminal
 from textual.pilot import Pilot
 from textual.widgets import TextArea
-from timeline_app import a_long_one
+from timeline_app import add_long_session
 
 from store.model.session import Session
 from store.store import Store
-from tui.dialogs.choice import BothScreen, LeaveScreen
+from tui.dialogs.choice import ConflictDialog, UnsavedDialog
 from tui.screens.summary import SummaryScreen
-from tui.widgets.tables.summary_tables import TurnsView, VersionsView
+from tui.widgets.tables.summary_tables import SummaryTurnTable, SummaryVersionTable
 
 FIRST, SECOND = "The first words.\nA second line.", "The first words.\nAnother line."
 WIDE, NARROW = (140, 45), (80, 24)
@@ -25,24 +35,24 @@ WIDE, NARROW = (140, 45), (80, 24)
 
 @pytest.fixture
 def session(store: Store) -> Session:
-    fill(store)
-    session = a_long_one(store)
+    fill_store(store)
+    session = add_long_session(store)
     store.summaries.set(session, FIRST, up_to_turn=20, origin="source")
     store.summaries.set(session, SECOND, up_to_turn=40)
     return session
 
 
 async def opened(pilot: Pilot[Any], store: Store, session: Session, *shown: str) -> SummaryScreen:
-    await until_shown(pilot, "sessions")
-    screen = SummaryScreen(store, session, clock)
+    await wait_for_text(pilot, "sessions")
+    screen = SummaryScreen(store, session, fixed_clock)
     await pilot.app.push_screen(screen)
-    await until_shown(pilot, *(shown or ("◂ ends here", "by its agent")))
+    await wait_for_text(pilot, *(shown or ("◂ ends here", "by its agent")))
     return screen
 
 
 async def until_saved(pilot: Pilot[Any], store: Store, session: Session, text: str) -> None:
-    await until(pilot, lambda: (store.summaries.current(session) or session).text == text)  # type: ignore[union-attr]
-    await until(pilot, lambda: "not saved" not in screen_text(pilot))
+    await wait_until(pilot, lambda: (store.summaries.current(session) or session).text == text)  # type: ignore[union-attr]
+    await wait_until(pilot, lambda: "not saved" not in screen_text(pilot))
 
 
 def area(pilot: Pilot[Any]) -> TextArea:
@@ -51,30 +61,30 @@ def area(pilot: Pilot[Any]) -> TextArea:
 
 @pytest.mark.parametrize("size", [WIDE, NARROW])
 async def test_what_it_covers_and_what_came_since(store: Store, session: Session, size: tuple[int, int]) -> None:
-    async with browser(store).run_test(size=size) as pilot:
+    async with make_browser(store).run_test(size=size) as pilot:
         await opened(pilot, store, session)
-        await until_shown(pilot, "40 of 60 · 20 turns since", "┃ 40", "by a person", "to turn 20", "Another line.")
+        await wait_for_text(pilot, "40 of 60 · 20 turns since", "┃ 40", "by a person", "to turn 20", "Another line.")
         await pilot.press("shift+tab", "end")
-        await until_shown(pilot, "┊ 60 Question 60?")
+        await wait_for_text(pilot, "┊ 60 Question 60?")
         assert "not saved" not in screen_text(pilot)
 
 
 async def test_text_and_coverage_are_one_edit(store: Store, session: Session) -> None:
-    edits = len(store.journal.newest())
-    async with browser(store).run_test(size=WIDE) as pilot:
+    edits = len(store.journal.list_edits())
+    async with make_browser(store).run_test(size=WIDE) as pilot:
         await opened(pilot, store, session)
         await pilot.press(*"New: ", "shift+tab", "down", "down", "space")
-        await until_shown(pilot, "42 of 60", "was 40", "not saved", "◂ ended here")
+        await wait_for_text(pilot, "42 of 60", "was 40", "not saved", "◂ ended here")
         assert store.summaries.current(session).up_to_turn == 40  # type: ignore[union-attr]
         await pilot.press("ctrl+s")
         await until_saved(pilot, store, session, f"New: {SECOND}")
         await pilot.press("up", "up", "up", "enter")
-        await until_shown(pilot, "39 of 60", "was 42")
+        await wait_for_text(pilot, "39 of 60", "was 42")
         await pilot.press("0")
-        await until_shown(pilot, "does not say which turns")
+        await wait_for_text(pilot, "does not say which turns")
         await pilot.press("ctrl+s")
-        await until(pilot, lambda: store.summaries.current(session).up_to_turn is None)  # type: ignore[union-attr]
-    assert len(store.journal.newest()) == edits + 2
+        await wait_until(pilot, lambda: store.summaries.current(session).up_to_turn is None)  # type: ignore[union-attr]
+    assert len(store.journal.list_edits()) == edits + 2
     store.journal.undo()
     store.journal.undo()
     current = store.summaries.current(session)
@@ -84,11 +94,11 @@ async def test_text_and_coverage_are_one_edit(store: Store, session: Session) ->
 
 async def test_line_breaks_that_nobody_touched_stay(store: Store, session: Session) -> None:
     store.summaries.set(session, "one\r\ntwo\nthree\x1b", up_to_turn=3)
-    async with browser(store).run_test(size=WIDE) as pilot:
+    async with make_browser(store).run_test(size=WIDE) as pilot:
         await opened(pilot, store, session)
-        await until_shown(pilot, "three␛")
+        await wait_for_text(pilot, "three␛")
         await pilot.press("shift+tab", "down", "space", "ctrl+s")
-        await until(pilot, lambda: store.summaries.current(session).up_to_turn == 4)  # type: ignore[union-attr]
+        await wait_until(pilot, lambda: store.summaries.current(session).up_to_turn == 4)  # type: ignore[union-attr]
     assert store.summaries.current(session).text == "one\r\ntwo\nthree\x1b"  # type: ignore[union-attr]
 
 
@@ -97,33 +107,33 @@ async def test_line_breaks_that_nobody_touched_stay(store: Store, session: Sessi
 
 @pytest.mark.parametrize("size", [WIDE, NARROW])
 async def test_a_version_is_compared_and_put_back(store: Store, session: Session, size: tuple[int, int]) -> None:
-    async with browser(store).run_test(size=size) as pilot:
+    async with make_browser(store).run_test(size=size) as pilot:
         await opened(pilot, store, session)
         await pilot.press("tab")
-        await until_shown(pilot, "This is the current one.")
+        await wait_for_text(pilot, "This is the current one.")
         await pilot.press("down")
-        await until_shown(pilot, "− Another line.", "+ A second line.", "covers  to turn 40 → to turn 20")
+        await wait_for_text(pilot, "− Another line.", "+ A second line.", "covers  to turn 40 → to turn 20")
         await pilot.press("enter")
-        await until(pilot, lambda: store.summaries.current(session).text == FIRST)  # type: ignore[union-attr]
-        await until_shown(pilot, "20 of 60")
+        await wait_until(pilot, lambda: store.summaries.current(session).text == FIRST)  # type: ignore[union-attr]
+        await wait_for_text(pilot, "20 of 60")
         assert area(pilot).text == FIRST
     store.journal.undo()
     assert store.summaries.current(session).text == SECOND  # type: ignore[union-attr]
 
 
 async def test_nothing_unsaved_is_put_aside(store: Store, session: Session) -> None:
-    async with browser(store).run_test(size=WIDE) as pilot:
+    async with make_browser(store).run_test(size=WIDE) as pilot:
         await opened(pilot, store, session)
         await pilot.press("x", "tab", "down", "enter")
-        await until_shown(pilot, "Your text is not saved; save it first")
+        await wait_for_text(pilot, "Your text is not saved; save it first")
         assert store.summaries.current(session).text == SECOND  # type: ignore[union-attr]
 
 
 async def test_what_the_agent_said_since_is_told(store: Store, session: Session) -> None:
     store.summaries.set(session, "Its newest words.", up_to_turn=60, origin="source")
-    async with browser(store).run_test(size=WIDE) as pilot:
+    async with make_browser(store).run_test(size=WIDE) as pilot:
         await opened(pilot, store, session)
-        await until_shown(pilot, "Its agent has summed it up anew", "Its newest words.")
+        await wait_for_text(pilot, "Its agent has summed it up anew", "Its newest words.")
         assert area(pilot).text == SECOND
 
 
@@ -132,94 +142,94 @@ async def test_what_the_agent_said_since_is_told(store: Store, session: Session)
 
 @pytest.mark.parametrize(("key", "kept"), [("s", f"x{SECOND}"), ("d", SECOND)])
 async def test_leaving_asks_what_becomes_of_it(store: Store, session: Session, key: str, kept: str) -> None:
-    async with browser(store).run_test(size=WIDE) as pilot:
+    async with make_browser(store).run_test(size=WIDE) as pilot:
         screen = await opened(pilot, store, session)
         await pilot.press("x", "escape")
-        await until(pilot, lambda: isinstance(pilot.app.screen, LeaveScreen))
+        await wait_until(pilot, lambda: isinstance(pilot.app.screen, UnsavedDialog))
         await pilot.press("escape")
-        await until(pilot, lambda: pilot.app.screen is screen)
+        await wait_until(pilot, lambda: pilot.app.screen is screen)
         assert area(pilot).text == f"x{SECOND}"
         # In a list, q is not a letter: it must not lose the text either.
         await pilot.press("shift+tab", "q")
-        await until(pilot, lambda: isinstance(pilot.app.screen, LeaveScreen))
+        await wait_until(pilot, lambda: isinstance(pilot.app.screen, UnsavedDialog))
         await pilot.press(key)
-        await until(pilot, lambda: not isinstance(pilot.app.screen, SummaryScreen | LeaveScreen))
+        await wait_until(pilot, lambda: not isinstance(pilot.app.screen, SummaryScreen | UnsavedDialog))
     assert store.summaries.current(session).text == kept  # type: ignore[union-attr]
 
 
 async def test_leaving_what_is_saved_asks_nothing(store: Store, session: Session) -> None:
-    async with browser(store).run_test(size=WIDE) as pilot:
+    async with make_browser(store).run_test(size=WIDE) as pilot:
         await opened(pilot, store, session)
         await pilot.press("x", "backspace", "escape")
-        await until(pilot, lambda: not isinstance(pilot.app.screen, SummaryScreen))
+        await wait_until(pilot, lambda: not isinstance(pilot.app.screen, SummaryScreen))
 
 
 @pytest.mark.parametrize("key", ["y", "t", "escape"])
 async def test_two_windows(store: Store, session: Session, key: str) -> None:
-    async with browser(store).run_test(size=WIDE) as pilot:
+    async with make_browser(store).run_test(size=WIDE) as pilot:
         await opened(pilot, store, session)
         await pilot.press(*"Mine. ")
         store.summaries.set(session, "Theirs.", up_to_turn=50)
         await pilot.press("ctrl+s")
-        await until(pilot, lambda: isinstance(pilot.app.screen, BothScreen))
-        await until_shown(pilot, "Theirs, saved meanwhile", "Yours, not saved", "Mine. The first words.", "Theirs.")
+        await wait_until(pilot, lambda: isinstance(pilot.app.screen, ConflictDialog))
+        await wait_for_text(pilot, "Theirs, saved meanwhile", "Yours, not saved", "Mine. The first words.", "Theirs.")
         assert store.summaries.current(session).text == "Theirs."  # type: ignore[union-attr]
         await pilot.press(key)
         if key == "y":
             await until_saved(pilot, store, session, f"Mine. {SECOND}")
             assert "Theirs." in [version.text for version in store.summaries.history(session)]
         elif key == "t":
-            await until(pilot, lambda: area(pilot).text == "Theirs.")
-            await until_shown(pilot, "50 of 60")
+            await wait_until(pilot, lambda: area(pilot).text == "Theirs.")
+            await wait_for_text(pilot, "50 of 60")
             await pilot.press("ctrl+z")
             assert area(pilot).text == f"Mine. {SECOND}"
         else:
-            await until_shown(pilot, "changed meanwhile; yours is not saved")
+            await wait_for_text(pilot, "changed meanwhile; yours is not saved")
             assert area(pilot).text == f"Mine. {SECOND}"
             assert store.summaries.current(session).text == "Theirs."  # type: ignore[union-attr]
 
 
 async def test_another_coverage_is_another_summary(store: Store, session: Session) -> None:
-    async with browser(store).run_test(size=WIDE) as pilot:
+    async with make_browser(store).run_test(size=WIDE) as pilot:
         await opened(pilot, store, session)
         await pilot.press("x")
         store.summaries.set(session, SECOND, up_to_turn=41)
         await pilot.press("ctrl+s")
-        await until(pilot, lambda: isinstance(pilot.app.screen, BothScreen))
-        await until_shown(pilot, "to turn 41", "to turn 40")
+        await wait_until(pilot, lambda: isinstance(pilot.app.screen, ConflictDialog))
+        await wait_for_text(pilot, "to turn 41", "to turn 40")
 
 
 async def test_a_session_purged_meanwhile(store: Store, session: Session) -> None:
-    async with browser(store).run_test(size=WIDE) as pilot:
+    async with make_browser(store).run_test(size=WIDE) as pilot:
         await opened(pilot, store, session)
         await pilot.press(*"Kept: ")
         store.sessions.purge([session])
         await pilot.press("ctrl+s")
-        await until_shown(pilot, "not in the store any more")
+        await wait_for_text(pilot, "not in the store any more")
         assert area(pilot).text == f"Kept: {SECOND}"
 
 
 async def test_control_characters_are_named_and_taken_out(store: Store, session: Session) -> None:
-    async with browser(store).run_test(size=WIDE) as pilot:
+    async with make_browser(store).run_test(size=WIDE) as pilot:
         await opened(pilot, store, session)
         area(pilot).insert("pasted\x1b[2J\x07")
-        await until_shown(pilot, "pasted␛[2J")
+        await wait_for_text(pilot, "pasted␛[2J")
         await pilot.press("ctrl+s")
-        await until_shown(pilot, "control characters; F6 takes them out")
+        await wait_for_text(pilot, "control characters; F6 takes them out")
         assert store.summaries.current(session).text == SECOND  # type: ignore[union-attr]
         await pilot.press("f6", "ctrl+s")
         await until_saved(pilot, store, session, f"pasted[2J{SECOND}")
 
 
 async def test_an_emptied_text_takes_the_summary_away(store: Store, session: Session) -> None:
-    async with browser(store).run_test(size=WIDE) as pilot:
+    async with make_browser(store).run_test(size=WIDE) as pilot:
         await opened(pilot, store, session)
         area(pilot).text = " "
         await pilot.press("ctrl+s")
-        await until(pilot, lambda: store.summaries.current(session) is None)
-        await until_shown(pilot, "does not say which turns")
+        await wait_until(pilot, lambda: store.summaries.current(session) is None)
+        await wait_for_text(pilot, "does not say which turns")
         await pilot.press("ctrl+s")
-        await until_shown(pilot, "There is no text yet")
+        await wait_for_text(pilot, "There is no text yet")
     store.journal.undo()
     assert store.summaries.current(session).text == SECOND  # type: ignore[union-attr]
 
@@ -228,26 +238,26 @@ async def test_an_emptied_text_takes_the_summary_away(store: Store, session: Ses
 
 
 async def test_ten_thousand_turns(store: Store) -> None:
-    at = before(hours=1)
-    session = add(store, "long", at, *(prompt(f"Question {n}?", at) for n in range(1, 10_001)))
+    at = time_ago(hours=1)
+    session = add_session(store, "long", at, *(prompt_entry(f"Question {n}?", at) for n in range(1, 10_001)))
     store.summaries.set(session, "Short.", up_to_turn=9_000)
-    async with browser(store).run_test(size=WIDE) as pilot:
-        await until_shown(pilot, "1 session")
-        screen = SummaryScreen(store, session, clock)
+    async with make_browser(store).run_test(size=WIDE) as pilot:
+        await wait_for_text(pilot, "1 session")
+        screen = SummaryScreen(store, session, fixed_clock)
         await pilot.app.push_screen(screen)
-        await until_shown(pilot, "9,000 of 10,000", "9000 Question 9000?", "◂ ends here")
+        await wait_for_text(pilot, "9,000 of 10,000", "9000 Question 9000?", "◂ ends here")
         assert len(screen.turns._strips) < 600
         await pilot.press("shift+tab", "end", "enter")
-        await until_shown(pilot, "10,000 of 10,000 · all of it")
+        await wait_for_text(pilot, "10,000 of 10,000 · all of it")
 
 
 async def test_the_mouse(store: Store, session: Session) -> None:
-    async with browser(store).run_test(size=WIDE) as pilot:
+    async with make_browser(store).run_test(size=WIDE) as pilot:
         await opened(pilot, store, session)
-        await pilot.click(VersionsView, offset=(5, 1))
-        await until_shown(pilot, "− Another line.")
-        await pilot.click(TurnsView, offset=(5, 3), times=2)
-        await until_shown(pilot, "was 40")
+        await pilot.click(SummaryVersionTable, offset=(5, 1))
+        await wait_for_text(pilot, "− Another line.")
+        await pilot.click(SummaryTurnTable, offset=(5, 3), times=2)
+        await wait_for_text(pilot, "was 40")
 
 
 EDITOR = """
@@ -279,13 +289,13 @@ def test_the_persons_own_editor(
     os.chmod(editor, 0o700)
     monkeypatch.setenv("VISUAL", str(editor))
     with Terminal(EDITOR, str(store.path), columns=140, rows=45) as terminal:
-        terminal.until_shown("A long one")
+        terminal.wait_for_text("A long one")
         terminal.press("\x1b[18~")  # f7
-        terminal.until_shown("ends here", "Another line.")
+        terminal.wait_for_text("ends here", "Another line.")
         terminal.press("\x1bOS")  # f4
-        terminal.until_shown("by hand, The first words.", "not saved")
+        terminal.wait_for_text("by hand, The first words.", "not saved")
         terminal.press("\x13")  # ctrl+s
-        terminal.until_shown("Saved the summary")
+        terminal.wait_for_text("Saved the summary")
         terminal.press("\x1b")
-        terminal.until_shown("sessions")
+        terminal.wait_for_text("sessions")
     assert store.summaries.current(session).text == f"by hand, {SECOND}"  # type: ignore[union-attr]

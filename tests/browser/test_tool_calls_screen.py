@@ -5,24 +5,24 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from browser_driver import browser, fill, screen_text, session_list, until, until_shown
+from browser_driver import fill_store, make_browser, screen_text, session_list, wait_for_text, wait_until
 from sample_conversations import called
 from textual.app import App
 
 from store.model.entry import NewEntry, Text
 from store.store import Store
 from tui.screens.browser.screen import BrowserScreen
-from tui.screens.browser.session_list import scopes
+from tui.screens.browser.session_list import list_folder_scopes
 from tui.screens.inspector import InspectorScreen
-from tui.screens.tool_calls import ToolsScreen
-from tui.widgets.tables.tool_stats_table import TalliesTable
+from tui.screens.tool_calls import ToolCallsScreen
+from tui.widgets.tables.tool_stats_table import ToolStatsTable
 
 HOSTILE = "ev\x1b[31mil [b]name[/b]"
 
 
 @pytest.fixture
 def world(store: Store) -> Store:
-    fill(store)
+    fill_store(store)
     session = store.create_session("work")
     said = NewEntry(role="user", parts=(Text("please look for the narwhal"),))
     calls = [
@@ -35,8 +35,8 @@ def world(store: Store) -> Store:
     return store
 
 
-def tools(app: App[object]) -> ToolsScreen:
-    assert isinstance(app.screen, ToolsScreen)
+def tools(app: App[object]) -> ToolCallsScreen:
+    assert isinstance(app.screen, ToolCallsScreen)
     return app.screen
 
 
@@ -46,91 +46,91 @@ def browsing(app: App[object]) -> BrowserScreen:
 
 
 async def test_what_nobody_said_is_looked_for_among_the_calls(world: Store) -> None:
-    app = browser(world)
+    app = make_browser(world)
     async with app.run_test(size=(140, 45)) as pilot:
-        await until_shown(pilot, "Fix the flaky")
+        await wait_for_text(pilot, "Fix the flaky")
         await pilot.press("slash", *"dolphin")
-        await until_shown(pilot, "0 found · 1 in tools", "⏎ looks among the tool calls")
+        await wait_for_text(pilot, "0 found · 1 in tools", "⏎ looks among the tool calls")
         await pilot.press("enter")
-        await until_shown(pilot, "1 call · newest first", "dolphin")
+        await wait_for_text(pilot, "1 call · newest first", "dolphin")
         await pilot.press("escape", "escape")
-        await until_shown(pilot, "0 found", "dolphin")
+        await wait_for_text(pilot, "0 found", "dolphin")
         assert len(app.screen_stack) == 1
 
 
 async def test_all_calls_are_one_key_away_and_lead_to_where_they_were_made(world: Store) -> None:
-    app = browser(world)
+    app = make_browser(world)
     async with app.run_test(size=(140, 45)) as pilot:
-        await until_shown(pilot, "Fix the flaky")
+        await wait_for_text(pilot, "Fix the flaky")
         await pilot.press("A")
-        await until_shown(pilot, "5 calls · newest first", "pytest -q tests/test_upload.py", "[red]orca[/red]")
+        await wait_for_text(pilot, "5 calls · newest first", "pytest -q tests/test_upload.py", "[red]orca[/red]")
         assert "\x1b" not in screen_text(pilot)
         await pilot.press("o")
-        await until_shown(pilot, "slowest first")
+        await wait_for_text(pilot, "slowest first")
         lines = screen_text(pilot).splitlines()
         assert "dolphin" in lines[3]
         await pilot.press("enter")
-        await until(pilot, lambda: isinstance(app.screen, InspectorScreen))
-        await until_shown(pilot, "did dolphin")
+        await wait_until(pilot, lambda: isinstance(app.screen, InspectorScreen))
+        await wait_for_text(pilot, "did dolphin")
         await pilot.press("escape")
-        await until_shown(pilot, "slowest first")
+        await wait_for_text(pilot, "slowest first")
         await pilot.press("enter")
-        await until_shown(pilot, "did dolphin")
+        await wait_for_text(pilot, "did dolphin")
         await pilot.press("g")
-        await until_shown(pilot, "please look for the narwhal", "▌ ⚙ Read  dolphin")
+        await wait_for_text(pilot, "please look for the narwhal", "▌ ⚙ Read  dolphin")
         assert len(app.screen_stack) == 1
 
 
 async def test_the_words_narrow_the_calls_and_typing_errors_are_forgiven(world: Store) -> None:
-    app = browser(world)
+    app = make_browser(world)
     async with app.run_test(size=(110, 24)) as pilot:
-        await until_shown(pilot, "Fix the flaky")
+        await wait_for_text(pilot, "Fix the flaky")
         await pilot.press("A")
-        await until_shown(pilot, "5 calls")
+        await wait_for_text(pilot, "5 calls")
         await pilot.press("slash", *"narwahl")
-        await until_shown(pilot, "1 call ·", "Showing “narwhal…”; nothing for “narwahl…”.")
+        await wait_for_text(pilot, "1 call ·", "Showing “narwhal…”; nothing for “narwahl…”.")
         await pilot.press("ctrl+u", *"tool:bash is:error")
-        await until_shown(pilot, "2 calls ·", "called bash…, with failed calls")
+        await wait_for_text(pilot, "2 calls ·", "called bash…, with failed calls")
         await pilot.press("ctrl+u", *"zzzzzz")
-        await until_shown(pilot, "no calls ·", "No tool call is like that.")
+        await wait_for_text(pilot, "no calls ·", "No tool call is like that.")
         await pilot.press("escape")
-        await until_shown(pilot, "5 calls")
+        await wait_for_text(pilot, "5 calls")
         await pilot.press("escape")
-        await until(pilot, lambda: not isinstance(app.screen, ToolsScreen))
+        await wait_until(pilot, lambda: not isinstance(app.screen, ToolCallsScreen))
 
 
 async def test_tools_by_name_and_from_there_to_their_calls(world: Store) -> None:
-    app = browser(world)
+    app = make_browser(world)
     async with app.run_test(size=(110, 24)) as pilot:
-        await until_shown(pilot, "Fix the flaky")
+        await wait_for_text(pilot, "Fix the flaky")
         await pilot.press("A")
-        await until_shown(pilot, "5 calls")
+        await wait_for_text(pilot, "5 calls")
         await pilot.press("n")
-        await until_shown(pilot, "3 tools · most used", "median", "66.7%")
+        await wait_for_text(pilot, "3 tools · most used", "median", "66.7%")
         await pilot.press("o")
-        await until_shown(pilot, "most failing")
+        await wait_for_text(pilot, "most failing")
         await pilot.press("o")
-        await until_shown(pilot, "3 tools · slowest")
-        await until(pilot, lambda: isinstance(app.focused, TalliesTable))
+        await wait_for_text(pilot, "3 tools · slowest")
+        await wait_until(pilot, lambda: isinstance(app.focused, ToolStatsTable))
         await pilot.press("enter")
-        await until_shown(pilot, 'tool:"Read"', "1 call ·")
+        await wait_for_text(pilot, 'tool:"Read"', "1 call ·")
         await pilot.press("n")
-        await until_shown(pilot, "1 tool ·")
+        await wait_for_text(pilot, "1 tool ·")
         await pilot.press("escape")
-        await until_shown(pilot, "3 tools ·")
+        await wait_for_text(pilot, "3 tools ·")
         await pilot.press("escape")
-        await until_shown(pilot, "5 calls")
+        await wait_for_text(pilot, "5 calls")
 
 
 async def test_the_words_of_the_list_come_along(world: Store) -> None:
-    app = browser(world)
+    app = make_browser(world)
     async with app.run_test(size=(140, 30)) as pilot:
-        await until_shown(pilot, "Fix the flaky")
+        await wait_for_text(pilot, "Fix the flaky")
         await pilot.press("slash", *"narwhal", "enter")
-        await until_shown(pilot, "1 found · 1 in tools")
+        await wait_for_text(pilot, "1 found · 1 in tools")
         await pilot.press("A")
-        await until_shown(pilot, "1 call ·")
-        assert tools(app).bar.words.value == "narwhal"
+        await wait_for_text(pilot, "1 call ·")
+        assert tools(app).bar.query_input.value == "narwhal"
 
 
 async def test_the_calls_are_counted_and_listed_of_the_scope_alone(store: Store, tmp_path: Path) -> None:
@@ -138,74 +138,74 @@ async def test_the_calls_are_counted_and_listed_of_the_scope_alone(store: Store,
         session = store.create_session(name, cwd=str(tmp_path / name))
         said = NewEntry(role="user", parts=(Text(f"a walrus {name}"),))
         store.chains.append(session.key, [said, *(one for n in range(calls) for one in called(n, "Bash", "seal", 1))])
-    app = browser(store)
+    app = make_browser(store)
     async with app.run_test(size=(140, 30)) as pilot:
-        await until_shown(pilot, "2 sessions")
-        browsing(app)._scopes = scopes(tmp_path / "here")
+        await wait_for_text(pilot, "2 sessions")
+        browsing(app)._folder_scopes = list_folder_scopes(tmp_path / "here")
         await pilot.press("slash", *"walrus OR seal", "enter")
-        await until_shown(pilot, "2 found · 3 in tools · everywhere")
+        await wait_for_text(pilot, "2 found · 3 in tools · everywhere")
         await pilot.press("s")
-        await until_shown(pilot, "1 found · 1 in tools · in here")
+        await wait_for_text(pilot, "1 found · 1 in tools · in here")
         await pilot.press("A")
-        await until_shown(pilot, "1 call · in here · newest first")
+        await wait_for_text(pilot, "1 call · in here · newest first")
         await pilot.press("n")
-        await until_shown(pilot, "1 tool · in here · most used")
+        await wait_for_text(pilot, "1 tool · in here · most used")
         await pilot.press("s")
-        await until_shown(pilot, "1 tool · most used")
+        await wait_for_text(pilot, "1 tool · most used")
         await pilot.press("n")
-        await until_shown(pilot, "3 calls · newest first")
+        await wait_for_text(pilot, "3 calls · newest first")
         await pilot.press("escape", "escape")
-        await until_shown(pilot, "1 found · 1 in tools · in here")
+        await wait_for_text(pilot, "1 found · 1 in tools · in here")
 
 
 async def test_from_a_scope_in_which_nothing_is_found_enter_looks_among_its_calls(world: Store, tmp_path: Path) -> None:
-    app = browser(world)
+    app = make_browser(world)
     async with app.run_test(size=(140, 30)) as pilot:
-        await until_shown(pilot, "Fix the flaky")
-        browsing(app)._scopes = scopes(tmp_path)
+        await wait_for_text(pilot, "Fix the flaky")
+        browsing(app)._folder_scopes = list_folder_scopes(tmp_path)
         await pilot.press("slash", *"narwhal", "enter")
-        await until_shown(pilot, "1 found · 1 in tools", "⏎ Open")
+        await wait_for_text(pilot, "1 found · 1 in tools", "⏎ Open")
         await pilot.press("s")
-        await until_shown(pilot, "0 found · in", "⏎ looks among the tool calls", "⏎ Tool calls")
+        await wait_for_text(pilot, "0 found · in", "⏎ looks among the tool calls", "⏎ Tool calls")
         await pilot.press("enter")
-        await until_shown(pilot, "no calls · in", "No tool call is like that.")
+        await wait_for_text(pilot, "no calls · in", "No tool call is like that.")
 
 
 async def test_a_call_that_is_made_meanwhile_is_shown_and_the_cursor_stays(world: Store) -> None:
-    app = browser(world)
+    app = make_browser(world)
     async with app.run_test(size=(110, 24)) as pilot:
-        await until_shown(pilot, "Fix the flaky")
+        await wait_for_text(pilot, "Fix the flaky")
         await pilot.press("A")
-        await until_shown(pilot, "5 calls")
+        await wait_for_text(pilot, "5 calls")
         await pilot.press("down")
-        chosen = tools(app).table.selected
+        chosen = tools(app).calls_table.selected
         with Store.open(world.path) as other:
             other.chains.append(other.sessions.get("work").key, called(9, "Bash", "seal", 1))
-        await until_shown(pilot, "6 calls", "seal")
-        assert tools(app).table.selected == chosen
+        await wait_for_text(pilot, "6 calls", "seal")
+        assert tools(app).calls_table.selected == chosen
 
 
 # ── the list, as one types ────────────────────────────────────────────────────────────────────────
 
 
 async def test_the_list_answers_by_newness_then_by_rank_and_forgives(world: Store) -> None:
-    async with browser(world).run_test(size=(140, 30)) as pilot:
-        await until_shown(pilot, "Fix the flaky")
+    async with make_browser(world).run_test(size=(140, 30)) as pilot:
+        await wait_for_text(pilot, "Fix the flaky")
         await pilot.press("slash", *"the")
-        await until_shown(pilot, "5 found", "Best match  5")
+        await wait_for_text(pilot, "5 found", "Best match  5")
         await pilot.press("ctrl+u", *"narwahl")
-        await until_shown(pilot, "1 found", "Showing “narwhal…”; nothing for “narwahl…”.")
-        assert session_list(pilot).listing.query.instead == (("narwahl…", "narwhal…"),)
+        await wait_for_text(pilot, "1 found", "Showing “narwhal…”; nothing for “narwahl…”.")
+        assert session_list(pilot).listing.query.corrections == (("narwahl…", "narwhal…"),)
         await pilot.press("ctrl+u")
-        await until_shown(pilot, "7 sessions")
+        await wait_for_text(pilot, "7 sessions")
         assert "nothing for" not in screen_text(pilot)
 
 
 async def test_whoever_has_gone_on_to_the_list_stays_on_their_session(world: Store) -> None:
-    async with browser(world).run_test(size=(140, 30)) as pilot:
-        await until_shown(pilot, "Fix the flaky")
+    async with make_browser(world).run_test(size=(140, 30)) as pilot:
+        await wait_for_text(pilot, "Fix the flaky")
         await pilot.press("slash", *"the", "enter")
-        await until(pilot, lambda: session_list(pilot).listing.query.terms)
+        await wait_until(pilot, lambda: session_list(pilot).listing.query.terms)
         before = session_list(pilot).selected_key
-        await until_shown(pilot, "Best match  5")
+        await wait_for_text(pilot, "Best match  5")
         assert session_list(pilot).selected_key == before

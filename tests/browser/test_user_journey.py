@@ -13,11 +13,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from browser_driver import PATIENCE
+from browser_driver import TIMEOUT
 from pty_terminal import Terminal
 
 from store import demo
-from store.resume.command import resumption
+from store.resume.command import plan_resume
 from store.store import Store
 
 BACKSCROLL = "import sys, tui.main; sys.argv = ['backscroll', *sys.argv[1:]]; sys.exit(tui.main.main())"
@@ -31,9 +31,9 @@ def told(tmp_path: Path) -> Iterator[tuple[Path, str]]:
     """The demo, and the command that continues the conversation."""
     path = tmp_path / "demo.db"
     with Store.open(path) as store:
-        demo.fill(store)
+        demo.fill_store(store)
         found = next(one for one in store.sessions.newest(100) if one.title == TITLE)
-        yield path, resumption(found).command
+        yield path, plan_resume(found).command
 
 
 def test_a_word_remembered_leads_to_what_failed_and_to_the_command_that_goes_on(
@@ -42,29 +42,29 @@ def test_a_word_remembered_leads_to_what_failed_and_to_the_command_that_goes_on(
     path, command = told
     monkeypatch.setenv("SSH_CONNECTION", "10.0.0.1 1 10.0.0.2 22")
     with Terminal(BACKSCROLL, "--store", str(path), columns=100, rows=32) as terminal:
-        terminal.until_shown("sessions · everywhere")
+        terminal.wait_for_text("sessions · everywhere")
         terminal.press(f"/{WORD}")
-        terminal.until_shown(" found", TITLE)
+        terminal.wait_for_text(" found", TITLE)
         terminal.press("\r")
-        terminal.until_shown("Open")
+        terminal.wait_for_text("Open")
         terminal.press("\r")
-        terminal.until_shown("Next error", WORD)
+        terminal.wait_for_text("Next error", WORD)
         terminal.press("ge")
-        terminal.until_shown("✗")
+        terminal.wait_for_text("✗")
         terminal.press("i")
-        terminal.until_shown("✗", "Go to turn")
+        terminal.wait_for_text("✗", "Go to turn")
         terminal.press("q")
-        terminal.until_shown("Next error")
+        terminal.wait_for_text("Next error")
         terminal.press("r")
-        terminal.until_shown("Continue in Claude Code", "claude --resume")
+        terminal.wait_for_text("Continue in Claude Code", "claude --resume")
         terminal.press("c")
-        sent = terminal.until_sent(CLIPBOARD.pattern)
+        sent = terminal.wait_for_output(CLIPBOARD.pattern)
         assert base64.b64decode(sent[1]).decode() == command
-        terminal.until_shown("Sent the command to the terminal's clipboard.")
+        terminal.wait_for_text("Sent the command to the terminal's clipboard.")
         terminal.press("q")
-        terminal.until_shown("Next error")
+        terminal.wait_for_text("Next error")
         terminal.press("q")
-        assert terminal.until_closed() == 0
+        assert terminal.wait_for_exit() == 0
         assert len(CLIPBOARD.findall(terminal.raw)) == 1
 
 
@@ -80,13 +80,13 @@ class Tmux:
         return ran.stdout
 
     def until_shown(self, *texts: str) -> None:
-        limit = time.monotonic() + PATIENCE
+        limit = time.monotonic() + TIMEOUT
         while not all(text in (seen := self("capture-pane", "-p")) for text in texts):
             assert time.monotonic() < limit, f"{texts} never came up in:\n{seen}"
             time.sleep(0.05)
 
     def until_buffer(self, text: str) -> None:
-        limit = time.monotonic() + PATIENCE
+        limit = time.monotonic() + TIMEOUT
         while (held := self("show-buffer")) != text:
             assert time.monotonic() < limit, f"the buffer holds {held!r}"
             time.sleep(0.05)
@@ -120,7 +120,7 @@ def test_the_same_in_tmux_whose_buffer_takes_the_command(told: tuple[Path, str],
         tmux.press("q")
         tmux.until_shown("Next error")
         tmux.press("q")
-        limit = time.monotonic() + PATIENCE
+        limit = time.monotonic() + TIMEOUT
         while tmux("list-sessions"):
             assert time.monotonic() < limit, "it does not end"
             time.sleep(0.05)

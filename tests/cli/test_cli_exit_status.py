@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from command_line import Browser, CommandLine, upload_session
+from command_line import CommandLine, FakeBrowser, add_upload_session
 
 from store.cli import run
 from store.cli.commands import COMMANDS
@@ -32,8 +32,8 @@ def cli(store: Store) -> CommandLine:
 
 
 def test_python_m_store_is_the_same_program(cli: CommandLine, store: Store) -> None:
-    upload_session(store)
-    ran = cli.process("list", "--json")
+    add_upload_session(store)
+    ran = cli.run_process("list", "--json")
     assert (ran.status, ran.err) == (0, "")
     assert ran.raw == cli("list", "--json").raw
     assert ran.json["total"] == 1
@@ -43,7 +43,7 @@ def test_python_m_store_is_the_same_program(cli: CommandLine, store: Store) -> N
     ("args", "status"), [(["show", "nobody"], 1), (["nonsense"], 2), (["list", "--limit", "x"], 2)]
 )
 def test_an_error_is_one_sentence_on_stderr(cli: CommandLine, args: list[str], status: int) -> None:
-    ran = cli.process(*args)
+    ran = cli.run_process(*args)
     assert (ran.status, ran.raw) == (status, b"")
     assert len(ran.err.splitlines()) == 1
     assert ran.err.rstrip().endswith(".")
@@ -100,13 +100,13 @@ def test_a_store_of_a_newer_version_says_so(cli: CommandLine, store: Store) -> N
 
 
 def test_a_damaged_store_is_unreadable_and_no_traceback(cli: CommandLine, store: Store) -> None:
-    upload_session(store)
+    add_upload_session(store)
     store.checkpoint()
     store.close()
     with store.path.open("r+b") as file:
         file.seek(4096)
         file.write(b"\xff" * (store.path.stat().st_size - 4096))
-    ran = cli.process("list")
+    ran = cli.run_process("list")
     assert ran.status == 3
     assert "Traceback" not in ran.err
 
@@ -128,7 +128,7 @@ def test_a_pipe_that_closes_early_is_no_error(cli: CommandLine, store: Store) ->
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="this system has no device that is always full")
 def test_a_full_disk_behind_stdout_is_one_sentence(cli: CommandLine, store: Store) -> None:
-    upload_session(store)
+    add_upload_session(store)
     with open("/dev/full", "wb") as full:
         ran = subprocess.run(cli.command("list"), stdout=full, stderr=subprocess.PIPE)
     assert ran.returncode == 1
@@ -136,7 +136,7 @@ def test_a_full_disk_behind_stdout_is_one_sentence(cli: CommandLine, store: Stor
 
 
 def test_listing_loads_nothing_it_does_not_need(cli: CommandLine, store: Store) -> None:
-    upload_session(store)
+    add_upload_session(store)
     for args in (["list"], ["list", "--json"], ["search", "retry"], ["tools"]):
         command = [sys.executable, "-c", WHAT_LIST_LOADS, str(store.path), *args]
         ran = subprocess.run(command, capture_output=True, text=True)
@@ -147,14 +147,14 @@ def test_listing_loads_nothing_it_does_not_need(cli: CommandLine, store: Store) 
 
 
 def test_without_a_command_the_browser_opens_on_the_store(cli: CommandLine, store: Store) -> None:
-    opened = Browser()
+    opened = FakeBrowser()
     assert cli(browse=opened).status == 0
     assert opened.paths == [store.path]
 
 
 def test_the_store_may_be_named_by_the_environment(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("BACKSCROLL_STORE", str(store.path))
-    opened = Browser()
+    opened = FakeBrowser()
     assert run(opened, []) == 0
     assert opened.paths == [store.path]
 
@@ -162,14 +162,14 @@ def test_the_store_may_be_named_by_the_environment(store: Store, monkeypatch: py
 def test_a_path_in_the_place_of_a_command_is_browsed(cli: CommandLine, store: Store, tmp_path: Path) -> None:
     other = tmp_path / "another.db"
     Store.open(other).close()
-    opened = Browser()
+    opened = FakeBrowser()
     assert cli(str(other), browse=opened).status == 0
     assert opened.paths == [other]
 
 
 def test_a_path_that_is_no_store_is_unreadable_and_left_alone(cli: CommandLine, tmp_path: Path) -> None:
     (tmp_path / "empty").touch()
-    opened = Browser()
+    opened = FakeBrowser()
     for path in (tmp_path / "empty", tmp_path):
         assert cli(str(path), browse=opened).status == 3
     assert opened.paths == []

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from command_line import CommandLine, upload_session
+from command_line import CommandLine, add_upload_session
 
 from store.store import Store
 
@@ -29,7 +29,7 @@ EDIT = {"id", "kind", "at", "sessions", "changes", "undoes", "undone_by", "purge
 
 @pytest.fixture
 def cli(store: Store) -> CommandLine:
-    upload_session(store)
+    add_upload_session(store)
     return CommandLine(store.path)
 
 

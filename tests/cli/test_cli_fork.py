@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from command_line import CommandLine
-from foreign_databases import pull
+from foreign_databases import sync_paths
 from sample_conversations import conversation, prompts
 
 from store.store import Store
@@ -71,7 +71,7 @@ def test_what_cannot_be_is_told_in_a_sentence(
 
 
 def test_a_native_fork_says_where_it_was_written(cli: CommandLine, store: Store, home: Path) -> None:
-    pull(store, Path(shutil.copytree(Path(__file__).parents[1] / "data/claude", home / ".claude")))
+    sync_paths(store, Path(shutil.copytree(Path(__file__).parents[1] / "data/claude", home / ".claude")))
     told = json.loads(cli("fork", CLAUDE, "--turn", "1", "--native", "--json").out)
     assert Path(told["path"]).stem == told["session"]["native_id"]
     ran = cli("fork", told["session"]["id"], "--turn", "1", "--native", "--prompt", "Again")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from command_line import Browser, CommandLine, upload_session
+from command_line import CommandLine, FakeBrowser, add_upload_session
 
 from store.store import Store
 
@@ -21,7 +21,7 @@ def test_a_sound_store_is_well(cli: CommandLine, store: Store) -> None:
 
 
 def test_problems_are_listed_and_told_by_the_status(cli: CommandLine, store: Store) -> None:
-    session = upload_session(store)
+    session = add_upload_session(store)
     store.create_session("sound")
     store.connection.execute("update sessions set errors = 7 where key = ?", (session.key,))
     ran = cli("doctor", "telegram", "--json")
@@ -33,7 +33,7 @@ def test_problems_are_listed_and_told_by_the_status(cli: CommandLine, store: Sto
 
 
 def test_the_index_is_built_anew(cli: CommandLine, store: Store) -> None:
-    upload_session(store)
+    add_upload_session(store)
     store.connection.execute("insert into conversation_fts (conversation_fts) values ('delete-all')")
     assert cli("search", "retry").out == ""
     assert cli("doctor").status == 1
@@ -42,7 +42,7 @@ def test_the_index_is_built_anew(cli: CommandLine, store: Store) -> None:
 
 
 def test_demo_fills_an_empty_store_and_no_other(cli: CommandLine, store: Store) -> None:
-    opened = Browser()
+    opened = FakeBrowser()
     ran = cli("demo", browse=opened)
     assert ran.status == 0
     total = cli("list", "--json").json["total"]

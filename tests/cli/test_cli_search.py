@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
-from command_line import CommandLine, upload_session
+from command_line import CommandLine, add_upload_session
 
 from store.model.entry import NewEntry, NewRecord, Text
 from store.store import Store
@@ -50,7 +50,7 @@ NAME = "telegram:648079060"
 
 @pytest.fixture
 def cli(store: Store) -> CommandLine:
-    upload_session(store)
+    add_upload_session(store)
     return CommandLine(store.path)
 
 
@@ -157,7 +157,7 @@ def test_the_trash_is_listed_apart(cli: CommandLine, store: Store) -> None:
 
 
 def test_show_as_json(cli: CommandLine, store: Store) -> None:
-    store.notes.note(store.sessions.get(NAME), "a remark", 1)
+    store.notes.add_note(store.sessions.get(NAME), "a remark", 1)
     shown = cli("show", "telegram", "--json").json
     assert shown.keys() == {"schema", "session", "turns", "notes"}
     assert shown["session"].keys() == SESSION
@@ -233,8 +233,8 @@ def test_raw_of_one_turn(cli: CommandLine) -> None:
 def test_half_characters_are_spelled_out(cli: CommandLine, store: Store) -> None:
     store.create_session("half")
     store.append_message("half", "user", [{"type": "text", "text": "a\ud800b"}])
-    assert "a\\ud800b" in cli.process("show", "half").lines
-    (turn,) = cli.process("show", "half", "--turn", "1", "--json").json["turns"]
+    assert "a\\ud800b" in cli.run_process("show", "half").lines
+    (turn,) = cli.run_process("show", "half", "--turn", "1", "--json").json["turns"]
     assert turn["entries"][0]["parts"] == [{"type": "text", "text": "a\ud800b"}]
 
 

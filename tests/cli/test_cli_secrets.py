@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from command_line import CommandLine, upload_session
+from command_line import CommandLine, add_upload_session
 
 from store.store import Store
 
@@ -13,7 +13,7 @@ NAME = "telegram:648079060"
 
 @pytest.fixture
 def cli(store: Store) -> CommandLine:
-    upload_session(store)
+    add_upload_session(store)
     return CommandLine(store.path)
 
 

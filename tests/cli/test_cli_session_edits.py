@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from command_line import CommandLine, upload_session
+from command_line import CommandLine, add_upload_session
 
 from store.database import connection
 from store.model.session import Session
@@ -14,7 +14,7 @@ NAME = "telegram:648079060"
 
 @pytest.fixture
 def cli(store: Store) -> CommandLine:
-    upload_session(store)
+    add_upload_session(store)
     return CommandLine(store.path)
 
 
@@ -113,9 +113,9 @@ def test_purge_names_sessions_or_the_trash(cli: CommandLine) -> None:
 
 
 def test_purge_tells_which_backups_still_hold_it(cli: CommandLine, store: Store) -> None:
-    holding = connection.backup(store.path, store.connection)
+    holding = connection.create_backup(store.path, store.connection)
     store.create_session("later")
-    damaged = connection.backup(store.path, store.connection)
+    damaged = connection.create_backup(store.path, store.connection)
     damaged.write_bytes(b"no database at all" * 100)
     told_of_later = cli("purge", "later", "--yes").err
     assert str(holding) not in told_of_later

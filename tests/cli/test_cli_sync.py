@@ -14,21 +14,21 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from command_line import Browser, CommandLine, upload_session
+from command_line import CommandLine, FakeBrowser, add_upload_session
 from foreign_databases import (
-    PINGU,
-    PINGU_MEMORIES,
-    RUBICHAN,
-    RUBICHAN_HEAD,
-    insert,
-    make,
-    pingu_native,
-    pingu_session,
-    rubichan_session,
-    texts,
-    write,
+    PINGU_MEMORIES_SCHEMA,
+    PINGU_SCHEMA,
+    RUBICHAN_LATEST_SCHEMA,
+    RUBICHAN_SCHEMA,
+    add_pingu_session,
+    add_rubichan_session,
+    execute_sql,
+    insert_row,
+    make_database,
+    pingu_native_response,
+    stored_texts,
 )
-from write_back_roundtrip import dump, held
+from write_back_roundtrip import dump_tables, open_in_other_process
 
 from store.store import Store
 
@@ -44,23 +44,25 @@ def cli(store: Store) -> CommandLine:
 
 def rubichan(path: Path) -> Path:
     path.parent.mkdir(parents=True, exist_ok=True)
-    make(path, RUBICHAN_HEAD)
-    rubichan_session(path, "s", ("user", "one"), ("assistant", "two"), title="Theirs", working_dir="/srv")
+    make_database(path, RUBICHAN_LATEST_SCHEMA)
+    add_rubichan_session(path, "s", ("user", "one"), ("assistant", "two"), title="Theirs", working_dir="/srv")
     return path
 
 
 def pingu(path: Path) -> Path:
     path.parent.mkdir(parents=True, exist_ok=True)
-    make(path, PINGU + PINGU_MEMORIES, wal=True)
-    pingu_session(path, "p", ("hello", pingu_native({"type": "message", "content": "hi"})), summary="They met.")
-    insert(path, "memories", id=1, content="Runs Debian", embedding=EMBEDDING)
+    make_database(path, PINGU_SCHEMA + PINGU_MEMORIES_SCHEMA, wal=True)
+    add_pingu_session(
+        path, "p", ("hello", pingu_native_response({"type": "message", "content": "hi"})), summary="They met."
+    )
+    insert_row(path, "memories", id=1, content="Runs Debian", embedding=EMBEDDING)
     return path
 
 
 def spoiled(path: Path) -> Path:
     """With one bad row among good ones."""
     rubichan(path)
-    write(path, "update messages set content = '[{' where seq = 1")
+    execute_sql(path, "update messages set content = '[{' where seq = 1")
     return path
 
 
@@ -68,7 +70,7 @@ def damaged(path: Path) -> Path:
     """Still to be known for what it is, and not to be read."""
     rubichan(path)
     for number in range(200):
-        rubichan_session(path, f"more {number}", ("user", "x" * 500))
+        add_rubichan_session(path, f"more {number}", ("user", "x" * 500))
     whole = bytearray(path.read_bytes())
     whole[20_000:60_000] = bytes(40_000)
     path.write_bytes(whole)
@@ -84,7 +86,7 @@ def test_sync_reads_what_is_found_where_the_programs_keep_it(cli: CommandLine, s
     ran = cli("sync")
     assert (ran.status, ran.err) == (0, "")
     assert ran.rows == [["pingu", "1", "1", "0", str(second)], ["rubichan", "1", "1", "0", str(first)]]
-    assert texts(store, "s") == ["one", "two"]
+    assert stored_texts(store, "s") == ["one", "two"]
 
 
 def test_sync_of_nothing_says_where_to_look(cli: CommandLine) -> None:
@@ -156,13 +158,13 @@ def test_a_sync_with_problems_lists_them_and_is_done(cli: CommandLine, store: St
     assert ran.status == 0
     assert ran.err.startswith("messages:2: The content cannot be read")
     assert len(ran.err.splitlines()) == 1
-    assert texts(store, "s") == ["one", ""]
+    assert stored_texts(store, "s") == ["one", ""]
 
 
 def test_a_path_that_cannot_be_read_is_an_error(cli: CommandLine, tmp_path: Path) -> None:
     (tmp_path / "text.db").write_text("not a database")
     (tmp_path / "empty.db").touch()
-    make(tmp_path / "other.db", "create table things (id)")
+    make_database(tmp_path / "other.db", "create table things (id)")
     damaged(tmp_path / "damaged.db")
     for name in ("missing.db", "text.db", "empty.db", "other.db", "damaged.db"):
         ran = cli("sync", str(tmp_path / name))
@@ -207,7 +209,7 @@ def test_one_sync_at_a_time(cli: CommandLine, store: Store, tmp_path: Path) -> N
 def test_two_syncs_at_once_bring_everything_once(cli: CommandLine, store: Store, tmp_path: Path) -> None:
     path = rubichan(tmp_path / "rubichan.db")
     for number in range(30):
-        rubichan_session(path, f"s{number}", ("user", "one"), ("assistant", "two"))
+        add_rubichan_session(path, f"s{number}", ("user", "one"), ("assistant", "two"))
     both = [
         subprocess.Popen(cli.command("sync", str(path)), stdout=subprocess.PIPE, stderr=subprocess.PIPE) for _ in "ab"
     ]
@@ -220,20 +222,20 @@ def test_two_syncs_at_once_bring_everything_once(cli: CommandLine, store: Store,
 
 def test_progress_is_shown_on_a_terminal_s_stderr_alone(cli: CommandLine, tmp_path: Path) -> None:
     paths = [str(rubichan(tmp_path / f"{name}.db")) for name in "ab"]
-    shown = cli.terminal("sync", paths[0]).out
+    shown = cli.run_in_terminal("sync", paths[0]).out
     assert "Reading" in shown
     assert "100%" in shown
-    piped = cli.process("sync", paths[1])
+    piped = cli.run_process("sync", paths[1])
     assert (piped.status, piped.err) == (0, "")
     assert b"Reading" not in piped.raw
 
 
 def test_an_interrupted_sync_is_no_traceback(cli: CommandLine, store: Store, tmp_path: Path) -> None:
-    path = make(tmp_path / "rubichan.db", RUBICHAN)
+    path = make_database(tmp_path / "rubichan.db", RUBICHAN_SCHEMA)
     rows = [(f"s{number}", "m") for number in range(1000)]
-    write(path, "insert into sessions (id, model) values (?, ?)", rows)
+    execute_sql(path, "insert into sessions (id, model) values (?, ?)", rows)
     said = [(name, 0, "user", '[{"type": "text", "text": "hello"}]') for name, _ in rows]
-    write(path, "insert into messages (session_id, seq, role, content) values (?, ?, ?, ?)", said)
+    execute_sql(path, "insert into messages (session_id, seq, role, content) values (?, ?, ?, ?)", said)
     running = subprocess.Popen(cli.command("sync", str(path)), stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     while store.row("select count(*) from sessions") == (0,) and running.poll() is None:
         pass
@@ -287,7 +289,7 @@ def test_a_dry_run_shows_the_rows_and_changes_nothing(cli: CommandLine, store: S
     cli("sync", str(path))
     cli("title", "p", "Mine\nin two lines")
     store.facts.edit(1, "Runs Debian 13")
-    before, edits = dump(path), store.journal.newest()
+    before, edits = dump_tables(path), store.journal.list_edits()
     ran = cli("write-back", "p", "--dry-run")
     assert ran.status == 0
     assert ran.lines[:9] == [
@@ -301,7 +303,7 @@ def test_a_dry_run_shows_the_rows_and_changes_nothing(cli: CommandLine, store: S
         "  - content_hash: null",
         "  + content: Runs Debian 13",
     ]
-    assert (dump(path), store.journal.newest()) == (before, edits)
+    assert (dump_tables(path), store.journal.list_edits()) == (before, edits)
     assert not Path(f"{store.path}.backups").exists()
 
 
@@ -329,14 +331,14 @@ def test_write_back_says_what_it_did(cli: CommandLine, tmp_path: Path) -> None:
     unplaced, written = ran.err.splitlines()
     assert unplaced.startswith("Rubichan keeps a summary only in a snapshot")
     assert written.startswith(f"1 row written to {path}; a backup is ")
-    assert dump(path)["sessions"][0]["title"] == "Mine"
+    assert dump_tables(path)["sessions"][0]["title"] == "Mine"
     again = cli("write-back", "s")
     assert (again.status, again.out) == (0, "")
     assert again.err.endswith("There is nothing to write back.\n")
 
 
 def test_write_back_of_what_came_from_nowhere(cli: CommandLine, store: Store) -> None:
-    upload_session(store, "ours")
+    add_upload_session(store, "ours")
     for args in ([], ["--dry-run"], ["--json"]):
         ran = cli("write-back", "ours", *args)
         assert (ran.status, ran.out) == (1, "")
@@ -348,8 +350,8 @@ def test_write_back_of_what_was_changed_there(cli: CommandLine, tmp_path: Path) 
     path = rubichan(tmp_path / "rubichan.db")
     cli("sync", str(path))
     cli("title", "s", "Mine")
-    write(path, "update sessions set title = 'Changed'")
-    before = dump(path)
+    execute_sql(path, "update sessions set title = 'Changed'")
+    before = dump_tables(path)
     shown = cli("write-back", "s", "--dry-run")
     assert (shown.status, shown.out) == (0, "")
     sentence = "The title of sessions was changed there since it was read; sync first.\n"
@@ -357,28 +359,28 @@ def test_write_back_of_what_was_changed_there(cli: CommandLine, tmp_path: Path) 
     refused = cli("write-back", "s")
     assert (refused.status, refused.out, refused.err) == (1, "", sentence)
     assert cli("write-back", "s", "--dry-run", "--json").json["conflicts"] == [sentence.strip()]
-    assert dump(path) == before
+    assert dump_tables(path) == before
 
 
 def test_write_back_while_the_program_runs(cli: CommandLine, tmp_path: Path) -> None:
     path = rubichan(tmp_path / "rubichan.db")
     cli("sync", str(path))
     cli("title", "s", "Mine")
-    with held(path, "select * from sessions") as pid:
+    with open_in_other_process(path, "select * from sessions") as pid:
         ran = cli("write-back", "s")
     assert (ran.status, ran.err) == (1, f"{path} is open in process {pid}; end that program first.\n")
 
 
 def test_a_text_that_is_no_utf_8_is_shown(cli: CommandLine, tmp_path: Path) -> None:
     path = rubichan(tmp_path / "rubichan.db")
-    write(path, "update sessions set title = cast(x'63757420d1' as text)")
+    execute_sql(path, "update sessions set title = cast(x'63757420d1' as text)")
     cli("sync", str(path))
     cli("title", "s", "Mine")
-    ran = cli.process("write-back", "s", "--dry-run")
+    ran = cli.run_process("write-back", "s", "--dry-run")
     assert (ran.status, ran.lines[1]) == (0, r"  - title: cut \udcd1")
     (change,) = cli("write-back", "s", "--json").json["changes"]
     assert change["before"] == {"title": "cut \udcd1"}
-    assert cli.process("log").status == 0
+    assert cli.run_process("log").status == 0
     assert cli("undo").status == 0
     with closing(sqlite3.connect(path)) as connection:
         assert connection.execute("select cast(title as blob) from sessions").fetchone() == (b"cut \xd1",)
@@ -415,7 +417,7 @@ def test_the_log_tells_what_was_written_where(cli: CommandLine, store: Store, tm
 
 def test_the_log_counts_the_rows_of_a_deleted_conversation(cli: CommandLine, tmp_path: Path) -> None:
     path = rubichan(tmp_path / "rubichan.db")
-    rubichan_session(path, "long", *[("user", "again")] * 9)
+    add_rubichan_session(path, "long", *[("user", "again")] * 9)
     cli("sync", str(path))
     cli("delete", "long")
     cli("write-back", "long")
@@ -437,7 +439,7 @@ def test_a_purge_names_the_backups_of_the_store_it_came_from(cli: CommandLine, t
 # ── browsing another program's store ──────────────────────────────────────────────────────────────
 
 
-class Reading(Browser):
+class Reading(FakeBrowser):
     """Looks into the store while it is open."""
 
     def __init__(self) -> None:
@@ -477,7 +479,7 @@ def test_a_database_may_be_named_by_its_url(cli: CommandLine, store: Store, tmp_
     assert cli(url, browse=opened).status == 0
     assert opened.found == [["s"]]
     assert cli("sync", url).status == 0
-    assert texts(store, "s") == ["one", "two"]
+    assert stored_texts(store, "s") == ["one", "two"]
 
 
 def test_what_can_be_read_only_in_part_is_browsed(cli: CommandLine, tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ import json
 import re
 
 import pytest
-from command_line import CommandLine, upload_session
+from command_line import CommandLine, add_upload_session
 
 from store.store import Store
 
@@ -16,7 +16,7 @@ HOSTILE = ("\x1b", "\x07", "\x9b", "\u202e")
 
 @pytest.fixture
 def cli(store: Store) -> CommandLine:
-    upload_session(store)
+    add_upload_session(store)
     return CommandLine(store.path)
 
 
@@ -24,7 +24,7 @@ def cli(store: Store) -> CommandLine:
     "args", [["show", "telegram"], ["show", "telegram", "--json"], ["show", "telegram", "--raw"], ["search", "closed"]]
 )
 def test_a_terminal_is_never_sent_what_it_would_obey(cli: CommandLine, args: list[str]) -> None:
-    shown = cli.terminal(*args)
+    shown = cli.run_in_terminal(*args)
     plain = COLOURS.sub("", shown.out)
     assert (shown.status, "Closed too early." in plain) == (0, True)
     assert [character for character in HOSTILE if character in plain] == []
@@ -40,7 +40,7 @@ def test_a_pipe_is_given_what_the_store_holds(cli: CommandLine) -> None:
 
 def test_a_list_is_aligned_and_fits_the_terminal(cli: CommandLine, store: Store) -> None:
     store.create_session("5f1c9e04-93c7-4c1e-8f8e-0c8d1a9d3b11", agent_title="宽" * 200)
-    head, *rows = COLOURS.sub("", cli.terminal("list").out).splitlines()
+    head, *rows = COLOURS.sub("", cli.run_in_terminal("list").out).splitlines()
     assert head.split() == ["ID", "AGE", "SOURCE", "TURNS", "CALLS", "ERR", "TITLE"]
     column = head.index("TITLE")
     assert rows[0].startswith("5f1c9e04 ")
@@ -52,7 +52,7 @@ def test_a_short_name_is_long_enough_to_be_understood(cli: CommandLine, store: S
     twins = ["5f1c9e04-93c7-4c1e-8f8e-0c8d1a9d3b11", "5f1c9e04-93c7-4c1e-8f8e-ffffffffffff"]
     for native in twins:
         store.create_session(f"claude:{native}", source="claude", native_id=native)
-    names = [line.split()[0] for line in COLOURS.sub("", cli.terminal("list").out).splitlines()[1:]]
+    names = [line.split()[0] for line in COLOURS.sub("", cli.run_in_terminal("list").out).splitlines()[1:]]
     assert names == ["5f1c9e04-93c7-4c1e-8f8e-f", "5f1c9e04-93c7-4c1e-8f8e-0", "telegram:648079060"]
     assert [store.sessions.find(name).native_id for name in names[:2]] == twins[::-1]
 
@@ -60,12 +60,12 @@ def test_a_short_name_is_long_enough_to_be_understood(cli: CommandLine, store: S
 def test_one_native_id_in_two_stores_is_named_in_full(cli: CommandLine, store: Store) -> None:
     for mark in ("aaaa", "bbbb"):
         store.create_session(f"kiso:default@{mark}", source="kiso", native_id="default")
-    names = [line.split()[0] for line in COLOURS.sub("", cli.terminal("list").out).splitlines()[1:]]
+    names = [line.split()[0] for line in COLOURS.sub("", cli.run_in_terminal("list").out).splitlines()[1:]]
     assert names[:2] == ["kiso:default@bbbb", "kiso:default@aaaa"]
 
 
 def test_long_outputs_are_folded_on_a_terminal_only(cli: CommandLine) -> None:
-    shown = COLOURS.sub("", cli.terminal("show", "telegram").out)
+    shown = COLOURS.sub("", cli.run_in_terminal("show", "telegram").out)
     assert "  │     line 5\n" in shown
     assert "… 34 more lines" in shown
     assert "line 6" not in shown
@@ -73,36 +73,36 @@ def test_long_outputs_are_folded_on_a_terminal_only(cli: CommandLine) -> None:
 
 
 def test_colours_can_be_turned_off(cli: CommandLine) -> None:
-    assert COLOURS.search(cli.terminal("list").out)
-    assert not COLOURS.search(cli.terminal("list", NO_COLOR="1").out)
+    assert COLOURS.search(cli.run_in_terminal("list").out)
+    assert not COLOURS.search(cli.run_in_terminal("list", NO_COLOR="1").out)
 
 
 def test_a_secret_is_asked_for_and_shown_on_a_terminal(cli: CommandLine) -> None:
     typed = [("Value", "hunter2"), ("confirmation", "hunter2")]
-    sealed = cli.terminal("secrets", "set", "telegram", "token", answers=typed)
+    sealed = cli.run_in_terminal("secrets", "set", "telegram", "token", answers=typed)
     assert sealed.status == 0
     assert "hunter2" not in sealed.out
-    assert cli.terminal("secrets", "get", "telegram", "token").lines == ["hunter2"]
+    assert cli.run_in_terminal("secrets", "get", "telegram", "token").lines == ["hunter2"]
 
 
 def test_a_passphrase_is_asked_for_when_the_secrets_are_locked(cli: CommandLine, store: Store) -> None:
     store.set_secret("telegram:648079060", "token", "hunter2")
     store.secrets.use_passphrase("correct horse")
-    opened = cli.terminal("secrets", "get", "telegram", "token", answers=[("Passphrase", "correct horse")])
+    opened = cli.run_in_terminal("secrets", "get", "telegram", "token", answers=[("Passphrase", "correct horse")])
     assert (opened.status, opened.lines[-1]) == (0, "hunter2")
-    refused = cli.terminal("secrets", "get", "telegram", "token", answers=[("Passphrase", "wrong")])
+    refused = cli.run_in_terminal("secrets", "get", "telegram", "token", answers=[("Passphrase", "wrong")])
     assert refused.status == 1
     assert "hunter2" not in refused.out
 
 
 def test_an_interrupt_ends_it_without_a_word(cli: CommandLine) -> None:
-    ran = cli.terminal("secrets", "set", "telegram", "token", answers=[("Value", "\x03")])
+    ran = cli.run_in_terminal("secrets", "set", "telegram", "token", answers=[("Value", "\x03")])
     assert ran.status == 130
     assert "Traceback" not in ran.out
 
 
 def test_a_purge_asks_first(cli: CommandLine, store: Store) -> None:
-    assert cli.terminal("purge", "telegram", answers=[("for good?", "n")]).status == 1
+    assert cli.run_in_terminal("purge", "telegram", answers=[("for good?", "n")]).status == 1
     assert store.sessions.find("telegram").turns == 2
-    assert cli.terminal("purge", "telegram", answers=[("for good?", "y")]).status == 0
+    assert cli.run_in_terminal("purge", "telegram", answers=[("for good?", "y")]).status == 0
     assert store.sessions.matching("") == ([], 0)

@@ -10,13 +10,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from foreign_databases import pull
+from foreign_databases import sync_paths
 from sample_conversations import statuses
 from test_native_fork import DATA, NEW, forks, lines, say
 
-from store.model.entry import INTERRUPTED
+from store.model.entry import INTERRUPTED_RESULT
 from store.store import Store
-from store.write_back.fork_transcript import fork_natively, native_fork
+from store.write_back.fork_transcript import fork_transcript, fork_transcript_path
 
 PAGED = "0a000000-0000-7000-8000-000000000002"
 
@@ -27,8 +27,8 @@ def codex(home: Path) -> Path:
 
 
 def test_a_paged_rollout_stands_alone_and_counts_its_lines(store: Store, codex: Path) -> None:
-    pull(store, codex)
-    path, child = fork_natively(store, store.sessions.get(f"codex:{PAGED}"), 1)
+    sync_paths(store, codex)
+    path, child = fork_transcript(store, store.sessions.get(f"codex:{PAGED}"), 1)
     meta, *rest = lines(path)
     told = meta["payload"]
     assert (told["id"], told["session_id"], told["forked_from_id"]) == (child.native_id, child.native_id, PAGED)
@@ -57,11 +57,11 @@ def test_what_was_open_is_answered_by_the_kind_of_its_call(store: Store, home: P
     at = {"timestamp": "2026-05-01T10:00:01Z"}
     told = [at | {"type": "response_item", "payload": item} for item in items]
     say(path, at | {"type": "session_meta", "payload": meta}, at | begun, *told)
-    pull(store, home / ".codex")
-    made, child = fork_natively(store, store.sessions.get(f"codex:{thread}"), turn)
+    sync_paths(store, home / ".codex")
+    made, child = fork_transcript(store, store.sessions.get(f"codex:{thread}"), turn)
     head, *rest = (line["payload"] for line in lines(made))
     assert head["source"] == "cli"
-    closing = [item["type"] for item in rest if INTERRUPTED in json.dumps(item) or item.get("tools") == []]
+    closing = [item["type"] for item in rest if INTERRUPTED_RESULT in json.dumps(item) or item.get("tools") == []]
     assert closing == ["function_call_output", "custom_tool_call_output", "tool_search_output"]
     assert [item["type"] for item in rest[5:8]] == closing
     assert rest[-1] == {"type": "turn_aborted", "turn_id": "t1", "reason": "interrupted"}
@@ -80,10 +80,10 @@ def test_codex_is_told_of_a_thread_that_it_would_not_list(store: Store, codex: P
         row = (PAGED, "/old", 1, 2, "exec", "First of all", "First of all", "mine", 1, "kept")
         connection.execute("insert into threads values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", row)
         connection.commit()
-    pull(store, codex)
+    sync_paths(store, codex)
     session = store.sessions.get(f"codex:{PAGED}")
-    first = fork_natively(store, session, 2)
-    other = fork_natively(store, session, 1, prompt=NEW)
+    first = fork_transcript(store, session, 2)
+    other = fork_transcript(store, session, 1, prompt=NEW)
     with closing(sqlite3.connect(database)) as connection:
         rows = connection.execute(
             "select id, rollout_path, source, title, name, archived, unheard_of from threads order by created_at, id"
@@ -96,9 +96,9 @@ def test_codex_is_told_of_a_thread_that_it_would_not_list(store: Store, codex: P
 
 
 def test_what_was_rolled_back_is_not_rolled_back_once_more(store: Store, codex: Path) -> None:
-    pull(store, codex)
+    sync_paths(store, codex)
     rolled = [path for path in codex.rglob("*.jsonl") if b"thread_rolled_back" in path.read_bytes()]
     assert rolled
     for session, turn, prompt in list(forks(store)):
-        path = native_fork(store, session, turn, prompt=prompt)
+        path = fork_transcript_path(store, session, turn, prompt=prompt)
         assert b"thread_rolled_back" not in path.read_bytes()

@@ -9,10 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sample_conversations import conversation, prompts, statuses
 
-from store.conversations.fork import fork
-from store.doctor import examine
+from store.conversations.fork import fork_session
+from store.doctor import check_store
 from store.errors import BadValue, NotFound, Refused
-from store.model.entry import INTERRUPTED, NewEntry, NewRecord, Part, Text, ToolCall, ToolResult
+from store.model.entry import INTERRUPTED_RESULT, NewEntry, NewRecord, Part, Text, ToolCall, ToolResult
 from store.model.session import Session
 from store.store import Store
 
@@ -24,7 +24,7 @@ def said(text: str) -> NewEntry:
 
 
 def of_tool(*parts: Part) -> NewEntry:
-    return NewEntry(role="tool", parts=parts, prompt=False)
+    return NewEntry(role="tool", parts=parts, is_prompt=False)
 
 
 def called(*calls: str) -> NewEntry:
@@ -45,7 +45,7 @@ def parent(store: Store) -> Session:
 
 
 def is_healthy(store: Store) -> bool:
-    return examine(store) == []
+    return check_store(store) == []
 
 
 # ── what is made ──────────────────────────────────────────────────────────────────────────────────
@@ -53,7 +53,7 @@ def is_healthy(store: Store) -> bool:
 
 def test_a_fork_ends_after_the_turn_and_counts_nothing_twice(store: Store, parent: Session) -> None:
     before = store.row(TOTALS)
-    child = fork(store, parent, 2)
+    child = fork_session(store, parent, 2)
     assert (child.parent_id, child.relation, child.source) == ("a", "fork", "library")
     assert prompts(store, child) == ["prompt 1 of a", "prompt 2 of a"]
     assert store.row(TOTALS) == before
@@ -62,7 +62,7 @@ def test_a_fork_ends_after_the_turn_and_counts_nothing_twice(store: Store, paren
 
 
 def test_another_prompt_takes_the_place_of_what_was_said(store: Store, parent: Session) -> None:
-    child = fork(store, parent, 2, prompt="Something quite  else\nand more")
+    child = fork_session(store, parent, 2, prompt="Something quite  else\nand more")
     turns = store.chains.turns(child.key)
     assert [turn.prompt for turn in turns[1:]] == ["prompt 1 of a", "Something quite  else\nand more"]
     assert [entry.inherited for entry in turns[-1].entries] == [False]
@@ -74,27 +74,27 @@ def test_another_prompt_takes_the_place_of_what_was_said(store: Store, parent: S
 
 def test_who_spoke_speaks_in_the_fork_too(store: Store) -> None:
     asked = NewEntry(role="user", parts=(Text("one"),), author="ada")
-    child = fork(store, session_of(store, asked), 1, prompt="two")
+    child = fork_session(store, session_of(store, asked), 1, prompt="two")
     assert store.chains.turns(child.key)[1].entries[0].author == "ada"
 
 
 def test_before_the_first_prompt_there_is_but_the_beginning(store: Store) -> None:
     session = session_of(store, NewEntry(kind="event", text="began"), said("one"))
-    child = fork(store, session, 0)
+    child = fork_session(store, session, 0)
     assert [entry.text for entry in store.chains.entries(child.key, 0)] == ["began"]
-    assert fork(store, store.create_session("empty"), 0).tail is not None
+    assert fork_session(store, store.create_session("empty"), 0).tail is not None
     with pytest.raises(Refused, match="turn 0"):
-        fork(store, session, 0, prompt="another")
+        fork_session(store, session, 0, prompt="another")
 
 
 def test_what_cannot_be_forked_is_refused_in_a_sentence(store: Store, parent: Session) -> None:
     with pytest.raises(NotFound, match=r"There is no turn 4; the last one is 3\."):
-        fork(store, parent, 4)
+        fork_session(store, parent, 4)
     with pytest.raises(BadValue, match="empty"):
-        fork(store, parent, 1, prompt=" \n")
+        fork_session(store, parent, 1, prompt=" \n")
     store.sessions.delete([parent])
     with pytest.raises(Refused, match="trash"):
-        fork(store, parent, 1)
+        fork_session(store, parent, 1)
     assert store.row("select count(*) from sessions") == (1,)
 
 
@@ -104,9 +104,9 @@ def test_what_cannot_be_forked_is_refused_in_a_sentence(store: Store, parent: Se
 def test_open_calls_are_closed_in_the_fork_alone(store: Store) -> None:
     session = session_of(store, said("one"), called("c1", "c2"), of_tool(ToolResult("c1", "done")))
     before = store.chains.entries(session.key)
-    child = fork(store, session, 1)
+    child = fork_session(store, session, 1)
     assert statuses(store, child) == {"c1": "ok", "c2": "error"}
-    assert store.chains.tool_calls(child.key)[1].result == INTERRUPTED
+    assert store.chains.tool_calls(child.key)[1].result == INTERRUPTED_RESULT
     assert store.chains.entries(session.key) == before
     assert statuses(store, session)["c2"] == "pending"
     assert (child.tool_calls, child.errors) == (0, 1)
@@ -115,7 +115,7 @@ def test_open_calls_are_closed_in_the_fork_alone(store: Store) -> None:
 
 def test_a_call_answered_only_later_is_closed_before_the_new_prompt(store: Store) -> None:
     session = session_of(store, said("one"), called("c1"), said("two"), of_tool(ToolResult("c1", "late")))
-    child = fork(store, session, 2, prompt="three")
+    child = fork_session(store, session, 2, prompt="three")
     assert [entry.role for entry in store.chains.entries(child.key, 0)] == ["user", "assistant", "tool", "user"]
     assert statuses(store, child) == {"c1": "error"}
 
@@ -123,7 +123,7 @@ def test_a_call_answered_only_later_is_closed_before_the_new_prompt(store: Store
 def test_results_that_nobody_asked_for_are_left_out(store: Store) -> None:
     mixed = of_tool(ToolResult("lost", "?"), ToolResult("c1", "done"), ToolResult("gone", "?"))
     session = session_of(store, said("one"), called("c1"), mixed, of_tool(ToolResult("stray", "?")))
-    child = fork(store, session, 1)
+    child = fork_session(store, session, 1)
     assert statuses(store, child) == {"c1": "ok"}
     (call,) = store.chains.tool_calls(child.key)
     assert call.result == "done"
@@ -131,7 +131,7 @@ def test_results_that_nobody_asked_for_are_left_out(store: Store) -> None:
     assert [part.call_id for part in kept] == ["c1"]
     assert set(statuses(store, session)) == {"c1", "lost", "gone", "stray"}
     assert is_healthy(store) is False  # the parent is as unpaired as it was
-    assert examine(store, child) == []
+    assert check_store(store, child) == []
 
 
 CALLS = st.lists(
@@ -155,14 +155,14 @@ def test_whatever_was_said_a_fork_pairs_and_the_store_is_sound(
         before = store.chains.entries(session.key)
         last = store.chains.last_turn(session.key)
         turn = min(turn, last)
-        child = fork(store, session, turn, prompt="new" if changed and turn else None)
+        child = fork_session(store, session, turn, prompt="new" if changed and turn else None)
         assert set(statuses(store, child).values()) <= {"ok", "error"}
         assert store.chains.entries(session.key) == before
-        assert examine(store, child) == []
-        again = fork(store, child, turn)
+        assert check_store(store, child) == []
+        again = fork_session(store, child, turn)
         assert prompts(store, again) == prompts(store, child)
-        store.sessions.purge([session], rewrite=False)
-        assert examine(store) == []
+        store.sessions.purge([session], vacuum=False)
+        assert check_store(store) == []
         assert prompts(store, again) == prompts(store, child)
 
 
@@ -170,14 +170,14 @@ def test_whatever_was_said_a_fork_pairs_and_the_store_is_sound(
 
 
 def test_a_fork_is_one_edit_that_undo_moves_to_the_trash_and_back(store: Store, parent: Session) -> None:
-    child = fork(store, parent, 1)
-    (edit,) = store.journal.newest()
+    child = fork_session(store, parent, 1)
+    (edit,) = store.journal.list_edits()
     assert (edit.kind, edit.session_ids) == ("fork", (child.id,))
     store.append_message(child.id, "user", "said since")
     store.journal.undo()
     assert [session.id for session in store.sessions.trash()] == [child.id]
     assert store.search.find("since") == ([], 0)
-    store.journal.undo(store.journal.newest()[0].id)
+    store.journal.undo(store.journal.list_edits()[0].id)
     assert [session.id for session in store.sessions.children("a")] == [child.id]
     assert store.sessions.trash() == []
     assert prompts(store, child)[-1] == "said since"
@@ -185,24 +185,24 @@ def test_a_fork_is_one_edit_that_undo_moves_to_the_trash_and_back(store: Store, 
 
 def test_nothing_is_left_of_a_fork_that_fails(store: Store, parent: Session) -> None:
     with pytest.raises(BadValue):
-        fork(store, parent, 1, prompt="half a character \ud800")
-    fork(store, parent, 1, session_id="b")
+        fork_session(store, parent, 1, prompt="half a character \ud800")
+    fork_session(store, parent, 1, session_id="b")
     with pytest.raises(Exception, match="already"):
-        fork(store, parent, 1, session_id="b")
+        fork_session(store, parent, 1, session_id="b")
     assert store.row("select count(*) from sessions") == (2,)
-    assert len(store.journal.newest()) == 1
+    assert len(store.journal.list_edits()) == 1
 
 
 # ── others ────────────────────────────────────────────────────────────────────────────────────────
 
 
 def test_forks_of_forks_outlive_all_who_came_before(store: Store, parent: Session) -> None:
-    first = fork(store, parent, 3, session_id="first")
+    first = fork_session(store, parent, 3, session_id="first")
     store.append_message("first", "user", "own words")
-    second = fork(store, store.get_session("first"), 4, session_id="second")
+    second = fork_session(store, store.get_session("first"), 4, session_id="second")
     assert prompts(store, second) == [*prompts(store, parent), "own words"]
     for gone in (first, parent):
-        store.sessions.purge([gone], rewrite=False)
+        store.sessions.purge([gone], vacuum=False)
     second = store.get_session("second")
     assert second.turns == 4
     assert store.search.find("words")[1] == 1
@@ -215,7 +215,7 @@ def test_two_at_once_are_two(store: Store, parent: Session) -> None:
 
     def make() -> None:
         begin.wait()
-        made.append(fork(store, parent, 2, prompt=threading.current_thread().name).id)
+        made.append(fork_session(store, parent, 2, prompt=threading.current_thread().name).id)
 
     threads = [threading.Thread(target=make) for _ in range(4)]
     for thread in threads:

@@ -14,16 +14,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from foreign_databases import pull
+from foreign_databases import sync_paths
 from sample_conversations import prompts, statuses
 
-from store.conversations.fork import fork
+from store.conversations.fork import fork_session
 from store.errors import NotFound, Refused
-from store.model.entry import INTERRUPTED
+from store.model.entry import INTERRUPTED_RESULT
 from store.model.session import Session
 from store.store import Store
-from store.write_back import fork_transcript
-from store.write_back.fork_transcript import can_fork_natively, fork_natively, native_fork
+from store.write_back.fork_transcript import can_fork_transcript, fork_transcript, fork_transcript_path
 
 DATA = Path(__file__).parents[1] / "data"
 CLAUDE = "c1000000-0000-4000-8000-000000000001"
@@ -55,7 +54,7 @@ def results(store: Store, session: Session) -> list[Any]:
 
 def forks(store: Store) -> Iterator[tuple[Session, int, str | None]]:
     """Every session that can be forked at every turn, as it was and with another prompt."""
-    for session in filter(can_fork_natively, store.sessions.newest(100)):
+    for session in filter(can_fork_transcript, store.sessions.newest(100)):
         for turn in range(1, store.chains.last_turn(session.key) + 1):
             yield session, turn, None
             yield session, turn, NEW
@@ -69,13 +68,13 @@ def transcript_of(session: Session) -> str:
 
 
 def test_every_session_is_forked_at_every_turn_and_nothing_of_it_is_touched(store: Store, root: Path) -> None:
-    pull(store, root)
+    sync_paths(store, root)
     counted, before = store.row(COUNTED), files(root)
     wanted = list(forks(store))
     assert len(wanted) > 20
     made: set[Path] = set()
     for session, turn, prompt in wanted:
-        path, child = fork_natively(store, session, turn, prompt=prompt)
+        path, child = fork_transcript(store, session, turn, prompt=prompt)
         made.add(path)
         said = prompts(store, session)[:turn]
         assert prompts(store, child) == ([*said[:-1], prompt] if prompt else said)
@@ -92,15 +91,15 @@ def test_every_session_is_forked_at_every_turn_and_nothing_of_it_is_touched(stor
     assert made == after.keys() - before.keys() - {path for path in after if "tool-results" in path.parts}
     assert store.row(COUNTED)[::2] == counted[::2]
     changes = store.connection.total_changes
-    assert pull(store, root).problems == []
+    assert sync_paths(store, root).problems == []
     assert store.connection.total_changes == changes
 
 
 def test_the_past_of_a_fork_is_told_word_for_word(store: Store, root: Path) -> None:
-    pull(store, root)
+    sync_paths(store, root)
     name = {".claude": f"claude:{CLAUDE}", ".codex": "codex:0a000000-0000-7000-8000-000000000002"}[root.name]
     session = store.sessions.get(name)
-    child = fork_natively(store, session, 2).session
+    child = fork_transcript(store, session, 2).session
     theirs = [e for t in store.chains.turns(session.key)[1:3] for e in t.entries if e.kind == "message"]
     ours = [entry for entry in store.chains.entries(child.key) if entry.kind == "message" and entry.turn]
     assert [(entry.role, entry.text, entry.parts) for entry in ours] == [(e.role, e.text, e.parts) for e in theirs]
@@ -108,10 +107,10 @@ def test_the_past_of_a_fork_is_told_word_for_word(store: Store, root: Path) -> N
 
 
 def test_a_fork_is_forked_again_and_both_hang_together(store: Store, root: Path) -> None:
-    pull(store, root)
+    sync_paths(store, root)
     session = next(one for one, turn, _ in forks(store) if turn == 2)
-    child = fork_natively(store, session, 2, prompt=NEW).session
-    second = fork_natively(store, child, 2).session
+    child = fork_transcript(store, session, 2, prompt=NEW).session
+    second = fork_transcript(store, child, 2).session
     assert (second.parent_id, prompts(store, second)) == (child.id, prompts(store, child))
 
 
@@ -122,16 +121,16 @@ def test_a_transcript_that_is_gone_is_forked_from_what_the_store_has_kept(
     counted = store.row(COUNTED)
     for path in list(root.rglob(f"*{transcript_of(session)}*")):
         shutil.rmtree(path) if path.is_dir() else path.unlink()
-    pull(store, root)
+    sync_paths(store, root)
     assert store.sessions.by_key(session.key).gone
-    child = fork_natively(store, session, 2).session
+    child = fork_transcript(store, session, 2).session
     assert prompts(store, child) == prompts(store, session)[:2]
     assert store.row(COUNTED)[::2] == counted[::2]
     assert (child.turns, child.parent_id) == (0, session.id)
 
 
 def _pulled(store: Store, root: Path) -> Iterator[tuple[Session, int, str | None]]:
-    pull(store, root)
+    sync_paths(store, root)
     return ((one, turn, prompt) for one, turn, prompt in forks(store) if "/" not in one.native_id)
 
 
@@ -139,12 +138,12 @@ def test_what_there_is_nothing_to_go_on_with_is_refused(store: Store, root: Path
     session = next(one for one, turn, _ in _pulled(store, root) if turn == 1)
     before = files(root)
     with pytest.raises(Refused, match="first prompt"):
-        native_fork(store, session, 0)
+        fork_transcript_path(store, session, 0)
     with pytest.raises(NotFound, match="no turn 99"):
-        native_fork(store, session, 99)
+        fork_transcript_path(store, session, 99)
     store.sessions.delete([session])
     with pytest.raises(Refused, match="trash"):
-        native_fork(store, session, 1)
+        fork_transcript_path(store, session, 1)
     assert files(root) == before
 
 
@@ -155,9 +154,9 @@ def test_names_that_would_lead_elsewhere_are_refused(store: Store, root: Path) -
     for number, native in enumerate(hostile):
         session = store.sessions.create(f"{source}:{number}", source=source, native_id=native, cwd="/w")
         store.append_message(session.id, "user", "hello")
-        assert not can_fork_natively(session)
+        assert not can_fork_transcript(session)
         with pytest.raises(Refused):
-            native_fork(store, session, 1)
+            fork_transcript_path(store, session, 1)
     assert files(root.parent) == before
 
 
@@ -169,7 +168,7 @@ def test_a_link_that_leads_out_of_the_agent_s_folder_is_not_followed(store: Stor
     shutil.rmtree(root / "sessions", ignore_errors=True)
     (root / ("projects" if root.name == ".claude" else "sessions")).symlink_to(outside)
     with pytest.raises(Refused, match="not inside"):
-        native_fork(store, session, 1)
+        fork_transcript_path(store, session, 1)
     assert list(outside.rglob("*")) == []
 
 
@@ -184,7 +183,7 @@ def test_nothing_is_left_where_nothing_can_be_written(
 
     monkeypatch.setattr(os, "fsync", full)
     with pytest.raises(Refused, match="No space left"):
-        native_fork(store, session, 1)
+        fork_transcript_path(store, session, 1)
     assert files(root) == before
 
 
@@ -193,9 +192,9 @@ def test_where_the_agent_never_was_nothing_is_made(store: Store, root: Path, tmp
     root.rename(tmp_path / "backup")
     session = next(one for one, turn, _ in _pulled(store, tmp_path / "backup") if turn == 1)
     with pytest.raises(Refused, match="There is no"):
-        native_fork(store, session, 1)
+        fork_transcript_path(store, session, 1)
     root.mkdir()
-    path, child = fork_natively(store, session, 1)
+    path, child = fork_transcript(store, session, 1)
     assert path.is_relative_to(root)
     assert child.parent_id == session.id
     assert child.turns == 0
@@ -206,21 +205,21 @@ def test_a_fork_waits_for_another_sync_to_end(store: Store, root: Path, monkeypa
     with Path(f"{store.path}.sync").open("w") as lease:
         fcntl.flock(lease, fcntl.LOCK_EX)
         threading.Timer(0.3, fcntl.flock, (lease, fcntl.LOCK_UN)).start()
-        assert fork_natively(store, session, 1).session.parent_id == session.id
+        assert fork_transcript(store, session, 1).session.parent_id == session.id
         fcntl.flock(lease, fcntl.LOCK_EX)
-        monkeypatch.setattr(fork_transcript, "SYNC_SECONDS", 0)
+        monkeypatch.setattr("store.write_back.fork_transcript.SYNC_SECONDS", 0)
         with pytest.raises(Refused, match=r"was written to .*\.jsonl, and shows here with the next sync"):
-            native_fork(store, session, 1)
-    pull(store, root)
+            fork_transcript_path(store, session, 1)
+    sync_paths(store, root)
     assert len([one for one in store.sessions.children(session.id) if one.relation == "fork"]) >= 2
 
 
 def test_other_agents_keep_their_forks_here(store: Store) -> None:
     session = store.create_session("a")
     store.append_message("a", "user", "hello")
-    assert not can_fork_natively(session)
+    assert not can_fork_transcript(session)
     with pytest.raises(Refused, match="in Backscroll"):
-        native_fork(store, session, 1)
+        fork_transcript_path(store, session, 1)
 
 
 # ── our own forks of foreign sessions ─────────────────────────────────────────────────────────────
@@ -228,10 +227,10 @@ def test_other_agents_keep_their_forks_here(store: Store) -> None:
 
 def test_a_fork_of_ours_survives_whatever_becomes_of_its_parent(store: Store, claude: Path) -> None:
     """It grows, is rewound, told as a branch, and purged; each time it is read anew."""
-    pull(store, claude)
+    sync_paths(store, claude)
     session = store.sessions.get(f"claude:{CLAUDE}")
-    child = fork(store, session, store.chains.last_turn(session.key), prompt=NEW)
-    whole = fork(store, session, store.chains.last_turn(session.key))
+    child = fork_session(store, session, store.chains.last_turn(session.key), prompt=NEW)
+    whole = fork_session(store, session, store.chains.last_turn(session.key))
     told = prompts(store, child), prompts(store, whole)
     path = claude / "projects/-w-app" / f"{CLAUDE}.jsonl"
     kept = path.read_bytes()
@@ -240,13 +239,13 @@ def test_a_fork_of_ours_survives_whatever_becomes_of_its_parent(store: Store, cl
     more = json.dumps({"parentUuid": uuid, "uuid": "n1", "sessionId": CLAUDE, **spoken}).encode() + b"\n"
     for data in (kept + more, kept[: len(kept) // 3].rpartition(b"\n")[0] + b"\n", kept, kept + more):
         path.write_bytes(data)
-        pull(store, claude)
-        pull(store, claude)
+        sync_paths(store, claude)
+        sync_paths(store, claude)
         assert (prompts(store, child), prompts(store, whole)) == told
         assert [one.parent_id for one in map(store.sessions.by_key, (child.key, whole.key))] == [session.id] * 2
         assert store.row("pragma foreign_key_check") is None
     assert {child.id, whole.id} <= {one.id for one in store.sessions.children(session.id)}
-    store.sessions.purge([store.sessions.get(session.id)], rewrite=False)
+    store.sessions.purge([store.sessions.get(session.id)], vacuum=False)
     assert (prompts(store, child), prompts(store, whole)) == told
     assert store.search.find(f'"{NEW}"')[1] == 1
 
@@ -305,13 +304,13 @@ def talk(home: Path) -> Path:
 
 
 def pulled(store: Store, path: Path) -> Session:
-    pull(store, path.parents[2])
+    sync_paths(store, path.parents[2])
     return store.sessions.get(f"claude:{path.stem}")
 
 
 def test_a_fork_is_a_straight_chain_of_new_ids_that_say_whose_copies_they_are(store: Store, talk: Path) -> None:
     session = pulled(store, talk)
-    path, child = fork_natively(store, session, 3)
+    path, child = fork_transcript(store, session, 3)
     assert path.parent == talk.parent
     told = lines(path)
     chained = {line["uuid"]: line for line in told if "uuid" in line}
@@ -333,18 +332,18 @@ def test_a_fork_is_a_straight_chain_of_new_ids_that_say_whose_copies_they_are(st
 def test_open_calls_are_answered_before_the_person_speaks_again(store: Store, talk: Path) -> None:
     session = pulled(store, talk)
     for turn in (1, 2):
-        path, child = fork_natively(store, session, turn)
+        path, child = fork_transcript(store, session, turn)
         assert statuses(store, child) == {"c1": "ok", "c2": "error"}
-        assert results(store, child) == ["done", INTERRUPTED]
+        assert results(store, child) == ["done", INTERRUPTED_RESULT]
         told = [line for line in lines(path) if "uuid" in line]
-        (closing,) = [at for at, line in enumerate(told) if INTERRUPTED in json.dumps(line)]
+        (closing,) = [at for at, line in enumerate(told) if INTERRUPTED_RESULT in json.dumps(line)]
         assert "forkedFrom" not in told[closing]
         assert [line["parentUuid"] for line in told[closing + 1 :][:1]] == [told[closing]["uuid"]] * (turn - 1)
     assert statuses(store, session)["c2"] == "pending"
 
 
 def test_another_prompt_keeps_the_picture_and_is_the_fork_s_own(store: Store, talk: Path) -> None:
-    path, child = fork_natively(store, pulled(store, talk), 1, prompt="Look at that")
+    path, child = fork_transcript(store, pulled(store, talk), 1, prompt="Look at that")
     (told, title) = lines(path)
     assert told["message"]["content"][0] == {"type": "text", "text": "Look at that"}
     assert told["message"]["content"][1]["type"] == "image"
@@ -357,7 +356,7 @@ def test_what_nobody_sat_before_is_listed_once_somebody_forks_it(store: Store, h
     path = home / ".claude/projects/-w-x/d1000000-0000-4000-8000-000000000001.jsonl"
     alone = {"entrypoint": "sdk-cli"}
     say(path, spoken("u1", None, "Hello", **alone), spoken("a1", "u1", "Hi.", role="assistant", **alone))
-    told = lines(native_fork(store, pulled(store, path), 1))
+    told = lines(fork_transcript_path(store, pulled(store, path), 1))
     assert [line.get("entrypoint") for line in told] == ["cli", "cli", None]
 
 
@@ -376,7 +375,7 @@ def test_outputs_kept_beside_the_original_go_with_the_fork(store: Store, home: P
         spoken("r1", "a1", giving("c1", saved), toolUseResult={"persistedOutputPath": str(kept)}),
         spoken("r2", "r1", giving("c2", linked)),
     )
-    made, child = fork_natively(store, pulled(store, path), 1)
+    made, child = fork_transcript(store, pulled(store, path), 1)
     copy = made.with_suffix("") / "tool-results/long.txt"
     assert copy.read_text() == "a very long output"
     assert results(store, child)[0] == "a very long output"
@@ -384,7 +383,7 @@ def test_outputs_kept_beside_the_original_go_with_the_fork(store: Store, home: P
     assert str(copy) in made.read_text()
     assert [path.name for path in copy.parent.iterdir()] == ["long.txt"]
     kept.unlink()
-    assert str(kept) in fork_natively(store, pulled(store, path), 1).path.read_text()
+    assert str(kept) in fork_transcript(store, pulled(store, path), 1).path.read_text()
 
 
 @pytest.mark.parametrize(
@@ -408,13 +407,13 @@ def test_where_the_original_is_gone_the_folder_is_told_by_that_of_the_session(
     path.unlink()
     if folder is None:
         with pytest.raises(Refused, match="Claude Code would"):
-            native_fork(store, session, 1)
+            fork_transcript_path(store, session, 1)
         return
-    assert native_fork(store, session, 1).parent == projects / folder
+    assert fork_transcript_path(store, session, 1).parent == projects / folder
 
 
 def test_a_sub_agent_s_conversation_is_no_session_of_its_own(store: Store, claude: Path) -> None:
-    pull(store, claude)
+    sync_paths(store, claude)
     agents = [one for one in store.sessions.newest(100) if one.relation in ("delegate", "sidechain")]
     assert agents
-    assert not any(map(can_fork_natively, agents))
+    assert not any(map(can_fork_transcript, agents))

@@ -6,7 +6,7 @@ import pytest
 from sample_conversations import conversation
 
 from store.errors import Ambiguous, BadValue, ChangedMeanwhile, NotFound
-from store.model.identity import foreign_id
+from store.model.identity import foreign_session_id
 from store.store import Store
 
 
@@ -31,7 +31,7 @@ def test_an_exact_id_wins_over_longer_ones_that_begin_with_it(store: Store) -> N
 
 def test_two_stores_may_hold_the_same_native_id(store: Store) -> None:
     for locator in ("/a/pingu.db", "/b/pingu.db"):
-        store.create_session(foreign_id("pingu", "telegram:1", locator), native_id="telegram:1", source="pingu")
+        store.create_session(foreign_session_id("pingu", "telegram:1", locator), native_id="telegram:1", source="pingu")
     with pytest.raises(Ambiguous):
         store.sessions.find("telegram:1")
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import re
 
 import pytest
-from browser_driver import add, answer, before, fill, prompt
+from browser_driver import add_session, answer_entry, fill_store, prompt_entry, time_ago
 
-from store.conversations.timeline import Outlines
+from store.conversations.timeline import Timelines
 from store.model.entry import Attachment, NewEntry, Opaque, Text, Thinking, Tokens, ToolCall, ToolResult
 from store.model.session import Session
-from store.model.timeline import Outline, Place, tells_failure
+from store.model.timeline import EntryPosition, TimelineOutline, mentions_failure
 from store.store import Store
 
 
@@ -18,38 +18,40 @@ from store.store import Store
 def busy(store: Store) -> Session:
     """Three turns after a greeting: one that spent tokens, one that called and failed, one that was interrupted."""
     call = ToolCall("c", "Bash", {"command": "make", "steps": ["one", {"deep": "needle in arguments"}]})
-    return add(
+    return add_session(
         store,
         "busy",
-        before(),
-        NewEntry(role="system", parts=(Text("Be kind."),), created_at=before(minutes=9)),
-        prompt("First " + "x" * 1000, before(minutes=8), "ada"),
+        time_ago(),
+        NewEntry(role="system", parts=(Text("Be kind."),), created_at=time_ago(minutes=9)),
+        prompt_entry("First " + "x" * 1000, time_ago(minutes=8), "ada"),
         NewEntry(
             role="assistant",
             parts=(Text("Yes."),),
             model="opus",
             tokens=Tokens(10, 5, 1000),
-            created_at=before(minutes=7),
+            created_at=time_ago(minutes=7),
         ),
-        NewEntry(role="assistant", parts=(Text("More."),), tokens=Tokens(1, 2, 3), created_at=before(minutes=7)),
-        prompt("Second", before(minutes=6)),
-        NewEntry(role="assistant", parts=(Thinking("a needle in thoughts"), call), created_at=before(minutes=5)),
+        NewEntry(role="assistant", parts=(Text("More."),), tokens=Tokens(1, 2, 3), created_at=time_ago(minutes=7)),
+        prompt_entry("Second", time_ago(minutes=6)),
+        NewEntry(role="assistant", parts=(Thinking("a needle in thoughts"), call), created_at=time_ago(minutes=5)),
         NewEntry(
-            role="tool", parts=(ToolResult("c", {"stdout": "NEEDLE"}, is_error=True),), created_at=before(minutes=4)
+            role="tool", parts=(ToolResult("c", {"stdout": "NEEDLE"}, is_error=True),), created_at=time_ago(minutes=4)
         ),
-        prompt("Third", before(minutes=3)),
-        NewEntry(kind="event", text="error: 529 overloaded", parts=(Opaque("stop", {}),), created_at=before(minutes=2)),
+        prompt_entry("Third", time_ago(minutes=3)),
         NewEntry(
-            kind="event", text="model set to needle", parts=(Opaque("settings", {}),), created_at=before(minutes=2)
+            kind="event", text="error: 529 overloaded", parts=(Opaque("stop", {}),), created_at=time_ago(minutes=2)
         ),
         NewEntry(
-            role="user", parts=(Attachment("image/png", "needle.png"),), prompt=False, created_at=before(minutes=1)
+            kind="event", text="model set to needle", parts=(Opaque("settings", {}),), created_at=time_ago(minutes=2)
+        ),
+        NewEntry(
+            role="user", parts=(Attachment("image/png", "needle.png"),), is_prompt=False, created_at=time_ago(minutes=1)
         ),
     )
 
 
-def outline_of(store: Store, session: Session) -> Outline:
-    return Outlines(store).outline(session.key)
+def outline_of(store: Store, session: Session) -> TimelineOutline:
+    return Timelines(store).load_outline(session.key)
 
 
 def test_it_tells_of_every_turn_before_any_is_read(store: Store, busy: Session) -> None:
@@ -61,45 +63,45 @@ def test_it_tells_of_every_turn_before_any_is_read(store: Store, busy: Session) 
     assert [(turn.calls, turn.errors) for turn in turns] == [(0, 0), (0, 0), (1, 1), (0, 1)]
     assert turns[1].prompt.startswith("First x")
     assert len(turns[1].prompt) < 300
-    assert turns[2].ended_at == before(minutes=4)
+    assert turns[2].ended_at == time_ago(minutes=4)
 
 
 def test_it_knows_how_far_the_summary_goes(store: Store, busy: Session) -> None:
-    assert outline_of(store, busy).covered == 0
+    assert outline_of(store, busy).summarized_up_to == 0
     store.summaries.set(busy, "In short.", up_to_turn=2)
-    assert outline_of(store, busy).covered == 2
+    assert outline_of(store, busy).summarized_up_to == 2
     store.summaries.set(busy, "In shorter.")
-    assert outline_of(store, busy).covered == 0
+    assert outline_of(store, busy).summarized_up_to == 0
 
 
 def test_places_are_found_by_number_and_by_entry(store: Store, busy: Session) -> None:
     outline = outline_of(store, busy)
-    assert [outline.place_of(n) for n in (-1, 0, 3, 4)] == [None, 0, 3, None]
-    assert [outline.index_of(seq) for seq in (-2, -1, 0, 1, 6, 7, 10, 11)] == [None, 0, 0, 1, 2, 3, 3, None]
+    assert [outline.index_of_turn(n) for n in (-1, 0, 3, 4)] == [None, 0, 3, None]
+    assert [outline.index_of_entry(seq) for seq in (-2, -1, 0, 1, 6, 7, 10, 11)] == [None, 0, 0, 1, 2, 3, 3, None]
 
 
 def test_an_empty_session_has_only_what_came_before(store: Store) -> None:
     session = store.sessions.create("empty")
     (turn,) = outline_of(store, session).turns
     assert (turn.n, turn.last_seq) == (0, -1)
-    assert [turn.n for turn in Outlines(store).turns(session.key, [0, 1])] == [0]
-    assert Outline().index_of(0) is None
+    assert [turn.n for turn in Timelines(store).load_turns(session.key, [0, 1])] == [0]
+    assert TimelineOutline().index_of_entry(0) is None
 
 
 def test_turns_read_a_few_at_a_time_are_those_read_at_once(store: Store, busy: Session) -> None:
-    fill(store)
+    fill_store(store)
     for session in store.sessions.newest():
         whole = store.chains.turns(session.key)
         numbers = [turn.n for turn in whole]
-        assert Outlines(store).turns(session.key, numbers[::-1]) == whole
-        assert Outlines(store).turns(session.key, [*numbers[1:2], 99]) == whole[1:2]
+        assert Timelines(store).load_turns(session.key, numbers[::-1]) == whole
+        assert Timelines(store).load_turns(session.key, [*numbers[1:2], 99]) == whole[1:2]
 
 
 def test_a_fork_is_outlined_with_the_past_it_shares(store: Store, busy: Session) -> None:
     fork = store.sessions.fork(busy, 2)
     assert outline_of(store, fork).turns[1:] == outline_of(store, busy).turns[1:3]
-    store.chains.append(fork.key, [prompt("Another third", before()), answer("Yes.", before())])
-    assert [turn.n for turn in Outlines(store).turns(fork.key, [3])] == [3]
+    store.chains.append(fork.key, [prompt_entry("Another third", time_ago()), answer_entry("Yes.", time_ago())])
+    assert [turn.n for turn in Timelines(store).load_turns(fork.key, [3])] == [3]
 
 
 @pytest.mark.parametrize(
@@ -114,35 +116,35 @@ def test_a_fork_is_outlined_with_the_past_it_shares(store: Store, busy: Session)
     ],
 )
 def test_words_are_found_wherever_they_are_shown(store: Store, busy: Session, words: str, seqs: list[int]) -> None:
-    found = Outlines(store).find(busy.key, re.compile(words, re.IGNORECASE))
+    found = Timelines(store).find_text(busy.key, re.compile(words, re.IGNORECASE))
     assert [place.seq for place in found] == seqs
-    assert all(isinstance(place, Place) for place in found)
+    assert all(isinstance(place, EntryPosition) for place in found)
     outline = outline_of(store, busy)
-    assert [outline.turns[outline.index_of(seq) or 0].n for seq in seqs] == [place.turn for place in found]
+    assert [outline.turns[outline.index_of_entry(seq) or 0].n for seq in seqs] == [place.turn for place in found]
 
 
 def test_what_a_tool_said_is_found(store: Store) -> None:
-    fill(store)
+    fill_store(store)
     session = store.sessions.get("claude:e0741090")
-    assert Outlines(store).find(session.key, re.compile("ValueError")) == [Place(1, 2)]
+    assert Timelines(store).find_text(session.key, re.compile("ValueError")) == [EntryPosition(1, 2)]
 
 
 def test_nobody_looks_on_when_nobody_wants_to_know(store: Store, busy: Session) -> None:
-    assert Outlines(store).find(busy.key, re.compile("needle"), lambda: True) == []
+    assert Timelines(store).find_text(busy.key, re.compile("needle"), lambda: True) == []
 
 
 def test_reading_leaves_the_connection_as_it_was(store: Store, busy: Session) -> None:
     usual = store.row("pragma cache_size")
     outline_of(store, busy)
-    Outlines(store).find(busy.key, re.compile("needle"))
+    Timelines(store).find_text(busy.key, re.compile("needle"))
     assert store.row("pragma cache_size") == usual
 
 
 @pytest.mark.parametrize("text", ["error: 529", "Request was aborted", "tool FAILED", "interrupted by the user"])
 def test_events_that_tell_of_a_failure(text: str) -> None:
-    assert tells_failure(text)
+    assert mentions_failure(text)
 
 
 @pytest.mark.parametrize("text", ["", "model set to opus", "terrorising the cat", "mirrored"])
 def test_events_that_do_not(text: str) -> None:
-    assert not tells_failure(text)
+    assert not mentions_failure(text)

@@ -30,7 +30,7 @@ def filled(store: Store) -> int:
 
 
 def test_all_calls_come_in_order_without_their_results(store: Store) -> None:
-    found = list(tool_calls.of_session(store, filled(store)))
+    found = list(tool_calls.iter_session_calls(store, filled(store)))
     assert [(call.name, call.arguments, call.status) for call in found] == [
         ("Read", {"path": "a"}, "ok"),
         ("Bash", {"command": "ls"}, "error"),
@@ -44,28 +44,28 @@ def test_one_call_is_the_same_as_in_its_turn(store: Store) -> None:
     session = filled(store)
     whole = store.chains.tool_calls(session)
     assert len(whole) == 4
-    assert [tool_calls.get(store, call.key) for call in whole] == whole
-    listed = {call.key: call for call in tool_calls.of_session(store, session)}
+    assert [tool_calls.get_call(store, call.key) for call in whole] == whole
+    listed = {call.key: call for call in tool_calls.iter_session_calls(store, session)}
     assert listed == {call.key: call._replace(result=None) for call in whole}
 
 
 def test_other_sessions_have_calls_of_their_own(store: Store) -> None:
     filled(store)
-    assert list(tool_calls.of_session(store, store.sessions.create("other").key)) == []
+    assert list(tool_calls.iter_session_calls(store, store.sessions.create("other").key)) == []
 
 
 def test_a_fork_has_the_calls_it_inherited(store: Store) -> None:
     parent = filled(store)
     child = store.sessions.create("child", parent_id="s", relation="fork")
-    store.chains.inherit(parent, child.key, last_seq=1)
-    (read, bash) = tool_calls.of_session(store, child.key)
+    store.chains.copy_to_fork(parent, child.key, last_seq=1)
+    (read, bash) = tool_calls.iter_session_calls(store, child.key)
     assert (read.status, bash.arguments) == ("pending", {"command": "ls"})
-    assert tool_calls.get(store, bash.key) == bash
+    assert tool_calls.get_call(store, bash.key) == bash
 
 
 def test_no_such_call(store: Store) -> None:
     with pytest.raises(NotFound):
-        tool_calls.get(store, 77)
+        tool_calls.get_call(store, 77)
 
 
 def test_as_many_are_found_as_are_asked_for_though_calls_share_messages(store: Store) -> None:
@@ -76,6 +76,6 @@ def test_as_many_are_found_as_are_asked_for_though_calls_share_messages(store: S
         both = (ToolCall(f"a{n}", "Bash", {"command": "seal"}), ToolCall(f"b{n}", "Bash", {"command": "ls"}))
         store.chains.append(session.key, [NewEntry(role="assistant", parts=both)])
     for by in ("newest", "slowest"):
-        found = all_tool_calls.matching(store, Query.parse("seal"), by=by, limit=4)
+        found = all_tool_calls.find_calls(store, Query.parse("seal"), order=by, limit=4)
         assert [call.arguments for call in found] == [{"command": "seal"}] * 4
-    assert all_tool_calls.count(store, Query.parse("seal")) == 6
+    assert all_tool_calls.count_calls(store, Query.parse("seal")) == 6

@@ -6,8 +6,8 @@ from contextlib import suppress
 
 import pytest
 
-from store.conversations.records import LOOSE_BYTES
-from store.doctor import examine
+from store.conversations.records import MAX_LOOSE_BYTES
+from store.doctor import check_store
 from store.errors import BadValue, NotFound
 from store.model.entry import Attachment, NewEntry, NewRecord, Opaque, Text, Thinking, Tokens, ToolCall, ToolResult
 from store.model.session import Session
@@ -153,12 +153,12 @@ def test_entries_of_one_record_share_it(store: Store, session: Session) -> None:
 
 
 def test_small_appends_end_up_in_blocks(store: Store, session: Session) -> None:
-    bodies = [bytes([65 + n % 26]) * 4096 for n in range(LOOSE_BYTES // 4096 + 10)]
+    bodies = [bytes([65 + n % 26]) * 4096 for n in range(MAX_LOOSE_BYTES // 4096 + 10)]
     for body in bodies:
         store.chains.append(session.key, [said("user", "x", record=NewRecord(body))])
     assert store.row("select count(*) from blocks")[0] == 1
     assert store.row("select count(*) from records where data is not null")[0] < 12
-    kept = [data for _, data in store.records.of_session(session.key)][1:]
+    kept = [data for _, data in store.records.iter_session(session.key)][1:]
     assert kept == bodies
 
 
@@ -166,13 +166,13 @@ def test_a_bulk_append_is_packed_at_once(store: Store, session: Session) -> None
     bodies = [str(n).encode() * 1000 for n in range(1000)]
     store.chains.append(session.key, [said("user", "x", record=NewRecord(body)) for body in bodies])
     assert store.row("select count(*) from blocks")[0] == 3
-    assert [data for _, data in store.records.of_session(session.key)][1:] == bodies
+    assert [data for _, data in store.records.iter_session(session.key)][1:] == bodies
     (size,) = store.row("select sum(length(data)) from blocks")
     assert size < sum(map(len, bodies)) / 10
 
 
 def kept_of(store: Store, session: Session) -> list[bytes]:
-    return [data for _, data in store.records.of_session(session.key)][1:]
+    return [data for _, data in store.records.iter_session(session.key)][1:]
 
 
 def test_small_sessions_share_a_block(store: Store) -> None:
@@ -200,7 +200,7 @@ def test_what_is_taken_back_leaves_what_was_laid_down_before(store: Store, sessi
             raise BadValue("no")
         store.chains.append(session.key, [said("user", "z", record=NewRecord(after))])
     assert kept_of(store, session) == [before, after]
-    assert examine(store) == []
+    assert check_store(store) == []
 
 
 def printed(call_id: str, output: str) -> NewEntry:
@@ -214,7 +214,7 @@ def test_long_parts_take_no_room_beside_their_record(store: Store, session: Sess
     assert [entry.parts for entry in read] == [(ToolResult(str(n), output),) for n, output in enumerate(outputs)]
     assert [call.result for call in store.chains.tool_calls(session.key)] == outputs
     assert store.row("select max(length(parts)) from entries")[0] < 20
-    assert [data.decode() for _, data in store.records.of_session(session.key)][1:] == outputs
+    assert [data.decode() for _, data in store.records.iter_session(session.key)][1:] == outputs
 
 
 def test_parts_move_with_their_record(store: Store, session: Session) -> None:
@@ -222,7 +222,7 @@ def test_parts_move_with_their_record(store: Store, session: Session) -> None:
     for n, output in enumerate(outputs):
         call = NewEntry(role="assistant", parts=(ToolCall(str(n), "run", {}),))
         store.chains.append(session.key, [said("user", "x"), call, printed(str(n), output)])
-    store.records.pack(session.key)
+    store.records.pack_loose_records(session.key)
     fork = store.sessions.fork(session, 1, "fork")
     store.delete_session("s")
     assert [entry.parts for entry in store.chains.entries(fork.key)][3:] == [(ToolResult("0", outputs[0]),)]
@@ -233,7 +233,7 @@ def test_parts_move_with_their_record(store: Store, session: Session) -> None:
 
 def test_parts_that_stand_with_their_entry_are_read_as_before(store: Store, session: Session) -> None:
     (key,) = store.chains.append(session.key, [printed("1", "long " * 1000)])
-    whole = store.records.parts(*store.row("select parts, record from entries where key = ?", key))
+    whole = store.records.load_parts(*store.row("select parts, record from entries where key = ?", key))
     store.connection.execute("update entries set parts = ? where key = ?", (whole, key))
     assert store.chains.entry(session.key, 0).parts == (ToolResult("1", "long " * 1000),)
 
@@ -244,7 +244,7 @@ def test_purging_takes_the_records_out_of_shared_blocks(store: Store, session: S
         store.chains.append(session.key, [said("user", "x", record=NewRecord(body))])
     fork = store.sessions.fork(session, 1, "fork")
     store.delete_session("s")
-    assert [data for _, data in store.records.of_session(fork.key)][1:] == bodies[:1]
+    assert [data for _, data in store.records.iter_session(fork.key)][1:] == bodies[:1]
     (left,) = store.row("select count(*) from records where length = 20000")
     assert left == 1
 

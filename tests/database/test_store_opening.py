@@ -14,9 +14,9 @@ import pytest
 from sqlite_utils import Database
 
 from store.database import connection as connecting
-from store.database.connection import APPLICATION_ID, SCHEMA_VERSION, backups
+from store.database.connection import APPLICATION_ID, SCHEMA_VERSION, list_backups
 from store.database.migrations import SEARCH, migrations
-from store.doctor import examine
+from store.doctor import check_store
 from store.errors import Refused, StoreError, TooNew, Unreadable
 from store.store import Store
 
@@ -90,7 +90,7 @@ def test_an_old_store_is_migrated_after_a_backup(tmp_path: Path) -> None:
     with Store.open(path) as store:
         assert [session.id for session in store.list_sessions(5)] == ["kept"]
         assert store.row("pragma user_version")[0] == SCHEMA_VERSION
-    (copy,) = backups(path)
+    (copy,) = list_backups(path)
     assert stat.S_IMODE(copy.stat().st_mode) == 0o600
     assert "secrets" not in {name for name, _ in schema_of(copy)}
     with sqlite3.connect(copy) as connection:
@@ -120,12 +120,12 @@ def test_what_an_old_store_holds_is_found_after_its_migration(tmp_path: Path) ->
         connection.execute("delete from _sqlite_migrations where name = 'm011_one_text'")
         connection.execute("pragma user_version = 10")
     told: list[str] = []
-    with Store.open(path, tell=told.append) as store:
+    with Store.open(path, notify=told.append) as store:
         assert len(told) == 1, "what takes long is told, and only where it is done"
         assert [hit.entry for hit in store.search.find("narwhal")[0]] == ["a#0"]
         assert [hit.entry for hit in store.search.find("look pole")[0]] == ["a#1"]
-        assert not examine(store)
-    Store.open(path, tell=told.append).close()
+        assert not check_store(store)
+    Store.open(path, notify=told.append).close()
     assert len(told) == 1
 
 
@@ -156,18 +156,18 @@ def test_room_that_is_not_needed_any_more_is_given_back(store: Store) -> None:
     store.delete_session("a")
     many, unused = pages()
     assert unused > 10
-    store.give_back()
+    store.release_free_pages()
     assert pages() == (many - unused, 0)
     store.create_session("b")
     store.append_message("b", "user", "a short one")
     few = pages()
-    store.give_back()
+    store.release_free_pages()
     assert pages() == few
 
 
 def test_only_the_newest_backups_are_kept(store: Store) -> None:
-    made = [connecting.backup(store.path, store.connection) for _ in range(5)]
-    assert backups(store.path) == sorted(made, reverse=True)[: connecting.BACKUPS_KEPT]
+    made = [connecting.create_backup(store.path, store.connection) for _ in range(5)]
+    assert list_backups(store.path) == sorted(made, reverse=True)[: connecting.MAX_BACKUPS]
 
 
 def test_a_store_from_a_newer_version_is_refused_untouched(tmp_path: Path) -> None:
@@ -261,7 +261,7 @@ def test_what_would_undo_a_part_of_an_import_lies_in_memory(store: Store) -> Non
 
     for number in range(20):
         store.create_session(f"s{number}")
-    with store.undone_from_memory():
+    with store.temp_store_in_memory():
         assert change_in_parts() == []
     assert store.get_session("s0").agent_title == "b" * 16_000
     assert change_in_parts() != []

@@ -8,15 +8,15 @@ from pathlib import Path
 
 import pytest
 
-from store.demo import fill
-from store.doctor import examine
+from store.demo import fill_store
+from store.doctor import check_store
 from store.errors import KeyFileUnsafe, Refused
-from store.model.entry import Attachment, Entry, Opaque, Text, Thinking, ToolResult, readable
+from store.model.entry import Attachment, Entry, Opaque, Text, Thinking, ToolResult, readable_text
 from store.model.session import Session
 from store.paths import key_file
 from store.store import Store
-from store.text.sanitize import clean
-from store.text.validate import now
+from store.text.sanitize import sanitize
+from store.text.validate import utc_timestamp
 
 
 @pytest.fixture(scope="module")
@@ -26,7 +26,7 @@ def demo(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
         patch.setenv("HOME", str(tmp_path_factory.mktemp("home")))
         patch.delenv("XDG_CONFIG_HOME", raising=False)
         with Store.open(tmp_path_factory.mktemp("demo") / "store.db") as opened:
-            fill(opened)
+            fill_store(opened)
             yield opened
 
 
@@ -47,27 +47,27 @@ def parts_of(store: Store, kind: type) -> list[object]:
 
 
 def test_the_doctor_finds_nothing(store: Store) -> None:
-    fill(store)
-    assert examine(store) == []
+    fill_store(store)
+    assert check_store(store) == []
 
 
 def test_a_store_with_a_session_is_left_alone(store: Store) -> None:
     store.create_session("mine")
     with pytest.raises(Refused, match="not empty"):
-        fill(store)
+        fill_store(store)
     assert [session.id for session in everybody(store)] == ["mine"]
 
 
 def test_a_store_with_nothing_but_trash_is_left_alone(store: Store) -> None:
     store.sessions.delete([store.create_session("mine")])
     with pytest.raises(Refused, match="not empty"):
-        fill(store)
+        fill_store(store)
 
 
 def test_a_store_with_nothing_but_a_fact_is_left_alone(store: Store) -> None:
     store.facts.retire(store.learn("I am here first").facts[0].id)
     with pytest.raises(Refused, match="not empty"):
-        fill(store)
+        fill_store(store)
 
 
 def test_it_is_filled_wholly_or_not_at_all(store: Store) -> None:
@@ -76,15 +76,15 @@ def test_it_is_filled_wholly_or_not_at_all(store: Store) -> None:
     key_file().write_bytes(b"k" * 32)
     key_file().chmod(0o644)
     with pytest.raises(KeyFileUnsafe):
-        fill(store)
+        fill_store(store)
     assert everybody(store) == []
     key_file().unlink()
-    fill(store)
+    fill_store(store)
     assert everybody(store)
 
 
 def test_it_is_the_same_each_time_but_for_the_clock(demo: Store, store: Store) -> None:
-    fill(store)
+    fill_store(store)
 
     def told(filled: Store) -> list[tuple[object, ...]]:
         return [
@@ -100,13 +100,13 @@ def test_times_lie_in_the_last_weeks_and_never_ahead(demo: Store) -> None:
     long_ago = (datetime.now(UTC) - timedelta(days=60)).isoformat()
     times = sorted(entry.created_at for entry in everything(demo))
     assert long_ago < times[0]
-    assert times[-1] < now()
-    assert all(session.created_at <= session.updated_at < now() for session in everybody(demo))
+    assert times[-1] < utc_timestamp()
+    assert all(session.created_at <= session.updated_at < utc_timestamp() for session in everybody(demo))
     assert len({time[:10] for time in times}) > 10
 
 
 def test_secrets_are_sealed_and_obviously_no_real_ones(store: Store) -> None:
-    fill(store)
+    fill_store(store)
     names = store.secrets.names()
     assert len(names) >= 3
     for name in names:
@@ -148,8 +148,8 @@ def test_tools_fail_run_together_and_one_is_still_running(demo: Store) -> None:
     assert {call.status for call in calls} == {"ok", "error", "pending"}
     entries = [call.entry for call in calls]
     assert max(entries.count(entry) for entry in entries) >= 3
-    assert any("@@" in readable(call.result) for call in calls)
-    assert any(readable(call.result).count("\n") > 2_000 for call in calls)
+    assert any("@@" in readable_text(call.result) for call in calls)
+    assert any(readable_text(call.result).count("\n") > 2_000 for call in calls)
 
 
 def test_every_kind_of_part_and_entry_is_there(demo: Store) -> None:
@@ -190,14 +190,14 @@ def test_every_script_can_be_searched(demo: Store, word: str) -> None:
 
 def test_the_hostile_page_is_kept_as_it_was_and_harmless_once_cleaned(demo: Store) -> None:
     hostile = [
-        readable(part.output)
+        readable_text(part.output)
         for entry in everything(demo)
         for part in entry.parts
-        if isinstance(part, ToolResult) and "\x1b]52" in readable(part.output)
+        if isinstance(part, ToolResult) and "\x1b]52" in readable_text(part.output)
     ]
     (page,) = hostile
     assert all(sign in page for sign in ("\x1b[2J", "\u202e", "\x9b", "\0", "[@click=app.quit]"))
-    assert not any(sign in clean(page) for sign in ("\x1b", "\x07", "\u202e", "\x9b", "\0", "\u200b"))
+    assert not any(sign in sanitize(page) for sign in ("\x1b", "\x07", "\u202e", "\x9b", "\0", "\u200b"))
 
 
 def test_joined_emoji_come_through_whole(demo: Store) -> None:

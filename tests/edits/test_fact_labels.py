@@ -6,31 +6,31 @@ import sqlite3
 from contextlib import closing
 from pathlib import Path
 
-from browser_driver import fill
-from kiso_database import HEAD, KisoStore
-from write_back_roundtrip import World
+from browser_driver import fill_store
+from kiso_database import LATEST_SCHEMA, KisoStore
+from write_back_roundtrip import WriteBackCase
 
-from store.edits.labels import of_facts, titles
-from store.model.knowledge import Origin
+from store.edits.labels import find_fact_origins, find_titles
+from store.model.knowledge import FactOrigin
 from store.store import Store
 
 
 def test_a_fact_tells_the_conversation_and_the_turn_that_taught_it(store: Store) -> None:
-    fill(store)
+    fill_store(store)
     session = store.sessions.get("claude:e0741090")
     (learnt,) = store.facts.learn("The retry closes the file.", session=session, entry_seq=3).facts
     (typed,) = store.facts.learn("By hand.").facts
-    found = of_facts(store, [learnt, typed])
+    found = find_fact_origins(store, [learnt, typed])
     origin = found[learnt.id]
     assert (origin.session_id, origin.title, origin.turn) == (session.id, "Fix the flaky upload test", 1)
-    assert origin.said.startswith("The retry ran after the file was closed.")
-    assert found[typed.id] == Origin()
+    assert origin.quote.startswith("The retry ran after the file was closed.")
+    assert found[typed.id] == FactOrigin()
 
 
 def test_titles_are_what_the_list_shows(store: Store) -> None:
-    fill(store)
+    fill_store(store)
     store.create_session("bare")
-    found = titles(store, ["claude:e0741090", "codex:0199aa", "bare", "nobody"])
+    found = find_titles(store, ["claude:e0741090", "codex:0199aa", "bare", "nobody"])
     assert found == {
         "claude:e0741090": "Fix the flaky upload test",
         "codex:0199aa": "Rename the config keys to snake_case",
@@ -41,17 +41,17 @@ def test_titles_are_what_the_list_shows(store: Store) -> None:
 def test_a_foreign_fact_tells_its_program_and_is_written_back_without_anything_else(
     store: Store, tmp_path: Path
 ) -> None:
-    owner = KisoStore(tmp_path / "kiso.db", HEAD)
-    owner.session("dev", description="Theirs")
-    owner.message("go", processed=0)
-    owner.add("facts", id=1, content="Uses Go", source="curator", session="dev")
-    world = World(store, owner.path, "dev").titled("Mine")
-    fact = store.facts.edit(world.fact("Uses Go"), "Uses Rust")
-    assert of_facts(store, [fact])[fact.id].program == "Kiso"
-    preview = store.writing_back.preview_facts(fact)
+    owner = KisoStore(tmp_path / "kiso.db", LATEST_SCHEMA)
+    owner.add_session("dev", description="Theirs")
+    owner.add_message("go", processed=0)
+    owner.insert_row("facts", id=1, content="Uses Go", source="curator", session="dev")
+    world = WriteBackCase(store, owner.path, "dev").set_title("Mine")
+    fact = store.facts.edit(world.fact_id("Uses Go"), "Uses Rust")
+    assert find_fact_origins(store, [fact])[fact.id].program == "Kiso"
+    preview = store.write_back.preview_facts(fact)
     (change,) = preview.plan.changes
     assert (change.table, change.before, change.after) == ("facts", {"content": "Uses Go"}, {"content": "Uses Rust"})
-    store.writing_back.write(preview)
+    store.write_back.write(preview)
     with closing(sqlite3.connect(owner.path)) as theirs:
         told = "select facts.content, description from facts join sessions using (session)"
         assert theirs.execute(told).fetchall() == [("Uses Rust", "Theirs")]

@@ -6,9 +6,9 @@ from collections.abc import Callable
 
 import pytest
 
-from store.edits.facts import LONGEST_FACT, user_scope
+from store.edits.facts import MAX_FACT_CHARS, user_scope
 from store.errors import BadValue, ChangedMeanwhile, NotFound, Refused
-from store.model.session import GLOBAL, Session
+from store.model.session import GLOBAL_SCOPE, Session
 from store.store import Store
 
 
@@ -24,7 +24,7 @@ def texts(store: Store) -> list[str]:
 
 
 def kinds(store: Store) -> list[str]:
-    return [edit.kind for edit in store.journal.newest()]
+    return [edit.kind for edit in store.journal.list_edits()]
 
 
 def redo(store: Store, edit_id: int) -> None:
@@ -47,13 +47,13 @@ def read_from_abroad(store: Store, text: str) -> int:
 def test_each_line_that_says_something_is_a_fact(store: Store) -> None:
     learned = store.facts.learn("  Uses SQLite. \n\n \t\r\nTeam: marco, anna\u2028Tabs\n")
     assert [fact.text for fact in learned.facts] == ["Uses SQLite.", "Team: marco, anna", "Tabs"]
-    assert (learned.lines, learned.over_limit) == (3, False)
+    assert (learned.fact_count, learned.over_limit) == (3, False)
     assert store.facts.blob() == "Uses SQLite.\nTeam: marco, anna\nTabs"
 
 
 def test_a_fact_knows_where_it_was_learnt(store: Store, session: Session) -> None:
     (fact,) = store.facts.learn("Lives in Ghent.", session=session, entry_seq=0, category=" person ").facts
-    assert (fact.session_id, fact.entry, fact.category, fact.scope) == ("s", "s#0", "person", GLOBAL)
+    assert (fact.session_id, fact.entry, fact.category, fact.scope) == ("s", "s#0", "person", GLOBAL_SCOPE)
     (plain,) = store.facts.learn("Likes tea.", session=session).facts
     assert (plain.session_id, plain.entry) == ("s", None)
     (nowhere,) = store.facts.learn("Rain is wet.").facts
@@ -227,7 +227,7 @@ def test_a_fact_that_is_not_there(store: Store, number: int) -> None:
 # ── bad values ────────────────────────────────────────────────────────────────────────────────────
 
 
-@pytest.mark.parametrize("text", ["", " \n\t", "half \ud800", "x" * (LONGEST_FACT + 1), 7])
+@pytest.mark.parametrize("text", ["", " \n\t", "half \ud800", "x" * (MAX_FACT_CHARS + 1), 7])
 def test_what_cannot_be_a_fact_is_refused(store: Store, text: str) -> None:
     store.facts.learn("a\nb")
     for say in (
@@ -241,8 +241,8 @@ def test_what_cannot_be_a_fact_is_refused(store: Store, text: str) -> None:
 
 
 def test_the_longest_fact_is_kept(store: Store) -> None:
-    (fact,) = store.facts.learn("é" * LONGEST_FACT).facts
-    assert store.facts.get(fact.id).text == "é" * LONGEST_FACT
+    (fact,) = store.facts.learn("é" * MAX_FACT_CHARS).facts
+    assert store.facts.get(fact.id).text == "é" * MAX_FACT_CHARS
 
 
 @pytest.mark.parametrize("text", ["a\x00b", "\x00", "\x1b[31mred", "日本 🙂", "'; drop table facts --", "\ufeffx"])
@@ -282,11 +282,11 @@ def test_two_users_of_one_app_never_learn_of_each_other(store: Store) -> None:
 
 def test_every_kind_of_scope_reaches_exactly_its_own(store: Store, session: Session) -> None:
     store.create_session("s2")
-    for scope in ("source:kiso", "app:kiso", "user:/kiso", "session:s", "session:s2", GLOBAL):
+    for scope in ("source:kiso", "app:kiso", "user:/kiso", "session:s", "session:s2", GLOBAL_SCOPE):
         store.facts.learn(f"of {scope}", scope=scope)
     told = {fact.scope for fact in store.facts.visible_to(source="kiso", session="s")}
-    assert told == {GLOBAL, "source:kiso", "session:s"}
-    assert {fact.scope for fact in store.facts.visible_to(user="kiso")} == {GLOBAL, "user:/kiso"}
+    assert told == {GLOBAL_SCOPE, "source:kiso", "session:s"}
+    assert {fact.scope for fact in store.facts.visible_to(user="kiso")} == {GLOBAL_SCOPE, "user:/kiso"}
     assert len(store.facts.current(None)) == 6
     assert store.facts.current([]) == []
     assert [fact.scope for fact in store.facts.current("app:kiso")] == ["app:kiso"]
@@ -375,7 +375,7 @@ def test_purge_of_one_session_leaves_the_facts_of_another_in_an_edit_of_both(sto
     store.facts.learn("a", session=other)
     store.facts.learn("b", session=session)
     store.facts.merge([1, 2], "a, b")
-    assert store.journal.newest()[0].session_ids == ("s", "other")
+    assert store.journal.list_edits()[0].session_ids == ("s", "other")
     store.sessions.purge([session])
     store.journal.undo()
     assert [(fact.text, fact.session_id) for fact in store.facts.current()] == [("a", "other"), ("b", None)]

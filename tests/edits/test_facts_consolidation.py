@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from store.edits.facts import LONGEST_FACT, FactsDifference
+from store.edits.facts import MAX_FACT_CHARS, FactsDiff
 from store.errors import BadValue, ChangedMeanwhile, StoreError
 from store.model.session import Session
 from store.store import Store
@@ -26,7 +26,7 @@ def texts(store: Store) -> list[str]:
 
 
 def kinds(store: Store) -> list[str]:
-    return [edit.kind for edit in store.journal.newest()]
+    return [edit.kind for edit in store.journal.list_edits()]
 
 
 def redo(store: Store, edit_id: int) -> None:
@@ -49,7 +49,7 @@ def read_from_abroad(store: Store, text: str) -> int:
 def test_over_the_limit_nothing_is_lost_and_it_is_said(store: Store) -> None:
     assert not store.facts.learn("a\nb", max_lines=2).over_limit
     learned = store.facts.learn("c", max_lines=2)
-    assert (learned.over_limit, learned.lines) == (True, 3)
+    assert (learned.over_limit, learned.fact_count) == (True, 3)
     assert texts(store) == ["a", "b", "c"]
 
 
@@ -63,7 +63,7 @@ def test_over_the_limit_the_consolidation_takes_the_place_of_the_lines(store: St
 
     learned = store.facts.learn("c", max_lines=2, consolidate=shorter)
     assert shown == [["a", "b", "c"]]
-    assert (learned.lines, learned.over_limit) == (2, False)
+    assert (learned.fact_count, learned.over_limit) == (2, False)
     assert [fact.text for fact in learned.facts] == ["c"]
     assert texts(store) == ["a and b", "c"]
     assert [fact.text for fact in store.facts.current(retired=True) if fact.retired_at] == ["b"]
@@ -91,7 +91,7 @@ def test_the_consolidation_is_asked_only_over_the_limit(store: Store) -> None:
 
 def test_a_consolidation_that_is_still_too_long_says_so(store: Store) -> None:
     learned = store.facts.learn("a\nb\nc", max_lines=1, consolidate=lambda lines: lines[:2])
-    assert (learned.lines, learned.over_limit) == (2, True)
+    assert (learned.fact_count, learned.over_limit) == (2, True)
 
 
 def test_a_failing_consolidation_loses_nothing(store: Store) -> None:
@@ -104,7 +104,7 @@ def test_a_failing_consolidation_loses_nothing(store: Store) -> None:
     assert kinds(store) == ["learn"]
 
 
-@pytest.mark.parametrize("answer", ["", " \n", [], None, 7, ["\ud800"], [7], ["x" * (LONGEST_FACT + 1)]])
+@pytest.mark.parametrize("answer", ["", " \n", [], None, 7, ["\ud800"], [7], ["x" * (MAX_FACT_CHARS + 1)]])
 def test_an_answer_that_cannot_be_facts_loses_nothing(store: Store, answer: Iterable[str]) -> None:
     with pytest.raises(StoreError, match="What was learnt is kept"):
         store.facts.learn("a\nb", max_lines=1, consolidate=lambda lines: answer)
@@ -145,15 +145,15 @@ def test_the_limit_is_the_scopes_own_and_counts_what_stands(store: Store) -> Non
     store.facts.retire(gone.id)
     read_from_abroad(store, "theirs")
     learned = store.facts.learn("new", max_lines=1)
-    assert (learned.lines, learned.over_limit) == (1, False)
+    assert (learned.fact_count, learned.over_limit) == (1, False)
 
 
 # ── the difference ────────────────────────────────────────────────────────────────────────────────
 
 
-def consolidated(store: Store, before: str, after: str) -> tuple[FactsDifference, dict[str, int]]:
+def consolidated(store: Store, before: str, after: str) -> tuple[FactsDiff, dict[str, int]]:
     store.facts.learn(before)
-    difference = store.facts.difference(after)
+    difference = store.facts.diff(after)
     assert texts(store) == before.splitlines()
     assert store.facts.consolidate(after) == difference
     return difference, {fact.text: fact.id for fact in store.facts.current()}
@@ -193,7 +193,7 @@ def test_one_line_removed_and_another_added_elsewhere_is_no_edit(store: Store) -
 def test_a_line_that_only_moved_keeps_its_fact_and_nothing_is_written(store: Store) -> None:
     difference, now = consolidated(store, "a\nb\nc", "c\na\nb")
     assert now == {"a": 1, "b": 2, "c": 3}
-    assert (difference.changes, difference.text) == (0, "")
+    assert (difference.change_count, difference.text) == (0, "")
     assert kinds(store) == ["learn"]
 
 
@@ -208,7 +208,7 @@ def test_editing_the_blob_keeps_origin_and_category(store: Store, session: Sessi
     store.facts.consolidate(["Lives in Ghent"])
     (fact,) = store.facts.current()
     assert (fact.text, fact.entry, fact.category) == ("Lives in Ghent", "s#0", "person")
-    assert store.journal.newest(session.key)[0].kind == "consolidate facts"
+    assert store.journal.list_edits(session.key)[0].kind == "consolidate facts"
 
 
 def test_consolidating_is_one_edit_undone_and_done_again(store: Store) -> None:
@@ -245,7 +245,7 @@ def test_a_blob_that_changed_since_it_was_seen_is_not_overwritten(store: Store) 
 def test_a_fact_edited_into_another_is_two_lines_until_one_is_taken_out(store: Store) -> None:
     store.facts.learn("a\nb")
     store.facts.edit(2, "a")
-    assert store.facts.consolidate(store.facts.blob()).changes == 0
+    assert store.facts.consolidate(store.facts.blob()).change_count == 0
     store.facts.consolidate("a")
     assert texts(store) == ["a"]
 
@@ -265,7 +265,7 @@ def test_whatever_is_written_is_what_is_known_and_one_undo_takes_it_back(before:
         assert sorted(texts(store)) == sorted(set(after))
         by_id = {fact.id: fact for fact in store.facts.current()}
         assert all(by_id[fact.id] == fact for fact in were if fact.text in after)
-        assert store.facts.consolidate(store.facts.blob()).changes == 0
-        if difference.changes:
+        assert store.facts.consolidate(store.facts.blob()).change_count == 0
+        if difference.change_count:
             store.journal.undo()
         assert store.facts.current() == were

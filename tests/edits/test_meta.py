@@ -41,7 +41,7 @@ def test_a_changed_value_undone_and_done_again(store: Store) -> None:
 def test_the_same_value_writes_nothing(store: Store) -> None:
     store.meta.set("colour", "red")
     store.meta.set("colour", "red")
-    assert len(store.journal.newest()) == 1
+    assert len(store.journal.list_edits()) == 1
 
 
 def test_compare_before_swap(store: Store) -> None:
@@ -109,7 +109,7 @@ def test_writing_facts_undone_and_done_again(store: Store) -> None:
 def test_reading_and_writing_back_writes_nothing(store: Store) -> None:
     store.meta.set("facts", "a\nb")
     store.meta.set("facts", store.meta.get("facts"))
-    assert len(store.journal.newest()) == 1
+    assert len(store.journal.list_edits()) == 1
 
 
 def test_facts_that_changed_since_they_were_seen_are_not_overwritten(store: Store) -> None:

@@ -33,7 +33,7 @@ def test_tagging_twice_is_one_tag_and_no_edit(store: Store, session: Session) ->
     store.notes.tag([session], ["work", "work "])
     store.notes.tag([session, session], ["work"])
     assert store.notes.tags(session) == ["work"]
-    assert len(store.journal.newest()) == 1
+    assert len(store.journal.list_edits()) == 1
 
 
 def test_one_name_may_be_given_without_a_list(store: Store, session: Session) -> None:
@@ -106,7 +106,7 @@ def test_a_purged_session_takes_no_tag_and_no_note(store: Store, session: Sessio
     with pytest.raises(NotFound):
         store.notes.tag([other, session], ["work"])
     with pytest.raises(NotFound):
-        store.notes.note(session, "too late")
+        store.notes.add_note(session, "too late")
     assert store.notes.tags(other) == []
 
 
@@ -114,8 +114,8 @@ def test_a_purged_session_takes_no_tag_and_no_note(store: Store, session: Sessio
 
 
 def test_notes_stand_on_a_session_or_an_entry(store: Store, session: Session, other: Session) -> None:
-    whole = store.notes.note(session, "  see also\nthe other one ")
-    entry = store.notes.note(session, "well asked", entry_seq=0)
+    whole = store.notes.add_note(session, "  see also\nthe other one ")
+    entry = store.notes.add_note(session, "well asked", entry_seq=0)
     assert (whole.session_id, whole.entry, whole.text) == ("s", None, "see also\nthe other one")
     assert (entry.entry, entry.text) == ("s#0", "well asked")
     assert store.notes.notes(session) == [whole, entry]
@@ -124,27 +124,27 @@ def test_notes_stand_on_a_session_or_an_entry(store: Store, session: Session, ot
 
 def test_a_note_on_an_entry_that_is_not_there_is_refused(store: Store, session: Session, other: Session) -> None:
     with pytest.raises(NotFound, match="no entry 1"):
-        store.notes.note(session, "x", entry_seq=1)
+        store.notes.add_note(session, "x", entry_seq=1)
     with pytest.raises(NotFound, match="no entry 0"):
-        store.notes.note(other, "x", entry_seq=0)
+        store.notes.add_note(other, "x", entry_seq=0)
     with pytest.raises(BadValue):
-        store.notes.note(session, "x", entry_seq=2**70)
-    assert store.journal.newest() == []
+        store.notes.add_note(session, "x", entry_seq=2**70)
+    assert store.journal.list_edits() == []
 
 
 @pytest.mark.parametrize("text", ["", " \n ", "half \udc00"])
 def test_bad_notes_are_refused(store: Store, session: Session, text: str) -> None:
     with pytest.raises(BadValue):
-        store.notes.note(session, text)
+        store.notes.add_note(session, text)
 
 
 def test_a_note_keeps_control_characters_as_they_were(store: Store, session: Session) -> None:
-    assert store.notes.note(session, "a\x00b\x1b[31m").text == "a\x00b\x1b[31m"
+    assert store.notes.add_note(session, "a\x00b\x1b[31m").text == "a\x00b\x1b[31m"
     assert store.notes.notes(session)[0].text == "a\x00b\x1b[31m"
 
 
 def test_note_undo_and_redo(store: Store, session: Session) -> None:
-    note = store.notes.note(session, "remember", entry_seq=0)
+    note = store.notes.add_note(session, "remember", entry_seq=0)
     edit = store.journal.undo()
     assert store.notes.notes(session) == []
     store.journal.undo(store.journal.get(edit.id).undone_by)
@@ -152,8 +152,8 @@ def test_note_undo_and_redo(store: Store, session: Session) -> None:
 
 
 def test_unnote_undo_and_redo(store: Store, session: Session) -> None:
-    note = store.notes.note(session, "remember")
-    store.notes.unnote(note.id)
+    note = store.notes.add_note(session, "remember")
+    store.notes.delete_note(note.id)
     assert store.notes.notes(session) == []
     edit = store.journal.undo()
     assert store.notes.notes(session) == [note]
@@ -164,4 +164,4 @@ def test_unnote_undo_and_redo(store: Store, session: Session) -> None:
 @pytest.mark.parametrize("number", [1, -1, 2**70])
 def test_unnote_of_what_is_not_there_is_refused(store: Store, number: int) -> None:
     with pytest.raises(StoreError):
-        store.notes.unnote(number)
+        store.notes.delete_note(number)

@@ -32,7 +32,7 @@ def test_a_file_is_found_by_a_random_id(store: Store, session: Session, folder: 
     published = store.publish(session.id, "report.txt")
     assert store.resolve(published.id) == folder / "report.txt"
     assert (published.session_id, published.filename) == (session.id, "report.txt")
-    assert store.published.newest() == [published]
+    assert store.published.list_published() == [published]
 
 
 def test_the_id_tells_nothing(store: Store, session: Session, folder: Path) -> None:
@@ -49,15 +49,15 @@ def test_the_same_file_keeps_its_id(store: Store, session: Session, folder: Path
     first = store.published.publish(session, "report.txt")
     again = ["report.txt", str(folder / "report.txt"), "./report.txt", "sub/link.txt"]
     assert {store.published.publish(session, path) for path in again} == {first}
-    assert [edit.kind for edit in store.journal.newest()] == ["publish"]
+    assert [edit.kind for edit in store.journal.list_edits()] == ["publish"]
 
 
 def test_newest_first_and_by_session(store: Store, session: Session, folder: Path) -> None:
     other = store.create_session("discord:1", cwd=str(folder))
     first = store.published.publish(session, "report.txt")
     second = store.published.publish(other, "report.txt")
-    assert store.published.newest() == [second, first]
-    assert store.published.newest(session) == [first]
+    assert store.published.list_published() == [second, first]
+    assert store.published.list_published(session) == [first]
 
 
 # ── which folder ──────────────────────────────────────────────────────────────────────────────────
@@ -150,8 +150,8 @@ def test_what_is_not_a_file_of_the_session_is_refused_in_a_sentence(
     with pytest.raises(error, match=said) as caught:
         store.published.publish(session, path.format(outside=outside, beside=beside, folder=folder))
     assert str(caught.value).endswith(".")
-    assert store.published.newest() == []
-    assert store.journal.newest() == []
+    assert store.published.list_published() == []
+    assert store.journal.list_edits() == []
 
 
 def test_a_device_is_refused(store: Store) -> None:
@@ -230,10 +230,10 @@ def test_publishing_and_unpublishing_can_be_undone(store: Store, session: Sessio
         store.resolve(published.id)
     assert (folder / "report.txt").exists()
     assert store.journal.undo().kind == "unpublish"
-    assert store.published.newest() == [published]
+    assert store.published.list_published() == [published]
     assert store.resolve(published.id) == folder / "report.txt"
     assert store.journal.undo().kind == "publish"
-    assert store.published.newest() == []
+    assert store.published.list_published() == []
 
 
 def test_a_purge_unpublishes_and_takes_the_store_s_own_copies(store: Store, session: Session, folder: Path) -> None:

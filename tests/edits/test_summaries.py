@@ -53,7 +53,7 @@ def test_summaries_are_of_one_session(store: Store, session: Session) -> None:
     theirs = store.summaries.set(other, "theirs")
     assert store.summaries.current(session) is None
     with pytest.raises(NotFound, match="no version"):
-        store.summaries.put_back(session, theirs.key)
+        store.summaries.restore_version(session, theirs.key)
 
 
 def test_set_undo_and_redo(store: Store, session: Session) -> None:
@@ -68,7 +68,7 @@ def test_set_undo_and_redo(store: Store, session: Session) -> None:
 def test_the_same_again_is_no_new_version(store: Store, session: Session) -> None:
     first = store.summaries.set(session, "first", up_to_turn=1)
     assert store.summaries.set(session, "first", up_to_turn=1) == first
-    assert len(store.journal.newest()) == 1
+    assert len(store.journal.list_edits()) == 1
     store.summaries.set(session, "first", up_to_turn=2)
     assert len(texts(store, session)) == 2
 
@@ -110,7 +110,7 @@ def test_clearing_undo_and_redo(store: Store, session: Session) -> None:
 
 def test_clearing_what_is_not_there_writes_nothing(store: Store, session: Session) -> None:
     store.summaries.set(session, "")
-    assert store.journal.newest() == []
+    assert store.journal.list_edits() == []
     assert texts(store, session) == []
 
 
@@ -120,7 +120,7 @@ def test_clearing_what_is_not_there_writes_nothing(store: Store, session: Sessio
 def test_an_older_version_is_put_back_undone_and_put_back_again(store: Store, session: Session) -> None:
     first = store.summaries.set(session, "first")
     store.summaries.set(session, "second")
-    assert store.summaries.put_back(session, first.key).current
+    assert store.summaries.restore_version(session, first.key).current
     assert (current(store, session), texts(store, session)) == ("first", ["second", "first"])
     edit = store.journal.undo()
     assert current(store, session) == "second"
@@ -131,20 +131,20 @@ def test_an_older_version_is_put_back_undone_and_put_back_again(store: Store, se
 def test_an_older_version_is_put_back_after_clearing(store: Store, session: Session) -> None:
     first = store.summaries.set(session, "first")
     store.summaries.set(session, "")
-    store.summaries.put_back(session, first.key)
+    store.summaries.restore_version(session, first.key)
     assert current(store, session) == "first"
 
 
 def test_putting_back_the_current_one_writes_nothing(store: Store, session: Session) -> None:
     first = store.summaries.set(session, "first")
-    assert store.summaries.put_back(session, first.key) == first
-    assert len(store.journal.newest()) == 1
+    assert store.summaries.restore_version(session, first.key) == first
+    assert len(store.journal.list_edits()) == 1
 
 
 @pytest.mark.parametrize("key", [0, 5])
 def test_a_version_that_is_not_there_cannot_be_put_back(store: Store, session: Session, key: int) -> None:
     with pytest.raises(NotFound):
-        store.summaries.put_back(session, key)
+        store.summaries.restore_version(session, key)
 
 
 # ── the source's ──────────────────────────────────────────────────────────────────────────────────
@@ -168,7 +168,7 @@ def test_a_persons_stays_current_when_the_source_brings_a_newer_one(store: Store
     assert not brought.current
     assert current(store, session) == "mine"
     assert store.summaries.newer_from_source(session) == brought
-    store.summaries.put_back(session, brought.key)
+    store.summaries.restore_version(session, brought.key)
     assert current(store, session) == "new"
     assert store.summaries.newer_from_source(session) is None
 
@@ -187,7 +187,7 @@ def test_what_a_source_brings_is_no_edit_and_comes_once(store: Store, session: S
     store.summaries.set(session, "mine")
     assert store.summaries.set(session, "theirs", origin="source") == store.summaries.history(session)[1]
     assert texts(store, session) == ["mine", "theirs"]
-    assert [edit.kind for edit in store.journal.newest()] == ["summary"]
+    assert [edit.kind for edit in store.journal.list_edits()] == ["summary"]
     store.journal.undo()
     assert store.summaries.current(session) == first
 

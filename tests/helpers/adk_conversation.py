@@ -15,40 +15,40 @@ from google.adk.tools import ToolContext
 from google.genai import types
 
 
-def said(author: str, *parts: str | types.Part, **more: Any) -> Event:
+def make_event(author: str, *parts: str | types.Part, **more: Any) -> Event:
     spelled = [types.Part(text=part) if isinstance(part, str) else part for part in parts]
     content = types.Content(role="user" if author == "user" else "model", parts=spelled)
     return Event(author=author, invocation_id="e-1", content=content, **more)
 
 
-def called(name: str, call_id: str, **arguments: Any) -> types.Part:
+def function_call_part(name: str, call_id: str, **arguments: Any) -> types.Part:
     return types.Part(function_call=types.FunctionCall(id=call_id, name=name, args=arguments))
 
 
-def answered(name: str, call_id: str, **response: Any) -> types.Part:
+def function_response_part(name: str, call_id: str, **response: Any) -> types.Part:
     return types.Part(function_response=types.FunctionResponse(id=call_id, name=name, response=response))
 
 
-async def talk(service: BaseSessionService) -> Session:
+async def record_conversation(service: BaseSessionService) -> Session:
     """A question, a thought and a call, its result with a change of state, the answer, an error."""
     state = {"topic": "invoices", "app:motd": "hello", "user:lang": "en", "temp:x": 1}
     session = await service.create_session(app_name="dak", user_id="a/b", session_id="s 1", state=state)
     for event in (
-        said("user", "How many are overdue? é✓"),
-        said("counter", types.Part(text="hm", thought=True), called("count", "adk-1", days=30)),
-        said(
+        make_event("user", "How many are overdue? é✓"),
+        make_event("counter", types.Part(text="hm", thought=True), function_call_part("count", "adk-1", days=30)),
+        make_event(
             "counter",
-            answered("count", "adk-1", result=7),
+            function_response_part("count", "adk-1", result=7),
             actions=EventActions(state_delta={"last": {"n": 7, "f": 0.1}}),
         ),
-        said("counter", "Seven."),
+        make_event("counter", "Seven."),
         Event(author="counter", error_code="429", error_message="quota"),
     ):
         await service.append_event(session, event)
     return session
 
 
-class Scripted(BaseLlm):
+class ScriptedLlm(BaseLlm):
     """Counts when asked, then says what came of it."""
 
     async def generate_content_async(
@@ -56,7 +56,7 @@ class Scripted(BaseLlm):
     ) -> AsyncGenerator[LlmResponse, None]:
         (*_, heard) = llm_request.contents[-1].parts or [types.Part()]
         counted = heard.function_response
-        part = types.Part(text=f"{counted.response}") if counted else called("count", "", days=30)
+        part = types.Part(text=f"{counted.response}") if counted else function_call_part("count", "", days=30)
         yield LlmResponse(content=types.Content(role="model", parts=[part]))
 
 
@@ -66,9 +66,9 @@ def count(days: int, tool_context: ToolContext) -> dict[str, int]:
     return {"overdue": days // 4, "run": runs}
 
 
-async def ask(service: BaseSessionService, text: str) -> str:
+async def ask_agent(service: BaseSessionService, text: str) -> str:
     """What the agent finally answers, in the session `session_ana` of ana."""
-    agent = LlmAgent(name="dak_agent", model=Scripted(model="scripted"), tools=[count])
+    agent = LlmAgent(name="dak_agent", model=ScriptedLlm(model="scripted"), tools=[count])
     runner = Runner(app_name="dak", agent=agent, session_service=service)
     message = types.Content(role="user", parts=[types.Part(text=text)])
     said_last = [

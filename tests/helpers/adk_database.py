@@ -11,7 +11,7 @@ from typing import Any
 
 from store.sources.kit import sqlite
 
-STATES = """
+STATE_TABLES = """
 create table app_states (app_name varchar(128) not null, state text not null, update_time datetime not null,
     primary key (app_name));
 create table user_states (app_name varchar(128) not null, user_id varchar(128) not null, state text not null,
@@ -20,7 +20,7 @@ create table sessions (app_name varchar(128) not null, user_id varchar(128) not 
     state text not null, create_time datetime not null, update_time datetime not null,
     primary key (app_name, user_id, id));
 """
-V0 = """
+V0_TABLES = """
 create table events (id varchar(128) not null, app_name varchar(128) not null, user_id varchar(128) not null,
     session_id varchar(128) not null, invocation_id varchar(256) not null, author varchar(256) not null,
     actions blob not null, long_running_tool_ids_json text, branch varchar(256), timestamp datetime not null,
@@ -28,7 +28,7 @@ create table events (id varchar(128) not null, app_name varchar(128) not null, u
     error_message varchar(1024), interrupted boolean, primary key (id, app_name, user_id, session_id),
     foreign key (app_name, user_id, session_id) references sessions (app_name, user_id, id) on delete cascade);
 """
-V0_LATER = "".join(
+V0_ADDED_COLUMNS = "".join(
     f"alter table events add column {name} text;"
     for name in (
         "custom_metadata",
@@ -38,7 +38,7 @@ V0_LATER = "".join(
         "output_transcription",
     )
 )
-V1 = """
+V1_TABLES = """
 create table adk_internal_metadata ("key" varchar(128) not null, value varchar(256) not null, primary key ("key"));
 insert into adk_internal_metadata values ('schema_version', '1');
 create table events (id varchar(128) not null, app_name varchar(128) not null, user_id varchar(128) not null,
@@ -46,7 +46,7 @@ create table events (id varchar(128) not null, app_name varchar(128) not null, u
     primary key (id, app_name, user_id, session_id),
     foreign key (app_name, user_id, session_id) references sessions (app_name, user_id, id) on delete cascade);
 """
-SERVICE = """
+SQLITE_SERVICE_TABLES = """
 create table app_states (app_name text primary key, state text not null, update_time real not null);
 create table user_states (app_name text not null, user_id text not null, state text not null, update_time real not null,
     primary key (app_name, user_id));
@@ -57,15 +57,20 @@ create table events (id text not null, app_name text not null, user_id text not 
     primary key (app_name, user_id, session_id, id),
     foreign key (app_name, user_id, session_id) references sessions (app_name, user_id, id) on delete cascade);
 """
-LAYOUTS = {"1.0 v0": STATES + V0, "1.19 v0": STATES + V0 + V0_LATER, "v1": STATES + V1, "sqlite service": SERVICE}
+LAYOUTS = {
+    "1.0 v0": STATE_TABLES + V0_TABLES,
+    "1.19 v0": STATE_TABLES + V0_TABLES + V0_ADDED_COLUMNS,
+    "v1": STATE_TABLES + V1_TABLES,
+    "sqlite service": SQLITE_SERVICE_TABLES,
+}
 
 NOON = 1_794_830_400.0
 """2026-11-16T12:00:00Z."""
 
-TOUCHES_A_FILE = b"cposix\nsystem\n(S'touch unpickled'\ntR."
+MALICIOUS_PICKLE = b"cposix\nsystem\n(S'touch unpickled'\ntR."
 
 
-class Made:
+class AdkSqliteDatabase:
     """A database of one layout, and how events get into it."""
 
     def __init__(self, path: Path, layout: str) -> None:
@@ -75,20 +80,20 @@ class Made:
         with closing(sqlite3.connect(path)) as connection:
             connection.executescript(LAYOUTS[layout])
 
-    def run(self, sql: str, *values: object) -> None:
+    def execute(self, sql: str, *values: object) -> None:
         with closing(sqlite3.connect(self.path)) as connection, connection:
             connection.execute(sql, values)
 
-    def time(self, epoch: float) -> float | str:
+    def encode_time(self, epoch: float) -> float | str:
         if self.layout == "sqlite service":
             return epoch
-        return sqlite.utc(epoch).replace("T", " ").rstrip("Z")
+        return sqlite.normalize_time(epoch).replace("T", " ").rstrip("Z")
 
-    def session(self, app: str = "dak", user: str = "ana", name: str = "s1", state: str = "{}") -> None:
-        times = (self.time(NOON), self.time(NOON + 60))
-        self.run("insert into sessions values (?, ?, ?, ?, ?, ?)", app, user, name, state, *times)
+    def add_session(self, app: str = "dak", user: str = "ana", name: str = "s1", state: str = "{}") -> None:
+        times = (self.encode_time(NOON), self.encode_time(NOON + 60))
+        self.execute("insert into sessions values (?, ?, ?, ?, ?, ?)", app, user, name, state, *times)
 
-    def event(
+    def add_event(
         self, author: str, parts: list[Any] | None = None, *, at: float | None = None, column_at: float | None = None,
         name: str = "", session: tuple[str, str, str] = ("dak", "ana", "s1"), role: str = "model", **told: Any,
     ) -> None:  # fmt: skip
@@ -96,17 +101,17 @@ class Made:
         moment = NOON + self._count if at is None else at
         content = None if parts is None else {"parts": parts, "role": role}
         event = {"author": author, "content": content, **told, "id": name or f"e{self._count:03}", "timestamp": moment}
-        column = self.time(moment if column_at is None else column_at)
+        column = self.encode_time(moment if column_at is None else column_at)
         if "v0" in self.layout:
             self._insert_v0(event, column, session)
         else:
             spelled = json.dumps({key: value for key, value in event.items() if value is not None})
-            self.insert(spelled, column, event["id"], session)
+            self.insert_event(spelled, column, event["id"], session)
 
-    def insert(
+    def insert_event(
         self, event_data: str | None, at: float | str, name: str, session: tuple[str, str, str] = ("dak", "ana", "s1")
     ) -> None:
-        self.run(
+        self.execute(
             "insert into events (app_name, user_id, session_id, id, invocation_id, timestamp, event_data)"
             " values (?, ?, ?, ?, 'e-1', ?, ?)",
             *session, name, at, event_data,
@@ -115,7 +120,7 @@ class Made:
     def _insert_v0(self, event: Mapping[str, Any], at: float | str, session: tuple[str, str, str]) -> None:
         columns = {
             "app_name": session[0], "user_id": session[1], "session_id": session[2], "invocation_id": "e-1",
-            "actions": TOUCHES_A_FILE, "timestamp": at, "id": event["id"], "author": event["author"],
+            "actions": MALICIOUS_PICKLE, "timestamp": at, "id": event["id"], "author": event["author"],
         }  # fmt: skip
         for key, value in event.items():
             if key in ("content", "usage_metadata") and value is not None:
@@ -125,4 +130,4 @@ class Made:
             elif key.startswith("error_"):
                 columns[key] = value
         marks = ", ".join("?" * len(columns))
-        self.run(f"insert into events ({', '.join(columns)}) values ({marks})", *columns.values())
+        self.execute(f"insert into events ({', '.join(columns)}) values ({marks})", *columns.values())

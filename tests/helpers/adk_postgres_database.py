@@ -7,11 +7,11 @@ from urllib.parse import quote
 from uuid import uuid4
 
 import pytest
-from postgres_server import PASSWORD, Server
+from postgres_server import PASSWORD, PostgresServer
 
-SECRET = quote(PASSWORD)
+QUOTED_PASSWORD = quote(PASSWORD)
 
-V0_TABLES = """
+V0_SCHEMA = """
 create table app_states (app_name varchar(128) primary key, state jsonb not null, update_time timestamp not null);
 create table sessions (app_name varchar(128) not null, user_id varchar(128) not null, id varchar(128) not null,
     state jsonb not null, create_time timestamp not null, update_time timestamp not null,
@@ -29,22 +29,22 @@ insert into events values ('a', 'dak', 'ana', 's1', 'e-1', 'counter', '\\x80', n
 """
 
 
-class Base:
+class AdkPostgresDatabase:
     """A database of its own on the server, and the ways to it."""
 
-    def __init__(self, server: Server) -> None:
+    def __init__(self, server: PostgresServer) -> None:
         self.server = server
         self.name = f"dak_{uuid4().hex[:8]}"
-        server.create(self.name)
-        self.bare = server.url(self.name)
-        self.url = server.url(self.name, password=SECRET)
-        self.for_agents = server.url(self.name, password=SECRET, driver="+asyncpg")
+        server.create_database(self.name)
+        self.url_without_password = server.url(self.name)
+        self.url = server.url(self.name, password=QUOTED_PASSWORD)
+        self.async_url = server.url(self.name, password=QUOTED_PASSWORD, driver="+asyncpg")
 
-    def run(self, sql: str) -> None:
+    def execute(self, sql: str) -> None:
         self.server.run("psql", "-h", str(self.server.folder), "-U", "postgres", "-c", sql, self.name, user=None)
 
 
 @pytest.fixture(autouse=True)
-def no_password_at_hand(monkeypatch: pytest.MonkeyPatch) -> None:
+def clear_postgres_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in [name for name in os.environ if name.startswith("PG")]:
         monkeypatch.delenv(name)

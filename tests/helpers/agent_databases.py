@@ -8,17 +8,17 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import llm_database
-from corruptible_stores import ANSWERED, ASKED, KINDS, NEIGHBOUR, SPOILED
-from foreign_databases import insert
+from corruptible_stores import ANSWER_TEXT, CORRUPTED, NEIGHBOUR, PROMPT_TEXT, STORE_KINDS
+from foreign_databases import insert_row
 from llm_database import LlmStore
-from opencode_store import OpencodeStore, answered, asked, said, text, tool
+from opencode_store import OpencodeStore, assistant_message, finished_text_part, text_part, tool_part, user_message
 
 from store.sources import crush, goose
 from store.sources.contract import Source
 from store.sources.llm import source as llm
 from store.sources.opencode import source as opencode
 
-BUILT = {kind.name: kind.build for kind in KINDS}
+BUILT = {kind.name: kind.build for kind in STORE_KINDS}
 
 
 @dataclass(frozen=True)
@@ -36,38 +36,47 @@ class Agent:
 
 def _llm(path: Path) -> None:
     owner = LlmStore(path)
-    insert(path, "fragments", id=7, hash="h", content="Call me Ishmael.", source="moby.txt")
-    insert(path, "attachments", id="sha", type="image/png", url="https://example.org/a.png")
-    owner.conversation(SPOILED)
-    first = owner.response("before", "yes", SPOILED, system="Be kind.", token_details='{"cached": 1}')
-    insert(path, "tool_calls", response_id=first, name="add", arguments='{"a": 1}')
-    insert(path, "tool_results", response_id=first, name="add", output="1", exception="Boom")
-    owner.thread(SPOILED)
+    insert_row(path, "fragments", id=7, hash="h", content="Call me Ishmael.", source="moby.txt")
+    insert_row(path, "attachments", id="sha", type="image/png", url="https://example.org/a.png")
+    owner.add_conversation(CORRUPTED)
+    first = owner.add_response("before", "yes", CORRUPTED, system="Be kind.", token_details='{"cached": 1}')
+    insert_row(path, "tool_calls", response_id=first, name="add", arguments='{"a": 1}')
+    insert_row(path, "tool_results", response_id=first, name="add", output="1", exception="Boom")
+    owner.add_thread(CORRUPTED)
     referred = llm_database.part("text", text_ref=[{"fragment": 7}, {"literal": "Who?"}])
     call = llm_database.part("tool_call", name="add", arguments={"a": 2}, tool_call_id="c")
     result = llm_database.part("tool_result", name="add", output="5", tool_call_id="c", attachments=[{"id": "sha"}])
     picture = llm_database.part("attachment", attachment={"id": "sha"})
     details = json.dumps({"prompt_tokens_details": {"cached_tokens": 4}})
-    tip = owner.turn([referred, picture], [call, llm_database.text("hm")], thread=SPOILED, token_details=details)
-    owner.turn([result], "Done.", tip, thread=SPOILED)
-    owner.turn("other", "another", tip, thread=SPOILED)
-    owner.thread("fork", forked_from=SPOILED, tip_message_hash=tip)
-    owner.thread(NEIGHBOUR)
-    owner.turn(ASKED, ANSWERED, thread=NEIGHBOUR)
+    tip = owner.add_turn(
+        [referred, picture], [call, llm_database.text_part("hm")], thread=CORRUPTED, token_details=details
+    )
+    owner.add_turn([result], "Done.", tip, thread=CORRUPTED)
+    owner.add_turn("other", "another", tip, thread=CORRUPTED)
+    owner.add_thread("fork", forked_from=CORRUPTED, tip_message_hash=tip)
+    owner.add_thread(NEIGHBOUR)
+    owner.add_turn(PROMPT_TEXT, ANSWER_TEXT, thread=NEIGHBOUR)
 
 
 def _opencode(path: Path) -> None:
     owner = OpencodeStore(path)
     revert, model = json.dumps({"messageID": "msg_005"}), json.dumps({"id": "opus", "providerID": "anthropic"})
-    task = tool("Seen.", "c7", "task", metadata={"sessionId": "child", "truncated": True, "outputPath": "/x/tool_1"})
-    turns = [(asked(), [text("Fix it"), text("injected", synthetic=True)]), (answered(), [said("Reading."), task])]
-    owner.session(SPOILED, *turns, (asked(), [text("again")]), revert=revert, model=model)
-    owner.session("child", (asked(), [text("look")]), parent_id=SPOILED)
-    owner.session("later")
-    owner.later(
+    task = tool_part(
+        "Seen.", "c7", "task", metadata={"sessionId": "child", "truncated": True, "outputPath": "/x/tool_1"}
+    )
+    turns = [
+        (user_message(), [text_part("Fix it"), text_part("injected", synthetic=True)]),
+        (assistant_message(), [finished_text_part("Reading."), task]),
+    ]
+    owner.add_session(CORRUPTED, *turns, (user_message(), [text_part("again")]), revert=revert, model=model)
+    owner.add_session("child", (user_message(), [text_part("look")]), parent_id=CORRUPTED)
+    owner.add_session("later")
+    owner.add_session_message(
         "assistant", "later", content=[{"type": "tool", "id": "c", "name": "bash", "state": {"status": "error"}}]
     )
-    owner.session(NEIGHBOUR, (asked(), [text(ASKED)]), (answered(), [said(ANSWERED)]))
+    owner.add_session(
+        NEIGHBOUR, (user_message(), [text_part(PROMPT_TEXT)]), (assistant_message(), [finished_text_part(ANSWER_TEXT)])
+    )
 
 
 AGENTS = [

@@ -14,67 +14,73 @@ from store.model.entry import NewEntry, Text, Thinking, ToolCall, ToolResult
 from store.model.session import Session
 from store.store import Store
 from tui.app import Backscroll
-from tui.widgets.session_list_view import SessionList
+from tui.widgets.session_list_view import SessionListView
 
 NOW = datetime(2026, 11, 3, 12, 0, tzinfo=UTC)
-PYTEST_SAID = "F\n\nValueError: I/O operation on closed file\n1 failed in 1.9 s\nsee the log\nfor more"
-ANSWER = "The retry ran after the file was closed.\n\n- it now reopens it\n- and tells how often it tried"
+PYTEST_OUTPUT = "F\n\nValueError: I/O operation on closed file\n1 failed in 1.9 s\nsee the log\nfor more"
+UPLOAD_ANSWER = "The retry ran after the file was closed.\n\n- it now reopens it\n- and tells how often it tried"
 
 
-def clock() -> datetime:
+def fixed_clock() -> datetime:
     return NOW
 
 
-def before(**ago: float) -> str:
+def time_ago(**ago: float) -> str:
     return (NOW - timedelta(**ago)).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
 
 
-def prompt(text: str, at: str, author: str = "") -> NewEntry:
+def prompt_entry(text: str, at: str, author: str = "") -> NewEntry:
     return NewEntry(role="user", parts=(Text(text),), author=author, created_at=at)
 
 
-def answer(text: str, at: str) -> NewEntry:
+def answer_entry(text: str, at: str) -> NewEntry:
     return NewEntry(role="assistant", parts=(Text(text),), created_at=at)
 
 
-def add(store: Store, session_id: str, at: str, *entries: NewEntry, **fields: str) -> Session:
+def add_session(store: Store, session_id: str, at: str, *entries: NewEntry, **fields: str) -> Session:
     session = store.sessions.create(session_id, created_at=at, updated_at=at, **fields)  # type: ignore[arg-type]
     store.chains.append(session.key, entries)
     return store.sessions.get(session_id)
 
 
-def fill(store: Store) -> None:
+def fill_store(store: Store) -> None:
     """Newest first: the upload, the config, Telegram and its delegate, a Japanese one, one from last year."""
-    _add_upload(store)
-    at = before(hours=2)
-    asked, done = prompt("Rename the config keys to snake_case", at), answer("Done; 9 files changed.", at)
-    add(store, "codex:0199aa", at, asked, done, source="codex", cwd="/home/ada/code/beta", model="gpt-5-codex")
-    at = before(days=1)
-    add(store, "telegram:648079060", at, prompt("Good morning!", at, "ada"), source="pingu", channel="telegram")
-    at = before(days=1, minutes=5)
-    add(store, "telegram:648079060:delegate:sysinfo", at, prompt("How full is the disk?", at), source="pingu")
-    at = before(days=12)
-    add(store, "kiso:1", at, prompt("アップロードが失敗する", at), source="kiso", agent_title="日本語の会話")
-    at = before(days=400)
-    add(store, "library:old", at, prompt("[b]brackets[/b] and [/] stay as they are", at))
+    _add_upload_session(store)
+    at = time_ago(hours=2)
+    asked, done = prompt_entry("Rename the config keys to snake_case", at), answer_entry("Done; 9 files changed.", at)
+    add_session(store, "codex:0199aa", at, asked, done, source="codex", cwd="/home/ada/code/beta", model="gpt-5-codex")
+    at = time_ago(days=1)
+    add_session(
+        store, "telegram:648079060", at, prompt_entry("Good morning!", at, "ada"), source="pingu", channel="telegram"
+    )
+    at = time_ago(days=1, minutes=5)
+    add_session(
+        store, "telegram:648079060:delegate:sysinfo", at, prompt_entry("How full is the disk?", at), source="pingu"
+    )
+    at = time_ago(days=12)
+    add_session(
+        store, "kiso:1", at, prompt_entry("アップロードが失敗する", at), source="kiso", agent_title="日本語の会話"
+    )
+    at = time_ago(days=400)
+    add_session(store, "library:old", at, prompt_entry("[b]brackets[/b] and [/] stay as they are", at))
 
 
-def _add_upload(store: Store) -> None:
-    at = before(minutes=4)
+def _add_upload_session(store: Store) -> None:
+    at = time_ago(minutes=4)
     tried = (
         Thinking("The retry may run after the file is closed."),
         Text("Let me run the test first."),
         ToolCall("c1", "Bash", {"command": "pytest -q tests/test_upload.py", "timeout": 120}),
     )
-    failed = ToolResult("c1", PYTEST_SAID, is_error=True, duration_ms=2140.0)
-    session = add(
+    failed = ToolResult("c1", PYTEST_OUTPUT, is_error=True, duration_ms=2140.0)
+    session = add_session(
         store,
         "claude:e0741090",
         at,
-        prompt("It still fails on CI. Look at the retry, please.", at, "ada"),
+        prompt_entry("It still fails on CI. Look at the retry, please.", at, "ada"),
         NewEntry(role="assistant", parts=tried, created_at=at),
         NewEntry(role="tool", parts=(failed,), created_at=at),
-        answer(ANSWER, at),
+        answer_entry(UPLOAD_ANSWER, at),
         source="claude",
         cwd="/home/ada/code/alpha",
         model="claude-opus",
@@ -84,7 +90,7 @@ def _add_upload(store: Store) -> None:
     store.summaries.set(session, "The upload test was flaky.", up_to_turn=1)
 
 
-def add_many(store: Store, count: int) -> None:
+def add_many_sessions(store: Store, count: int) -> None:
     """Rows alone: what a list needs of a hundred thousand sessions."""
     with store.transaction() as connection:
         connection.execute(
@@ -100,16 +106,16 @@ def add_many(store: Store, count: int) -> None:
 
 # ── driving the browser ───────────────────────────────────────────────────────────────────────────
 
-PATIENCE = 120
+TIMEOUT = 120
 """Seconds before a test gives up; a machine that is merely slow is given all it needs."""
 
 
-def browser(store: Store) -> Backscroll:
-    return Backscroll(store, clock)
+def make_browser(store: Store) -> Backscroll:
+    return Backscroll(store, fixed_clock)
 
 
-def session_list(pilot: Pilot[Any]) -> SessionList:
-    return pilot.app.screen.query_one(SessionList)
+def session_list(pilot: Pilot[Any]) -> SessionListView:
+    return pilot.app.screen.query_one(SessionListView)
 
 
 def screen_text(pilot: Pilot[Any]) -> str:
@@ -118,17 +124,17 @@ def screen_text(pilot: Pilot[Any]) -> str:
     return "\n".join(strip.text for strip in screen._compositor.render_strips())
 
 
-async def until(pilot: Pilot[Any], condition: Callable[[], object]) -> None:
+async def wait_until(pilot: Pilot[Any], condition: Callable[[], object]) -> None:
     """Workers answer when they answer: wait for what should come of it."""
     between = 0.01
-    async with asyncio.timeout(PATIENCE):
+    async with asyncio.timeout(TIMEOUT):
         while not condition():
             await pilot.pause(between)
             between = min(between * 1.5, 0.1)  # to look takes time from those who are waited for
 
 
-async def until_shown(pilot: Pilot[Any], *texts: str) -> None:
+async def wait_for_text(pilot: Pilot[Any], *texts: str) -> None:
     try:
-        await until(pilot, lambda: all(text in screen_text(pilot) for text in texts))
+        await wait_until(pilot, lambda: all(text in screen_text(pilot) for text in texts))
     except TimeoutError:
         raise AssertionError(f"{texts} never came up in:\n{screen_text(pilot)}") from None

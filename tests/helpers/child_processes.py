@@ -33,10 +33,10 @@ from store.model.session import Session
 from store.store import Store
 from store.sync import refresh
 
-Tell = Callable[[Json], None]
+Emit = Callable[[Json], None]
 
 NOBODY = 65534
-SHARED = "shared"
+SHARED_SESSION = "shared"
 
 
 # ── the test's side ───────────────────────────────────────────────────────────────────────────────
@@ -55,7 +55,7 @@ class Outcome:
 
 
 @dataclass
-class Nursery:
+class ForkServer:
     """A process that forks children on request, one at a time."""
 
     _process: subprocess.Popen[str] = field(init=False)
@@ -69,20 +69,20 @@ class Nursery:
             start_new_session=True,
         )
 
-    def ask(self, task: Callable[..., None], *args: Json, **how: Json) -> None:
+    def submit(self, task: Callable[..., None], *args: Json, **how: Json) -> None:
         """`how`: kill_after seconds since it told its first line, or as many as `heard`; largest_file bytes; nobody for
         a child without rights."""
         assert self._process.stdin
         asked = {"task": task.__name__, "args": args, "environment": {**os.environ}, **how}
         print(json.dumps(asked), file=self._process.stdin, flush=True)
 
-    def answer(self) -> Outcome:
+    def receive(self) -> Outcome:
         assert self._process.stdout
         return Outcome(**json.loads(self._process.stdout.readline()))
 
     def run(self, task: Callable[..., None], *args: Json, **how: Json) -> Outcome:
-        self.ask(task, *args, **how)
-        return self.answer()
+        self.submit(task, *args, **how)
+        return self.receive()
 
     def close(self) -> None:
         """With the child that a failed test may have left in it: they are a group of their own."""
@@ -91,8 +91,8 @@ class Nursery:
 
 
 @contextlib.contextmanager
-def nursery() -> Iterator[Nursery]:
-    with contextlib.closing(Nursery()) as opened:
+def start_fork_server() -> Iterator[ForkServer]:
+    with contextlib.closing(ForkServer()) as opened:
         yield opened
 
 
@@ -100,12 +100,12 @@ def nursery() -> Iterator[Nursery]:
 
 
 def _serve() -> None:
-    _load_everything()
+    _preload_modules()
     for line in sys.stdin:
-        print(json.dumps(_bear(**json.loads(line))), flush=True)
+        print(json.dumps(_fork_child(**json.loads(line))), flush=True)
 
 
-def _load_everything() -> None:
+def _preload_modules() -> None:
     """The shelves and sources too, before a child gives up the right to read the files they are loaded from."""
     for source in sources.ALL:
         with contextlib.suppress(StoreError):
@@ -113,15 +113,17 @@ def _load_everything() -> None:
     with Store.memory() as store:
         store.create_session("a")
         store.sessions.set_title(store.get_session("a"), "x")
-        state_of(store)
+        editable_state(store)
 
 
-def _bear(task: str, args: list[Json], kill_after: float | None = None, heard: int = 1, **how: Json) -> dict[str, Json]:
+def _fork_child(
+    task: str, args: list[Json], kill_after: float | None = None, heard: int = 1, **how: Json
+) -> dict[str, Json]:
     reader, writer = os.pipe()
     child = os.fork()
     if child == 0:
         os.close(reader)
-        _live(task, args, writer, **how)
+        _child_main(task, args, writer, **how)
     os.close(writer)
     with os.fdopen(reader, "rb") as pipe:
         told = b"".join(pipe.readline() for _ in range(heard))
@@ -136,7 +138,7 @@ def _bear(task: str, args: list[Json], kill_after: float | None = None, heard: i
     return {"told": lines, "took": time.monotonic() - born, **end["end"]}
 
 
-def _live(
+def _child_main(
     task: str,
     args: list[Json],
     writer: int,
@@ -158,7 +160,7 @@ def _live(
             os.setgroups([])
             os.setgid(NOBODY)
             os.setuid(NOBODY)
-        end = _attempt(globals()[task], tell, *args)
+        end = _run_task(globals()[task], tell, *args)
     except BaseException:
         end = {"crash": traceback.format_exc()}
     finally:
@@ -166,7 +168,7 @@ def _live(
         os._exit(0)
 
 
-def _attempt(task: Callable[..., None], *args: Json) -> dict[str, str]:
+def _run_task(task: Callable[..., None], *args: Json) -> dict[str, str]:
     try:
         task(*args)
     except StoreError as error:
@@ -177,46 +179,46 @@ def _attempt(task: Callable[..., None], *args: Json) -> dict[str, str]:
 # ── appending ─────────────────────────────────────────────────────────────────────────────────────
 
 
-def append_some(tell: Tell, path: str, name: str, count: int) -> None:
+def append_messages(tell: Emit, path: str, name: str, count: int) -> None:
     """Half to a session of its own, half to the one that all share."""
     with Store.open(path) as store:
         store.ensure_session(name)
-        store.ensure_session(SHARED)
+        store.ensure_session(SHARED_SESSION)
         for n in range(count):
-            session = SHARED if n % 2 else name
+            session = SHARED_SESSION if n % 2 else name
             tell([store.append_message(session, "user", f"{name} says {n}"), f"{name} says {n}"])
 
 
-def append_for_ever(tell: Tell, path: str, name: str, stop: str = "") -> None:
+def append_until_stopped(tell: Emit, path: str, name: str, stop: str = "") -> None:
     """Every way into a chain in turn, until killed or until there is a file of that name."""
     with Store.open(path) as store:
-        store.ensure_session(SHARED)
+        store.ensure_session(SHARED_SESSION)
         store.ensure_session(name)
         tell("ready")
         for n in itertools.count():
-            ways = (_say, _say_at_length, _take_a_turn, _open_another)
+            ways = (_append_short_messages, _append_long_message, _append_turn, _append_to_new_session)
             for entry, text in ways[n % len(ways)](store, name, n):
-                tell([entry, mark_of(text)])
+                tell([entry, text_digest(text)])
             if stop and os.path.exists(stop):
                 return
 
 
-def mark_of(text: str) -> str:
+def text_digest(text: str) -> str:
     return hashlib.blake2b(text.encode(), digest_size=8).hexdigest()
 
 
-def _say(store: Store, name: str, n: int) -> Iterator[tuple[str, str]]:
-    for session in (SHARED, name):
+def _append_short_messages(store: Store, name: str, n: int) -> Iterator[tuple[str, str]]:
+    for session in (SHARED_SESSION, name):
         yield store.append_message(session, "user", f"{name} says {n}"), f"{name} says {n}"
 
 
-def _say_at_length(store: Store, name: str, n: int) -> Iterator[tuple[str, str]]:
+def _append_long_message(store: Store, name: str, n: int) -> Iterator[tuple[str, str]]:
     """Enough for a compressed block of its own."""
     text = f"{name} says {n} at length " + random.Random(n).randbytes(20_000).hex()
     yield store.append_message(name, "assistant", [{"type": "text", "text": text}]), text
 
 
-def _take_a_turn(store: Store, name: str, n: int) -> Iterator[tuple[str, str]]:
+def _append_turn(store: Store, name: str, n: int) -> Iterator[tuple[str, str]]:
     said = f"{name} asks {n}"
     call = {"type": "function_call", "call_id": f"{name}{n}", "name": "look", "arguments": '{"at": "it"}'}
     answered = {"type": "function_call_output", "call_id": f"{name}{n}", "output": f"{name} saw {n}"}
@@ -225,12 +227,12 @@ def _take_a_turn(store: Store, name: str, n: int) -> Iterator[tuple[str, str]]:
     yield f"{name}#{entry.seq}", said
 
 
-def _open_another(store: Store, name: str, n: int) -> Iterator[tuple[str, str]]:
+def _append_to_new_session(store: Store, name: str, n: int) -> Iterator[tuple[str, str]]:
     session = store.create_session(f"{name}:delegate:{n}", title=f"another {n}")
     yield store.append_message(session.id, "user", f"{name} delegates {n}"), f"{name} delegates {n}"
 
 
-def come_and_go(tell: Tell, path: str, count: int, enough: str) -> None:
+def create_and_purge_sessions(tell: Emit, path: str, count: int, enough: str) -> None:
     """Sessions that are made and soon purged again, so that their places in the file are taken by others; at least so
     many, and until there is a file of that name."""
     with Store.open(path) as store:
@@ -247,7 +249,7 @@ def come_and_go(tell: Tell, path: str, count: int, enough: str) -> None:
     tell("done")
 
 
-def read_meanwhile(tell: Tell, path: str, read_some: str, stop: str) -> None:
+def read_until_stopped(tell: Emit, path: str, read_some: str, stop: str) -> None:
     """Each message must be its own session's, and whole. Makes the first file once it has read a few."""
     read = 0
     with Store.open(path) as store:
@@ -269,7 +271,7 @@ def read_meanwhile(tell: Tell, path: str, read_some: str, stop: str) -> None:
     tell("done")
 
 
-def open_and_append(tell: Tell, path: str, count: int = 1, size: int = 10) -> None:
+def open_and_append(tell: Emit, path: str, count: int = 1, size: int = 10) -> None:
     with Store.open(path) as store:
         store.ensure_session("a")
         for n in range(count):
@@ -277,31 +279,31 @@ def open_and_append(tell: Tell, path: str, count: int = 1, size: int = 10) -> No
             tell([store.append_message("a", "user", text), text])
 
 
-def append_then_make_room(tell: Tell, path: str, ballast: str) -> None:
+def append_until_disk_full(tell: Emit, path: str, ballast: str) -> None:
     """Until the disk is full; tells why it stopped, and goes on with the same connection when there is room."""
     with Store.open(path) as store:
         try:
             for n in itertools.count():
                 text = f"{n} " + random.Random(n).randbytes(2_000).hex()
-                tell([store.append_message("a", "user", text), mark_of(text)])
+                tell([store.append_message("a", "user", text), text_digest(text)])
         except StoreError as error:
             tell(f"{type(error).__name__}: {error}")
         os.unlink(ballast)
-        tell([store.append_message("a", "user", "there is room"), mark_of("there is room")])
+        tell([store.append_message("a", "user", "there is room"), text_digest("there is room")])
 
 
 # ── editing ───────────────────────────────────────────────────────────────────────────────────────
 
 
-def state_of(store: Store) -> Json:
+def editable_state(store: Store) -> Json:
     """Everything a person can edit, as it is now."""
     return {
         "facts": [[fact.text, fact.retired_at is not None] for fact in store.facts.current(None, retired=True)],
-        **{session.id: _state_of_session(store, session) for session in store.list_sessions(100)},
+        **{session.id: _editable_session_state(store, session) for session in store.list_sessions(100)},
     }
 
 
-def _state_of_session(store: Store, session: Session) -> Json:
+def _editable_session_state(store: Store, session: Session) -> Json:
     summary = store.summaries.current(session)
     return {
         "title": session.own_title,
@@ -313,23 +315,23 @@ def _state_of_session(store: Store, session: Session) -> Json:
     }
 
 
-def edit_for_ever(tell: Tell, path: str, seed: int) -> None:
+def edit_until_killed(tell: Emit, path: str, seed: int) -> None:
     """After each edit its number in the journal; now and then also how everything is, which takes longer than edits."""
     chance = random.Random(seed)
     with Store.open(path) as store:
         for n in itertools.count():
-            tell([newest_edit(store), None if n % 10 else state_of(store)])
+            tell([newest_edit_id(store), None if n % 10 else editable_state(store)])
             # Nothing to undo, or something in its way: another edit will do.
             with contextlib.suppress(StoreError):
-                _edit_something(store, chance, f"{seed} {n}")
+                _make_random_edit(store, chance, f"{seed} {n}")
 
 
-def newest_edit(store: Store) -> int:
-    found = store.journal.newest(limit=1)
+def newest_edit_id(store: Store) -> int:
+    found = store.journal.list_edits(limit=1)
     return int(found[0].id) if found else 0
 
 
-def _edit_something(store: Store, chance: random.Random, text: str) -> None:
+def _make_random_edit(store: Store, chance: random.Random, text: str) -> None:
     session = store.get_session(chance.choice(["one", "two"]))
     facts = store.facts.current()
     notes = store.notes.notes(session)
@@ -338,8 +340,8 @@ def _edit_something(store: Store, chance: random.Random, text: str) -> None:
         lambda: store.sessions.pin([session], on=not session.pinned),
         lambda: store.notes.tag([session], [f"tag{text[-1]}", f"too{text[-1]}"]),
         lambda: store.notes.untag([session], store.notes.tags(session)[:1]),
-        lambda: store.notes.note(session, text),
-        lambda: store.notes.unnote(notes[0].id) if notes else None,
+        lambda: store.notes.add_note(session, text),
+        lambda: store.notes.delete_note(notes[0].id) if notes else None,
         lambda: store.facts.learn(f"it is {text}\nand it is not {text}"),
         lambda: store.facts.edit(facts[0].id, f"rather {text}") if facts else None,
         lambda: store.facts.consolidate([fact.text for fact in facts[::2]]),
@@ -351,22 +353,22 @@ def _edit_something(store: Store, chance: random.Random, text: str) -> None:
     chance.choice(edits)()
 
 
-def edit_and_search_for_ever(tell: Tell, path: str, stop: str) -> None:
+def edit_and_search_until_stopped(tell: Emit, path: str, stop: str) -> None:
     """What a person does in the browser while agents write; tells how often."""
     with Store.open(path) as store:
-        store.ensure_session(SHARED)
+        store.ensure_session(SHARED_SESSION)
         for n in itertools.count(1):
-            store.sessions.set_title(store.get_session(SHARED), f"title {n}")
+            store.sessions.set_title(store.get_session(SHARED_SESSION), f"title {n}")
             store.facts.learn(f"fact {n}")
             hits, total = store.search.find("says")
             assert len(hits) == min(total, 50)
-            assert len(store.get_messages(SHARED)) <= store.get_session(SHARED).entries
+            assert len(store.get_messages(SHARED_SESSION)) <= store.get_session(SHARED_SESSION).entries
             if os.path.exists(stop):
                 tell(n)
                 return
 
 
-def keep_first_secret(tell: Tell, path: str, config: str) -> None:
+def store_first_secret(tell: Emit, path: str, config: str) -> None:
     """The first secret also makes the vault and its key file."""
     os.environ["XDG_CONFIG_HOME"] = config
     with Store.open(path) as store:
@@ -380,28 +382,28 @@ def keep_first_secret(tell: Tell, path: str, config: str) -> None:
 # ── reading foreign stores ────────────────────────────────────────────────────────────────────────
 
 
-def take_in(tell: Tell, folder: str, seconds_of_work: float) -> None:
+def import_folder(tell: Emit, folder: str, seconds_of_work: float) -> None:
     """Every file of a folder; tells what was wrong with each. One that takes longer ends the child."""
     with Store.memory() as store:
         for name in sorted(os.listdir(folder)):
             signal.setitimer(signal.ITIMER_PROF, seconds_of_work)
             signal.alarm(60)
-            tell([name, taken_in(store, os.path.join(folder, name))])
+            tell([name, import_file(store, os.path.join(folder, name))])
 
 
-def taken_in(store: Store, path: str) -> list[str]:
+def import_file(store: Store, path: str) -> list[str]:
     """What was wrong with it."""
     try:
-        *_, last = refresh.sync(store, refresh.targets([path]))
+        *_, last = refresh.sync_targets(store, refresh.find_targets([path]))
     except StoreError as refusal:
         return [str(refusal)]
     return [problem.reason for problem in last.report.problems]
 
 
-def read_all(tell: Tell, path: str) -> None:
+def read_foreign_sessions(tell: Emit, path: str) -> None:
     """What the foreign store's sessions say, by their ids there."""
     with Store.memory() as store:
-        *_, last = refresh.sync(store, refresh.targets([path]))
+        *_, last = refresh.sync_targets(store, refresh.find_targets([path]))
         for problem in last.report.problems:
             raise Unreadable(problem.reason)
         tell(
@@ -415,7 +417,7 @@ def read_all(tell: Tell, path: str) -> None:
 # ── migrating ─────────────────────────────────────────────────────────────────────────────────────
 
 
-def migrate(tell: Tell, path: str, linger: bool = False) -> None:
+def migrate(tell: Emit, path: str, linger: bool = False) -> None:
     """Open the store with a program that is one migration newer than this one."""
     migrations.migrations(name="m999_rewrites_everything")(_rewrite_everything)
     connection.SCHEMA_VERSION = len(migrations.migrations._migrations)

@@ -20,16 +20,16 @@ from typing import Any
 
 from click.testing import CliRunner
 
-from store.cli import Browse, run
+from store.cli import BrowserLauncher, run
 from store.model.session import Session
 from store.store import Store
 
-PATIENCE = 60
-UNEXPECTED = "did not expect"
+TIMEOUT = 60
+UNEXPECTED_ERROR = "did not expect"
 
 
 @dataclass(frozen=True)
-class Ran:
+class CommandResult:
     status: int
     raw: bytes
     err: str
@@ -55,7 +55,7 @@ class Ran:
         return dict(value)
 
 
-class Browser:
+class FakeBrowser:
     """Where a screen would open: remembers on what."""
 
     def __init__(self) -> None:
@@ -69,21 +69,21 @@ class CommandLine:
     def __init__(self, path: Path) -> None:
         self.path = path
 
-    def __call__(self, *args: str, stdin: str | bytes = b"", browse: Browse | None = None) -> Ran:
+    def __call__(self, *args: str, stdin: str | bytes = b"", browse: BrowserLauncher | None = None) -> CommandResult:
         with CliRunner().isolation(input=stdin) as (out, err, _):
             status = run(browse, ["--store", str(self.path), *args])
-            ran = Ran(status, out.getvalue(), err.getvalue().decode())
-        assert UNEXPECTED not in ran.err
+            ran = CommandResult(status, out.getvalue(), err.getvalue().decode())
+        assert UNEXPECTED_ERROR not in ran.err
         return ran
 
     def command(self, *args: str) -> list[str]:
         return [sys.executable, "-m", "store", "--store", str(self.path), *args]
 
-    def process(self, *args: str) -> Ran:
+    def run_process(self, *args: str) -> CommandResult:
         done = subprocess.run(self.command(*args), capture_output=True, stdin=subprocess.DEVNULL)
-        return Ran(done.returncode, done.stdout, done.stderr.decode())
+        return CommandResult(done.returncode, done.stdout, done.stderr.decode())
 
-    def terminal(self, *args: str, answers: Sequence[tuple[str, str]] = (), **environment: str) -> Ran:
+    def run_in_terminal(self, *args: str, answers: Sequence[tuple[str, str]] = (), **environment: str) -> CommandResult:
         """On a terminal 100 cells wide: answers are typed once the words before them have appeared."""
         keyboard, screen = pty.openpty()
         fcntl.ioctl(screen, termios.TIOCSWINSZ, struct.pack("HHHH", 30, 100, 0, 0))
@@ -93,7 +93,7 @@ class CommandLine:
             stdout=screen,
             stderr=screen,
             start_new_session=True,
-            preexec_fn=_at_this_terminal,
+            preexec_fn=_attach_terminal,
             env={**os.environ, "TERM": "xterm", **environment},
         )
         os.close(screen)
@@ -101,26 +101,26 @@ class CommandLine:
             seen = b""
             for words, answer in answers:
                 while words.encode() not in seen:
-                    seen += _read(keyboard) or _gone(words, seen)
+                    seen += _read_terminal(keyboard) or _fail_not_shown(words, seen)
                 os.write(keyboard, answer.encode() + b"\n")
                 seen = seen.replace(words.encode(), b"", 1)
-            while more := _read(keyboard):
+            while more := _read_terminal(keyboard):
                 seen += more
-            return Ran(process.wait(), seen.replace(b"\r\n", b"\n"), "")
+            return CommandResult(process.wait(), seen.replace(b"\r\n", b"\n"), "")
         finally:
             os.close(keyboard)
             process.kill()
             process.wait()
 
 
-def _at_this_terminal() -> None:
+def _attach_terminal() -> None:
     fcntl.ioctl(0, termios.TIOCSCTTY, 0)
     # Whoever runs the tests in the background has it ignored, and children inherit that.
     signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
-def _read(keyboard: int) -> bytes:
-    ready, _, _ = select.select([keyboard], [], [], PATIENCE)
+def _read_terminal(keyboard: int) -> bytes:
+    ready, _, _ = select.select([keyboard], [], [], TIMEOUT)
     assert ready, "nothing happens any more"
     try:
         return os.read(keyboard, 65536)
@@ -130,11 +130,11 @@ def _read(keyboard: int) -> bytes:
         return b""
 
 
-def _gone(words: str, seen: bytes) -> bytes:
+def _fail_not_shown(words: str, seen: bytes) -> bytes:
     raise AssertionError(f"{words!r} was never asked: {seen!r}")
 
 
-def upload_session(store: Store, session_id: str = "telegram:648079060") -> Session:
+def add_upload_session(store: Store, session_id: str = "telegram:648079060") -> Session:
     """Two turns, a failed call, a pending one, and what a terminal must never be sent."""
     store.create_session(
         session_id,

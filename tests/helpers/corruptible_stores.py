@@ -16,35 +16,35 @@ import goose_database
 import wuhu_database
 from crush_database import CrushStore
 from foreign_databases import (
-    PINGU,
-    PINGU_MEMORIES,
-    RUBICHAN,
-    RUBICHAN_HEAD,
-    insert,
-    make,
-    pingu_native,
-    pingu_raw,
-    pingu_session,
-    raw_message,
-    rubichan_session,
+    PINGU_MEMORIES_SCHEMA,
+    PINGU_SCHEMA,
+    RUBICHAN_LATEST_SCHEMA,
+    RUBICHAN_SCHEMA,
+    add_pingu_session,
+    add_rubichan_session,
+    insert_row,
+    make_database,
+    pingu_native_response,
+    pingu_raw_message,
+    pingu_raw_response,
 )
 from goose_database import GooseStore
 from hypothesis import settings
-from kiso_database import FIRST, HEAD, KisoStore
+from kiso_database import FIRST_SCHEMA, LATEST_SCHEMA, KisoStore
 from wuhu_database import WuhuStore
 
 from store.store import Store
 
-SPOILED, NEIGHBOUR = "spoiled", "neighbour"
-ASKED, ANSWERED = "Are you there?", "I am here."
+CORRUPTED, NEIGHBOUR = "spoiled", "neighbour"
+PROMPT_TEXT, ANSWER_TEXT = "Are you there?", "I am here."
 
-NO_TEXT = b"\xffabc\xed\xa0\x80"
+INVALID_UTF8 = b"\xffabc\xed\xa0\x80"
 """Neither a byte of UTF-8 nor half a character; SQLite keeps it as text all the same."""
 
-WRONG: list[Any] = [
+WRONG_VALUES: list[Any] = [
     None,
     b"\xff\x00\x80",
-    NO_TEXT,
+    INVALID_UTF8,
     "nul\0inside",
     3,
     -(2**63),
@@ -54,42 +54,42 @@ WRONG: list[Any] = [
 ]
 
 
-STRIDE = 1 if settings().max_examples > 100 else 5
+WRONG_VALUE_STEP = 1 if settings().max_examples > 100 else 5
 
 
-def some_wrong(column: int) -> list[Any]:
+def sample_wrong_values(column: int) -> list[Any]:
     """Two of them in each column, in turn: all in all would take minutes, and does in the long run."""
-    return WRONG[column % STRIDE :: STRIDE]
+    return WRONG_VALUES[column % WRONG_VALUE_STEP :: WRONG_VALUE_STEP]
 
 
 @dataclass(frozen=True)
-class Kind:
+class StoreKind:
     name: str
     build: Callable[[Path], object]
-    neighbour: str = NEIGHBOUR
+    neighbour_id: str = NEIGHBOUR
     "Its native id."
 
     def __str__(self) -> str:
         return self.name
 
 
-def _pingu(path: Path, *, newest: bool = True) -> None:
-    make(path, PINGU + PINGU_MEMORIES if newest else PINGU)
+def _build_pingu(path: Path, *, newest: bool = True) -> None:
+    make_database(path, PINGU_SCHEMA + PINGU_MEMORIES_SCHEMA if newest else PINGU_SCHEMA)
     reasoning = {"id": "rs_1", "type": "reasoning", "summary": [{"type": "summary_text", "text": "hm"}]}
     call = {"type": "function_call", "call_id": "c1", "name": "shell", "arguments": '{"command":"ls"}'}
     usage = {"input_tokens": 9, "output_tokens": 3}
     turns = [
-        ("disk?", pingu_raw(reasoning, call, raw_message("41% full"), usage=usage)),
-        ("memory?", pingu_native({"type": "message", "content": "60%"}, **usage)),
+        ("disk?", pingu_raw_response(reasoning, call, pingu_raw_message("41% full"), usage=usage)),
+        ("memory?", pingu_native_response({"type": "message", "content": "60%"}, **usage)),
     ]
-    pingu_session(path, SPOILED, *turns, title="Disks", model="m", summary="About disks.", summary_up_to="1")
-    pingu_session(path, NEIGHBOUR, (ASKED, pingu_raw(raw_message(ANSWERED))))
+    add_pingu_session(path, CORRUPTED, *turns, title="Disks", model="m", summary="About disks.", summary_up_to="1")
+    add_pingu_session(path, NEIGHBOUR, (PROMPT_TEXT, pingu_raw_response(pingu_raw_message(ANSWER_TEXT))))
     if newest:
-        insert(path, "memories", session_id=SPOILED, content="Runs Debian", embedding=b"\0\0\x80\x3f")
+        insert_row(path, "memories", session_id=CORRUPTED, content="Runs Debian", embedding=b"\0\0\x80\x3f")
 
 
-def _rubichan(path: Path, *, head: bool = True) -> None:
-    make(path, RUBICHAN_HEAD if head else RUBICHAN)
+def _build_rubichan(path: Path, *, head: bool = True) -> None:
+    make_database(path, RUBICHAN_LATEST_SCHEMA if head else RUBICHAN_SCHEMA)
     note = '[Tool result stored — 5000 bytes from "shell".\nFirst…]\nUse "read_result" with ref_id="b1" to read it.'
     call = {"type": "tool_use", "id": "t1", "name": "shell", "input": {"command": "ls"}}
     talk = [
@@ -98,104 +98,121 @@ def _rubichan(path: Path, *, head: bool = True) -> None:
         ("user", [{"type": "tool_result", "text": note, "tool_use_id": "t1"}]),
         ("assistant", "Fixed."),
     ]
-    rubichan_session(path, SPOILED, *talk, title="Tests", working_dir="/srv", system_prompt="Be brief.")
-    rubichan_session(path, NEIGHBOUR, ("user", ASKED), ("assistant", ANSWERED))
+    add_rubichan_session(path, CORRUPTED, *talk, title="Tests", working_dir="/srv", system_prompt="Be brief.")
+    add_rubichan_session(path, NEIGHBOUR, ("user", PROMPT_TEXT), ("assistant", ANSWER_TEXT))
     if head:
-        rubichan_session(path, "fork", *talk, ("user", "go on"), forked_from=SPOILED)
+        add_rubichan_session(path, "fork", *talk, ("user", "go on"), forked_from=CORRUPTED)
         blob = {"tool_name": "shell", "content": "x" * 5000, "byte_size": 5000}
-        insert(path, "tool_result_blobs", id="b1", session_id=SPOILED, **blob)
+        insert_row(path, "tool_result_blobs", id="b1", session_id=CORRUPTED, **blob)
         kept = '[{"role": "user", "content": [{"type": "text", "text": "[Summary] fixed"}]}]'
-        insert(path, "session_snapshots", session_id=SPOILED, messages=kept)
-        insert(path, "memories", working_dir="/srv", tag="go", content="Uses Go")
+        insert_row(path, "session_snapshots", session_id=CORRUPTED, messages=kept)
+        insert_row(path, "memories", working_dir="/srv", tag="go", content="Uses Go")
 
 
-def _wuhu(path: Path, layout: str = wuhu_database.NEWEST) -> None:
+def _build_wuhu(path: Path, layout: str = wuhu_database.NEWEST_LAYOUT) -> None:
     owner = WuhuStore(path, layout)
-    owner.session(SPOILED)
+    owner.add_session(CORRUPTED)
     for payload in (
         wuhu_database.user("Fix it"),
         wuhu_database.assistant(wuhu_database.text("Reading."), wuhu_database.call()),
         wuhu_database.result(wuhu_database.text("a.go")),
-        wuhu_database.injected("wuhu_mount_context_v1", "mounted"),
+        wuhu_database.injected_message("wuhu_mount_context_v1", "mounted"),
         wuhu_database.SETTINGS_CHANGE,
         wuhu_database.compaction("They began.", 3),
         wuhu_database.custom("wuhu_llm_retry_v1", {"error": "429"}),
     ):
-        owner.append(payload, SPOILED)
-    owner.session(NEIGHBOUR)
-    owner.append(wuhu_database.user(ASKED), NEIGHBOUR)
-    owner.append(wuhu_database.assistant(wuhu_database.text(ANSWERED)), NEIGHBOUR)
+        owner.append_entry(payload, CORRUPTED)
+    owner.add_session(NEIGHBOUR)
+    owner.append_entry(wuhu_database.user(PROMPT_TEXT), NEIGHBOUR)
+    owner.append_entry(wuhu_database.assistant(wuhu_database.text(ANSWER_TEXT)), NEIGHBOUR)
 
 
-def _adk(path: Path, layout: str) -> None:
-    owner = adk_database.Made(path, layout)
-    owner.session(name=SPOILED, state='{"mood": "fine"}')
-    spoiled, neighbour = ("dak", "ana", SPOILED), ("dak", "ana", NEIGHBOUR)
-    owner.event("user", [{"text": "How many?"}], session=spoiled, role="user")
-    owner.event("dak_agent", [{"function_call": {"id": "c1", "name": "count", "args": {"days": 3}}}], session=spoiled)
+def _build_adk(path: Path, layout: str) -> None:
+    owner = adk_database.AdkSqliteDatabase(path, layout)
+    owner.add_session(name=CORRUPTED, state='{"mood": "fine"}')
+    spoiled, neighbour = ("dak", "ana", CORRUPTED), ("dak", "ana", NEIGHBOUR)
+    owner.add_event("user", [{"text": "How many?"}], session=spoiled, role="user")
+    owner.add_event(
+        "dak_agent", [{"function_call": {"id": "c1", "name": "count", "args": {"days": 3}}}], session=spoiled
+    )
     answer = {"function_response": {"id": "c1", "name": "count", "response": {"n": 7}}}
-    owner.event("dak_agent", [answer], session=spoiled, role="user")
-    owner.event("dak_agent", [{"text": "Seven."}], session=spoiled, error_code="STOP")
-    owner.session(name=NEIGHBOUR)
-    owner.event("user", [{"text": ASKED}], session=neighbour, role="user")
-    owner.event("dak_agent", [{"text": ANSWERED}], session=neighbour)
-    at = owner.time(adk_database.NOON)
-    owner.run("insert into app_states values ('dak', '{\"a\": 1}', ?)", at)
-    owner.run("insert into user_states values ('dak', 'ana', '{\"b\": 2}', ?)", at)
+    owner.add_event("dak_agent", [answer], session=spoiled, role="user")
+    owner.add_event("dak_agent", [{"text": "Seven."}], session=spoiled, error_code="STOP")
+    owner.add_session(name=NEIGHBOUR)
+    owner.add_event("user", [{"text": PROMPT_TEXT}], session=neighbour, role="user")
+    owner.add_event("dak_agent", [{"text": ANSWER_TEXT}], session=neighbour)
+    at = owner.encode_time(adk_database.NOON)
+    owner.execute("insert into app_states values ('dak', '{\"a\": 1}', ?)", at)
+    owner.execute("insert into user_states values ('dak', 'ana', '{\"b\": 2}', ?)", at)
 
 
-def _kiso(path: Path, *, head: bool = True) -> None:
-    owner = KisoStore(path, HEAD if head else FIRST)
-    owner.session(SPOILED, summary="About logs.")
-    message = owner.message("List the logs", session=SPOILED)
+def _build_kiso(path: Path, *, head: bool = True) -> None:
+    owner = KisoStore(path, LATEST_SCHEMA if head else FIRST_SCHEMA)
+    owner.add_session(CORRUPTED, summary="About logs.")
+    message = owner.add_message("List the logs", session=CORRUPTED)
     if head:
-        plan = owner.plan(message, "find them", session=SPOILED)
-        owner.task(plan, "exec", "list", session=SPOILED, command="ls", output="a.log", args='{"x": 1}')
-        owner.task(plan, "msg", "answer", session=SPOILED, output="a.log it is")
-        owner.add("facts", content="Logs are in /var", source="curator", session=SPOILED, category="user")
-    owner.message("a.log it is", "assistant", session=SPOILED)
-    owner.session(NEIGHBOUR)
-    owner.message(ASKED, session=NEIGHBOUR)
-    owner.message(ANSWERED, "assistant", session=NEIGHBOUR)
+        plan = owner.add_plan(message, "find them", session=CORRUPTED)
+        owner.add_task(plan, "exec", "list", session=CORRUPTED, command="ls", output="a.log", args='{"x": 1}')
+        owner.add_task(plan, "msg", "answer", session=CORRUPTED, output="a.log it is")
+        owner.insert_row("facts", content="Logs are in /var", source="curator", session=CORRUPTED, category="user")
+    owner.add_message("a.log it is", "assistant", session=CORRUPTED)
+    owner.add_session(NEIGHBOUR)
+    owner.add_message(PROMPT_TEXT, session=NEIGHBOUR)
+    owner.add_message(ANSWER_TEXT, "assistant", session=NEIGHBOUR)
 
 
-def _crush(path: Path) -> None:
+def _build_crush(path: Path) -> None:
     owner = CrushStore(path)
     thought = crush_database.part("reasoning", thinking="hm", signature="s")
-    owner.session(SPOILED, ("user", crush_database.say("Fix it")), title="Tests", prompt_tokens=9, todos="[]")
-    caller = owner.message("assistant", [thought, crush_database.call(), crush_database.finish("tool_use")], SPOILED)
-    owner.message("tool", crush_database.result(metadata='{"exit_code": 1}'), SPOILED)
-    owner.message("assistant", [crush_database.finish("error", message="529")], SPOILED, is_summary_message=1)
-    owner.session(f"{caller}$$call_1", ("user", crush_database.say("look")), parent_session_id=SPOILED)
-    owner.session(NEIGHBOUR, ("user", crush_database.say(ASKED)), ("assistant", crush_database.say(ANSWERED)))
+    owner.add_session(
+        CORRUPTED, ("user", crush_database.text_content("Fix it")), title="Tests", prompt_tokens=9, todos="[]"
+    )
+    caller = owner.add_message(
+        "assistant", [thought, crush_database.call(), crush_database.finish("tool_use")], CORRUPTED
+    )
+    owner.add_message("tool", crush_database.result(metadata='{"exit_code": 1}'), CORRUPTED)
+    owner.add_message("assistant", [crush_database.finish("error", message="529")], CORRUPTED, is_summary_message=1)
+    owner.add_session(f"{caller}$$call_1", ("user", crush_database.text_content("look")), parent_session_id=CORRUPTED)
+    owner.add_session(
+        NEIGHBOUR,
+        ("user", crush_database.text_content(PROMPT_TEXT)),
+        ("assistant", crush_database.text_content(ANSWER_TEXT)),
+    )
 
 
-def _goose(path: Path) -> None:
+def _build_goose(path: Path) -> None:
     owner = GooseStore(path)
     thought = {"type": "thinking", "thinking": "hm", "signature": "s"}
-    owner.session(SPOILED, ("user", goose_database.say("Fix it")), description="Tests", total_tokens=9)
-    owner.message("assistant", [thought, goose_database.call()], SPOILED)
-    owner.message("user", [goose_database.result(goose_database.say("a.go")[0])], SPOILED)
-    owner.message("user", goose_database.say("Mended."), SPOILED, goose_database.FOR_THE_AGENT)
-    owner.session(NEIGHBOUR, ("user", goose_database.say(ASKED)), ("assistant", goose_database.say(ANSWERED)))
+    owner.add_session(CORRUPTED, ("user", goose_database.text_content("Fix it")), description="Tests", total_tokens=9)
+    owner.add_message("assistant", [thought, goose_database.call()], CORRUPTED)
+    owner.add_message("user", [goose_database.result(goose_database.text_content("a.go")[0])], CORRUPTED)
+    owner.add_message("user", goose_database.text_content("Mended."), CORRUPTED, goose_database.VISIBLE_TO_AGENT)
+    owner.add_session(
+        NEIGHBOUR,
+        ("user", goose_database.text_content(PROMPT_TEXT)),
+        ("assistant", goose_database.text_content(ANSWER_TEXT)),
+    )
 
 
-KINDS = [
-    Kind("pingu", _pingu),
-    Kind("pingu first", partial(_pingu, newest=False)),
-    Kind("rubichan", _rubichan),
-    Kind("rubichan first", partial(_rubichan, head=False)),
-    Kind("wuhu", _wuhu),
-    Kind("wuhu first", partial(_wuhu, layout="feb11")),
-    *(Kind(f"adk {layout}", partial(_adk, layout=layout), f"dak/ana/{NEIGHBOUR}") for layout in adk_database.LAYOUTS),
-    Kind("kiso", _kiso),
-    Kind("kiso first", partial(_kiso, head=False)),
-    Kind("crush", _crush),
-    Kind("goose", _goose),
+STORE_KINDS = [
+    StoreKind("pingu", _build_pingu),
+    StoreKind("pingu first", partial(_build_pingu, newest=False)),
+    StoreKind("rubichan", _build_rubichan),
+    StoreKind("rubichan first", partial(_build_rubichan, head=False)),
+    StoreKind("wuhu", _build_wuhu),
+    StoreKind("wuhu first", partial(_build_wuhu, layout="feb11")),
+    *(
+        StoreKind(f"adk {layout}", partial(_build_adk, layout=layout), f"dak/ana/{NEIGHBOUR}")
+        for layout in adk_database.LAYOUTS
+    ),
+    StoreKind("kiso", _build_kiso),
+    StoreKind("kiso first", partial(_build_kiso, head=False)),
+    StoreKind("crush", _build_crush),
+    StoreKind("goose", _build_goose),
 ]
 
 
-def loosen(path: Path) -> list[tuple[str, str]]:
+def drop_constraints(path: Path) -> list[tuple[str, str]]:
     """The same rows in tables that take any value; and every column that does."""
     with closing(sqlite3.connect(path, isolation_level=None)) as connection:
         connection.execute("pragma journal_mode = delete")
@@ -206,10 +223,10 @@ def loosen(path: Path) -> list[tuple[str, str]]:
         tables = connection.execute(
             "select name from sqlite_master where type = 'table' and name not like 'sqlite%'"
         ).fetchall()
-        return [(table, column) for (table,) in tables for column in _loosen_table(connection, table)]
+        return [(table, column) for (table,) in tables for column in _drop_table_constraints(connection, table)]
 
 
-def _loosen_table(connection: sqlite3.Connection, table: str) -> list[str]:
+def _drop_table_constraints(connection: sqlite3.Connection, table: str) -> list[str]:
     """A rowid stays what it is: no file can hold another."""
     columns = connection.execute(f"pragma table_info({table})").fetchall()
     rowid = [name for _, name, kind, _, _, key in columns if key and kind.lower() == "integer"]
@@ -223,16 +240,16 @@ def _loosen_table(connection: sqlite3.Connection, table: str) -> list[str]:
     return others if filled else []
 
 
-def spoil(path: Path, table: str, column: str, value: Any) -> None:
+def corrupt_column(path: Path, table: str, column: str, value: Any) -> None:
     """The first row's."""
-    spelled = "cast(? as text)" if value is NO_TEXT else "?"
+    spelled = "cast(? as text)" if value is INVALID_UTF8 else "?"
     first = f"rowid = (select min(rowid) from {table})"
     with closing(sqlite3.connect(path)) as connection, connection:
         connection.execute("pragma synchronous = off")
         connection.execute(f"update {table} set {column} = {spelled} where {first}", (value,))
 
 
-def neighbour(store: Store, path: Path, native_id: str = NEIGHBOUR) -> list[str]:
+def neighbour_texts(store: Store, path: Path, native_id: str = NEIGHBOUR) -> list[str]:
     """What the session says that nobody touched."""
     its_own = "(select key from sources where locator = ?)"
     found = store.rows(f"select key from sessions where source_key = {its_own} and native_id = ?", str(path), native_id)

@@ -6,9 +6,9 @@ import json
 from pathlib import Path
 from typing import Any
 
-from foreign_databases import insert, make
+from foreign_databases import insert_row, make_database
 
-FIRST = """
+FIRST_SCHEMA = """
 create table sessions (
     id text primary key, parent_session_id text, title text not null,
     message_count integer not null default 0 check (message_count >= 0),
@@ -31,8 +31,8 @@ create trigger update_session_message_count_on_insert after insert on messages b
     update sessions set message_count = message_count + 1 where id = new.session_id;
 end;
 """
-HEAD = f"""
-{FIRST}
+LATEST_SCHEMA = f"""
+{FIRST_SCHEMA}
 alter table messages add column provider text;
 alter table messages add column is_summary_message integer default 0 not null;
 alter table sessions add column summary_message_id text;
@@ -50,7 +50,7 @@ def part(kind: str, **data: Any) -> dict[str, Any]:
     return {"type": kind, "data": data}
 
 
-def say(words: str, **more: Any) -> Content:
+def text_content(words: str, **more: Any) -> Content:
     return [part("text", text=words, **more), part("finish", reason="stop", time=0)]
 
 
@@ -70,20 +70,20 @@ def finish(reason: str = "end_turn", **more: Any) -> dict[str, Any]:
 
 
 class CrushStore:
-    def __init__(self, path: Path, layout: str = HEAD) -> None:
-        self.path = make(path, layout, wal=True)
+    def __init__(self, path: Path, layout: str = LATEST_SCHEMA) -> None:
+        self.path = make_database(path, layout, wal=True)
         self._messages = 0
 
-    def session(self, session_id: str = "s", *messages: tuple[str, Content | str], **columns: Any) -> None:
+    def add_session(self, session_id: str = "s", *messages: tuple[str, Content | str], **columns: Any) -> None:
         told = {"id": session_id, "title": "A session", "created_at": AT, "updated_at": AT}
-        insert(self.path, "sessions", **told | columns)
+        insert_row(self.path, "sessions", **told | columns)
         for role, content in messages:
-            self.message(role, content, session_id)
+            self.add_message(role, content, session_id)
 
-    def message(self, role: str, content: Content | str, session_id: str = "s", **columns: Any) -> str:
+    def add_message(self, role: str, content: Content | str, session_id: str = "s", **columns: Any) -> str:
         self._messages += 1
         parts = content if isinstance(content, str) else json.dumps(content)
         told: dict[str, Any] = {"id": f"m{self._messages}", "session_id": session_id, "role": role, "parts": parts}
         told |= {"model": "sonnet" if role == "assistant" else "", "created_at": AT, "updated_at": AT}
-        insert(self.path, "messages", **told | columns)
+        insert_row(self.path, "messages", **told | columns)
         return str((told | columns)["id"])

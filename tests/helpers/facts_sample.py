@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from browser_driver import fill
-from screen_driver import Shown
+from browser_driver import fill_store
+from screen_driver import ScreenDriver
 
 from store.model.knowledge import Fact
 from store.store import Store
-from tui.dialogs.text import WriteScreen
+from tui.dialogs.text import MultilineDialog
 
-UPLOAD = "claude:e0741090"
+UPLOAD_SESSION = "claude:e0741090"
 
 
-def with_facts(store: Store) -> Store:
+def add_sample_facts(store: Store) -> Store:
     """Three facts for everybody, of which a turn taught the first; one of a shop."""
-    fill(store)
-    session = store.sessions.get(UPLOAD)
+    fill_store(store)
+    session = store.sessions.get(UPLOAD_SESSION)
     (taught,) = store.facts.learn("The project uses Flask.", session=session, entry_seq=3).facts
     store.facts.edit(taught.id, "The project uses FastAPI.", category="stack")
     store.facts.learn("Two people work on it.\nTabs are spaces.")
@@ -23,24 +23,24 @@ def with_facts(store: Store) -> Store:
     return store
 
 
-def facts(store: Store) -> list[str]:
+def fact_texts(store: Store) -> list[str]:
     return [fact.text for fact in store.facts.current(None)]
 
 
-def first(store: Store) -> Fact:
+def first_fact(store: Store) -> Fact:
     return store.facts.current()[0]
 
 
-async def write(one: Shown, text: str) -> None:
+async def write_in_dialog(one: ScreenDriver, text: str) -> None:
     """In place of what is in the dialog."""
-    await one.until(lambda: isinstance(one.pilot.app.screen, WriteScreen))
+    await one.wait_until(lambda: isinstance(one.pilot.app.screen, MultilineDialog))
     screen = one.pilot.app.screen
-    assert isinstance(screen, WriteScreen)
-    screen.write(text)
+    assert isinstance(screen, MultilineDialog)
+    screen.set_text(text)
     await one.press("ctrl+s")
 
 
-def written(one: Shown) -> str:
+def dialog_text(one: ScreenDriver) -> str:
     screen = one.pilot.app.screen
-    assert isinstance(screen, WriteScreen)
-    return screen.typed()
+    assert isinstance(screen, MultilineDialog)
+    return screen.read_text()

@@ -14,7 +14,7 @@ from store.store import Store
 from store.sync import refresh
 from store.sync.refresh import Report
 
-RUBICHAN = """
+RUBICHAN_SCHEMA = """
 create table sessions (
     id text primary key, title text not null default '', model text not null, working_dir text not null default '',
     system_prompt text not null default '', created_at datetime not null default (datetime('now')),
@@ -27,8 +27,8 @@ create table messages (
 );
 create index idx_messages_session on messages(session_id, seq);
 """
-RUBICHAN_SNAPSHOTS = f"""
-{RUBICHAN}
+RUBICHAN_SNAPSHOTS_SCHEMA = f"""
+{RUBICHAN_SCHEMA}
 create table memories (
     id integer primary key autoincrement, working_dir text not null, tag text not null, content text not null,
     created_at datetime not null default (datetime('now')), updated_at datetime not null default (datetime('now')),
@@ -43,12 +43,12 @@ create table session_snapshots (
     token_count integer not null default 0, created_at datetime not null default (datetime('now'))
 );
 """
-RUBICHAN_HEAD = f"""
-{RUBICHAN_SNAPSHOTS}
+RUBICHAN_LATEST_SCHEMA = f"""
+{RUBICHAN_SNAPSHOTS_SCHEMA}
 alter table sessions add column forked_from text not null default '';
 create index idx_sessions_forked_from on sessions(forked_from);
 """
-PINGU = """
+PINGU_SCHEMA = """
 create table sessions (
     id text primary key, channel text not null default 'cli', channel_id text, title text, model text, summary text,
     summary_up_to text, created_at text not null default (datetime('now')),
@@ -67,12 +67,12 @@ create table messages (
 );
 create index idx_messages_session on messages(session_id, created_at);
 """
-PINGU_DOCUMENT = (
-    PINGU.replace("summary_up_to text", "summary_up_to integer")
+PINGU_DOCUMENT_SCHEMA = (
+    PINGU_SCHEMA.replace("summary_up_to text", "summary_up_to integer")
     .replace("_at text not null", "_at datetime")
     .replace(" not null", "")
 )
-PINGU_MEMORIES = """
+PINGU_MEMORIES_SCHEMA = """
 create table memories (
     id integer primary key autoincrement, session_id text, category text not null default 'conversation',
     content text not null, embedding blob, content_hash text, created_at text not null default (datetime('now')),
@@ -94,7 +94,7 @@ end;
 AT = "2026-03-01 10:00:00"
 
 
-def make(path: Path, ddl: str, *, wal: bool = False) -> Path:
+def make_database(path: Path, ddl: str, *, wal: bool = False) -> Path:
     with closing(sqlite3.connect(path)) as connection:
         if wal:
             connection.execute("pragma journal_mode = wal")
@@ -102,7 +102,7 @@ def make(path: Path, ddl: str, *, wal: bool = False) -> Path:
     return path
 
 
-def write(path: Path, sql: str, rows: Iterable[tuple[Any, ...]] = ((),)) -> None:
+def execute_sql(path: Path, sql: str, rows: Iterable[tuple[Any, ...]] = ((),)) -> None:
     with closing(sqlite3.connect(path)) as connection:
         connection.execute("pragma foreign_keys = on")
         connection.execute("pragma synchronous = off")
@@ -110,68 +110,68 @@ def write(path: Path, sql: str, rows: Iterable[tuple[Any, ...]] = ((),)) -> None
         connection.commit()
 
 
-def insert(path: Path, table: str, **columns: Any) -> None:
+def insert_row(path: Path, table: str, **columns: Any) -> None:
     marks = ", ".join("?" * len(columns))
-    write(path, f"insert into {table} ({', '.join(columns)}) values ({marks})", [tuple(columns.values())])
+    execute_sql(path, f"insert into {table} ({', '.join(columns)}) values ({marks})", [tuple(columns.values())])
 
 
-def pingu_session(path: Path, session_id: str = "s", *turns: tuple[str, Any], **columns: Any) -> None:
+def add_pingu_session(path: Path, session_id: str = "s", *turns: tuple[str, Any], **columns: Any) -> None:
     """Turns as (prompt, response)."""
     told = {"id": session_id, "channel": "default", "created_at": AT, "updated_at": AT} | columns
-    insert(path, "sessions", **told)
+    insert_row(path, "sessions", **told)
     for said, response in turns:
-        pingu_turn(path, said, response, session_id)
+        add_pingu_turn(path, said, response, session_id)
 
 
-def pingu_turn(path: Path, said: Any, response: Any, session_id: str = "s", **columns: Any) -> None:
+def add_pingu_turn(path: Path, said: Any, response: Any, session_id: str = "s", **columns: Any) -> None:
     spelled = json.dumps(response) if isinstance(response, dict | list) else response
     told = {"session_id": session_id, "user_message": said, "response_json": spelled, "created_at": AT} | columns
-    insert(path, "turns", **told)
+    insert_row(path, "turns", **told)
 
 
-def pingu_raw(*output: dict[str, Any], **more: Any) -> dict[str, Any]:
+def pingu_raw_response(*output: dict[str, Any], **more: Any) -> dict[str, Any]:
     """What a Responses API answers with, as Pingu kept it until March 2026."""
     asked = {"instructions": None, "tools": [{"type": "function", "name": "message"}]}
     told = {"id": "resp_1", "object": "response", "created_at": 1771234567, "status": "completed", "model": "gpt-raw"}
     return told | asked | {"output": list(output)} | more
 
 
-def pingu_native(*output: dict[str, Any], **more: Any) -> dict[str, Any]:
+def pingu_native_response(*output: dict[str, Any], **more: Any) -> dict[str, Any]:
     return {"model": "gpt-native", "output": list(output)} | more
 
 
-def raw_message(*texts: str) -> dict[str, Any]:
+def pingu_raw_message(*texts: str) -> dict[str, Any]:
     content = [{"type": "output_text", "text": text, "annotations": [], "logprobs": []} for text in texts]
     return {"id": "msg_1", "type": "message", "role": "assistant", "status": "completed", "content": content}
 
 
-def rubichan_session(path: Path, session_id: str, *messages: tuple[str, Any], **columns: Any) -> None:
+def add_rubichan_session(path: Path, session_id: str, *messages: tuple[str, Any], **columns: Any) -> None:
     """Messages as (role, blocks); a plain text stands for one text block."""
-    insert(path, "sessions", **{"id": session_id, "model": "m", "created_at": AT, "updated_at": AT} | columns)
-    rubichan_messages(path, session_id, 0, *messages)
+    insert_row(path, "sessions", **{"id": session_id, "model": "m", "created_at": AT, "updated_at": AT} | columns)
+    add_rubichan_messages(path, session_id, 0, *messages)
 
 
-def rubichan_messages(path: Path, session_id: str, first: int, *messages: tuple[str, Any]) -> None:
+def add_rubichan_messages(path: Path, session_id: str, first: int, *messages: tuple[str, Any]) -> None:
     rows = [
         (session_id, seq, role, json.dumps([{"type": "text", "text": said}] if isinstance(said, str) else said), AT)
         for seq, (role, said) in enumerate(messages, first)
     ]
-    write(path, "insert into messages (session_id, seq, role, content, created_at) values (?, ?, ?, ?, ?)", rows)
+    execute_sql(path, "insert into messages (session_id, seq, role, content, created_at) values (?, ?, ?, ?, ?)", rows)
 
 
-def pull(store: Store, *paths: Path | str) -> Report:
+def sync_paths(store: Store, *paths: Path | str) -> Report:
     """One sync; the last report."""
     report = None
-    for progress in refresh.sync(store, refresh.targets([str(path) for path in paths])):
+    for progress in refresh.sync_targets(store, refresh.find_targets([str(path) for path in paths])):
         report = progress.report
     assert report is not None
     return report
 
 
-def told(store: Store, session_id: str) -> list[Entry]:
+def stored_entries(store: Store, session_id: str) -> list[Entry]:
     """Without the header."""
     return store.chains.entries(store.sessions.find(session_id).key, first=0)
 
 
-def texts(store: Store, session_id: str) -> list[str]:
-    return [entry.text for entry in told(store, session_id)]
+def stored_texts(store: Store, session_id: str) -> list[str]:
+    return [entry.text for entry in stored_entries(store, session_id)]

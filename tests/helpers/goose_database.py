@@ -6,9 +6,9 @@ import json
 from pathlib import Path
 from typing import Any
 
-from foreign_databases import insert, make, write
+from foreign_databases import execute_sql, insert_row, make_database
 
-FIRST = """
+FIRST_SCHEMA = """
 create table schema_version (version integer primary key, applied_at timestamp default current_timestamp);
 create table sessions (
     id text primary key, description text not null default '', working_dir text not null,
@@ -24,8 +24,8 @@ create table messages (
 );
 create index idx_messages_session on messages(session_id);
 """
-NINTH = f"""
-{FIRST}
+SCHEMA_V9 = f"""
+{FIRST_SCHEMA}
 alter table sessions add column user_recipe_values_json text;
 alter table messages add column metadata_json text;
 alter table sessions add column name text default '';
@@ -39,16 +39,16 @@ insert into schema_version (version) values (9);
 """
 AT = 1_767_000_000
 
-SHOWN: dict[str, bool] = {"userVisible": True, "agentVisible": True}
-PAST = {"userVisible": True, "agentVisible": False}
-FOR_THE_AGENT = {"userVisible": False, "agentVisible": True}
-FOR_NOBODY = {"userVisible": False, "agentVisible": False}
-GO_ON = "Your context was compacted."
+VISIBLE_TO_BOTH: dict[str, bool] = {"userVisible": True, "agentVisible": True}
+VISIBLE_TO_USER = {"userVisible": True, "agentVisible": False}
+VISIBLE_TO_AGENT = {"userVisible": False, "agentVisible": True}
+VISIBLE_TO_NOBODY = {"userVisible": False, "agentVisible": False}
+COMPACTION_NOTICE = "Your context was compacted."
 
 Content = list[dict[str, Any]]
 
 
-def say(words: str) -> Content:
+def text_content(words: str) -> Content:
     return [{"type": "text", "text": words}]
 
 
@@ -63,33 +63,33 @@ def result(*content: dict[str, Any], call_id: str = "call_1", failed: bool = Fal
 
 
 class GooseStore:
-    def __init__(self, path: Path, layout: str = NINTH) -> None:
-        self.path = make(path, layout, wal=True)
-        self._newest = layout == NINTH
+    def __init__(self, path: Path, layout: str = SCHEMA_V9) -> None:
+        self.path = make_database(path, layout, wal=True)
+        self._has_metadata_column = layout == SCHEMA_V9
 
-    def session(self, session_id: str = "20260101_1", *messages: tuple[str, Content], **columns: Any) -> None:
+    def add_session(self, session_id: str = "20260101_1", *messages: tuple[str, Content], **columns: Any) -> None:
         told = {"id": session_id, "working_dir": "/srv/app"}
         told |= {"created_at": "2025-12-29 09:20:00", "updated_at": "2025-12-29 09:20:00"}
-        insert(self.path, "sessions", **told | columns)
+        insert_row(self.path, "sessions", **told | columns)
         for role, content in messages:
-            self.message(role, content, session_id)
+            self.add_message(role, content, session_id)
 
-    def message(
+    def add_message(
         self,
         role: str,
         content: Content | str,
         session_id: str = "20260101_1",
-        seen: dict[str, bool] | None = SHOWN,
+        visibility: dict[str, bool] | None = VISIBLE_TO_BOTH,
         at: int = AT,
     ) -> None:
         spelled = content if isinstance(content, str) else json.dumps(content)
         told: dict[str, Any] = {"session_id": session_id, "role": role, "content_json": spelled}
-        if self._newest:
-            told["metadata_json"] = json.dumps(seen) if seen is not None else None
-        insert(self.path, "messages", created_timestamp=at, **told)
+        if self._has_metadata_column:
+            told["metadata_json"] = json.dumps(visibility) if visibility is not None else None
+        insert_row(self.path, "messages", created_timestamp=at, **told)
 
-    def replace(self, *messages: tuple[str, Content, dict[str, bool]], session_id: str = "20260101_1") -> None:
+    def replace_messages(self, *messages: tuple[str, Content, dict[str, bool]], session_id: str = "20260101_1") -> None:
         """As Goose does when it summarises: all rows go, and come again under other numbers."""
-        write(self.path, "delete from messages where session_id = ?", [(session_id,)])
+        execute_sql(self.path, "delete from messages where session_id = ?", [(session_id,)])
         for role, content, seen in messages:
-            self.message(role, content, session_id, seen)
+            self.add_message(role, content, session_id, seen)

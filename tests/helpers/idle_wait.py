@@ -13,11 +13,11 @@ from textual._context import active_app
 from textual.app import App
 from textual.screen import Screen
 
-MOMENT = 0.002
+POLL_SECONDS = 0.002
 """Seconds for a thread to go on."""
 
 
-async def until_settled(min_sleep: float = 0, max_sleep: float = 1) -> None:
+async def wait_until_idle(min_sleep: float = 0, max_sleep: float = 1) -> None:
     """No callback is due, no thread works for the application, and all is painted. Timers may still be running."""
     app = active_app.get()
     loop = asyncio.get_running_loop()
@@ -26,20 +26,20 @@ async def until_settled(min_sleep: float = 0, max_sleep: float = 1) -> None:
     while loop.time() < limit and app.is_running:
         if loop._ready:  # type: ignore[attr-defined]
             await asyncio.sleep(0)
-        elif _works(app):
-            await asyncio.sleep(MOMENT)
-        elif app.screen_stack and _is_unpainted(app.screen):
+        elif _has_running_worker(app):
+            await asyncio.sleep(POLL_SECONDS)
+        elif app.screen_stack and _needs_repaint(app.screen):
             app.screen._on_timer_update()
             await asyncio.sleep(0)
         else:
             return
 
 
-def _works(app: App[Any]) -> bool:
+def _has_running_worker(app: App[Any]) -> bool:
     return any(worker._thread_worker and not worker.is_finished for worker in app.workers)
 
 
-def _is_unpainted(screen: Screen[Any]) -> bool:
+def _needs_repaint(screen: Screen[Any]) -> bool:
     return bool(
         screen._layout_required
         or screen._scroll_required

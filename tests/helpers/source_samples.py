@@ -11,20 +11,22 @@ from functools import partial
 from pathlib import Path
 
 from agent_databases import AGENTS
-from corruptible_stores import KINDS
-from stored_records import kept_records
+from corruptible_stores import STORE_KINDS
+from stored_records import read_stored_records
 
 from store import sources
 from store.store import Store
 
 DATA = Path(__file__).parents[1] / "data"
-FILES = ("claude", "codex", "pi", "gemini", "qwen", "copilot", "chatgpt", "claude-ai")
-LINES = ("claude", "codex", "pi", "gemini", "qwen", "copilot")
-_DATABASES = {kind.name.partition(" ")[0]: kind.build for kind in KINDS if not kind.name.endswith("first")} | {
-    str(agent): agent.build for agent in AGENTS
-}
-_POSITIONS = "select count(distinct position) from records join places on places.key = place_key where name = ?"
-_TOLD = {
+FILE_SOURCES = ("claude", "codex", "pi", "gemini", "qwen", "copilot", "chatgpt", "claude-ai")
+JSONL_SOURCES = ("claude", "codex", "pi", "gemini", "qwen", "copilot")
+_DATABASE_BUILDERS = {
+    kind.name.partition(" ")[0]: kind.build for kind in STORE_KINDS if not kind.name.endswith("first")
+} | {str(agent): agent.build for agent in AGENTS}
+_COUNT_POSITIONS_SQL = (
+    "select count(distinct position) from records join places on places.key = place_key where name = ?"
+)
+_CONVERSATION_TABLES = {
     "pingu": "turns",
     "rubichan": "messages",
     "wuhu": "session_entries",
@@ -38,53 +40,54 @@ _TOLD = {
 """The tables in which each row is a piece of a conversation."""
 
 
-def _files(name: str, folder: Path) -> Path:
+def _copy_files(name: str, folder: Path) -> Path:
     return Path(shutil.copytree(DATA / name, folder / name))
 
 
-def _database(name: str, folder: Path) -> Path:
+def _build_database(name: str, folder: Path) -> Path:
     path = folder / f"{name}.db"
-    _DATABASES[name](path)
+    _DATABASE_BUILDERS[name](path)
     return path
 
 
 SAMPLES: dict[str, Callable[[Path], Path]] = {
-    source.NAME: partial(_files if source.NAME in FILES else _database, source.NAME) for source in sources.ALL
+    source.NAME: partial(_copy_files if source.NAME in FILE_SOURCES else _build_database, source.NAME)
+    for source in sources.ALL
 }
 
 
-def lost_records(name: str, sample: Path, store: Store) -> list[object]:
+def find_missing_records(name: str, sample: Path, store: Store) -> list[object]:
     """What the sample tells and the store has not kept, word for word or row for row."""
-    if name in _TOLD:
-        return list(_lost_rows(name, sample, store))
-    kept = kept_records(store)
+    if name in _CONVERSATION_TABLES:
+        return list(_count_missing_rows(name, sample, store))
+    kept = read_stored_records(store)
     held = [json.loads(data) for data in kept]
-    lines: list[object] = [line for line in _lines(sample) if line not in kept and not _is_a_title(line)]
-    return lines + [message for message in _messages(sample) if message not in held]
+    lines: list[object] = [line for line in _read_lines(sample) if line not in kept and not _is_title_record(line)]
+    return lines + [message for message in _read_messages(sample) if message not in held]
 
 
-def _lost_rows(name: str, sample: Path, store: Store) -> Iterator[tuple[str, int]]:
+def _count_missing_rows(name: str, sample: Path, store: Store) -> Iterator[tuple[str, int]]:
     with closing(sqlite3.connect(sample)) as connection:
-        for table in _TOLD[name].split():
+        for table in _CONVERSATION_TABLES[name].split():
             (written,) = connection.execute(f"select count(*) from {table}").fetchone()
-            (kept,) = store.row(_POSITIONS, table)
+            (kept,) = store.row(_COUNT_POSITIONS_SQL, table)
             # Wuhu's first entry of a session stands in the record of the session itself.
             (heads,) = store.row("select count(*) from sessions") if name == "wuhu" else (0,)
             if written != kept + heads:
                 yield table, written - kept - heads
 
 
-def _lines(sample: Path) -> Iterator[bytes]:
+def _read_lines(sample: Path) -> Iterator[bytes]:
     for path in sorted(sample.rglob("*.jsonl")):
         yield from path.read_bytes().splitlines()
 
 
-def _is_a_title(line: bytes) -> bool:
+def _is_title_record(line: bytes) -> bool:
     """It is understood where it belongs: as what another session is called."""
     return line.startswith(b'{"type":"summary"') or b'"thread_name"' in line
 
 
-def _messages(sample: Path) -> Iterator[object]:
+def _read_messages(sample: Path) -> Iterator[object]:
     """Of files that are one JSON value."""
     for path in sorted(sample.rglob("*.json")):
         value = json.loads(path.read_bytes())

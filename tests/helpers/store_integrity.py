@@ -12,7 +12,7 @@ from pathlib import Path
 import zstandard
 
 
-def faults(path: Path) -> list[str]:
+def find_faults(path: Path) -> list[str]:
     """Opening it also recovers it, as the next program to open it would."""
     with closing(sqlite3.connect(path)) as connection:
         return [
@@ -21,16 +21,16 @@ def faults(path: Path) -> list[str]:
             *_broken_chains(connection),
             *_wrong_counts(connection),
             *_damaged_records(connection),
-            *_unindexed(connection),
+            *_unindexed_entries(connection),
         ]
 
 
-_READ = "(depth = 'full' or head is not null)"
+_HAS_CHAIN_SQL = "(depth = 'full' or head is not null)"
 """What was only skimmed has no chain yet."""
 
 
 def _broken_chains(connection: sqlite3.Connection) -> Iterator[str]:
-    read = connection.execute(f"select key, id, head, tail from sessions where {_READ}").fetchall()
+    read = connection.execute(f"select key, id, head, tail from sessions where {_HAS_CHAIN_SQL}").fetchall()
     for key, name, head, tail in read:
         chain = connection.execute(
             "select key, parent, seq, kind from entries where session = ? order by seq", (key,)
@@ -50,7 +50,7 @@ def _wrong_counts(connection: sqlite3.Connection) -> Iterator[str]:
             (select count(*) from entries where session = sessions.key and kind != 'header' and not inherited),
             (select count(*) from turns where session = sessions.key),
             (select count(*) from tool_calls where session = sessions.key and entry is not null and not inherited)
-        from sessions where {_READ}
+        from sessions where {_HAS_CHAIN_SQL}
     """
     for name, *counts in connection.execute(counted):
         if counts[:3] != counts[3:]:
@@ -70,7 +70,7 @@ def _damaged_records(connection: sqlite3.Connection) -> Iterator[str]:
             yield f"record {key} is not what was written"
 
 
-def _unindexed(connection: sqlite3.Connection) -> Iterator[str]:
+def _unindexed_entries(connection: sqlite3.Connection) -> Iterator[str]:
     """Every entry that says something is in the index, and the index speaks of no other."""
     said = "select key from entries where kind in ('message', 'compaction') and text != '' and not inherited"
     indexed = "select id from conversation_fts_docsize"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from store.store import Store
 
 
-def kept_records(store: Store) -> set[bytes]:
+def read_stored_records(store: Store) -> set[bytes]:
     return {
         store.records.get(entry.record)
         for session in store.sessions.newest(1000)

@@ -7,116 +7,116 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from browser_driver import add, answer, before, clock, prompt, until
+from browser_driver import add_session, answer_entry, fixed_clock, prompt_entry, time_ago, wait_until
 from textual import on, work
 from textual.app import App, ComposeResult
 from textual.message import Message
 from textual.pilot import Pilot
 from textual.widgets import Button
 
-from store.conversations.timeline import Outlines
+from store.conversations.timeline import Timelines
 from store.model.entry import NewEntry, Opaque, Text, Thinking, Tokens, ToolCall, ToolResult
 from store.model.session import Session
 from store.store import Store
 from tui.messages import Copy
 from tui.widgets.timeline.timeline_pane import TimelinePane
-from tui.widgets.timeline.timeline_view import Timeline
+from tui.widgets.timeline.timeline_view import TimelineView
 
 
-class Reader(App[None]):
+class TimelineApp(App[None]):
     CSS_PATH = Path(__file__).parents[2] / "tui" / "app.tcss"
 
     def __init__(self, store: Store, session: Session, **how: Any) -> None:
         super().__init__()
         self.store = store
         self.session = session
-        self.how = how
-        self.told: list[Message] = []
-        self.asked: list[Sequence[int]] = []
-        self.held = False
+        self.show_options = how
+        self.posted_messages: list[Message] = []
+        self.requested_turns: list[Sequence[int]] = []
+        self.is_paused = False
         "Turns are asked for and do not come, until they are let go."
-        self.waiting: list[TimelinePane.Wanted] = []
+        self.pending_requests: list[TimelinePane.TurnsRequested] = []
 
     def compose(self) -> ComposeResult:
         yield Button("elsewhere")
-        yield TimelinePane(clock)
+        yield TimelinePane(fixed_clock)
 
     def on_mount(self) -> None:
-        self.query_one(Timeline).focus()
-        self.open(**self.how)
+        self.query_one(TimelineView).focus()
+        self.open_session(**self.show_options)
 
-    def open(self, **how: Any) -> None:
-        outline = Outlines(self.store).outline(self.session.key)
+    def open_session(self, **how: Any) -> None:
+        outline = Timelines(self.store).load_outline(self.session.key)
         self.query_one(TimelinePane).show(self.session, outline, **how)
 
-    @on(TimelinePane.Wanted)
+    @on(TimelinePane.TurnsRequested)
     @work(thread=True)
-    async def read(self, wanted: TimelinePane.Wanted) -> None:
-        self.asked.append(wanted.turns)
-        if self.held:
-            self.waiting.append(wanted)
+    async def supply_turns(self, wanted: TimelinePane.TurnsRequested) -> None:
+        self.requested_turns.append(wanted.turns)
+        if self.is_paused:
+            self.pending_requests.append(wanted)
         else:
-            turns = Outlines(self.store).turns(self.session.key, wanted.turns)
-            self.call_from_thread(self.query_one(TimelinePane).supply, wanted, turns)
+            turns = Timelines(self.store).load_turns(self.session.key, wanted.turns)
+            self.call_from_thread(self.query_one(TimelinePane).receive_turns, wanted, turns)
 
-    def let_go(self) -> None:
-        self.held = False
-        for wanted in self.waiting:
-            turns = Outlines(self.store).turns(self.session.key, wanted.turns)
-            self.query_one(TimelinePane).supply(wanted, turns)
+    def unpause(self) -> None:
+        self.is_paused = False
+        for wanted in self.pending_requests:
+            turns = Timelines(self.store).load_turns(self.session.key, wanted.turns)
+            self.query_one(TimelinePane).receive_turns(wanted, turns)
 
-    @on(TimelinePane.FindWanted)
+    @on(TimelinePane.FindRequested)
     @work(thread=True)
-    async def find(self, wanted: TimelinePane.FindWanted) -> None:
-        hits = Outlines(self.store).find(self.session.key, wanted.words)
-        self.call_from_thread(self.query_one(TimelinePane).found, wanted.generation, hits)
+    async def find_text(self, wanted: TimelinePane.FindRequested) -> None:
+        hits = Timelines(self.store).find_text(self.session.key, wanted.words)
+        self.call_from_thread(self.query_one(TimelinePane).show_hits, wanted.generation, hits)
 
     @on(TimelinePane.Selected)
-    @on(TimelinePane.Inspect)
+    @on(TimelinePane.InspectRequested)
     @on(Copy)
-    def remember(self, message: Message) -> None:
-        self.told.append(message)
+    def remember_message(self, message: Message) -> None:
+        self.posted_messages.append(message)
 
 
-def timeline(pilot: Pilot[Any]) -> Timeline:
-    return pilot.app.query_one(Timeline)
+def timeline(pilot: Pilot[Any]) -> TimelineView:
+    return pilot.app.query_one(TimelineView)
 
 
-def cursor(pilot: Pilot[Any]) -> tuple[int, str]:
+def cursor_position(pilot: Pilot[Any]) -> tuple[int, str]:
     """The turn and the kind of block on which the cursor rests."""
     view = timeline(pilot)
-    turn = view.cards.outline_of(view.cursor.turn).n
+    turn = view.cards.turn_outline(view.cursor.turn).n
     if view.cards.is_folded(view.cursor.turn):
         return turn, "folded"
-    return turn, view.block.kind if view.block else "absent"
+    return turn, view.current_item.kind if view.current_item else "absent"
 
 
-def row_of(pilot: Pilot[Any], text: str) -> int:
+def screen_row_of(pilot: Pilot[Any], text: str) -> int:
     """The line of the screen on which the text stands."""
     strips = pilot.app.screen._compositor.render_strips()
     return next(row for row, strip in enumerate(strips) if text in strip.text)
 
 
-async def until_at(pilot: Pilot[Any], *place: object) -> None:
+async def wait_for_cursor(pilot: Pilot[Any], *place: object) -> None:
     try:
-        await until(pilot, lambda: cursor(pilot) == place)
+        await wait_until(pilot, lambda: cursor_position(pilot) == place)
     except TimeoutError:
-        raise AssertionError(f"the cursor is at {cursor(pilot)}, not at {place}") from None
+        raise AssertionError(f"the cursor is at {cursor_position(pilot)}, not at {place}") from None
 
 
-def messages(pilot: Pilot[Any], kind: type[Any]) -> list[Any]:
+def messages_of_type(pilot: Pilot[Any], kind: type[Any]) -> list[Any]:
     app: Any = pilot.app
-    return [message for message in app.told if isinstance(message, kind)]
+    return [message for message in app.posted_messages if isinstance(message, kind)]
 
 
-def a_long_one(store: Store, turns: int = 60) -> Session:
+def add_long_session(store: Store, turns: int = 60) -> Session:
     """Every turn thinks, calls and answers; every tenth call fails; the sixth answer is very long."""
     entries: list[NewEntry] = []
     for n in range(1, turns + 1):
-        at = before(minutes=turns - n)
+        at = time_ago(minutes=turns - n)
         call = ToolCall(f"c{n}", "Bash", {"command": f"make step{n}"})
         entries += [
-            prompt(f"Question {n}?", at),
+            prompt_entry(f"Question {n}?", at),
             NewEntry(
                 role="assistant",
                 parts=(Thinking(f"Thought {n}.\nAnd more."), call),
@@ -124,15 +124,15 @@ def a_long_one(store: Store, turns: int = 60) -> Session:
                 created_at=at,
             ),
             NewEntry(role="tool", parts=(ToolResult(f"c{n}", f"output {n}", is_error=n % 10 == 0),), created_at=at),
-            answer(f"Answer **{n}**.\n\n```sh\nrun {n}\n```" + "\n\nand on it goes" * (60 if n == 6 else 0), at),
+            answer_entry(f"Answer **{n}**.\n\n```sh\nrun {n}\n```" + "\n\nand on it goes" * (60 if n == 6 else 0), at),
         ]
-    stopped = NewEntry(kind="event", text="aborted: by hand", parts=(Opaque("stop", {}),), created_at=before())
-    return add(store, "claude:long", before(), *entries, stopped, source="claude", agent_title="A long one")
+    stopped = NewEntry(kind="event", text="aborted: by hand", parts=(Opaque("stop", {}),), created_at=time_ago())
+    return add_session(store, "claude:long", time_ago(), *entries, stopped, source="claude", agent_title="A long one")
 
 
-def words(text: str) -> re.Pattern[str]:
+def text_pattern(text: str) -> re.Pattern[str]:
     return re.compile(re.escape(text), re.IGNORECASE)
 
 
-def a_text(text: str) -> NewEntry:
-    return NewEntry(role="assistant", parts=(Text(text),), created_at=before())
+def text_entry(text: str) -> NewEntry:
+    return NewEntry(role="assistant", parts=(Text(text),), created_at=time_ago())

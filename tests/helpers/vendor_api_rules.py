@@ -14,7 +14,7 @@ import pytest
 
 from store.model.entry import Entry, Json, NewEntry, NewRecord, Part, Text
 from store.model.session import Session
-from store.rebuild import SHAPES, Rebuilt, Shape
+from store.rebuild import API_FORMATS, ApiFormat, RebuildResult
 from store.store import Store
 
 Body = dict[str, Any]
@@ -26,14 +26,14 @@ _NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 # ── types ─────────────────────────────────────────────────────────────────────────────────────────
 
 
-def check_types(shape: Shape, body: Body, *, only_known: bool = False) -> None:
+def check_types(shape: ApiFormat, body: Body, *, only_known: bool = False) -> None:
     """Against the packages' own types; `only_known`: nothing that they do not name."""
     pytest.importorskip("openai", reason="openai and anthropic are not installed; `make test` installs them.")
     pytest.importorskip("anthropic", reason="openai and anthropic are not installed; `make test` installs them.")
-    _adapter(shape, only_known).validate_python(body["input" if shape == "responses" else "messages"])
+    _type_adapter(shape, only_known).validate_python(body["input" if shape == "responses" else "messages"])
 
 
-def as_codex_sends_it(body: Body) -> Body:
+def fill_codex_defaults(body: Body) -> Body:
     """With what the API fills in by itself: Codex sends its items without, and the types insist."""
     filled: dict[str, Body] = {"reasoning": {"id": "rs_x"}, "local_shell_call": {"id": "sh_x", "status": "completed"}}
     items = [filled.get(item.get("type", ""), {}) | item for item in body["input"]]
@@ -47,58 +47,58 @@ def as_codex_sends_it(body: Body) -> Body:
 
 
 @cache
-def _adapter(shape: Shape, only_known: bool) -> Any:
+def _type_adapter(shape: ApiFormat, only_known: bool) -> Any:
     from anthropic.types import MessageParam
     from openai.types.chat import ChatCompletionMessageParam
     from openai.types.responses import ResponseInputItemParam
     from pydantic import TypeAdapter
 
     wanted = {"responses": ResponseInputItemParam, "chat": ChatCompletionMessageParam, "anthropic": MessageParam}
-    return TypeAdapter(list[_Eager(only_known).made(wanted[shape])])
+    return TypeAdapter(list[_EagerTypes(only_known).convert(wanted[shape])])
 
 
-class _Eager:
+class _EagerTypes:
     """The same types with lists for iterables, since what is an iterable is checked only when somebody walks it."""
 
     def __init__(self, only_known: bool) -> None:
         self._only_known = only_known
-        self._known: dict[Any, Any] = {}
+        self._converted: dict[Any, Any] = {}
 
-    def made(self, kind: Any) -> Any:
+    def convert(self, kind: Any) -> Any:
         from typing_extensions import is_typeddict
 
         origin, inner = get_origin(kind), get_args(kind)
         if is_typeddict(kind):
-            return self._known[kind] if kind in self._known else self._typed_dict(kind)
+            return self._converted[kind] if kind in self._converted else self._convert_typed_dict(kind)
         if origin in (Union, UnionType):
-            return Union[tuple(map(self.made, inner))]  # noqa: UP007 made of what is known only now
+            return Union[tuple(map(self.convert, inner))]  # noqa: UP007 made of what is known only now
         if origin in (Required, NotRequired):
-            return origin[self.made(inner[0])]
+            return origin[self.convert(inner[0])]
         if origin is dict:
-            return dict[inner[0], self.made(inner[1])]  # type: ignore[misc]
+            return dict[inner[0], self.convert(inner[1])]  # type: ignore[misc]
         if origin is not None and origin is not Literal and issubclass(origin, Iterable):
-            return list[self.made(inner[0])]  # type: ignore[misc]
+            return list[self.convert(inner[0])]  # type: ignore[misc]
         return kind if kind is not NoneType else None
 
-    def _typed_dict(self, kind: Any) -> Any:
+    def _convert_typed_dict(self, kind: Any) -> Any:
         from pydantic import ConfigDict
         from typing_extensions import TypedDict
 
         hints = get_type_hints(kind, include_extras=True)
-        made = TypedDict(kind.__name__, {name: self.made(hint) for name, hint in hints.items()}, total=False)  # type: ignore[misc]
+        made = TypedDict(kind.__name__, {name: self.convert(hint) for name, hint in hints.items()}, total=False)  # type: ignore[misc]
         made.__pydantic_config__ = ConfigDict(  # type: ignore[attr-defined]
             extra="forbid" if self._only_known else "allow", arbitrary_types_allowed=True
         )
-        self._known[kind] = made
+        self._converted[kind] = made
         return made
 
 
 # ── rules ─────────────────────────────────────────────────────────────────────────────────────────
 
 
-def check_rules(shape: Shape, body: Body, *, legal_ids: bool = True) -> None:
+def check_rules(shape: ApiFormat, body: Body, *, legal_ids: bool = True) -> None:
     """What a vendor refuses though its types allow it."""
-    {"responses": _responses_rules, "chat": _chat_rules, "anthropic": _anthropic_rules}[shape](body, legal_ids)
+    {"responses": _check_responses, "chat": _check_chat, "anthropic": _check_anthropic}[shape](body, legal_ids)
 
 
 def _check_id(call_id: str, legal_ids: bool, longest: int = 64) -> None:
@@ -106,7 +106,7 @@ def _check_id(call_id: str, legal_ids: bool, longest: int = 64) -> None:
     assert not legal_ids or (_ID.fullmatch(call_id) and len(call_id) <= longest), call_id
 
 
-def _responses_rules(body: Body, legal_ids: bool) -> None:
+def _check_responses(body: Body, legal_ids: bool) -> None:
     assert body.keys() == {"input"}
     waiting: set[str] = set()
     seen: set[str] = set()
@@ -130,7 +130,7 @@ def _responses_rules(body: Body, legal_ids: bool) -> None:
     assert not waiting
 
 
-def _chat_rules(body: Body, legal_ids: bool) -> None:
+def _check_chat(body: Body, legal_ids: bool) -> None:
     assert body.keys() == {"messages"}
     waiting: list[str] = []
     seen: set[str] = set()
@@ -151,7 +151,7 @@ def _chat_rules(body: Body, legal_ids: bool) -> None:
     assert not waiting
 
 
-def _anthropic_rules(body: Body, legal_ids: bool) -> None:
+def _check_anthropic(body: Body, legal_ids: bool) -> None:
     assert body.keys() <= {"system", "messages"}
     assert body.get("system", "x").strip()
     messages = body["messages"]
@@ -199,11 +199,11 @@ def _check_block(block: Mapping[str, Any], legal_ids: bool) -> None:
 
 # ── conversations ─────────────────────────────────────────────────────────────────────────────────
 
-PIXEL = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAQAAAC1HAwCAAAAC0lEQVR42mNk+A8AAQUBAScY42YAAAAASUVORK5CYII="
-shapes = pytest.mark.parametrize("shape", SHAPES)
+PNG_PIXEL = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAQAAAC1HAwCAAAAC0lEQVR42mNk+A8AAQUBAScY42YAAAAASUVORK5CYII="
+each_shape = pytest.mark.parametrize("shape", API_FORMATS)
 
 
-def entry(seq: int, role: str, parts: tuple[Part, ...], **more: Any) -> Entry:
+def make_entry(seq: int, role: str, parts: tuple[Part, ...], **more: Any) -> Entry:
     said = "\n\n".join(part.text for part in parts if isinstance(part, Text))
     told: dict[str, Any] = {"record": None, "turn": 0, "kind": "message", "message_key": "", **more}
     return Entry(
@@ -223,28 +223,28 @@ def entry(seq: int, role: str, parts: tuple[Part, ...], **more: Any) -> Entry:
     )
 
 
-def carried(made: Rebuilt, how: str) -> dict[str, int]:
+def carried_counts(made: RebuildResult, how: str) -> dict[str, int]:
     return {one.field: one.count for one in made.carried if one.how == how}
 
 
-def conversation(*said: tuple[str, Part | tuple[Part, ...]]) -> list[Entry]:
+def make_conversation(*said: tuple[str, Part | tuple[Part, ...]]) -> list[Entry]:
     """A turn begins with each text of the user's."""
     turn, told = 0, []
     for seq, (role, parts) in enumerate(said):
         turn += role == "user"
-        told.append(entry(seq, role, parts if isinstance(parts, tuple) else (parts,), turn=turn))
+        told.append(make_entry(seq, role, parts if isinstance(parts, tuple) else (parts,), turn=turn))
     return told
 
 
-def append(store: Store, *records: Json, role: str = "assistant") -> Session:
+def append_records(store: Store, *records: Json, role: str = "assistant") -> Session:
     session = store.create_session()
     made = [NewEntry(role=role, record=NewRecord(json.dumps(record).encode())) for record in records]
     store.chains.append(session.key, made)
     return session
 
 
-CITED = {"type": "url_citation", "url": "u", "title": "t", "start_index": 0, "end_index": 3}
-OUTPUT: list[dict[str, Any]] = [
+URL_CITATION = {"type": "url_citation", "url": "u", "title": "t", "start_index": 0, "end_index": 3}
+RESPONSES_OUTPUT: list[dict[str, Any]] = [
     {
         "id": "rs_1",
         "type": "reasoning",
@@ -258,7 +258,7 @@ OUTPUT: list[dict[str, Any]] = [
         "status": "completed",
         "phase": "commentary",
         "content": [
-            {"type": "output_text", "text": "41% full", "annotations": [CITED], "logprobs": []},
+            {"type": "output_text", "text": "41% full", "annotations": [URL_CITATION], "logprobs": []},
             {"type": "refusal", "refusal": "Not that."},
         ],
     },
@@ -295,17 +295,17 @@ OUTPUT: list[dict[str, Any]] = [
         "status": "completed",
     },
 ]
-RESULTS: list[dict[str, Any]] = [
+RESPONSES_RESULTS: list[dict[str, Any]] = [
     {"type": "function_call_output", "call_id": "call:1", "output": [{"type": "input_text", "text": "ok"}]},
     {
         "type": "computer_call_output",
         "call_id": "call_2",
-        "output": {"type": "computer_screenshot", "image_url": f"data:image/png;base64,{PIXEL}"},
+        "output": {"type": "computer_screenshot", "image_url": f"data:image/png;base64,{PNG_PIXEL}"},
     },
 ]
 
 
-BLOCKS: list[dict[str, Any]] = [
+ANTHROPIC_BLOCKS: list[dict[str, Any]] = [
     {"type": "thinking", "thinking": "hm", "signature": "c2ln"},
     {"type": "redacted_thinking", "data": "ZGF0YQ=="},
     {"type": "text", "text": "Let me look.", "citations": None, "new": [1]},
@@ -314,14 +314,14 @@ BLOCKS: list[dict[str, Any]] = [
     {"type": "tool_use", "id": "toolu_1", "name": "Bash", "input": {"command": "ls"}, "caller": {"type": "direct"}},
     {"type": "tool_use", "id": "toolu_2", "name": "Read", "input": {"path": "a"}},
 ]
-IMAGE = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": PIXEL}}
+IMAGE_BLOCK = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": PNG_PIXEL}}
 
 
-def claude(*blocks: Any, role: str = "assistant", key: str = "msg_1", **more: Any) -> dict[str, Any]:
+def claude_record(*blocks: Any, role: str = "assistant", key: str = "msg_1", **more: Any) -> dict[str, Any]:
     content = blocks[0] if isinstance(blocks[0], str) else list(blocks)
     message = {"id": key, "model": "claude-x", "usage": {}} if role == "assistant" else {}
     return {"type": role, "message": {"role": role, "content": content, **message}, **more}
 
 
-def result(call: str, content: Json = "ok") -> dict[str, Any]:
+def tool_result_block(call: str, content: Json = "ok") -> dict[str, Any]:
     return {"type": "tool_result", "tool_use_id": call, "content": content, "cache_control": {"type": "ephemeral"}}

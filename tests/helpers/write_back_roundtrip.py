@@ -13,17 +13,17 @@ from pathlib import Path
 from typing import Any
 from unittest.mock import ANY
 
-from foreign_databases import pull
+from foreign_databases import sync_paths
 
 from store.model.knowledge import Edit
 from store.model.session import Session
 from store.sources.kit.write_plan import RowChange
 from store.store import Store
-from store.write_back.service import Preview
+from store.write_back.service import WriteBackPreview
 
 Dump = dict[str, list[dict[str, Any]]]
 
-_HOLD = """
+_HOLDER_PROGRAM = """
 import sqlite3, sys
 connection = sqlite3.connect(sys.argv[1], isolation_level=None)
 for statement in sys.argv[2:]:
@@ -31,16 +31,16 @@ for statement in sys.argv[2:]:
 print("ready", flush=True)
 sys.stdin.read()
 """
-_TOLD = {
+_COMPARED_COLUMNS = {
     "entries": "session, seq, text",
     "facts where retired_at is null": "id, text, foreign_place, foreign_text",
     "summaries": "session, text, up_to_turn, origin, current",
     "sessions": "id, relation, agent_title, own_title, gone, deleted",
 }
-_SHADOWS = ("_data", "_idx", "_content", "_docsize", "_config")
+_SHADOW_TABLE_SUFFIXES = ("_data", "_idx", "_content", "_docsize", "_config")
 
 
-def dump(path: Path) -> Dump:
+def dump_tables(path: Path) -> Dump:
     """Every row, text that is no UTF-8 in surrogates. An index is checked instead: its tables have many forms."""
     with closing(sqlite3.connect(path)) as live, closing(sqlite3.connect(":memory:")) as connection:
         live.backup(connection)
@@ -48,7 +48,7 @@ def dump(path: Path) -> Dump:
         connection.row_factory = sqlite3.Row
         tables = dict(connection.execute("select name, sql from sqlite_master where type = 'table'").fetchall())
         indexes = [name for name, sql in tables.items() if "virtual table" in sql.lower()]
-        shadows = {index + ending for index in indexes for ending in _SHADOWS}
+        shadows = {index + ending for index in indexes for ending in _SHADOW_TABLE_SUFFIXES}
         for index in indexes:
             connection.execute(f"insert into {index}({index}, rank) values ('integrity-check', 1)")
         return {
@@ -61,7 +61,7 @@ def _sorted(rows: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
     return sorted(rows, key=repr)
 
 
-def applied(before: Dump, changes: Iterable[RowChange]) -> Dump:
+def apply_changes(before: Dump, changes: Iterable[RowChange]) -> Dump:
     """What the rows must be when exactly these changes were made."""
     after = deepcopy(before)
     for change in changes:
@@ -79,107 +79,109 @@ def applied(before: Dump, changes: Iterable[RowChange]) -> Dump:
 
 
 @dataclass
-class World:
+class WriteBackCase:
     """A foreign store and ours, which has read it."""
 
     store: Store
     path: Path
-    name: str = "s"
-    sound: bool = True
+    session_name: str = "s"
+    is_readable: bool = True
     "Whether it is read without a problem."
 
     def __post_init__(self) -> None:
-        assert bool(self.pull()) != self.sound
+        assert bool(self.sync()) != self.is_readable
 
-    def pull(self) -> list[Any]:
-        return pull(self.store, self.path).problems
+    def sync(self) -> list[Any]:
+        return sync_paths(self.store, self.path).problems
 
     @property
     def session(self) -> Session:
-        return self.store.sessions.find(self.name)
+        return self.store.sessions.find(self.session_name)
 
-    def titled(self, title: str = "Mine") -> World:
+    def set_title(self, title: str = "Mine") -> WriteBackCase:
         self.store.sessions.set_title(self.session, title)
         return self
 
-    def summed_up(self, text: str = "In short.", up_to_turn: int | None = None) -> World:
+    def set_summary(self, text: str = "In short.", up_to_turn: int | None = None) -> WriteBackCase:
         self.store.summaries.set(self.session, text, up_to_turn=up_to_turn)
         return self
 
-    def deleted(self) -> World:
+    def delete_session(self) -> WriteBackCase:
         self.store.sessions.delete([self.session])
         return self
 
-    def fact(self, text: str) -> int:
+    def fact_id(self, text: str) -> int:
         return next(fact.id for fact in self.store.facts.current(None, retired=True) if fact.text == text)
 
-    def rows(self) -> Dump:
-        return dump(self.path)
+    def foreign_rows(self) -> Dump:
+        return dump_tables(self.path)
 
-    def preview(self) -> Preview:
-        return self.store.writing_back.preview(self.session)
+    def preview(self) -> WriteBackPreview:
+        return self.store.write_back.preview(self.session)
 
     def write(self) -> Path | None:
-        return self.store.writing_back.write(self.preview())
+        return self.store.write_back.write(self.preview())
 
-    def check_backup(self, backup: Path, before: Dump, preview: Preview) -> None:
+    def check_backup(self, backup: Path, before: Dump, preview: WriteBackPreview) -> None:
         """It holds what there was."""
-        assert dump(backup) == before
+        assert dump_tables(backup) == before
 
     def newest_edit(self) -> Edit:
-        return self.store.journal.newest(limit=1)[0]
+        return self.store.journal.list_edits(limit=1)[0]
 
-    def told(self) -> dict[str, list[Any]]:
+    def stored_rows(self) -> dict[str, list[Any]]:
         """What a sync must neither double nor lose."""
-        return {table: self.store.rows(f"select {columns} from {table}") for table, columns in _TOLD.items()}
+        return {
+            table: self.store.rows(f"select {columns} from {table}") for table, columns in _COMPARED_COLUMNS.items()
+        }
 
 
-def there_and_back(world: World) -> Preview:
+def check_round_trip(world: WriteBackCase) -> WriteBackPreview:
     """The whole life of a write-back: shown, written, read again, undone, done again, undone after another sync."""
-    before, ours = world.rows(), world.told()
+    before, ours = world.foreign_rows(), world.stored_rows()
     preview = world.preview()
     assert preview.plan.conflicts == []
-    assert world.rows() == before
-    expected = applied(before, preview.plan.changes)
-    backup = world.store.writing_back.write(preview)
+    assert world.foreign_rows() == before
+    expected = apply_changes(before, preview.plan.changes)
+    backup = world.store.write_back.write(preview)
     edit = world.newest_edit()
     assert backup is not None
     world.check_backup(backup, before, preview)
     assert expected != before
-    assert world.rows() == expected
-    _nothing_is_left(world)
+    assert world.foreign_rows() == expected
+    _check_nothing_to_write(world)
     world.store.journal.undo(edit.id)
-    assert world.rows() == before
+    assert world.foreign_rows() == before
     if world.session.deleted:
-        assert world.pull() == []  # what was known of it went with it, and stands again once it is told again
-    assert world.told() == ours
+        assert world.sync() == []  # what was known of it went with it, and stands again once it is told again
+    assert world.stored_rows() == ours
     assert world.preview().plan.changes == preview.plan.changes
     world.store.journal.undo(world.newest_edit().id)
-    assert world.rows() == expected
-    _nothing_is_left(world)
+    assert world.foreign_rows() == expected
+    _check_nothing_to_write(world)
     world.store.journal.undo(edit.id)
-    assert world.rows() == before
-    world.pull()
-    assert world.told() == ours
+    assert world.foreign_rows() == before
+    world.sync()
+    assert world.stored_rows() == ours
     return preview
 
 
-def _nothing_is_left(world: World) -> None:
+def _check_nothing_to_write(world: WriteBackCase) -> None:
     """The two stores say the same: there is nothing to write, and nothing to read."""
     assert world.preview().plan.changes == []
     assert world.preview().plan.conflicts == []
-    told = world.told()
-    assert world.pull() == []
+    told = world.stored_rows()
+    assert world.sync() == []
     if world.session.deleted:
         told["facts where retired_at is null"] = ANY
-    assert world.told() == told
+    assert world.stored_rows() == told
     assert world.store.rows("select id from sessions where relation = 'superseded'") == []
 
 
 @contextmanager
-def held(path: Path, *statements: str) -> Iterator[int]:
+def open_in_other_process(path: Path, *statements: str) -> Iterator[int]:
     """Open in another process, which has run these statements; its id."""
-    command = [sys.executable, "-c", _HOLD, str(path), *statements]
+    command = [sys.executable, "-c", _HOLDER_PROGRAM, str(path), *statements]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as other:
         assert other.stdin
         assert other.stdout

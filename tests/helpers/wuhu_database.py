@@ -13,50 +13,78 @@ from store.model.session import Session
 from store.store import Store
 from store.sync import refresh
 
-FIRST = "id TEXT PRIMARY KEY, provider TEXT NOT NULL, model TEXT NOT NULL"
-LAST = (
+FIRST_COLUMNS = "id TEXT PRIMARY KEY, provider TEXT NOT NULL, model TEXT NOT NULL"
+LAST_COLUMNS = (
     "parentSessionID TEXT, createdAt DATETIME NOT NULL, updatedAt DATETIME NOT NULL,"
     " headEntryID INTEGER, tailEntryID INTEGER"
 )
-SETTINGS = (
+SETTINGS_COLUMNS = (
     "effectiveReasoningEffort TEXT, pendingProvider TEXT, pendingModel TEXT, pendingReasoningEffort TEXT,"
     " executionStatus TEXT NOT NULL"
 )
-ENVIRONMENT = "environmentName TEXT NOT NULL, environmentType TEXT NOT NULL, environmentPath TEXT NOT NULL"
-TEMPLATE = "environmentTemplatePath TEXT, environmentStartupScript TEXT"
-CWD = "cwd TEXT NOT NULL"
-RUNNER = "runnerName TEXT"
-CHANNELS = "environmentID TEXT, sessionType TEXT NOT NULL DEFAULT 'coding', displayStartEntryID INTEGER"
-TITLE = "customTitle TEXT"
-ARCHIVE = "isArchived BOOLEAN NOT NULL DEFAULT 0"
-MOUNTED = (FIRST, SETTINGS, "cwd TEXT", TITLE, ARCHIVE, LAST)
-OF_SESSION = "sessionID TEXT NOT NULL REFERENCES sessions(id) ON DELETE CASCADE"
-QUEUES = f"""
-    CREATE TABLE user_queue_pending (id TEXT PRIMARY KEY, {OF_SESSION}, lane TEXT NOT NULL,
+ENVIRONMENT_COLUMNS = "environmentName TEXT NOT NULL, environmentType TEXT NOT NULL, environmentPath TEXT NOT NULL"
+TEMPLATE_COLUMNS = "environmentTemplatePath TEXT, environmentStartupScript TEXT"
+CWD_COLUMN = "cwd TEXT NOT NULL"
+RUNNER_COLUMN = "runnerName TEXT"
+CHANNEL_COLUMNS = "environmentID TEXT, sessionType TEXT NOT NULL DEFAULT 'coding', displayStartEntryID INTEGER"
+TITLE_COLUMN = "customTitle TEXT"
+ARCHIVE_COLUMN = "isArchived BOOLEAN NOT NULL DEFAULT 0"
+MOUNT_LAYOUT_COLUMNS = (FIRST_COLUMNS, SETTINGS_COLUMNS, "cwd TEXT", TITLE_COLUMN, ARCHIVE_COLUMN, LAST_COLUMNS)
+SESSION_ID_COLUMN = "sessionID TEXT NOT NULL REFERENCES sessions(id) ON DELETE CASCADE"
+QUEUE_TABLES = f"""
+    CREATE TABLE user_queue_pending (id TEXT PRIMARY KEY, {SESSION_ID_COLUMN}, lane TEXT NOT NULL,
         enqueuedAt DATETIME NOT NULL, payload BLOB NOT NULL);
-    CREATE TABLE tool_call_status ({OF_SESSION}, toolCallID TEXT NOT NULL, status TEXT NOT NULL,
+    CREATE TABLE tool_call_status ({SESSION_ID_COLUMN}, toolCallID TEXT NOT NULL, status TEXT NOT NULL,
         createdAt DATETIME NOT NULL, updatedAt DATETIME NOT NULL, PRIMARY KEY (sessionID, toolCallID));
 """
-MOUNTS = f"""
-    CREATE TABLE mounts (id TEXT PRIMARY KEY, {OF_SESSION}, name TEXT NOT NULL, path TEXT NOT NULL,
+MOUNT_TABLE = f"""
+    CREATE TABLE mounts (id TEXT PRIMARY KEY, {SESSION_ID_COLUMN}, name TEXT NOT NULL, path TEXT NOT NULL,
         mountTemplateID TEXT, isPrimary BOOLEAN NOT NULL DEFAULT 0, createdAt DATETIME NOT NULL);
 """
-ADD_RUNNER = "ALTER TABLE mounts ADD COLUMN runnerID TEXT NOT NULL DEFAULT 'local';"
+ADD_RUNNER_SQL = "ALTER TABLE mounts ADD COLUMN runnerID TEXT NOT NULL DEFAULT 'local';"
 
 LAYOUTS: dict[str, tuple[tuple[str, ...], str]] = {
-    "feb10": ((FIRST, CWD, LAST), ""),
-    "feb11": ((FIRST, ENVIRONMENT, CWD, RUNNER, LAST), ""),
-    "environmentMetadata_v2": ((FIRST, ENVIRONMENT, CWD, RUNNER, LAST, TEMPLATE), ""),
-    "contracts_v1": ((FIRST, SETTINGS, ENVIRONMENT, TEMPLATE, CWD, RUNNER, LAST), QUEUES),
-    "v5_archive": ((FIRST, SETTINGS, ENVIRONMENT, TEMPLATE, CWD, RUNNER, LAST, CHANNELS, TITLE, ARCHIVE), QUEUES),
-    "v6_mounts": (MOUNTED, QUEUES + MOUNTS),
-    "v7_runner": (MOUNTED, QUEUES + MOUNTS + ADD_RUNNER),
-    "v8_cost_limit": ((*MOUNTED, "costLimitCents INTEGER"), QUEUES + MOUNTS + ADD_RUNNER),
+    "feb10": ((FIRST_COLUMNS, CWD_COLUMN, LAST_COLUMNS), ""),
+    "feb11": ((FIRST_COLUMNS, ENVIRONMENT_COLUMNS, CWD_COLUMN, RUNNER_COLUMN, LAST_COLUMNS), ""),
+    "environmentMetadata_v2": (
+        (FIRST_COLUMNS, ENVIRONMENT_COLUMNS, CWD_COLUMN, RUNNER_COLUMN, LAST_COLUMNS, TEMPLATE_COLUMNS),
+        "",
+    ),
+    "contracts_v1": (
+        (
+            FIRST_COLUMNS,
+            SETTINGS_COLUMNS,
+            ENVIRONMENT_COLUMNS,
+            TEMPLATE_COLUMNS,
+            CWD_COLUMN,
+            RUNNER_COLUMN,
+            LAST_COLUMNS,
+        ),
+        QUEUE_TABLES,
+    ),
+    "v5_archive": (
+        (
+            FIRST_COLUMNS,
+            SETTINGS_COLUMNS,
+            ENVIRONMENT_COLUMNS,
+            TEMPLATE_COLUMNS,
+            CWD_COLUMN,
+            RUNNER_COLUMN,
+            LAST_COLUMNS,
+            CHANNEL_COLUMNS,
+            TITLE_COLUMN,
+            ARCHIVE_COLUMN,
+        ),
+        QUEUE_TABLES,
+    ),
+    "v6_mounts": (MOUNT_LAYOUT_COLUMNS, QUEUE_TABLES + MOUNT_TABLE),
+    "v7_runner": (MOUNT_LAYOUT_COLUMNS, QUEUE_TABLES + MOUNT_TABLE + ADD_RUNNER_SQL),
+    "v8_cost_limit": ((*MOUNT_LAYOUT_COLUMNS, "costLimitCents INTEGER"), QUEUE_TABLES + MOUNT_TABLE + ADD_RUNNER_SQL),
 }
-NEWEST = "v7_runner"
+NEWEST_LAYOUT = "v7_runner"
 
-ENTRIES = f"""
-    CREATE TABLE session_entries (id INTEGER PRIMARY KEY AUTOINCREMENT, {OF_SESSION},
+ENTRY_TABLE = f"""
+    CREATE TABLE session_entries (id INTEGER PRIMARY KEY AUTOINCREMENT, {SESSION_ID_COLUMN},
         parentEntryID INTEGER REFERENCES session_entries(id) ON DELETE RESTRICT, type TEXT NOT NULL,
         payload BLOB NOT NULL, createdAt DATETIME NOT NULL);
     CREATE INDEX session_entries_on_sessionID ON session_entries(sessionID);
@@ -65,10 +93,10 @@ ENTRIES = f"""
     CREATE UNIQUE INDEX session_entries_unique_header_per_session ON session_entries(sessionID)
         WHERE parentEntryID IS NULL;
 """
-STORED = "2026-03-04 05:00:00.500"
+ROW_CREATED_AT = "2026-03-04 05:00:00.500"
 """What the column says of every entry; inside the JSON a message says more exactly when it was."""
-SAID = 1772600000.25
-SAID_AT = "2026-03-04T04:53:20.250000Z"
+MESSAGE_EPOCH = 1772600000.25
+MESSAGE_CREATED_AT = "2026-03-04T04:53:20.250000Z"
 
 Payload = dict[str, Any]
 
@@ -81,13 +109,13 @@ SETTINGS_CHANGE: Payload = {
 class WuhuStore:
     """Appends as Wuhu does: a row that hangs on the session's tail and becomes it."""
 
-    def __init__(self, path: Path, layout: str = NEWEST) -> None:
+    def __init__(self, path: Path, layout: str = NEWEST_LAYOUT) -> None:
         columns, more = LAYOUTS[layout]
         self.path = path
         with self.open() as db:
             db.executescript(
                 "CREATE TABLE grdb_migrations (identifier TEXT NOT NULL PRIMARY KEY);"
-                f"CREATE TABLE sessions ({', '.join(columns)}); {ENTRIES} {more}"
+                f"CREATE TABLE sessions ({', '.join(columns)}); {ENTRY_TABLE} {more}"
             )
 
     @contextmanager
@@ -98,50 +126,50 @@ class WuhuStore:
         finally:
             db.close()
 
-    def run(self, *statements: str) -> None:
+    def execute(self, *statements: str) -> None:
         with self.open() as db:
             for statement in statements:
                 db.execute(statement)
 
-    def session(self, session_id: str = "s", system_prompt: str = "Be brief.", **columns: Any) -> None:
+    def add_session(self, session_id: str = "s", system_prompt: str = "Be brief.", **columns: Any) -> None:
         """With its header, and whatever the layout wants to be told."""
         with self.open() as db:
             needed = {name for _, name, _, needs, default, _ in db.execute("pragma table_info(sessions)") if needs}
             told = dict.fromkeys(needed - {"sessionType", "isArchived"}, "x")
             told |= {"id": session_id, "provider": "anthropic", "model": "sonnet", "cwd": "/srv/app"}
-            told |= {"createdAt": "2026-03-04 04:53:00.125", "updatedAt": STORED} | columns
+            told |= {"createdAt": "2026-03-04 04:53:00.125", "updatedAt": ROW_CREATED_AT} | columns
             names, marks = ", ".join(told), ", ".join("?" * len(told))
             db.execute(f"insert into sessions ({names}) values ({marks})", list(told.values()))
         header = {"version": 1, "systemPrompt": system_prompt, "metadata": {}}
-        number = self.append({"type": "header", "payload": header}, session_id)
-        self.run(f"update sessions set headEntryID = {number} where id = '{session_id}'")
+        number = self.append_entry({"type": "header", "payload": header}, session_id)
+        self.execute(f"update sessions set headEntryID = {number} where id = '{session_id}'")
 
-    def append(self, payload: Payload | bytes, session_id: str = "s", number: int | None = None) -> int:
-        spelled = payload if isinstance(payload, bytes) else spell(payload)
+    def append_entry(self, payload: Payload | bytes, session_id: str = "s", number: int | None = None) -> int:
+        spelled = payload if isinstance(payload, bytes) else encode_payload(payload)
         kind = payload["type"] if isinstance(payload, dict) else "message"
         with self.open() as db:
             (tail,) = db.execute("select tailEntryID from sessions where id = ?", (session_id,)).fetchone()
             made = db.execute(
                 "insert into session_entries (id, sessionID, parentEntryID, type, payload, createdAt)"
                 " values (?, ?, ?, ?, ?, ?)",
-                (number, session_id, tail, kind, spelled, STORED),
+                (number, session_id, tail, kind, spelled, ROW_CREATED_AT),
             ).lastrowid
             db.execute("update sessions set tailEntryID = ? where id = ?", (made, session_id))
         assert made is not None
         return made
 
-    def say(self, *texts: str, session_id: str = "s") -> None:
+    def append_user_messages(self, *texts: str, session_id: str = "s") -> None:
         for text in texts:
-            self.append(user(text), session_id)
+            self.append_entry(user(text), session_id)
 
 
-def spell(payload: Payload) -> bytes:
+def encode_payload(payload: Payload) -> bytes:
     """Keys sorted, no spaces, slashes escaped, as Foundation does it."""
     return json.dumps(payload, sort_keys=True, separators=(",", ":")).replace("/", "\\/").encode()
 
 
 def message(role: str, content: list[Any], **more: Any) -> Payload:
-    told = {"content": content, "timestamp": SAID} | more
+    told = {"content": content, "timestamp": MESSAGE_EPOCH} | more
     return {"type": "message", "payload": {"role": role, "message": told}}
 
 
@@ -167,7 +195,7 @@ def result(*content: Any, call_id: str = "t1", failed: bool = False) -> Payload:
     return message("tool_result", list(content), **told)
 
 
-def injected(kind: str, words: str, **more: Any) -> Payload:
+def injected_message(kind: str, words: str, **more: Any) -> Payload:
     return message("custom_message", [text(words)], **{"customType": kind, "display": True} | more)
 
 
@@ -180,12 +208,12 @@ def compaction(summary: str, first_kept: int) -> Payload:
     return {"type": "compaction", "payload": told}
 
 
-def take(store: Store, owner: WuhuStore) -> refresh.Report:
-    *_, last = refresh.sync(store, refresh.targets([str(owner.path)]))
+def sync_wuhu(store: Store, owner: WuhuStore) -> refresh.Report:
+    *_, last = refresh.sync_targets(store, refresh.find_targets([str(owner.path)]))
     return last.report
 
 
-def only(store: Store, owner: WuhuStore, name: str = "s") -> Session:
+def sync_and_find_session(store: Store, owner: WuhuStore, name: str = "s") -> Session:
     """The session, read without a problem."""
-    assert take(store, owner).problems == []
+    assert sync_wuhu(store, owner).problems == []
     return store.sessions.find(name)

@@ -8,26 +8,26 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from foreign_databases import pull
+from foreign_databases import sync_paths
 from vendor_api_rules import (
-    BLOCKS,
-    IMAGE,
-    OUTPUT,
-    PIXEL,
-    RESULTS,
-    append,
-    carried,
+    ANTHROPIC_BLOCKS,
+    IMAGE_BLOCK,
+    PNG_PIXEL,
+    RESPONSES_OUTPUT,
+    RESPONSES_RESULTS,
+    append_records,
+    carried_counts,
     check_rules,
     check_types,
-    claude,
-    conversation,
-    entry,
-    result,
-    shapes,
+    claude_record,
+    each_shape,
+    make_conversation,
+    make_entry,
+    tool_result_block,
 )
 
 from store.model.entry import Attachment, Json, Text, Thinking, ToolCall, ToolResult
-from store.rebuild import SHAPES, Shape, rebuild, rebuilt
+from store.rebuild import API_FORMATS, ApiFormat, rebuild_entries, rebuild_session
 from store.store import Store
 
 DATA = Path(__file__).parents[1] / "data"
@@ -38,30 +38,33 @@ DATA = Path(__file__).parents[1] / "data"
 
 def test_items_of_the_responses_api_come_back_untouched(store: Store) -> None:
     session = store.create_session()
-    store.save_turn(session.id, "How full?", {"id": "resp_1", "output": OUTPUT, "usage": {"input_tokens": 3}})
-    store.save_turn(session.id, RESULTS, {"output": [OUTPUT[0] | {"id": "rs_2"}, OUTPUT[1] | {"id": "msg_2"}]})
-    made = rebuilt(store, session, "responses")
+    store.save_turn(session.id, "How full?", {"id": "resp_1", "output": RESPONSES_OUTPUT, "usage": {"input_tokens": 3}})
+    store.save_turn(
+        session.id,
+        RESPONSES_RESULTS,
+        {"output": [RESPONSES_OUTPUT[0] | {"id": "rs_2"}, RESPONSES_OUTPUT[1] | {"id": "msg_2"}]},
+    )
+    made = rebuild_session(store, session, "responses")
     asked = {"role": "user", "content": "How full?"}
-    assert made.body["input"] == [
-        asked, *OUTPUT, *RESULTS, OUTPUT[0] | {"id": "rs_2"}, OUTPUT[1] | {"id": "msg_2"}
-    ]  # fmt: skip
+    reasoning, message = RESPONSES_OUTPUT[0] | {"id": "rs_2"}, RESPONSES_OUTPUT[1] | {"id": "msg_2"}
+    assert made.body["input"] == [asked, *RESPONSES_OUTPUT, *RESPONSES_RESULTS, reasoning, message]
     assert made.mended == ()
-    assert carried(made, "dropped") == {"response.id": 1, "response.usage": 1}
+    assert carried_counts(made, "dropped") == {"response.id": 1, "response.usage": 1}
     check_types("responses", made.body)
     check_rules("responses", made.body, legal_ids=False)
 
 
 def test_the_same_items_told_to_others_say_what_stays_behind(store: Store) -> None:
     session = store.create_session()
-    store.save_turn(session.id, "How full?", {"output": OUTPUT})
-    store.save_turn(session.id, RESULTS, {"output": [OUTPUT[1]]})
+    store.save_turn(session.id, "How full?", {"output": RESPONSES_OUTPUT})
+    store.save_turn(session.id, RESPONSES_RESULTS, {"output": [RESPONSES_OUTPUT[1]]})
     for shape in ("chat", "anthropic"):
-        made = rebuilt(store, session, shape)  # type: ignore[arg-type]
-        dropped = carried(made, "dropped")
+        made = rebuild_session(store, session, shape)  # type: ignore[arg-type]
+        dropped = carried_counts(made, "dropped")
         assert dropped["thinking"] == 1
         assert dropped["output_text.annotations"] == 2
         assert dropped["function_call.new"] == 1
-        assert carried(made, "mapped")["tool call id"] == 1
+        assert carried_counts(made, "mapped")["tool call id"] == 1
         assert "Not that." in json.dumps(made.body)
         check_types(shape, made.body, only_known=True)  # type: ignore[arg-type]
         check_rules(shape, made.body)  # type: ignore[arg-type]
@@ -69,27 +72,27 @@ def test_the_same_items_told_to_others_say_what_stays_behind(store: Store) -> No
 
 def test_a_message_of_anthropic_s_in_many_records_is_one_again(store: Store) -> None:
     """One block a line, one told twice, and a result already there before the second call."""
-    session = append(
+    session = append_records(
         store,
-        claude("go", role="user"),
-        *(claude(block) for block in BLOCKS[:6]),
-        claude(BLOCKS[2], BLOCKS[5]),
-        claude(result("toolu_1", [IMAGE]), role="user"),
-        claude(BLOCKS[6]),
-        claude(result("toolu_2"), {"type": "text", "text": "and then?"}, role="user"),
-        claude({"type": "text", "text": "API Error"}, key="msg_e", isApiErrorMessage=True),
-        claude({"type": "text", "text": "Done."}, key="msg_2"),
+        claude_record("go", role="user"),
+        *(claude_record(block) for block in ANTHROPIC_BLOCKS[:6]),
+        claude_record(ANTHROPIC_BLOCKS[2], ANTHROPIC_BLOCKS[5]),
+        claude_record(tool_result_block("toolu_1", [IMAGE_BLOCK]), role="user"),
+        claude_record(ANTHROPIC_BLOCKS[6]),
+        claude_record(tool_result_block("toolu_2"), {"type": "text", "text": "and then?"}, role="user"),
+        claude_record({"type": "text", "text": "API Error"}, key="msg_e", isApiErrorMessage=True),
+        claude_record({"type": "text", "text": "Done."}, key="msg_2"),
     )
-    made = rebuilt(store, session, "anthropic")
+    made = rebuild_session(store, session, "anthropic")
     assert made.body == {
         "messages": [
             {"role": "user", "content": "go"},
-            {"role": "assistant", "content": BLOCKS},
+            {"role": "assistant", "content": ANTHROPIC_BLOCKS},
             {
                 "role": "user",
                 "content": [
-                    result("toolu_1", [IMAGE]),
-                    result("toolu_2"),
+                    tool_result_block("toolu_1", [IMAGE_BLOCK]),
+                    tool_result_block("toolu_2"),
                     {"type": "text", "text": "and then?"},
                 ],
             },
@@ -120,8 +123,8 @@ CHAT: list[dict[str, Any]] = [
 
 def test_messages_of_the_chat_api_come_back_untouched(store: Store) -> None:
     *said, last = CHAT
-    session = append(store, *said, {"id": "chatcmpl-1", "choices": [{"index": 0, "message": last}]})
-    made = rebuilt(store, session, "chat")
+    session = append_records(store, *said, {"id": "chatcmpl-1", "choices": [{"index": 0, "message": last}]})
+    made = rebuild_session(store, session, "chat")
     assert made.body == {"messages": CHAT}
     assert made.mended == ()
     check_types("chat", made.body)
@@ -131,28 +134,28 @@ def test_messages_of_the_chat_api_come_back_untouched(store: Store) -> None:
 def test_what_an_agent_appends_comes_back_to_either_vendor(store: Store) -> None:
     session = store.create_session()
     store.append_message(session.id, "user", "go")
-    store.append_message(session.id, "assistant", BLOCKS[:3] + BLOCKS[5:6])
-    store.append_message(session.id, "user", [result("toolu_1")])
-    assert rebuilt(store, session, "anthropic").body["messages"] == [
+    store.append_message(session.id, "assistant", ANTHROPIC_BLOCKS[:3] + ANTHROPIC_BLOCKS[5:6])
+    store.append_message(session.id, "user", [tool_result_block("toolu_1")])
+    assert rebuild_session(store, session, "anthropic").body["messages"] == [
         {"role": "user", "content": "go"},
-        {"role": "assistant", "content": BLOCKS[:3] + BLOCKS[5:6]},
-        {"role": "user", "content": [result("toolu_1")]},
+        {"role": "assistant", "content": ANTHROPIC_BLOCKS[:3] + ANTHROPIC_BLOCKS[5:6]},
+        {"role": "user", "content": [tool_result_block("toolu_1")]},
     ]
-    assert rebuilt(store, session, "chat").body["messages"][0] == {"role": "user", "content": "go"}
+    assert rebuild_session(store, session, "chat").body["messages"][0] == {"role": "user", "content": "go"}
 
 
 def test_the_short_form_of_the_fourth_document_is_no_message_of_anthropic_s(store: Store) -> None:
     """Its thoughts are not signed, and a result's body stands in `text`."""
     session = store.create_session()
     store.append_message(session.id, "user", "go")
-    store.append_message(session.id, "assistant", [{"type": "thinking", "text": "plan"}, BLOCKS[5]])
+    store.append_message(session.id, "assistant", [{"type": "thinking", "text": "plan"}, ANTHROPIC_BLOCKS[5]])
     store.append_message(session.id, "user", [{"type": "tool_result", "text": "a.go", "tool_use_id": "toolu_1"}])
-    made = rebuilt(store, session, "anthropic")
+    made = rebuild_session(store, session, "anthropic")
     assert made.body["messages"][1:] == [
-        {"role": "assistant", "content": [BLOCKS[5]]},
+        {"role": "assistant", "content": [ANTHROPIC_BLOCKS[5]]},
         {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "toolu_1", "content": "a.go"}]},
     ]
-    assert carried(made, "dropped") == {"thinking": 1}
+    assert carried_counts(made, "dropped") == {"thinking": 1}
 
 
 def test_reasoning_that_a_program_kept_as_it_came_goes_back(store: Store) -> None:
@@ -160,11 +163,11 @@ def test_reasoning_that_a_program_kept_as_it_came_goes_back(store: Store) -> Non
     item = {"type": "reasoning", "id": "rs_1", "summary": [], "encrypted_content": "gAAA"}
     row = {"payload": json.dumps({"message": {"content": [item]}})}
     told = [
-        entry(0, "assistant", (Thinking("", "gAAA"), Text("a")), record=1),
-        entry(1, "assistant", (Thinking("", json.dumps(item | {"id": "rs_2"})), Text("b"))),
-        entry(2, "assistant", (Thinking("", "another"), Text("c")), record=1),
+        make_entry(0, "assistant", (Thinking("", "gAAA"), Text("a")), record=1),
+        make_entry(1, "assistant", (Thinking("", json.dumps(item | {"id": "rs_2"})), Text("b"))),
+        make_entry(2, "assistant", (Thinking("", "another"), Text("c")), record=1),
     ]
-    body = rebuild("responses", told, {1: row}).body
+    body = rebuild_entries("responses", told, {1: row}).body
     assert [one["id"] for one in body["input"] if one["type"] == "reasoning"] == ["rs_1", "rs_2"]
     check_types("responses", body)
 
@@ -173,7 +176,7 @@ def test_reasoning_that_a_program_kept_as_it_came_goes_back(store: Store) -> Non
 
 
 def test_codex_s_items_are_the_lines_it_wrote(store: Store, tmp_path: Path) -> None:
-    pull(store, Path(shutil.copytree(DATA / "codex", tmp_path / "codex")))
+    sync_paths(store, Path(shutil.copytree(DATA / "codex", tmp_path / "codex")))
     session = store.sessions.get("codex:0a000000-0000-7000-8000-000000000002")
     path = next((DATA / "codex").rglob("rollout-*-0a000000-0000-7000-8000-000000000002.jsonl"))
     lines = map(json.loads, path.read_text().splitlines())
@@ -183,14 +186,14 @@ def test_codex_s_items_are_the_lines_it_wrote(store: Store, tmp_path: Path) -> N
         "role": "developer",
         "content": [{"type": "input_text", "text": session.system_prompt}],
     }
-    assert rebuilt(store, session, "responses").body["input"] == [prompt, *written]
+    assert rebuild_session(store, session, "responses").body["input"] == [prompt, *written]
 
 
 def test_what_the_model_read_in_the_user_s_name_stays_in_it(store: Store, tmp_path: Path) -> None:
     """A reader shows it as nobody's; the model was told it by the user."""
-    pull(store, Path(shutil.copytree(DATA / "claude", tmp_path / "claude")))
+    sync_paths(store, Path(shutil.copytree(DATA / "claude", tmp_path / "claude")))
     for session in store.sessions.newest(100):
-        said = rebuilt(store, session, "chat").body["messages"]
+        said = rebuild_session(store, session, "chat").body["messages"]
         assert [message for message in said if message["role"] == "system"] == []
 
 
@@ -198,7 +201,7 @@ def test_what_the_model_read_in_the_user_s_name_stays_in_it(store: Store, tmp_pa
 
 
 def test_calls_of_one_answer_are_one_message_and_its_results_follow() -> None:
-    told = conversation(
+    told = make_conversation(
         ("user", Text("go")),
         ("assistant", (Text("Two at once."), ToolCall("a", "ls", {"p": 1}))),
         ("assistant", ToolCall("b", "cat", '{"p": 2}')),
@@ -207,7 +210,7 @@ def test_calls_of_one_answer_are_one_message_and_its_results_follow() -> None:
         ("tool", ToolResult("a", "files")),
         ("assistant", Text("Done. ")),
     )
-    made = rebuild("chat", told, {})
+    made = rebuild_entries("chat", told, {})
     calls = [
         {"id": "a", "type": "function", "function": {"name": "ls", "arguments": '{"p":1}'}},
         {"id": "b", "type": "function", "function": {"name": "cat", "arguments": '{"p":2}'}},
@@ -220,8 +223,8 @@ def test_calls_of_one_answer_are_one_message_and_its_results_follow() -> None:
         {"role": "user", "content": "hurry"},
         {"role": "assistant", "content": "Done. "},
     ]
-    assert carried(made, "dropped") == {"tool result.is_error": 1}
-    messages = rebuild("anthropic", told, {}).body["messages"]
+    assert carried_counts(made, "dropped") == {"tool result.is_error": 1}
+    messages = rebuild_entries("anthropic", told, {}).body["messages"]
     assert [message["role"] for message in messages] == ["user", "assistant", "user", "assistant"]
     assert messages[2]["content"] == [
         {"type": "tool_result", "tool_use_id": "a", "content": "files"},
@@ -233,10 +236,10 @@ def test_calls_of_one_answer_are_one_message_and_its_results_follow() -> None:
 
 
 def test_the_system_prompt_stands_where_each_vendor_wants_it() -> None:
-    told = conversation(
+    told = make_conversation(
         ("system", Text("Be kind.")), ("system", Text("Be brief.")), ("user", Text("go")), ("system", Text("now"))
     )
-    made = {shape: rebuild(shape, told, {}, system="Be kind.").body for shape in SHAPES}
+    made = {shape: rebuild_entries(shape, told, {}, system="Be kind.").body for shape in API_FORMATS}
     assert made["anthropic"]["system"] == "Be kind.\n\nBe brief."
     assert made["anthropic"]["messages"][0]["content"] == [
         {"type": "text", "text": "go"},
@@ -244,52 +247,56 @@ def test_the_system_prompt_stands_where_each_vendor_wants_it() -> None:
     ]
     assert [message["role"] for message in made["chat"]["messages"]] == ["system", "system", "user", "system"]
     assert [item["role"] for item in made["responses"]["input"]] == ["developer", "developer", "user", "developer"]
-    assert rebuild("anthropic", told[2:3], {}).body.keys() == {"messages"}
+    assert rebuild_entries("anthropic", told[2:3], {}).body.keys() == {"messages"}
 
 
 def test_a_conversation_that_the_assistant_begins_is_begun_for_it() -> None:
-    made = rebuild("anthropic", conversation(("assistant", Text("Hello!"))), {})
+    made = rebuild_entries("anthropic", make_conversation(("assistant", Text("Hello!"))), {})
     assert [message["role"] for message in made.body["messages"]] == ["user", "assistant"]
     assert "begins with the assistant" in made.mended[0]
-    assert rebuild("chat", conversation(("assistant", Text("Hello!"))), {}).mended == ()
+    assert rebuild_entries("chat", make_conversation(("assistant", Text("Hello!"))), {}).mended == ()
 
 
 def test_an_empty_conversation_is_an_empty_list() -> None:
-    assert [rebuild(shape, [], {}).body for shape in SHAPES] == [{"input": []}, {"messages": []}, {"messages": []}]
+    assert [rebuild_entries(shape, [], {}).body for shape in API_FORMATS] == [
+        {"input": []},
+        {"messages": []},
+        {"messages": []},
+    ]
 
 
 # ── attachments ───────────────────────────────────────────────────────────────────────────────────
 
 PDF = "JVBERi0xLjcK"
-URL_SAFE = PIXEL.replace("+", "-").replace("/", "_")
+URL_SAFE = PNG_PIXEL.replace("+", "-").replace("/", "_")
 
 
 @pytest.mark.parametrize(
     "record",
     [
-        {"message": {"content": [{"type": "image", "data": PIXEL, "mimeType": "image/png"}]}},
-        {"parts": json.dumps([{"type": "binary", "data": {"Path": "a", "MIMEType": "image/png", "Data": PIXEL}}])},
+        {"message": {"content": [{"type": "image", "data": PNG_PIXEL, "mimeType": "image/png"}]}},
+        {"parts": json.dumps([{"type": "binary", "data": {"Path": "a", "MIMEType": "image/png", "Data": PNG_PIXEL}}])},
         {
             "event_data": json.dumps(
                 {"content": {"parts": [{"inline_data": {"data": URL_SAFE, "mime_type": "image/png"}}]}}
             )
         },
-        {"data": json.dumps({"type": "file", "mime": "image/png", "url": f"data:image/png;base64,{PIXEL}"})},
-        {"attachments": [{"id": "x", "type": "image/png", "content": {"$base64": PIXEL}}]},
-        claude(IMAGE, role="user"),
-        {"blocks": [{"type": "input_image", "image_url": f"data:image/png;base64,{PIXEL}"}]},
+        {"data": json.dumps({"type": "file", "mime": "image/png", "url": f"data:image/png;base64,{PNG_PIXEL}"})},
+        {"attachments": [{"id": "x", "type": "image/png", "content": {"$base64": PNG_PIXEL}}]},
+        claude_record(IMAGE_BLOCK, role="user"),
+        {"blocks": [{"type": "input_image", "image_url": f"data:image/png;base64,{PNG_PIXEL}"}]},
     ],
 )
 def test_the_bytes_of_a_picture_are_found_wherever_a_record_has_them(record: Json) -> None:
-    told = [entry(0, "user", (Text("look"), Attachment("image/png", "a.png", 68)), record=1)]
-    url = f"data:image/png;base64,{PIXEL}"
-    pictures: dict[Shape, Json] = {
+    told = [make_entry(0, "user", (Text("look"), Attachment("image/png", "a.png", 68)), record=1)]
+    url = f"data:image/png;base64,{PNG_PIXEL}"
+    pictures: dict[ApiFormat, Json] = {
         "responses": {"type": "input_image", "detail": "auto", "image_url": url},
         "chat": {"type": "image_url", "image_url": {"url": url}},
-        "anthropic": IMAGE,
+        "anthropic": IMAGE_BLOCK,
     }
     for shape, picture in pictures.items():
-        body = rebuild(shape, told, {1: record}).body
+        body = rebuild_entries(shape, told, {1: record}).body
         assert picture in body["input" if shape == "responses" else "messages"][0]["content"]
         check_types(shape, body)
 
@@ -297,14 +304,14 @@ def test_the_bytes_of_a_picture_are_found_wherever_a_record_has_them(record: Jso
 def test_a_picture_in_a_tool_s_result_goes_where_it_may() -> None:
     """The reader left its bytes in the record."""
     aside = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "", "size": 69}}
-    record = claude(result("a", [IMAGE]), role="user")
-    told = conversation(("user", Text("go")), ("assistant", ToolCall("a", "shot", {})))
-    told.append(entry(2, "tool", (ToolResult("a", [{"type": "text", "text": "see"}, aside]),), record=1))
-    output = rebuild("responses", told, {1: record}).body["input"][-1]["output"]
+    record = claude_record(tool_result_block("a", [IMAGE_BLOCK]), role="user")
+    told = make_conversation(("user", Text("go")), ("assistant", ToolCall("a", "shot", {})))
+    told.append(make_entry(2, "tool", (ToolResult("a", [{"type": "text", "text": "see"}, aside]),), record=1))
+    output = rebuild_entries("responses", told, {1: record}).body["input"][-1]["output"]
     assert [block["type"] for block in output] == ["input_text", "input_image"]
-    made = rebuild("chat", told, {1: record})
+    made = rebuild_entries("chat", told, {1: record})
     assert made.body["messages"][-1]["content"] == "see\n[image/png]"
-    assert carried(made, "mapped")["picture in a tool result"] == 1
+    assert carried_counts(made, "mapped")["picture in a tool result"] == 1
 
 
 @pytest.mark.parametrize(
@@ -312,16 +319,21 @@ def test_a_picture_in_a_tool_s_result_goes_where_it_may() -> None:
     [
         (Attachment("image/png", "a.png", uri="file:///etc/passwd"), {}, "user", "not in the store"),
         (Attachment("video/mp4", "a.mp4", 9), {"mime": "video/mp4", "data": PDF}, "user", "takes no video/mp4"),
-        (Attachment("image/png", "", 68), {"mime": "image/png", "data": PIXEL}, "assistant", "none from the assistant"),
-        (Attachment("image/png", "", 70_000), {"mime": "image/png", "data": PIXEL}, "user", "not in the store"),
+        (
+            Attachment("image/png", "", 68),
+            {"mime": "image/png", "data": PNG_PIXEL},
+            "assistant",
+            "none from the assistant",
+        ),
+        (Attachment("image/png", "", 70_000), {"mime": "image/png", "data": PNG_PIXEL}, "user", "not in the store"),
         (Attachment("image/png", "", 3), {"mime": "image/png", "data": "not base64!"}, "user", "not in the store"),
     ],
 )
-@shapes
+@each_shape
 def test_what_cannot_be_shown_is_named_and_listed(
-    shape: Shape, attachment: Attachment, record: Json, role: str, why: str
+    shape: ApiFormat, attachment: Attachment, record: Json, role: str, why: str
 ) -> None:
-    made = rebuild(shape, [entry(0, role, (attachment,), record=1)], {1: record})
+    made = rebuild_entries(shape, [make_entry(0, role, (attachment,), record=1)], {1: record})
     assert f"[{attachment.media_type}" in json.dumps(made.body)
     (one,) = [one for one in made.carried if one.field == "attachment"]
     assert (one.how, one.count) == ("mapped", 1)
@@ -334,7 +346,9 @@ def test_a_pdf_is_a_document_and_borrowed_words_are_words() -> None:
         "fragments": [{"source": "notes.txt", "content": "Mind it."}],
     }
     parts = (Attachment("application/pdf", "a.pdf", 9), Attachment("text/plain", "notes.txt", 8))
-    content = rebuild("anthropic", [entry(0, "user", parts, record=1)], {1: record}).body["messages"][0]["content"]
+    content = rebuild_entries("anthropic", [make_entry(0, "user", parts, record=1)], {1: record}).body["messages"][0][
+        "content"
+    ]
     source = {"type": "base64", "media_type": "application/pdf", "data": PDF}
     assert content == [
         {"type": "document", "source": source, "title": "a.pdf"},

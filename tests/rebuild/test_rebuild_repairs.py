@@ -8,28 +8,28 @@ from pathlib import Path
 import pytest
 from command_line import CommandLine
 from vendor_api_rules import (
-    BLOCKS,
-    OUTPUT,
-    append,
-    carried,
+    ANTHROPIC_BLOCKS,
+    RESPONSES_OUTPUT,
+    append_records,
+    carried_counts,
     check_rules,
     check_types,
-    claude,
-    conversation,
-    entry,
-    shapes,
+    claude_record,
+    each_shape,
+    make_conversation,
+    make_entry,
 )
 
-from store.doctor import examine
+from store.doctor import check_store
 from store.errors import NotFound
 from store.model.entry import Json, NewEntry, NewRecord, Opaque, Text, ToolCall, ToolResult
-from store.rebuild import Rebuilt, Shape, rebuild, rebuilt, unpaired
+from store.rebuild import ApiFormat, RebuildResult, find_unpaired_calls, rebuild_entries, rebuild_session
 from store.rebuild.pairs import INTERRUPTED
 from store.store import Store
 
 # ── mending ───────────────────────────────────────────────────────────────────────────────────────
 
-BROKEN = conversation(
+BROKEN = make_conversation(
     ("user", Text("go")),
     ("tool", ToolResult("x", "nobody asked")),
     ("assistant", (ToolCall("a", "ls", {}), ToolCall("a", "ls", {}), ToolCall("b", "cat", {}))),
@@ -40,9 +40,9 @@ BROKEN = conversation(
 )
 
 
-@shapes
-def test_what_does_not_pair_is_mended_and_said(shape: Shape) -> None:
-    made = rebuild(shape, BROKEN, {})
+@each_shape
+def test_what_does_not_pair_is_mended_and_said(shape: ApiFormat) -> None:
+    made = rebuild_entries(shape, BROKEN, {})
     assert made.mended == (
         "The call 'x' has a result that nobody asked for: it is left out.",
         "The call 'a' of 'ls' stands there twice: the second is left out.",
@@ -56,50 +56,55 @@ def test_what_does_not_pair_is_mended_and_said(shape: Shape) -> None:
 
 
 def test_what_does_not_pair_is_told_without_mending() -> None:
-    assert len(unpaired(BROKEN)) == 4
-    assert unpaired(BROKEN[:1]) == ()
-    running = conversation(("user", Text("go")), ("assistant", (ToolCall("a", "ls", {}), ToolCall("b", "cat", {}))))
-    assert unpaired(running) == ()
-    assert unpaired([*running, entry(2, "tool", (ToolResult("b", "x"),))]) == ()
-    assert unpaired([*running, entry(2, "user", (Text("hey"),))]) == (
+    assert len(find_unpaired_calls(BROKEN)) == 4
+    assert find_unpaired_calls(BROKEN[:1]) == ()
+    running = make_conversation(
+        ("user", Text("go")), ("assistant", (ToolCall("a", "ls", {}), ToolCall("b", "cat", {})))
+    )
+    assert find_unpaired_calls(running) == ()
+    assert find_unpaired_calls([*running, make_entry(2, "tool", (ToolResult("b", "x"),))]) == ()
+    assert find_unpaired_calls([*running, make_entry(2, "user", (Text("hey"),))]) == (
         "The call 'a' of 'ls' was never answered.",
         "The call 'b' of 'cat' was never answered.",
     )
 
 
-@shapes
-def test_one_id_for_many_calls_becomes_an_id_for_each(shape: Shape) -> None:
+@each_shape
+def test_one_id_for_many_calls_becomes_an_id_for_each(shape: ApiFormat) -> None:
     """Where a model gives no ids, a program may call each call by the tool's name."""
-    told = conversation(
+    told = make_conversation(
         ("user", Text("go")),
         ("assistant", (ToolCall("ls", "ls", {"p": 1}), ToolCall("ls", "ls", {"p": 2}))),
         ("tool", (ToolResult("ls", "one"), ToolResult("ls", "two"))),
         ("assistant", ToolCall("ls", "ls", {"p": 1})),
         ("tool", ToolResult("ls", "three")),
     )
-    made = rebuild(shape, told, {})
+    made = rebuild_entries(shape, told, {})
     assert made.mended == ()
-    assert carried(made, "mapped") == {"tool call id": 2}
+    assert carried_counts(made, "mapped") == {"tool call id": 2}
     check_rules(shape, made.body)
     said = json.dumps(made.body)
     assert said.index("one") < said.index("two") < said.index("three")
 
 
 def test_a_call_that_only_its_vendor_can_answer_is_left_out(store: Store) -> None:
-    session = append(store, claude("go", role="user"), claude(*BLOCKS[2:4]))
-    made = rebuilt(store, session, "anthropic")
-    assert made.body["messages"][1]["content"] == [BLOCKS[2]]
+    session = append_records(store, claude_record("go", role="user"), claude_record(*ANTHROPIC_BLOCKS[2:4]))
+    made = rebuild_session(store, session, "anthropic")
+    assert made.body["messages"][1]["content"] == [ANTHROPIC_BLOCKS[2]]
     assert "only the vendor can" in made.mended[0]
-    asked = append(store, {"type": "response_item", "payload": OUTPUT[5]})
-    assert rebuilt(store, asked, "responses").body == {"input": []}
+    asked = append_records(store, {"type": "response_item", "payload": RESPONSES_OUTPUT[5]})
+    assert rebuild_session(store, asked, "responses").body == {"input": []}
 
 
 @pytest.mark.parametrize(
     ("shape", "thought"),
-    [("anthropic", claude(BLOCKS[0])), ("responses", {"type": "response_item", "payload": OUTPUT[0]})],
+    [
+        ("anthropic", claude_record(ANTHROPIC_BLOCKS[0])),
+        ("responses", {"type": "response_item", "payload": RESPONSES_OUTPUT[0]}),
+    ],
 )
-def test_a_thought_that_nothing_came_of_is_left_out(store: Store, shape: Shape, thought: Json) -> None:
-    made = rebuilt(store, append(store, thought), shape)
+def test_a_thought_that_nothing_came_of_is_left_out(store: Store, shape: ApiFormat, thought: Json) -> None:
+    made = rebuild_session(store, append_records(store, thought), shape)
     assert made.body.popitem()[1] == []
     assert made.mended == ("A thought that nothing came of is left out.",)
 
@@ -107,8 +112,13 @@ def test_a_thought_that_nothing_came_of_is_left_out(store: Store, shape: Shape, 
 def test_a_thought_behind_a_call_of_its_message_is_left_out(store: Store) -> None:
     """The call's result comes between it and whatever was said next."""
     call = {"type": "tool_use", "id": "toolu_1", "name": "Bash", "input": {}}
-    session = append(store, claude("go", role="user"), claude(call, BLOCKS[0]), claude("done", key="msg_2"))
-    made = rebuilt(store, session, "anthropic")
+    session = append_records(
+        store,
+        claude_record("go", role="user"),
+        claude_record(call, ANTHROPIC_BLOCKS[0]),
+        claude_record("done", key="msg_2"),
+    )
+    made = rebuild_session(store, session, "anthropic")
     assert made.body["messages"][1]["content"] == [call]
     assert made.mended[-1] == "A thought that nothing came of is left out."
     check_rules("anthropic", made.body)
@@ -126,38 +136,38 @@ def talk(store: Store) -> Store:
     return store
 
 
-def said(made: Rebuilt) -> list[str]:
+def said(made: RebuildResult) -> list[str]:
     return [message["content"] for message in made.body["messages"]]
 
 
 def test_up_to_a_turn(talk: Store) -> None:
     session = talk.get_session("talk")
-    assert said(rebuilt(talk, session, "chat", turn=2))[-2:] == ["question 2", "answer 2"]
-    assert said(rebuilt(talk, session, "chat", turn=0)) == ["Be kind."]
+    assert said(rebuild_session(talk, session, "chat", turn=2))[-2:] == ["question 2", "answer 2"]
+    assert said(rebuild_session(talk, session, "chat", turn=0)) == ["Be kind."]
     with pytest.raises(NotFound, match="no turn 9; its last is 4"):
-        rebuilt(talk, session, "chat", turn=9)
+        rebuild_session(talk, session, "chat", turn=9)
 
 
 def test_a_summary_stands_for_what_it_covers(talk: Store) -> None:
     talk.set_summary("talk", "They talked.", up_to_turn=3)
     session = talk.get_session("talk")
-    with_summary = rebuilt(talk, session, "chat")
+    with_summary = rebuild_session(talk, session, "chat")
     assert said(with_summary) == [
         "Be kind.",
         "What was said before, in short:\n\nThey talked.",
         "question 4",
         "answer 4",
     ]
-    assert carried(with_summary, "dropped") == {"entry": 6}
-    assert len(said(rebuilt(talk, session, "chat", with_summary=False))) == 9
-    assert said(rebuilt(talk, session, "chat", turn=2))[1] == "question 1", "it covers more than is asked for"
+    assert carried_counts(with_summary, "dropped") == {"entry": 6}
+    assert len(said(rebuild_session(talk, session, "chat", with_summary=False))) == 9
+    assert said(rebuild_session(talk, session, "chat", turn=2))[1] == "question 1", "it covers more than is asked for"
 
 
 def test_a_summary_that_does_not_say_what_it_covers_stands_for_nothing(talk: Store) -> None:
     talk.set_summary("talk", "They talked.")
-    made = rebuilt(talk, talk.get_session("talk"), "chat")
+    made = rebuild_session(talk, talk.get_session("talk"), "chat")
     assert len(said(made)) == 9
-    assert carried(made, "dropped") == {"summary": 1}
+    assert carried_counts(made, "dropped") == {"summary": 1}
 
 
 def test_a_compaction_stands_for_what_came_before_it(talk: Store) -> None:
@@ -165,27 +175,30 @@ def test_a_compaction_stands_for_what_came_before_it(talk: Store) -> None:
     talk.chains.append(session.key, [NewEntry(kind="compaction", role="system", parts=(Text("In short."),))])
     talk.append_message("talk", "assistant", "going on within the turn")
     compacted = ["Be kind.", "In short.", "going on within the turn"]
-    assert said(rebuilt(talk, session, "chat")) == compacted
-    assert "In short." not in said(rebuilt(talk, session, "chat", with_summary=False))
+    assert said(rebuild_session(talk, session, "chat")) == compacted
+    assert "In short." not in said(rebuild_session(talk, session, "chat", with_summary=False))
     talk.set_summary("talk", "In short.", up_to_turn=4)
-    assert said(rebuilt(talk, session, "chat")) == compacted
+    assert said(rebuild_session(talk, session, "chat")) == compacted
     talk.set_summary("talk", "Put better.", up_to_turn=4)
-    assert said(rebuilt(talk, session, "chat"))[1:] == ["What was said before, in short:\n\nPut better.", compacted[2]]
+    assert said(rebuild_session(talk, session, "chat"))[1:] == [
+        "What was said before, in short:\n\nPut better.",
+        compacted[2],
+    ]
     talk.set_summary("talk", "Only the beginning.", up_to_turn=1)
-    assert "question 2" in said(rebuilt(talk, session, "chat")), "what is not covered is told itself"
-    assert "In short." not in said(rebuilt(talk, session, "chat"))
+    assert "question 2" in said(rebuild_session(talk, session, "chat")), "what is not covered is told itself"
+    assert "In short." not in said(rebuild_session(talk, session, "chat"))
 
 
 def test_what_codex_put_in_the_place_of_the_past_is_given_back(store: Store) -> None:
     kept = {"type": "message", "role": "user", "content": [{"type": "input_text", "text": "kept"}]}
     sealed = {"type": "compaction", "encrypted_content": "gAAA"}
-    session = append(store, {"type": "response_item", "payload": {**kept, "content": "before"}})
+    session = append_records(store, {"type": "response_item", "payload": {**kept, "content": "before"}})
     record = NewRecord(json.dumps({"type": "compacted", "payload": {"replacement_history": [kept, sealed]}}).encode())
     store.chains.append(session.key, [NewEntry(kind="compaction", role="system", record=record)])
-    made = rebuilt(store, session, "responses")
+    made = rebuild_session(store, session, "responses")
     assert made.body == {"input": [kept, sealed]}
     check_types("responses", made.body)
-    assert rebuilt(store, session, "chat").body == {"messages": []}, "no other can open it"
+    assert rebuild_session(store, session, "chat").body == {"messages": []}, "no other can open it"
 
 
 def test_a_turn_that_begins_within_a_record_ends_there(store: Store) -> None:
@@ -195,12 +208,12 @@ def test_a_turn_that_begins_within_a_record_ends_there(store: Store) -> None:
     output = {"type": "function_call_output", "call_id": "c", "output": "x"}
     store.save_turn(session.id, "first", {"output": [call]})
     store.save_turn(session.id, [output, asked], {"output": []})
-    assert rebuilt(store, session, "responses", turn=1).body["input"] == [
+    assert rebuild_session(store, session, "responses", turn=1).body["input"] == [
         {"role": "user", "content": "first"},
         call,
         output,
     ]
-    assert rebuilt(store, session, "responses").body["input"][-1] == asked
+    assert rebuild_session(store, session, "responses").body["input"][-1] == asked
 
 
 # ── doctor and the command line ───────────────────────────────────────────────────────────────────
@@ -222,10 +235,12 @@ def test_doctor_names_just_the_sessions_that_would_be_mended_once_they_went_on(s
     for name, entries in told.items():
         session = store.create_session(name)
         store.chains.append(session.key, entries)
-    named = {finding.where.partition("#")[0] for finding in examine(store)}
-    faulty = {name for name in told if unpaired(store.chains.entries(store.get_session(name).key))}
+    named = {finding.where.partition("#")[0] for finding in check_store(store)}
+    faulty = {name for name in told if find_unpaired_calls(store.chains.entries(store.get_session(name).key))}
     assert named == faulty == {"open", "orphan", "twice"}
-    assert {name for name in told if rebuilt(store, store.get_session(name), "chat").mended} == faulty | {"running"}
+    assert {name for name in told if rebuild_session(store, store.get_session(name), "chat").mended} == faulty | {
+        "running"
+    }
 
 
 @pytest.fixture
@@ -239,12 +254,12 @@ def backscroll(talk: Store) -> CommandLine:
     ("shape", "names"), [("responses", ["input"]), ("chat", ["messages"]), ("anthropic", ["system", "messages"])]
 )
 def test_the_command_prints_what_the_api_takes_and_says_the_rest(
-    backscroll: CommandLine, talk: Store, shape: Shape, names: list[str]
+    backscroll: CommandLine, talk: Store, shape: ApiFormat, names: list[str]
 ) -> None:
     ran = backscroll("rebuild", "talk", "--as", shape)
     body = json.loads(ran.out)
     assert (ran.status, list(body)) == (0, names)
-    assert body == rebuilt(talk, talk.get_session("talk"), shape).body
+    assert body == rebuild_session(talk, talk.get_session("talk"), shape).body
     assert "kept: 1 × system prompt" in ran.err
     assert "dropped: 6 × entry (a summary stands for it)" in ran.err
     assert "mended: The call 'a' of 'ls' was never answered: it is closed as interrupted." in ran.err

@@ -8,14 +8,14 @@ import json
 from pathlib import Path
 
 import pytest
-from foreign_databases import pull
+from foreign_databases import sync_paths
 from hypothesis import given
 from hypothesis import strategies as st
 from source_samples import SAMPLES
-from vendor_api_rules import PIXEL, Body, as_codex_sends_it, check_rules, check_types, entry, shapes
+from vendor_api_rules import PNG_PIXEL, Body, check_rules, check_types, each_shape, fill_codex_defaults, make_entry
 
 from store.model.entry import Attachment, Entry, Json, Opaque, Part, Text, Thinking, ToolCall, ToolResult
-from store.rebuild import SHAPES, Shape, rebuild, rebuilt
+from store.rebuild import API_FORMATS, ApiFormat, rebuild_entries, rebuild_session
 from store.store import Store
 
 # ── made-up conversations ─────────────────────────────────────────────────────────────────────────
@@ -33,7 +33,7 @@ blocks = st.sampled_from(
     [
         {"type": "text", "text": "seen"},
         {"type": "text", "text": " "},
-        {"type": "image", "mimeType": "image/png", "data": PIXEL},
+        {"type": "image", "mimeType": "image/png", "data": PNG_PIXEL},
         {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "", "size": 68}},
         {"type": "resource", "uri": "x"},
     ]
@@ -55,7 +55,7 @@ parts: st.SearchStrategy[Part] = st.one_of(
 )
 roles = st.sampled_from(["user", "assistant", "system", "tool", "", "User"])
 kinds = st.sampled_from(["message"] * 6 + ["compaction", "event", "unknown"])
-HELD: Json = {"images": [{"mime": "image/png", "data": PIXEL}, {"mime": "application/pdf", "data": "JVBERg=="}]}
+HELD: Json = {"images": [{"mime": "image/png", "data": PNG_PIXEL}, {"mime": "application/pdf", "data": "JVBERg=="}]}
 
 
 @st.composite
@@ -64,35 +64,35 @@ def conversations(draw: st.DrawFn) -> list[Entry]:
     turn, made = 0, []
     for seq, (role, said, kind, held) in enumerate(told):
         turn += role == "user"
-        made.append(entry(seq, role, tuple(said), turn=turn, kind=kind, record=1 if held else None))
+        made.append(make_entry(seq, role, tuple(said), turn=turn, kind=kind, record=1 if held else None))
     return made
 
 
-@shapes
+@each_shape
 @given(
     told=conversations(), system=st.sampled_from(["", " ", "Be kind."]), summary=st.none() | words, covered=st.data()
 )
 def test_any_conversation_is_taken(
-    shape: Shape, told: list[Entry], system: str, summary: str | None, covered: st.DataObject
+    shape: ApiFormat, told: list[Entry], system: str, summary: str | None, covered: st.DataObject
 ) -> None:
     up_to = covered.draw(st.none() | st.integers(0, 3))
     before = copy.deepcopy(told)
-    made = rebuild(shape, told, {1: HELD}, system=system, summary=summary, covered=up_to)
+    made = rebuild_entries(shape, told, {1: HELD}, system=system, summary=summary, up_to_turn=up_to)
     check_types(shape, made.body, only_known=True)
     check_rules(shape, made.body)
     json.dumps(made.body, allow_nan=False)
     assert all(one.count > 0 and (one.why or one.how == "kept") for one in made.carried)
     assert told == before
-    again = rebuild(shape, told, {1: HELD}, system=system, summary=summary, covered=up_to)
+    again = rebuild_entries(shape, told, {1: HELD}, system=system, summary=summary, up_to_turn=up_to)
     assert again == made
 
 
-@shapes
+@each_shape
 @given(told=conversations())
-def test_no_word_is_lost(shape: Shape, told: list[Entry]) -> None:
+def test_no_word_is_lost(shape: ApiFormat, told: list[Entry]) -> None:
     told = [one for one in told if one.kind == "message"]
     said = [part.text for one in told for part in one.parts if isinstance(part, Text) and part.text.strip()]
-    body = json.dumps(rebuild(shape, told, {1: HELD}).body, ensure_ascii=False)
+    body = json.dumps(rebuild_entries(shape, told, {1: HELD}).body, ensure_ascii=False)
     for text in said:
         assert json.dumps(text.strip(), ensure_ascii=False)[1:-1] in body
 
@@ -111,7 +111,7 @@ anthropic_blocks = st.one_of(
 user_blocks = st.one_of(
     st.builds(lambda text: {"type": "text", "text": text}, words),
     st.builds(lambda one: {"type": "tool_result", "tool_use_id": one, "content": "ok"}, ids),
-    st.just({"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": PIXEL}}),
+    st.just({"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": PNG_PIXEL}}),
 )
 anthropic_records = st.one_of(
     st.builds(
@@ -168,13 +168,13 @@ chat_records = st.one_of(
 NATIVE = {"anthropic": anthropic_records, "responses": responses_records, "chat": chat_records}
 
 
-@shapes
+@each_shape
 @given(drawn=st.data())
-def test_what_the_api_itself_said_is_mended_whatever_its_state(shape: Shape, drawn: st.DataObject) -> None:
+def test_what_the_api_itself_said_is_mended_whatever_its_state(shape: ApiFormat, drawn: st.DataObject) -> None:
     records: dict[int, Json] = dict(enumerate(drawn.draw(st.lists(NATIVE[shape], max_size=10))))
     before = copy.deepcopy(records)
-    told = [entry(seq, "assistant", (), record=seq) for seq in records]
-    made = rebuild(shape, told, records)
+    told = [make_entry(seq, "assistant", (), record=seq) for seq in records]
+    made = rebuild_entries(shape, told, records)
     check_types(shape, made.body)
     check_rules(shape, made.body)
     assert records == before, "nobody's record is changed"
@@ -185,21 +185,21 @@ def test_what_the_api_itself_said_is_mended_whatever_its_state(shape: Shape, dra
 
 @pytest.mark.parametrize("source", SAMPLES)
 def test_every_session_of_every_source_is_taken(store: Store, tmp_path: Path, source: str) -> None:
-    pull(store, SAMPLES[source](tmp_path))
+    sync_paths(store, SAMPLES[source](tmp_path))
     sessions = store.sessions.newest(100)
     assert sessions
     for session in sessions:
-        for shape in SHAPES:
+        for shape in API_FORMATS:
             for with_summary in (True, False):
-                body = rebuilt(store, session, shape, with_summary=with_summary).body
+                body = rebuild_session(store, session, shape, with_summary=with_summary).body
                 check_rules(shape, body, legal_ids=source != "codex")
                 check_types(shape, _completed(body) if (source, shape) == ("codex", "responses") else body)
-    assert any(_said(rebuilt(store, session, "chat").body) for session in sessions)
+    assert any(_said(rebuild_session(store, session, "chat").body) for session in sessions)
 
 
 def _completed(body: Body) -> Body:
     known = [item for item in body["input"] if item.get("type") != "from_the_future"]
-    return as_codex_sends_it({"input": known})
+    return fill_codex_defaults({"input": known})
 
 
 def _said(body: Body) -> int:
@@ -234,7 +234,7 @@ CHAT_CALL = {"id": "a", "type": "function", "function": {"name": "f", "arguments
         ("responses", [{"type": "reasoning", "id": "r", "summary": []}, {"role": "user", "content": "x"}]),
     ],
 )
-def test_the_rules_would_notice(shape: Shape, messages: list[Json]) -> None:
+def test_the_rules_would_notice(shape: ApiFormat, messages: list[Json]) -> None:
     with pytest.raises((AssertionError, KeyError, ValueError)):
         check_rules(shape, {"input" if shape == "responses" else "messages": messages})
 
@@ -248,7 +248,7 @@ def test_the_rules_would_notice(shape: Shape, messages: list[Json]) -> None:
         ("responses", {"role": "user", "content": [{"type": "output_text", "text": "x"}]}),
     ],
 )
-def test_the_types_would_notice(shape: Shape, message: Json) -> None:
+def test_the_types_would_notice(shape: ApiFormat, message: Json) -> None:
     pydantic = pytest.importorskip("pydantic", reason="It comes with openai and anthropic; `make test` installs them.")
     with pytest.raises(pydantic.ValidationError):
         check_types(shape, {"input" if shape == "responses" else "messages": [message]})

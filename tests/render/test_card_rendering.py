@@ -6,40 +6,49 @@ import re
 from collections.abc import Iterator
 
 import pytest
-from browser_driver import NOW, add, answer, before, fill, prompt
+from browser_driver import NOW, add_session, answer_entry, fill_store, prompt_entry, time_ago
 from hypothesis import given
 from hypothesis import strategies as st
 from rich.cells import cell_len
 from test_session_rendering import a_session
 
-from store.conversations.timeline import Outlines
+from store.conversations.timeline import Timelines
 from store.model.entry import Attachment, Entry, NewEntry, Opaque, PairedCall, Text, Thinking, ToolCall, ToolResult
 from store.model.entry import Turn as WholeTurn
 from store.model.session import Session
-from store.model.timeline import Outline, TurnOutline
+from store.model.timeline import TimelineOutline, TurnOutline
 from store.store import Store
-from tui.render.timeline_card import Gutter, block_lines, bytes_told, coverage, estimated, heading, short, title_line
-from tui.render.timeline_items import Block, blocks_of
-from tui.render.tool_call import brief, duration
-from tui.render.viewport import Look
+from tui.render.timeline_card import (
+    TurnGutter,
+    estimate_height,
+    format_bytes,
+    format_short_number,
+    render_card_title,
+    render_item,
+    render_session_heading,
+    render_summary_coverage,
+)
+from tui.render.timeline_items import TimelineItem, build_items
+from tui.render.tool_call import describe_arguments, format_duration
+from tui.render.viewport import Viewport
 
 HOSTILE = "\x1b]52;c;UFdORUQ=\x07\x9b2J[b]x[/b][@click=app.quit]go[/]\u202eabc\x00\r\ttab 日本語 👩\u200d👩\u200d👧"
 
 
-def blocks(store: Store, session: Session) -> list[Block]:
-    turns = Outlines(store).turns(session.key, range(1000))
-    return [block for turn in turns for block in blocks_of(session.id, turn)]
+def blocks(store: Store, session: Session) -> list[TimelineItem]:
+    turns = Timelines(store).load_turns(session.key, range(1000))
+    return [block for turn in turns for block in build_items(session.id, turn)]
 
 
-def told(block: Block, width: int = 60, *, is_open: bool | None = None, **look: object) -> list[str]:
-    opened = not block.foldable if is_open is None else is_open
-    lines = block_lines(block, Look(width, **look), is_open=opened)  # type: ignore[arg-type]
+def told(block: TimelineItem, width: int = 60, *, is_open: bool | None = None, **look: object) -> list[str]:
+    opened = not block.is_foldable if is_open is None else is_open
+    lines = render_item(block, Viewport(width, **look), is_open=opened)  # type: ignore[arg-type]
     return [line.plain.rstrip() for line in lines]
 
 
 def conversation(store: Store, session: Session, **how: object) -> Iterator[str]:
     for block in blocks(store, session):
-        yield from [""] * block.gap
+        yield from [""] * block.has_gap
         yield from told(block, **how)  # type: ignore[arg-type]
 
 
@@ -52,7 +61,7 @@ def an_outline(**fields: object) -> TurnOutline:
 
 
 def test_a_conversation_shows_each_part_in_its_place(store: Store) -> None:
-    fill(store)
+    fill_store(store)
     session = store.sessions.get("claude:e0741090")
     assert "\n".join(conversation(store, session)) == (
         "\n"
@@ -73,7 +82,7 @@ def test_a_conversation_shows_each_part_in_its_place(store: Store) -> None:
 
 
 def test_what_is_folded_unfolds_to_all_of_it(store: Store) -> None:
-    fill(store)
+    fill_store(store)
     _, thinking, _, call, _ = blocks(store, store.sessions.get("claude:e0741090"))
     assert told(thinking, is_open=True) == ["▾ thinking, 1 line", "  The retry may run after the file is closed."]
     assert told(call, is_open=True) == [
@@ -91,19 +100,19 @@ def test_what_is_folded_unfolds_to_all_of_it(store: Store) -> None:
 
 @pytest.fixture
 def strange(store: Store) -> Session:
-    at = before()
+    at = time_ago()
     parts = (Attachment("image/png", "cat.png", 184320), Opaque("hologram", {"x": 1}), ToolCall("9", "Slow", "soon"))
-    return add(
+    return add_session(
         store,
         "strange",
         at,
         NewEntry(role="system", parts=(Text("Be kind.\nAlways."),), created_at=at),
-        prompt("Look at this", at),
+        prompt_entry("Look at this", at),
         NewEntry(role="assistant", parts=parts, created_at=at),
         NewEntry(role="tool", parts=(ToolResult("77", "nobody asked"),), created_at=at),
         NewEntry(kind="compaction", role="user", parts=(Text("We looked at **a cat**."),), created_at=at),
         NewEntry(role="assistant", parts=(Thinking("  \n"), Text(" ")), created_at=at),
-        NewEntry(role="user", parts=(Text("CLAUDE.md says so"),), author="memory", prompt=False, created_at=at),
+        NewEntry(role="user", parts=(Text("CLAUDE.md says so"),), author="memory", is_prompt=False, created_at=at),
         NewEntry(kind="event", text="Model set to opus", parts=(Opaque("settings", {}),), created_at=at),
         NewEntry(kind="event", parts=(Opaque("turn_aborted error", {}),), created_at=at),
         NewEntry(kind="unknown", parts=(Opaque("riddle", {}),), created_at=at),
@@ -147,20 +156,20 @@ def test_a_system_prompt_in_the_header_is_shown_folded(store: Store) -> None:
 
 
 def test_a_result_that_comes_a_turn_late_is_no_orphan(store: Store) -> None:
-    at = before()
+    at = time_ago()
     asked = NewEntry(role="assistant", parts=(ToolCall("1", "Bash", {}),), created_at=at)
     late = NewEntry(role="tool", parts=(ToolResult("1", "done", name="Bash"),), created_at=at)
-    session = add(store, "late", at, prompt("Go", at), asked, prompt("Well?", at), late)
+    session = add_session(store, "late", at, prompt_entry("Go", at), asked, prompt_entry("Well?", at), late)
     lines = list(conversation(store, session))
     assert [line.split()[-1] for line in lines if "Bash" in line] == ["✓", "before"]
 
 
 def call_block(
     name: str, arguments: object, result: object = "", status: str = "ok", took: float | None = None
-) -> Block:
-    entry = Entry(1, 1, 0, 1, None, 1, "message", "assistant", "", "", "", "", (), False, None, before())
-    call = PairedCall(5, "s", 1, "c", name, status, took, "s#1", "s#2", arguments, result, before())  # type: ignore[arg-type]
-    return Block("call", entry, 0, "", name, call)
+) -> TimelineItem:
+    entry = Entry(1, 1, 0, 1, None, 1, "message", "assistant", "", "", "", "", (), False, None, time_ago())
+    call = PairedCall(5, "s", 1, "c", name, status, took, "s#1", "s#2", arguments, result, time_ago())  # type: ignore[arg-type]
+    return TimelineItem("call", entry, 0, "", name, call)
 
 
 @pytest.mark.parametrize(
@@ -176,7 +185,7 @@ def call_block(
     ],
 )
 def test_what_a_call_is_about(arguments: object, said: str) -> None:
-    assert brief(arguments) == said
+    assert describe_arguments(arguments) == said
 
 
 @pytest.mark.parametrize(
@@ -212,7 +221,7 @@ def test_edits_are_shown_as_differences() -> None:
 
 def test_a_long_result_is_cut_until_asked_for() -> None:
     block = call_block("Bash", {"command": "seq"}, "\n".join(map(str, range(100))))
-    short_form, whole = told(block, is_open=True), told(block, is_open=True, whole=True)
+    short_form, whole = told(block, is_open=True), told(block, is_open=True, is_full=True)
     assert short_form[-1] == "  │ … 70 more lines · w shows all"
     assert whole[-1] == "  │ 99"
 
@@ -224,15 +233,15 @@ def test_long_arguments_stand_below_their_name() -> None:
 
 
 def test_a_prompt_is_shown_as_it_was_typed_but_for_fenced_code() -> None:
-    entry = Entry(1, 1, 0, 0, None, 1, "message", "user", "", "", "", "", (), False, None, before())
+    entry = Entry(1, 1, 0, 0, None, 1, "message", "user", "", "", "", "", (), False, None, time_ago())
     text = "# no heading\n  indented __init__ *.py\n```python\nx = 1\n```\nand then"
-    assert told(Block("prompt", entry, None, text)) == [
+    assert told(TimelineItem("prompt", entry, None, text)) == [
         "# no heading",
         "  indented __init__ *.py",
         " x = 1",
         "and then",
     ]
-    assert told(Block("prompt", entry, None, "")) == [""]
+    assert told(TimelineItem("prompt", entry, None, "")) == [""]
 
 
 # ── titles and headings ───────────────────────────────────────────────────────────────────────────
@@ -240,35 +249,40 @@ def test_a_prompt_is_shown_as_it_was_typed_but_for_fenced_code() -> None:
 
 def test_a_title_says_who_when_and_what_it_took() -> None:
     turn = an_outline(tokens=1234)
-    outline = Outline((turn, an_outline(n=13, tokens=9876)))
-    line = title_line(turn, Look(60), Gutter(outline), dated=False).plain
+    outline = TimelineOutline((turn, an_outline(n=13, tokens=9876)))
+    line = render_card_title(turn, Viewport(60), TurnGutter(outline), with_date=False).plain
     assert re.fullmatch(r"12  you · \d\d:41 ─+ +1\.2k ▁ ", line)
     assert cell_len(line) == 60
-    assert title_line(turn, Look(60), Gutter(outline, of_time=True)).plain.endswith("2m 05s █ ")
-    assert "41 · now opus ─" in title_line(turn, Look(60), Gutter(outline), dated=False, model="opus").plain
-    assert "ada · 2026-11-03" in title_line(turn._replace(author="ada"), Look(60), Gutter(outline)).plain
+    assert render_card_title(turn, Viewport(60), TurnGutter(outline, show_time=True)).plain.endswith("2m 05s █ ")
+    assert (
+        "41 · now opus ─"
+        in render_card_title(turn, Viewport(60), TurnGutter(outline), with_date=False, model="opus").plain
+    )
+    assert "ada · 2026-11-03" in render_card_title(turn._replace(author="ada"), Viewport(60), TurnGutter(outline)).plain
 
 
 def test_a_folded_title_says_how_the_turn_goes() -> None:
     turn = an_outline(calls=7, errors=2)
-    line = title_line(turn, Look(70), Gutter(Outline((turn,))), folded=True, dated=False).plain
+    line = render_card_title(
+        turn, Viewport(70), TurnGutter(TimelineOutline((turn,))), folded=True, with_date=False
+    ).plain
     assert line.startswith("▸ 12  you · ")
     assert "Look at the retry" in line
     assert line.rstrip().endswith("7⚙ 2✗")
 
 
 def test_the_heading_tells_where_and_how_big(store: Store) -> None:
-    fill(store)
+    fill_store(store)
     session = store.sessions.get("claude:e0741090")
     told = "claude · claude-opus · 1 turn · 1 call · 1 failed · 4m · /home/ada/code/alpha"
-    assert heading(session, 100, NOW).plain == f"Fix the flaky upload test\n{told}"
+    assert render_session_heading(session, 100, NOW).plain == f"Fix the flaky upload test\n{told}"
 
 
 @pytest.mark.parametrize(("covered", "said"), [(0, ""), (9, "━━━━━━━━━────── 9 of 14"), (99, "━" * 15 + " 14 of 14")])
 def test_the_heading_tells_what_the_summary_covers(covered: int, said: str) -> None:
-    outline = Outline(tuple(an_outline(n=n) for n in range(15)), covered)
-    assert coverage(outline, 80).plain.removeprefix("summary covers ") == said
-    assert not coverage(Outline((), covered), 80)
+    outline = TimelineOutline(tuple(an_outline(n=n) for n in range(15)), covered)
+    assert render_summary_coverage(outline, 80).plain.removeprefix("summary covers ") == said
+    assert not render_summary_coverage(TimelineOutline((), covered), 80)
 
 
 @pytest.mark.parametrize(
@@ -276,18 +290,18 @@ def test_the_heading_tells_what_the_summary_covers(covered: int, said: str) -> N
     [(0, "0"), (999, "999"), (1234, "1.2k"), (123_456, "123k"), (5 * 10**6, "5.0M"), (10**12, "1,000G")],
 )
 def test_numbers_are_short(number: int, said: str) -> None:
-    assert short(number) == said
+    assert format_short_number(number) == said
 
 
 def test_sizes_and_durations() -> None:
-    assert [bytes_told(size) for size in (0, 1, 1500, 2 * 10**6)] == ["empty", "1 byte", "1.5 kB", "2.0 MB"]
-    assert [duration(ms) for ms in (40, 61_000, 3_725_000)] == ["0.0 s", "1m 01s", "1h 02m"]
+    assert [format_bytes(size) for size in (0, 1, 1500, 2 * 10**6)] == ["empty", "1 byte", "1.5 kB", "2.0 MB"]
+    assert [format_duration(ms) for ms in (40, 61_000, 3_725_000)] == ["0.0 s", "1m 01s", "1h 02m"]
 
 
 # ── whatever stands in it ─────────────────────────────────────────────────────────────────────────
 
 
-def every_kind(text: str) -> list[Block]:
+def every_kind(text: str) -> list[TimelineItem]:
     parts = (
         Thinking(text),
         Text(text),
@@ -304,11 +318,11 @@ def every_kind(text: str) -> list[Block]:
         ("compaction", "", ()),
     ]
     entries = [
-        Entry(n, 1, n - 1, n, None, 1, kind, role, text, "", "", text, parts, False, None, before())
+        Entry(n, 1, n - 1, n, None, 1, kind, role, text, "", "", text, parts, False, None, time_ago())
         for n, (kind, role, parts) in enumerate(rows)
     ]
-    call = PairedCall(1, "s", 1, "1", text, "error", 1.0, "s#1", "s#9", {text: text}, text, before())
-    return blocks_of("s", WholeTurn(1, text, before(), before(), tuple(entries), (call,)))
+    call = PairedCall(1, "s", 1, "1", text, "error", 1.0, "s#1", "s#9", {text: text}, text, time_ago())
+    return build_items("s", WholeTurn(1, text, time_ago(), time_ago(), tuple(entries), (call,)))
 
 
 _CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\u200b\ud800-\udfff]")
@@ -316,22 +330,26 @@ _CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\u200b\ud800
 
 @given(text=st.text(max_size=120) | st.just(HOSTILE), width=st.integers(8, 90))
 def test_no_line_is_wider_than_its_place_and_no_text_becomes_a_command(text: str, width: int) -> None:
-    look = Look(width, re.compile("a", re.IGNORECASE), cwd="/w")
+    look = Viewport(width, re.compile("a", re.IGNORECASE), cwd="/w")
     turn = an_outline(prompt=text, author=text, tokens=5, calls=1, errors=1)
-    lines = [title_line(turn, look, Gutter(Outline((turn,))), folded=folded) for folded in (True, False)]
+    lines = [
+        render_card_title(turn, look, TurnGutter(TimelineOutline((turn,))), folded=folded) for folded in (True, False)
+    ]
     for block in every_kind(text):
-        assert estimated(block, width, is_open=True) > 0
+        assert estimate_height(block, width, is_open=True) > 0
         for is_open in (True, False):
-            lines += block_lines(block, look, is_open=is_open)
+            lines += render_item(block, look, is_open=is_open)
     session = a_session(agent_title=text, model=text, cwd=text, source=text)
     for line in lines:
         assert cell_len(line.plain) <= width
         assert not _CONTROL.search(line.plain)
         assert not any("click" in str(span.style) for span in line.spans)
-    assert all(cell_len(line) <= width for line in heading(session, width, NOW).plain.split("\n"))
+    assert all(cell_len(line) <= width for line in render_session_heading(session, width, NOW).plain.split("\n"))
 
 
 def test_a_line_of_a_hundred_thousand_characters_is_cut(store: Store) -> None:
-    session = add(store, "long", before(), prompt("short", before()), answer("x" * 100_000, before()))
+    session = add_session(
+        store, "long", time_ago(), prompt_entry("short", time_ago()), answer_entry("x" * 100_000, time_ago())
+    )
     shown = list(conversation(store, session))
     assert shown[-1] == "… 88,000 more characters · w shows all"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from store.model.entry import Json
-from tui.render.line_diff import ADDED, LINES_COMPARED, LINES_SHOWN, REMOVED, diff_of, tally
+from tui.render.line_diff import ADDED, MAX_COMPARED_LINES, MAX_LINES, REMOVED, count_changed_lines, render_edit_diff
 
 OLD = "def f():\n    return 1\n"
 NEW = "def f():\n    return 2\n"
@@ -36,7 +36,7 @@ index 1a2b3c..4d5e6f 100644
 
 
 def shown(name: str, arguments: Json) -> list[str]:
-    lines = diff_of(name, arguments)
+    lines = render_edit_diff(name, arguments)
     assert lines is not None
     return [line.plain for line in lines]
 
@@ -53,7 +53,7 @@ def shown(name: str, arguments: Json) -> list[str]:
 )
 def test_what_is_replaced_is_compared(arguments: Json) -> None:
     assert shown("Edit", arguments) == ["app.py", "  def f():", "−     return 1", "+     return 2"]
-    assert tally("Edit", arguments) == (1, 1)
+    assert count_changed_lines("Edit", arguments) == (1, 1)
 
 
 def test_many_edits_are_set_apart() -> None:
@@ -120,12 +120,12 @@ def test_a_whole_file() -> None:
     ],
 )
 def test_what_is_no_edit(name: str, arguments: Json) -> None:
-    assert diff_of(name, arguments) is None
-    assert tally(name, arguments) is None
+    assert render_edit_diff(name, arguments) is None
+    assert count_changed_lines(name, arguments) is None
 
 
 def test_lines_are_told_apart_by_more_than_colour_and_by_colour() -> None:
-    lines = diff_of("Edit", {"old_string": "a", "new_string": "b"})
+    lines = render_edit_diff("Edit", {"old_string": "a", "new_string": "b"})
     assert lines is not None
     assert [(line.plain[0], {str(span.style) for span in line.spans}) for line in lines] == [
         ("−", {REMOVED}),
@@ -134,11 +134,14 @@ def test_lines_are_told_apart_by_more_than_colour_and_by_colour() -> None:
 
 
 def test_texts_too_long_to_compare_are_shown_one_after_the_other_and_cut() -> None:
-    old = "\n".join(map(str, range(LINES_COMPARED)))
+    old = "\n".join(map(str, range(MAX_COMPARED_LINES)))
     lines = shown("Edit", {"old_string": old, "new_string": old + "\nlast"})
-    assert len(lines) == LINES_SHOWN + 1
+    assert len(lines) == MAX_LINES + 1
     assert lines[-1] == "… 2,001 more lines"
-    assert tally("Edit", {"old_string": old, "new_string": old + "\nlast"}) == (LINES_COMPARED + 1, LINES_COMPARED)
+    assert count_changed_lines("Edit", {"old_string": old, "new_string": old + "\nlast"}) == (
+        MAX_COMPARED_LINES + 1,
+        MAX_COMPARED_LINES,
+    )
 
 
 def test_nothing_hostile_survives() -> None:

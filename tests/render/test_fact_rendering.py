@@ -5,59 +5,61 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from browser_driver import NOW, before, fill
+from browser_driver import NOW, fill_store, time_ago
 from test_journal_rendering import HOSTILE, assert_harmless
 
-from store.edits.labels import of_facts
-from store.model.knowledge import Fact, Origin
+from store.edits.labels import find_fact_origins
+from store.model.knowledge import Fact, FactOrigin
 from store.store import Store
 from tui.render.fact_lines import (
     MASK,
-    FactLine,
+    FactRow,
     PlannedRow,
-    consolidated,
-    heading,
-    history,
-    planned,
+    render_consolidation,
+    render_fact_history,
+    render_fact_row,
+    render_fact_write_back,
+    render_facts_heading,
     scope_name,
-    table_line,
 )
 
-FACT = Fact(3, "Uses FastAPI.", "global", "stack", None, None, "", "", before(days=8), before(days=3), None)
+FACT = Fact(3, "Uses FastAPI.", "global", "stack", None, None, "", "", time_ago(days=8), time_ago(days=3), None)
 FOREIGN = replace(FACT, foreign_place="kiso:@12ab/facts:1", foreign_text="Uses Flask.", scope="source:kiso:@12ab")
 
 
-def row(line: FactLine, width: int = 110) -> str:
-    return table_line(line, NOW, width, with_scope=True).plain
+def row(line: FactRow, width: int = 110) -> str:
+    return render_fact_row(line, NOW, width, with_scope=True).plain
 
 
 def test_a_line_tells_the_fact_its_category_its_origin_and_its_age() -> None:
-    assert row(FactLine(FACT, Origin())).split() == "Uses FastAPI. stack by hand 3d".split()
-    taught = FactLine(FACT, Origin("telegram:648", "A very long title of a conversation with a bot", 12))
+    assert row(FactRow(FACT, FactOrigin())).split() == "Uses FastAPI. stack by hand 3d".split()
+    taught = FactRow(FACT, FactOrigin("telegram:648", "A very long title of a conversation with a bot", 12))
     assert row(taught).rstrip().endswith(", turn 12      3d")
-    assert "retired" in row(FactLine(replace(FACT, retired_at=before()), Origin()))
-    assert "app shop · by hand" in row(FactLine(replace(FACT, scope="app:shop"), Origin()))
+    assert "retired" in row(FactRow(replace(FACT, retired_at=time_ago()), FactOrigin()))
+    assert "app shop · by hand" in row(FactRow(replace(FACT, scope="app:shop"), FactOrigin()))
 
 
 def test_a_foreign_fact_names_its_program_and_whether_it_knows() -> None:
-    origin = Origin("kiso:dev", "Deploy", None, "", "Kiso")
-    assert "Kiso, not written back" in row(FactLine(FOREIGN, origin))
-    assert "Kiso: Deploy" in row(FactLine(replace(FOREIGN, foreign_text=FOREIGN.text), origin))
-    told = "\n".join(part.shown.plain for part in history(FactLine(FOREIGN, origin), [], NOW, 100))
+    origin = FactOrigin("kiso:dev", "Deploy", None, "", "Kiso")
+    assert "Kiso, not written back" in row(FactRow(FOREIGN, origin))
+    assert "Kiso: Deploy" in row(FactRow(replace(FOREIGN, foreign_text=FOREIGN.text), origin))
+    told = "\n".join(part.content.plain for part in render_fact_history(FactRow(FOREIGN, origin), [], NOW, 100))
     assert "Kiso still says “Uses Flask.”" in told
     assert "read from Kiso, Deploy" in told
 
 
 def test_history_tells_what_it_said_before_down_to_the_turn(store: Store) -> None:
-    fill(store)
+    fill_store(store)
     session = store.sessions.get("claude:e0741090")
     (fact,) = store.facts.learn("Uses Flask.", session=session, entry_seq=3).facts
     store.facts.edit(fact.id, "Uses FastAPI.", category="stack")
     store.facts.retire(fact.id)
     store.journal.undo()
     fact = store.facts.get(fact.id)
-    rows = history(FactLine(fact, of_facts(store, [fact])[fact.id]), store.facts.history(fact.id), NOW, 120)
-    told = [part.shown.plain for part in rows]
+    rows = render_fact_history(
+        FactRow(fact, find_fact_origins(store, [fact])[fact.id]), store.facts.history(fact.id), NOW, 120
+    )
+    told = [part.content.plain for part in rows]
     assert told[0] == "Uses FastAPI."
     assert any("brought back   undo of" in line for line in told)
     assert any("retired   undone by" in line for line in told)
@@ -69,27 +71,29 @@ def test_history_tells_what_it_said_before_down_to_the_turn(store: Store) -> Non
 @pytest.mark.parametrize("width", [1, 12, 40, 78, 140])
 def test_everything_fits_and_nothing_is_obeyed(width: int) -> None:
     fact = replace(FACT, text=HOSTILE, category=HOSTILE, scope=f"app:{HOSTILE}")
-    line = FactLine(fact, Origin("x", HOSTILE, 3, HOSTILE))
-    painted = table_line(line, NOW, width, marked=True, with_scope=True)
+    line = FactRow(fact, FactOrigin("x", HOSTILE, 3, HOSTILE))
+    painted = render_fact_row(line, NOW, width, marked=True, with_scope=True)
     assert painted.cell_length <= width
     assert_harmless(painted)
-    for part in history(line, [], NOW, width):
-        assert part.shown.cell_length <= max(width, 11)
-        assert_harmless(part.shown)
+    for part in render_fact_history(line, [], NOW, width):
+        assert part.content.cell_length <= max(width, 11)
+        assert_harmless(part.content)
 
 
 def test_of_a_megabyte_the_beginning_is_shown() -> None:
-    rows = history(FactLine(replace(FACT, text="word " * 200_000), Origin()), [], NOW, 80)
+    rows = render_fact_history(FactRow(replace(FACT, text="word " * 200_000), FactOrigin()), [], NOW, 80)
     assert len(rows) < 400
-    assert any("988,000 more characters" in part.shown.plain for part in rows)
+    assert any("988,000 more characters" in part.content.plain for part in rows)
 
 
 def test_the_count_stands_beside_the_limit() -> None:
-    assert heading(37, 200, "", 99, 99, False).plain == "Facts · every scope: 99 · 37 of 200 lines global"
-    assert heading(37, 200, "", 5, 99, False).plain == "Facts · every scope: 5 of 99 · 37 of 200 lines global"
-    assert heading(37, 200, "app:shop", 37, 37, False).plain == "Facts · 37 of 200 lines · app shop"
-    assert "C makes them fewer" in heading(201, 200, "global", 5, 201, True).plain
-    assert "5 of 201 shown" in heading(201, 200, "global", 5, 201, True).plain
+    assert render_facts_heading(37, 200, "", 99, 99, False).plain == "Facts · every scope: 99 · 37 of 200 lines global"
+    assert (
+        render_facts_heading(37, 200, "", 5, 99, False).plain == "Facts · every scope: 5 of 99 · 37 of 200 lines global"
+    )
+    assert render_facts_heading(37, 200, "app:shop", 37, 37, False).plain == "Facts · 37 of 200 lines · app shop"
+    assert "C makes them fewer" in render_facts_heading(201, 200, "global", 5, 201, True).plain
+    assert "5 of 201 shown" in render_facts_heading(201, 200, "global", 5, 201, True).plain
 
 
 def test_scopes_have_names_that_people_read() -> None:
@@ -106,7 +110,7 @@ def test_scopes_have_names_that_people_read() -> None:
 
 def test_a_consolidation_is_shown_as_a_difference(store: Store) -> None:
     store.facts.learn("Uses Flask.\nTabs.\nTwo people.")
-    lines = [line.plain for line in consolidated(store.facts.difference("Uses FastAPI.\nTwo people.").text)]
+    lines = [line.plain for line in render_consolidation(store.facts.diff("Uses FastAPI.\nTwo people.").text)]
     assert lines == ["− Uses Flask.", "− Tabs.", "+ Uses FastAPI.", "  Two people."]
 
 
@@ -116,10 +120,12 @@ def test_a_plan_shows_rows_reasons_and_no_secret() -> None:
 
     rows = [PlannedRow("facts", {"id": 1}, {"content": "old"}, {"content": "new"})]
     rows.append(PlannedRow("secrets", {"id": 2}, {"value": Secret("hush")}, None))
-    told = [line.plain for line in planned("/tmp/kiso.db", rows, ["No place for it."], ["Changed there."])]
+    told = [
+        line.plain for line in render_fact_write_back("/tmp/kiso.db", rows, ["No place for it."], ["Changed there."])
+    ]
     assert told[0] == "in /tmp/kiso.db"
     assert told[2:6] == ["facts 1", "  content", "  − old", "  + new"]
     assert f"  − {MASK}" in told
     assert told[-2:] == ["No place for it.", "Changed there."]
     assert "hush" not in "".join(told)
-    assert planned("x", [], [], [])[-1].plain == "There is nothing to write back."
+    assert render_fact_write_back("x", [], [], [])[-1].plain == "There is nothing to write back."

@@ -5,32 +5,38 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from browser_driver import NOW, before, fill
-from kiso_database import HEAD, KisoStore
+from browser_driver import NOW, fill_store, time_ago
+from kiso_database import LATEST_SCHEMA, KisoStore
 from textual.content import Content
-from write_back_roundtrip import World
+from write_back_roundtrip import WriteBackCase
 
-from store.edits.labels import of_edit, of_edits
+from store.edits.labels import label_edit, label_edits
 from store.model.knowledge import Edit
 from store.store import Store
-from tui.render.journal_lines import build_on, edit_line, page, sentence, table_line
+from tui.render.journal_lines import (
+    build_edit_row,
+    describe_edit,
+    describe_later_edits,
+    render_edit_page,
+    render_edit_row,
+)
 
 HOSTILE = "\x1b]52;c;aGk=\x07 [b]bold[/b] \u202egnp.exe 日本語 " + "long " * 200
 
 
 @pytest.fixture
 def world(store: Store) -> Store:
-    fill(store)
+    fill_store(store)
     return store
 
 
 def newest(store: Store) -> Edit:
-    return store.journal.newest(limit=1)[0]
+    return store.journal.list_edits(limit=1)[0]
 
 
 def told(store: Store, edit: Edit) -> list[str]:
-    later = store.journal.building_on(edit.id)
-    return [line.plain for line in page(edit, of_edit(store, edit), later, NOW)]
+    later = store.journal.list_dependent_edits(edit.id)
+    return [line.plain for line in render_edit_page(edit, label_edit(store, edit), later, NOW)]
 
 
 def test_a_title_is_told_with_before_and_after(world: Store) -> None:
@@ -38,9 +44,9 @@ def test_a_title_is_told_with_before_and_after(world: Store) -> None:
     world.sessions.set_title(session, "Mine")
     world.sessions.set_title(session, "Better")
     edit = newest(world)
-    assert sentence(edit, of_edits(world, [edit])) == "title given “Better”, in Better"
+    assert describe_edit(edit, label_edits(world, [edit])) == "title given “Better”, in Better"
     assert "  title: Mine → Better" in told(world, edit)
-    first = world.journal.newest(limit=2)[1]
+    first = world.journal.list_edits(limit=2)[1]
     assert f"Edit {edit.id} builds on it." in told(world, first)
 
 
@@ -48,7 +54,7 @@ def test_a_retired_fact_is_told_by_what_it_says(world: Store) -> None:
     (fact,) = world.facts.learn("CI runs on Jenkins.").facts
     world.facts.retire(fact.id)
     edit = newest(world)
-    assert sentence(edit, of_edits(world, [edit])) == "fact retired “CI runs on Jenkins.”"
+    assert describe_edit(edit, label_edits(world, [edit])) == "fact retired “CI runs on Jenkins.”"
     assert "  retired: no → yes" in told(world, edit)
 
 
@@ -64,7 +70,7 @@ def test_a_summary_is_told_by_what_it_says_and_the_one_before_did_not(world: Sto
 
 
 def test_a_long_text_is_told_line_by_line(world: Store) -> None:
-    world.notes.note(world.sessions.get("codex:0199aa"), "one\ntwo")
+    world.notes.add_note(world.sessions.get("codex:0199aa"), "one\ntwo")
     assert told(world, newest(world))[-3:] == ["  text: ", "  + one", "  + two"]
 
 
@@ -74,16 +80,16 @@ def test_a_secret_is_told_by_its_name_and_version_alone(world: Store) -> None:
     world.secrets.set(session, "API_KEY", "second-value")
     edit = newest(world)
     lines = "\n".join(told(world, edit))
-    assert sentence(edit, of_edits(world, [edit])).startswith("secret set “API_KEY”")
+    assert describe_edit(edit, label_edits(world, [edit])).startswith("secret set “API_KEY”")
     assert "secret API_KEY, version 2" in lines
     assert "value" not in lines
 
 
 def test_what_was_written_back_names_the_store_and_the_rows(store: Store, tmp_path: Path) -> None:
-    owner = KisoStore(tmp_path / "kiso.db", HEAD)
-    owner.session("dev", description="Theirs")
-    owner.message("go", processed=0)
-    world = World(store, owner.path, "dev").titled("Mine")
+    owner = KisoStore(tmp_path / "kiso.db", LATEST_SCHEMA)
+    owner.add_session("dev", description="Theirs")
+    owner.add_message("go", processed=0)
+    world = WriteBackCase(store, owner.path, "dev").set_title("Mine")
     world.write()
     lines = told(store, newest(store))
     assert f"in the store {owner.path}" in lines
@@ -96,9 +102,9 @@ def test_an_undone_edit_says_by_which(world: Store) -> None:
     world.journal.undo()
     undo = newest(world)
     pinned = world.journal.get(pinned.id)
-    names = of_edits(world, [pinned, undo])
-    assert f"undone by {undo.id}" in table_line(edit_line(pinned, names), NOW, 100).plain
-    assert edit_line(undo, names).done == f"undo of {pinned.id}"
+    names = label_edits(world, [pinned, undo])
+    assert f"undone by {undo.id}" in render_edit_row(build_edit_row(pinned, names), NOW, 100).plain
+    assert build_edit_row(undo, names).label == f"undo of {pinned.id}"
     assert any(line.startswith("Undone by edit") for line in told(world, pinned))
 
 
@@ -106,8 +112,8 @@ def test_many_sessions_are_counted(world: Store) -> None:
     sessions = world.sessions.newest(10)
     world.sessions.archive(sessions)
     edit = newest(world)
-    line = edit_line(edit, of_edits(world, [edit]))
-    assert line.where.endswith(f"and {len(sessions) - 5} more")
+    line = build_edit_row(edit, label_edits(world, [edit]))
+    assert line.sessions_label.endswith(f"and {len(sessions) - 5} more")
 
 
 @pytest.mark.parametrize("width", [1, 20, 78, 140])
@@ -115,8 +121,8 @@ def test_a_line_fits_whatever_stands_in_it(world: Store, width: int) -> None:
     session = world.sessions.get("claude:e0741090")
     world.sessions.set_title(session, HOSTILE)
     world.notes.tag([session], ["日本語" * 20])
-    for edit in world.journal.newest():
-        line = table_line(edit_line(edit, of_edits(world, [edit])), NOW, width)
+    for edit in world.journal.list_edits():
+        line = render_edit_row(build_edit_row(edit, label_edits(world, [edit])), NOW, width)
         assert line.cell_length <= width
         assert_harmless(line)
 
@@ -124,26 +130,26 @@ def test_a_line_fits_whatever_stands_in_it(world: Store, width: int) -> None:
 def test_what_a_terminal_obeys_is_shown_as_a_picture(world: Store) -> None:
     world.sessions.set_title(world.sessions.get("claude:e0741090"), HOSTILE)
     world.facts.learn("\x1b[2J" + "x" * 3_000)
-    for edit in world.journal.newest(limit=2):
-        for line in page(edit, of_edits(world, [edit]), [], NOW):
+    for edit in world.journal.list_edits(limit=2):
+        for line in render_edit_page(edit, label_edits(world, [edit]), [], NOW):
             assert_harmless(line)
 
 
 def test_a_filter_finds_what_is_shown(world: Store) -> None:
     world.facts.learn("Uses FastAPI")
     edit = newest(world)
-    line = edit_line(edit, of_edits(world, [edit]))
-    assert line.holds(["fastapi", "learnt"])
-    assert not line.holds(["fastapi", "undone"])
+    line = build_edit_row(edit, label_edits(world, [edit]))
+    assert line.matches(["fastapi", "learnt"])
+    assert not line.matches(["fastapi", "undone"])
 
 
 def test_edits_that_build_on_it_are_named() -> None:
     def edits(*numbers: int) -> list[Edit]:
-        return [Edit(number, "title", before(), (), (), None, None) for number in numbers]
+        return [Edit(number, "title", time_ago(), (), (), None, None) for number in numbers]
 
-    assert build_on(edits(7)) == "Edit 7 builds on it."
-    assert build_on(edits(9, 7)) == "Edits 7 and 9 build on it."
-    assert build_on(edits(*range(19, 10, -1))) == "Edits 11, 12, 13, 14, 15 and 4 more build on it."
+    assert describe_later_edits(edits(7)) == "Edit 7 builds on it."
+    assert describe_later_edits(edits(9, 7)) == "Edits 7 and 9 build on it."
+    assert describe_later_edits(edits(*range(19, 10, -1))) == "Edits 11, 12, 13, 14, 15 and 4 more build on it."
 
 
 def assert_harmless(line: Content) -> None:

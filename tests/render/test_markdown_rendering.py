@@ -9,10 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from rich.cells import cell_len
 
-from tui.render.code import LONGEST, highlighted
-from tui.render.markdown import LONGEST as LONGEST_MARKDOWN
-from tui.render.markdown import code_blocks, markdown
-from tui.render.viewport import AT_ONCE, HIT, Look
+from tui.render.code import MAX_HIGHLIGHTED_CHARACTERS, highlight_code
+from tui.render.markdown import MAX_MARKDOWN_CHARACTERS as LONGEST_MARKDOWN
+from tui.render.markdown import find_fenced_code, render_markdown
+from tui.render.viewport import DEFAULT_TEXT_LIMIT, HIT_STYLE, Viewport
 
 HOSTILE = (
     "\x1b]52;c;UFdORUQ=\x07 \x9b2J [b]bold[/b] [@click=app.quit]go[/] [/] \u202e abc \u2066 \x00\r\x08"
@@ -22,13 +22,15 @@ _CONTROL = re.compile("[\x00-\x09\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\u2
 
 
 def lines(text: str, width: int = 60, **look: object) -> list[str]:
-    return [line.plain.rstrip() for line in markdown(text, Look(width, **look))]  # type: ignore[arg-type]
+    return [line.plain.rstrip() for line in render_markdown(text, Viewport(width, **look))]  # type: ignore[arg-type]
 
 
 def styles(text: str) -> dict[str, str]:
     """What each piece of the text looks like."""
     return {
-        line.plain[span.start : span.end]: str(span.style) for line in markdown(text, Look(80)) for span in line.spans
+        line.plain[span.start : span.end]: str(span.style)
+        for line in render_markdown(text, Viewport(80))
+        for span in line.spans
     }
 
 
@@ -73,8 +75,8 @@ def test_code_is_highlighted_and_keeps_its_spaces() -> None:
 
 
 def test_code_of_no_known_language_is_shown_as_it_is() -> None:
-    assert [line.plain for line in highlighted("a\n\n b", "klingon\x1b")] == ["a", "", " b"]
-    assert highlighted("x" * (LONGEST + 1), "python")[0].spans == []
+    assert [line.plain for line in highlight_code("a\n\n b", "klingon\x1b")] == ["a", "", " b"]
+    assert highlight_code("x" * (MAX_HIGHLIGHTED_CHARACTERS + 1), "python")[0].spans == []
 
 
 def test_columns_stay_aligned_and_give_way_when_there_is_no_room() -> None:
@@ -87,21 +89,21 @@ def test_columns_stay_aligned_and_give_way_when_there_is_no_room() -> None:
 
 
 def test_the_words_looked_for_are_marked_also_across_a_wrapped_line() -> None:
-    told = list(markdown("one two **three** four", Look(9, re.compile("two three"))))
-    marked = [line.plain[span.start : span.end] for line in told for span in line.spans if span.style == HIT]
+    told = list(render_markdown("one two **three** four", Viewport(9, re.compile("two three"))))
+    marked = [line.plain[span.start : span.end] for line in told for span in line.spans if span.style == HIT_STYLE]
     assert marked == ["two", "three"]
 
 
 def test_a_message_too_long_to_lay_out_at_once_says_how_much_is_left() -> None:
     text = "word " * 20_000
-    assert lines(text)[-1] == f"… {len(text) - AT_ONCE:,} more characters · w shows all"
-    whole = lines(text, whole=True)
+    assert lines(text)[-1] == f"… {len(text) - DEFAULT_TEXT_LIMIT:,} more characters · w shows all"
+    whole = lines(text, is_full=True)
     assert len(text) > LONGEST_MARKDOWN
     assert sum(line.count("word") for line in whole) == 20_000
 
 
 def test_fenced_code_is_given_as_it_was_written() -> None:
-    assert code_blocks("a\n```sh\nls \x1b\n```\nb\n\n    indented\n") == ["ls \x1b\n", "indented\n"]
+    assert find_fenced_code("a\n```sh\nls \x1b\n```\nb\n\n    indented\n") == ["ls \x1b\n", "indented\n"]
 
 
 @settings(max_examples=200)
@@ -110,7 +112,7 @@ def test_fenced_code_is_given_as_it_was_written() -> None:
     width=st.integers(4, 70),
 )
 def test_no_line_is_too_wide_and_nothing_that_a_terminal_obeys_is_left(text: str, width: int) -> None:
-    for line in markdown(text, Look(width, re.compile("a"))):
+    for line in render_markdown(text, Viewport(width, re.compile("a"))):
         assert cell_len(line.plain) <= width
         assert not _CONTROL.search(line.plain)
         assert "\n" not in line.plain
@@ -129,6 +131,6 @@ def test_hostile_text_is_only_ever_text() -> None:
         "    {}",
     )
     everywhere = "\n\n".join(place.replace("{}", HOSTILE) for place in places)
-    for line in markdown(everywhere, Look(70)):
+    for line in render_markdown(everywhere, Viewport(70)):
         assert not _CONTROL.search(line.plain)
         assert not any("click" in str(span.style) for span in line.spans)

@@ -6,16 +6,16 @@ import re
 from datetime import timedelta
 
 import pytest
-from browser_driver import NOW, before
+from browser_driver import NOW, time_ago
 from hypothesis import given
 from hypothesis import strategies as st
 from rich.cells import cell_len
 
 from store.model.session import Session
-from store.search.list_rows import Row
-from store.text.sanitize import cells
-from tui.render.session_lines import session_lines
-from tui.render.styles import MARKS, age, fitted, mark_of, marked, plain
+from store.search.list_rows import SessionRow
+from store.text.sanitize import cell_width
+from tui.render.session_lines import render_session
+from tui.render.styles import AGENT_BADGES, agent_badge, fit_line, format_age, highlight_matches, plain_text
 
 
 @pytest.mark.parametrize(
@@ -34,20 +34,20 @@ from tui.render.styles import MARKS, age, fitted, mark_of, marked, plain
     ],
 )
 def test_ages(ago: timedelta, said: str) -> None:
-    assert age((NOW - ago).isoformat(), NOW) == said
+    assert format_age((NOW - ago).isoformat(), NOW) == said
 
 
 @pytest.mark.parametrize("spelled", ["", "yesterday", "1761000000", "2026-13-45T99:99:99Z"])
 def test_a_time_nobody_can_read_is_left_out(spelled: str) -> None:
-    assert age(spelled, NOW) in ("", "now")
+    assert format_age(spelled, NOW) in ("", "now")
 
 
 def test_every_agent_has_a_mark_of_two_cells_and_no_two_the_same() -> None:
-    letters = [mark.letters for mark in MARKS.values()]
+    letters = [mark.letters for mark in AGENT_BADGES.values()]
     assert len(set(letters)) == len(letters)
     assert {cell_len(mark) for mark in letters} == {2}
-    assert cell_len(mark_of("x").letters) == 2
-    assert mark_of("somebody new").letters == "s…"
+    assert cell_len(agent_badge("x").letters) == 2
+    assert agent_badge("somebody new").letters == "s…"
 
 
 _TEXTS = ("source", "native_id", "channel", "user", "agent_title", "own_title", "first_prompt", "model", "cwd")
@@ -55,17 +55,17 @@ _TEXTS = ("source", "native_id", "channel", "user", "agent_title", "own_title", 
 
 def a_session(**fields: object) -> Session:
     blank = dict.fromkeys(Session._fields, 0) | dict.fromkeys([*_TEXTS, "environment_name", "expires_at"], "")
-    told = {"id": "the-id", "relation": None, "parent_id": None, "updated_at": before(hours=3)}
+    told = {"id": "the-id", "relation": None, "parent_id": None, "updated_at": time_ago(hours=3)}
     return Session(**(blank | told | fields))  # type: ignore[arg-type]
 
 
-def lines_of(row: Row, width: int = 80) -> tuple[str, str]:
-    first, second = session_lines(row, width, NOW)
-    return plain(first).rstrip(), plain(second).rstrip()
+def lines_of(row: SessionRow, width: int = 80) -> tuple[str, str]:
+    first, second = render_session(row, width, NOW)
+    return plain_text(first).rstrip(), plain_text(second).rstrip()
 
 
 def test_a_session_without_a_title_goes_by_its_id() -> None:
-    assert lines_of(Row(a_session()))[0] == "  the-id"
+    assert lines_of(SessionRow(a_session()))[0] == "  the-id"
 
 
 def test_a_row_tells_everything_by_signs() -> None:
@@ -81,22 +81,22 @@ def test_a_row_tells_everything_by_signs() -> None:
         archived=1,
         gone=1,
     )
-    row = Row(session, has_summary=True, has_secrets=True)
+    row = SessionRow(session, has_summary=True, has_secrets=True)
     assert lines_of(row) == ("★ Mine", "  cx beta · 3h · 1,204⟲ 52⚙ 3✗  ∑  🔒  ↱ fork  ⌫ gone  ▫ archived")
 
 
 @given(text=st.text(max_size=200), width=st.integers(4, 200))
 def test_no_row_is_wider_than_its_place_and_no_text_becomes_markup(text: str, width: int) -> None:
     session = a_session(own_title=text, first_prompt=f"{text} asked", cwd=f"/{text}", source=text, turns=7)
-    for line in session_lines(Row(session, True, True), width, NOW):
-        assert cell_len(plain(line)) <= width
-        assert "\n" not in plain(line)
+    for line in render_session(SessionRow(session, True, True), width, NOW):
+        assert cell_len(plain_text(line)) <= width
+        assert "\n" not in plain_text(line)
 
 
 @given(text=st.text(alphabet=st.sampled_from("[]/@=bclik app.quit\x1b()'\"\\"), max_size=60))
 def test_brackets_stay_as_they_are(text: str) -> None:
     session = a_session(own_title=f"x{text}x")
-    shown = plain(session_lines(Row(session), 500, NOW)[0])
+    shown = plain_text(render_session(SessionRow(session), 500, NOW)[0])
     assert shown == f"  x{text}x".replace("\x1b", "␛")
 
 
@@ -105,20 +105,20 @@ _LINES = st.lists(st.tuples(st.text("ab …e\u0301漢🔒", max_size=8), st.samp
 
 @given(line=_LINES, width=st.integers(1, 30))
 def test_a_line_is_cut_only_where_it_has_no_room(line: list[tuple[str, str]], width: int) -> None:
-    shown = plain(fitted(line, width))
-    assert cells(shown) <= width
-    if cells(plain(line)) <= width:
-        assert shown == plain(line)
+    shown = plain_text(fit_line(line, width))
+    assert cell_width(shown) <= width
+    if cell_width(plain_text(line)) <= width:
+        assert shown == plain_text(line)
     else:
         assert shown.endswith("…")
-        assert plain(line).startswith(shown[:-1])
+        assert plain_text(line).startswith(shown[:-1])
 
 
 @given(line=_LINES)
 def test_words_are_set_off_across_pieces_and_nothing_else_is_changed(line: list[tuple[str, str]]) -> None:
     words = re.compile("a ?b")
-    shown = list(marked(line, words, "hit"))
-    assert plain(shown) == plain(line)
+    shown = list(highlight_matches(line, words, "hit"))
+    assert plain_text(shown) == plain_text(line)
     styles = [style for text, style in shown for _ in text]
-    found = {at for match in words.finditer(plain(line)) for at in range(*match.span())}
+    found = {at for match in words.finditer(plain_text(line)) for at in range(*match.span())}
     assert [at for at, style in enumerate(styles) if style == "hit"] == sorted(found)

@@ -8,16 +8,16 @@ import pytest
 from textual.content import Content
 
 from store.model.entry import Json, PairedCall, Status
-from tui.render.exit_code import exit_code
+from tui.render.exit_code import find_exit_code
 from tui.render.tool_call_details import (
-    CallLine,
-    arguments_title,
-    call_line,
-    heading,
-    result_title,
-    same_calls,
-    table_head,
-    table_line,
+    ToolCallRow,
+    build_call_row,
+    render_arguments_title,
+    render_call_heading,
+    render_call_row,
+    render_result_title,
+    render_same_tool_calls,
+    render_table_head,
 )
 
 HOSTILE = "\x1b]52;c;eA==\x07\x9b1m\u202e[bold]x[/]\t\r\n漢字" * 40
@@ -30,37 +30,37 @@ def called(name: str = "Bash", status: Status = "error", **fields: Json) -> Pair
     return call._replace(**fields)
 
 
-def line(key: int, turn: int, name: str = "Bash", status: Status = "ok") -> CallLine:
-    return CallLine(key, turn, name, "ls", status, 10.0)
+def line(key: int, turn: int, name: str = "Bash", status: Status = "ok") -> ToolCallRow:
+    return ToolCallRow(key, turn, name, "ls", status, 10.0)
 
 
 # ── one call ──────────────────────────────────────────────────────────────────────────────────────
 
 
 def test_the_heading() -> None:
-    assert heading(called(), 2, 52, 1).plain == "Bash · 3 of 52 · ✗ exit 1 · 2.1 s · turn 12, 10:41:07"
+    assert render_call_heading(called(), 2, 52, 1).plain == "Bash · 3 of 52 · ✗ exit 1 · 2.1 s · turn 12, 10:41:07"
     unknown = called(status="pending", duration_ms=None, at="whenever")
-    assert heading(unknown, 0, 0, None).plain == "Bash · … no answer · turn 12"
-    assert heading(called(name="", status="ok"), 0, 1, None).plain.startswith("a tool · 1 of 1 · ✓ ok")
+    assert render_call_heading(unknown, 0, 0, None).plain == "Bash · … no answer · turn 12"
+    assert render_call_heading(called(name="", status="ok"), 0, 1, None).plain.startswith("a tool · 1 of 1 · ✓ ok")
 
 
 def test_titles() -> None:
-    assert result_title("a\nb", "ok").plain == "result, 2 lines"
-    assert result_title("", "ok").plain == "result"
-    assert result_title("", "pending").plain == "result, not there yet"
-    assert arguments_title(None).plain == "arguments"
-    assert arguments_title((12, 3)).plain == "edit  +12 −3"
+    assert render_result_title("a\nb", "ok").plain == "result, 2 lines"
+    assert render_result_title("", "ok").plain == "result"
+    assert render_result_title("", "pending").plain == "result, not there yet"
+    assert render_arguments_title(None).plain == "arguments"
+    assert render_arguments_title((12, 3)).plain == "edit  +12 −3"
 
 
 def test_the_calls_of_the_same_name() -> None:
     lines = [line(1, 9, status="error"), line(2, 10, "Read"), line(3, 11, status="error"), line(4, 12), line(5, 13)]
-    assert same_calls(lines, 3).plain == "same call before: turn 9 ✗, turn 11 ✗   after: turn 13 ✓"
-    assert same_calls(lines, 0).plain == "same call after: turn 11 ✗, turn 12 ✓, turn 13 ✓"
-    assert same_calls(lines, 1).plain == "no other call of this name"
+    assert render_same_tool_calls(lines, 3).plain == "same call before: turn 9 ✗, turn 11 ✗   after: turn 13 ✓"
+    assert render_same_tool_calls(lines, 0).plain == "same call after: turn 11 ✗, turn 12 ✓, turn 13 ✓"
+    assert render_same_tool_calls(lines, 1).plain == "no other call of this name"
 
 
 def test_only_the_nearest_of_very_many_are_named() -> None:
-    told = same_calls([line(n, n) for n in range(100)], 50).plain
+    told = render_same_tool_calls([line(n, n) for n in range(100)], 50).plain
     assert told == (
         "same call before: 47 more … turn 47 ✓, turn 48 ✓, turn 49 ✓   after: turn 51 ✓, turn 52 ✓, turn 53 ✓ … 46 more"
     )
@@ -70,27 +70,27 @@ def test_only_the_nearest_of_very_many_are_named() -> None:
 
 
 def test_a_line_of_the_table_says_what_was_done_to_what() -> None:
-    made = call_line(called(arguments={"file_path": "/home/ada/alpha/src/app.py"}), "/home/ada/alpha")
-    assert made.about == "src/app.py"
-    shown = table_line(made, 4, 60)
+    made = build_call_row(called(arguments={"file_path": "/home/ada/alpha/src/app.py"}), "/home/ada/alpha")
+    assert made.subject == "src/app.py"
+    shown = render_call_row(made, 4, 60)
     assert shown.plain.split() == ["12", "✗", "Bash", "src/app.py", "2.1", "s"]
-    assert shown.cell_length == 60 == table_head(4, 60).cell_length
+    assert shown.cell_length == 60 == render_table_head(4, 60).cell_length
 
 
 def test_a_line_is_found_by_all_its_words() -> None:
-    made = call_line(called())
+    made = build_call_row(called())
     for words in (["bash"], ["ls", "failed"], ["turn 12"], []):
-        assert made.holds(words)
-    assert not made.holds(["bash", "ok"])
+        assert made.matches(words)
+    assert not made.matches(["bash", "ok"])
 
 
 @pytest.mark.parametrize("width", [20, 60, 140])
 def test_nothing_hostile_survives(width: int) -> None:
     evil = called(name=HOSTILE, arguments={HOSTILE: HOSTILE})
-    for shown in (table_line(call_line(evil), 400, width), heading(evil, 0, 1, None)):
+    for shown in (render_call_row(build_call_row(evil), 400, width), render_call_heading(evil, 0, 1, None)):
         assert isinstance(shown, Content)
         assert not set(shown.plain) & set("\x1b\x07\x9b\u202e\t\r\n")
-    assert table_line(call_line(evil), 400, width).cell_length <= width
+    assert render_call_row(build_call_row(evil), 400, width).cell_length <= width
 
 
 # ── exit status ───────────────────────────────────────────────────────────────────────────────────
@@ -115,7 +115,7 @@ def test_nothing_hostile_survives(width: int) -> None:
     ],
 )
 def test_an_exit_status_that_is_told(result: Json, code: int) -> None:
-    assert exit_code(result) == code
+    assert find_exit_code(result) == code
 
 
 @pytest.mark.parametrize(
@@ -135,4 +135,4 @@ def test_an_exit_status_that_is_told(result: Json, code: int) -> None:
     ],
 )
 def test_no_exit_status_where_none_is_told(result: Json) -> None:
-    assert exit_code(result) is None
+    assert find_exit_code(result) is None

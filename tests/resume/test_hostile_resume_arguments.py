@@ -14,12 +14,12 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
-from browser_driver import add, before, prompt
+from browser_driver import add_session, prompt_entry, time_ago
 
 from store.cli import run
 from store.errors import Refused
 from store.model.session import Session
-from store.resume.command import resumption
+from store.resume.command import plan_resume
 from store.store import Store
 
 CASES = 500
@@ -151,14 +151,16 @@ def test_each_arrives_whole_or_is_refused(store: Store, tmp_path: Path, agents: 
     base = tmp_path / "work"
     base.mkdir()
     arrived = refused = 0
-    for session in all_hostile(base, add(store, "s", before(), prompt("Go on", before()), source="claude")):
-        found = resumption(session)
-        status = in_a_child(found.go)
+    for session in all_hostile(
+        base, add_session(store, "s", time_ago(), prompt_entry("Go on", time_ago()), source="claude")
+    ):
+        found = plan_resume(session)
+        status = in_a_child(found.execute)
         said = agents.take()
         verb = ["--resume"] if session.source == "claude" else ["resume"]
         if said is None:
             assert status == 1
-            assert not found.is_clear
+            assert not found.can_run
             refused += 1
         else:
             assert status == 0
@@ -183,8 +185,8 @@ def test_the_command_line_does_the_same(tmp_path: Path, agents: Agents) -> None:
     with closing(Store.open(path)) as store:
         for n, case in enumerate(chosen):
             where = made(base, case.folder or "a")
-            asked = prompt(case.title, before())
-            add(store, f"s{n}", before(), asked, source="claude", native_id=case.native, cwd=str(where))
+            asked = prompt_entry(case.title, time_ago())
+            add_session(store, f"s{n}", time_ago(), asked, source="claude", native_id=case.native, cwd=str(where))
         known = store.sessions.newest(CASES)
     assert len(known) == len(chosen) > CASES // 15
     statuses = set()

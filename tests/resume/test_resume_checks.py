@@ -11,21 +11,21 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 
 import pytest
-from browser_driver import add, before, prompt
-from foreign_databases import pull
+from browser_driver import add_session, prompt_entry, time_ago
+from foreign_databases import sync_paths
 from source_samples import SAMPLES
 
 from store import sources
 from store.model.session import Session
-from store.resume.check import Holder, Preflight, listed
-from store.resume.checks import branch_of, preflight
-from store.resume.command import resumption
-from store.sources.contract import Branching
+from store.resume.check import ProcessInfo, ResumeChecks, join_names
+from store.resume.checks import check_resume, read_branch
+from store.resume.command import plan_resume
+from store.sources.contract import SupportsGitBranch
 from store.store import Store
 
 
-def looked(store: Store, session: Session, folder: Path | None = None) -> Preflight:
-    return preflight(store, resumption(session, folder))
+def looked(store: Store, session: Session, folder: Path | None = None) -> ResumeChecks:
+    return check_resume(store, plan_resume(session, folder))
 
 
 # ── git ───────────────────────────────────────────────────────────────────────────────────────────
@@ -41,7 +41,7 @@ def tree(tmp_path: Path) -> Path:
 
 def test_the_branch_is_that_of_the_work_tree_around_a_folder(tree: Path) -> None:
     (tree / "src" / "deep").mkdir(parents=True)
-    assert branch_of(tree) == branch_of(tree / "src" / "deep") == "fix/upload-2"
+    assert read_branch(tree) == read_branch(tree / "src" / "deep") == "fix/upload-2"
 
 
 @pytest.mark.parametrize("pointer", ["gitdir: {tree}/.git/worktrees/other\n", "gitdir: ../tree/.git/worktrees/other"])
@@ -52,7 +52,7 @@ def test_a_linked_work_tree_has_a_branch_of_its_own(tree: Path, pointer: str) ->
     linked = tree.parent / "linked"
     linked.mkdir()
     (linked / ".git").write_text(pointer.format(tree=tree))
-    assert branch_of(linked) == "other"
+    assert read_branch(linked) == "other"
 
 
 def test_what_git_itself_makes_is_read_as_git_reads_it(tmp_path: Path) -> None:
@@ -64,9 +64,9 @@ def test_what_git_itself_makes_is_read_as_git_reads_it(tmp_path: Path) -> None:
     git("commit", "-q", "--allow-empty", "-m", "x", cwd=tmp_path / "one")
     git("worktree", "add", "-q", "-b", "side", "../two", cwd=tmp_path / "one")
     for name in ("one", "two"):
-        assert branch_of(tmp_path / name) == git("branch", "--show-current", cwd=tmp_path / name) in ("trunk", "side")
+        assert read_branch(tmp_path / name) == git("branch", "--show-current", cwd=tmp_path / name) in ("trunk", "side")
     git("checkout", "-q", "--detach", cwd=tmp_path / "two")
-    assert branch_of(tmp_path / "two") == ""
+    assert read_branch(tmp_path / "two") == ""
 
 
 @pytest.mark.parametrize(
@@ -82,16 +82,16 @@ def test_what_git_itself_makes_is_read_as_git_reads_it(tmp_path: Path) -> None:
 def test_a_head_that_names_no_branch(tree: Path, head: str | None, branch: str | None) -> None:
     path = tree / ".git" / "HEAD"
     path.unlink() if head is None else path.write_text(head)
-    assert branch_of(tree) == branch
+    assert read_branch(tree) == branch
 
 
 def test_where_nobody_uses_git_there_is_none_and_of_no_folder_nobody_can_tell(tmp_path: Path) -> None:
-    assert branch_of(tmp_path) == ""
-    assert branch_of(tmp_path / "gone") is None
+    assert read_branch(tmp_path) == ""
+    assert read_branch(tmp_path / "gone") is None
     (tmp_path / ".git").write_bytes(b"gitdir: \xff\xfe")
-    assert branch_of(tmp_path) is None
+    assert read_branch(tmp_path) is None
     (tmp_path / ".git").write_text("gitdir: /nowhere/at/all")
-    assert branch_of(tmp_path) is None
+    assert read_branch(tmp_path) is None
 
 
 @pytest.mark.parametrize(
@@ -104,13 +104,13 @@ def test_where_nobody_uses_git_there_is_none_and_of_no_folder_nobody_can_tell(tm
     ],
 )
 def test_agents_that_write_the_branch_down_are_asked(store: Store, tmp_path: Path, name: str, native: str) -> None:
-    assert isinstance(sources.by_name(name), Branching)
-    pull(store, SAMPLES[name](tmp_path))
+    assert isinstance(sources.load_source(name), SupportsGitBranch)
+    sync_paths(store, SAMPLES[name](tmp_path))
     (tmp_path / ".git").mkdir()
     (tmp_path / ".git" / "HEAD").write_text("ref: refs/heads/topic\n")
     found = looked(store, store.sessions.find(native), tmp_path)
-    assert (found.branch_then, found.branch_now) == ("main", "topic")
-    assert found.checks()[0][1:] == ("was main, is topic now", "notable")
+    assert (found.recorded_branch, found.current_branch) == ("main", "topic")
+    assert found.list_checks()[0][1:] == ("was main, is topic now", "notable")
 
 
 # ── who is busy with it ───────────────────────────────────────────────────────────────────────────
@@ -131,14 +131,14 @@ HOLDING = "import sys, time; held = open(sys.argv[1]); print('open', flush=True)
 
 
 def test_a_process_that_has_the_transcript_open_is_told(store: Store, tmp_path: Path) -> None:
-    pull(store, SAMPLES["claude"](tmp_path))
+    sync_paths(store, SAMPLES["claude"](tmp_path))
     session = store.sessions.find("c1000000-0000-4000-8000-000000000003")
     (path,) = tmp_path.rglob(f"{session.native_id}.jsonl")
-    assert looked(store, session).users == ()
+    assert looked(store, session).session_processes == ()
     with running(sys.executable, "-c", HOLDING, str(path)) as pid:
         found = looked(store, session)
-    assert [holder.pid for holder in found.users] == [pid]
-    name, told, weight = found.checks()[1]
+    assert [holder.pid for holder in found.session_processes] == [pid]
+    name, told, weight = found.list_checks()[1]
     assert (name, weight) == ("session", "notable")
     assert f"process {pid}" in told
 
@@ -153,10 +153,10 @@ def agent(tmp_path: Path) -> str:
 
 
 def test_so_is_the_agent_that_was_told_to_go_on_with_it_and_no_other(store: Store, tmp_path: Path, agent: str) -> None:
-    pull(store, SAMPLES["claude"](tmp_path))
+    sync_paths(store, SAMPLES["claude"](tmp_path))
     session = store.sessions.find("c1000000-0000-4000-8000-000000000003")
     with running(agent, "--resume", session.native_id) as pid, running(agent, "--resume", "another"):
-        assert [holder.pid for holder in looked(store, session).users] == [pid]
+        assert [holder.pid for holder in looked(store, session).session_processes] == [pid]
 
 
 def test_so_is_the_one_that_notes_what_it_works_on(
@@ -164,24 +164,24 @@ def test_so_is_the_one_that_notes_what_it_works_on(
 ) -> None:
     sample = SAMPLES["claude"](tmp_path)
     monkeypatch.setenv("CLAUDE_CONFIG_DIR", str(sample))
-    pull(store, sample)
+    sync_paths(store, sample)
     session = store.sessions.find("c1000000-0000-4000-8000-000000000003")
     notes = sample / "sessions"
     notes.mkdir()
     with running(agent) as pid, running(agent) as other:
         for name, working in ((pid, session.native_id), (other, "another"), (2**22 + 1, session.native_id)):
             (notes / f"{name}.json").write_text(json.dumps({"pid": name, "sessionId": working}))
-        assert [holder.pid for holder in looked(store, session).users] == [pid]
+        assert [holder.pid for holder in looked(store, session).session_processes] == [pid]
 
 
 def test_of_a_database_only_that_it_is_open(store: Store, tmp_path: Path) -> None:
     path = SAMPLES["pingu"](tmp_path)
-    pull(store, path)
+    sync_paths(store, path)
     session = store.sessions.newest(1)[0]
     with running(sys.executable, "-c", HOLDING, str(path)) as pid:
         found = looked(store, session)
-    assert (found.users, [holder.pid for holder in found.neighbours]) == ((), [pid])
-    assert "has its database open" in found.checks()[1].told
+    assert (found.session_processes, [holder.pid for holder in found.database_processes]) == ((), [pid])
+    assert "has its database open" in found.list_checks()[1].text
 
 
 # ── what came since ───────────────────────────────────────────────────────────────────────────────
@@ -189,13 +189,13 @@ def test_of_a_database_only_that_it_is_open(store: Store, tmp_path: Path) -> Non
 
 def test_a_transcript_that_grew_has_moved_on_until_it_is_read(store: Store, tmp_path: Path) -> None:
     sample = SAMPLES["claude"](tmp_path)
-    pull(store, sample)
+    sync_paths(store, sample)
     session = store.sessions.find("c1000000-0000-4000-8000-000000000003")
-    assert not looked(store, session).moved_on
+    assert not looked(store, session).has_new_entries
     (path,) = sample.rglob(f"{session.native_id}.jsonl")
     last = json.loads(path.read_text().splitlines()[-1])
     path.touch()
-    assert not looked(store, session).moved_on
+    assert not looked(store, session).has_new_entries
     more = {
         **last,
         "uuid": "new",
@@ -205,61 +205,61 @@ def test_a_transcript_that_grew_has_moved_on_until_it_is_read(store: Store, tmp_
     }
     with path.open("a") as file:
         file.write(json.dumps(more) + "\n")
-    assert looked(store, session).moved_on
-    pull(store, sample)
-    assert looked(store, session).moved_on, "what is shown is older than what was read"
-    assert not looked(store, store.sessions.by_key(session.key)).moved_on
+    assert looked(store, session).has_new_entries
+    sync_paths(store, sample)
+    assert looked(store, session).has_new_entries, "what is shown is older than what was read"
+    assert not looked(store, store.sessions.by_key(session.key)).has_new_entries
 
 
 def test_a_row_in_a_database_moves_its_own_session_on_and_no_other(store: Store, tmp_path: Path) -> None:
     path = SAMPLES["pingu"](tmp_path)
-    pull(store, path)
+    sync_paths(store, path)
     one, other = [session for session in store.sessions.newest(9) if session.turns][:2]
     with closing(sqlite3.connect(path)) as owner, owner:
         said = "insert into turns (session_id, user_message, response_json) values (?, 'more', '{}')"
         owner.execute(said, (one.native_id,))
-    assert looked(store, one).moved_on
-    assert not looked(store, other).moved_on
+    assert looked(store, one).has_new_entries
+    assert not looked(store, other).has_new_entries
 
 
 def test_what_its_agent_deleted_is_gone(store: Store, tmp_path: Path) -> None:
     sample = SAMPLES["claude"](tmp_path)
-    pull(store, sample)
+    sync_paths(store, sample)
     session = store.sessions.find("c1000000-0000-4000-8000-000000000003")
     (path,) = sample.rglob(f"{session.native_id}.jsonl")
     path.unlink()
     found = looked(store, session)
     assert found.gone
-    assert found.checks()[1].weight == "bad"
-    assert list(found.notable()) == ["session: its agent does not have it any more"]
+    assert found.list_checks()[1].severity == "bad"
+    assert list(found.list_warnings()) == ["session: its agent does not have it any more"]
 
 
 # ── edits ─────────────────────────────────────────────────────────────────────────────────────────
 
 
 def test_edits_that_its_agent_does_not_know_are_named(store: Store, tmp_path: Path) -> None:
-    pull(store, SAMPLES["pingu"](tmp_path))
+    sync_paths(store, SAMPLES["pingu"](tmp_path))
     session = next(session for session in store.sessions.newest(9) if session.turns)
-    assert looked(store, session).checks()[2].told == "none"
+    assert looked(store, session).list_checks()[2].text == "none"
     store.sessions.set_title(session, "Mine")
     store.summaries.set(session, "Short.", up_to_turn=1)
     found = looked(store, store.sessions.by_key(session.key))
-    assert (found.unwritten, found.takes_edits) == (("title", "summary"), True)
-    assert found.checks()[2][1:] == ("title and summary not written back", "notable")
+    assert (found.unwritten_edits, found.can_write_back) == (("title", "summary"), True)
+    assert found.list_checks()[2][1:] == ("title and summary not written back", "notable")
 
 
 def test_those_that_it_would_not_take_stay_here(store: Store, tmp_path: Path) -> None:
-    pull(store, SAMPLES["claude"](tmp_path))
+    sync_paths(store, SAMPLES["claude"](tmp_path))
     session = store.sessions.find("c1000000-0000-4000-8000-000000000003")
     store.sessions.set_title(session, "Mine")
     found = looked(store, store.sessions.by_key(session.key))
-    assert found.checks()[2][1:] == ("title kept here only", "quiet")
+    assert found.list_checks()[2][1:] == ("title kept here only", "quiet")
 
 
 def test_of_what_was_kept_through_the_library_there_is_little_to_say(store: Store) -> None:
-    session = add(store, "mine", before(), prompt("Hello", before()))
+    session = add_session(store, "mine", time_ago(), prompt_entry("Hello", time_ago()))
     store.sessions.set_title(session, "Mine")
-    assert looked(store, store.sessions.by_key(session.key)) == Preflight(takes_edits=False)
+    assert looked(store, store.sessions.by_key(session.key)) == ResumeChecks(can_write_back=False)
 
 
 # ── in words ──────────────────────────────────────────────────────────────────────────────────────
@@ -279,18 +279,23 @@ def test_of_what_was_kept_through_the_library_there_is_little_to_say(store: Stor
     ],
 )
 def test_the_branch_in_words(then: str, now: str | None, told: str, weight: str) -> None:
-    assert Preflight(branch_then=then, branch_now=now).checks()[0][1:] == (told, weight)
+    assert ResumeChecks(recorded_branch=then, current_branch=now).list_checks()[0][1:] == (told, weight)
 
 
 def test_a_process_is_named_by_what_it_is_called_as_far_as_one_may_show_it() -> None:
-    assert str(Holder(7, "claude\x07")) == "claude␇, process 7"
-    assert str(Holder(7, "")) == "process 7"
+    assert str(ProcessInfo(7, "claude\x07")) == "claude␇, process 7"
+    assert str(ProcessInfo(7, "")) == "process 7"
 
 
 def test_where_nobody_can_see_who_is_busy_nothing_is_said_of_it() -> None:
-    assert Preflight().checks()[1].told == "not in use, and as it is shown here"
-    assert Preflight(sees_users=False).checks()[1].told == "as it is shown here"
+    assert ResumeChecks().list_checks()[1].text == "not in use, and as it is shown here"
+    assert ResumeChecks(can_see_processes=False).list_checks()[1].text == "as it is shown here"
 
 
 def test_names_in_a_row() -> None:
-    assert [listed(names) for names in ((), ("a",), ("a", "b"), ("a", "b", "c"))] == ["", "a", "a and b", "a, b and c"]
+    assert [join_names(names) for names in ((), ("a",), ("a", "b"), ("a", "b", "c"))] == [
+        "",
+        "a",
+        "a and b",
+        "a, b and c",
+    ]

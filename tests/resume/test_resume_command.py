@@ -7,19 +7,21 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from browser_driver import add, before, prompt
+from browser_driver import add_session, prompt_entry, time_ago
 
 from store import sources
 from store.errors import Refused
 from store.model.session import Session
-from store.resume.command import resumption
+from store.resume.command import plan_resume
 from store.store import Store
 
 NATIVE = "e0741090-8059"
 
 
 def session_of(store: Store, source: str = "claude", native: str = NATIVE, **fields: str) -> Session:
-    return add(store, f"{source}:1", before(), prompt("Go on", before()), source=source, native_id=native, **fields)
+    return add_session(
+        store, f"{source}:1", time_ago(), prompt_entry("Go on", time_ago()), source=source, native_id=native, **fields
+    )
 
 
 @pytest.fixture
@@ -36,9 +38,9 @@ def claude(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_where_program_and_folder_are_there_nothing_stands_in_the_way(
     store: Store, tmp_path: Path, claude: Path
 ) -> None:
-    found = resumption(session_of(store, cwd=str(tmp_path)))
+    found = plan_resume(session_of(store, cwd=str(tmp_path)))
     assert (found.argv, found.folder, found.obstacles) == (("claude", "--resume", NATIVE), tmp_path, ())
-    assert found.program == "Claude Code"
+    assert found.agent_label == "Claude Code"
     assert found.command == f"cd {tmp_path} && claude --resume {NATIVE}"
 
 
@@ -46,33 +48,33 @@ def test_a_program_or_a_folder_that_is_missing_is_told_and_the_command_can_still
     store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
-    found = resumption(session_of(store, cwd=str(tmp_path / "gone")))
+    found = plan_resume(session_of(store, cwd=str(tmp_path / "gone")))
     program, folder = found.obstacles
     assert "The program claude is not installed" in program
     assert f"The folder {tmp_path / 'gone'} is not there any more" in folder
     assert found.command.endswith(f"claude --resume {NATIVE}")
     with pytest.raises(Refused, match=r"not installed.*not there any more"):
-        found.go()
+        found.execute()
 
 
 def test_a_folder_that_is_a_file_or_of_nowhere_is_none(store: Store, tmp_path: Path, claude: Path) -> None:
     session = session_of(store, cwd=str(claude))
-    assert "is not there any more" in resumption(session).obstacles[0]
-    assert "is not there any more" in resumption(session._replace(cwd=".")).obstacles[0]
+    assert "is not there any more" in plan_resume(session).obstacles[0]
+    assert "is not there any more" in plan_resume(session._replace(cwd=".")).obstacles[0]
 
 
 def test_another_folder_takes_the_place_of_the_sessions(store: Store, tmp_path: Path, claude: Path) -> None:
-    found = resumption(session_of(store, cwd="/not/there"), tmp_path)
+    found = plan_resume(session_of(store, cwd="/not/there"), tmp_path)
     assert (found.folder, found.obstacles) == (tmp_path, ())
 
 
 def test_another_folder_is_meant_wherever_the_command_names_it(store: Store, tmp_path: Path) -> None:
-    found = resumption(session_of(store, "opencode", cwd="--print-logs"), tmp_path)
+    found = plan_resume(session_of(store, "opencode", cwd="--print-logs"), tmp_path)
     assert found.argv == ("opencode", str(tmp_path), "--session", NATIVE)
 
 
 def test_a_session_without_a_folder_goes_on_wherever_one_is(store: Store, claude: Path) -> None:
-    found = resumption(session_of(store))
+    found = plan_resume(session_of(store))
     assert (found.folder, found.obstacles) == (None, ())
     assert found.command == f"claude --resume {NATIVE}"
 
@@ -89,11 +91,11 @@ def test_a_session_without_a_folder_goes_on_wherever_one_is(store: Store, claude
 def test_where_there_is_no_command_a_hint_says_how_it_goes_on(
     store: Store, source: str, native: str, hint: str
 ) -> None:
-    found = resumption(session_of(store, source, native))
+    found = plan_resume(session_of(store, source, native))
     assert (found.argv, found.command, found.obstacles) == (None, "", ())
     assert hint in found.hint
     with pytest.raises(Refused):
-        found.go()
+        found.execute()
 
 
 HOSTILE_NAMES = [
@@ -115,21 +117,21 @@ def test_a_name_that_would_act_is_never_in_a_command_nor_in_a_hint(store: Store,
     session = session_of(store)
     for native in HOSTILE_NAMES:
         shaped = f"app/user/{native}" if source == "adk" else native
-        found = resumption(session._replace(source=source, native_id=shaped))
+        found = plan_resume(session._replace(source=source, native_id=shaped))
         assert found.command == ""
         assert found.hint.isprintable()
         with pytest.raises(Refused):
-            found.go()
+            found.execute()
 
 
 def test_a_folder_whose_name_would_act_is_refused_and_another_helps(store: Store, tmp_path: Path, claude: Path) -> None:
     folder = tmp_path / "a\x03\nb"
     folder.mkdir()
     session = session_of(store, cwd=str(folder))
-    refused = resumption(session)
+    refused = plan_resume(session)
     assert refused.command == ""
     assert "name another with --cwd" in refused.hint
-    assert resumption(session, tmp_path).obstacles == ()
+    assert plan_resume(session, tmp_path).obstacles == ()
 
 
 @pytest.mark.parametrize("name", ["$(touch owned)", "`touch owned`", "'; touch owned; '", "a b", '"', "*", "~", "\\"])
@@ -137,7 +139,7 @@ def test_a_shell_takes_the_command_for_what_it_is(store: Store, tmp_path: Path, 
     claude.write_text('#!/bin/sh\nprintf "%s\\0" "$PWD" "$@"\n')
     folder = tmp_path / name
     folder.mkdir()
-    found = resumption(session_of(store, native=name, cwd=str(folder)))
+    found = plan_resume(session_of(store, native=name, cwd=str(folder)))
     assert shlex.split(found.command)[-3:] == ["claude", "--resume", name]
     ran = subprocess.run(["/bin/sh", "-c", found.command], capture_output=True, text=True, check=True)
     assert ran.stdout.split("\0")[:-1] == [str(folder), "--resume", name]

@@ -8,17 +8,17 @@ from pathlib import Path
 
 import pytest
 from child_processes import (
-    SHARED,
-    append_some,
-    come_and_go,
-    edit_and_search_for_ever,
-    nursery,
+    SHARED_SESSION,
+    append_messages,
+    create_and_purge_sessions,
+    edit_and_search_until_stopped,
     open_and_append,
-    read_meanwhile,
+    read_until_stopped,
+    start_fork_server,
 )
-from store_integrity import faults
+from store_integrity import find_faults
 
-from store.doctor import examine
+from store.doctor import check_store
 from store.store import Store
 
 WRITERS = 4
@@ -30,22 +30,22 @@ def write_at_once(path: Path, entries: int) -> list[list[tuple[str, str]]]:
     """What each writer was told was kept; a person edits and searches meanwhile."""
     stop = path.with_name("stop")
     with ExitStack() as stack:
-        *writers, person = [stack.enter_context(nursery()) for _ in range(WRITERS + 1)]
-        person.ask(edit_and_search_for_ever, str(path), str(stop))
+        *writers, person = [stack.enter_context(start_fork_server()) for _ in range(WRITERS + 1)]
+        person.submit(edit_and_search_until_stopped, str(path), str(stop))
         for n, writer in enumerate(writers):
-            writer.ask(append_some, str(path), f"writer{n}", entries)
-        outcomes = [writer.answer() for writer in writers]
+            writer.submit(append_messages, str(path), f"writer{n}", entries)
+        outcomes = [writer.receive() for writer in writers]
         stop.touch()
-        edited = person.answer()
+        edited = person.receive()
     assert [outcome.refusal + outcome.crash for outcome in [*outcomes, edited]] == [""] * (WRITERS + 1)
     assert edited.told[0] > 0
     return [[(entry, text) for entry, text in outcome.told] for outcome in outcomes]
 
 
 def check(path: Path, kept: list[list[tuple[str, str]]]) -> None:
-    assert faults(path) == []
+    assert find_faults(path) == []
     with Store.open(path) as store:
-        assert examine(store) == []
+        assert check_store(store) == []
         found = {
             message.id: message.content
             for session in store.list_sessions(100)
@@ -54,9 +54,9 @@ def check(path: Path, kept: list[list[tuple[str, str]]]) -> None:
         assert found == {entry: [text] for told in kept for entry, text in told}
         total = sum(map(len, kept))
         assert store.search.find("says")[1] == total
-        assert len(store.get_messages(SHARED)) == total // 2
+        assert len(store.get_messages(SHARED_SESSION)) == total // 2
     for told in kept:
-        shared = [int(entry.rpartition("#")[2]) for entry, _ in told if entry.startswith(SHARED)]
+        shared = [int(entry.rpartition("#")[2]) for entry, _ in told if entry.startswith(SHARED_SESSION)]
         assert shared == sorted(shared)
 
 
@@ -82,27 +82,27 @@ def test_processes_that_open_the_store_together_share_it(tmp_path: Path, restore
     with Store.open(backup) as store:
         store.row("pragma journal_mode = delete")
     with ExitStack() as stack:
-        openers = [stack.enter_context(nursery()) for _ in range(6)]
+        openers = [stack.enter_context(start_fork_server()) for _ in range(6)]
         for n in range(6):
             path = tmp_path / f"{n}.db"
             if restored:
                 shutil.copy(backup, path)
             for opener in openers:
-                opener.ask(open_and_append, str(path))
-            outcomes = [opener.answer() for opener in openers]
+                opener.submit(open_and_append, str(path))
+            outcomes = [opener.receive() for opener in openers]
             assert [outcome.refusal + outcome.crash for outcome in outcomes] == [""] * len(openers)
             assert sorted(entry for outcome in outcomes for entry, _ in outcome.told) == [f"a#{i}" for i in range(6)]
-            assert faults(path) == []
+            assert find_faults(path) == []
 
 
 def test_a_reader_never_sees_what_another_process_purged(tmp_path: Path) -> None:
     path, read_some, stop = tmp_path / "store.db", tmp_path / "read some", tmp_path / "stop"
     Store.open(path).close()
-    with nursery() as writers, nursery() as readers:
-        readers.ask(read_meanwhile, str(path), str(read_some), str(stop))
-        written = writers.run(come_and_go, str(path), 30, str(read_some))
+    with start_fork_server() as writers, start_fork_server() as readers:
+        readers.submit(read_until_stopped, str(path), str(read_some), str(stop))
+        written = writers.run(create_and_purge_sessions, str(path), 30, str(read_some))
         stop.touch()
-        read = readers.answer()
+        read = readers.receive()
     assert written.refusal + written.crash == ""
     assert read.refusal + read.crash == ""
-    assert faults(path) == []
+    assert find_faults(path) == []

@@ -18,12 +18,12 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-from child_processes import Nursery, Outcome, append_then_make_room, mark_of, open_and_append
+from child_processes import ForkServer, Outcome, append_until_disk_full, open_and_append, text_digest
 from command_line import CommandLine
 from sqlite_utils import Database
-from store_integrity import faults
+from store_integrity import find_faults
 
-from store.database.connection import APPLICATION_ID, SCHEMA_VERSION, backups
+from store.database.connection import APPLICATION_ID, SCHEMA_VERSION, list_backups
 from store.database.migrations import migrations
 from store.errors import Busy, StoreError, TooNew, Unreadable, WriteFailed
 from store.paths import config_file
@@ -48,13 +48,13 @@ def filled(path: Path, entries: int = 40) -> dict[str, str]:
     with Store.open(path) as store:
         store.create_session("a")
         texts = [f"{n} " + os.urandom(600).hex() for n in range(entries)]
-        return {store.append_message("a", "user", text): mark_of(text) for text in texts}
+        return {store.append_message("a", "user", text): text_digest(text) for text in texts}
 
 
 def content(path: Path) -> dict[str, str]:
     with closing(sqlite3.connect(path)) as connection:
         rows = connection.execute("select id || '#' || seq, text from sessions join entries on session = sessions.key")
-        return {entry: mark_of(text) for entry, text in rows if not entry.endswith("#-1")}
+        return {entry: text_digest(text) for entry, text in rows if not entry.endswith("#-1")}
 
 
 def everything(folder: Path) -> dict[str, bytes]:
@@ -73,10 +73,10 @@ SIZES = [int(1_000 * 2.3**n) for n in range(11)]
 
 
 def kept(outcome: Outcome) -> dict[str, str]:
-    return {entry: mark_of(text) for entry, text in outcome.told}
+    return {entry: text_digest(text) for entry, text in outcome.told}
 
 
-def write_until_full(children: Nursery, path: Path, size: int) -> Outcome:
+def write_until_full(children: ForkServer, path: Path, size: int) -> Outcome:
     outcome = children.run(open_and_append, str(path), 300, 4_000, largest_file=size)
     assert outcome.crash == ""
     assert outcome.refusal.startswith("WriteFailed: ") == (len(outcome.told) < 300)
@@ -84,23 +84,23 @@ def write_until_full(children: Nursery, path: Path, size: int) -> Outcome:
     return outcome
 
 
-def test_a_new_store_on_a_disk_that_fills(tmp_path: Path, children: Nursery) -> None:
+def test_a_new_store_on_a_disk_that_fills(tmp_path: Path, children: ForkServer) -> None:
     for size in SIZES:
         path = tmp_path / f"{size}.db"
         outcome = write_until_full(children, path, size)
         again = children.run(open_and_append, str(path))
         assert again.refusal + again.crash == ""
         assert content(path) == kept(outcome) | kept(again)
-        assert faults(path) == []
+        assert find_faults(path) == []
 
 
-def test_a_store_on_a_disk_that_fills(tmp_path: Path, children: Nursery) -> None:
+def test_a_store_on_a_disk_that_fills(tmp_path: Path, children: ForkServer) -> None:
     for size in SIZES:
         path = tmp_path / f"{size}.db"
         before = filled(path)
         outcome = write_until_full(children, path, size)
         assert content(path) == before | kept(outcome)
-        assert faults(path) == []
+        assert find_faults(path) == []
 
 
 @pytest.fixture
@@ -116,19 +116,19 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
     subprocess.run(["umount", folder], check=True)
 
 
-def test_a_program_goes_on_when_there_is_room_again(small_disk: Path, children: Nursery) -> None:
+def test_a_program_goes_on_when_there_is_room_again(small_disk: Path, children: ForkServer) -> None:
     """Ten disks, each with room for a little more."""
     for n in range(10):
         path, ballast = small_disk / "store.db", small_disk / "ballast"
         before = filled(path, 10)
         ballast.write_bytes(bytes(shutil.disk_usage(small_disk).free - 60_000 - 20_000 * n))
-        outcome = children.run(append_then_make_room, str(path), str(ballast))
+        outcome = children.run(append_until_disk_full, str(path), str(ballast))
         assert outcome.refusal + outcome.crash == ""
         *told, refusal, last = outcome.told
         assert refusal.startswith("WriteFailed: ")
         assert is_one_sentence(refusal)
         assert content(path) == before | dict([*told, last])
-        assert faults(path) == []
+        assert find_faults(path) == []
         for file in small_disk.iterdir():
             file.unlink()
 
@@ -152,7 +152,7 @@ def test_an_edit_on_a_full_disk_by_the_command_line(tmp_path: Path) -> None:
     assert (ran.returncode, ran.stdout) == (1, "")
     assert is_one_sentence(ran.stderr.removesuffix("\n"))
     assert content(path) == before
-    assert faults(path) == []
+    assert find_faults(path) == []
     assert "new words" not in cli("list").out
     assert cli("log").out == ""
 
@@ -166,7 +166,7 @@ def shut(folder: Path, folder_mode: int, file_mode: int) -> None:
     folder.chmod(folder_mode)
 
 
-def test_no_store_can_be_made_in_a_read_only_folder(reachable: Path, children: Nursery) -> None:
+def test_no_store_can_be_made_in_a_read_only_folder(reachable: Path, children: ForkServer) -> None:
     shut(reachable, 0o555, 0o444)
     outcome = children.run(open_and_append, str(reachable / "store.db"), nobody=AS_ROOT)
     assert outcome.refusal.startswith("Unreadable: ")
@@ -177,7 +177,7 @@ def test_no_store_can_be_made_in_a_read_only_folder(reachable: Path, children: N
 @pytest.mark.parametrize(("folder_mode", "file_mode"), [(0o555, 0o444), (0o555, 0o666), (0o755, 0o444), (0o555, 0o000)])
 @pytest.mark.parametrize("log", ["wal", "delete"])
 def test_a_store_that_may_not_be_written(
-    reachable: Path, children: Nursery, folder_mode: int, file_mode: int, log: str
+    reachable: Path, children: ForkServer, folder_mode: int, file_mode: int, log: str
 ) -> None:
     path = reachable / "store.db"
     filled(path)
@@ -244,7 +244,7 @@ def test_an_old_store_that_cannot_be_backed_up_is_not_migrated(tmp_path: Path) -
     refused(path, WriteFailed)
 
 
-def test_an_old_store_on_a_disk_that_fills_stays_as_it_was(tmp_path: Path, children: Nursery) -> None:
+def test_an_old_store_on_a_disk_that_fills_stays_as_it_was(tmp_path: Path, children: ForkServer) -> None:
     first = tmp_path / "first.db"
     old_store(first)
     before = dump(first)
@@ -254,7 +254,7 @@ def test_an_old_store_on_a_disk_that_fills_stays_as_it_was(tmp_path: Path, child
         assert outcome.crash == ""
         assert is_one_sentence(outcome.refusal) == (outcome.told == [])
         assert dump(path) == before or version_of(path) == SCHEMA_VERSION
-        assert all(dump(copy) == before for copy in backups(path))
+        assert all(dump(copy) == before for copy in list_backups(path))
     assert list(tmp_path.rglob("*.part")) == []
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from store.doctor import UNPAIRED, Finding, examine
+from store.doctor import UNPAIRED_ADVICE, Finding, check_store
 from store.model.entry import Attachment, NewEntry, NewRecord, Text, Thinking, Tokens, ToolCall, ToolResult
 from store.store import Store
 
@@ -89,13 +89,13 @@ def told(findings: list[Finding]) -> set[str]:
 
 
 def test_a_healthy_store_has_no_findings(healthy: Store) -> None:
-    assert examine(healthy) == []
+    assert check_store(healthy) == []
     for session in healthy.list_sessions():
-        assert examine(healthy, session) == []
+        assert check_store(healthy, session) == []
 
 
 def test_an_empty_store_has_no_findings(store: Store) -> None:
-    assert examine(store) == []
+    assert check_store(store) == []
 
 
 # ── the file ──────────────────────────────────────────────────────────────────────────────────────
@@ -110,7 +110,7 @@ def test_a_page_that_was_overwritten_is_named(healthy: Store) -> None:
         file.seek((root - 1) * page_size)
         file.write(b"\xff" * 200)
     with Store.open(healthy.path) as again:
-        assert told(examine(again)) == {
+        assert told(check_store(again)) == {
             "store: Its integrity could not be examined: SQLite says: database disk image is malformed."
         }
 
@@ -123,26 +123,26 @@ def test_an_index_that_disagrees_with_its_table_is_named(healthy: Store) -> None
             "update sqlite_master set sql = replace(sql, '(session)', '(id)') where name = 'notes_session'"
         )
     with Store.open(healthy.path) as again:
-        again.notes.note(again.get_session("two"), "written past the index")
+        again.notes.add_note(again.get_session("two"), "written past the index")
     with damage(healthy) as connection:
         connection.execute("pragma writable_schema = on")
         connection.execute("update sqlite_master set sql = ? where name = 'notes_session'", (sql,))
     healthy.close()
     with Store.open(healthy.path) as again:
-        assert any(finding.what.startswith("SQLite says: ") for finding in examine(again))
+        assert any(finding.what.startswith("SQLite says: ") for finding in check_store(again))
 
 
 def test_a_row_that_points_at_nothing_is_named(healthy: Store) -> None:
     with damage(healthy) as connection:
         connection.execute("insert into tags (session, name) values (4711, 'lost')")
-    assert told(examine(healthy)) == {"tags: a row points at something in sessions that is not there."}
+    assert told(check_store(healthy)) == {"tags: a row points at something in sessions that is not there."}
 
 
 def test_a_missing_trigger_or_index_is_named(healthy: Store) -> None:
     with closing(sqlite3.connect(healthy.path)) as connection:
         connection.execute("drop trigger entries_kept")
         connection.execute("drop index entries_one_child")
-    assert told(examine(healthy)) == {
+    assert told(check_store(healthy)) == {
         "store: The trigger entries_kept is missing.",
         "store: The index entries_one_child is missing.",
     }
@@ -152,14 +152,14 @@ def test_a_trigger_that_does_nothing_any_more_is_named(healthy: Store) -> None:
     with closing(sqlite3.connect(healthy.path)) as connection:
         connection.execute("drop trigger entries_kept")
         connection.execute("create trigger entries_kept before delete on entries begin select 1; end")
-    assert told(examine(healthy)) == {"store: The trigger entries_kept is not as it was made."}
+    assert told(check_store(healthy)) == {"store: The trigger entries_kept is not as it was made."}
 
 
 def test_a_file_that_others_can_read_is_named(healthy: Store) -> None:
     healthy.path.chmod(0o644)
     wal = Path(f"{healthy.path}-wal")
     wal.chmod(0o640)
-    assert told(examine(healthy)) == {
+    assert told(check_store(healthy)) == {
         f"{path}: Others can reach it; run chmod 600 on it." for path in (healthy.path, wal)
     }
 
@@ -171,7 +171,7 @@ def test_an_entry_cut_out_of_the_middle_is_missed(healthy: Store) -> None:
     cut = key_of(healthy, "two#4")
     with damage(healthy) as connection:
         connection.execute("delete from entries where key = ?", (cut,))
-    findings = told(examine(healthy, healthy.get_session("two")))
+    findings = told(check_store(healthy, healthy.get_session("two")))
     assert "two: Its tail is not where its chain ends." in findings
     assert {f"two#{n}: It hangs on no entry of its session's chain." for n in range(5, 10)} <= findings
 
@@ -180,39 +180,39 @@ def test_a_gap_in_the_numbers_is_named(healthy: Store) -> None:
     with damage(healthy) as connection:
         connection.execute("update entries set seq = 99 where key = ?", (key_of(healthy, "running#2"),))
         connection.execute("update turns set last_seq = 99 where session = ?", (healthy.get_session("running").key,))
-    assert "running#99: It should be number 2 of the chain." in told(examine(healthy))
+    assert "running#99: It should be number 2 of the chain." in told(check_store(healthy))
 
 
 def test_a_wrong_tail_is_named(healthy: Store) -> None:
     with damage(healthy) as connection:
         connection.execute("update sessions set tail = ? where id = 'two'", (key_of(healthy, "two#3"),))
-    assert told(examine(healthy)) == {"two: Its tail is not where its chain ends."}
+    assert told(check_store(healthy)) == {"two: Its tail is not where its chain ends."}
 
 
 def test_a_missing_head_is_named(healthy: Store) -> None:
     with damage(healthy) as connection:
         connection.execute("update sessions set head = null where id = 'two'")
-    assert told(examine(healthy)) == {"two: Its head is not among its entries."}
+    assert told(check_store(healthy)) == {"two: Its head is not among its entries."}
 
 
 def test_a_session_without_entries_is_named(healthy: Store) -> None:
     with damage(healthy) as connection:
         connection.execute("delete from entries where session = ?", (healthy.get_session("empty").key,))
-    assert "empty: Its head is not among its entries." in told(examine(healthy))
+    assert "empty: Its head is not among its entries." in told(check_store(healthy))
 
 
 def test_a_header_that_is_none_is_named(healthy: Store) -> None:
     with damage(healthy) as connection:
         connection.execute("pragma ignore_check_constraints = on")
         connection.execute("update entries set kind = 'event' where key = ?", (key_of(healthy, "empty#-1"),))
-    assert "empty#-1: A chain begins with its one header and has no other." in told(examine(healthy))
+    assert "empty#-1: A chain begins with its one header and has no other." in told(check_store(healthy))
 
 
 def test_a_ring_of_entries_ends_the_walk(healthy: Store) -> None:
     first, last = key_of(healthy, "running#0"), key_of(healthy, "running#2")
     with damage(healthy) as connection:
         connection.execute("update entries set parent = ? where key = ?", (last, first))
-    findings = told(examine(healthy, healthy.get_session("running")))
+    findings = told(check_store(healthy, healthy.get_session("running")))
     assert {f"running#{n}: It hangs on no entry of its session's chain." for n in range(3)} <= findings
 
 
@@ -234,12 +234,12 @@ def test_a_ring_of_entries_ends_the_walk(healthy: Store) -> None:
 def test_a_count_that_the_rows_contradict_is_named(healthy: Store, column: str, value: int, what: str) -> None:
     with damage(healthy) as connection:
         connection.execute(f"update sessions set {column} = ? where id = 'two'", (value,))
-    assert told(examine(healthy)) == {f"two: {what}"}
+    assert told(check_store(healthy)) == {f"two: {what}"}
 
 
 def test_a_count_of_tokens_that_the_agent_tells_is_believed(healthy: Store) -> None:
     healthy.update_session("two", token_count=1_000_000, tokens_input=999_999)
-    assert examine(healthy) == []
+    assert check_store(healthy) == []
 
 
 def test_turns_that_do_not_fit_their_entries_are_named(healthy: Store) -> None:
@@ -250,7 +250,7 @@ def test_turns_that_do_not_fit_their_entries_are_named(healthy: Store) -> None:
         connection.execute(
             "insert into turns select session, 3, entry, 7, 7, '', '' from turns where session = ? and n = 1", (fork,)
         )
-    assert {finding for finding in told(examine(healthy)) if "Turn" in finding} == {
+    assert {finding for finding in told(check_store(healthy)) if "Turn" in finding} == {
         "two: Turn 2 is not listed as its entries are.",
         "running: Turn 1 is not listed.",
         "fork: Turn 3 has no entries.",
@@ -265,8 +265,8 @@ def test_a_call_that_was_never_answered_is_named_once_the_session_went_on(store:
         )
     store.chains.append(store.get_session("next turn").key, [ASKED])
     store.chains.append(store.get_session("next answer").key, [NewEntry(role="assistant", parts=(Text("done"),))])
-    what = f"The call of 'bash' was never answered, though the session went on; {UNPAIRED}"
-    assert told(examine(store)) == {f"next turn#2: {what}", f"next answer#2: {what}"}
+    what = f"The call of 'bash' was never answered, though the session went on; {UNPAIRED_ADVICE}"
+    assert told(check_store(store)) == {f"next turn#2: {what}", f"next answer#2: {what}"}
 
 
 def test_calls_of_one_response_wait_together(store: Store) -> None:
@@ -274,12 +274,12 @@ def test_calls_of_one_response_wait_together(store: Store) -> None:
     calls = [{"type": "function_call", "call_id": f"c{n}", "name": "bash", "arguments": "{}"} for n in range(2)]
     store.create_session("s")
     store.save_turn("s", "go", {"output": calls})
-    assert examine(store) == []
+    assert check_store(store) == []
 
 
 def test_a_result_that_nobody_asked_for_is_named(store: Store) -> None:
     store.chains.append(store.create_session("s").key, [ASKED, answered("c1")])
-    assert told(examine(store)) == {f"s#1: It holds a tool's result that nobody asked for; {UNPAIRED}"}
+    assert told(check_store(store)) == {f"s#1: It holds a tool's result that nobody asked for; {UNPAIRED_ADVICE}"}
 
 
 @pytest.mark.parametrize("harm", ["status = 'pending'", "entry = 99999", "result_entry = 99999", "entry = null"])
@@ -288,25 +288,25 @@ def test_a_listed_call_that_contradicts_its_entries_is_named(healthy: Store, har
         connection.execute(
             f"update tool_calls set {harm} where session = ? and call_id = 'c1'", (healthy.get_session("two").key,)
         )
-    assert "two: The listed call 'c1' of 'bash' does not fit its entries." in told(examine(healthy))
+    assert "two: The listed call 'c1' of 'bash' does not fit its entries." in told(check_store(healthy))
 
 
 def test_within_a_transaction_what_is_being_written_is_examined(healthy: Store) -> None:
     with healthy.transaction():
         healthy.append_message("two", "user", "and a third disk?")
-        assert examine(healthy) == []
+        assert check_store(healthy) == []
 
 
 def test_parts_that_are_no_json_are_named(healthy: Store) -> None:
     with damage(healthy) as connection:
         connection.execute("update entries set parts = x'5b7b' where key = ?", (key_of(healthy, "two#2"),))
-    assert told(examine(healthy)) == {"two#2: Its parts cannot be read."}
+    assert told(check_store(healthy)) == {"two#2: Its parts cannot be read."}
 
 
 def test_parts_that_are_cut_short_behind_their_record_are_named(healthy: Store) -> None:
     with damage(healthy) as connection:
         connection.execute("update entries set parts = x'5b302c3939395d' where key = ?", (key_of(healthy, "two#2"),))
-    assert told(examine(healthy)) == {"two#2: Its parts cannot be read."}
+    assert told(check_store(healthy)) == {"two#2: Its parts cannot be read."}
 
 
 # ── records ───────────────────────────────────────────────────────────────────────────────────────
@@ -316,23 +316,23 @@ def test_a_loose_record_that_was_changed_is_named(healthy: Store) -> None:
     record = healthy.chains.entry(healthy.get_session("two").key, 3).record
     with damage(healthy) as connection:
         connection.execute("update records set data = cast(data || ' ' as blob) where key = ?", (record,))
-    assert told(examine(healthy)) == {f"record {record}: It is not what was written."}
-    assert told(examine(healthy, healthy.get_session("two"))) == {f"record {record}: It is not what was written."}
-    assert examine(healthy, healthy.get_session("packed")) == []
+    assert told(check_store(healthy)) == {f"record {record}: It is not what was written."}
+    assert told(check_store(healthy, healthy.get_session("two"))) == {f"record {record}: It is not what was written."}
+    assert check_store(healthy, healthy.get_session("packed")) == []
 
 
 def test_a_record_shared_with_a_fork_is_examined_for_the_fork_too(healthy: Store) -> None:
     record = healthy.chains.entry(healthy.get_session("one").key, 0).record
     with damage(healthy) as connection:
         connection.execute("update records set digest = x'00' where key = ?", (record,))
-    assert told(examine(healthy, healthy.get_session("fork"))) == {f"record {record}: It is not what was written."}
+    assert told(check_store(healthy, healthy.get_session("fork"))) == {f"record {record}: It is not what was written."}
 
 
 def test_a_record_that_lies_elsewhere_in_its_block_is_named(healthy: Store) -> None:
     record = healthy.chains.entry(healthy.get_session("packed").key, 3).record
     with damage(healthy) as connection:
         connection.execute("update records set start = start + 1 where key = ?", (record,))
-    assert told(examine(healthy)) == {f"record {record}: It is not what was written."}
+    assert told(check_store(healthy)) == {f"record {record}: It is not what was written."}
 
 
 @pytest.mark.parametrize("harm", ["update blocks set data = x'0011'", "delete from blocks"])
@@ -340,13 +340,13 @@ def test_a_block_that_does_not_open_is_named(healthy: Store, harm: str) -> None:
     (block,) = healthy.row("select max(key) from blocks")
     with damage(healthy) as connection:
         connection.execute(harm)
-    assert f"block {block}: It cannot be opened, and the records in it are lost." in told(examine(healthy))
+    assert f"block {block}: It cannot be opened, and the records in it are lost." in told(check_store(healthy))
 
 
 def test_an_entry_whose_record_is_lost_is_named(healthy: Store) -> None:
     with damage(healthy) as connection:
         connection.execute("delete from records where key = (select max(record) from entries where seq = 0)")
-    assert any(line.endswith("Its record is lost.") for line in told(examine(healthy)))
+    assert any(line.endswith("Its record is lost.") for line in told(check_store(healthy)))
 
 
 def test_what_nobody_uses_any_more_is_named(healthy: Store) -> None:
@@ -357,7 +357,7 @@ def test_what_nobody_uses_any_more_is_named(healthy: Store) -> None:
             (healthy.get_session("two").key,),
         )
         connection.execute("insert into purging (session) values (77)")
-    assert told(examine(healthy)) == {
+    assert told(check_store(healthy)) == {
         "block 700: No record lies in it.",
         "record 900: No entry was made from it.",
         "store: A purge of session 77 was never finished.",
@@ -371,23 +371,23 @@ def test_entries_missing_from_an_index_are_counted_and_reindexing_heals(healthy:
     with damage(healthy) as connection:
         connection.execute("insert into tools_fts (tools_fts) values ('delete-all')")
         connection.execute("insert into conversation_fts (rowid, text) values (90000, 'nobody said this')")
-    findings = examine(healthy)
+    findings = check_store(healthy)
     assert [finding.where for finding in findings] == ["index conversation_fts", "index tools_fts"]
     assert findings[0].what == "1 are found that are not there; run `backscroll doctor --reindex`."
     assert "entries cannot be found by their words" in findings[1].what
-    healthy.search.rebuild()
-    assert examine(healthy) == []
+    healthy.search.reindex()
+    assert check_store(healthy) == []
 
 
 @pytest.mark.parametrize("index", ["conversation_fts", "tools_fts"])
 def test_a_damaged_index_is_named_and_reindexing_heals(healthy: Store, index: str) -> None:
     with damage(healthy) as connection:
         connection.execute(f"update {index}_data set block = x'0000000000' where id > 10")
-    assert f"index {index}: It is damaged; run `backscroll doctor --reindex`." in told(examine(healthy))
+    assert f"index {index}: It is damaged; run `backscroll doctor --reindex`." in told(check_store(healthy))
     healthy.close()
     with Store.open(healthy.path) as again:
-        again.search.rebuild()
-        assert examine(again) == []
+        again.search.reindex()
+        assert check_store(again) == []
 
 
 # ── secrets ───────────────────────────────────────────────────────────────────────────────────────
@@ -396,13 +396,13 @@ def test_a_damaged_index_is_named_and_reindexing_heals(healthy: Store, index: st
 def test_a_sealed_value_that_was_moved_is_named(healthy: Store) -> None:
     for session in ("one", "two"):
         healthy.set_secret(session, "API_KEY", f"not a real key, {session}")
-    assert examine(healthy) == []
+    assert check_store(healthy) == []
     one, two = (healthy.get_session(name).key for name in ("one", "two"))
     with damage(healthy) as connection:
         connection.execute(
             "update secrets set sealed = (select sealed from secrets where session = ?) where session = ?", (one, two)
         )
-    (finding,) = examine(healthy)
+    (finding,) = check_store(healthy)
     assert finding.where == "secrets"
     assert "does not open" in finding.what
 
@@ -411,7 +411,7 @@ def test_locked_secrets_are_left_alone(healthy: Store) -> None:
     healthy.set_secret("one", "API_KEY", "not a real key")
     healthy.secrets.use_passphrase("a long passphrase")
     healthy.secrets.lock()
-    assert examine(healthy) == []
+    assert check_store(healthy) == []
 
 
 # ── manners ───────────────────────────────────────────────────────────────────────────────────────
@@ -421,14 +421,14 @@ def test_a_check_that_runs_into_the_damage_does_not_stop_the_others(healthy: Sto
     with damage(healthy) as connection:
         connection.execute("update entries set tokens = 'no json' where key = ?", (key_of(healthy, "two#4"),))
         connection.execute("update sessions set tail = null where id = 'one'")
-    findings = examine(healthy)
+    findings = check_store(healthy)
     assert any(finding.what.startswith("Its counts could not be examined") for finding in findings)
     assert Finding("one", "Its tail is not where its chain ends.") in findings
 
 
 def test_looking_leaves_nothing_open_that_others_would_wait_for(healthy: Store) -> None:
-    examine(healthy)
+    check_store(healthy)
     assert not healthy.connection.in_transaction
     with Store.open(healthy.path, busy_timeout_ms=0) as other:
         other.create_session("written meanwhile")
-    assert examine(healthy) == []
+    assert check_store(healthy) == []

@@ -19,9 +19,9 @@ from contextlib import closing, suppress
 from pathlib import Path
 
 import pytest
-from browser_driver import PATIENCE
-from child_processes import NOBODY, Nursery, read_all
-from foreign_databases import RUBICHAN, make, rubichan_messages, rubichan_session
+from browser_driver import TIMEOUT
+from child_processes import NOBODY, ForkServer, read_foreign_sessions
+from foreign_databases import RUBICHAN_SCHEMA, add_rubichan_messages, add_rubichan_session, make_database
 
 from store.errors import Busy
 from store.sources.contract import Problem
@@ -46,8 +46,8 @@ def reachable() -> Iterator[Path]:
 
 def talk(path: Path, *, wal: bool = False) -> None:
     """One message, all of it in the file itself."""
-    make(path, RUBICHAN, wal=wal)
-    rubichan_session(path, "s", ("user", "one"))
+    make_database(path, RUBICHAN_SCHEMA, wal=wal)
+    add_rubichan_session(path, "s", ("user", "one"))
 
 
 def crashed(path: Path, *endings: str) -> None:
@@ -65,12 +65,12 @@ def say_two(connection: sqlite3.Connection) -> None:
 
 def rollback(path: Path) -> None:
     talk(path)
-    rubichan_messages(path, "s", 1, ("user", "two"))
+    add_rubichan_messages(path, "s", 1, ("user", "two"))
 
 
 def wal_closed(path: Path) -> None:
     talk(path, wal=True)
-    rubichan_messages(path, "s", 1, ("user", "two"))
+    add_rubichan_messages(path, "s", 1, ("user", "two"))
     assert path.read_bytes()[18:20] == b"\x02\x02"
 
 
@@ -166,7 +166,7 @@ def seen(path: Path) -> dict[str, tuple[str, int]]:
 @pytest.mark.parametrize("file_mode", [0o644, 0o444], ids=["file writable", "file unwritable"])
 @pytest.mark.parametrize(("build", "said", "beside"), STATES)
 def test_what_was_committed_is_read(
-    reachable: Path, children: Nursery, build: Callable[[Path], None], said: list[str], beside: set[str],
+    reachable: Path, children: ForkServer, build: Callable[[Path], None], said: list[str], beside: set[str],
     folder_mode: int, file_mode: int,
 ) -> None:  # fmt: skip
     path = left(reachable, build)
@@ -175,7 +175,7 @@ def test_what_was_committed_is_read(
     for file in path.parent.iterdir():
         file.chmod(file_mode)
     path.parent.chmod(folder_mode)
-    outcome = children.run(read_all, str(path), nobody=AS_ROOT)
+    outcome = children.run(read_foreign_sessions, str(path), nobody=AS_ROOT)
     path.parent.chmod(0o755)
     assert (outcome.told, outcome.refusal, outcome.crash) == ([{"s": said}], "", "")
     assert seen(path) == before
@@ -183,13 +183,13 @@ def test_what_was_committed_is_read(
 
 @pytest.mark.parametrize(("build", "said", "beside"), STATES)
 def test_what_may_not_be_read_is_refused(
-    reachable: Path, children: Nursery, build: Callable[[Path], None], said: list[str], beside: set[str]
+    reachable: Path, children: ForkServer, build: Callable[[Path], None], said: list[str], beside: set[str]
 ) -> None:
     path = left(reachable, build)
     before = seen(path)
     for file in path.parent.iterdir():
         file.chmod(0o000)
-    outcome = children.run(read_all, str(path), nobody=AS_ROOT)
+    outcome = children.run(read_foreign_sessions, str(path), nobody=AS_ROOT)
     assert (outcome.told, outcome.crash) == ([], "")
     assert outcome.refusal.startswith(f"Unreadable: {path} ")
     for file in path.parent.iterdir():
@@ -199,13 +199,13 @@ def test_what_may_not_be_read_is_refused(
 
 @pytest.mark.parametrize(("build", "said", "beside"), [state for state in STATES if state[2]])
 def test_what_stands_beside_may_not_be_read(
-    reachable: Path, children: Nursery, build: Callable[[Path], None], said: list[str], beside: set[str]
+    reachable: Path, children: ForkServer, build: Callable[[Path], None], said: list[str], beside: set[str]
 ) -> None:
     """Half of the truth would be a lie."""
     path = left(reachable, build)
     for ending in beside:
         path.with_name(path.name + ending).chmod(0o000)
-    outcome = children.run(read_all, str(path), nobody=AS_ROOT)
+    outcome = children.run(read_foreign_sessions, str(path), nobody=AS_ROOT)
     assert (outcome.told, outcome.crash) == ([], "")
     assert outcome.refusal.startswith(f"Unreadable: {path} ")
 
@@ -236,7 +236,7 @@ def _write_pairs(path: str, mode: str, ready: object, enough: object) -> None:
 
 @pytest.mark.parametrize("mode", ["wal", "delete", "persist"])
 def test_what_is_read_is_one_moment(tmp_path: Path, mode: str) -> None:
-    path = make(tmp_path / "r.db", RUBICHAN)
+    path = make_database(tmp_path / "r.db", RUBICHAN_SCHEMA)
     context = multiprocessing.get_context("spawn")
     ready, enough = context.Event(), context.Event()
     owner = context.Process(target=_write_pairs, args=(str(path), mode, ready, enough))
@@ -277,19 +277,19 @@ def restless(home: Path) -> Iterator[Path]:
 
 
 def _look_often(path: Path) -> None:
-    limit = time.monotonic() + PATIENCE
+    limit = time.monotonic() + TIMEOUT
     while time.monotonic() < limit:
-        refresh.targets([str(path)])
+        refresh.find_targets([str(path)])
 
 
 def test_a_store_that_never_holds_still_is_busy_and_not_unknown(restless: Path, store: Store) -> None:
     # On a busy machine the one that stirs may itself be kept still for a while.
     with pytest.raises(Busy, match="is being written to"):
         _look_often(restless)
-    (target,) = refresh.targets()
+    (target,) = refresh.find_targets()
     problems: list[Problem] = []
-    limit = time.monotonic() + PATIENCE
+    limit = time.monotonic() + TIMEOUT
     while not problems and time.monotonic() < limit:
-        *_, last = refresh.sync(store, [target])
+        *_, last = refresh.sync_targets(store, [target])
         problems = last.report.problems
     assert problems[0].reason == f"{restless} is being written to; it will be read later."

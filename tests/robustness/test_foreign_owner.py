@@ -8,7 +8,7 @@ import time
 from pathlib import Path
 
 import pytest
-from foreign_databases import RUBICHAN, make, rubichan_session, texts
+from foreign_databases import RUBICHAN_SCHEMA, add_rubichan_session, make_database, stored_texts
 
 from store.errors import StoreError
 from store.store import Store
@@ -38,10 +38,10 @@ def _own(path: str, ready: object, results: object) -> None:
 
 @pytest.mark.parametrize("wal", [True, False], ids=["wal", "rollback journal"])
 def test_the_owner_never_notices(store: Store, tmp_path: Path, wal: bool) -> None:
-    path = make(tmp_path / "rubichan.db", RUBICHAN, wal=wal)
-    rubichan_session(path, "live")
+    path = make_database(tmp_path / "rubichan.db", RUBICHAN_SCHEMA, wal=wal)
+    add_rubichan_session(path, "live")
     for number in range(20):
-        rubichan_session(path, f"old{number}", *[("user", "x" * 500)] * 50)
+        add_rubichan_session(path, f"old{number}", *[("user", "x" * 500)] * 50)
     context = multiprocessing.get_context("spawn")
     ready, results = context.Event(), context.Queue()
     owner = context.Process(target=_own, args=(str(path), ready, results))
@@ -50,14 +50,14 @@ def test_the_owner_never_notices(store: Store, tmp_path: Path, wal: bool) -> Non
     syncs = 0
     while owner.is_alive():
         try:
-            for _ in refresh.sync(store, refresh.targets([str(path)])):
+            for _ in refresh.sync_targets(store, refresh.find_targets([str(path)])):
                 pass
             syncs += 1
         except StoreError:  # busy: later
             time.sleep(0.01)
     assert results.get(timeout=60) == 0
     owner.join()
-    for _ in refresh.sync(store, refresh.targets([str(path)])):
+    for _ in refresh.sync_targets(store, refresh.find_targets([str(path)])):
         pass
     assert syncs > 0
-    assert texts(store, "live") == [f"message {number}" for number in range(WRITES)]
+    assert stored_texts(store, "live") == [f"message {number}" for number in range(WRITES)]

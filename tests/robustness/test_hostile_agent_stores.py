@@ -11,12 +11,20 @@ from typing import Any
 
 import pytest
 from agent_databases import AGENTS, Agent
-from corruptible_stores import ANSWERED, ASKED, NEIGHBOUR, SPOILED, loosen, some_wrong, spoil
-from goose_database import say
+from corruptible_stores import (
+    ANSWER_TEXT,
+    CORRUPTED,
+    NEIGHBOUR,
+    PROMPT_TEXT,
+    corrupt_column,
+    drop_constraints,
+    sample_wrong_values,
+)
+from goose_database import text_content
 from hypothesis import given
 from hypothesis import strategies as st
-from opencode_store import OpencodeFiles, answered, asked, said, text, tool
-from transcript_fuzzer import RUBBISH, spoiled, spoiled_lines, understood
+from opencode_store import OpencodeFiles, assistant_message, finished_text_part, text_part, tool_part, user_message
+from transcript_fuzzer import INVALID_LINES, corrupted_json, corrupted_lines, read_all_sessions
 
 from store.sources import goose
 from store.sources.contract import Source
@@ -29,7 +37,7 @@ SHARED_IDS = [agent for agent in AGENTS if not agent.source.LOCAL_IDS]
 def neighbour(source: Source, path: Path, name: str = NEIGHBOUR) -> list[str]:
     with source.open(str(path)) as opened:
         batches = [batch for ref in list(opened.scan()) if ref.native_id == name for batch in opened.read(ref)]
-    return [entry.reading_text() for batch in batches for entry in batch.entries if entry.kind == "message"]
+    return [entry.get_text() for batch in batches for entry in batch.entries if entry.kind == "message"]
 
 
 # ── columns ───────────────────────────────────────────────────────────────────────────────────────
@@ -39,26 +47,26 @@ def neighbour(source: Source, path: Path, name: str = NEIGHBOUR) -> list[str]:
 def test_a_wrong_value_in_any_column(tmp_path: Path, agent: Agent) -> None:
     built, path = tmp_path / "built.db", tmp_path / "spoiled.db"
     agent.build(built)
-    for number, (table, column) in enumerate(loosen(built)):
-        for value in some_wrong(number):
+    for number, (table, column) in enumerate(drop_constraints(built)):
+        for value in sample_wrong_values(number):
             shutil.copy(built, path)
-            spoil(path, table, f'"{column}"', value)
-            understood(agent.source, path)
-            assert neighbour(agent.source, path) == [ASKED, ANSWERED], (table, column, value)
+            corrupt_column(path, table, f'"{column}"', value)
+            read_all_sessions(agent.source, path)
+            assert neighbour(agent.source, path) == [PROMPT_TEXT, ANSWER_TEXT], (table, column, value)
 
 
 @pytest.mark.parametrize("agent", AGENTS, ids=str)
 def test_a_value_too_large_to_hold(tmp_path: Path, agent: Agent, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sqlite, "LONGEST_VALUE", 100_000)
+    monkeypatch.setattr(sqlite, "MAX_VALUE_BYTES", 100_000)
     built, path = tmp_path / "built.db", tmp_path / "spoiled.db"
     agent.build(built)
-    loosen(built)
+    drop_constraints(built)
     for place in agent.json + agent.words:
         shutil.copy(built, path)
         table, column = place.split(".")
-        spoil(path, table, column, "x" * 200_000)
-        understood(agent.source, path)
-        assert neighbour(agent.source, path) == [ASKED, ANSWERED], place
+        corrupt_column(path, table, column, "x" * 200_000)
+        read_all_sessions(agent.source, path)
+        assert neighbour(agent.source, path) == [PROMPT_TEXT, ANSWER_TEXT], place
 
 
 # ── JSON ──────────────────────────────────────────────────────────────────────────────────────────
@@ -70,7 +78,7 @@ def around(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("agents")
     for agent in AGENTS:
         agent.build(folder / f"{agent}.db")
-        loosen(folder / f"{agent}.db")
+        drop_constraints(folder / f"{agent}.db")
     return folder
 
 
@@ -79,7 +87,7 @@ def told_in(path: Path, place: str) -> list[tuple[int, str]]:
     table, column = place.split(".")
     with closing(sqlite3.connect(path)) as connection:
         rows = connection.execute(f"select rowid, {column}, {table}.* from {table} where {column} != ''").fetchall()
-    ours = (ASKED, ANSWERED, NEIGHBOUR)
+    ours = (PROMPT_TEXT, ANSWER_TEXT, NEIGHBOUR)
     return [(number, value) for number, value, *row in rows if not any(word in str(row) for word in ours)]
 
 
@@ -93,10 +101,10 @@ def test_whatever_stands_in_json(around: Path, agent: Agent, data: st.DataObject
     shutil.copy(built, path)
     with closing(sqlite3.connect(path)) as connection, connection:
         connection.execute("pragma synchronous = off")
-        told = data.draw(spoiled(value.encode())).decode("utf-8", "replace")
+        told = data.draw(corrupted_json(value.encode())).decode("utf-8", "replace")
         connection.execute(f"update {table} set {column} = ? where rowid = ?", (told, number))
-    understood(agent.source, path)
-    assert neighbour(agent.source, path) == [ASKED, ANSWERED]
+    read_all_sessions(agent.source, path)
+    assert neighbour(agent.source, path) == [PROMPT_TEXT, ANSWER_TEXT]
 
 
 # ── files ─────────────────────────────────────────────────────────────────────────────────────────
@@ -106,21 +114,28 @@ def test_whatever_stands_in_json(around: Path, agent: Agent, data: st.DataObject
 def files(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("files")
     made = OpencodeFiles(folder, request.param)
-    turns = [(asked(), [text("Fix it")]), (answered(), [said("Reading."), tool(), {"type": "step-finish"}])]
-    made.session(f"ses_{SPOILED}", *turns, revert={"messageID": "msg_003"}, parentID="ses_x")
-    made.session(f"ses_{NEIGHBOUR}", (asked(), [text(ASKED)]), (answered(), [said(ANSWERED)]))
+    turns = [
+        (user_message(), [text_part("Fix it")]),
+        (assistant_message(), [finished_text_part("Reading."), tool_part(), {"type": "step-finish"}]),
+    ]
+    made.add_session(f"ses_{CORRUPTED}", *turns, revert={"messageID": "msg_003"}, parentID="ses_x")
+    made.add_session(
+        f"ses_{NEIGHBOUR}",
+        (user_message(), [text_part(PROMPT_TEXT)]),
+        (assistant_message(), [finished_text_part(ANSWER_TEXT)]),
+    )
     return folder
 
 
 @given(data=st.data())
 def test_whatever_stands_in_a_file(files: Path, data: st.DataObject) -> None:
-    ours = [path for path in sorted(files.rglob("*.json")) if ASKED not in path.read_text()]
+    ours = [path for path in sorted(files.rglob("*.json")) if PROMPT_TEXT not in path.read_text()]
     path = data.draw(st.sampled_from([one for one in ours if NEIGHBOUR not in one.read_text()]))
     before = path.read_bytes()
     try:
-        path.write_bytes(data.draw(spoiled(before) | st.sampled_from(RUBBISH) | st.binary(max_size=40)))
-        understood(opencode, files)
-        assert neighbour(opencode, files, f"ses_{NEIGHBOUR}") == [ASKED, ANSWERED]
+        path.write_bytes(data.draw(corrupted_json(before) | st.sampled_from(INVALID_LINES) | st.binary(max_size=40)))
+        read_all_sessions(opencode, files)
+        assert neighbour(opencode, files, f"ses_{NEIGHBOUR}") == [PROMPT_TEXT, ANSWER_TEXT]
     finally:
         path.write_bytes(before)
 
@@ -129,10 +144,10 @@ def test_whatever_stands_in_a_file(files: Path, data: st.DataObject) -> None:
 def lines(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("lines")
     head = {"working_dir": "/srv", "description": "Old", "total_tokens": 9}
-    for name, asks, answers in (("20250801_101010", "Fix it", "Fixed."), ("20250802_101010", ASKED, ANSWERED)):
+    for name, asks, answers in (("20250801_101010", "Fix it", "Fixed."), ("20250802_101010", PROMPT_TEXT, ANSWER_TEXT)):
         told: list[dict[str, Any]] = [head]
         told += [
-            {"role": role, "created": 1, "content": say(words)}
+            {"role": role, "created": 1, "content": text_content(words)}
             for role, words in (("user", asks), ("assistant", answers))
         ]
         (folder / f"{name}.jsonl").write_text("".join(json.dumps(line) + "\n" for line in told))
@@ -144,17 +159,17 @@ def test_whatever_stands_in_lines(lines: Path, data: st.DataObject) -> None:
     path = lines / "20250801_101010.jsonl"
     before = path.read_bytes()
     try:
-        path.write_bytes(data.draw(spoiled_lines(before)))
-        understood(goose, lines)
-        assert neighbour(goose, lines, "20250802_101010") == [ASKED, ANSWERED]
+        path.write_bytes(data.draw(corrupted_lines(before)))
+        read_all_sessions(goose, lines)
+        assert neighbour(goose, lines, "20250802_101010") == [PROMPT_TEXT, ANSWER_TEXT]
     finally:
         path.write_bytes(before)
 
 
 def test_folders_that_cannot_be_read_or_never_end(tmp_path: Path) -> None:
-    OpencodeFiles(tmp_path).session("ses_1", (asked(), [text(ASKED)]))
+    OpencodeFiles(tmp_path).add_session("ses_1", (user_message(), [text_part(PROMPT_TEXT)]))
     (tmp_path / "storage/message/ses_1/loop").symlink_to(tmp_path / "storage/message")
     (tmp_path / "project").symlink_to(tmp_path)
     (tmp_path / "storage/part/closed").mkdir(mode=0)
-    assert understood(opencode, tmp_path) == {"ses_1"}
-    assert neighbour(opencode, tmp_path, "ses_1") == [ASKED]
+    assert read_all_sessions(opencode, tmp_path) == {"ses_1"}
+    assert neighbour(opencode, tmp_path, "ses_1") == [PROMPT_TEXT]

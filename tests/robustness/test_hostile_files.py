@@ -19,21 +19,21 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from child_processes import Nursery, take_in, taken_in
+from child_processes import ForkServer, import_file, import_folder
 from corruptible_stores import (
-    ANSWERED,
-    ASKED,
-    KINDS,
+    ANSWER_TEXT,
+    CORRUPTED,
     NEIGHBOUR,
-    SPOILED,
-    WRONG,
-    Kind,
-    loosen,
-    neighbour,
-    some_wrong,
-    spoil,
+    PROMPT_TEXT,
+    STORE_KINDS,
+    WRONG_VALUES,
+    StoreKind,
+    corrupt_column,
+    drop_constraints,
+    neighbour_texts,
+    sample_wrong_values,
 )
-from foreign_databases import RUBICHAN_HEAD, make, pull, rubichan_session, write
+from foreign_databases import RUBICHAN_LATEST_SCHEMA, add_rubichan_session, execute_sql, make_database, sync_paths
 
 from store.errors import Unreadable
 from store.sources.kit import sqlite
@@ -42,12 +42,12 @@ from store.sync import refresh
 
 FLIPS = 200
 SECONDS = 2.0
-OF_EACH = [kind for kind in KINDS if "first" not in kind.name and "1.19" not in kind.name]
-OURS = [kind for kind in KINDS if kind.name in ("pingu", "rubichan")]
+OF_EACH = [kind for kind in STORE_KINDS if "first" not in kind.name and "1.19" not in kind.name]
+OURS = [kind for kind in STORE_KINDS if kind.name in ("pingu", "rubichan")]
 
 
 @pytest.fixture
-def built(tmp_path: Path, kind: Kind) -> Path:
+def built(tmp_path: Path, kind: StoreKind) -> Path:
     path = tmp_path / "owner.db"
     kind.build(path)
     return path
@@ -73,7 +73,7 @@ def of_zeros(path: Path) -> None:
 
 
 def of_another_program(path: Path) -> None:
-    make(path, "create table places (id integer primary key, url text); create table sessions (id, title)")
+    make_database(path, "create table places (id integer primary key, url text); create table sessions (id, title)")
 
 
 def of_our_own(path: Path) -> None:
@@ -112,26 +112,26 @@ def test_what_is_no_conversation_store_is_refused_in_a_sentence(tmp_path: Path, 
     path = tmp_path / "x"
     made(path)
     with pytest.raises(Unreadable) as caught:
-        refresh.targets([str(path)])
+        refresh.find_targets([str(path)])
     assert re.fullmatch(r"\S*/x is [^\n]*\.|\S*/x cannot be read: [^\n]*\.", str(caught.value))
 
 
 @pytest.mark.parametrize("missing", [1, 100, 4096, 30_000])
 def test_a_store_that_is_cut_short(tmp_path: Path, store: Store, missing: int) -> None:
-    owner = make(tmp_path / "x.db", RUBICHAN_HEAD)
-    rubichan_session(owner, NEIGHBOUR, ("user", ASKED), ("assistant", ANSWERED))
-    rubichan_session(owner, SPOILED, ("user", "hello " * 10_000))
+    owner = make_database(tmp_path / "x.db", RUBICHAN_LATEST_SCHEMA)
+    add_rubichan_session(owner, NEIGHBOUR, ("user", PROMPT_TEXT), ("assistant", ANSWER_TEXT))
+    add_rubichan_session(owner, CORRUPTED, ("user", "hello " * 10_000))
     os.truncate(owner, owner.stat().st_size - missing)
-    reasons = taken_in(store, str(owner))
+    reasons = import_file(store, str(owner))
     if not any(reason.startswith(str(owner)) for reason in reasons):
-        assert neighbour(store, owner) == [ASKED, ANSWERED]
+        assert neighbour_texts(store, owner) == [PROMPT_TEXT, ANSWER_TEXT]
 
 
 # ── damage ────────────────────────────────────────────────────────────────────────────────────────
 
 
 @pytest.mark.parametrize("kind", OF_EACH, ids=str)
-def test_bytes_that_flipped(tmp_path: Path, built: Path, kind: Kind, children: Nursery) -> None:
+def test_bytes_that_flipped(tmp_path: Path, built: Path, kind: StoreKind, children: ForkServer) -> None:
     """One byte in each of many files, half of them among the first, where all that matters stands; and more in some."""
     whole, chance, folder = built.read_bytes(), random.Random(7), tmp_path / "flipped"
     folder.mkdir()
@@ -140,7 +140,7 @@ def test_bytes_that_flipped(tmp_path: Path, built: Path, kind: Kind, children: N
         for _ in range(1 if number % 4 else chance.choice([2, 8, 64])):
             spoiled[chance.randrange(len(spoiled) if number % 2 else 4096)] ^= chance.randrange(1, 256)
         (folder / f"{number:03}.db").write_bytes(spoiled)
-    outcome = children.run(take_in, str(folder), SECONDS)
+    outcome = children.run(import_folder, str(folder), SECONDS)
     assert (outcome.crash, outcome.refusal) == ("", "")
     assert [name for name, _ in outcome.told] == sorted(os.listdir(folder))
     assert all(reason.endswith(".") and "\n" not in reason for _, reasons in outcome.told for reason in reasons)
@@ -159,17 +159,17 @@ update sqlite_master set sql = replace(sql, 'CREATE VIRTUAL', 'CREATE /* */ VIRT
 
 @pytest.fixture
 def owner(tmp_path: Path) -> Path:
-    path = make(tmp_path / "owner.db", RUBICHAN_HEAD)
-    rubichan_session(path, SPOILED, ("user", "one"), ("assistant", "first"))
-    rubichan_session(path, NEIGHBOUR, ("user", ASKED), ("assistant", ANSWERED))
+    path = make_database(tmp_path / "owner.db", RUBICHAN_LATEST_SCHEMA)
+    add_rubichan_session(path, CORRUPTED, ("user", "one"), ("assistant", "first"))
+    add_rubichan_session(path, NEIGHBOUR, ("user", PROMPT_TEXT), ("assistant", ANSWER_TEXT))
     return path
 
 
 @pytest.mark.parametrize("view", ["select * from real_sessions", f"{ENDLESS} select n as id from endless"])
 def test_a_view_is_no_table(owner: Path, view: str) -> None:
-    make(owner, f"alter table sessions rename to real_sessions; create view sessions as {view}")
+    make_database(owner, f"alter table sessions rename to real_sessions; create view sessions as {view}")
     with pytest.raises(Unreadable, match="is not a conversation store"):
-        refresh.targets([str(owner)])
+        refresh.find_targets([str(owner)])
 
 
 VIRTUAL = """
@@ -190,71 +190,75 @@ insert into memories (content) values ('This is no fact.');
     ids=["endless view", "virtual table", "virtual table in disguise", "another's table"],
 )
 def test_what_stands_in_a_table_s_place_is_left_alone(owner: Path, store: Store, instead: str) -> None:
-    make(owner, f"drop table memories; {instead}")
-    assert pull(store, owner).problems == []
-    assert neighbour(store, owner) == [ASKED, ANSWERED]
+    make_database(owner, f"drop table memories; {instead}")
+    assert sync_paths(store, owner).problems == []
+    assert neighbour_texts(store, owner) == [PROMPT_TEXT, ANSWER_TEXT]
     assert store.facts.current(None) == []
 
 
 def test_a_table_without_rowids_is_a_problem(owner: Path, store: Store) -> None:
     columns = "id text primary key, working_dir, tag, content, created_at, updated_at"
-    make(owner, f"drop table memories; create table memories ({columns}) without rowid")
-    (problem,) = pull(store, owner).problems
+    make_database(owner, f"drop table memories; create table memories ({columns}) without rowid")
+    (problem,) = sync_paths(store, owner).problems
     assert "no such column: rowid" in problem.reason
-    assert neighbour(store, owner) == [ASKED, ANSWERED]
+    assert neighbour_texts(store, owner) == [PROMPT_TEXT, ANSWER_TEXT]
 
 
 def test_triggers_never_run(owner: Path, store: Store) -> None:
     for event in ("insert", "update", "delete"):
         for table in ("sessions", "messages"):
-            make(
+            make_database(
                 owner,
                 f"create trigger {event}_{table} before {event} on {table} begin delete from messages;"
                 " select load_extension('x'), raise(abort, 'ran'); end",
             )
-    assert pull(store, owner).problems == []
-    assert neighbour(store, owner) == [ASKED, ANSWERED]
+    assert sync_paths(store, owner).problems == []
+    assert neighbour_texts(store, owner) == [PROMPT_TEXT, ANSWER_TEXT]
 
 
 def test_columns_that_are_computed_are_not(owner: Path, store: Store) -> None:
     """Sixty of them would take 2.4 GB a row."""
     for number in range(60):
-        write(owner, f"alter table messages add column bomb{number} as (hex(zeroblob(20000000)) || content) virtual")
-    assert pull(store, owner).problems == []
-    assert neighbour(store, owner) == [ASKED, ANSWERED]
+        execute_sql(
+            owner, f"alter table messages add column bomb{number} as (hex(zeroblob(20000000)) || content) virtual"
+        )
+    assert sync_paths(store, owner).problems == []
+    assert neighbour_texts(store, owner) == [PROMPT_TEXT, ANSWER_TEXT]
     (record,) = store.row("select max(record) from entries")
     assert json.loads(store.records.get(record))["bomb0"] is None
 
 
 def test_a_column_that_is_computed_stands_for_no_other(owner: Path) -> None:
-    make(
+    make_database(
         owner,
         "alter table messages rename column content to hidden;"
         "alter table messages add column content as (hex(zeroblob(20000000))) virtual",
     )
     with pytest.raises(Unreadable, match="is not a conversation store"):
-        refresh.targets([str(owner)])
+        refresh.find_targets([str(owner)])
 
 
 def test_a_row_that_breaks_a_rule_of_its_table_is_no_damage(tmp_path: Path, store: Store) -> None:
     """And what the rule says is not worked out: it may take for ever."""
-    ruled = RUBICHAN_HEAD.replace("content text not null", "content text not null check (length(content) < 9)", 1)
-    owner = make(tmp_path / "x.db", ruled)
+    ruled = RUBICHAN_LATEST_SCHEMA.replace(
+        "content text not null", "content text not null check (length(content) < 9)", 1
+    )
+    owner = make_database(tmp_path / "x.db", ruled)
     with closing(sqlite3.connect(owner)) as connection, connection:
         connection.execute("pragma ignore_check_constraints = on")
         connection.execute("insert into sessions (id, model) values (?, 'm')", (NEIGHBOUR,))
         message = "insert into messages (session_id, seq, role, content) values (?, 0, 'user', ?)"
-        connection.execute(message, (NEIGHBOUR, json.dumps([{"type": "text", "text": ASKED}])))
-    assert pull(store, owner).problems == []
-    assert neighbour(store, owner) == [ASKED]
+        connection.execute(message, (NEIGHBOUR, json.dumps([{"type": "text", "text": PROMPT_TEXT}])))
+    assert sync_paths(store, owner).problems == []
+    assert neighbour_texts(store, owner) == [PROMPT_TEXT]
 
 
 def test_names_that_are_no_text(owner: Path, store: Store) -> None:
-    write(owner, "alter table messages add column strange text")
+    execute_sql(owner, "alter table messages add column strange text")
     whole = owner.read_bytes()
     owner.write_bytes(whole.replace(b"strange text", b"str\xffnge text"))
-    problems = pull(store, owner).problems
-    assert {problem.where for problem in problems} == {NEIGHBOUR, SPOILED}
+    problems = sync_paths(store, owner).problems
+    assert {problem.where for problem in problems} == {NEIGHBOUR, CORRUPTED}
 
 
 @pytest.mark.parametrize(
@@ -308,15 +312,15 @@ PLACES_OF_WORDS = ("sessions", "messages", "turns", "events", "session_entries")
 
 
 @pytest.mark.parametrize("kind", OF_EACH, ids=str)
-def test_a_wrong_value_in_any_column(tmp_path: Path, built: Path, kind: Kind, store: Store) -> None:
-    for number, (table, column) in enumerate(loosen(built)):
-        for value in some_wrong(number):
-            path = tmp_path / f"{table}.{column}.{WRONG.index(value)}.db"
+def test_a_wrong_value_in_any_column(tmp_path: Path, built: Path, kind: StoreKind, store: Store) -> None:
+    for number, (table, column) in enumerate(drop_constraints(built)):
+        for value in sample_wrong_values(number):
+            path = tmp_path / f"{table}.{column}.{WRONG_VALUES.index(value)}.db"
             shutil.copy(built, path)
-            spoil(path, table, column, value)
-            report = pull(store, path)
+            corrupt_column(path, table, column, value)
+            report = sync_paths(store, path)
             assert all(problem.where and problem.reason.endswith(".") for problem in report.problems)
-            assert neighbour(store, path, kind.neighbour) == [ASKED, ANSWERED], (table, column, value)
+            assert neighbour_texts(store, path, kind.neighbour_id) == [PROMPT_TEXT, ANSWER_TEXT], (table, column, value)
             path.unlink()
 
 
@@ -333,30 +337,30 @@ def texts_of(path: Path) -> list[tuple[str, str]]:
 
 @pytest.mark.parametrize("kind", OF_EACH, ids=str)
 def test_a_value_too_large_to_hold(
-    tmp_path: Path, built: Path, kind: Kind, store: Store, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, built: Path, kind: StoreKind, store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sqlite, "LONGEST_VALUE", 100_000)
+    monkeypatch.setattr(sqlite, "MAX_VALUE_BYTES", 100_000)
     for table, column in texts_of(built):
         path = tmp_path / f"{table}.{column}.db"
         shutil.copy(built, path)
-        spoil(path, table, column, "x" * 200_000)
-        report = pull(store, path)
+        corrupt_column(path, table, column, "x" * 200_000)
+        report = sync_paths(store, path)
         if table in PLACES_OF_WORDS and column != "session_id":
             assert report.problems, (table, column)
         if kind in OURS:
-            assert neighbour(store, path, kind.neighbour) == [ASKED, ANSWERED], (table, column)
+            assert neighbour_texts(store, path, kind.neighbour_id) == [PROMPT_TEXT, ANSWER_TEXT], (table, column)
         path.unlink()
 
 
 def test_a_row_too_large_to_hold_is_left_out_of_its_session(
     owner: Path, store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sqlite, "LONGEST_VALUE", 100_000)
-    rubichan_session(owner, "large", ("user", "before"), ("assistant", "x" * 200_000), ("user", "after"))
-    (problem,) = pull(store, owner).problems
+    monkeypatch.setattr(sqlite, "MAX_VALUE_BYTES", 100_000)
+    add_rubichan_session(owner, "large", ("user", "before"), ("assistant", "x" * 200_000), ("user", "after"))
+    (problem,) = sync_paths(store, owner).problems
     assert (problem.where, problem.session) == ("messages:6", "large")
     assert "is left out" in problem.reason
     entries = store.chains.entries(store.sessions.find("large").key, first=0)
     assert [entry.text for entry in entries] == ["before", "after"]
-    write(owner, "update messages set content = '[]' where id = 6")
-    assert pull(store, owner).problems == []
+    execute_sql(owner, "update messages set content = '[]' where id = 6")
+    assert sync_paths(store, owner).problems == []

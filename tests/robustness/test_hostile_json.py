@@ -9,15 +9,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from corruptible_stores import ANSWERED, ASKED, KINDS, Kind, neighbour, spoil
-from foreign_databases import pull
+from corruptible_stores import ANSWER_TEXT, PROMPT_TEXT, STORE_KINDS, StoreKind, corrupt_column, neighbour_texts
+from foreign_databases import sync_paths
 from hypothesis import given
 from hypothesis import strategies as st
-from transcript_fuzzer import ANY_JSON, places_in, put
+from transcript_fuzzer import ANY_JSON, json_paths, replace_at_path
 
 from store.store import Store
 
-OURS = [kind for kind in KINDS if kind.name in ("pingu", "rubichan")]
+OURS = [kind for kind in STORE_KINDS if kind.name in ("pingu", "rubichan")]
 SHAPES: dict[str, Any] = {
     "pingu": {
         "id": "r",
@@ -47,7 +47,7 @@ def spoiled_json(draw: st.DrawFn, name: str) -> str:
     """As it should be but for a value somewhere, or cut, or with a character changed."""
     shape = SHAPES[name]
     for _ in range(draw(st.integers(1, 3))):
-        shape = put(shape, draw(st.sampled_from(list(places_in(shape)))), draw(ANY_JSON))
+        shape = replace_at_path(shape, draw(st.sampled_from(list(json_paths(shape)))), draw(ANY_JSON))
     spelled = json.dumps(shape, ensure_ascii=draw(st.booleans())).encode("utf-8", "replace").decode()
     at = draw(st.integers(0, len(spelled)))
     other = draw(st.characters(codec="utf-8"))
@@ -66,13 +66,13 @@ def around(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Store, Pa
 
 @pytest.mark.parametrize("kind", OURS, ids=str)
 @given(data=st.data())
-def test_whatever_stands_in_json(around: tuple[Store, Path], kind: Kind, data: st.DataObject) -> None:
+def test_whatever_stands_in_json(around: tuple[Store, Path], kind: StoreKind, data: st.DataObject) -> None:
     store, folder = around
     table, column = PLACES[kind.name]
     path = folder / f"{store.connection.total_changes}.db"
     shutil.copy(folder / kind.name, path)
-    spoil(path, table, column, data.draw(spoiled_json(kind.name)))
-    problems = pull(store, path).problems
+    corrupt_column(path, table, column, data.draw(spoiled_json(kind.name)))
+    problems = sync_paths(store, path).problems
     assert {problem.where for problem in problems} <= {f"{table}:1"}
-    assert neighbour(store, path) == [ASKED, ANSWERED]
+    assert neighbour_texts(store, path) == [PROMPT_TEXT, ANSWER_TEXT]
     path.unlink()

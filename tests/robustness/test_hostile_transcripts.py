@@ -11,9 +11,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from foreign_databases import pull
-from source_samples import DATA, LINES
-from transcript_fuzzer import RUBBISH, understood
+from foreign_databases import sync_paths
+from source_samples import DATA, JSONL_SOURCES
+from transcript_fuzzer import INVALID_LINES, read_all_sessions
 from unprivileged import without_rights
 
 from store import sources
@@ -21,13 +21,13 @@ from store.sources.contract import Source
 from store.sources.kit import jsonl
 from store.store import Store
 
-every_agent = pytest.mark.parametrize("name", LINES)
+every_agent = pytest.mark.parametrize("name", JSONL_SOURCES)
 MOST_MEMORY = 200 * 1024
 """Kilobytes, of a whole process that reads."""
 
 
 def source_of(name: str) -> Source:
-    source = sources.by_name(name)
+    source = sources.load_source(name)
     assert source is not None
     return source
 
@@ -58,7 +58,7 @@ def texts(store: Store) -> dict[str, list[str]]:
 def whole(name: str, tmp_path: Path) -> Iterator[dict[str, list[str]]]:
     """What the sample tells when nothing is wrong with it."""
     with Store.open(tmp_path / "whole.db") as store:
-        assert pull(store, DATA / name).problems == []
+        assert sync_paths(store, DATA / name).problems == []
         yield texts(store)
 
 
@@ -69,22 +69,22 @@ def test_a_cut_last_line_is_being_written(
     before = spoiled.read_bytes()
     last = before.splitlines(keepends=True)[-1]
     spoiled.write_bytes(before[: -len(last) // 2])
-    assert pull(store, owner).problems == []
+    assert sync_paths(store, owner).problems == []
     assert texts(store).keys() <= whole.keys()
     spoiled.write_bytes(before)
-    assert pull(store, owner).problems == []
+    assert sync_paths(store, owner).problems == []
     assert texts(store) == whole
 
 
 @every_agent
-@pytest.mark.parametrize("rubbish", RUBBISH[:3] + RUBBISH[5:], ids=range(len(RUBBISH) - 2))
+@pytest.mark.parametrize("rubbish", INVALID_LINES[:3] + INVALID_LINES[5:], ids=range(len(INVALID_LINES) - 2))
 def test_rubbish_in_the_middle_is_one_problem(
     name: str, owner: Path, spoiled: Path, store: Store, whole: dict[str, list[str]], rubbish: bytes
 ) -> None:
     told = spoiled.read_bytes().splitlines()
     middle = len(told) // 2
     spoiled.write_bytes(b"\n".join([*told[:middle], rubbish, *told[middle:]]) + b"\n")
-    (problem,) = pull(store, owner).problems
+    (problem,) = sync_paths(store, owner).problems
     assert problem.where.startswith(f"{spoiled}:")
     assert texts(store) == whole
 
@@ -98,10 +98,10 @@ def test_a_line_too_long_to_hold_is_one_problem(
     whole: dict[str, list[str]],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(jsonl, "LONGEST_LINE", 100_000)
+    monkeypatch.setattr(jsonl, "MAX_LINE_BYTES", 100_000)
     told = spoiled.read_bytes().splitlines()
     spoiled.write_bytes(b"\n".join([*told[:-1], b'{"type":"' + b"x" * 300_000 + b'"}', told[-1]]) + b"\n")
-    (problem,) = pull(store, owner).problems
+    (problem,) = sync_paths(store, owner).problems
     assert "left out" in problem.reason
     assert texts(store) == whole
 
@@ -122,7 +122,7 @@ if __name__ == "__main__":
 @every_agent
 def test_a_line_of_400_megabytes_costs_no_memory(name: str, owner: Path, tmp_path: Path) -> None:
     source = source_of(name)
-    sessions = len(understood(source, owner))
+    sessions = len(read_all_sessions(source, owner))
     path = longest(owner)
     *told, last = path.read_bytes().splitlines(keepends=True)
     with path.open("wb") as file:
@@ -149,7 +149,7 @@ def test_a_loop_of_links_ends(name: str, owner: Path, store: Store, whole: dict[
     for folder in [owner, *(path for path in sorted(owner.rglob("*")) if path.is_dir() and not path.is_symlink())]:
         (folder / "loop").symlink_to(owner)
         (folder / "itself.jsonl").symlink_to(folder / "itself.jsonl")
-    assert pull(store, owner).problems == []
+    assert sync_paths(store, owner).problems == []
     assert texts(store) == whole
 
 
@@ -165,10 +165,10 @@ def test_a_folder_or_file_without_permission_is_a_problem(name: str) -> None:
         forbidden = closed.parent.with_name("forbidden")
         forbidden.mkdir(mode=0)
         with without_rights():
-            read = understood(source, owner)
+            read = read_all_sessions(source, owner)
             with source.open(str(owner)) as opened:
                 batches = [batch for ref in list(opened.scan()) for batch in opened.read(ref)]
                 problems = opened.problems + [problem for batch in batches for problem in batch.problems]
-    assert read < understood(source, DATA / name)
+    assert read < read_all_sessions(source, DATA / name)
     assert read
     assert sorted(problem.where for problem in problems) == sorted(map(str, (closed, forbidden)))

@@ -17,23 +17,23 @@ from typing import Any
 
 import pytest
 from child_processes import (
-    Nursery,
-    append_for_ever,
-    append_some,
-    edit_for_ever,
-    keep_first_secret,
-    mark_of,
+    ForkServer,
+    append_messages,
+    append_until_stopped,
+    edit_until_killed,
+    editable_state,
     migrate,
-    newest_edit,
-    nursery,
-    state_of,
+    newest_edit_id,
+    start_fork_server,
+    store_first_secret,
+    text_digest,
 )
 from sqlite_utils import Database
-from store_integrity import faults
+from store_integrity import find_faults
 
-from store.database.connection import APPLICATION_ID, backups
+from store.database.connection import APPLICATION_ID, list_backups
 from store.database.migrations import migrations
-from store.doctor import examine
+from store.doctor import check_store
 from store.store import Store
 
 # Read here, since every test runs without the variables that are ours.
@@ -73,42 +73,42 @@ def missing(path: Path, told: dict[str, str]) -> dict[str, str]:
     """What was acknowledged and is not there, or is there and says something else."""
     with closing(sqlite3.connect(path)) as connection:
         rows = connection.execute("select id || '#' || seq, text from sessions join entries on session = sessions.key")
-        found = {entry: mark_of(text) for entry, text in rows}
+        found = {entry: text_digest(text) for entry, text in rows}
     return {entry: mark for entry, mark in told.items() if found.get(entry) != mark}
 
 
-def test_killed_while_appending(tmp_path: Path, children: Nursery) -> None:
+def test_killed_while_appending(tmp_path: Path, children: ForkServer) -> None:
     told: dict[str, str] = {}
     path = tmp_path / "store.db"
     for n, moment in moments():
         if n % RUNS_IN_A_STORE == 0:
             path, told = tmp_path / f"{n}.db", {}
-        outcome = children.run(append_for_ever, str(path), f"child{n}", **moment)
+        outcome = children.run(append_until_stopped, str(path), f"child{n}", **moment)
         assert outcome.refusal + outcome.crash == ""
         told |= dict(outcome.told[1:])
-        assert faults(path) == []
+        assert find_faults(path) == []
         assert missing(path, told) == {}
         if n % RUNS_IN_A_STORE == RUNS_IN_A_STORE - 1:
             assert len(told) > RUNS_IN_A_STORE
             with Store.open(path) as store:
-                assert examine(store) == []
+                assert check_store(store) == []
 
 
-def test_a_killed_writer_holds_up_nobody(tmp_path: Path, children: Nursery) -> None:
+def test_a_killed_writer_holds_up_nobody(tmp_path: Path, children: ForkServer) -> None:
     path, stop = tmp_path / "store.db", tmp_path / "stop"
     told: dict[str, str] = {}
-    with nursery() as neighbours:
-        neighbours.ask(append_for_ever, str(path), "neighbour", str(stop))
+    with start_fork_server() as neighbours:
+        neighbours.submit(append_until_stopped, str(path), "neighbour", str(stop))
         for n, moment in itertools.islice(moments(), KILLS // 3):
-            killed = children.run(append_for_ever, str(path), f"child{n}", **moment)
+            killed = children.run(append_until_stopped, str(path), f"child{n}", **moment)
             assert killed.refusal + killed.crash == ""
             told |= dict(killed.told[1:])
-        afterwards = children.run(append_some, str(path), "afterwards", 10)
+        afterwards = children.run(append_messages, str(path), "afterwards", 10)
         stop.touch()
-        neighbour = neighbours.answer()
+        neighbour = neighbours.receive()
     assert neighbour.refusal + neighbour.crash + afterwards.refusal + afterwards.crash == ""
     assert len(neighbour.told) > 1
-    assert faults(path) == []
+    assert find_faults(path) == []
     assert missing(path, told | dict(neighbour.told[1:])) == {}
 
 
@@ -122,7 +122,7 @@ def two_sessions(path: Path) -> None:
             store.append_message(name, "user", "hello")
 
 
-def test_killed_while_editing(tmp_path: Path, children: Nursery) -> None:
+def test_killed_while_editing(tmp_path: Path, children: ForkServer) -> None:
     """At most one edit more than was acknowledged; and the journal takes each one back wholly."""
     edits = 0
     path = tmp_path / "store.db"
@@ -130,30 +130,30 @@ def test_killed_while_editing(tmp_path: Path, children: Nursery) -> None:
         if n % RUNS_IN_A_STORE == 0:
             path = tmp_path / f"{n}.db"
             two_sessions(path)
-        outcome = children.run(edit_for_ever, str(path), n, **moment)
+        outcome = children.run(edit_until_killed, str(path), n, **moment)
         assert outcome.refusal + outcome.crash == ""
-        assert faults(path) == []
+        assert find_faults(path) == []
         acknowledged = outcome.told[-1][0]
         seen, state = [told for told in outcome.told if told[1] is not None][-1]
         edits += acknowledged - outcome.told[0][0]
         with Store.open(path) as store:
-            assert newest_edit(store) in (acknowledged, acknowledged + 1)
-            for number in range(newest_edit(store), seen, -1):
+            assert newest_edit_id(store) in (acknowledged, acknowledged + 1)
+            for number in range(newest_edit_id(store), seen, -1):
                 store.journal.undo(number)
-            assert state_of(store) == state
+            assert editable_state(store) == state
             assert store.secrets.verify() == []
-            assert n % RUNS_IN_A_STORE or examine(store) == []
+            assert n % RUNS_IN_A_STORE or check_store(store) == []
     assert edits > KILLS
 
 
-def test_killed_while_keeping_the_first_secret(tmp_path: Path, children: Nursery) -> None:
+def test_killed_while_keeping_the_first_secret(tmp_path: Path, children: ForkServer) -> None:
     """It also makes the vault and the key file; a torn one would lock every secret that follows out."""
     fork = Fork(first_guess=0.01)
     for n in range(KILLS):
         folder = tmp_path / str(n)
         path, config = folder / "store.db", folder / "config"
         two_sessions(path)
-        outcome = children.run(keep_first_secret, str(path), str(config), kill_after=fork.moment())
+        outcome = children.run(store_first_secret, str(path), str(config), kill_after=fork.moment())
         assert outcome.refusal + outcome.crash == ""
         with pytest.MonkeyPatch.context() as patch, Store.open(path) as store:
             patch.setenv("XDG_CONFIG_HOME", str(config))
@@ -161,7 +161,7 @@ def test_killed_while_keeping_the_first_secret(tmp_path: Path, children: Nursery
             kept = {name.key: store.secrets.get(session, name.key) for name in store.secrets.names()}
             assert kept in ({}, {"TOKEN": "first"})
             assert kept or "kept" not in outcome.told
-            assert len(store.journal.newest()) == len(kept)
+            assert len(store.journal.list_edits()) == len(kept)
             store.secrets.set(session, "TOKEN", "second")
             assert store.secrets.get(session, "TOKEN") == "second"
             assert store.secrets.verify() == []
@@ -212,7 +212,7 @@ def picture(path: Path) -> dict[str, Any]:
         }
 
 
-def test_killed_while_migrating(tmp_path: Path, children: Nursery) -> None:
+def test_killed_while_migrating(tmp_path: Path, children: ForkServer) -> None:
     """Wholly old or wholly new, with about as many kills on each side of the commit."""
     first, path = tmp_path / "first.db", tmp_path / "store.db"
     old_store(first)
@@ -235,7 +235,7 @@ def test_killed_while_migrating(tmp_path: Path, children: Nursery) -> None:
         finished = children.run(migrate, str(path))
         assert finished.told == ["ready", "done"], finished
         assert picture(path) == new
-        assert [picture(copy) for copy in backups(path)][-1:] == [old]
+        assert [picture(copy) for copy in list_backups(path)][-1:] == [old]
         assert list(folder.rglob("*.part")) == []
         shutil.rmtree(folder)
     assert fork.is_even(), vars(fork)

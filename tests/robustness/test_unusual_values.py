@@ -14,13 +14,13 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from store.doctor import examine
-from store.edits.facts import lines_of
+from store.doctor import check_store
+from store.edits.facts import split_lines
 from store.errors import BadValue, StoreError
 from store.model.entry import NewEntry, Tokens
 from store.model.session import Session
 from store.store import Store
-from store.text.validate import DEEPEST, LONGEST_ID, decode
+from store.text.validate import MAX_ID_LENGTH, MAX_JSON_DEPTH, decode
 
 Json = Any
 
@@ -142,7 +142,7 @@ def test_a_purged_conversation_leaves_no_word_in_the_index(bare: Store, said: li
         bare.append_message("a", "user", words)
         bare.append_message("a", "assistant", [{"type": "thinking", "thinking": thought}, call])
         bare.append_message("a", "user", [result])
-    assert examine(bare) == []
+    assert check_store(bare) == []
     bare.delete_session("a")
     assert indexed_words(bare) == []
 
@@ -188,7 +188,7 @@ def test_a_person_s_words_come_back_or_are_refused(shelf: Store, words: str) -> 
         return shelf.notes.tags(session)[0]
 
     assert kept(title) in (words.strip(), None)
-    assert kept(lambda: shelf.notes.note(session, words).text) in (words.strip(), None)
+    assert kept(lambda: shelf.notes.add_note(session, words).text) in (words.strip(), None)
     assert kept(summary) in (words if words.strip() else "", None)
     assert kept(secret) in (words, None)
     assert kept(tag) in (words.strip(), None)
@@ -208,7 +208,7 @@ def test_words_without_half_characters_are_never_refused(shelf: Store, words: st
     again = shelf.get_session(session.id)
     assert (again.agent_title, again.user, again.cwd, again.system_prompt) == (words,) * 4
     shelf.sessions.set_title(session, words)
-    assert shelf.notes.note(session, words).text == words.strip()
+    assert shelf.notes.add_note(session, words).text == words.strip()
     shelf.secrets.set(session, "KEY", words)
     assert shelf.secrets.get(session, "KEY") == words
 
@@ -219,10 +219,10 @@ def test_facts_come_back_line_by_line(shelf: Store, words: str) -> None:
     try:
         learned = shelf.facts.learn(words, scope=scope)
     except BadValue:
-        assert has_half_characters(words) or not lines_of(words)
+        assert has_half_characters(words) or not split_lines(words)
         return
-    assert [fact.text for fact in learned.facts] == lines_of(words)
-    assert set(shelf.facts.blob(scope).split("\n")) - {""} == set(lines_of(words))
+    assert [fact.text for fact in learned.facts] == split_lines(words)
+    assert set(shelf.facts.blob(scope).split("\n")) - {""} == set(split_lines(words))
 
 
 # ── numbers ───────────────────────────────────────────────────────────────────────────────────────
@@ -256,7 +256,7 @@ def test_a_response_with_an_impossible_count_is_kept_and_the_count_is_none(store
     session = store.create_session("a")
     store.save_turn("a", "x", {"output": [], "usage": {"input_tokens": 0, "output_tokens": count}})
     assert store.get_session("a").tokens_output == 0
-    *_, (_, last) = store.records.of_session(session.key)
+    *_, (_, last) = store.records.iter_session(session.key)
     assert decode(last)["usage"]["output_tokens"] == count
 
 
@@ -288,7 +288,7 @@ def test_a_number_beyond_sqlite_is_no_crash_where_something_is_asked_for(store: 
         lambda: store.chains.entry(session.key, number),
         lambda: store.journal.undo(number),
         lambda: store.facts.get(number),
-        lambda: store.notes.unnote(number),
+        lambda: store.notes.delete_note(number),
     ]
     for ask in asked:
         with pytest.raises(StoreError):
@@ -337,8 +337,8 @@ def test_what_is_nested_too_deep_is_refused(store: Store, levels: int) -> None:
 
 def test_what_is_nested_as_deep_as_may_be_is_kept_and_read_from_anywhere(store: Store) -> None:
     session = store.create_session("a")
-    deepest = [{"type": "unheard of", "value": nested(DEEPEST - 3, WRAPS[0])}]
-    given = [deepest, *([block] for block in deep_messages(DEEPEST // 2 - 2))]
+    deepest = [{"type": "unheard of", "value": nested(MAX_JSON_DEPTH - 3, WRAPS[0])}]
+    given = [deepest, *([block] for block in deep_messages(MAX_JSON_DEPTH // 2 - 2))]
     for blocks in given:
         store.append_message("a", "user", blocks)
 
@@ -393,7 +393,7 @@ ODD_IDS = [
     "\x1b[2Jescape",
     "\U0010ffff",
     "x" * 10_000,
-    "é" * LONGEST_ID,
+    "é" * MAX_ID_LENGTH,
 ]
 
 
@@ -411,7 +411,7 @@ def test_an_odd_id_is_kept_and_found_again(store: Store, name: str) -> None:
     assert store.list_sessions(10) == [other]
 
 
-BAD_IDS = ["", "\0", "a\0b", "\ud800", "half \udcff", "x" * (LONGEST_ID + 1)]
+BAD_IDS = ["", "\0", "a\0b", "\ud800", "half \udcff", "x" * (MAX_ID_LENGTH + 1)]
 
 
 @pytest.mark.parametrize("name", BAD_IDS, ids=lambda name: repr(name[:20]))
@@ -472,7 +472,7 @@ def ask_at_random(store: Store, times: int) -> int:
     found = 0
     for _ in range(times):
         query = "".join(chance.choices(QUERY_BITS, k=chance.randint(0, 12)))
-        hits, total = store.search.find(query, limit=3, newest=chance.random() < 0.5)
+        hits, total = store.search.find(query, limit=3, newest_first=chance.random() < 0.5)
         assert len(hits) == min(total, 3), query
         _, sessions = store.sessions.matching(query)
         assert sessions in (0, 1), query
@@ -498,4 +498,4 @@ def test_no_query_that_hypothesis_thinks_of_fails(library: Store, query: str) ->
     hits, total = library.search.find(query, limit=3)
     assert len(hits) == min(total, 3)
     for hit in hits:
-        assert all(0 <= start < end <= len(hit.snippet) for start, end in hit.marks)
+        assert all(0 <= start < end <= len(hit.snippet) for start, end in hit.highlights)

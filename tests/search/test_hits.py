@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from store.model.entry import NewEntry, Text, Thinking, ToolCall, ToolResult
-from store.search.hits import snippet
+from store.search.hits import make_snippet
 from store.search.query import Query, Term
 from store.store import Store
-from store.text.unicode import search_text
+from store.text.unicode import separate_cjk
 
 SAID = {
     "english": "The retry ran after the file was closed.",
@@ -107,7 +107,7 @@ def test_ranked_or_newest_first(store: Store) -> None:
     store.append_message("s", "user", "whale whale whale")
     store.append_message("s", "user", "a long sentence that only mentions the whale in passing among other animals")
     assert [hit.entry for hit in store.search.find("whale")[0]] == ["s#0", "s#1"]
-    assert [hit.entry for hit in store.search.find("whale", newest=True)[0]] == ["s#1", "s#0"]
+    assert [hit.entry for hit in store.search.find("whale", newest_first=True)[0]] == ["s#1", "s#0"]
     assert store.search.find("whale", limit=1)[1] == 2
 
 
@@ -115,7 +115,7 @@ def test_a_snippet_shows_the_hit_and_says_where_it_is(store: Store) -> None:
     store.create_session("s")
     store.append_message("s", "user", "before " * 100 + "the Narwhal swims" + " after" * 100)
     (hit,) = store.search.find("narwhal")[0]
-    assert [hit.snippet[start:end] for start, end in hit.marks] == ["Narwhal"]
+    assert [hit.snippet[start:end] for start, end in hit.highlights] == ["Narwhal"]
     assert hit.snippet.startswith("…")
     assert hit.snippet.endswith("…")
 
@@ -134,17 +134,17 @@ def test_the_hit_is_marked_however_it_is_accented(store: Store, said: str, looke
     store.create_session("s")
     store.append_message("s", "user", "before " * 100 + said + " after" * 100)
     (hit,) = store.search.find(looked_for)[0]
-    assert [hit.snippet[start:end] for start, end in hit.marks] == [marked]
+    assert [hit.snippet[start:end] for start, end in hit.highlights] == [marked]
 
 
 def test_snippet_without_a_literal_match_shows_the_beginning() -> None:
-    assert snippet("Café au lait", 0, Query.parse("cafe").pattern()) == ("Café au lait", ())
+    assert make_snippet("Café au lait", 0, Query.parse("cafe").pattern()) == ("Café au lait", ())
 
 
 def test_search_text_sets_cjk_apart_and_leaves_the_rest() -> None:
-    assert search_text("plain ascii") == "plain ascii"
-    assert search_text("v2の話").split() == ["v2", "の", "話"]
-    assert search_text("naïve") == "naïve"
+    assert separate_cjk("plain ascii") == "plain ascii"
+    assert separate_cjk("v2の話").split() == ["v2", "の", "話"]
+    assert separate_cjk("naïve") == "naïve"
 
 
 def test_parse() -> None:
@@ -158,7 +158,7 @@ def test_parse() -> None:
 
 def test_rebuilding_the_index_finds_the_same(archive: Store) -> None:
     before = {query: archive.search.find(query) for query in ("retry", "数据库", "базы")}
-    assert archive.search.rebuild() == len(SAID)
+    assert archive.search.reindex() == len(SAID)
     assert {query: archive.search.find(query) for query in before} == before
 
 

@@ -6,13 +6,23 @@ import random
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from browser_driver import NOW, add, answer, before, fill, prompt
+from browser_driver import NOW, add_session, answer_entry, fill_store, prompt_entry, time_ago
 from hypothesis import given
 from hypothesis import strategies as st
 
 from store.model.entry import NewEntry, ToolCall, ToolResult
-from store.search.query import FILTERS, MOST, Filter, Query, Term, Vocabulary, accept, complete, day_of
-from store.search.sql import on_calls, on_sessions
+from store.search.query import (
+    FILTERS,
+    MAX_TERMS,
+    Filter,
+    Query,
+    Term,
+    Vocabulary,
+    accept_completion,
+    list_completions,
+    parse_date,
+)
+from store.search.sql import build_session_condition, build_tool_call_condition
 from store.store import Store
 
 # ── parsing ───────────────────────────────────────────────────────────────────────────────────────
@@ -46,7 +56,7 @@ from store.store import Store
 )
 def test_what_is_understood(typed: str, groups: object) -> None:
     assert Query.parse(typed).groups == groups
-    assert Query.parse(typed).puzzles == ()
+    assert Query.parse(typed).warnings == ()
 
 
 @pytest.mark.parametrize(
@@ -62,22 +72,22 @@ def test_what_is_understood(typed: str, groups: object) -> None:
 )
 def test_what_is_not_understood_is_told_and_not_looked_for(typed: str, told: str) -> None:
     query = Query.parse(f"{typed} -is:pinned")
-    assert query.puzzled == told
+    assert query.warning_text == told
     assert (Filter("is", "pinned", negated=True),) in query.groups
     assert "upload" in [term.text for term in Query.parse(f"upload {typed}").terms]
 
 
 def test_the_last_word_may_be_half_typed() -> None:
-    assert Query.parse("up ret", typing=True).terms == (Term("up"), Term("ret", prefix=True))
-    assert Query.parse("up ret ", typing=True).terms == (Term("up"), Term("ret"))
-    assert Query.parse("up is:pinned", typing=True).terms == (Term("up"),)
-    assert Query.parse("", typing=True).terms == ()
+    assert Query.parse("up ret", is_typing=True).terms == (Term("up"), Term("ret", prefix=True))
+    assert Query.parse("up ret ", is_typing=True).terms == (Term("up"), Term("ret"))
+    assert Query.parse("up is:pinned", is_typing=True).terms == (Term("up"),)
+    assert Query.parse("", is_typing=True).terms == ()
 
 
 def test_a_pasted_page_is_cut_and_told() -> None:
     query = Query.parse(" ".join(f"word{n}" for n in range(10_000)))
-    assert len(query.groups) == MOST
-    assert query.puzzled == f"Only the first {MOST} words are looked for."
+    assert len(query.groups) == MAX_TERMS
+    assert query.warning_text == f"Only the first {MAX_TERMS} words are looked for."
 
 
 def test_full_text_and_pattern() -> None:
@@ -120,14 +130,14 @@ def test_no_text_raises_anything(drawn: str, seed: int) -> None:
     dice = random.Random(seed)
     for _ in range(100):
         typed = "".join(dice.choices([*PIECES, *drawn], k=dice.randrange(40)))
-        query = Query.parse(typed, typing=True)
+        query = Query.parse(typed, is_typing=True)
         query.fts()
         query.pattern()
-        assert isinstance(query.puzzled, str)
-        for condition in (on_sessions(query, NOW), on_calls(query, NOW)):
+        assert isinstance(query.warning_text, str)
+        for condition in (build_session_condition(query, NOW), build_tool_call_condition(query, NOW)):
             assert condition.sql.count("?") == len(condition.values)
-        for offer in complete(typed, len(typed), Vocabulary(tags=("a b", "\x1b"))):
-            accept(typed, len(typed), offer)
+        for offer in list_completions(typed, len(typed), Vocabulary(tags=("a b", "\x1b"))):
+            accept_completion(typed, len(typed), offer)
 
 
 # ── days ──────────────────────────────────────────────────────────────────────────────────────────
@@ -151,14 +161,14 @@ def test_no_text_raises_anything(drawn: str, seed: int) -> None:
     ],
 )
 def test_days(value: str, begins: datetime) -> None:
-    assert day_of(value, NOW) == begins.replace(tzinfo=UTC)
+    assert parse_date(value, NOW) == begins.replace(tzinfo=UTC)
 
 
 @pytest.mark.parametrize(
     "value", ["", "x", "mo", "d", "-3d", "2026-02-30", "0000", "9999y", "12345", "2026-09-30T25:00"]
 )
 def test_what_is_no_day(value: str) -> None:
-    assert day_of(value, NOW) is None
+    assert parse_date(value, NOW) is None
 
 
 # ── completion ────────────────────────────────────────────────────────────────────────────────────
@@ -193,11 +203,11 @@ KNOWN = Vocabulary(
     ],
 )
 def test_offers(typed: str, offered: list[str]) -> None:
-    assert complete(typed, len(typed), KNOWN) == offered
+    assert list_completions(typed, len(typed), KNOWN) == offered
 
 
 def test_every_filter_is_offered_where_nothing_is_typed() -> None:
-    assert complete("words ", 6, KNOWN) == [f"{name}:" for name in FILTERS]
+    assert list_completions("words ", 6, KNOWN) == [f"{name}:" for name in FILTERS]
 
 
 @pytest.mark.parametrize(
@@ -209,7 +219,7 @@ def test_every_filter_is_offered_where_nothing_is_typed() -> None:
     ],
 )
 def test_an_offer_takes_the_place_of_the_word(typed: str, cursor: int, offer: str, text: str, then: int) -> None:
-    assert accept(typed, cursor, offer) == (text, then)
+    assert accept_completion(typed, cursor, offer) == (text, then)
 
 
 # ── what is found ─────────────────────────────────────────────────────────────────────────────────
@@ -217,17 +227,17 @@ def test_an_offer_takes_the_place_of_the_word(typed: str, cursor: int, offer: st
 
 @pytest.fixture
 def world(store: Store) -> Store:
-    fill(store)
+    fill_store(store)
     upload, beta, telegram = (
         store.sessions.get(name) for name in ("claude:e0741090", "codex:0199aa", "telegram:648079060")
     )
     store.notes.tag([beta], ["work", "Later"])
-    store.notes.note(upload, "remember")
+    store.notes.add_note(upload, "remember")
     store.secrets.set(telegram, "TOKEN", "hush")
     store.sessions.archive([telegram])
     store.sessions.fork(beta, 1, "forked")
-    at = before(seconds=30)
-    add(store, "now", at, prompt("still going", at), answer("retry it is", at), source="kiso")
+    at = time_ago(seconds=30)
+    add_session(store, "now", at, prompt_entry("still going", at), answer_entry("retry it is", at), source="kiso")
     return store
 
 
@@ -276,12 +286,12 @@ def test_filters_find_sessions(world: Store, typed: str, found: str) -> None:
 
 
 def test_filters_narrow_hits_to_what_they_name(store: Store) -> None:
-    at = before(minutes=5)
+    at = time_ago(minutes=5)
     calls = (ToolCall("1", "Bash", {"command": "whale"}), ToolCall("2", "Grep", {"pattern": "whale"}))
     results = (ToolResult("1", "no whale", is_error=True), ToolResult("2", "a whale"))
     said = [NewEntry(role="assistant", parts=(call,), created_at=at) for call in calls]
     got = [NewEntry(role="tool", parts=(result,), created_at=at) for result in results]
-    add(store, "s", at, prompt("find the whale", at), *said, *got, source="claude")
+    add_session(store, "s", at, prompt_entry("find the whale", at), *said, *got, source="claude")
 
     def found(typed: str) -> set[str]:
         return {hit.entry for hit in store.search.find(typed, now=NOW)[0]}
@@ -299,7 +309,7 @@ def test_filters_narrow_hits_to_what_they_name(store: Store) -> None:
 
 def test_filters_narrow_tool_calls(world: Store) -> None:
     def names(typed: str) -> list[str]:
-        condition = on_calls(Query.parse(typed), NOW)
+        condition = build_tool_call_condition(Query.parse(typed), NOW)
         return [call.name for call in world.chains.all_tool_calls(condition.sql, condition.values)]
 
     assert names("") == names("tool:bash is:error") == names("agent:claude pytest") == names("-tool:read") == ["Bash"]
@@ -310,10 +320,10 @@ def test_filters_narrow_tool_calls(world: Store) -> None:
 
 
 def test_a_session_opens_where_the_words_were_said_last(store: Store) -> None:
-    at = before()
-    said = [prompt("one whale", at), answer("two whales and a whale", at), prompt("no fish", at)]
-    session = add(store, "s", at, *said, agent_title="The sea")
-    first = store.search.first_hit
+    at = time_ago()
+    said = [prompt_entry("one whale", at), answer_entry("two whales and a whale", at), prompt_entry("no fish", at)]
+    session = add_session(store, "s", at, *said, agent_title="The sea")
+    first = store.search.find_newest_hit_entry
     assert first(session.key, Query.parse("whale")) == "s#1"
     assert first(session.key, Query.parse("whale role:user")) == "s#0"
     assert first(session.key, Query.parse("sea")) is None
@@ -322,7 +332,7 @@ def test_a_session_opens_where_the_words_were_said_last(store: Store) -> None:
 
 
 def test_the_vocabulary_is_what_is_there(world: Store) -> None:
-    known = world.search.vocabulary()
+    known = world.search.load_vocabulary()
     assert set(known.agents) == {"claude", "codex", "pingu", "kiso", "library"}
     assert set(known.models) == {"claude-opus", "gpt-5-codex"}
     assert set(known.folders) == {"/home/ada/code/alpha", "/home/ada/code/beta"}

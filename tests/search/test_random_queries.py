@@ -8,14 +8,14 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from browser_driver import NOW, fill
+from browser_driver import NOW, fill_store
 
 from store.search import all_tool_calls
-from store.search.explain import instead, understood
-from store.search.list_rows import Wanted
-from store.search.query import FILTERS, Query, Vocabulary, accept, complete
-from store.search.session_list import listing, rows
-from store.search.typos import forgiven
+from store.search.explain import explain_corrections, explain_query
+from store.search.list_rows import SessionListOptions
+from store.search.query import FILTERS, Query, Vocabulary, accept_completion, list_completions
+from store.search.session_list import build_session_list, load_rows
+from store.search.typos import correct_typos
 from store.store import Store
 
 TEXTS = 10_000
@@ -86,33 +86,33 @@ def text(dice: random.Random) -> str:
 
 @pytest.fixture
 def world(store: Store) -> Store:
-    fill(store)
+    fill_store(store)
     return store
 
 
 def tried(store: Store, typed: str) -> None:
     known = Vocabulary(agents=("claude", "co dex"), tools=("Bash", typed))
-    for offer in complete(typed, len(typed), known)[:2]:
-        accept(typed, len(typed), offer)
+    for offer in list_completions(typed, len(typed), known)[:2]:
+        accept_completion(typed, len(typed), offer)
     for typing in (False, True):
-        query = Query.parse(typed, typing=typing)
-        assert isinstance(understood(query, NOW) + query.puzzled + instead(query), str)
+        query = Query.parse(typed, is_typing=typing)
+        assert isinstance(explain_query(query, NOW) + query.warning_text + explain_corrections(query), str)
     query.pattern()
-    found = listing(store, Wanted(typed), 50, NOW)
-    rows(store, found.keys, found.query)
-    store.search.apart(query, now=NOW)
-    all_tool_calls.matching(store, query, limit=5, now=NOW)
+    found = build_session_list(store, SessionListOptions(typed), 50, NOW)
+    load_rows(store, found.keys, found.query)
+    store.search.find_by_area(query, now=NOW)
+    all_tool_calls.find_calls(store, query, limit=5, now=NOW)
 
 
 def more(store: Store, typed: str) -> None:
     """What follows after a pause, and takes longer."""
     query = Query.parse(typed)
-    listing(store, Wanted(typed), now=NOW)
+    build_session_list(store, SessionListOptions(typed), now=NOW)
     store.sessions.matching(query, now=NOW)
-    forgiven(store, query, ["conversation_fts", "tools_fts"])
-    all_tool_calls.tallies(store, query, now=NOW)
-    all_tool_calls.count(store, query, NOW)
-    query.pattern(accents=True)
+    correct_typos(store, query, ["conversation_fts", "tools_fts"])
+    all_tool_calls.compute_tool_stats(store, query, now=NOW)
+    all_tool_calls.count_calls(store, query, NOW)
+    query.pattern(ignore_accents=True)
 
 
 @pytest.mark.parametrize(("read", "texts"), [(tried, TEXTS), (more, TEXTS // 20)])

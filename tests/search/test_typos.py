@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from store.search.list_rows import Wanted
+from store.search.list_rows import SessionListOptions
 from store.search.query import Query
-from store.search.session_list import listing
-from store.search.typos import forgiven, one_slip_away
+from store.search.session_list import build_session_list
+from store.search.typos import correct_typos, generate_one_typo_variants
 from store.store import Store
 
 SAID = "The migration of the database failed after the Übertragung; миграция не удалась, la traducción también"
@@ -22,8 +22,8 @@ def archive(store: Store) -> Store:
 
 
 def meant(store: Store, typed: str, *, typing: bool = False) -> str:
-    found = forgiven(store, Query.parse(typed, typing=typing))
-    return " ".join(shown for _, shown in found.instead) if found else ""
+    found = correct_typos(store, Query.parse(typed, is_typing=typing))
+    return " ".join(shown for _, shown in found.corrections) if found else ""
 
 
 @pytest.mark.parametrize(
@@ -93,12 +93,16 @@ def test_what_is_half_typed_is_forgiven_as_a_beginning(archive: Store) -> None:
 
 
 def test_the_list_shows_what_was_meant_and_says_so(archive: Store) -> None:
-    shown = listing(archive, Wanted("databsae migartion "))
+    shown = build_session_list(archive, SessionListOptions("databsae migartion "))
     assert [*shown.keys] == [archive.sessions.get("s").key]
-    assert shown.query.instead == (("databsae", "database"), ("migartion", "migration"))
-    assert not listing(archive, Wanted("databsae migartion "), 50).keys, "at every key nothing is guessed"
-    assert not listing(archive, Wanted("databsae -data ")).keys
-    assert listing(archive, Wanted("databsae -data ")).query.instead == (), "what finds nothing either is not told"
+    assert shown.query.corrections == (("databsae", "database"), ("migartion", "migration"))
+    assert not build_session_list(archive, SessionListOptions("databsae migartion "), 50).keys, (
+        "at every key nothing is guessed"
+    )
+    assert not build_session_list(archive, SessionListOptions("databsae -data ")).keys
+    assert build_session_list(archive, SessionListOptions("databsae -data ")).query.corrections == (), (
+        "what finds nothing either is not told"
+    )
 
 
 def test_the_word_that_is_used_most_is_meant(store: Store) -> None:
@@ -109,7 +113,7 @@ def test_the_word_that_is_used_most_is_meant(store: Store) -> None:
 
 
 def test_every_slip_is_thought_of_and_the_store_is_not_written_to(archive: Store) -> None:
-    near = set(one_slip_away("word"))
+    near = set(generate_one_typo_variants("word"))
     assert {"ord", "wrd", "owrd", "wodr", "words", "sword", "ward", "wore"} <= near
     assert len(near) < 300
     before = archive.connection.total_changes

@@ -39,7 +39,7 @@ def quick_passphrases(monkeypatch: pytest.MonkeyPatch) -> None:
     def cheap() -> crypto.KdfParams:
         return crypto.KdfParams(salt=os.urandom(16), memory_kib=64, passes=1, lanes=2)
 
-    monkeypatch.setattr("store.secrets.secrets.new_kdf", cheap)
+    monkeypatch.setattr("store.secrets.secrets.make_kdf_params", cheap)
 
 
 def sealed(store: Store, key: str = "token") -> list[bytes]:
@@ -50,9 +50,9 @@ def sealed(store: Store, key: str = "token") -> list[bytes]:
 
 
 def test_the_first_secret_makes_the_key_file(store: Store, session: Session) -> None:
-    assert (store.secrets.protection, store.secrets.locked, key_file().exists()) == ("none", False, False)
+    assert (store.secrets.protection, store.secrets.is_locked, key_file().exists()) == ("none", False, False)
     store.secrets.set(session, "token", "one")
-    assert (store.secrets.protection, store.secrets.locked) == ("file", False)
+    assert (store.secrets.protection, store.secrets.is_locked) == ("file", False)
     assert stat.S_IMODE(key_file().stat().st_mode) == 0o600
     key_id, identity, wrapped, kdf, state = store.row("select key_id, store, wrapped, kdf, state from vault")
     assert (len(key_id), len(identity), json.loads(kdf), state) == (8, 16, {"source": "file"}, "current")
@@ -116,16 +116,16 @@ def test_another_key_file_does_not_open_it(store: Store, session: Session) -> No
 def test_a_passphrase_may_come_before_the_first_secret(store: Store, session: Session) -> None:
     store.secrets.use_passphrase(PASSPHRASE)
     store.secrets.set(session, "token", "one")
-    assert (store.secrets.protection, store.secrets.locked, key_file().exists()) == ("passphrase", False, False)
+    assert (store.secrets.protection, store.secrets.is_locked, key_file().exists()) == ("passphrase", False, False)
     with Store.open(store.path) as again:
-        assert again.secrets.locked
+        assert again.secrets.is_locked
         with pytest.raises(WrongPassphrase):
             again.secrets.unlock("correct horse")
-        assert again.secrets.locked
+        assert again.secrets.is_locked
         with pytest.raises(BadValue, match="empty"):
             again.secrets.unlock("")
         again.secrets.unlock(PASSPHRASE)
-        assert not again.secrets.locked
+        assert not again.secrets.is_locked
         assert again.secrets.get(session, "token") == "one"
 
 
@@ -133,7 +133,7 @@ def test_while_locked_nothing_that_needs_the_key_works(store: Store, session: Se
     store.secrets.use_passphrase(PASSPHRASE)
     store.secrets.set(session, "token", "one")
     store.secrets.lock()
-    assert store.secrets.locked
+    assert store.secrets.is_locked
     before = (store.rows("select * from vault"), store.rows("select * from secrets"))
     for call in (
         lambda: store.secrets.get(session, "token"),
@@ -191,7 +191,7 @@ def test_from_file_to_passphrase_the_key_file_counts_no_more(store: Store, sessi
 def test_a_key_file_store_can_be_locked_by_hand(store: Store, session: Session) -> None:
     store.secrets.set(session, "token", "one")
     store.secrets.lock()
-    assert store.secrets.locked
+    assert store.secrets.is_locked
     with pytest.raises(SecretLocked, match="unlock them first"):
         store.secrets.get(session, "token")
     store.secrets.unlock()
@@ -204,7 +204,7 @@ def test_a_passphrase_changed_by_another_process_locks_this_one(store: Store, se
     with Store.open(store.path) as other:
         other.secrets.unlock(PASSPHRASE)
         other.secrets.use_passphrase("another")
-    assert store.secrets.locked
+    assert store.secrets.is_locked
     with pytest.raises(SecretLocked):
         store.secrets.rotate()
     store.secrets.unlock("another")
@@ -217,7 +217,7 @@ def test_a_rotation_by_another_process_needs_no_new_unlock(store: Store, session
     with Store.open(store.path) as other:
         other.secrets.unlock(PASSPHRASE)
         other.secrets.rotate()
-    assert not store.secrets.locked
+    assert not store.secrets.is_locked
     assert store.secrets.get(session, "token") == "one"
     store.secrets.set(session, "token", "two")
     assert store.secrets.verify() == []
@@ -251,7 +251,7 @@ def test_the_keyring_keeps_the_key(store: Store, session: Session, keyring: dict
     store.secrets.set(session, "token", "one")
     assert (store.secrets.protection, key_file().exists(), len(keyring)) == ("keyring", False, 1)
     with Store.open(store.path) as again:
-        assert not again.secrets.locked
+        assert not again.secrets.is_locked
         assert again.secrets.get(session, "token") == "one"
         assert again.secrets.rotate() == 1
     keyring.clear()
@@ -335,7 +335,7 @@ def test_verify_names_everything_that_is_wrong(store: Store, session: Session) -
     flipped = bytearray(sealed(store, "flipped")[0])
     flipped[-1] ^= 1
     write("update secrets set sealed = ? where key = 'flipped'", (bytes(flipped),))
-    foreign = crypto.new_data_key().seal("x", crypto.Place(bytes(16), session.id, "foreign", 1))
+    foreign = crypto.generate_data_key().seal("x", crypto.SealContext(bytes(16), session.id, "foreign", 1))
     write("update secrets set sealed = ? where key = 'foreign'", (foreign,))
     write("update secrets set sealed = (select sealed from secrets where key = 'good') where key = 'swapped'")
     write("drop index secrets_one_current")

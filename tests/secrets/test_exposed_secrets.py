@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from command_line import CommandLine
-from foreign_databases import make, pull, write
+from foreign_databases import execute_sql, make_database, sync_paths
 
 from store.errors import NotFound
 from store.store import Store
@@ -32,10 +32,10 @@ VALUE = "tok-5d41402abc4b2a76-made-up"
 
 @pytest.fixture
 def foreign(tmp_path: Path) -> Path:
-    path = make(tmp_path / "kiso.db", DOCUMENTED)
-    write(path, "insert into sessions (session) values ('dev')")
-    write(path, "insert into messages (session, role, content) values ('dev', 'user', 'hello')")
-    write(path, "insert into secrets (session, key, value) values ('dev', 'api_token', ?)", [(VALUE,)])
+    path = make_database(tmp_path / "kiso.db", DOCUMENTED)
+    execute_sql(path, "insert into sessions (session) values ('dev')")
+    execute_sql(path, "insert into messages (session, role, content) values ('dev', 'user', 'hello')")
+    execute_sql(path, "insert into secrets (session, key, value) values ('dev', 'api_token', ?)", [(VALUE,)])
     return path
 
 
@@ -44,7 +44,7 @@ def plain_bytes(store: Store) -> bytes:
 
 
 def test_a_sync_brings_the_name_and_never_the_value(store: Store, foreign: Path) -> None:
-    pull(store, foreign)
+    sync_paths(store, foreign)
     (exposed,) = store.secrets.exposed()
     assert (exposed.key, exposed.locator) == ("api_token", str(foreign))
     assert store.secrets.names() == []
@@ -52,10 +52,10 @@ def test_a_sync_brings_the_name_and_never_the_value(store: Store, foreign: Path)
 
 
 def test_sealing_reads_it_live_and_says_it_still_lies_there(store: Store, foreign: Path) -> None:
-    pull(store, foreign)
+    sync_paths(store, foreign)
     session = store.sessions.find("dev")
-    write(foreign, "update secrets set value = value || '-newer'")
-    store.writing_back.seal(session, "api_token")
+    execute_sql(foreign, "update secrets set value = value || '-newer'")
+    store.write_back.seal(session, "api_token")
     assert store.secrets.get(session, "api_token") == f"{VALUE}-newer"
     assert store.secrets.exposed() == []
     assert VALUE.encode() not in plain_bytes(store)
@@ -63,12 +63,12 @@ def test_sealing_reads_it_live_and_says_it_still_lies_there(store: Store, foreig
     store.journal.undo()
     assert len(store.secrets.exposed()) == 1
     with pytest.raises(NotFound, match="holds no secret"):
-        store.writing_back.seal(session, "another")
+        store.write_back.seal(session, "another")
 
 
 def test_on_the_command_line(store: Store, foreign: Path) -> None:
     cli = CommandLine(store.path)
-    pull(store, foreign)
+    sync_paths(store, foreign)
     told = cli("secrets", "list", "dev").err
     assert "api_token lies open" in told
     assert "secrets seal" in told
@@ -82,6 +82,6 @@ def test_on_the_command_line(store: Store, foreign: Path) -> None:
 
 
 def test_a_purged_session_takes_the_names_along(store: Store, foreign: Path) -> None:
-    pull(store, foreign)
+    sync_paths(store, foreign)
     store.sessions.purge([store.sessions.find("dev")])
     assert store.secrets.exposed() == []

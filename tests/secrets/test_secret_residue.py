@@ -169,12 +169,12 @@ def live(store: Store, session: Session, marks: Marks) -> None:
         store.summaries.set(session, marks(f"{version} summary"))
         store.secrets.set(session, "token", marks(f"{version} secret"))
     for kept in (True, False):
-        note = store.notes.note(session, marks(f"note {kept}"), entry_seq=0)
+        note = store.notes.add_note(session, marks(f"note {kept}"), entry_seq=0)
         tag = marks(f"tag {kept}")
         store.notes.tag([session], [tag])
         (fact,) = store.facts.learn(marks(f"fact {kept}"), session=session, scope=f"session:{session.id}").facts
         if not kept:
-            store.notes.unnote(note.id)
+            store.notes.delete_note(note.id)
             store.notes.untag([session], [tag])
             store.facts.edit(fact.id, marks("edited fact"))
             store.facts.retire(fact.id)
@@ -226,7 +226,7 @@ def test_what_an_undone_edit_said_goes_with_the_session(store: Store, tmp_path: 
     session = store.create_session("s")
     store.sessions.set_title(session, marks("title"))
     store.journal.undo()
-    store.journal.undo(store.journal.newest()[0].id)
+    store.journal.undo(store.journal.list_edits()[0].id)
     assert marks.found_in(said(store)) == ["title"]
     store.sessions.purge([session])
     assert marks.found_in(raw(tmp_path) + said(store)) == []
@@ -240,7 +240,7 @@ def test_everything_is_for_its_owner_only(home: Path) -> None:
         session = store.create_session("s")
         store.secrets.set(session, "token", "v")
         store.published.folder(session)
-        backup = connection.backup(store.path, store.connection)
+        backup = connection.create_backup(store.path, store.connection)
         store.secrets.rotate()
         store.connection.execute("vacuum")
         store.append_message("s", "user", "hello")

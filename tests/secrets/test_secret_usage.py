@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import pytest
-from browser_driver import add, before, prompt
+from browser_driver import add_session, prompt_entry, time_ago
 from command_line import CommandLine
 
 from store.errors import ChangedMeanwhile, SecretLocked
 from store.model.entry import NewEntry, ToolCall
 from store.model.knowledge import SecretUse
 from store.model.session import Session
-from store.secrets.usage import uses
+from store.secrets.usage import find_uses
 from store.store import Store
 
-AT = before(hours=1)
+AT = time_ago(hours=1)
 
 
 def called(*arguments: object) -> NewEntry:
@@ -24,11 +24,13 @@ def called(*arguments: object) -> NewEntry:
 @pytest.fixture
 def session(store: Store) -> Session:
     given = called("curl -H $TOKEN", {"env": {"TOKEN-2": ["deep", {"x": "secret://s/KEY"}]}}, {"none": 1})
-    return add(store, "s", AT, prompt("go", AT), given, prompt("TOKEN and KEY", AT), called("MY_TOKEN TOKENS"))
+    return add_session(
+        store, "s", AT, prompt_entry("go", AT), given, prompt_entry("TOKEN and KEY", AT), called("MY_TOKEN TOKENS")
+    )
 
 
 def test_whole_names_in_whatever_a_tool_was_given(store: Store, session: Session) -> None:
-    found = uses(store, session.key, ["TOKEN", "TOKEN-2", "KEY", "(odd.*"])
+    found = find_uses(store, session.key, ["TOKEN", "TOKEN-2", "KEY", "(odd.*"])
     entry = "s#1"
     assert found == {
         "TOKEN": [SecretUse(1, "Bash", entry)],
@@ -36,8 +38,8 @@ def test_whole_names_in_whatever_a_tool_was_given(store: Store, session: Session
         "KEY": [SecretUse(1, "Bash", entry)],
         "(odd.*": [],
     }
-    assert uses(store, session.key, []) == {}
-    assert uses(store, session.key, ["TOKEN"], lambda: True) == {"TOKEN": []}
+    assert find_uses(store, session.key, []) == {}
+    assert find_uses(store, session.key, ["TOKEN"], lambda: True) == {"TOKEN": []}
 
 
 def test_a_secret_is_replaced_only_as_it_was_seen(store: Store, session: Session) -> None:
@@ -57,11 +59,11 @@ def test_a_secret_is_replaced_only_as_it_was_seen(store: Store, session: Session
 
 def test_to_forget_a_key_is_to_lock_where_a_passphrase_protects_it(store: Store, session: Session) -> None:
     store.secrets.set(session, "KEY", "v")
-    store.secrets.forget()
-    assert (store.secrets.locked, store.secrets.get(session, "KEY")) == (False, "v")
+    store.secrets.drop_key()
+    assert (store.secrets.is_locked, store.secrets.get(session, "KEY")) == (False, "v")
     store.secrets.use_passphrase("open sesame")
-    store.secrets.forget()
-    assert store.secrets.locked
+    store.secrets.drop_key()
+    assert store.secrets.is_locked
     with pytest.raises(SecretLocked):
         store.secrets.get(session, "KEY")
 
@@ -73,8 +75,8 @@ def test_a_summary_is_replaced_only_as_it_was_seen(store: Store, session: Sessio
     assert meanwhile.value.current == first
     second = store.summaries.set(session, "words", up_to_turn=2, seen=first)
     with pytest.raises(ChangedMeanwhile):
-        store.summaries.put_back(session, first.key, seen=first)
-    assert store.summaries.put_back(session, first.key, seen=second).up_to_turn == 1
+        store.summaries.restore_version(session, first.key, seen=first)
+    assert store.summaries.restore_version(session, first.key, seen=second).up_to_turn == 1
 
 
 def test_on_the_command_line(store: Store, session: Session) -> None:

@@ -58,7 +58,7 @@ def test_any_text_comes_back_exactly(value: str) -> None:
         assert store.secrets.get(session, "token") == value
 
 
-@pytest.mark.parametrize("value", ["", "\0", "\ud800", "päss 𝄞\r\n", "x" * crypto.LONGEST_VALUE])
+@pytest.mark.parametrize("value", ["", "\0", "\ud800", "päss 𝄞\r\n", "x" * crypto.MAX_VALUE_BYTES])
 def test_awkward_values_come_back_exactly(store: Store, session: Session, value: str) -> None:
     store.secrets.set(session, "token", value)
     assert store.secrets.get(session, "token") == value
@@ -66,7 +66,7 @@ def test_awkward_values_come_back_exactly(store: Store, session: Session, value:
 
 def test_a_value_over_a_mebibyte_is_refused(store: Store, session: Session) -> None:
     with pytest.raises(BadValue, match="at most 1048576 bytes"):
-        store.secrets.set(session, "token", "x" * (crypto.LONGEST_VALUE + 1))
+        store.secrets.set(session, "token", "x" * (crypto.MAX_VALUE_BYTES + 1))
     assert store.secrets.names() == []
 
 
@@ -135,7 +135,7 @@ def test_names_and_journal_hold_no_value(store: Store, session: Session) -> None
     assert "hunter" not in repr(store.secrets.names()) + journal_text(store)
     for value in sealed(store):
         assert value.hex() not in journal_text(store)
-    tables = {change.table: set(change.after or ()) for edit in store.journal.newest() for change in edit.changes}
+    tables = {change.table: set(change.after or ()) for edit in store.journal.list_edits() for change in edit.changes}
     assert tables == {"secrets": {"current"}}
 
 
@@ -167,7 +167,7 @@ def test_an_undo_can_be_undone(store: Store, session: Session) -> None:
     store.secrets.set(session, "token", "one")
     store.secrets.set(session, "token", "two")
     store.journal.undo()
-    store.journal.undo(store.journal.newest()[0].id)
+    store.journal.undo(store.journal.list_edits()[0].id)
     assert store.secrets.get(session, "token") == "two"
 
 
@@ -184,7 +184,7 @@ def test_version_numbers_are_never_used_again(store: Store, session: Session) ->
 def test_an_undo_out_of_turn_is_refused(store: Store, session: Session) -> None:
     store.secrets.set(session, "token", "one")
     store.secrets.set(session, "token", "two")
-    first = store.journal.newest()[-1].id
+    first = store.journal.list_edits()[-1].id
     with pytest.raises(ChangedMeanwhile, match="changed since"):
         store.journal.undo(first)
     assert store.secrets.get(session, "token") == "two"
@@ -195,7 +195,7 @@ def test_removed_forever_is_gone_and_undo_says_so(store: Store, session: Session
     store.secrets.set(session, "token", "one")
     store.secrets.set(session, "token", "two")
     store.secrets.remove(session, "token")
-    edits = [edit.id for edit in store.journal.newest()[:3]]
+    edits = [edit.id for edit in store.journal.list_edits()[:3]]
     store.secrets.remove(session, "token", forever=True)
     assert versions(store) == []
     for edit in edits:
@@ -216,7 +216,7 @@ def test_after_forever_the_numbers_start_again(store: Store, session: Session) -
 def test_a_failed_change_leaves_the_old_one(store: Store, session: Session) -> None:
     store.secrets.set(session, "token", "one")
     with pytest.raises(BadValue):
-        store.secrets.set(session, "token", "x" * (crypto.LONGEST_VALUE + 1))
+        store.secrets.set(session, "token", "x" * (crypto.MAX_VALUE_BYTES + 1))
     assert versions(store) == [(1, 1)]
     assert store.secrets.get(session, "token") == "one"
 
@@ -271,7 +271,7 @@ def test_no_error_and_no_repr_shows_a_key(store: Store, session: Session) -> Non
     store.secrets.set(session, "token", "hunter2")
     store.secrets.get(session, "token")
     key = key_file().read_bytes()
-    held = store.secrets._vault._held
+    held = store.secrets._vault._unwrapped
     assert held is not None
     assert held.kek == key
     shown = repr(store.secrets) + repr(held) + repr(vars(store.secrets._vault))

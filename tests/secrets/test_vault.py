@@ -15,16 +15,24 @@ from store.errors import (
     StoreError,
     WrongPassphrase,
 )
-from store.secrets.crypto import LONGEST_VALUE, DataKey, Place, key_id_of, new_data_key, unwrap, wrap
+from store.secrets.crypto import (
+    MAX_VALUE_BYTES,
+    DataKey,
+    SealContext,
+    generate_data_key,
+    read_key_id,
+    unwrap_data_key,
+    wrap_data_key,
+)
 
 STORE = bytes(range(16))
-PLACE = Place(STORE, "telegram:648079060", "API_KEY", 1)
+PLACE = SealContext(STORE, "telegram:648079060", "API_KEY", 1)
 KEY = DataKey(b"key-id-8", b"K" * 32)
 KEK = b"W" * 32
 
 ANYTHING = st.text(st.characters())
 PLACES = st.builds(
-    Place,
+    SealContext,
     store=st.binary(min_size=16, max_size=16),
     session=ANYTHING,
     name=ANYTHING,
@@ -42,7 +50,7 @@ def refusal(call: Callable[[], object]) -> StoreError:
 
 
 @given(ANYTHING, PLACES)
-def test_any_text_comes_back(value: str, place: Place) -> None:
+def test_any_text_comes_back(value: str, place: SealContext) -> None:
     assert KEY.open(KEY.seal(value, place), place) == value
 
 
@@ -54,7 +62,7 @@ ODD = {
     "surrogates in the wrong order": "\ude00\ud83d",
     "surrogates in the right order": "\ud83d\ude00",
     "what such a pair stands for": "😀",
-    "longest": "x" * LONGEST_VALUE,
+    "longest": "x" * MAX_VALUE_BYTES,
 }
 
 
@@ -63,7 +71,7 @@ def test_odd_values_come_back(value: str) -> None:
     assert KEY.open(KEY.seal(value, PLACE), PLACE) == value
 
 
-@pytest.mark.parametrize("value", ["x" * (LONGEST_VALUE + 1), "é" * (LONGEST_VALUE // 2 + 1)])
+@pytest.mark.parametrize("value", ["x" * (MAX_VALUE_BYTES + 1), "é" * (MAX_VALUE_BYTES // 2 + 1)])
 def test_too_long_a_value_is_refused(value: str) -> None:
     with pytest.raises(BadValue, match="at most 1048576 bytes"):
         KEY.seal(value, PLACE)
@@ -122,7 +130,7 @@ def test_every_cut_or_longer_record_is_refused() -> None:
     ],
     ids=["store", "session", "name", "version", "boundary between session and name"],
 )
-def test_a_moved_record_is_refused(elsewhere: Place) -> None:
+def test_a_moved_record_is_refused(elsewhere: SealContext) -> None:
     record = KEY.seal("hunter2!!", PLACE)
     with pytest.raises(SecretDamaged, match="moved"):
         KEY.open(record, elsewhere)
@@ -131,7 +139,7 @@ def test_a_moved_record_is_refused(elsewhere: Place) -> None:
 def test_another_key_does_not_open_it() -> None:
     record = KEY.seal("hunter2!!", PLACE)
     with pytest.raises(SecretDamaged, match="another key"):
-        new_data_key().open(record, PLACE)
+        generate_data_key().open(record, PLACE)
     with pytest.raises(SecretDamaged):
         DataKey(KEY.key_id, b"L" * 32).open(record, PLACE)
 
@@ -143,23 +151,23 @@ def test_padding_hides_the_length_within_a_block() -> None:
 
 
 def test_a_record_names_its_key() -> None:
-    assert key_id_of(KEY.seal("hunter2!!", PLACE)) == KEY.key_id
+    assert read_key_id(KEY.seal("hunter2!!", PLACE)) == KEY.key_id
     for wrong in (b"", b"\x01short", b"\x02" + bytes(100)):
         with pytest.raises(SecretDamaged):
-            key_id_of(wrong)
+            read_key_id(wrong)
 
 
 @pytest.mark.parametrize(
     "make",
     [
-        lambda: Place(b"short", "s", "n", 1),
-        lambda: Place(STORE, "s", "n", -1),
-        lambda: Place(STORE, "s", "n", 2**64),
+        lambda: SealContext(b"short", "s", "n", 1),
+        lambda: SealContext(STORE, "s", "n", -1),
+        lambda: SealContext(STORE, "s", "n", 2**64),
         lambda: DataKey(b"short", b"K" * 32),
         lambda: DataKey(b"key-id-8", b"K" * 16),
-        lambda: wrap(KEY, b"W" * 16, STORE),
-        lambda: wrap(KEY, KEK, b"short"),
-        lambda: unwrap(wrap(KEY, KEK, STORE), KEY.key_id, b"W" * 16, STORE),
+        lambda: wrap_data_key(KEY, b"W" * 16, STORE),
+        lambda: wrap_data_key(KEY, KEK, b"short"),
+        lambda: unwrap_data_key(wrap_data_key(KEY, KEK, STORE), KEY.key_id, b"W" * 16, STORE),
     ],
 )
 def test_wrong_sizes_are_refused(make: Callable[[], object]) -> None:
@@ -171,15 +179,15 @@ def test_wrong_sizes_are_refused(make: Callable[[], object]) -> None:
 
 
 def test_a_wrapped_key_opens_what_it_sealed() -> None:
-    key = new_data_key()
+    key = generate_data_key()
     record = key.seal("hunter2!!", PLACE)
-    again = unwrap(wrap(key, KEK, STORE), key.key_id, KEK, STORE)
+    again = unwrap_data_key(wrap_data_key(key, KEK, STORE), key.key_id, KEK, STORE)
     assert again.key_id == key.key_id
     assert again.open(record, PLACE) == "hunter2!!"
 
 
 def test_every_data_key_is_new() -> None:
-    first, second = new_data_key(), new_data_key()
+    first, second = generate_data_key(), generate_data_key()
     assert first.key_id != second.key_id
     renamed = DataKey(first.key_id, second._key)
     with pytest.raises(SecretDamaged):
@@ -187,29 +195,29 @@ def test_every_data_key_is_new() -> None:
 
 
 def test_another_key_or_store_does_not_unwrap_it() -> None:
-    wrapped = wrap(KEY, KEK, STORE)
+    wrapped = wrap_data_key(KEY, KEK, STORE)
     with pytest.raises(WrongPassphrase):
-        unwrap(wrapped, KEY.key_id, b"V" * 32, STORE)
+        unwrap_data_key(wrapped, KEY.key_id, b"V" * 32, STORE)
     with pytest.raises(WrongPassphrase):
-        unwrap(wrapped, KEY.key_id, KEK, bytes(16))
+        unwrap_data_key(wrapped, KEY.key_id, KEK, bytes(16))
     with pytest.raises(SecretDamaged):
-        unwrap(wrapped, b"other-id", KEK, STORE)
+        unwrap_data_key(wrapped, b"other-id", KEK, STORE)
 
 
 def test_a_wrapped_key_cannot_be_renamed() -> None:
-    wrapped = wrap(KEY, KEK, STORE)
+    wrapped = wrap_data_key(KEY, KEK, STORE)
     renamed = wrapped[:1] + b"other-id" + wrapped[9:]
     with pytest.raises(WrongPassphrase):
-        unwrap(renamed, b"other-id", KEK, STORE)
+        unwrap_data_key(renamed, b"other-id", KEK, STORE)
 
 
 def test_every_flipped_bit_of_a_wrapped_key_is_refused() -> None:
-    wrapped = wrap(KEY, KEK, STORE)
+    wrapped = wrap_data_key(KEY, KEK, STORE)
     for bit in range(len(wrapped) * 8):
         flipped = bytearray(wrapped)
         flipped[bit // 8] ^= 1 << bit % 8
         with pytest.raises((SecretDamaged, WrongPassphrase)):
-            unwrap(bytes(flipped), KEY.key_id, KEK, STORE)
+            unwrap_data_key(bytes(flipped), KEY.key_id, KEK, STORE)
 
 
 # ── Nothing tells ────────────────────────────────────────────────────────────────────────────────
@@ -228,11 +236,11 @@ def test_refusals_carry_neither_value_nor_key() -> None:
     record = KEY.seal(marker, PLACE)
     not_text = by_hand(struct.pack(">I", 17) + marker.encode() + b"\xff\xfe\xfd" + bytes(43))
     refusals = [
-        refusal(lambda: KEY.seal(marker * LONGEST_VALUE, PLACE)),
+        refusal(lambda: KEY.seal(marker * MAX_VALUE_BYTES, PLACE)),
         refusal(lambda: KEY.open(record[:-1], PLACE)),
         refusal(lambda: KEY.open(record, replace(PLACE, version=9))),
         refusal(lambda: KEY.open(not_text, PLACE)),
-        refusal(lambda: unwrap(wrap(KEY, KEK, STORE), KEY.key_id, marker.encode() * 3, STORE)),
+        refusal(lambda: unwrap_data_key(wrap_data_key(KEY, KEK, STORE), KEY.key_id, marker.encode() * 3, STORE)),
     ]
     for error in refusals:
         while error:

@@ -22,13 +22,13 @@ from store.errors import (
 )
 from store.secrets.crypto import (
     KdfParams,
+    generate_data_key,
     key_from_file,
     key_from_keyring,
     key_from_passphrase,
-    new_data_key,
-    new_kdf,
-    unwrap,
-    wrap,
+    make_kdf_params,
+    unwrap_data_key,
+    wrap_data_key,
 )
 
 QUICK = KdfParams(salt=b"s" * 16, memory_kib=64, passes=1, lanes=2)
@@ -39,12 +39,12 @@ QUICK = KdfParams(salt=b"s" * 16, memory_kib=64, passes=1, lanes=2)
 
 
 def test_a_passphrase_opens_the_store_and_a_wrong_one_does_not() -> None:
-    key, kdf = new_data_key(), new_kdf()
-    wrapped = wrap(key, key_from_passphrase("correct horse", kdf), bytes(16))
+    key, kdf = generate_data_key(), make_kdf_params()
+    wrapped = wrap_data_key(key, key_from_passphrase("correct horse", kdf), bytes(16))
     again = KdfParams.from_json(kdf.to_json())
-    assert unwrap(wrapped, key.key_id, key_from_passphrase("correct horse", again), bytes(16))
+    assert unwrap_data_key(wrapped, key.key_id, key_from_passphrase("correct horse", again), bytes(16))
     with pytest.raises(WrongPassphrase):
-        unwrap(wrapped, key.key_id, key_from_passphrase("correct horse ", again), bytes(16))
+        unwrap_data_key(wrapped, key.key_id, key_from_passphrase("correct horse ", again), bytes(16))
 
 
 def test_each_setting_changes_the_key() -> None:
@@ -70,9 +70,9 @@ def test_an_empty_passphrase_is_refused() -> None:
 
 
 def test_new_settings_are_the_recommended_ones() -> None:
-    kdf = new_kdf()
+    kdf = make_kdf_params()
     assert (kdf.memory_kib, kdf.passes, kdf.lanes, len(kdf.salt)) == (65536, 3, 2, 16)
-    assert new_kdf().salt != kdf.salt
+    assert make_kdf_params().salt != kdf.salt
 
 
 @given(

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from adk_postgres_database import SECRET, V0_TABLES, Base, no_password_at_hand  # noqa: F401 a fixture
+from adk_postgres_database import QUOTED_PASSWORD, V0_SCHEMA, AdkPostgresDatabase, clear_postgres_environment  # noqa: F401 a fixture
 from command_line import CommandLine
-from postgres_server import PASSWORD, Server, postgres_server  # noqa: F401 a fixture
+from postgres_server import PASSWORD, PostgresServer, postgres_server  # noqa: F401 a fixture
 
 from store.errors import Unreadable
 from store.model.session import Session
@@ -27,18 +27,18 @@ said, talk = adk_conversation.said, adk_conversation.talk
 
 
 @pytest.fixture
-def base(postgres_server: Server) -> Base:  # noqa: F811
-    return Base(postgres_server)
+def base(postgres_server: PostgresServer) -> AdkPostgresDatabase:  # noqa: F811
+    return AdkPostgresDatabase(postgres_server)
 
 
 @pytest.fixture
-async def service(base: Base) -> AsyncIterator[Any]:
-    async with adk_sessions.DatabaseSessionService(base.for_agents) as opened:
+async def service(base: AdkPostgresDatabase) -> AsyncIterator[Any]:
+    async with adk_sessions.DatabaseSessionService(base.async_url) as opened:
         yield opened
 
 
 def read(store: Store, address: str) -> refresh.Report:
-    for progress in refresh.sync(store, refresh.targets([address])):
+    for progress in refresh.sync_targets(store, refresh.find_targets([address])):
         report = progress.report
     return report
 
@@ -55,9 +55,9 @@ def texts(store: Store) -> list[str]:
 # ── reading ───────────────────────────────────────────────────────────────────────────────────────
 
 
-async def test_what_adk_wrote_is_read(base: Base, service: Any, store: Store) -> None:
+async def test_what_adk_wrote_is_read(base: AdkPostgresDatabase, service: Any, store: Store) -> None:
     written = await talk(service)
-    assert read(store, base.for_agents).problems == []
+    assert read(store, base.async_url).problems == []
     session = only(store)
     assert (session.native_id, session.user, session.turns, session.tool_calls) == ("dak/a%2Fb/s%201", "a/b", 1, 1)
     assert texts(store) == ["How many are overdue? é✓", "", "", "Seven.", "429: quota"]
@@ -71,12 +71,12 @@ async def test_what_adk_wrote_is_read(base: Base, service: Any, store: Store) ->
         ("session", 'last: {"f":0.1,"n":7}'),
     }
     first = store.chains.entries(session.key, 0)[0]
-    assert first.created_at == adk.sqlite.utc(written.events[0].timestamp)
+    assert first.created_at == adk.sqlite.normalize_time(written.events[0].timestamp)
     record = json.loads(store.records.get(first.record or 0))
     assert json.loads(record["event_data"])["timestamp"] == written.events[0].timestamp
 
 
-async def test_nothing_new_is_told_without_reading(base: Base, service: Any, store: Store) -> None:
+async def test_nothing_new_is_told_without_reading(base: AdkPostgresDatabase, service: Any, store: Store) -> None:
     session = await talk(service)
     read(store, base.url)
     stamp = adk.stamp(base.url)
@@ -89,18 +89,18 @@ async def test_nothing_new_is_told_without_reading(base: Base, service: Any, sto
     assert texts(store)[-1] == "Thanks."
 
 
-async def test_a_rewritten_event_stays_reachable(base: Base, service: Any, store: Store) -> None:
+async def test_a_rewritten_event_stays_reachable(base: AdkPostgresDatabase, service: Any, store: Store) -> None:
     await talk(service)
     read(store, base.url)
-    base.run("update events set event_data = cast(replace(cast(event_data as text), 'Seven', 'Eight') as jsonb)")
+    base.execute("update events set event_data = cast(replace(cast(event_data as text), 'Seven', 'Eight') as jsonb)")
     assert read(store, base.url).updated == 1
     assert texts(store)[3] == "Eight."
     (before,) = store.sessions.children(only(store).id)
     assert store.chains.entries(before.key)[4].text == "Seven."
 
 
-def test_v0_is_read_and_its_pickles_are_not(base: Base, store: Store) -> None:
-    base.run(V0_TABLES)
+def test_v0_is_read_and_its_pickles_are_not(base: AdkPostgresDatabase, store: Store) -> None:
+    base.execute(V0_SCHEMA)
     assert read(store, base.url).problems == []
     assert texts(store) == ["From long ago", "429: quota"]
     first, second = store.chains.entries(only(store).key, 0)
@@ -111,16 +111,16 @@ def test_v0_is_read_and_its_pickles_are_not(base: Base, store: Store) -> None:
     assert [fact.text for fact in store.facts.current(None)] == ["topic: old"]
 
 
-async def test_a_bad_row_is_one_problem(base: Base, service: Any, store: Store) -> None:
+async def test_a_bad_row_is_one_problem(base: AdkPostgresDatabase, service: Any, store: Store) -> None:
     session = await talk(service)
-    base.run("update events set event_data = '[1]' where cast(event_data as text) like '%Seven%'")
+    base.execute("update events set event_data = '[1]' where cast(event_data as text) like '%Seven%'")
     (problem,) = read(store, base.url).problems
     assert problem.where == f"events:{session.events[3].id}"
     assert len(texts(store)) == 5
 
 
-def test_a_database_of_another_program_is_refused(base: Base, store: Store) -> None:
-    base.run("create table events (id int)")
+def test_a_database_of_another_program_is_refused(base: AdkPostgresDatabase, store: Store) -> None:
+    base.execute("create table events (id int)")
     with pytest.raises(Unreadable, match="is not a database that Backscroll can read"):
         read(store, base.url)
 
@@ -128,7 +128,7 @@ def test_a_database_of_another_program_is_refused(base: Base, store: Store) -> N
 # ── leaving the owner alone ───────────────────────────────────────────────────────────────────────
 
 
-async def test_the_owner_writes_while_it_is_read(base: Base, service: Any) -> None:
+async def test_the_owner_writes_while_it_is_read(base: AdkPostgresDatabase, service: Any) -> None:
     session = await talk(service)
     with adk.open(base.url) as opened:
         (ref,) = opened.scan()
@@ -138,12 +138,12 @@ async def test_the_owner_writes_while_it_is_read(base: Base, service: Any) -> No
     assert len(seen) == 5
 
 
-def test_nothing_in_the_database_can_be_changed(base: Base) -> None:
-    base.run(
+def test_nothing_in_the_database_can_be_changed(base: AdkPostgresDatabase) -> None:
+    base.execute(
         "create table events (id int);"
         "create function meddle() returns int language sql as 'insert into events values (1) returning id'"
     )
-    with pytest.raises(Unreadable, match="read-only transaction"), postgres.opened(base.url) as rows:
+    with pytest.raises(Unreadable, match="read-only transaction"), postgres.open_database(base.url) as rows:
         list(rows.select("select meddle() as id"))
 
 
@@ -151,48 +151,48 @@ def test_nothing_in_the_database_can_be_changed(base: Base) -> None:
 
 
 async def test_the_password_is_kept_nowhere(
-    base: Base, service: Any, store: Store, caplog: pytest.LogCaptureFixture
+    base: AdkPostgresDatabase, service: Any, store: Store, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level("DEBUG")
     await talk(service)
-    (target,) = refresh.targets([base.for_agents])
-    report = read(store, base.for_agents)
+    (target,) = refresh.find_targets([base.async_url])
+    report = read(store, base.async_url)
     store.checkpoint()
     shown = f"{target}{report}{caplog.text}".encode()
     files = b"".join(path.read_bytes() for path in store.path.parent.iterdir() if path.is_file())
-    assert report.locator == base.bare
-    for spelled in (PASSWORD, SECRET):
+    assert report.locator == base.url_without_password
+    for spelled in (PASSWORD, QUOTED_PASSWORD):
         assert spelled.encode() not in shown + files
 
 
 async def test_the_locator_opens_with_the_password_the_agent_has(
-    base: Base, service: Any, store: Store, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    base: AdkPostgresDatabase, service: Any, store: Store, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     await talk(service)
     monkeypatch.setenv("PGPASSFILE", str(tmp_path / "none"))
-    (problem,) = read(store, base.bare).problems
-    assert (problem.where, "no password supplied" in problem.reason) == (base.bare, True)
-    monkeypatch.setenv("SESSION_SERVICE_URI", base.for_agents)
-    assert read(store, base.bare).new == 1
+    (problem,) = read(store, base.url_without_password).problems
+    assert (problem.where, "no password supplied" in problem.reason) == (base.url_without_password, True)
+    monkeypatch.setenv("SESSION_SERVICE_URI", base.async_url)
+    assert read(store, base.url_without_password).new == 1
     monkeypatch.delenv("SESSION_SERVICE_URI")
     monkeypatch.setenv("PGPASSWORD", PASSWORD)
-    assert read(store, base.bare).problems == []
+    assert read(store, base.url_without_password).problems == []
 
 
 async def test_the_agents_database_is_found_by_its_variable(
-    base: Base, service: Any, store: Store, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    base: AdkPostgresDatabase, service: Any, store: Store, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     await talk(service)
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("SESSION_SERVICE_URI", base.for_agents)
-    found = refresh.targets(only="adk")
-    assert [target.locator for target in found] == [base.bare]
-    *_, last = refresh.sync(store, found)
+    monkeypatch.setenv("SESSION_SERVICE_URI", base.async_url)
+    found = refresh.find_targets(source_name="adk")
+    assert [target.locator for target in found] == [base.url_without_password]
+    *_, last = refresh.sync_targets(store, found)
     assert last.report.new == 1
 
 
-def test_a_wrong_password_is_not_repeated(base: Base, store: Store) -> None:
-    wrong = base.url.replace(SECRET, "wr0ng-and-long")
+def test_a_wrong_password_is_not_repeated(base: AdkPostgresDatabase, store: Store) -> None:
+    wrong = base.url.replace(QUOTED_PASSWORD, "wr0ng-and-long")
     (problem,) = read(store, wrong).problems
     assert "password authentication failed" in problem.reason
     assert "wr0ng" not in problem.reason + problem.where
@@ -209,10 +209,10 @@ def test_a_server_that_does_not_answer_is_named_without_its_password(tmp_path: P
     assert "pw-of-ana" not in ran.out + ran.err
 
 
-async def test_what_was_read_stays_when_the_server_goes(base: Base, service: Any, store: Store) -> None:
+async def test_what_was_read_stays_when_the_server_goes(base: AdkPostgresDatabase, service: Any, store: Store) -> None:
     await talk(service)
     read(store, base.url)
-    base.run("drop table events cascade; drop table sessions cascade")
+    base.execute("drop table events cascade; drop table sessions cascade")
     with pytest.raises(Unreadable):
         read(store, base.url)
     assert (only(store).gone, len(texts(store))) == (0, 5)

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from adk_database import LAYOUTS, NOON, TOUCHES_A_FILE, Made
+from adk_database import LAYOUTS, MALICIOUS_PICKLE, NOON, AdkSqliteDatabase
 
 from store.errors import Unreadable
 from store.model.entry import Attachment, Opaque, Text, Thinking, Tokens, ToolCall, ToolResult
@@ -23,19 +23,19 @@ from store.sync import refresh
 
 
 @pytest.fixture(params=LAYOUTS)
-def made(request: pytest.FixtureRequest, tmp_path: Path) -> Made:
-    return Made(tmp_path / "agent.db", request.param)
+def made(request: pytest.FixtureRequest, tmp_path: Path) -> AdkSqliteDatabase:
+    return AdkSqliteDatabase(tmp_path / "agent.db", request.param)
 
 
 @pytest.fixture
-def v1(tmp_path: Path) -> Made:
-    return Made(tmp_path / "agent.db", "v1")
+def v1(tmp_path: Path) -> AdkSqliteDatabase:
+    return AdkSqliteDatabase(tmp_path / "agent.db", "v1")
 
 
 @pytest.fixture
-def read(store: Store) -> Callable[[Made], refresh.Report]:
-    def run(made: Made) -> refresh.Report:
-        for progress in refresh.sync(store, refresh.targets([str(made.path)])):
+def read(store: Store) -> Callable[[AdkSqliteDatabase], refresh.Report]:
+    def run(made: AdkSqliteDatabase) -> refresh.Report:
+        for progress in refresh.sync_targets(store, refresh.find_targets([str(made.path)])):
             report = progress.report
         return report
 
@@ -51,20 +51,20 @@ def entries(store: Store) -> list[Any]:
     return store.chains.entries(only(store).key, 0)
 
 
-def overdue(made: Made) -> None:
-    made.session()
-    made.event("user", [{"text": "How many are overdue?"}], role="user")
+def overdue(made: AdkSqliteDatabase) -> None:
+    made.add_session()
+    made.add_event("user", [{"text": "How many are overdue?"}], role="user")
     call = {"id": "adk-1", "name": "count", "args": {"days": 30}}
-    made.event("counter", [{"text": "Looking."}, {"function_call": call}])
+    made.add_event("counter", [{"text": "Looking."}, {"function_call": call}])
     answer = {"id": "adk-1", "name": "count", "response": {"result": 7}}
-    made.event("counter", [{"function_response": answer}], role="user")
-    made.event("counter", [{"text": "hm", "thought": True}, {"text": "Seven. é✓"}])
+    made.add_event("counter", [{"function_response": answer}], role="user")
+    made.add_event("counter", [{"text": "hm", "thought": True}, {"text": "Seven. é✓"}])
 
 
 # ── each layout ───────────────────────────────────────────────────────────────────────────────────
 
 
-def test_a_conversation_reads_the_same_in_every_layout(made: Made, store: Store, read: Any) -> None:
+def test_a_conversation_reads_the_same_in_every_layout(made: AdkSqliteDatabase, store: Store, read: Any) -> None:
     overdue(made)
     assert read(made).problems == []
     session = only(store)
@@ -83,22 +83,24 @@ def test_a_conversation_reads_the_same_in_every_layout(made: Made, store: Store,
     assert entries(store)[3].created_at == "2026-11-16T12:00:04.000000Z"
 
 
-def test_a_second_sync_changes_nothing_and_what_was_appended_comes_in(made: Made, store: Store, read: Any) -> None:
+def test_a_second_sync_changes_nothing_and_what_was_appended_comes_in(
+    made: AdkSqliteDatabase, store: Store, read: Any
+) -> None:
     overdue(made)
     read(made)
     os.utime(made.path)
     assert (read(made).new, read(made).unchanged) == (0, 1)
-    made.event("user", [{"text": "Thanks."}], role="user")
+    made.add_event("user", [{"text": "Thanks."}], role="user")
     assert read(made).updated == 1
     assert [entry.text for entry in entries(store)] == ["How many are overdue?", "Looking.", "", "Seven. é✓", "Thanks."]
     assert only(store).turns == 2
 
 
-def test_a_rewritten_event_stays_reachable(made: Made, store: Store, read: Any) -> None:
+def test_a_rewritten_event_stays_reachable(made: AdkSqliteDatabase, store: Store, read: Any) -> None:
     overdue(made)
     read(made)
     column = "content" if "v0" in made.layout else "event_data"
-    made.run(f"update events set {column} = replace({column}, 'Seven', 'Eight') where id = 'e004'")
+    made.execute(f"update events set {column} = replace({column}, 'Seven', 'Eight') where id = 'e004'")
     read(made)
     assert entries(store)[3].text == "Eight. é✓"
     (before,) = store.sessions.children(only(store).id)
@@ -106,16 +108,16 @@ def test_a_rewritten_event_stays_reachable(made: Made, store: Store, read: Any) 
     assert store.chains.entries(before.key)[-1].text == "Seven. é✓"
 
 
-def test_an_empty_session_is_a_session(made: Made, store: Store, read: Any) -> None:
-    made.session()
+def test_an_empty_session_is_a_session(made: AdkSqliteDatabase, store: Store, read: Any) -> None:
+    made.add_session()
     assert read(made).problems == []
     assert only(store).entries == 0
 
 
-def test_sessions_of_two_apps_with_one_id_are_two(made: Made, store: Store, read: Any) -> None:
+def test_sessions_of_two_apps_with_one_id_are_two(made: AdkSqliteDatabase, store: Store, read: Any) -> None:
     for app, user, name in (("a/b", "c", "s"), ("a", "b/c", "s"), ("a", "b", "c/s")):
-        made.session(app, user, name)
-        made.event("user", [{"text": f"I am {user} of {app}."}], session=(app, user, name))
+        made.add_session(app, user, name)
+        made.add_event("user", [{"text": f"I am {user} of {app}."}], session=(app, user, name))
     assert read(made).new == 3
     assert {session.native_id: session.first_prompt for session in store.list_sessions()} == {
         "a%2Fb/c/s": "I am c of a/b.",
@@ -124,27 +126,27 @@ def test_sessions_of_two_apps_with_one_id_are_two(made: Made, store: Store, read
     }
 
 
-def test_an_error_is_an_event_that_says_so(made: Made, store: Store, read: Any) -> None:
-    made.session()
-    made.event("counter", error_code="429", error_message="quota")
+def test_an_error_is_an_event_that_says_so(made: AdkSqliteDatabase, store: Store, read: Any) -> None:
+    made.add_session()
+    made.add_event("counter", error_code="429", error_message="quota")
     assert read(made).problems == []
     (entry,) = entries(store)
     assert (entry.kind, entry.text, entry.author) == ("event", "429: quota", "counter")
 
 
-def test_half_a_content_is_one_problem(made: Made, store: Store, read: Any) -> None:
+def test_half_a_content_is_one_problem(made: AdkSqliteDatabase, store: Store, read: Any) -> None:
     overdue(made)
     column = "content" if "v0" in made.layout else "event_data"
-    made.run(f"update events set {column} = substr({column}, 1, 20) where id = 'e002'")
+    made.execute(f"update events set {column} = substr({column}, 1, 20) where id = 'e002'")
     (problem,) = read(made).problems
     assert problem.where == "events:e002"
     assert [entry.kind for entry in entries(store)] == ["message", "unknown", "message", "message"]
     assert isinstance(entries(store)[1].parts[0], Opaque)
 
 
-def test_unknown_columns_are_kept_in_the_record(made: Made, store: Store, read: Any) -> None:
+def test_unknown_columns_are_kept_in_the_record(made: AdkSqliteDatabase, store: Store, read: Any) -> None:
     overdue(made)
-    made.run("alter table events add column \"a 'new' \"\"one\" text default 'here'")
+    made.execute("alter table events add column \"a 'new' \"\"one\" text default 'here'")
     assert read(made).problems == []
     assert json.loads(store.records.get(entries(store)[0].record))["a 'new' \"one"] == "here"
 
@@ -154,27 +156,27 @@ def test_what_was_pickled_is_measured_and_never_run(
     layout: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, store: Store, read: Any
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    made = Made(tmp_path / "agent.db", layout)
+    made = AdkSqliteDatabase(tmp_path / "agent.db", layout)
     overdue(made)
     read(made)
     for entry in entries(store):
         record = json.loads(store.records.get(entry.record))
-        assert record["actions_bytes"] == len(TOUCHES_A_FILE)
+        assert record["actions_bytes"] == len(MALICIOUS_PICKLE)
         assert "actions" not in record
     assert not Path("unpickled").exists()
 
 
 def test_json_null_in_a_column_is_no_problem(tmp_path: Path, store: Store, read: Any) -> None:
-    made = Made(tmp_path / "agent.db", "1.19 v0")
+    made = AdkSqliteDatabase(tmp_path / "agent.db", "1.19 v0")
     overdue(made)
-    made.run("update events set usage_metadata = 'null', input_transcription = 'null'")
+    made.execute("update events set usage_metadata = 'null', input_transcription = 'null'")
     assert read(made).problems == []
 
 
 def test_a_broken_column_beside_the_content_costs_only_itself(tmp_path: Path, store: Store, read: Any) -> None:
-    made = Made(tmp_path / "agent.db", "1.19 v0")
+    made = AdkSqliteDatabase(tmp_path / "agent.db", "1.19 v0")
     overdue(made)
-    made.run("update events set usage_metadata = '{\"prompt' where id = 'e004'")
+    made.execute("update events set usage_metadata = '{\"prompt' where id = 'e004'")
     (problem,) = read(made).problems
     assert (problem.where, "usage_metadata" in problem.reason) == ("events:e004", True)
     assert entries(store)[3].text == "Seven. é✓"
@@ -183,13 +185,13 @@ def test_a_broken_column_beside_the_content_costs_only_itself(tmp_path: Path, st
 # ── times ─────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_v1_goes_by_the_moment_in_the_event_not_by_the_column(v1: Made, store: Store, read: Any) -> None:
-    v1.session()
+def test_v1_goes_by_the_moment_in_the_event_not_by_the_column(v1: AdkSqliteDatabase, store: Store, read: Any) -> None:
+    v1.add_session()
     tokyo = 9 * 3600
     # The clocks went back an hour between the two, so the column has them the wrong way round.
-    v1.event("user", [{"text": "first"}], at=NOON, column_at=NOON + tokyo)
-    v1.event("user", [{"text": "second"}], at=NOON + 600, column_at=NOON + tokyo - 3000)
-    v1.insert("{not json", v1.time(NOON + tokyo + 1), "zz")
+    v1.add_event("user", [{"text": "first"}], at=NOON, column_at=NOON + tokyo)
+    v1.add_event("user", [{"text": "second"}], at=NOON + 600, column_at=NOON + tokyo - 3000)
+    v1.insert_event("{not json", v1.encode_time(NOON + tokyo + 1), "zz")
     read(v1)
     assert [(entry.text, entry.created_at) for entry in entries(store)][::2] == [
         ("first", "2026-11-16T12:00:00.000000Z"),
@@ -197,19 +199,19 @@ def test_v1_goes_by_the_moment_in_the_event_not_by_the_column(v1: Made, store: S
     ]
 
 
-def test_ties_are_broken_as_each_service_does(made: Made, store: Store, read: Any) -> None:
-    made.session()
-    made.event("user", [{"text": "appended first"}], at=NOON, name="z")
-    made.event("user", [{"text": "appended second"}], at=NOON, name="a")
+def test_ties_are_broken_as_each_service_does(made: AdkSqliteDatabase, store: Store, read: Any) -> None:
+    made.add_session()
+    made.add_event("user", [{"text": "appended first"}], at=NOON, name="z")
+    made.add_event("user", [{"text": "appended second"}], at=NOON, name="a")
     read(made)
     by_appending = made.layout == "sqlite service"
     assert entries(store)[0].text == ("appended first" if by_appending else "appended second")
 
 
 def test_v0_takes_its_local_times_for_utc(tmp_path: Path, store: Store, read: Any) -> None:
-    made = Made(tmp_path / "agent.db", "1.0 v0")
-    made.session()
-    made.event("user", [{"text": "hi"}], at=NOON)
+    made = AdkSqliteDatabase(tmp_path / "agent.db", "1.0 v0")
+    made.add_session()
+    made.add_event("user", [{"text": "hi"}], at=NOON)
     assert read(made).problems == []
     assert entries(store)[0].created_at == "2026-11-16T12:00:00.000000Z"
 
@@ -217,22 +219,24 @@ def test_v0_takes_its_local_times_for_utc(tmp_path: Path, store: Store, read: An
 # ── what events say ───────────────────────────────────────────────────────────────────────────────
 
 
-def test_tokens_without_the_cached_and_with_the_thoughts(v1: Made, store: Store, read: Any) -> None:
-    v1.session()
+def test_tokens_without_the_cached_and_with_the_thoughts(v1: AdkSqliteDatabase, store: Store, read: Any) -> None:
+    v1.add_session()
     usage = {
         "prompt_token_count": 100, "cached_content_token_count": 60, "candidates_token_count": 9,
         "thoughts_token_count": 5, "total_token_count": 114,
     }  # fmt: skip
-    v1.event("counter", [{"text": "ok"}], usage_metadata=usage, model_version="gemini-x")
-    v1.event("counter", [{"text": "odd"}], usage_metadata={"prompt_token_count": -1, "candidates_token_count": 2**70})
+    v1.add_event("counter", [{"text": "ok"}], usage_metadata=usage, model_version="gemini-x")
+    v1.add_event(
+        "counter", [{"text": "odd"}], usage_metadata={"prompt_token_count": -1, "candidates_token_count": 2**70}
+    )
     read(v1)
     assert [entry.tokens for entry in entries(store)] == [Tokens(40, 14, 60), Tokens()]
     assert (only(store).tokens_total, only(store).model) == (114, "gemini-x")
 
 
-def test_parts_of_every_kind(v1: Made, store: Store, read: Any) -> None:
-    v1.session()
-    v1.event(
+def test_parts_of_every_kind(v1: AdkSqliteDatabase, store: Store, read: Any) -> None:
+    v1.add_session()
+    v1.add_event(
         "user",
         [
             {"inline_data": {"mime_type": "image/png", "data": "iVBORw0KGg==", "display_name": "a.png"}},
@@ -241,9 +245,9 @@ def test_parts_of_every_kind(v1: Made, store: Store, read: Any) -> None:
             "not even an object",
         ],
     )
-    v1.event("coder", [{"executable_code": {"code": "1/0", "language": "PYTHON"}}])
-    v1.event("coder", [{"code_execution_result": {"outcome": "OUTCOME_FAILED", "output": "ZeroDivisionError"}}])
-    v1.event("coder", [{"thought": True, "text": "so", "thought_signature": "c2ln"}])
+    v1.add_event("coder", [{"executable_code": {"code": "1/0", "language": "PYTHON"}}])
+    v1.add_event("coder", [{"code_execution_result": {"outcome": "OUTCOME_FAILED", "output": "ZeroDivisionError"}}])
+    v1.add_event("coder", [{"thought": True, "text": "so", "thought_signature": "c2ln"}])
     assert read(v1).problems == []
     told = [entry.parts for entry in entries(store)]
     assert told[0] == (
@@ -258,16 +262,18 @@ def test_parts_of_every_kind(v1: Made, store: Store, read: Any) -> None:
     assert only(store).turns == 1
 
 
-def respond(made: Made, author: str, name: str, response: dict[str, Any], **told: Any) -> None:
-    made.event(author, [{"function_response": {"id": name, "name": "tool", "response": response}}], role="user", **told)
+def respond(made: AdkSqliteDatabase, author: str, name: str, response: dict[str, Any], **told: Any) -> None:
+    made.add_event(
+        author, [{"function_response": {"id": name, "name": "tool", "response": response}}], role="user", **told
+    )
 
 
-def call(made: Made, *names: str, **told: Any) -> None:
-    made.event("worker", [{"function_call": {"id": name, "name": "tool", "args": {}}} for name in names], **told)
+def call(made: AdkSqliteDatabase, *names: str, **told: Any) -> None:
+    made.add_event("worker", [{"function_call": {"id": name, "name": "tool", "args": {}}} for name in names], **told)
 
 
-def test_a_tool_that_says_error_failed(v1: Made, store: Store, read: Any) -> None:
-    v1.session()
+def test_a_tool_that_says_error_failed(v1: AdkSqliteDatabase, store: Store, read: Any) -> None:
+    v1.add_session()
     call(v1, "a", "b", "c", "d")
     respond(v1, "worker", "a", {"error": "no such file"})
     respond(v1, "worker", "b", {"status": "error", "error_message": "no"})
@@ -278,8 +284,10 @@ def test_a_tool_that_says_error_failed(v1: Made, store: Store, read: Any) -> Non
     assert [call.status for call in calls] == ["error", "error", "error", "ok"]
 
 
-def test_a_long_running_tool_waits_for_the_answer_behind_its_ticket(made: Made, store: Store, read: Any) -> None:
-    made.session()
+def test_a_long_running_tool_waits_for_the_answer_behind_its_ticket(
+    made: AdkSqliteDatabase, store: Store, read: Any
+) -> None:
+    made.add_session()
     call(made, "a", long_running_tool_ids=["a"])
     respond(made, "worker", "a", {"ticket": 12})
     read(made)
@@ -294,8 +302,8 @@ def test_a_long_running_tool_waits_for_the_answer_behind_its_ticket(made: Made, 
     assert entries(store)[-1].text == "paid: True"
 
 
-def test_a_call_that_asks_for_consent_is_answered_after_it(v1: Made, store: Store, read: Any) -> None:
-    v1.session()
+def test_a_call_that_asks_for_consent_is_answered_after_it(v1: AdkSqliteDatabase, store: Store, read: Any) -> None:
+    v1.add_session()
     call(v1, "a")
     asked = {"requested_tool_confirmations": {"a": {"hint": "really?"}}}
     respond(v1, "worker", "a", {"error": "This tool call requires confirmation."}, actions=asked)
@@ -305,15 +313,15 @@ def test_a_call_that_asks_for_consent_is_answered_after_it(v1: Made, store: Stor
     assert (paired.status, paired.result) == ("ok", {"deleted": 3})
 
 
-def test_events_without_words(v1: Made, store: Store, read: Any) -> None:
-    v1.session()
-    v1.event("worker", actions={"state_delta": {"topic": "invoices", "app:calls": 2}})
-    v1.event("user", actions={"rewind_before_invocation_id": "e-7"})
-    v1.event("node", output={"text": "the node's result"})
-    v1.event("user", actions={"compaction": {"compacted_content": {"parts": [{"text": "They talked."}]}}})
-    v1.event("user", input_transcription={"text": "spoken aloud", "finished": True})
-    v1.event("worker", [{"text": "cut sho"}], error_code="MAX_TOKENS")
-    v1.insert(None, v1.time(NOON + 90), "nothing")
+def test_events_without_words(v1: AdkSqliteDatabase, store: Store, read: Any) -> None:
+    v1.add_session()
+    v1.add_event("worker", actions={"state_delta": {"topic": "invoices", "app:calls": 2}})
+    v1.add_event("user", actions={"rewind_before_invocation_id": "e-7"})
+    v1.add_event("node", output={"text": "the node's result"})
+    v1.add_event("user", actions={"compaction": {"compacted_content": {"parts": [{"text": "They talked."}]}}})
+    v1.add_event("user", input_transcription={"text": "spoken aloud", "finished": True})
+    v1.add_event("worker", [{"text": "cut sho"}], error_code="MAX_TOKENS")
+    v1.insert_event(None, v1.encode_time(NOON + 90), "nothing")
     assert read(v1).problems == []
     assert [(entry.kind, entry.role, entry.text) for entry in entries(store)] == [
         ("event", "", "topic: invoices\napp:calls: 2"),
@@ -338,11 +346,12 @@ def facts(store: Store) -> dict[str, set[str]]:
     return told
 
 
-def test_state_becomes_facts_of_its_scope(made: Made, store: Store, read: Any) -> None:
-    made.session("a/b", "ana", state='{"topic": "invoices", "last": {"n": 7}}')
-    made.run("insert into app_states values ('a/b', '{\"motd\": \"hello\"}', ?)", made.time(NOON))
-    made.run(
-        "insert into user_states values ('a/b', 'ana', '{\"seen\": true, \"bio\": \"é\\nè\"}', ?)", made.time(NOON)
+def test_state_becomes_facts_of_its_scope(made: AdkSqliteDatabase, store: Store, read: Any) -> None:
+    made.add_session("a/b", "ana", state='{"topic": "invoices", "last": {"n": 7}}')
+    made.execute("insert into app_states values ('a/b', '{\"motd\": \"hello\"}', ?)", made.encode_time(NOON))
+    made.execute(
+        "insert into user_states values ('a/b', 'ana', '{\"seen\": true, \"bio\": \"é\\nè\"}', ?)",
+        made.encode_time(NOON),
     )
     assert read(made).problems == []
     assert facts(store) == {
@@ -350,22 +359,22 @@ def test_state_becomes_facts_of_its_scope(made: Made, store: Store, read: Any) -
         user_scope("a/b", "ana"): {"seen: true", 'bio: "é\\nè"'},
         f"session:{only(store).id.partition('@')[0]}": {"topic: invoices", 'last: {"n":7}'},
     }
-    made.run('update app_states set state = \'{"motd": "bye"}\'')
+    made.execute('update app_states set state = \'{"motd": "bye"}\'')
     read(made)
     assert facts(store)["app:a/b"] == {"motd: bye"}
 
 
-def test_a_broken_state_is_one_problem(made: Made, store: Store, read: Any) -> None:
+def test_a_broken_state_is_one_problem(made: AdkSqliteDatabase, store: Store, read: Any) -> None:
     overdue(made)
-    made.run("insert into app_states values ('dak', '[1]', ?)", made.time(NOON))
-    made.run("insert into user_states values ('dak', 'ana', '{\"lang\": \"en\"}', ?)", made.time(NOON))
+    made.execute("insert into app_states values ('dak', '[1]', ?)", made.encode_time(NOON))
+    made.execute("insert into user_states values ('dak', 'ana', '{\"lang\": \"en\"}', ?)", made.encode_time(NOON))
     (problem,) = read(made).problems
     assert problem.where == "app_states:dak"
     assert facts(store) == {"user:dak/ana": {"lang: en"}}
 
 
-def test_half_a_character_in_a_key_is_kept_apart(v1: Made, store: Store, read: Any) -> None:
-    v1.session(state='{"\\ud800": "a", "\\udc00": "b", "\\ufffd": "c"}')
+def test_half_a_character_in_a_key_is_kept_apart(v1: AdkSqliteDatabase, store: Store, read: Any) -> None:
+    v1.add_session(state='{"\\ud800": "a", "\\udc00": "b", "\\ufffd": "c"}')
     assert read(v1).problems == []
     assert {fact.text[-1] for fact in store.facts.current(None)} == {"a", "b", "c"}
 
@@ -384,7 +393,7 @@ def test_where_agents_of_the_current_folder_keep_theirs(tmp_path: Path, monkeypa
     assert list(adk.roots()) == ["sqlite:///dak.db", *here]
 
 
-def test_other_databases_are_not_adks(tmp_path: Path, made: Made) -> None:
+def test_other_databases_are_not_adks(tmp_path: Path, made: AdkSqliteDatabase) -> None:
     assert adk.detect(str(made.path))
     other = tmp_path / "other.db"
     with closing(sqlite3.connect(other)) as connection:
@@ -394,8 +403,8 @@ def test_other_databases_are_not_adks(tmp_path: Path, made: Made) -> None:
         pass
 
 
-def test_going_back_is_told_in_words(v1: Made, store: Store, read: Any) -> None:
-    v1.session(name="session_ana")
+def test_going_back_is_told_in_words(v1: AdkSqliteDatabase, store: Store, read: Any) -> None:
+    v1.add_session(name="session_ana")
     read(v1)
     told = adk.resume(only(store))
     assert told.argv is None
@@ -404,17 +413,19 @@ def test_going_back_is_told_in_words(v1: Made, store: Store, read: Any) -> None:
     assert "adk web --session_service_uri" in told.hint
 
 
-def test_binary_where_text_belongs_is_a_problem(v1: Made, store: Store, read: Any) -> None:
+def test_binary_where_text_belongs_is_a_problem(v1: AdkSqliteDatabase, store: Store, read: Any) -> None:
     overdue(v1)
-    v1.run("update events set event_data = x'ff00' where id = 'e002'")
-    v1.run("insert into sessions values (x'01', 'u', 's', '{}', '', '')")
+    v1.execute("update events set event_data = x'ff00' where id = 'e002'")
+    v1.execute("insert into sessions values (x'01', 'u', 's', '{}', '', '')")
     assert {problem.where for problem in read(v1).problems} == {"events:e002", "sessions"}
     assert len(entries(store)) == 4
 
 
-def test_a_call_and_its_result_in_one_event(v1: Made, store: Store, read: Any) -> None:
-    v1.session()
-    v1.event("w", [{"function_call": {"name": "f", "args": {}}}, {"function_response": {"name": "f", "response": {}}}])
+def test_a_call_and_its_result_in_one_event(v1: AdkSqliteDatabase, store: Store, read: Any) -> None:
+    v1.add_session()
+    v1.add_event(
+        "w", [{"function_call": {"name": "f", "args": {}}}, {"function_response": {"name": "f", "response": {}}}]
+    )
     read(v1)
     assert entries(store)[0].parts == (ToolCall("f", "f", {}), ToolResult("f", {}, name="f"))
     assert [call.status for call in store.chains.tool_calls(only(store).key)] == ["ok"]

@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from foreign_databases import pull, texts, told
+from foreign_databases import stored_entries, stored_texts, sync_paths
 from hypothesis import given
 from hypothesis import strategies as st
-from stored_records import kept_records
-from transcript_fuzzer import spoiled, understood
+from stored_records import read_stored_records
+from transcript_fuzzer import corrupted_json, read_all_sessions
 
 from store.model.entry import Attachment, Opaque, Text, Thinking
 from store.model.session import Session
@@ -53,9 +53,9 @@ def test_an_archive_a_folder_and_a_file_are_the_same_export(store: Store, export
         archive.writestr("export/user.json", "{}")
     assert chatgpt.detect(str(export))
     assert chatgpt.detect(str(tmp_path))
-    assert pull(store, tmp_path / "export.zip").problems == []
-    assert texts(store, PLAIN) == ["Hello", "Hello yourself."]
-    assert texts(store, TREE)[-2] == "Second try."
+    assert sync_paths(store, tmp_path / "export.zip").problems == []
+    assert stored_texts(store, PLAIN) == ["Hello", "Hello yourself."]
+    assert stored_texts(store, TREE)[-2] == "Second try."
 
 
 def test_the_other_export_of_the_same_name_is_told_apart(export: Path) -> None:
@@ -69,7 +69,7 @@ def test_the_other_export_of_the_same_name_is_told_apart(export: Path) -> None:
 
 
 def test_the_line_that_was_read_last_is_the_session(store: Store, export: Path) -> None:
-    report = pull(store, export)
+    report = sync_paths(store, export)
     assert (report.seen, report.problems) == (4, [])
     session = find(store, TREE)
     assert (session.title, session.turns, session.tool_calls, session.errors) == ("Retry design", 2, 2, 1)
@@ -80,32 +80,32 @@ def test_the_line_that_was_read_last_is_the_session(store: Store, export: Path) 
 
 
 def test_edits_and_regenerations_are_forks(store: Store, export: Path) -> None:
-    pull(store, export)
+    sync_paths(store, export)
     edited, again = find(store, f"{TREE}/a1"), find(store, f"{TREE}/b2")
     assert (edited.parent_id, edited.relation, edited.turns) == (f"chatgpt:{TREE}", "fork", 1)
-    assert [entry.text for entry in told(store, f"{TREE}/a1") if not entry.inherited] == [
+    assert [entry.text for entry in stored_entries(store, f"{TREE}/a1") if not entry.inherited] == [
         "In Rust?",
         "Use the retry crate.",
     ]
     assert edited.forked_at is not None
-    assert told(store, TREE)[edited.forked_at].text == "Use backoff."
-    assert [entry.text for entry in told(store, f"{TREE}/b2") if not entry.inherited] == ["First try."]
+    assert stored_entries(store, TREE)[edited.forked_at].text == "Use backoff."
+    assert [entry.text for entry in stored_entries(store, f"{TREE}/b2") if not entry.inherited] == ["First try."]
     assert (again.turns, again.updated_at) == (0, "2025-12-29T09:20:21.000000Z")
 
 
 def test_a_call_is_answered_by_the_next_word_of_its_tool(store: Store, export: Path) -> None:
-    pull(store, export)
+    sync_paths(store, export)
     calls = store.chains.tool_calls(find(store, TREE).key)
     assert [(call.name, call.arguments, call.result, call.status) for call in calls] == [
         ("python", {"code": "print(1)"}, "1", "ok"),
         ("web.run", {"q": "retry"}, "No answer", "error"),
     ]
-    assert "Retries\nhttps://example.org\nWait longer." in texts(store, TREE)
+    assert "Retries\nhttps://example.org\nWait longer." in stored_texts(store, TREE)
 
 
 def test_every_kind_of_content_is_understood(store: Store, export: Path) -> None:
-    pull(store, export)
-    entries = told(store, TREE)
+    sync_paths(store, export)
+    entries = stored_entries(store, TREE)
     assert [(entry.kind, entry.turn) for entry in entries[:2]] == [("event", 0), ("event", 0)]
     assert entries[1].text == "I write Python.\n\nBe brief."
     assert entries[2].parts == (
@@ -121,8 +121,8 @@ def test_every_kind_of_content_is_understood(store: Store, export: Path) -> None
 
 
 def test_every_message_is_kept(store: Store, export: Path) -> None:
-    pull(store, export)
-    kept = [json.loads(data) for data in kept_records(store)]
+    sync_paths(store, export)
+    kept = [json.loads(data) for data in read_stored_records(store)]
     for conversation in json.loads(export.read_text())[:2]:
         for node in conversation["mapping"].values():
             assert node["message"] is None or {key: node[key] for key in ("id", "message", "parent")} in kept
@@ -130,32 +130,32 @@ def test_every_message_is_kept(store: Store, export: Path) -> None:
 
 def test_without_a_current_node_the_latest_leaf_is_it(store: Store, export: Path) -> None:
     change(export, current_node=None)
-    pull(store, export)
-    assert texts(store, TREE)[-2] == "Second try."
+    sync_paths(store, export)
+    assert stored_texts(store, TREE)[-2] == "Second try."
 
 
 # ── a newer export ────────────────────────────────────────────────────────────────────────────────
 
 
 def test_a_newer_export_brings_what_was_said_since(store: Store, export: Path) -> None:
-    pull(store, export)
-    before = [entry.key for entry in told(store, TREE)]
+    sync_paths(store, export)
+    before = [entry.key for entry in stored_entries(store, TREE)]
     mapping = json.loads(export.read_text())[0]["mapping"]
     content = {"content_type": "text", "parts": ["Thanks"]}
     message = {"id": "z", "author": {"role": "user"}, "create_time": 1767000950.0, "content": content}
     mapping["b4"]["children"] = ["z"]
     mapping["z"] = {"id": "z", "message": message, "parent": "b4", "children": []}
     change(export, mapping=mapping, current_node="z", update_time=1767000950.0)
-    report = pull(store, export)
+    report = sync_paths(store, export)
     assert (report.new, report.unchanged) == (0, 1)
-    assert [entry.key for entry in told(store, TREE)][:-1] == before
-    assert texts(store, TREE)[-1] == "Thanks"
-    again = pull(store, export)
+    assert [entry.key for entry in stored_entries(store, TREE)][:-1] == before
+    assert stored_texts(store, TREE)[-1] == "Thanks"
+    again = sync_paths(store, export)
     assert (again.updated, again.unchanged) == (0, 4)
 
 
 def test_resume_opens_a_browser(store: Store, export: Path) -> None:
-    pull(store, export)
+    sync_paths(store, export)
     there = chatgpt.resume(find(store, f"{TREE}/a1"))
     assert there.argv is None
     assert f"https://chatgpt.com/c/{TREE} " in there.hint
@@ -171,16 +171,16 @@ def test_a_circle_a_lost_parent_and_a_cut_file(store: Store, export: Path) -> No
     change(export, mapping=mapping)
     data = export.read_bytes()
     export.write_bytes(data[: data.rindex(b'"Empty"')])
-    report = pull(store, export)
+    report = sync_paths(store, export)
     assert [problem.reason for problem in report.problems] == ["The file ends in the middle."]
     assert find(store, PLAIN).turns == 1
-    assert "Second try." in texts(store, TREE)
+    assert "Second try." in stored_texts(store, TREE)
 
 
 @given(data=st.data())
 def test_whatever_stands_in_a_conversation_its_neighbours_are_read(data: st.DataObject, tmp_path: Path) -> None:
     first, second, _ = json.loads(SAMPLE.read_text())
-    broken = data.draw(spoiled(json.dumps(first).encode()))
+    broken = data.draw(corrupted_json(json.dumps(first).encode()))
     path = tmp_path / "conversations.json"
     path.write_bytes(b"[" + broken + b"," + json.dumps(second).encode() + b"]")
-    assert PLAIN in understood(chatgpt, path)
+    assert PLAIN in read_all_sessions(chatgpt, path)

@@ -8,11 +8,11 @@ import zipfile
 from pathlib import Path
 
 import pytest
-from foreign_databases import pull, texts, told
+from foreign_databases import stored_entries, stored_texts, sync_paths
 from hypothesis import given
 from hypothesis import strategies as st
-from stored_records import kept_records
-from transcript_fuzzer import spoiled, understood
+from stored_records import read_stored_records
+from transcript_fuzzer import corrupted_json, read_all_sessions
 
 from store.model.entry import Attachment, Opaque, Text, Thinking
 from store.model.session import Session
@@ -33,11 +33,11 @@ def find(store: Store, session_id: str) -> Session:
 
 
 def test_a_conversation_is_read(store: Store, export: Path) -> None:
-    report = pull(store, export)
+    report = sync_paths(store, export)
     assert (report.seen, report.problems) == (3, [])
     session = find(store, TREE)
     assert (session.title, session.turns, session.tool_calls, session.errors) == ("Retry design", 2, 2, 1)
-    assert texts(store, TREE) == ["How do I retry?", "Use backoff.", "In Go?", "A module."]
+    assert stored_texts(store, TREE) == ["How do I retry?", "Use backoff.", "In Go?", "A module."]
     assert session.created_at == "2026-05-01T10:00:00.000000Z"
     summary = store.summaries.current(session)
     assert summary is not None
@@ -49,19 +49,19 @@ def test_the_archive_is_the_same(store: Store, export: Path, tmp_path: Path) -> 
         archive.write(export, "conversations.json")
         archive.writestr("users.json", "[]")
     assert claude_ai.detect(str(tmp_path / "data.zip"))
-    assert pull(store, tmp_path / "data.zip").seen == 3
+    assert sync_paths(store, tmp_path / "data.zip").seen == 3
 
 
 def test_an_edit_is_a_fork(store: Store, export: Path) -> None:
-    pull(store, export)
+    sync_paths(store, export)
     fork = find(store, f"{TREE}/m3")
     assert (fork.parent_id, fork.relation, fork.forked_at, fork.turns) == (f"claude-ai:{TREE}", "fork", 1, 1)
-    assert [entry.inherited for entry in told(store, f"{TREE}/m3")] == [True, True, False, False]
+    assert [entry.inherited for entry in stored_entries(store, f"{TREE}/m3")] == [True, True, False, False]
 
 
 def test_blocks_and_files_become_parts(store: Store, export: Path) -> None:
-    pull(store, export)
-    asked, answered = told(store, TREE)[:2]
+    sync_paths(store, export)
+    asked, answered = stored_entries(store, TREE)[:2]
     assert asked.parts == (Text("How do I retry?"), Attachment("txt", "a.txt", 12), Attachment("file", "shot.png"))
     assert answered.parts[0] == Thinking("exponential")
     assert isinstance(answered.parts[-1], Opaque)
@@ -70,7 +70,7 @@ def test_blocks_and_files_become_parts(store: Store, export: Path) -> None:
 
 
 def test_older_exports_have_neither_parents_nor_ids(store: Store, export: Path) -> None:
-    pull(store, export)
+    sync_paths(store, export)
     session = find(store, OLD)
     assert (session.title, session.turns) == ("An old question", 1)
     calls = store.chains.tool_calls(session.key)
@@ -78,30 +78,30 @@ def test_older_exports_have_neither_parents_nor_ids(store: Store, export: Path) 
         ({"code": "1"}, "one", "ok"),
         ({"code": "2"}, "two", "error"),
     ]
-    assert told(store, OLD)[-1].kind == "unknown"
+    assert stored_entries(store, OLD)[-1].kind == "unknown"
 
 
 def test_every_message_is_kept(store: Store, export: Path) -> None:
-    pull(store, export)
-    kept = [json.loads(data) for data in kept_records(store)]
+    sync_paths(store, export)
+    kept = [json.loads(data) for data in read_stored_records(store)]
     messages = [one for conversation in json.loads(export.read_text()) for one in conversation["chat_messages"]]
     assert [message for message in messages if message not in kept] == []
 
 
 def test_a_newer_export_brings_what_was_said_since(store: Store, export: Path) -> None:
-    pull(store, export)
+    sync_paths(store, export)
     values = json.loads(export.read_text())
     values[1]["chat_messages"].append({"uuid": "o4", "sender": "human", "text": "One more"})
     values[1] |= {"name": "Named now", "updated_at": "2026-06-01T10:00:00.000000Z"}
     export.write_text(json.dumps(values))
-    pull(store, export)
-    assert texts(store, OLD)[-1] == "One more"
+    sync_paths(store, export)
+    assert stored_texts(store, OLD)[-1] == "One more"
     assert find(store, OLD).title == "Named now"
     assert store.sessions.children(f"claude-ai:{OLD}") == []
 
 
 def test_resume_opens_a_browser(store: Store, export: Path) -> None:
-    pull(store, export)
+    sync_paths(store, export)
     there = claude_ai.resume(find(store, TREE))
     assert there.argv is None
     assert f"https://claude.ai/chat/{TREE} " in there.hint
@@ -110,7 +110,7 @@ def test_resume_opens_a_browser(store: Store, export: Path) -> None:
 @given(data=st.data())
 def test_whatever_stands_in_a_conversation_its_neighbours_are_read(data: st.DataObject, tmp_path: Path) -> None:
     first, second, _ = json.loads(SAMPLE.read_text())
-    broken = data.draw(spoiled(json.dumps(first).encode()))
+    broken = data.draw(corrupted_json(json.dumps(first).encode()))
     path = tmp_path / "conversations.json"
     path.write_bytes(b"[" + broken + b"," + json.dumps(second).encode() + b"]")
-    assert OLD in understood(claude_ai, path)
+    assert OLD in read_all_sessions(claude_ai, path)

@@ -11,11 +11,11 @@ from typing import Any
 
 import pytest
 import zstandard
-from foreign_databases import pull, texts, told
+from foreign_databases import stored_entries, stored_texts, sync_paths
 from hypothesis import given
 from hypothesis import strategies as st
-from stored_records import kept_records
-from transcript_fuzzer import spoiled_lines, understood
+from stored_records import read_stored_records
+from transcript_fuzzer import corrupted_lines, read_all_sessions
 
 from store.model.entry import Attachment, Opaque, Thinking, ToolCall
 from store.model.session import Session
@@ -36,7 +36,7 @@ def owner(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def read(store: Store, owner: Path) -> Store:
-    assert pull(store, owner).problems == []
+    assert sync_paths(store, owner).problems == []
     return store
 
 
@@ -67,24 +67,24 @@ def prompts(store: Store, thread: str) -> list[str]:
 
 def test_it_is_found_where_codex_keeps_it(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     shutil.copytree(SAMPLE, home / ".codex")
-    (target,) = refresh.targets(only="codex")
+    (target,) = refresh.find_targets(source_name="codex")
     assert target.locator == str(home / ".codex")
     monkeypatch.setenv("CODEX_HOME", str(home / "elsewhere"))
-    assert refresh.targets(only="codex") == []
+    assert refresh.find_targets(source_name="codex") == []
 
 
 def test_a_folder_of_rollouts_or_one_will_do(store: Store, owner: Path, tmp_path: Path) -> None:
-    assert pull(store, owner / "sessions/2026/05/03").seen == 1
+    assert sync_paths(store, owner / "sessions/2026/05/03").seen == 1
     renamed = Path(shutil.copy(rollout(owner, PAGED), tmp_path / "kept.jsonl"))
-    report = pull(store, renamed)
+    report = sync_paths(store, renamed)
     assert (report.source, report.seen) == ("codex", 1)
 
 
 def test_every_line_is_kept_and_a_second_sync_writes_nothing(read: Store, owner: Path) -> None:
     written = {line for path in owner.rglob("rollout-*.jsonl") for line in path.read_bytes().splitlines()}
-    assert kept_records(read) >= written
+    assert read_stored_records(read) >= written
     before = read.connection.total_changes
-    assert pull(read, owner).unchanged == 10
+    assert sync_paths(read, owner).unchanged == 10
     assert read.connection.total_changes == before
 
 
@@ -110,12 +110,12 @@ def test_each_prompt_is_told_once_and_what_codex_injects_is_none(read: Store) ->
 )
 def test_injected_or_typed(store: Store, owner: Path, text: str, typed: str | None) -> None:
     say(rollout(owner, PAGED), user(text))
-    pull(store, owner)
+    sync_paths(store, owner)
     assert prompts(store, PAGED)[2:] == ([typed] if typed else [])
 
 
 def test_answers_and_thoughts_come_from_the_items(read: Store) -> None:
-    spoken = [entry for entry in told(read, TWICE) if entry.kind == "message" and entry.role == "assistant"]
+    spoken = [entry for entry in stored_entries(read, TWICE) if entry.kind == "message" and entry.role == "assistant"]
     assert [type(entry.parts[0]) for entry in spoken[:3]] == [Thinking, ToolCall, ToolCall]
     assert len({entry.message_key for entry in spoken[:3]}) == 1
     assert [entry.text for entry in spoken if entry.text] == ["Fixed.", "Asked."]
@@ -123,7 +123,7 @@ def test_answers_and_thoughts_come_from_the_items(read: Store) -> None:
 
 
 def test_a_rollout_without_items_is_told_by_its_events(read: Store) -> None:
-    assert texts(read, SHOWN)[1:] == ["Only shown", "", "Seen."]
+    assert stored_texts(read, SHOWN)[1:] == ["Only shown", "", "Seen."]
     assert prompts(read, SHOWN) == ["Only shown"]
 
 
@@ -149,7 +149,7 @@ def test_tokens_are_counted_once_and_without_the_cached(read: Store) -> None:
 
 
 def test_pictures_are_set_aside_and_the_unknown_is_kept(read: Store) -> None:
-    *_, drawn, searched, item, line = told(read, TWICE)
+    *_, drawn, searched, item, line = stored_entries(read, TWICE)
     assert drawn.parts[-1] == Attachment("image/png", "", 6)
     assert isinstance(searched.parts[0], ToolCall)
     assert isinstance(item.parts[0], Opaque)
@@ -174,7 +174,7 @@ def test_about_the_session(read: Store) -> None:
 
 
 def test_names_come_from_the_index_or_the_database(store: Store, owner: Path) -> None:
-    pull(store, owner)
+    sync_paths(store, owner)
     assert find(store, TWICE).title == "Tests fixed"
     assert find(store, PAGED).title == "First of all"
     with closing(sqlite3.connect(owner / "state_5.sqlite")) as database:
@@ -183,11 +183,11 @@ def test_names_come_from_the_index_or_the_database(store: Store, owner: Path) ->
         database.executemany("insert into threads values (?, ?, ?, ?, ?)", rows)
         database.commit()
     (owner / "state_4.sqlite").write_bytes(b"older, and broken")
-    report = pull(store, owner)
+    report = sync_paths(store, owner)
     assert (report.updated, report.problems) == (2, [])
     assert (find(store, PAGED).title, find(store, REFERRING).title) == ("By name", "A title")
     assert find(store, REFERRING).archived
-    assert pull(store, owner).updated == 0
+    assert sync_paths(store, owner).updated == 0
 
 
 # ── forks, reverts, sub-agents ────────────────────────────────────────────────────────────────────
@@ -197,13 +197,13 @@ def test_what_was_rolled_back_is_a_fork(read: Store) -> None:
     fork = find(read, f"{TWICE}/25")
     assert (fork.relation, fork.parent_id, fork.forked_at) == ("fork", f"codex:{TWICE}", 24)
     assert (fork.title, fork.turns, fork.model) == ("Break it", 1, "gpt-5-mini")
-    assert "Break it" not in texts(read, TWICE)
+    assert "Break it" not in stored_texts(read, TWICE)
 
 
 def test_a_fork_that_copied_its_past(read: Store) -> None:
     fork = find(read, COPY)
     assert (fork.relation, fork.parent_id, fork.forked_at) == ("fork", f"codex:{TWICE}", 20)
-    assert told(read, TWICE)[20].text == "Fixed."
+    assert stored_entries(read, TWICE)[20].text == "Fixed."
     assert (fork.turns, fork.tool_calls, fork.tokens_input) == (1, 0, 80)
     assert prompts(read, COPY) == ["Fix the test", "Another way"]
 
@@ -225,7 +225,7 @@ def test_a_reverted_thread_is_one_session_and_what_it_left_a_fork(read: Store) -
 def test_a_sub_agent_hangs_on_the_call_that_spawned_it(read: Store) -> None:
     agent = find(read, AGENT)
     assert (agent.relation, agent.parent_id, agent.channel) == ("delegate", f"codex:{TWICE}", "subagent")
-    (call,) = told(read, TWICE)[agent.forked_at or 0].parts
+    (call,) = stored_entries(read, TWICE)[agent.forked_at or 0].parts
     assert isinstance(call, ToolCall)
     assert call.name == "spawn_agent"
 
@@ -237,7 +237,7 @@ def test_a_sub_agent_that_copied_its_parent_counts_only_its_own(store: Store, ow
     about = json.loads(meta)
     about["payload"]["subagent_history_start_ordinal"] = len(copied) + 1
     path.write_text("\n".join([json.dumps(about), *copied, *own]) + "\n")
-    pull(store, owner)
+    sync_paths(store, owner)
     assert (prompts(store, AGENT), find(store, AGENT).turns) == (["Fix the test", "Look it up"], 1)
 
 
@@ -245,24 +245,24 @@ def test_a_sub_agent_that_copied_its_parent_counts_only_its_own(store: Store, ow
 
 
 def test_what_is_appended_comes_in_but_not_half_a_line(store: Store, owner: Path) -> None:
-    pull(store, owner)
+    sync_paths(store, owner)
     say(rollout(owner, PAGED), user("Third"))
     with rollout(owner, PAGED).open("a") as file:
         file.write('{"timestamp":"2026-05-09T10:00:00Z","type":"response')
-    report = pull(store, owner)
+    report = sync_paths(store, owner)
     assert (report.problems, prompts(store, PAGED)[-1]) == ([], "Third")
 
 
 def test_a_packed_rollout_is_the_same_session(store: Store, owner: Path) -> None:
-    pull(store, owner)
+    sync_paths(store, owner)
     path = rollout(owner, TWICE)
     packed = path.with_name(path.name + ".zst")
     packed.write_bytes(zstandard.ZstdCompressor().compress(path.read_bytes()))
-    assert pull(store, owner).problems == []
+    assert sync_paths(store, owner).problems == []
     path.unlink()
-    before = len(texts(store, TWICE))
-    report = pull(store, owner)
-    assert (report.new, report.problems, len(texts(store, TWICE))) == (0, [], before)
+    before = len(stored_texts(store, TWICE))
+    report = sync_paths(store, owner)
+    assert (report.new, report.problems, len(stored_texts(store, TWICE))) == (0, [], before)
     assert not find(store, TWICE).gone
 
 
@@ -271,16 +271,16 @@ def test_a_packed_rollout_that_is_damaged_is_a_problem(store: Store, owner: Path
     packed = zstandard.ZstdCompressor().compress(path.read_bytes())
     path.with_name(path.name + ".zst").write_bytes(packed[:-40] + b"rubbish" * 5)
     path.unlink()
-    report = pull(store, owner)
+    report = sync_paths(store, owner)
     assert all("zst" in problem.where for problem in report.problems)
     assert prompts(store, TWICE)
 
 
 def test_a_thread_moved_to_the_archive_stays_one(store: Store, owner: Path) -> None:
-    pull(store, owner)
+    sync_paths(store, owner)
     path = rollout(owner, PAGED)
     path.rename(owner / "archived_sessions" / path.name)
-    report = pull(store, owner)
+    report = sync_paths(store, owner)
     assert (report.new, find(store, PAGED).archived, len(prompts(store, PAGED))) == (0, 1, 2)
 
 
@@ -288,7 +288,7 @@ def test_a_bad_line_is_one_problem(store: Store, owner: Path) -> None:
     path = rollout(owner, PAGED)
     first, rest = path.read_bytes().split(b"\n", 1)
     path.write_bytes(first + b"\n\xff\x00rubbish\n" + rest)
-    (problem,) = pull(store, owner).problems
+    (problem,) = sync_paths(store, owner).problems
     assert problem.where == f"{path}:{len(first) + 1}"
     assert len(prompts(store, PAGED)) == 2
 
@@ -307,6 +307,6 @@ def test_whatever_stands_in_a_rollout(tmp_path: Path, data: st.DataObject) -> No
     shutil.rmtree(owner, ignore_errors=True)
     shutil.copytree(SAMPLE, owner)
     path = data.draw(st.sampled_from(sorted(owner.rglob("*.jsonl"))))
-    path.write_bytes(data.draw(spoiled_lines(path.read_bytes())))
+    path.write_bytes(data.draw(corrupted_lines(path.read_bytes())))
     neighbour = SHOWN if SHOWN not in path.name else OLDEST
-    assert neighbour in understood(codex, owner)
+    assert neighbour in read_all_sessions(codex, owner)

@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from foreign_databases import pull, texts, told
+from foreign_databases import stored_entries, stored_texts, sync_paths
 from hypothesis import given
 from hypothesis import strategies as st
-from stored_records import kept_records
-from transcript_fuzzer import spoiled_lines, understood
+from stored_records import read_stored_records
+from transcript_fuzzer import corrupted_lines, read_all_sessions
 
 from store.model.entry import Attachment, Opaque, Text, Thinking, Tokens
 from store.model.session import Session
@@ -49,7 +49,7 @@ def find(store: Store, session_id: str) -> Session:
 
 def test_it_is_found_where_copilot_keeps_it(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     shutil.copytree(SAMPLE, home / ".copilot")
-    (target,) = refresh.targets(only="copilot")
+    (target,) = refresh.find_targets(source_name="copilot")
     assert target.locator == str(home / ".copilot")
     monkeypatch.setenv("COPILOT_HOME", str(home / "moved"))
     assert list(copilot.roots()) == [str(home / "moved")]
@@ -67,7 +67,7 @@ def test_one_sessions_folder_or_file_will_do(owner: Path, tmp_path: Path) -> Non
 
 
 def test_a_session_is_read(store: Store, owner: Path) -> None:
-    assert pull(store, owner).problems == []
+    assert sync_paths(store, owner).problems == []
     session = find(store, NEW)
     assert (session.title, session.cwd, session.model) == ('Fix the "retry"', "/w/app", "claude-sonnet-4.6")
     assert (session.turns, session.tool_calls, session.errors) == (2, 3, 1)
@@ -77,15 +77,15 @@ def test_a_session_is_read(store: Store, owner: Path) -> None:
 
 
 def test_each_model_call_is_counted_once(store: Store, owner: Path) -> None:
-    pull(store, owner)
-    counted = [entry.tokens for entry in told(store, NEW) if entry.tokens]
+    sync_paths(store, owner)
+    counted = [entry.tokens for entry in stored_entries(store, NEW) if entry.tokens]
     assert counted == [Tokens(60, 20, 40), Tokens(200, 30, 0)]
     old = find(store, OLD)
     assert (old.tokens_input, old.tokens_output, old.tokens_cached) == (30, 7, 20)
 
 
 def test_a_call_told_in_three_events_is_one(store: Store, owner: Path) -> None:
-    pull(store, owner)
+    sync_paths(store, owner)
     calls = store.chains.tool_calls(find(store, NEW).key)
     assert [(call.call_id, call.name, call.status, call.result, call.duration_ms) for call in calls] == [
         ("c1", "bash", "ok", "a.txt", 3000),
@@ -98,8 +98,8 @@ def test_a_call_told_in_three_events_is_one(store: Store, owner: Path) -> None:
 
 
 def test_every_kind_of_event_is_understood(store: Store, owner: Path) -> None:
-    pull(store, owner)
-    entries = told(store, NEW)
+    sync_paths(store, owner)
+    entries = stored_entries(store, NEW)
     assert entries[0].parts == (Text("Fix the retry"), Attachment("file", "a.py", uri="/w/app/a.py"))
     thoughts = [part for entry in entries for part in entry.parts if isinstance(part, Thinking)]
     assert thoughts == [Thinking("two things at once")]
@@ -113,18 +113,18 @@ def test_every_kind_of_event_is_understood(store: Store, owner: Path) -> None:
 
 
 def test_a_sub_agent_stands_at_the_call_that_started_it(store: Store, owner: Path) -> None:
-    pull(store, owner)
+    sync_paths(store, owner)
     child = find(store, AGENT)
     assert (child.title, child.parent_id, child.relation) == ("Explorer", f"copilot:{NEW}", "delegate")
     assert child.forked_at is not None
-    assert told(store, NEW)[child.forked_at].text == "Ask a helper."
-    assert [text for text in texts(store, AGENT) if text] == ["Look around", "gpt-5-mini", "Looking.", "view"]
+    assert stored_entries(store, NEW)[child.forked_at].text == "Ask a helper."
+    assert [text for text in stored_texts(store, AGENT) if text] == ["Look around", "gpt-5-mini", "Looking.", "view"]
     assert (child.tool_calls, child.errors, child.model, child.tokens_total) == (1, 1, "haiku", 12)
-    assert "Looking." not in texts(store, NEW)
+    assert "Looking." not in stored_texts(store, NEW)
 
 
 def test_the_older_layout_is_one_file(store: Store, owner: Path) -> None:
-    pull(store, owner)
+    sync_paths(store, owner)
     session = find(store, OLD)
     assert (session.title, session.cwd, session.turns) == ("About old times", "/w/old", 1)
 
@@ -133,40 +133,42 @@ def test_of_two_files_of_one_session_the_longer_is_read(store: Store, owner: Pat
     lines = events(owner).read_bytes().splitlines(keepends=True)
     older = owner / f"session-state/{NEW}.jsonl"
     older.write_bytes(b"".join(lines[:6]))
-    report = pull(store, owner)
+    report = sync_paths(store, owner)
     assert [problem.where for problem in report.problems] == [str(older)]
     assert find(store, NEW).turns == 2
 
 
 def test_no_record_is_lost(store: Store, owner: Path) -> None:
-    pull(store, owner)
-    assert kept_records(store) >= {line for path in owner.rglob("*.jsonl") for line in path.read_bytes().splitlines()}
+    sync_paths(store, owner)
+    assert read_stored_records(store) >= {
+        line for path in owner.rglob("*.jsonl") for line in path.read_bytes().splitlines()
+    }
 
 
 # ── following ─────────────────────────────────────────────────────────────────────────────────────
 
 
 def test_a_second_sync_writes_nothing_and_what_is_appended_comes_in(store: Store, owner: Path) -> None:
-    pull(store, owner)
-    again = pull(store, owner)
+    sync_paths(store, owner)
+    again = sync_paths(store, owner)
     assert (again.new, again.updated, again.unchanged) == (0, 0, 3)
-    before = [entry.key for entry in told(store, NEW)]
+    before = [entry.key for entry in stored_entries(store, NEW)]
     write(events(owner), "user.message", content="More")
-    pull(store, owner)
-    after = told(store, NEW)
+    sync_paths(store, owner)
+    after = stored_entries(store, NEW)
     assert [entry.key for entry in after][:-1] == before
     assert after[-1].text == "More"
 
 
 def test_a_name_that_is_given_later_is_seen(store: Store, owner: Path) -> None:
-    pull(store, owner)
+    sync_paths(store, owner)
     (events(owner).parent / "workspace.yaml").write_text("name: 'It''s renamed'\n")
-    pull(store, owner)
+    sync_paths(store, owner)
     assert find(store, NEW).title == "It's renamed"
 
 
 def test_resume_goes_on_in_the_sessions_folder(store: Store, owner: Path) -> None:
-    pull(store, owner)
+    sync_paths(store, owner)
     there = copilot.resume(find(store, NEW))
     assert (there.argv, there.cwd) == (("copilot", "--resume", NEW), "/w/app")
     helper = copilot.resume(find(store, AGENT))
@@ -181,7 +183,7 @@ def test_a_bad_line_is_one_problem(store: Store, owner: Path) -> None:
     path = events(owner)
     spelled = path.read_bytes().splitlines(keepends=True)
     path.write_bytes(b"".join([*spelled[:3], b"\x00\xff\n", *spelled[3:], b'{"type":"user.mess']))
-    report = pull(store, owner)
+    report = sync_paths(store, owner)
     assert [problem.where for problem in report.problems] == [f"{path}:{sum(map(len, spelled[:3]))}"]
     assert find(store, NEW).turns == 2
 
@@ -190,6 +192,6 @@ def test_a_bad_line_is_one_problem(store: Store, owner: Path) -> None:
 def test_whatever_stands_in_a_transcript_its_neighbours_are_read(data: st.DataObject, tmp_path: Path) -> None:
     folder = tmp_path / "fuzzed"
     shutil.copytree(SAMPLE, folder, dirs_exist_ok=True)
-    events(folder).write_bytes(data.draw(spoiled_lines(events(SAMPLE).read_bytes())))
+    events(folder).write_bytes(data.draw(corrupted_lines(events(SAMPLE).read_bytes())))
     (events(folder).parent / "workspace.yaml").write_bytes(data.draw(st.binary(max_size=60)))
-    assert OLD in understood(copilot, folder)
+    assert OLD in read_all_sessions(copilot, folder)

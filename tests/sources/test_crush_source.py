@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from crush_database import AT, FIRST, HEAD, CrushStore, call, finish, part, result, say
-from foreign_databases import pull, texts, told, write
+from crush_database import AT, FIRST_SCHEMA, LATEST_SCHEMA, CrushStore, call, finish, part, result, text_content
+from foreign_databases import execute_sql, stored_entries, stored_texts, sync_paths
 
 from store.model.entry import Attachment, Opaque, PairedCall, Text, Thinking, ToolCall
 from store.sources import crush
@@ -36,21 +36,21 @@ def register(home: Path, *projects: dict[str, Any]) -> None:
 # ── where ─────────────────────────────────────────────────────────────────────────────────────────
 
 
-@pytest.mark.parametrize("layout", [FIRST, HEAD], ids=["first", "head"])
+@pytest.mark.parametrize("layout", [FIRST_SCHEMA, LATEST_SCHEMA], ids=["first", "head"])
 def test_every_layout_opens(tmp_path: Path, store: Store, layout: str) -> None:
     owner = CrushStore(tmp_path / "any name", layout)
-    owner.session("s", ("user", say("Fix it")), ("assistant", [*say("Fixed.")[:1], finish()]))
-    report = pull(store, owner.path)
+    owner.add_session("s", ("user", text_content("Fix it")), ("assistant", [*text_content("Fixed.")[:1], finish()]))
+    report = sync_paths(store, owner.path)
     assert (report.source, report.new, report.problems) == ("crush", 1, [])
-    assert texts(store, "s") == ["Fix it", "Fixed."]
-    assert pull(store, owner.path).unchanged == 1
+    assert stored_texts(store, "s") == ["Fix it", "Fixed."]
+    assert sync_paths(store, owner.path).unchanged == 1
 
 
 def test_the_stores_of_all_projects_are_found(home: Path, tmp_path: Path, store: Store, owner: CrushStore) -> None:
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()
-    CrushStore(elsewhere / "crush.db").session("e", ("user", say("there")))
-    owner.session("s", ("user", say("here")))
+    CrushStore(elsewhere / "crush.db").add_session("e", ("user", text_content("there")))
+    owner.add_session("s", ("user", text_content("here")))
     register(
         home,
         {"path": str(tmp_path / "app"), "data_dir": str(tmp_path / "app/.crush"), "last_accessed": "2026-01-01"},
@@ -59,10 +59,10 @@ def test_the_stores_of_all_projects_are_found(home: Path, tmp_path: Path, store:
         {"path": "/gone/away", "data_dir": "/gone/away/.crush"},
         {"path": 7},
     )
-    targets = refresh.targets()
+    targets = refresh.find_targets()
     assert {target.source.NAME for target in targets} == {"crush"}
     assert {target.locator for target in targets} == {str(owner.path), str(elsewhere / "crush.db")}
-    list(refresh.sync(store, targets))
+    list(refresh.sync_targets(store, targets))
     assert store.sessions.find("s").cwd == str(tmp_path / "app")
     going_on = crush.resume(store.sessions.find("s"))
     assert (going_on.argv, going_on.cwd) == (("crush", "--session", "s"), str(tmp_path / "app"))
@@ -91,9 +91,9 @@ def test_a_list_of_projects_that_cannot_be_read_names_none(home: Path, broken: s
 
 
 def test_what_a_session_s_row_says_of_it(owner: CrushStore, store: Store) -> None:
-    owner.session("s", ("user", say("hi")), title="Greetings", prompt_tokens=120, completion_tokens=30)
-    write(owner.path, f"update sessions set updated_at = {AT + 60}")
-    pull(store, owner.path)
+    owner.add_session("s", ("user", text_content("hi")), title="Greetings", prompt_tokens=120, completion_tokens=30)
+    execute_sql(owner.path, f"update sessions set updated_at = {AT + 60}")
+    sync_paths(store, owner.path)
     session = store.sessions.find("s")
     assert (session.title, session.cwd) == ("Greetings", str(owner.path.parent.parent))
     assert (session.tokens_input, session.tokens_output, session.tokens_total) == (120, 30, 150)
@@ -102,29 +102,29 @@ def test_what_a_session_s_row_says_of_it(owner: CrushStore, store: Store) -> Non
 
 
 def test_a_title_that_is_none_gives_way_to_the_prompt(owner: CrushStore, store: Store) -> None:
-    owner.session("s", ("user", say("Add a retry")), title=crush.UNTITLED)
-    pull(store, owner.path)
+    owner.add_session("s", ("user", text_content("Add a retry")), title=crush.PLACEHOLDER_TITLE)
+    sync_paths(store, owner.path)
     assert store.sessions.find("s").title == "Add a retry"
 
 
 def test_what_was_paid_is_known(owner: CrushStore, store: Store) -> None:
-    owner.session("s", ("user", say("Add a retry")), cost=0.25)
-    owner.session("free", ("user", say("Add a retry")))
-    pull(store, owner.path)
+    owner.add_session("s", ("user", text_content("Add a retry")), cost=0.25)
+    owner.add_session("free", ("user", text_content("Add a retry")))
+    sync_paths(store, owner.path)
     assert [store.sessions.find(name).cost for name in ("s", "free")] == [0.25, None]
 
 
 def test_a_sub_agent_stands_at_the_call_that_started_it(owner: CrushStore, store: Store) -> None:
-    owner.session("s", ("user", say("Look around")))
-    message = owner.message("assistant", [call("agent", {"prompt": "look"}, "call_7"), finish("tool_use")])
-    owner.message("tool", result("Seen.", "call_7"))
+    owner.add_session("s", ("user", text_content("Look around")))
+    message = owner.add_message("assistant", [call("agent", {"prompt": "look"}, "call_7"), finish("tool_use")])
+    owner.add_message("tool", result("Seen.", "call_7"))
     child = f"{message}$$call_7"
-    owner.session(child, ("user", say("look")), parent_session_id="s")
-    owner.session("title-s", ("user", say("Make a title")), parent_session_id="s")
-    pull(store, owner.path)
+    owner.add_session(child, ("user", text_content("look")), parent_session_id="s")
+    owner.add_session("title-s", ("user", text_content("Make a title")), parent_session_id="s")
+    sync_paths(store, owner.path)
     parent, found = store.sessions.find("s"), store.sessions.find(child)
     assert (found.parent_id, found.relation, found.forked_at) == (parent.id, "delegate", 1)
-    assert isinstance(told(store, "s")[1].parts[0], ToolCall)
+    assert isinstance(stored_entries(store, "s")[1].parts[0], ToolCall)
     assert crush.resume(found).argv is None
     assert crush.resume(found).hint
     title = store.sessions.find("title-s")
@@ -140,10 +140,10 @@ def test_parts(owner: CrushStore, store: Store) -> None:
     picture = part("binary", Path="a.png", MIMEType="image/png", Data="aGVsbG8=")
     linked = part("image_url", url="https://example.org/b.png")
     inline = part("image_url", url="data:image/gif;base64,aGVsbG8=")
-    owner.session("s", ("user", [*say("See")[:1], picture, linked, inline]))
-    owner.message("assistant", [thought, *say("Reading.")[:1], call(), novel, finish("tool_use")])
-    assert pull(store, owner.path).problems == []
-    asked, reply = told(store, "s")
+    owner.add_session("s", ("user", [*text_content("See")[:1], picture, linked, inline]))
+    owner.add_message("assistant", [thought, *text_content("Reading.")[:1], call(), novel, finish("tool_use")])
+    assert sync_paths(store, owner.path).problems == []
+    asked, reply = stored_entries(store, "s")
     assert asked.parts == (
         Text("See"),
         Attachment("image/png", "a.png", 6),
@@ -160,12 +160,12 @@ def test_parts(owner: CrushStore, store: Store) -> None:
 
 
 def test_calls_are_paired_and_failures_flagged(owner: CrushStore, store: Store) -> None:
-    owner.session("s", ("user", say("go")))
-    owner.message("assistant", [call(call_id=f"c{n}") for n in range(4)] + [finish("tool_use")])
+    owner.add_session("s", ("user", text_content("go")))
+    owner.add_message("assistant", [call(call_id=f"c{n}") for n in range(4)] + [finish("tool_use")])
     failed = result("no such file", "c1", metadata='{"exit_code":3}')
-    owner.message("tool", [*result("a.txt", "c0")[:1], *failed])
-    owner.message("tool", result("boom", "c2", is_error=True, metadata="not JSON"))
-    pull(store, owner.path)
+    owner.add_message("tool", [*result("a.txt", "c0")[:1], *failed])
+    owner.add_message("tool", result("boom", "c2", is_error=True, metadata="not JSON"))
+    sync_paths(store, owner.path)
     session = store.sessions.find("s")
     assert (session.turns, session.tool_calls, session.errors) == (1, 4, 2)
     assert [(one.call_id, one.status, one.result) for one in calls(store)] == [
@@ -177,43 +177,43 @@ def test_calls_are_paired_and_failures_flagged(owner: CrushStore, store: Store) 
 
 
 def test_arguments_that_were_cut_stay_as_they_are(owner: CrushStore, store: Store) -> None:
-    owner.session("s", ("user", say("go")))
-    owner.message("assistant", [call(given='{"command": "l'), finish("canceled")])
-    pull(store, owner.path)
+    owner.add_session("s", ("user", text_content("go")))
+    owner.add_message("assistant", [call(given='{"command": "l'), finish("canceled")])
+    sync_paths(store, owner.path)
     assert calls(store)[0].arguments == '{"command": "l'
 
 
 def test_a_command_of_the_person_s_own(owner: CrushStore, store: Store) -> None:
-    owner.session("s", ("user", [part("shell_command", command="make", output="failed", exit_code=2), finish()]))
-    pull(store, owner.path)
-    (entry,) = told(store, "s")
+    owner.add_session("s", ("user", [part("shell_command", command="make", output="failed", exit_code=2), finish()]))
+    sync_paths(store, owner.path)
+    (entry,) = stored_entries(store, "s")
     assert (entry.text, store.sessions.find("s").turns) == ("$ make", 1)
     assert [(one.name, one.status, one.result) for one in calls(store)] == [("shell", "error", "failed")]
 
 
 def test_what_crush_says_in_the_person_s_name_begins_no_turn(owner: CrushStore, store: Store) -> None:
-    owner.session("s", ("user", say("go")), ("user", say("Go on.", hidden=True)))
-    pull(store, owner.path)
-    assert (store.sessions.find("s").turns, texts(store, "s")) == (1, ["go", ""])
+    owner.add_session("s", ("user", text_content("go")), ("user", text_content("Go on.", hidden=True)))
+    sync_paths(store, owner.path)
+    assert (store.sessions.find("s").turns, stored_texts(store, "s")) == (1, ["go", ""])
 
 
 def test_why_an_answer_ended(owner: CrushStore, store: Store) -> None:
-    owner.session("s", ("user", say("go")))
-    owner.message("assistant", [finish("error", message="Overloaded", details="529")])
-    owner.message("assistant", [*say("Half")[:1], finish("canceled")])
-    pull(store, owner.path)
-    _, failed, half, canceled = told(store, "s")
+    owner.add_session("s", ("user", text_content("go")))
+    owner.add_message("assistant", [finish("error", message="Overloaded", details="529")])
+    owner.add_message("assistant", [*text_content("Half")[:1], finish("canceled")])
+    sync_paths(store, owner.path)
+    _, failed, half, canceled = stored_entries(store, "s")
     assert (failed.kind, failed.text, half.text) == ("event", "error: Overloaded: 529", "Half")
     assert (canceled.kind, canceled.text, canceled.record) == ("event", "canceled", half.record)
 
 
 def test_a_summary(owner: CrushStore, store: Store) -> None:
-    owner.session("s", ("user", say("one")), ("user", say("two")))
-    owner.message("assistant", [*say("They counted.")[:1], finish()], is_summary_message=1)
-    owner.message("user", say("three"))
-    pull(store, owner.path)
+    owner.add_session("s", ("user", text_content("one")), ("user", text_content("two")))
+    owner.add_message("assistant", [*text_content("They counted.")[:1], finish()], is_summary_message=1)
+    owner.add_message("user", text_content("three"))
+    sync_paths(store, owner.path)
     session = store.sessions.find("s")
-    assert [entry.kind for entry in told(store, "s")] == ["message", "message", "compaction", "message"]
+    assert [entry.kind for entry in stored_entries(store, "s")] == ["message", "message", "compaction", "message"]
     summary = store.summaries.current(session)
     assert summary is not None
     assert (summary.text, summary.up_to_turn) == ("They counted.", 2)
@@ -224,65 +224,73 @@ def test_a_summary(owner: CrushStore, store: Store) -> None:
 
 def test_an_answer_is_told_when_it_is_whole(owner: CrushStore, store: Store) -> None:
     now = int(time.time())
-    owner.session("s", ("user", say("go")), created_at=now, updated_at=now)
-    writing = owner.message("assistant", [*say("Hal")[:1]])
-    pull(store, owner.path)
-    assert texts(store, "s") == ["go"]
-    whole = json.dumps([*say("Half and half.")[:1], finish()])
-    write(owner.path, "update messages set parts = ? where id = ?", [(whole, writing)])
-    assert pull(store, owner.path).updated == 1
-    assert texts(store, "s") == ["go", "Half and half."]
+    owner.add_session("s", ("user", text_content("go")), created_at=now, updated_at=now)
+    writing = owner.add_message("assistant", [*text_content("Hal")[:1]])
+    sync_paths(store, owner.path)
+    assert stored_texts(store, "s") == ["go"]
+    whole = json.dumps([*text_content("Half and half.")[:1], finish()])
+    execute_sql(owner.path, "update messages set parts = ? where id = ?", [(whole, writing)])
+    assert sync_paths(store, owner.path).updated == 1
+    assert stored_texts(store, "s") == ["go", "Half and half."]
     assert len(store.sessions.newest()) == 1
 
 
 def test_an_answer_that_something_follows_is_told_as_it_is(owner: CrushStore, store: Store) -> None:
     now = int(time.time())
-    owner.session("s", ("user", say("go")), ("assistant", say("Hal")[:1]), created_at=now, updated_at=now)
-    owner.message("user", say("and?"))
-    pull(store, owner.path)
-    assert texts(store, "s") == ["go", "Hal", "and?"]
+    owner.add_session(
+        "s", ("user", text_content("go")), ("assistant", text_content("Hal")[:1]), created_at=now, updated_at=now
+    )
+    owner.add_message("user", text_content("and?"))
+    sync_paths(store, owner.path)
+    assert stored_texts(store, "s") == ["go", "Hal", "and?"]
 
 
 def test_an_answer_that_nobody_will_finish_is_told_in_the_end(owner: CrushStore, store: Store) -> None:
-    owner.session("s", ("user", say("go")), ("assistant", say("Hal")[:1]))
+    owner.add_session("s", ("user", text_content("go")), ("assistant", text_content("Hal")[:1]))
     now = int(time.time())
-    write(owner.path, f"update sessions set updated_at = {now}")
-    pull(store, owner.path)
-    assert texts(store, "s") == ["go"]
-    write(owner.path, f"update sessions set updated_at = {now - 4000}")
-    pull(store, owner.path)
-    assert texts(store, "s") == ["go", "Hal"]
+    execute_sql(owner.path, f"update sessions set updated_at = {now}")
+    sync_paths(store, owner.path)
+    assert stored_texts(store, "s") == ["go"]
+    execute_sql(owner.path, f"update sessions set updated_at = {now - 4000}")
+    sync_paths(store, owner.path)
+    assert stored_texts(store, "s") == ["go", "Hal"]
 
 
 def test_what_is_new_comes_and_what_was_rewritten_stays_reachable(owner: CrushStore, store: Store) -> None:
-    owner.session("s", ("user", say("one")), ("assistant", [*say("first")[:1], finish()]))
-    pull(store, owner.path)
-    owner.message("user", say("two"))
-    pull(store, owner.path)
-    assert texts(store, "s") == ["one", "first", "two"]
-    write(owner.path, "delete from messages where id = 'm2'")
-    pull(store, owner.path)
-    assert texts(store, "s") == ["one", "two"]
+    owner.add_session("s", ("user", text_content("one")), ("assistant", [*text_content("first")[:1], finish()]))
+    sync_paths(store, owner.path)
+    owner.add_message("user", text_content("two"))
+    sync_paths(store, owner.path)
+    assert stored_texts(store, "s") == ["one", "first", "two"]
+    execute_sql(owner.path, "delete from messages where id = 'm2'")
+    sync_paths(store, owner.path)
+    assert stored_texts(store, "s") == ["one", "two"]
     (kept,) = store.sessions.children(store.sessions.find("s").id)
     assert kept.relation == "superseded"
 
 
 def test_a_bad_row_is_one_problem(owner: CrushStore, store: Store) -> None:
-    owner.session("s", ("user", say("one")), ("user", '[{"type": "te'), ("user", '{"type": "text"}'), ("narrator", []))
-    owner.session("n", ("user", say("there?")))
-    problems = pull(store, owner.path).problems
+    owner.add_session(
+        "s", ("user", text_content("one")), ("user", '[{"type": "te'), ("user", '{"type": "text"}'), ("narrator", [])
+    )
+    owner.add_session("n", ("user", text_content("there?")))
+    problems = sync_paths(store, owner.path).problems
     assert [problem.where for problem in problems] == ["messages:m2", "messages:m3"]
-    assert texts(store, "n") == ["there?"]
-    one, second, third, fourth = told(store, "s")
+    assert stored_texts(store, "n") == ["there?"]
+    one, second, third, fourth = stored_entries(store, "s")
     assert second.parts == (Opaque("parts", '[{"type": "te'),)
     assert fourth.kind == "unknown"
     assert None not in (one.record, third.record, fourth.record)
 
 
 def test_every_message_is_in_the_chain(owner: CrushStore, store: Store) -> None:
-    owner.session(
-        "s", ("user", say("one")), ("assistant", [call(), finish()]), ("tool", result()), ("system", say("x"))
+    owner.add_session(
+        "s",
+        ("user", text_content("one")),
+        ("assistant", [call(), finish()]),
+        ("tool", result()),
+        ("system", text_content("x")),
     )
-    pull(store, owner.path)
-    kept = {json.loads(store.records.get(entry.record))["id"] for entry in told(store, "s") if entry.record}
+    sync_paths(store, owner.path)
+    kept = {json.loads(store.records.get(entry.record))["id"] for entry in stored_entries(store, "s") if entry.record}
     assert kept == {"m1", "m2", "m3", "m4"}

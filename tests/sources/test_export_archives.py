@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from store.errors import Unreadable
 from store.sources.contract import Problem
 from store.sources.kit import exports
-from store.sources.kit.exports import Told, items_of, parents_first
+from store.sources.kit.exports import ExportMessage, sort_parents_first, split_array
 from store.sources.kit.transcripts import Node
 
 NESTED = st.recursive(
@@ -39,7 +39,7 @@ class Dripping(io.BytesIO):
 def split(data: bytes, most: int = 1 << 20) -> tuple[list[Any], list[Problem]]:
     problems: list[Problem] = []
     found = []
-    for item in items_of(Dripping(data, most), "x", problems):
+    for item in split_array(Dripping(data, most), "x", problems):
         assert data[item.offset : item.offset + len(item.data)] == item.data
         found.append(json.loads(item.data))
     return found, problems
@@ -68,7 +68,7 @@ def test_what_is_no_list_is_not_read_on() -> None:
 
 @pytest.mark.parametrize("long", [{"x": "y\\" * 5000}, {"x": ["y"] * 1000}, {"x": [{}] * 1000}])
 def test_an_object_that_is_too_large_is_left_out(long: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(exports, "LONGEST_ITEM", 1000)
+    monkeypatch.setattr(exports, "MAX_ITEM_BYTES", 1000)
     for most in (7, 100, 1 << 20):
         found, problems = split(json.dumps([{"a": 1}, long, {"b": 2}]).encode(), most)
         assert found in ([{"a": 1}, {"b": 2}], [{"a": 1}, long, {"b": 2}])
@@ -78,8 +78,8 @@ def test_an_object_that_is_too_large_is_left_out(long: Any, monkeypatch: pytest.
 
 def test_parents_come_first_and_circles_are_cut_open() -> None:
     spelled = {"d": "c", "c": "b", "b": "a", "a": None, "x": "y", "y": "x", "self": "self", "lost": "nobody"}
-    messages = [Told(Node(name, parent, True), None, {}) for name, parent in spelled.items()]
-    order = [told.node.id for told in parents_first(messages)]
+    messages = [ExportMessage(Node(name, parent, True), None, {}) for name, parent in spelled.items()]
+    order = [told.node.id for told in sort_parents_first(messages)]
     assert sorted(order) == sorted(spelled)
     assert [name for name in order if name in "abcd"] == ["a", "b", "c", "d"]
 
@@ -95,5 +95,5 @@ def test_an_archive_that_is_damaged_or_locked_is_no_export(tmp_path: Path) -> No
     assert not exports.detect(str(path), lambda value: "mapping" in value)
     path.write_bytes(data[:30])
     assert not exports.detect(str(path), lambda value: True)
-    with pytest.raises(Unreadable), exports.opened(str(tmp_path / "export.zip\0")):
+    with pytest.raises(Unreadable), exports.open_files(str(tmp_path / "export.zip\0")):
         pass

@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from foreign_databases import pull, texts, told
+from foreign_databases import stored_entries, stored_texts, sync_paths
 from hypothesis import given
 from hypothesis import strategies as st
-from stored_records import kept_records
-from transcript_fuzzer import spoiled, spoiled_lines, understood
+from stored_records import read_stored_records
+from transcript_fuzzer import corrupted_json, corrupted_lines, read_all_sessions
 
 from store.model.entry import Attachment, Text, Thinking, Tokens
 from store.model.session import Session
@@ -58,7 +58,7 @@ def find(store: Store, session_id: str) -> Session:
 
 
 def said(store: Store, session_id: str) -> list[str]:
-    return [entry.text for entry in told(store, session_id) if entry.kind == "message" and entry.text][1:]
+    return [entry.text for entry in stored_entries(store, session_id) if entry.kind == "message" and entry.text][1:]
 
 
 # ── finding ───────────────────────────────────────────────────────────────────────────────────────
@@ -66,7 +66,7 @@ def said(store: Store, session_id: str) -> list[str]:
 
 def test_it_is_found_where_gemini_keeps_it(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     shutil.copytree(SAMPLE, home / ".gemini")
-    (target,) = refresh.targets(only="gemini")
+    (target,) = refresh.find_targets(source_name="gemini")
     assert target.locator == str(home / ".gemini")
     monkeypatch.setenv("GEMINI_CLI_HOME", str(home / "moved"))
     assert list(gemini.roots()) == [str(home / "moved/.gemini")]
@@ -84,7 +84,7 @@ def test_a_folder_inside_or_one_log_will_do(owner: Path, tmp_path: Path) -> None
 
 
 def test_a_resumed_session_is_told_once(store: Store, owner: Path) -> None:
-    assert pull(store, owner).problems == []
+    assert sync_paths(store, owner).problems == []
     session = find(store, RESUMED)
     assert (session.title, session.cwd, session.model) == ("List the files", "/w/app", "gemini-3-pro")
     assert (session.turns, session.tool_calls, session.errors) == (3, 3, 2)
@@ -94,8 +94,8 @@ def test_a_resumed_session_is_told_once(store: Store, owner: Path) -> None:
 
 
 def test_what_is_told_again_brings_only_what_is_new(store: Store, owner: Path) -> None:
-    pull(store, owner)
-    entries = [entry for entry in told(store, RESUMED) if entry.message_key == "m2"]
+    sync_paths(store, owner)
+    entries = [entry for entry in stored_entries(store, RESUMED) if entry.message_key == "m2"]
     kinds = [[type(part).__name__ for part in entry.parts] for entry in entries if entry.kind == "message"]
     assert kinds == [["Thinking"], ["ToolCall", "ToolResult", "ToolCall"], ["ToolResult"]]
     assert entries[0].parts == (Thinking("Plan\nrun both"),)
@@ -103,7 +103,7 @@ def test_what_is_told_again_brings_only_what_is_new(store: Store, owner: Path) -
 
 
 def test_a_command_that_fails_is_an_error_though_its_tool_says_success(store: Store, owner: Path) -> None:
-    pull(store, owner)
+    sync_paths(store, owner)
     calls = store.chains.tool_calls(find(store, RESUMED).key)
     assert [(call.call_id, call.status) for call in calls] == [("c1", "ok"), ("c2", "error"), ("c3", "error")]
     assert command_failed("Output: x\nSignal: 9\nProcess Group PGID: 1")
@@ -113,8 +113,8 @@ def test_a_command_that_fails_is_an_error_though_its_tool_says_success(store: St
 
 
 def test_the_programs_own_words_are_no_prompt(store: Store, owner: Path) -> None:
-    pull(store, owner)
-    first, _, prompt = told(store, RESUMED)[:3]
+    sync_paths(store, owner)
+    first, _, prompt = stored_entries(store, RESUMED)[:3]
     assert (first.role, first.turn) == ("user", 0)
     assert prompt.text == "List @a.txt"
     assert Text("hello") in prompt.parts
@@ -122,32 +122,32 @@ def test_the_programs_own_words_are_no_prompt(store: Store, owner: Path) -> None
 
 
 def test_what_was_taken_back_is_a_fork(store: Store, owner: Path) -> None:
-    pull(store, owner)
+    sync_paths(store, owner)
     fork = find(store, LATIN)
     assert (fork.parent_id, fork.relation, fork.turns) == (f"gemini:{RESUMED}", "fork", 1)
-    assert [entry.text for entry in told(store, LATIN) if not entry.inherited] == ["Say it in Latin", "Unum."]
-    assert fork.forked_at == sum(entry.inherited for entry in told(store, LATIN)) - 1
-    assert "Unum." not in texts(store, RESUMED)
+    assert [entry.text for entry in stored_entries(store, LATIN) if not entry.inherited] == ["Say it in Latin", "Unum."]
+    assert fork.forked_at == sum(entry.inherited for entry in stored_entries(store, LATIN)) - 1
+    assert "Unum." not in stored_texts(store, RESUMED)
 
 
 def test_a_thread_in_two_files_is_one_session(store: Store, owner: Path) -> None:
-    pull(store, owner)
+    sync_paths(store, owner)
     assert said(store, TWICE) == ["What is two and two?", "Four.", "And three?", "Seven."]
     assert find(store, TWICE).tokens_total == 32
 
 
 def test_the_old_file_is_one_object(store: Store, owner: Path) -> None:
-    pull(store, owner)
+    sync_paths(store, owner)
     session = find(store, OLD)
     assert (session.title, session.cwd, session.errors) == ("Read the readme", "/w/old", 1)
-    assert texts(store, OLD) == ["Read the readme", "Let me see.", "It is not there."]
+    assert stored_texts(store, OLD) == ["Read the readme", "Let me see.", "It is not there."]
     path = log(owner, OLD)
     whole = json.loads(path.read_text())
     whole["messages"].append(user("o4", "Then write one"))
     whole |= {"lastUpdated": "2026-01-01T00:00:00Z", "summary": "A readme"}
     path.write_text(json.dumps(whole))
-    pull(store, owner)
-    assert texts(store, OLD)[-1] == "Then write one"
+    sync_paths(store, owner)
+    assert stored_texts(store, OLD)[-1] == "Then write one"
     assert find(store, OLD).title == "A readme"
     assert len(store.sessions.children(session.id)) == 0
 
@@ -157,8 +157,8 @@ def test_an_old_file_and_what_it_became_are_one_session(store: Store, owner: Pat
     whole = json.loads(path.read_text())
     head = {name: whole[name] for name in ("sessionId", "projectHash", "startTime", "lastUpdated")}
     write(path.with_suffix(".jsonl"), head, *whole["messages"], user("o4", "Go on"))
-    pull(store, owner)
-    assert [text for text in texts(store, OLD) if text] == [
+    sync_paths(store, owner)
+    assert [text for text in stored_texts(store, OLD) if text] == [
         "Read the readme",
         "Let me see.",
         "It is not there.",
@@ -168,11 +168,11 @@ def test_an_old_file_and_what_it_became_are_one_session(store: Store, owner: Pat
 
 
 def test_a_sub_agent_stands_at_the_call_that_started_it(store: Store, owner: Path) -> None:
-    pull(store, owner)
+    sync_paths(store, owner)
     child = find(store, AGENT)
     assert (child.parent_id, child.relation) == (f"gemini:{RESUMED}", "delegate")
     assert child.forked_at is not None
-    assert told(store, RESUMED)[child.forked_at].text == "Ask the expert."
+    assert stored_entries(store, RESUMED)[child.forked_at].text == "Ask the expert."
 
 
 def test_where_nobody_spoke_there_is_no_session(store: Store, owner: Path) -> None:
@@ -180,12 +180,12 @@ def test_where_nobody_spoke_there_is_no_session(store: Store, owner: Path) -> No
     shutil.copy(stub, stub.with_name("session-2026-05-02T10-00-dddd4444.jsonl"))
     text = stub.with_name("session-2026-05-02T10-00-dddd4444.jsonl")
     text.write_text(stub.read_text().replace("bbbb2222", "dddd4444"))
-    assert pull(store, owner).seen == 5
+    assert sync_paths(store, owner).seen == 5
 
 
 def test_no_record_is_lost(store: Store, owner: Path) -> None:
-    pull(store, owner)
-    kept = kept_records(store)
+    sync_paths(store, owner)
+    kept = read_stored_records(store)
     assert kept >= {line for path in owner.rglob("*.jsonl") for line in path.read_bytes().splitlines()}
     old = json.loads(log(owner, OLD).read_text())
     assert [message for message in old["messages"] if message not in [json.loads(data) for data in kept]] == []
@@ -204,8 +204,8 @@ def test_a_log_that_grows_is_a_chain_that_grows(store: Store, owner: Path) -> No
         path.write_bytes(b"".join(whole[:upto]))
         if upto == 5:
             stub.write_bytes(second)
-        pull(store, owner)
-        keys = [entry.key for entry in told(store, TWICE)]
+        sync_paths(store, owner)
+        keys = [entry.key for entry in stored_entries(store, TWICE)]
         assert keys[: len(seen)] == seen
         seen = keys
     assert said(store, TWICE) == ["What is two and two?", "Four.", "And three?", "Seven."]
@@ -213,11 +213,11 @@ def test_a_log_that_grows_is_a_chain_that_grows(store: Store, owner: Path) -> No
 
 
 def test_a_second_sync_writes_nothing(store: Store, owner: Path) -> None:
-    pull(store, owner)
-    again = pull(store, owner)
+    sync_paths(store, owner)
+    again = sync_paths(store, owner)
     assert (again.new, again.updated, again.unchanged) == (0, 0, 5)
     log(owner, RESUMED).touch()
-    pull(store, owner)
+    sync_paths(store, owner)
     assert len(store.sessions.children(f"gemini:{RESUMED}")) == 2
 
 
@@ -225,7 +225,7 @@ def test_a_rollback_takes_back_what_the_new_list_leaves_out(store: Store, owner:
     path = log(owner, TWICE)
     write(path, user("b5", "Oops"), {"$set": {"messages": [user("b1", "What is two and two?"), answer("b2", "Four.")]}})
     write(path, user("b6", "Better"))
-    pull(store, owner)
+    sync_paths(store, owner)
     assert said(store, TWICE) == ["What is two and two?", "Four.", "Better"]
     (fork,) = store.sessions.children(f"gemini:{TWICE}")
     assert said(store, fork.native_id)[2:] == ["And three?", "Seven.", "Oops"]
@@ -235,9 +235,9 @@ def test_a_summary_replaces_nothing_that_was_said(store: Store, owner: Path) -> 
     path = log(owner, TWICE)
     summary = user("x1", "<state_snapshot>Sums were done.</state_snapshot>")
     write(path, {"$set": {"messages": [summary, answer("x2", "Got it."), answer("b4", "Seven.")]}}, user("b5", "More"))
-    pull(store, owner)
+    sync_paths(store, owner)
     assert said(store, TWICE) == ["What is two and two?", "Four.", "And three?", "Seven.", "Got it.", "More"]
-    (compaction,) = [entry for entry in told(store, TWICE) if entry.kind == "compaction"]
+    (compaction,) = [entry for entry in stored_entries(store, TWICE) if entry.kind == "compaction"]
     assert "Sums were done." in compaction.text
     assert find(store, TWICE).turns == 3
 
@@ -248,14 +248,14 @@ def test_a_message_told_anew_after_a_rollback_has_its_calls_again(store: Store, 
     write(path, user("b5", "A"), answer("b6", "Look.", toolCalls=[call], model="g"))
     kept = [user("b1", "What is two and two?"), answer("b2", "Four."), answer("b6", "Look.")]
     write(path, {"$set": {"messages": kept}})
-    pull(store, owner)
+    sync_paths(store, owner)
     assert said(store, TWICE)[-1] == "Look."
     assert [(call.name, call.result) for call in store.chains.tool_calls(find(store, TWICE).key)] == [("ls", "a.txt")]
 
 
 def test_a_rewind_to_nowhere_takes_all_back(store: Store, owner: Path) -> None:
     write(log(owner, TWICE), {"$rewindTo": "nobody"}, user("b9", "Anew"))
-    pull(store, owner)
+    sync_paths(store, owner)
     assert said(store, TWICE) == ["Anew"]
 
 
@@ -263,7 +263,7 @@ def test_a_rewind_to_nowhere_takes_all_back(store: Store, owner: Path) -> None:
 
 
 def test_resume_goes_on_in_the_projects_folder(store: Store, owner: Path) -> None:
-    pull(store, owner)
+    sync_paths(store, owner)
     there = gemini.resume(find(store, RESUMED))
     assert (there.argv, there.cwd) == (("gemini", "--resume", RESUMED), "/w/app")
     for other in (LATIN, AGENT):
@@ -274,12 +274,12 @@ def test_resume_goes_on_in_the_projects_folder(store: Store, owner: Path) -> Non
 
 def test_the_folder_is_known_by_its_hash(store: Store, owner: Path) -> None:
     (owner / "tmp/app/.project_root").unlink()
-    pull(store, owner)
+    sync_paths(store, owner)
     assert find(store, RESUMED).cwd == "/w/app"
     (owner / "projects.json").unlink()
     (owner / "trustedFolders.json").write_text('{"/w/app": "TRUST_FOLDER"}')
     log(owner, RESUMED).touch()
-    pull(store, owner)
+    sync_paths(store, owner)
     assert find(store, RESUMED).cwd == "/w/app"
 
 
@@ -291,7 +291,7 @@ def test_bad_lines_are_problems_and_their_neighbours_come(store: Store, owner: P
     spelled = path.read_bytes().splitlines(keepends=True)
     path.write_bytes(b"".join([*spelled[:4], b"\xff\x00\n", *spelled[4:]]))
     (path.parent / "session-x.json").write_text('{"sessionId": ')
-    report = pull(store, owner)
+    report = sync_paths(store, owner)
     assert len(report.problems) == 2
     assert find(store, RESUMED).turns == 3
 
@@ -300,6 +300,6 @@ def test_bad_lines_are_problems_and_their_neighbours_come(store: Store, owner: P
 def test_whatever_stands_in_a_log_its_neighbours_are_read(data: st.DataObject, tmp_path: Path) -> None:
     folder = tmp_path / "fuzzed"
     shutil.copytree(SAMPLE, folder, dirs_exist_ok=True)
-    log(folder, RESUMED).write_bytes(data.draw(spoiled_lines(log(SAMPLE, RESUMED).read_bytes())))
-    log(folder, OLD).write_bytes(data.draw(spoiled(log(SAMPLE, OLD).read_bytes())))
-    assert TWICE in understood(gemini, folder)
+    log(folder, RESUMED).write_bytes(data.draw(corrupted_lines(log(SAMPLE, RESUMED).read_bytes())))
+    log(folder, OLD).write_bytes(data.draw(corrupted_json(log(SAMPLE, OLD).read_bytes())))
+    assert TWICE in read_all_sessions(gemini, folder)

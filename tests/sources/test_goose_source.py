@@ -7,20 +7,20 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from foreign_databases import pull, texts, told, write
+from foreign_databases import execute_sql, stored_entries, stored_texts, sync_paths
 from goose_database import (
     AT,
-    FIRST,
-    FOR_NOBODY,
-    FOR_THE_AGENT,
-    GO_ON,
-    NINTH,
-    PAST,
-    SHOWN,
+    COMPACTION_NOTICE,
+    FIRST_SCHEMA,
+    SCHEMA_V9,
+    VISIBLE_TO_AGENT,
+    VISIBLE_TO_BOTH,
+    VISIBLE_TO_NOBODY,
+    VISIBLE_TO_USER,
     GooseStore,
     call,
     result,
-    say,
+    text_content,
 )
 
 from store.model.entry import Attachment, Opaque, PairedCall, Text, Thinking, ToolCall
@@ -53,20 +53,20 @@ def transcript(path: Path, *messages: dict[str, Any], **about: Any) -> Path:
 
 
 def line(role: str, words: str, at: int = AT) -> dict[str, Any]:
-    return {"id": None, "role": role, "created": at, "content": say(words)}
+    return {"id": None, "role": role, "created": at, "content": text_content(words)}
 
 
 # ── where ─────────────────────────────────────────────────────────────────────────────────────────
 
 
-@pytest.mark.parametrize("layout", [FIRST, NINTH], ids=["first", "ninth"])
+@pytest.mark.parametrize("layout", [FIRST_SCHEMA, SCHEMA_V9], ids=["first", "ninth"])
 def test_every_layout_opens(tmp_path: Path, store: Store, layout: str) -> None:
     owner = GooseStore(tmp_path / "any name", layout)
-    owner.session(S, ("user", say("Fix it")), ("assistant", say("Fixed.")), description="Mending")
-    report = pull(store, owner.path)
+    owner.add_session(S, ("user", text_content("Fix it")), ("assistant", text_content("Fixed.")), description="Mending")
+    report = sync_paths(store, owner.path)
     assert (report.source, report.new, report.problems) == ("goose", 1, [])
-    assert (texts(store, S), store.sessions.find(S).title) == (["Fix it", "Fixed."], "Mending")
-    assert pull(store, owner.path).unchanged == 1
+    assert (stored_texts(store, S), store.sessions.find(S).title) == (["Fix it", "Fixed."], "Mending")
+    assert sync_paths(store, owner.path).unchanged == 1
 
 
 @pytest.mark.parametrize("elsewhere", [True, False])
@@ -78,30 +78,30 @@ def test_where_goose_keeps_them(
         folder = tmp_path / "root/data/sessions"
         monkeypatch.setenv("GOOSE_PATH_ROOT", str(tmp_path / "root"))
     folder.mkdir(parents=True)
-    GooseStore(folder / "sessions.db").session(S, ("user", say("new")))
+    GooseStore(folder / "sessions.db").add_session(S, ("user", text_content("new")))
     transcript(folder / "20250801_101010.jsonl", line("user", "old"), line("assistant", "Yes."))
     transcript(folder / f"{S}.jsonl", line("user", "taken over"))
     (folder / "notes.jsonl").write_text('{"some": "thing"}\n')
-    (target,) = refresh.targets()
+    (target,) = refresh.find_targets()
     assert (target.source.NAME, target.locator) == ("goose", str(folder))
-    (*_, last) = refresh.sync(store, [target])
+    (*_, last) = refresh.sync_targets(store, [target])
     assert (last.report.new, last.report.problems) == (2, [])
-    assert texts(store, S) == ["new"]
-    assert texts(store, "20250801_101010") == ["old", "Yes."]
-    (*_, last) = refresh.sync(store, [target])
+    assert stored_texts(store, S) == ["new"]
+    assert stored_texts(store, "20250801_101010") == ["old", "Yes."]
+    (*_, last) = refresh.sync_targets(store, [target])
     assert last.report.unchanged == 2
 
 
 def test_a_file_of_before(tmp_path: Path, store: Store) -> None:
     path = transcript(tmp_path / "20250801_101010.jsonl", line("user", "old", AT), line("assistant", "Yes.", AT + 1))
-    assert pull(store, path).source == "goose"
+    assert sync_paths(store, path).source == "goose"
     session = store.sessions.find("20250801_101010")
     assert (session.title, session.cwd, session.tokens_total) == ("An old one", "/srv/old", 30)
     assert session.created_at == "2025-12-29T09:20:00.000000Z"
     with path.open("a") as file:
         file.write(json.dumps(line("user", "more")) + "\n" + '{"role": "us')
-    assert pull(store, path).problems == []
-    assert texts(store, "20250801_101010") == ["old", "Yes.", "more"]
+    assert sync_paths(store, path).problems == []
+    assert stored_texts(store, "20250801_101010") == ["old", "Yes.", "more"]
 
 
 def test_a_folder_of_other_files_is_not_goose_s(tmp_path: Path) -> None:
@@ -116,12 +116,20 @@ def test_a_folder_of_other_files_is_not_goose_s(tmp_path: Path) -> None:
 def test_what_a_session_s_row_says_of_it(owner: GooseStore, store: Store) -> None:
     about = {"name": "Greetings", "provider_name": "anthropic", "model_config_json": '{"model_name": "opus"}'}
     sums = {"accumulated_input_tokens": 300, "accumulated_output_tokens": 60, "accumulated_total_tokens": 360}
-    owner.session(S, ("user", say("hi")), ("assistant", say("Hello.")), **about, **sums, input_tokens=9, total_tokens=9)
-    pull(store, owner.path)
+    owner.add_session(
+        S,
+        ("user", text_content("hi")),
+        ("assistant", text_content("Hello.")),
+        **about,
+        **sums,
+        input_tokens=9,
+        total_tokens=9,
+    )
+    sync_paths(store, owner.path)
     session = store.sessions.find(S)
     assert (session.title, session.cwd, session.provider) == ("Greetings", "/srv/app", "anthropic")
     assert (session.tokens_input, session.tokens_output, session.tokens_total) == (300, 60, 360)
-    assert session.model == told(store, S)[1].model == "opus"
+    assert session.model == stored_entries(store, S)[1].model == "opus"
     assert session.created_at == "2025-12-29T09:20:00.000000Z"
     assert session.id.startswith(f"goose:{S}@")
     going_on = goose.resume(session)
@@ -130,15 +138,15 @@ def test_what_a_session_s_row_says_of_it(owner: GooseStore, store: Store) -> Non
 
 @pytest.mark.parametrize("name", ["CLI Session", "New session 12", ""])
 def test_a_title_that_is_none_gives_way_to_the_prompt(owner: GooseStore, store: Store, name: str) -> None:
-    owner.session(S, ("user", say("Add a retry")), name=name)
-    pull(store, owner.path)
+    owner.add_session(S, ("user", text_content("Add a retry")), name=name)
+    sync_paths(store, owner.path)
     assert store.sessions.find(S).title == "Add a retry"
 
 
 def test_what_goose_does_for_itself_is_put_away(owner: GooseStore, store: Store) -> None:
-    owner.session(S, session_type="sub_agent")
-    owner.session("20260101_2", session_type="scheduled")
-    pull(store, owner.path)
+    owner.add_session(S, session_type="sub_agent")
+    owner.add_session("20260101_2", session_type="scheduled")
+    sync_paths(store, owner.path)
     assert store.sessions.find(S).archived
     assert not store.sessions.find("20260101_2").archived
 
@@ -151,10 +159,12 @@ def test_content(owner: GooseStore, store: Store) -> None:
     thought = {"type": "thinking", "thinking": "plan", "signature": "sig"}
     redacted = {"type": "redactedThinking", "data": "xyz"}
     reasoned = {"type": "reasoning", "text": "so"}
-    owner.session(S, ("user", [*say("See"), PICTURE]))
-    owner.message("assistant", [thought, redacted, reasoned, *say("Reading."), call(), novel], seen=None)
-    assert pull(store, owner.path).problems == []
-    asked, reply = told(store, S)
+    owner.add_session(S, ("user", [*text_content("See"), PICTURE]))
+    owner.add_message(
+        "assistant", [thought, redacted, reasoned, *text_content("Reading."), call(), novel], visibility=None
+    )
+    assert sync_paths(store, owner.path).problems == []
+    asked, reply = stored_entries(store, S)
     assert asked.parts == (Text("See"), Attachment("image/png", size=6))
     assert reply.parts == (
         Thinking("plan", "sig"),
@@ -171,12 +181,12 @@ def test_calls_are_paired_and_failures_flagged(owner: GooseStore, store: Store) 
     wrong = {"type": "toolRequest", "id": "c3", "toolCall": {"status": "error", "error": "bad arguments"}}
     old = {"type": "toolResponse", "id": "c1", "toolResult": {"status": "success", "value": [text("old way")]}}
     gone = {"type": "toolResponse", "id": "c2", "toolResult": {"status": "error", "error": "Tool not found"}}
-    owner.session(S, ("user", say("go")))
-    owner.message("assistant", [call(f"c{n}") for n in range(3)] + [wrong, call("c4"), call("c5")])
-    owner.message("user", [result(text("twice", "user"), text("once", "assistant"), call_id="c0"), old])
-    owner.message("user", [gone, result(text("no"), call_id="c3", failed=True)])
-    owner.message("user", [result(PICTURE, call_id="c4"), result(text("a"), text("b"), call_id="c5")])
-    pull(store, owner.path)
+    owner.add_session(S, ("user", text_content("go")))
+    owner.add_message("assistant", [call(f"c{n}") for n in range(3)] + [wrong, call("c4"), call("c5")])
+    owner.add_message("user", [result(text("twice", "user"), text("once", "assistant"), call_id="c0"), old])
+    owner.add_message("user", [gone, result(text("no"), call_id="c3", failed=True)])
+    owner.add_message("user", [result(PICTURE, call_id="c4"), result(text("a"), text("b"), call_id="c5")])
+    sync_paths(store, owner.path)
     session = store.sessions.find(S)
     assert (session.turns, session.tool_calls, session.errors) == (1, 6, 2)
     assert [(one.call_id, one.status, one.result) for one in calls(store)] == [
@@ -187,46 +197,52 @@ def test_calls_are_paired_and_failures_flagged(owner: GooseStore, store: Store) 
         ("c4", "ok", ""),
         ("c5", "ok", ["a", "b"]),
     ]
-    assert [entry.role for entry in told(store, S)] == ["user", "assistant", "tool", "tool", "tool"]
-    assert Attachment("image/png", size=6) in told(store, S)[4].parts
+    assert [entry.role for entry in stored_entries(store, S)] == ["user", "assistant", "tool", "tool", "tool"]
+    assert Attachment("image/png", size=6) in stored_entries(store, S)[4].parts
 
 
 def test_notices_and_questions_are_events(owner: GooseStore, store: Store) -> None:
     notice = {"type": "systemNotification", "notificationType": "inlineMessage", "msg": "Compacting…"}
     question = {"type": "actionRequired", "data": {"actionType": "toolConfirmation"}}
-    owner.session(S, ("assistant", [notice]), ("user", [question]))
-    pull(store, owner.path)
-    assert [(entry.kind, entry.text) for entry in told(store, S)] == [("event", "Compacting…"), ("event", "")]
+    owner.add_session(S, ("assistant", [notice]), ("user", [question]))
+    sync_paths(store, owner.path)
+    assert [(entry.kind, entry.text) for entry in stored_entries(store, S)] == [("event", "Compacting…"), ("event", "")]
     assert store.sessions.find(S).turns == 0
 
 
 def test_seconds_and_milliseconds_stand_in_one_order(owner: GooseStore, store: Store) -> None:
-    owner.session(S)
-    owner.message("user", say("second"), at=(AT + 1) * 1000)
-    owner.message("assistant", say("third"), at=AT + 2)
-    owner.message("user", say("first"), at=AT)
-    pull(store, owner.path)
-    assert texts(store, S) == ["first", "second", "third"]
-    assert [entry.created_at[17:19] for entry in told(store, S)] == ["00", "01", "02"]
+    owner.add_session(S)
+    owner.add_message("user", text_content("second"), at=(AT + 1) * 1000)
+    owner.add_message("assistant", text_content("third"), at=AT + 2)
+    owner.add_message("user", text_content("first"), at=AT)
+    sync_paths(store, owner.path)
+    assert stored_texts(store, S) == ["first", "second", "third"]
+    assert [entry.created_at[17:19] for entry in stored_entries(store, S)] == ["00", "01", "02"]
 
 
 # ── summaries ─────────────────────────────────────────────────────────────────────────────────────
 
 
 def test_a_summary_leaves_the_conversation_as_it_was(owner: GooseStore, store: Store) -> None:
-    owner.session(S, ("user", say("one")), ("assistant", say("first")), ("user", say("two")))
-    pull(store, owner.path)
-    before = [("user", say("one"), PAST), ("assistant", say("first"), PAST), ("user", say("two"), FOR_NOBODY)]
-    owner.replace(
-        *before,
-        ("user", say("They counted to one."), FOR_THE_AGENT),
-        ("assistant", say(GO_ON), FOR_THE_AGENT),
-        ("user", say("two"), SHOWN),
-        ("assistant", say("second"), SHOWN),
+    owner.add_session(
+        S, ("user", text_content("one")), ("assistant", text_content("first")), ("user", text_content("two"))
     )
-    pull(store, owner.path)
+    sync_paths(store, owner.path)
+    before = [
+        ("user", text_content("one"), VISIBLE_TO_USER),
+        ("assistant", text_content("first"), VISIBLE_TO_USER),
+        ("user", text_content("two"), VISIBLE_TO_NOBODY),
+    ]
+    owner.replace_messages(
+        *before,
+        ("user", text_content("They counted to one."), VISIBLE_TO_AGENT),
+        ("assistant", text_content(COMPACTION_NOTICE), VISIBLE_TO_AGENT),
+        ("user", text_content("two"), VISIBLE_TO_BOTH),
+        ("assistant", text_content("second"), VISIBLE_TO_BOTH),
+    )
+    sync_paths(store, owner.path)
     kinds = ["message", "message", "message", "compaction", "event", "event", "message"]
-    assert [entry.kind for entry in told(store, S)] == kinds
+    assert [entry.kind for entry in stored_entries(store, S)] == kinds
     session = store.sessions.find(S)
     assert (session.turns, store.sessions.children(session.id)) == (2, [])
     summary = store.summaries.current(session)
@@ -235,20 +251,20 @@ def test_a_summary_leaves_the_conversation_as_it_was(owner: GooseStore, store: S
 
 
 def test_an_older_summary_is_still_one_when_a_newer_follows(owner: GooseStore, store: Store) -> None:
-    owner.session(S)
-    owner.replace(
-        ("user", say("one"), FOR_NOBODY),
-        ("user", say("Begun."), FOR_NOBODY),
-        ("assistant", say(GO_ON), FOR_NOBODY),
-        ("user", say("one"), PAST),
-        ("assistant", say("first"), PAST),
-        ("user", say("They counted to one."), FOR_THE_AGENT),
-        ("assistant", say(GO_ON), FOR_THE_AGENT),
-        ("user", say("one"), SHOWN),
+    owner.add_session(S)
+    owner.replace_messages(
+        ("user", text_content("one"), VISIBLE_TO_NOBODY),
+        ("user", text_content("Begun."), VISIBLE_TO_NOBODY),
+        ("assistant", text_content(COMPACTION_NOTICE), VISIBLE_TO_NOBODY),
+        ("user", text_content("one"), VISIBLE_TO_USER),
+        ("assistant", text_content("first"), VISIBLE_TO_USER),
+        ("user", text_content("They counted to one."), VISIBLE_TO_AGENT),
+        ("assistant", text_content(COMPACTION_NOTICE), VISIBLE_TO_AGENT),
+        ("user", text_content("one"), VISIBLE_TO_BOTH),
     )
-    pull(store, owner.path)
+    sync_paths(store, owner.path)
     kinds = ["message", "compaction", "event", "event", "message", "compaction", "event", "event"]
-    assert [entry.kind for entry in told(store, S)] == kinds
+    assert [entry.kind for entry in stored_entries(store, S)] == kinds
     assert store.sessions.find(S).turns == 1
 
 
@@ -256,37 +272,49 @@ def test_an_older_summary_is_still_one_when_a_newer_follows(owner: GooseStore, s
 
 
 def test_what_is_new_comes_and_what_was_rewritten_stays_reachable(owner: GooseStore, store: Store) -> None:
-    owner.session(S, ("user", say("one")), ("assistant", say("first")))
-    pull(store, owner.path)
-    owner.message("user", say("two"))
-    assert pull(store, owner.path).updated == 1
-    assert texts(store, S) == ["one", "first", "two"]
-    owner.replace(("user", say("one"), SHOWN), ("assistant", say("another"), SHOWN))
-    pull(store, owner.path)
-    assert texts(store, S) == ["one", "another"]
+    owner.add_session(S, ("user", text_content("one")), ("assistant", text_content("first")))
+    sync_paths(store, owner.path)
+    owner.add_message("user", text_content("two"))
+    assert sync_paths(store, owner.path).updated == 1
+    assert stored_texts(store, S) == ["one", "first", "two"]
+    owner.replace_messages(
+        ("user", text_content("one"), VISIBLE_TO_BOTH), ("assistant", text_content("another"), VISIBLE_TO_BOTH)
+    )
+    sync_paths(store, owner.path)
+    assert stored_texts(store, S) == ["one", "another"]
     (kept,) = store.sessions.children(store.sessions.find(S).id)
     assert kept.relation == "superseded"
 
 
 def test_a_bad_row_is_one_problem(owner: GooseStore, store: Store) -> None:
-    owner.session(S, ("user", say("one")))
-    owner.message("user", '[{"type": "te')
-    owner.message("user", '{"type": "text"}')
-    owner.message("narrator", say("Meanwhile"))
-    owner.session("20260101_2", ("user", say("there?")))
-    (problem,) = pull(store, owner.path).problems
+    owner.add_session(S, ("user", text_content("one")))
+    owner.add_message("user", '[{"type": "te')
+    owner.add_message("user", '{"type": "text"}')
+    owner.add_message("narrator", text_content("Meanwhile"))
+    owner.add_session("20260101_2", ("user", text_content("there?")))
+    (problem,) = sync_paths(store, owner.path).problems
     assert problem.where == "messages:2"
-    assert texts(store, "20260101_2") == ["there?"]
-    _, second, _, fourth = told(store, S)
+    assert stored_texts(store, "20260101_2") == ["there?"]
+    _, second, _, fourth = stored_entries(store, S)
     assert second.parts == (Opaque("content", '[{"type": "te'),)
     assert (fourth.kind, fourth.parts) == ("unknown", (Text("Meanwhile"),))
 
 
 def test_every_message_is_in_the_chain(owner: GooseStore, store: Store) -> None:
-    spoken = [say("one"), [call()], [result(text("a"))], [{"type": "systemNotification", "msg": "x"}], [{"type": "?"}]]
+    spoken = [
+        text_content("one"),
+        [call()],
+        [result(text("a"))],
+        [{"type": "systemNotification", "msg": "x"}],
+        [{"type": "?"}],
+    ]
     for content in spoken:
-        write(owner.path, "insert or ignore into sessions (id, working_dir) values (?, '')", [(S,)])
-        owner.message("assistant" if content == [call()] else "user", content)
-    pull(store, owner.path)
-    kept = [json.loads(store.records.get(entry.record))["content_json"] for entry in told(store, S) if entry.record]
+        execute_sql(owner.path, "insert or ignore into sessions (id, working_dir) values (?, '')", [(S,)])
+        owner.add_message("assistant" if content == [call()] else "user", content)
+    sync_paths(store, owner.path)
+    kept = [
+        json.loads(store.records.get(entry.record))["content_json"]
+        for entry in stored_entries(store, S)
+        if entry.record
+    ]
     assert kept == [json.dumps(content) for content in spoken]

@@ -14,7 +14,7 @@ from unprivileged import without_rights
 
 from store.sources.contract import Problem
 from store.sources.kit import jsonl
-from store.sources.kit.jsonl import held_lines, json_file, json_lines, tree_stamp, walk
+from store.sources.kit.jsonl import read_cached_lines, read_json_file, read_json_lines, tree_stamp, walk_files
 
 
 @pytest.fixture
@@ -23,13 +23,13 @@ def path(tmp_path: Path) -> Path:
 
 
 def values(path: Path, problems: list[Problem]) -> list[object]:
-    return [line.value for line in json_lines(path, problems)]
+    return [line.value for line in read_json_lines(path, problems)]
 
 
 def test_lines_come_with_their_bytes_and_where_they_stood(path: Path) -> None:
     path.write_bytes(b'{"a": 1}\n\n{"b":"\xc3\xa9"}\r\n')
     problems: list[Problem] = []
-    assert [tuple(line) for line in json_lines(path, problems)] == [
+    assert [tuple(line) for line in read_json_lines(path, problems)] == [
         (0, b'{"a": 1}', {"a": 1}),
         (10, b'{"b":"\xc3\xa9"}', {"b": "é"}),
     ]
@@ -45,7 +45,7 @@ def test_a_bad_line_is_one_problem_and_its_neighbours_come(path: Path) -> None:
 
 def test_a_stray_byte_costs_a_character(path: Path) -> None:
     path.write_bytes(b'{"a": "x\xffy"}\n')
-    (line,) = json_lines(path, [])
+    (line,) = read_json_lines(path, [])
     assert (line.value, line.data) == ({"a": "x\ufffdy"}, b'{"a": "x\xffy"}')
 
 
@@ -72,7 +72,7 @@ def test_a_line_of_400_megabytes_is_left_out(path: Path, ending: bytes) -> None:
     assert values(path, problems) == ([{"before": 1}, {"after": 1}] if ending else [{"before": 1}])
     assert [problem.where for problem in problems] == [f"{path}:14"]
     grown = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
-    assert grown < 4 * jsonl.LONGEST_LINE // 1024
+    assert grown < 4 * jsonl.MAX_LINE_BYTES // 1024
 
 
 def test_packed_lines_are_the_same(path: Path) -> None:
@@ -82,7 +82,7 @@ def test_packed_lines_are_the_same(path: Path) -> None:
     half = path.read_bytes().index(b"\n", 30_000) + 1
     pieces = path.read_bytes()[:half], path.read_bytes()[half:]
     packed.write_bytes(b"".join(zstandard.ZstdCompressor().compress(piece) for piece in pieces))
-    assert list(json_lines(packed, [])) == list(json_lines(path, []))
+    assert list(read_json_lines(packed, [])) == list(read_json_lines(path, []))
 
 
 def test_what_is_no_zstd_or_unpacks_without_end_is_a_problem(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -90,7 +90,7 @@ def test_what_is_no_zstd_or_unpacks_without_end_is_a_problem(path: Path, monkeyp
     packed.write_bytes(b"not packed at all\n")
     problems: list[Problem] = []
     assert values(packed, problems) == []
-    monkeypatch.setattr(jsonl, "LONGEST_LINES", 1 << 20)
+    monkeypatch.setattr(jsonl, "MAX_LINES_FILE_BYTES", 1 << 20)
     packed.write_bytes(zstandard.ZstdCompressor().compress(b"1\n" * (1 << 20)))
     assert len(values(packed, problems)) == 1 << 19
     assert [problem.where for problem in problems] == [str(packed)] * 2
@@ -100,8 +100,8 @@ def test_what_cannot_be_opened_is_a_problem(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     for name in ("pipe", "not there", "a\0b"):
         problems: list[Problem] = []
-        assert list(json_lines(tmp_path / name, problems)) == []
-        assert json_file(tmp_path / name, problems) is None
+        assert list(read_json_lines(tmp_path / name, problems)) == []
+        assert read_json_file(tmp_path / name, problems) is None
         assert len(problems) == 2
 
 
@@ -109,12 +109,12 @@ def test_a_file_that_is_one_value(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     path = tmp_path / "a.json"
     path.write_text('{"a": [1]}')
     problems: list[Problem] = []
-    assert json_file(path, problems) == {"a": [1]}
+    assert read_json_file(path, problems) == {"a": [1]}
     path.write_text("[" * 5000 + "]" * 5000)
-    assert json_file(path, problems) is None
-    monkeypatch.setattr(jsonl, "LONGEST_FILE", 100)
+    assert read_json_file(path, problems) is None
+    monkeypatch.setattr(jsonl, "MAX_JSON_FILE_BYTES", 100)
     path.write_text(json.dumps("x" * 200))
-    assert json_file(path, problems) is None
+    assert read_json_file(path, problems) is None
     assert [problem.where for problem in problems] == [str(path)] * 2
 
 
@@ -130,7 +130,7 @@ def tree(tmp_path: Path) -> Path:
 
 
 def names(tree: Path, problems: list[Problem] | None = None, depth: int = 12) -> list[str]:
-    found = walk(tree, [] if problems is None else problems, depth=depth)
+    found = walk_files(tree, [] if problems is None else problems, depth=depth)
     return [path.relative_to(tree).as_posix() for path in found]
 
 
@@ -164,7 +164,7 @@ def test_a_folder_without_permission_is_a_problem() -> None:
         tree.chmod(0o755)
         with without_rights():
             found = names(tree, problems)
-            refused = list(json_lines(tree / "b/1.jsonl", problems))
+            refused = list(read_json_lines(tree / "b/1.jsonl", problems))
         (tree / "a").chmod(0o700)
     assert (found, refused) == (["b/1.jsonl"], [])
     assert [problem.where for problem in problems] == [str(tree / "a"), str(tree / "b/1.jsonl")]
@@ -213,13 +213,13 @@ def test_a_stamp_follows_what_is_below(tree: Path) -> None:
 def test_what_is_held_is_what_is_read_line_by_line(
     tmp_path: Path, data: bytes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(jsonl, "LONGEST_LINE", 2000)
+    monkeypatch.setattr(jsonl, "MAX_LINE_BYTES", 2000)
     (path := tmp_path / "a.jsonl").write_bytes(data)
     met: list[Problem] = []
-    read = list(json_lines(path, met))
+    read = list(read_json_lines(path, met))
     for _ in range(2):
         problems: list[Problem] = []
-        assert list(held_lines(path, problems)) == read
+        assert list(read_cached_lines(path, problems)) == read
         assert problems == met
-    monkeypatch.setattr(jsonl, "LONGEST_HELD", 0)
-    assert list(held_lines(path, [])) == read
+    monkeypatch.setattr(jsonl, "MAX_CACHED_FILE_BYTES", 0)
+    assert list(read_cached_lines(path, [])) == read

@@ -7,7 +7,15 @@ import sqlite3
 from pathlib import Path
 
 import pytest
-from kiso_database import DOCUMENT, FIRST, HEAD, UPGRADE, KisoStore, session_of, told
+from kiso_database import (
+    DOCUMENT_SCHEMA,
+    FIRST_SCHEMA,
+    LATEST_SCHEMA,
+    UPGRADE_SQL,
+    KisoStore,
+    current_session,
+    stored_entries,
+)
 
 from store.model.entry import Entry, Opaque, PairedCall, Text, Thinking, Tokens, ToolCall
 from store.sources.contract import ForeignFile
@@ -21,7 +29,7 @@ SECRET = "hunter2-is-not-shown"
 @pytest.fixture
 def agent(tmp_path: Path) -> KisoStore:
     made = KisoStore(tmp_path / "kiso.db")
-    made.session()
+    made.add_session()
     return made
 
 
@@ -30,7 +38,7 @@ def spoken(entries: list[Entry]) -> list[tuple[str, str]]:
 
 
 def calls(store: Store) -> list[PairedCall]:
-    return store.chains.tool_calls(session_of(store).key)
+    return store.chains.tool_calls(current_session(store).key)
 
 
 def record(store: Store, entry: Entry) -> dict[str, object]:
@@ -42,17 +50,17 @@ def record(store: Store, entry: Entry) -> dict[str, object]:
 # ── layouts ───────────────────────────────────────────────────────────────────────────────────────
 
 
-@pytest.mark.parametrize("schema", [DOCUMENT, FIRST, FIRST + UPGRADE, HEAD])
+@pytest.mark.parametrize("schema", [DOCUMENT_SCHEMA, FIRST_SCHEMA, FIRST_SCHEMA + UPGRADE_SQL, LATEST_SCHEMA])
 def test_every_layout_is_known_and_told(tmp_path: Path, store: Store, schema: str) -> None:
     agent = KisoStore(tmp_path / "any name.sqlite", schema)
-    agent.session()
-    agent.message("List the biggest log files")
-    agent.message("a and b", "assistant")
+    agent.add_session()
+    agent.add_message("List the biggest log files")
+    agent.add_message("a and b", "assistant")
     assert kiso.detect(str(agent.path))
-    report = agent.synced(store)
+    report = agent.sync(store)
     assert (report.source, report.seen, report.new, report.problems) == ("kiso", 1, 1, [])
-    assert spoken(told(store)) == [("user", "List the biggest log files"), ("assistant", "a and b")]
-    assert agent.synced(store).unchanged == 1
+    assert spoken(stored_entries(store)) == [("user", "List the biggest log files"), ("assistant", "a and b")]
+    assert agent.sync(store).unchanged == 1
 
 
 def test_another_program_s_sessions_are_not_taken_for_kiso_s(tmp_path: Path) -> None:
@@ -67,23 +75,25 @@ def test_another_program_s_sessions_are_not_taken_for_kiso_s(tmp_path: Path) -> 
 
 def test_a_table_of_another_design_is_left_alone(tmp_path: Path, store: Store) -> None:
     """An early document gave tasks a message and no plan; no program ever wrote one."""
-    agent = KisoStore(tmp_path / "kiso.db", DOCUMENT)
-    agent.script("create table tasks (id integer primary key, session text, message_id integer, goal text)")
-    agent.session()
-    agent.message("hi")
-    agent.add("tasks", session="dev", message_id=1, goal="greet")
-    assert agent.synced(store).problems == []
-    assert spoken(told(store)) == [("user", "hi")]
+    agent = KisoStore(tmp_path / "kiso.db", DOCUMENT_SCHEMA)
+    agent.execute_script("create table tasks (id integer primary key, session text, message_id integer, goal text)")
+    agent.add_session()
+    agent.add_message("hi")
+    agent.insert_row("tasks", session="dev", message_id=1, goal="greet")
+    assert agent.sync(store).problems == []
+    assert spoken(stored_entries(store)) == [("user", "hi")]
 
 
 def test_what_a_session_s_row_says_of_it(tmp_path: Path, store: Store) -> None:
     agent = KisoStore(tmp_path / "kiso.db")
-    project = agent.add("projects", name="garden", created_by="ana")
+    project = agent.insert_row("projects", name="garden", created_by="ana")
     hook = "https://hook.invalid/x"
-    agent.session(connector="discord", webhook=hook, description="Discord room", summary="Logs.", project_id=project)
-    agent.message("hi")
-    agent.synced(store)
-    session = session_of(store)
+    agent.add_session(
+        connector="discord", webhook=hook, description="Discord room", summary="Logs.", project_id=project
+    )
+    agent.add_message("hi")
+    agent.sync(store)
+    session = current_session(store)
     assert (session.channel, session.webhook, session.title) == ("discord", hook, "Discord room")
     assert (session.environment_name, session.user) == ("garden", "ana")
     assert session.created_at == session.updated_at == "2026-03-01T10:00:00.000000Z"
@@ -95,15 +105,15 @@ def test_what_a_session_s_row_says_of_it(tmp_path: Path, store: Store) -> None:
 
 def test_a_session_without_a_row_is_told_by_its_messages(tmp_path: Path, store: Store) -> None:
     agent = KisoStore(tmp_path / "kiso.db")
-    agent.message("still here", timestamp="2026-02-01 09:00:00")
-    assert agent.synced(store).new == 1
-    assert spoken(told(store)) == [("user", "still here")]
-    assert session_of(store).created_at == "2026-02-01T09:00:00.000000Z"
+    agent.add_message("still here", timestamp="2026-02-01 09:00:00")
+    assert agent.sync(store).new == 1
+    assert spoken(stored_entries(store)) == [("user", "still here")]
+    assert current_session(store).created_at == "2026-02-01T09:00:00.000000Z"
 
 
 def test_an_empty_session_is_shown(agent: KisoStore, store: Store) -> None:
-    assert agent.synced(store).new == 1
-    assert (session_of(store).turns, told(store)) == (0, [])
+    assert agent.sync(store).new == 1
+    assert (current_session(store).turns, stored_entries(store)) == (0, [])
 
 
 # ── messages ──────────────────────────────────────────────────────────────────────────────────────
@@ -111,141 +121,141 @@ def test_an_empty_session_is_shown(agent: KisoStore, store: Store) -> None:
 
 def test_each_speaker_of_a_room_is_named(agent: KisoStore, store: Store) -> None:
     for user in ("anna", "marco", None):
-        agent.message("hello", user=user)
-    agent.synced(store)
-    assert [entry.author for entry in told(store)] == ["anna", "marco", "unknown_user"]
-    assert session_of(store).user == ""
+        agent.add_message("hello", user=user)
+    agent.sync(store)
+    assert [entry.author for entry in stored_entries(store)] == ["anna", "marco", "unknown_user"]
+    assert current_session(store).user == ""
 
 
 def test_what_a_stranger_said_is_shown_and_known_as_such(agent: KisoStore, store: Store) -> None:
-    agent.message("hi bot", user="stranger", trusted=0)
-    agent.message("hi", trusted=1)
-    agent.synced(store)
-    stranger, ana = told(store)
+    agent.add_message("hi bot", user="stranger", trusted=0)
+    agent.add_message("hi", trusted=1)
+    agent.sync(store)
+    stranger, ana = stored_entries(store)
     assert (stranger.author, stranger.text, stranger.turn) == ("stranger", "hi bot", 1)
     assert (record(store, stranger)["trusted"], record(store, ana)["trusted"]) == (0, 1)
 
 
 def test_a_job_of_the_clock_is_no_person_s_prompt(agent: KisoStore, store: Store) -> None:
-    agent.message("hi")
-    agent.message("nightly check", source="cron")
-    agent.message("Cancelled.", "system")
-    agent.synced(store)
-    assert [entry.turn for entry in told(store)] == [1, 1, 1]
-    assert session_of(store).turns == 1
-    assert record(store, told(store)[1])["source"] == "cron"
+    agent.add_message("hi")
+    agent.add_message("nightly check", source="cron")
+    agent.add_message("Cancelled.", "system")
+    agent.sync(store)
+    assert [entry.turn for entry in stored_entries(store)] == [1, 1, 1]
+    assert current_session(store).turns == 1
+    assert record(store, stored_entries(store)[1])["source"] == "cron"
 
 
 def test_messages_stand_in_the_order_of_their_ids(agent: KisoStore, store: Store) -> None:
-    agent.message("second", id=20, timestamp="2026-03-01 09:00:00")
-    agent.message("first", id=10, timestamp="2026-03-01 11:00:00")
-    agent.synced(store)
-    assert [entry.text for entry in told(store)] == ["first", "second"]
+    agent.add_message("second", id=20, timestamp="2026-03-01 09:00:00")
+    agent.add_message("first", id=10, timestamp="2026-03-01 11:00:00")
+    agent.sync(store)
+    assert [entry.text for entry in stored_entries(store)] == ["first", "second"]
 
 
 def test_a_role_that_kiso_never_had_is_kept_as_unknown(agent: KisoStore, store: Store) -> None:
-    agent.message("beep", "oracle")
-    agent.synced(store)
-    assert [(entry.kind, entry.role, entry.text) for entry in told(store)] == [("unknown", "oracle", "beep")]
+    agent.add_message("beep", "oracle")
+    agent.sync(store)
+    assert [(entry.kind, entry.role, entry.text) for entry in stored_entries(store)] == [("unknown", "oracle", "beep")]
 
 
 def test_content_that_is_not_text_is_read_as_text(agent: KisoStore, store: Store) -> None:
-    agent.message(b"caf\xc3\xa9 \xff")
-    assert agent.synced(store).problems == []
-    assert told(store)[0].text == "café \ufffd"
+    agent.add_message(b"caf\xc3\xa9 \xff")
+    assert agent.sync(store).problems == []
+    assert stored_entries(store)[0].text == "café \ufffd"
 
 
 # ── plans and tasks ───────────────────────────────────────────────────────────────────────────────
 
 
 def test_what_was_done_stands_between_the_question_and_the_answer(agent: KisoStore, store: Store) -> None:
-    asked = agent.message("List the biggest log files")
-    agent.message("a and b", "assistant")
-    agent.message("thanks")
-    plan = agent.plan(asked, "Find big log files")
-    agent.task(plan, "exec", "find large logs", command="du -a", output="95 b", stderr="a warning", duration_ms=70)
-    agent.task(plan, "msg", "tell the user", output="a and b")
-    agent.synced(store)
-    entries = told(store)
+    asked = agent.add_message("List the biggest log files")
+    agent.add_message("a and b", "assistant")
+    agent.add_message("thanks")
+    plan = agent.add_plan(asked, "Find big log files")
+    agent.add_task(plan, "exec", "find large logs", command="du -a", output="95 b", stderr="a warning", duration_ms=70)
+    agent.add_task(plan, "msg", "tell the user", output="a and b")
+    agent.sync(store)
+    entries = stored_entries(store)
     assert spoken(entries) == [("user", "List the biggest log files"), ("assistant", "a and b"), ("user", "thanks")]
     assert entries[1].parts == (Thinking("Find big log files"),)
     (call,) = calls(store)
     assert (call.call_id, call.name, call.status, call.duration_ms) == ("task:1", "exec", "ok", 70)
     assert (call.arguments, call.result) == ({"command": "du -a", "detail": "find large logs"}, "95 b\na warning")
-    assert (call.turn, call.entry) == (1, f"{session_of(store).id}#2")
+    assert (call.turn, call.entry) == (1, f"{current_session(store).id}#2")
 
 
 def test_tools_are_named_as_each_version_names_them(tmp_path: Path, store: Store) -> None:
     agent = KisoStore(tmp_path / "kiso.db")
-    agent.script("alter table tasks add column skill text; alter table tasks add column wrapper text")
-    agent.session()
-    plan = agent.plan(agent.message("go"), "goal")
-    agent.task(plan, "mcp", "read it", server="files", method="read", args='{"path": "/etc"}')
-    agent.task(plan, "skill", "draw it", skill="painter", args="{}")
-    agent.task(plan, "wrapper", "browse it", wrapper="browser")
-    agent.task(plan, "search", "kiso")
-    agent.task(plan, "mcp", "lost its name")
-    agent.synced(store)
+    agent.execute_script("alter table tasks add column skill text; alter table tasks add column wrapper text")
+    agent.add_session()
+    plan = agent.add_plan(agent.add_message("go"), "goal")
+    agent.add_task(plan, "mcp", "read it", server="files", method="read", args='{"path": "/etc"}')
+    agent.add_task(plan, "skill", "draw it", skill="painter", args="{}")
+    agent.add_task(plan, "wrapper", "browse it", wrapper="browser")
+    agent.add_task(plan, "search", "kiso")
+    agent.add_task(plan, "mcp", "lost its name")
+    agent.sync(store)
     assert [call.name for call in calls(store)] == ["files.read", "painter", "browser", "search", "mcp"]
     assert calls(store)[0].arguments == {"detail": "read it", "args": {"path": "/etc"}}
     assert calls(store)[1].arguments == {"detail": "draw it"}
 
 
 def test_what_failed_or_was_called_off_is_an_error(agent: KisoStore, store: Store) -> None:
-    plan = agent.plan(agent.message("go"), "goal", "failed")
-    agent.task(plan, "exec", "try", "failed", stderr="no such file")
-    agent.task(plan, "exec", "then", "cancelled")
-    agent.task(plan, "exec", "never begun", "pending")
-    agent.synced(store)
+    plan = agent.add_plan(agent.add_message("go"), "goal", "failed")
+    agent.add_task(plan, "exec", "try", "failed", stderr="no such file")
+    agent.add_task(plan, "exec", "then", "cancelled")
+    agent.add_task(plan, "exec", "never begun", "pending")
+    agent.sync(store)
     assert [(call.status, call.result) for call in calls(store)] == [
         ("error", "no such file"),
         ("error", "cancelled"),
         ("pending", None),
     ]
-    assert (session_of(store).tool_calls, session_of(store).errors) == (3, 2)
+    assert (current_session(store).tool_calls, current_session(store).errors) == (3, 2)
 
 
 def test_a_reply_that_only_its_task_tells_is_shown(agent: KisoStore, store: Store) -> None:
     """Whether a planned reply is repeated among the messages depends on the version."""
-    plan = agent.plan(agent.message("hi"), "greet")
-    agent.task(plan, "msg", "greet them", output="hello")
-    agent.synced(store)
-    assert spoken(told(store)) == [("user", "hi"), ("assistant", "hello")]
+    plan = agent.add_plan(agent.add_message("hi"), "greet")
+    agent.add_task(plan, "msg", "greet them", output="hello")
+    agent.sync(store)
+    assert spoken(stored_entries(store)) == [("user", "hi"), ("assistant", "hello")]
     assert calls(store) == []
 
 
 def test_the_same_words_said_twice_are_told_twice(agent: KisoStore, store: Store) -> None:
     for _ in range(2):
-        plan = agent.plan(agent.message("again"), "greet")
-        agent.message("hello", "assistant")
-        agent.task(plan, "msg", "greet them", output="hello")
-    agent.message("hello", "assistant")
-    agent.synced(store)
-    assert [text for _, text in spoken(told(store))] == ["again", "hello", "again", "hello", "hello"]
+        plan = agent.add_plan(agent.add_message("again"), "greet")
+        agent.add_message("hello", "assistant")
+        agent.add_task(plan, "msg", "greet them", output="hello")
+    agent.add_message("hello", "assistant")
+    agent.sync(store)
+    assert [text for _, text in spoken(stored_entries(store))] == ["again", "hello", "again", "hello", "hello"]
 
 
 def test_words_said_before_the_question_are_no_answer_to_it(agent: KisoStore, store: Store) -> None:
-    agent.message("hello", "assistant")
-    plan = agent.plan(agent.message("hi"), "greet")
-    agent.task(plan, "msg", "greet them", output="hello")
-    agent.synced(store)
-    assert [text for _, text in spoken(told(store))] == ["hello", "hi", "hello"]
-    assert record(store, told(store)[-1])["plan_id"] == plan
+    agent.add_message("hello", "assistant")
+    plan = agent.add_plan(agent.add_message("hi"), "greet")
+    agent.add_task(plan, "msg", "greet them", output="hello")
+    agent.sync(store)
+    assert [text for _, text in spoken(stored_entries(store))] == ["hello", "hi", "hello"]
+    assert record(store, stored_entries(store)[-1])["plan_id"] == plan
 
 
 def test_a_new_plan_for_the_same_message_follows_the_word_of_it(agent: KisoStore, store: Store) -> None:
-    asked = agent.message("List the logs")
-    first = agent.plan(asked, "look here", "failed")
-    agent.task(first, "exec", "here", "failed", output="nothing")
-    agent.task(first, "replan", "look elsewhere", output="Replan requested by planner")
-    agent.task(first, "msg", "word", output="Replanning (attempt 1/3)")
-    agent.message("Replanning (attempt 1/3)", "system")
-    second = agent.plan(asked, "look there", parent_id=first)
-    agent.task(second, "exec", "there", output="found")
-    agent.task(second, "msg", "tell", output="It is there.")
-    agent.message("It is there.", "assistant")
-    agent.synced(store)
-    shown = [entry.text or type(entry.parts[0]).__name__ for entry in told(store)]
+    asked = agent.add_message("List the logs")
+    first = agent.add_plan(asked, "look here", "failed")
+    agent.add_task(first, "exec", "here", "failed", output="nothing")
+    agent.add_task(first, "replan", "look elsewhere", output="Replan requested by planner")
+    agent.add_task(first, "msg", "word", output="Replanning (attempt 1/3)")
+    agent.add_message("Replanning (attempt 1/3)", "system")
+    second = agent.add_plan(asked, "look there", parent_id=first)
+    agent.add_task(second, "exec", "there", output="found")
+    agent.add_task(second, "msg", "tell", output="It is there.")
+    agent.add_message("It is there.", "assistant")
+    agent.sync(store)
+    shown = [entry.text or type(entry.parts[0]).__name__ for entry in stored_entries(store)]
     assert shown == [
         "List the logs",
         "Thinking",
@@ -256,33 +266,36 @@ def test_a_new_plan_for_the_same_message_follows_the_word_of_it(agent: KisoStore
         "ToolCall",
         "It is there.",
     ]
-    assert [entry.kind for entry in told(store)].count("event") == 1
+    assert [entry.kind for entry in stored_entries(store)].count("event") == 1
     assert len(calls(store)) == 2
 
 
 def test_a_reply_that_was_never_written_is_an_event(agent: KisoStore, store: Store) -> None:
-    plan = agent.plan(agent.message("hi"), "greet", "failed")
-    agent.task(plan, "msg", "greet them", "failed", output="the model is away")
-    agent.synced(store)
-    assert [(entry.kind, entry.text) for entry in told(store)][-1] == ("event", "reply failed: the model is away")
+    plan = agent.add_plan(agent.add_message("hi"), "greet", "failed")
+    agent.add_task(plan, "msg", "greet them", "failed", output="the model is away")
+    agent.sync(store)
+    assert [(entry.kind, entry.text) for entry in stored_entries(store)][-1] == (
+        "event",
+        "reply failed: the model is away",
+    )
 
 
 def test_a_task_of_a_kind_to_come_is_kept_whole(agent: KisoStore, store: Store) -> None:
-    plan = agent.plan(agent.message("hi"), "dance")
-    agent.task(plan, "dance", "a waltz", output="danced")
-    agent.synced(store)
-    last = told(store)[-1]
+    plan = agent.add_plan(agent.add_message("hi"), "dance")
+    agent.add_task(plan, "dance", "a waltz", output="danced")
+    agent.sync(store)
+    last = stored_entries(store)[-1]
     assert (last.kind, last.parts) == ("unknown", (Opaque("dance", {"detail": "a waltz", "output": "danced"}),))
 
 
 def test_plans_and_tasks_outlive_what_they_belong_to(agent: KisoStore, store: Store) -> None:
-    agent.message("first", id=1)
-    agent.message("third", id=5)
-    gone = agent.plan(3, "of a message that is gone")
-    agent.task(gone, "exec", "run", command="ls")
-    agent.task(99, "exec", "of a plan that is gone", command="pwd")
-    assert agent.synced(store).problems == []
-    first, goal, run, lost, third = told(store)
+    agent.add_message("first", id=1)
+    agent.add_message("third", id=5)
+    gone = agent.add_plan(3, "of a message that is gone")
+    agent.add_task(gone, "exec", "run", command="ls")
+    agent.add_task(99, "exec", "of a plan that is gone", command="pwd")
+    assert agent.sync(store).problems == []
+    first, goal, run, lost, third = stored_entries(store)
     assert (first.text, third.text) == ("first", "third")
     assert goal.parts == (Thinking("of a message that is gone"),)
     assert [type(entry.parts[0]) for entry in (run, lost)] == [ToolCall, ToolCall]
@@ -295,33 +308,33 @@ def test_tokens_are_counted_once_and_thoughts_shown(agent: KisoStore, store: Sto
 
     planning = json.dumps([call("classifier", 5, 1), call("planner", 100, 10, "two steps")])
     working = json.dumps([call("worker", 20, 2, "du will do"), call("reviewer", 30, 3, "looks right")])
-    plan = agent.plan(agent.message("go"), "goal", total_input_tokens=400, llm_calls=planning, model="other")
-    agent.task(plan, "exec", "run", input_tokens=50, output_tokens=5, llm_calls=working)
-    agent.task(plan, "msg", "tell", output="done", input_tokens=7, output_tokens=4)
-    agent.message("done", "assistant")
-    agent.synced(store)
-    _, goal, run, reply = told(store)
+    plan = agent.add_plan(agent.add_message("go"), "goal", total_input_tokens=400, llm_calls=planning, model="other")
+    agent.add_task(plan, "exec", "run", input_tokens=50, output_tokens=5, llm_calls=working)
+    agent.add_task(plan, "msg", "tell", output="done", input_tokens=7, output_tokens=4)
+    agent.add_message("done", "assistant")
+    agent.sync(store)
+    _, goal, run, reply = stored_entries(store)
     assert (goal.tokens, run.tokens, reply.tokens) == (Tokens(105, 11), Tokens(50, 5), Tokens(7, 4))
-    assert (goal.model, run.model, session_of(store).tokens_total) == ("planner-1", "worker-1", 182)
+    assert (goal.model, run.model, current_session(store).tokens_total) == ("planner-1", "worker-1", 182)
     assert goal.parts == (Thinking("two steps"), Thinking("goal"))
     assert run.parts[0] == Thinking("du will do")
     assert reply.parts == (Text("done"),)
 
 
 def test_a_plan_without_its_calls_counts_what_its_tasks_do_not(agent: KisoStore, store: Store) -> None:
-    plan = agent.plan(agent.message("go"), "goal", total_input_tokens=400, total_output_tokens=9)
-    agent.task(plan, "exec", "run", input_tokens=150, output_tokens=9)
-    agent.synced(store)
-    assert [entry.tokens for entry in told(store)] == [None, Tokens(250, 0), Tokens(150, 9)]
+    plan = agent.add_plan(agent.add_message("go"), "goal", total_input_tokens=400, total_output_tokens=9)
+    agent.add_task(plan, "exec", "run", input_tokens=150, output_tokens=9)
+    agent.sync(store)
+    assert [entry.tokens for entry in stored_entries(store)] == [None, Tokens(250, 0), Tokens(150, 9)]
 
 
 def test_a_bad_row_is_one_problem_and_its_neighbours_are_told(agent: KisoStore, store: Store) -> None:
-    plan = agent.plan(agent.message("go"), "goal")
-    agent.task(plan, "mcp", "cut", server="s", method="m", args='{"path": "/et')
-    agent.task(plan, "exec", "deep", args="[" * 300 + "]" * 300)
-    agent.task(plan, "exec", "run", llm_calls="[{]", command="ls")
-    agent.message("nobody's", session=b"\xff")
-    report = agent.synced(store)
+    plan = agent.add_plan(agent.add_message("go"), "goal")
+    agent.add_task(plan, "mcp", "cut", server="s", method="m", args='{"path": "/et')
+    agent.add_task(plan, "exec", "deep", args="[" * 300 + "]" * 300)
+    agent.add_task(plan, "exec", "run", llm_calls="[{]", command="ls")
+    agent.add_message("nobody's", session=b"\xff")
+    report = agent.sync(store)
     assert [problem.where for problem in report.problems] == ["messages:2", "tasks:1", "tasks:2", "tasks:3"]
     assert calls(store)[0].arguments == {"detail": "cut", "args": '{"path": "/et'}
     assert calls(store)[2].arguments == {"detail": "run", "command": "ls"}
@@ -331,14 +344,14 @@ def test_a_bad_row_is_one_problem_and_its_neighbours_are_told(agent: KisoStore, 
 
 
 def test_a_fact_is_known_to_those_that_kiso_would_tell(agent: KisoStore, store: Store) -> None:
-    project = agent.add("projects", name="garden", created_by="ana")
-    agent.add("facts", content="Logs live in /var/log", source="curator", session="dev")
-    agent.add("facts", content="Ana likes tea", source="curator", session="dev", category="user")
-    agent.add("facts", content="Roses are in bed 3", source="manual", category="project", project_id=project)
-    agent.add("facts", content="Somebody sings", source="curator", session="gone", category="user")
-    agent.synced(store)
+    project = agent.insert_row("projects", name="garden", created_by="ana")
+    agent.insert_row("facts", content="Logs live in /var/log", source="curator", session="dev")
+    agent.insert_row("facts", content="Ana likes tea", source="curator", session="dev", category="user")
+    agent.insert_row("facts", content="Roses are in bed 3", source="manual", category="project", project_id=project)
+    agent.insert_row("facts", content="Somebody sings", source="curator", session="gone", category="user")
+    agent.sync(store)
     logs, tea, roses, song = store.facts.current(None)
-    session = session_of(store)
+    session = current_session(store)
     assert logs.scope.startswith("source:kiso:")
     assert (logs.category, logs.session_id) == ("general", session.id)
     assert (tea.scope, tea.category) == (f"session:{session.id}", "user")
@@ -347,32 +360,32 @@ def test_a_fact_is_known_to_those_that_kiso_would_tell(agent: KisoStore, store: 
 
 
 def test_a_fact_of_the_first_version_only_says_where_it_was_learned(tmp_path: Path, store: Store) -> None:
-    agent = KisoStore(tmp_path / "kiso.db", FIRST)
-    agent.session()
-    agent.add("facts", content="Logs live in /var/log", source="curator", session="dev")
-    agent.synced(store)
+    agent = KisoStore(tmp_path / "kiso.db", FIRST_SCHEMA)
+    agent.add_session()
+    agent.insert_row("facts", content="Logs live in /var/log", source="curator", session="dev")
+    agent.sync(store)
     (fact,) = store.facts.current(None)
-    assert (fact.scope.partition(":")[0], fact.category, fact.session_id) == ("source", "", session_of(store).id)
+    assert (fact.scope.partition(":")[0], fact.category, fact.session_id) == ("source", "", current_session(store).id)
 
 
 def test_each_line_of_the_document_s_facts_is_one_fact(tmp_path: Path, store: Store) -> None:
-    agent = KisoStore(tmp_path / "kiso.db", DOCUMENT)
-    agent.add("meta", key="facts", value="Uses FastAPI.\n\nTeam: marco, anna.\nUses FastAPI.\n")
-    agent.add("meta", key="other", value="not a fact")
-    agent.synced(store)
+    agent = KisoStore(tmp_path / "kiso.db", DOCUMENT_SCHEMA)
+    agent.insert_row("meta", key="facts", value="Uses FastAPI.\n\nTeam: marco, anna.\nUses FastAPI.\n")
+    agent.insert_row("meta", key="other", value="not a fact")
+    agent.sync(store)
     uses, team = store.facts.current(None)
     assert (uses.text, team.text) == ("Uses FastAPI.", "Team: marco, anna.")
     store.facts.edit(team.id, "Team: marco and anna.")
-    agent.run("update meta set value = 'New first line.\nTeam: marco, anna.' where key = 'facts'")
-    agent.synced(store)
+    agent.execute("update meta set value = 'New first line.\nTeam: marco, anna.' where key = 'facts'")
+    agent.sync(store)
     assert [fact.text for fact in store.facts.current(None)] == ["Team: marco and anna.", "New first line."]
 
 
 def test_of_a_secret_only_its_name_is_told(tmp_path: Path, store: Store) -> None:
-    agent = KisoStore(tmp_path / "kiso.db", DOCUMENT)
-    agent.session()
-    agent.add("secrets", session="dev", key="api_token", value=SECRET)
-    agent.synced(store)
+    agent = KisoStore(tmp_path / "kiso.db", DOCUMENT_SCHEMA)
+    agent.add_session()
+    agent.insert_row("secrets", session="dev", key="api_token", value=SECRET)
+    agent.sync(store)
     rows = store.rows("select key, place from foreign_secrets")
     assert rows == [("api_token", "secrets:1")]
     store.close()
@@ -380,11 +393,13 @@ def test_of_a_secret_only_its_name_is_told(tmp_path: Path, store: Store) -> None
 
 
 def test_published_files_are_told(tmp_path: Path) -> None:
-    agent = KisoStore(tmp_path / "kiso.db", FIRST)
-    agent.add("published", id="x9", session="dev", filename="plot.png", path="/pub/plot.png", created_at="2026-02-20")
+    agent = KisoStore(tmp_path / "kiso.db", FIRST_SCHEMA)
+    agent.insert_row(
+        "published", id="x9", session="dev", filename="plot.png", path="/pub/plot.png", created_at="2026-02-20"
+    )
     with kiso.open(str(agent.path)) as opened:
         (file,) = opened.published()
-    assert file == ForeignFile("x9", "dev", "plot.png", "/pub/plot.png", sqlite.utc("2026-02-20"))
+    assert file == ForeignFile("x9", "dev", "plot.png", "/pub/plot.png", sqlite.normalize_time("2026-02-20"))
 
 
 # ── where it lives, and how it goes on ────────────────────────────────────────────────────────────
@@ -392,7 +407,7 @@ def test_published_files_are_told(tmp_path: Path) -> None:
 
 def test_every_instance_is_found(home: Path, store: Store) -> None:
     for place in ("instances/office/store.db", "instances/lab/store.db", "store.db"):
-        KisoStore(home / ".kiso" / place).session()
+        KisoStore(home / ".kiso" / place).add_session()
     found = [Path(root).relative_to(home / ".kiso").as_posix() for root in kiso.roots()]
     assert found == ["instances/lab/store.db", "instances/office/store.db", "store.db"]
 
@@ -409,6 +424,6 @@ def test_a_session_goes_on_in_its_own_instance(
     home: Path, store: Store, place: str, session: str, argv: tuple[str, ...]
 ) -> None:
     agent = KisoStore(home / ".kiso" / place)
-    agent.session(session)
-    agent.synced(store)
-    assert kiso.resume(session_of(store, session)).argv == argv
+    agent.add_session(session)
+    agent.sync(store)
+    assert kiso.resume(current_session(store, session)).argv == argv

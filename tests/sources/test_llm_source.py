@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from foreign_databases import insert, pull, texts, told, write
-from llm_database import BEFORE, OLDEST, SINCE, LlmStore, at, part, text
+from foreign_databases import execute_sql, insert_row, stored_entries, stored_texts, sync_paths
+from llm_database import OLDEST_SCHEMA, SCHEMA_BEFORE_0_32, SCHEMA_SINCE_0_32, LlmStore, part, text_part, timestamp
 
 from store.model.entry import Attachment, Opaque, PairedCall, Text, Thinking, Tokens, ToolCall
 from store.sources.llm import source as llm
@@ -45,45 +45,45 @@ def test_where_llm_keeps_them(
     if elsewhere:
         monkeypatch.setenv("LLM_USER_PATH", str(folder))
     owner = LlmStore(folder / "logs.db")
-    owner.thread()
-    owner.turn("hello", "Hi.")
-    (target,) = refresh.targets(only="llm")
-    list(refresh.sync(store, [target]))
+    owner.add_thread()
+    owner.add_turn("hello", "Hi.")
+    (target,) = refresh.find_targets(source_name="llm")
+    list(refresh.sync_targets(store, [target]))
     session = store.sessions.find("t")
-    assert (session.id, texts(store, "t")) == ("llm:t", ["hello", "Hi."])
+    assert (session.id, stored_texts(store, "t")) == ("llm:t", ["hello", "Hi."])
     assert llm.resume(session).argv == ("llm", "chat", "--cid", "t")
 
 
 def test_a_copy_is_gone_on_with_where_it_is(owner: LlmStore, store: Store) -> None:
-    owner.thread()
-    pull(store, owner.path)
+    owner.add_thread()
+    sync_paths(store, owner.path)
     assert llm.resume(store.sessions.find("t")).argv == ("llm", "chat", "--cid", "t", "-d", str(owner.path))
 
 
-@pytest.mark.parametrize("layout", [BEFORE, SINCE], ids=["before", "since"])
+@pytest.mark.parametrize("layout", [SCHEMA_BEFORE_0_32, SCHEMA_SINCE_0_32], ids=["before", "since"])
 def test_every_layout_opens(tmp_path: Path, store: Store, layout: str) -> None:
     owner = LlmStore(tmp_path / "l.db", layout)
-    owner.conversation()
-    owner.response("hello", "Hi.")
-    report = pull(store, owner.path)
+    owner.add_conversation()
+    owner.add_response("hello", "Hi.")
+    report = sync_paths(store, owner.path)
     assert (report.source, report.new, report.problems) == ("llm", 1, [])
-    assert texts(store, "c") == ["hello", "Hi."]
-    assert pull(store, owner.path).unchanged == 1
+    assert stored_texts(store, "c") == ["hello", "Hi."]
+    assert sync_paths(store, owner.path).unchanged == 1
 
 
 # ── threads ───────────────────────────────────────────────────────────────────────────────────────
 
 
 def test_a_thread(owner: LlmStore, store: Store) -> None:
-    owner.thread(name="Greetings")
-    tip = owner.turn("hello", "Hi.", owner.message("system", "Be kind."))
-    owner.turn("again", "Hi.", tip, resolved_model="sonnet-5")
-    assert pull(store, owner.path).problems == []
+    owner.add_thread(name="Greetings")
+    tip = owner.add_turn("hello", "Hi.", owner.add_message("system", "Be kind."))
+    owner.add_turn("again", "Hi.", tip, resolved_model="sonnet-5")
+    assert sync_paths(store, owner.path).problems == []
     session = store.sessions.find("t")
     assert (session.title, session.turns, session.model) == ("Greetings", 2, "sonnet-5")
     assert (session.tokens_input, session.tokens_output, session.system_prompt) == (198, 42, "Be kind.")
     assert (session.created_at, session.updated_at) == ("2026-03-01T10:00:02.000000Z", "2026-03-01T10:00:04.500000Z")
-    assert [(entry.role, entry.text, entry.model, entry.created_at[17:21]) for entry in told(store, "t")] == [
+    assert [(entry.role, entry.text, entry.model, entry.created_at[17:21]) for entry in stored_entries(store, "t")] == [
         ("system", "Be kind.", "", "02.0"),
         ("user", "hello", "", "02.0"),
         ("assistant", "Hi.", "sonnet", "02.5"),
@@ -94,28 +94,28 @@ def test_a_thread(owner: LlmStore, store: Store) -> None:
 
 def test_the_same_beginning_in_two_threads(owner: LlmStore, store: Store) -> None:
     """They share the messages, and neither the times nor the models."""
-    owner.thread("t")
-    owner.thread("u")
-    owner.turn("hello", "Hi.", thread="t")
-    owner.turn("hello", "Hi.", thread="u", model="opus")
-    pull(store, owner.path)
-    assert [entry.created_at[17:21] for entry in told(store, "u")] == ["04.0", "04.5"]
-    assert (told(store, "t")[1].model, told(store, "u")[1].model) == ("sonnet", "opus")
+    owner.add_thread("t")
+    owner.add_thread("u")
+    owner.add_turn("hello", "Hi.", thread="t")
+    owner.add_turn("hello", "Hi.", thread="u", model="opus")
+    sync_paths(store, owner.path)
+    assert [entry.created_at[17:21] for entry in stored_entries(store, "u")] == ["04.0", "04.5"]
+    assert (stored_entries(store, "t")[1].model, stored_entries(store, "u")[1].model) == ("sonnet", "opus")
     assert store.sessions.find("t").parent_id is store.sessions.find("u").parent_id is None
 
 
 def test_parts(owner: LlmStore, store: Store) -> None:
     picture = ("sha", "image/png", "/tmp/a.png", None, b"\x89PNG")
-    write(owner.path, "insert into attachments values (?, ?, ?, ?, ?)", [picture])
-    insert(owner.path, "fragments", id=7, hash="h", content="Call me Ishmael.", source="moby.txt")
+    execute_sql(owner.path, "insert into attachments values (?, ?, ?, ?, ?)", [picture])
+    insert_row(owner.path, "fragments", id=7, hash="h", content="Call me Ishmael.", source="moby.txt")
     referred = part("text", text_ref=[{"fragment": 7}, {"literal": "Who?"}, {"fragment": 8}])
-    owner.thread()
-    owner.turn(
+    owner.add_thread()
+    owner.add_turn(
         [referred, part("attachment", attachment={"id": "sha"}), part("attachment", attachment={"id": "lost"})],
-        [{"type": "reasoning", "text": "hm"}, text("Ishmael."), call(), part("hologram", beam=1)],
+        [{"type": "reasoning", "text": "hm"}, text_part("Ishmael."), call(), part("hologram", beam=1)],
     )
-    assert pull(store, owner.path).problems == []
-    asked, reply = told(store, "t")
+    assert sync_paths(store, owner.path).problems == []
+    asked, reply = stored_entries(store, "t")
     assert asked.parts == (
         Attachment("text/plain", "moby.txt", 16),
         Text("Who?"),
@@ -137,11 +137,11 @@ def test_parts(owner: LlmStore, store: Store) -> None:
 
 
 def test_calls_are_paired_and_failures_flagged(owner: LlmStore, store: Store) -> None:
-    owner.thread()
-    tip = owner.turn("go", [call(call_id="a"), call(call_id="b"), call("sub", None), call("sub", None)])
+    owner.add_thread()
+    tip = owner.add_turn("go", [call(call_id="a"), call(call_id="b"), call("sub", None), call("sub", None)])
     answers = [result("5", call_id="b"), result("", call_id="a", exception="Boom"), result("1", "sub", None)]
-    owner.turn([*answers, result("2", "sub", None)], "Done.", tip)
-    pull(store, owner.path)
+    owner.add_turn([*answers, result("2", "sub", None)], "Done.", tip)
+    sync_paths(store, owner.path)
     session = store.sessions.find("t")
     assert (session.turns, session.tool_calls, session.errors) == (1, 4, 1)
     assert [(one.name, one.status, one.result) for one in calls(store)] == [
@@ -165,23 +165,23 @@ def test_calls_are_paired_and_failures_flagged(owner: LlmStore, store: Store) ->
 def test_tokens_have_each_vendor_s_meaning(
     owner: LlmStore, store: Store, details: dict[str, Any], counted: Tokens
 ) -> None:
-    owner.thread()
-    owner.turn("hello", "Hi.", token_details=json.dumps(details))
-    pull(store, owner.path)
-    assert told(store, "t")[1].tokens == counted
+    owner.add_thread()
+    owner.add_turn("hello", "Hi.", token_details=json.dumps(details))
+    sync_paths(store, owner.path)
+    assert stored_entries(store, "t")[1].tokens == counted
 
 
 def test_what_was_gone_back_from_is_a_fork(owner: LlmStore, store: Store) -> None:
-    owner.thread()
-    tip = owner.turn("one", "first")
-    owner.turn("two", "second", tip)
-    owner.turn("other", "another", tip)
-    pull(store, owner.path)
+    owner.add_thread()
+    tip = owner.add_turn("one", "first")
+    owner.add_turn("two", "second", tip)
+    owner.add_turn("other", "another", tip)
+    sync_paths(store, owner.path)
     session = store.sessions.find("llm:t")
-    assert texts(store, session.id) == ["one", "first", "other", "another"]
+    assert stored_texts(store, session.id) == ["one", "first", "other", "another"]
     (fork,) = store.sessions.children(session.id)
     assert (fork.relation, fork.forked_at, fork.turns) == ("fork", 1, 1)
-    assert [(entry.text, entry.inherited) for entry in told(store, fork.id)] == [
+    assert [(entry.text, entry.inherited) for entry in stored_entries(store, fork.id)] == [
         ("one", True),
         ("first", True),
         ("two", False),
@@ -189,20 +189,20 @@ def test_what_was_gone_back_from_is_a_fork(owner: LlmStore, store: Store) -> Non
     ]
     assert llm.resume(fork).argv is None
     assert llm.resume(fork).hint
-    assert pull(store, owner.path).unchanged == 2
+    assert sync_paths(store, owner.path).unchanged == 2
 
 
 def test_a_thread_forked_from_another(owner: LlmStore, store: Store) -> None:
-    owner.thread("t")
-    tip = owner.turn("one", "first")
-    owner.turn("two", "second", tip)
-    owner.thread("u", forked_from="t", tip_message_hash=tip)
-    owner.turn("other", "another", tip, thread="u")
-    owner.thread("v", forked_from="gone", tip_message_hash=tip)
-    pull(store, owner.path)
+    owner.add_thread("t")
+    tip = owner.add_turn("one", "first")
+    owner.add_turn("two", "second", tip)
+    owner.add_thread("u", forked_from="t", tip_message_hash=tip)
+    owner.add_turn("other", "another", tip, thread="u")
+    owner.add_thread("v", forked_from="gone", tip_message_hash=tip)
+    sync_paths(store, owner.path)
     fork = store.sessions.find("u")
     assert (fork.parent_id, fork.relation, fork.forked_at, fork.turns) == ("llm:t", "fork", 1, 1)
-    assert [(entry.text, entry.inherited, entry.created_at[17:21]) for entry in told(store, "u")] == [
+    assert [(entry.text, entry.inherited, entry.created_at[17:21]) for entry in stored_entries(store, "u")] == [
         ("one", True, "02.0"),
         ("first", True, "02.5"),
         ("other", False, "06.0"),
@@ -214,38 +214,38 @@ def test_a_thread_forked_from_another(owner: LlmStore, store: Store) -> None:
 
 
 def test_hashes_that_lead_round_or_nowhere(owner: LlmStore, store: Store) -> None:
-    owner.thread()
-    tip = owner.turn("one", "first")
-    write(owner.path, "update messages set parent_hash = ? where parent_hash is null", [(tip,)])
-    owner.thread("lost", tip_message_hash="b2:nowhere")
-    owner.turn("hello?", "Yes.", thread="gone")
-    problems = pull(store, owner.path).problems
+    owner.add_thread()
+    tip = owner.add_turn("one", "first")
+    execute_sql(owner.path, "update messages set parent_hash = ? where parent_hash is null", [(tip,)])
+    owner.add_thread("lost", tip_message_hash="b2:nowhere")
+    owner.add_turn("hello?", "Yes.", thread="gone")
+    problems = sync_paths(store, owner.path).problems
     assert [problem.where for problem in problems] == ["threads:lost", "turns:2"]
-    assert texts(store, "t") == ["one", "first"]
-    assert texts(store, "lost") == []
+    assert stored_texts(store, "t") == ["one", "first"]
+    assert stored_texts(store, "lost") == []
 
 
 # ── before 0.32 ───────────────────────────────────────────────────────────────────────────────────
 
 
 def test_a_conversation_of_before(owner: LlmStore, store: Store) -> None:
-    owner.conversation(name="Sums")
-    insert(owner.path, "fragments", id=7, hash="h", content="Call me Ishmael.")
-    insert(owner.path, "attachments", id="sha", type="image/png", url="https://example.org/a.png")
-    first = owner.response("2+3?", "", system="Add.", input_tokens=9, output_tokens=3)
-    write(owner.path, "insert into prompt_fragments values (?, 7, 0)", [(first,)])
-    write(owner.path, "insert into prompt_attachments values (?, 'sha', 0)", [(first,)])
+    owner.add_conversation(name="Sums")
+    insert_row(owner.path, "fragments", id=7, hash="h", content="Call me Ishmael.")
+    insert_row(owner.path, "attachments", id="sha", type="image/png", url="https://example.org/a.png")
+    first = owner.add_response("2+3?", "", system="Add.", input_tokens=9, output_tokens=3)
+    execute_sql(owner.path, "insert into prompt_fragments values (?, 7, 0)", [(first,)])
+    execute_sql(owner.path, "insert into prompt_attachments values (?, 'sha', 0)", [(first,)])
     for name, call_id in (("add", "c1"), ("sub", None)):
-        insert(owner.path, "tool_calls", response_id=first, name=name, arguments='{"a": 2}', tool_call_id=call_id)
-    second = owner.response("", "5", system="Add.", reasoning="easy", resolved_model="gpt-5")
-    insert(owner.path, "tool_results", response_id=second, name="add", output="5", tool_call_id="c1")
-    insert(owner.path, "tool_results", response_id=second, name="sub", output="", exception="Boom")
-    owner.response("thanks", "You are welcome.", system="Add.")
-    assert pull(store, owner.path).problems == []
+        insert_row(owner.path, "tool_calls", response_id=first, name=name, arguments='{"a": 2}', tool_call_id=call_id)
+    second = owner.add_response("", "5", system="Add.", reasoning="easy", resolved_model="gpt-5")
+    insert_row(owner.path, "tool_results", response_id=second, name="add", output="5", tool_call_id="c1")
+    insert_row(owner.path, "tool_results", response_id=second, name="sub", output="", exception="Boom")
+    owner.add_response("thanks", "You are welcome.", system="Add.")
+    assert sync_paths(store, owner.path).problems == []
     session = store.sessions.find("c")
     assert (session.title, session.turns, session.tool_calls, session.errors) == ("Sums", 2, 2, 1)
     assert (session.tokens_input, session.tokens_output, session.system_prompt) == (9, 3, "Add.")
-    assert [(entry.role, entry.text) for entry in told(store, "c")] == [
+    assert [(entry.role, entry.text) for entry in stored_entries(store, "c")] == [
         ("system", "Add."),
         ("user", "2+3?"),
         ("assistant", ""),
@@ -255,12 +255,12 @@ def test_a_conversation_of_before(owner: LlmStore, store: Store) -> None:
         ("user", "thanks"),
         ("assistant", "You are welcome."),
     ]
-    assert told(store, "c")[1].parts == (
+    assert stored_entries(store, "c")[1].parts == (
         Attachment("text/plain", "h", 16),
         Attachment("image/png", "a.png", uri="https://example.org/a.png"),
         Text("2+3?"),
     )
-    assert (told(store, "c")[5].model, told(store, "c")[5].parts[0]) == ("gpt-5", Thinking("easy"))
+    assert (stored_entries(store, "c")[5].model, stored_entries(store, "c")[5].parts[0]) == ("gpt-5", Thinking("easy"))
     assert [(one.name, one.status, one.result) for one in calls(store, "c")] == [
         ("add", "ok", "5"),
         ("sub", "error", "Boom"),
@@ -268,47 +268,49 @@ def test_a_conversation_of_before(owner: LlmStore, store: Store) -> None:
 
 
 def test_a_response_without_a_conversation(owner: LlmStore, store: Store) -> None:
-    name = owner.response("hello", "Hi.", conversation=None)
-    pull(store, owner.path)
-    assert texts(store, name) == ["hello", "Hi."]
+    name = owner.add_response("hello", "Hi.", conversation=None)
+    sync_paths(store, owner.path)
+    assert stored_texts(store, name) == ["hello", "Hi."]
 
 
 def test_what_both_kinds_of_tables_hold_is_told_once(owner: LlmStore, store: Store) -> None:
-    owner.thread("c")
-    owner.conversation("c")
-    owner.turn("hello", "Hi.", thread="c")
-    owner.response("hello", "Hi.", id=f"01{owner.clock:04}")
-    report = pull(store, owner.path)
-    assert (report.seen, texts(store, "c")) == (1, ["hello", "Hi."])
+    owner.add_thread("c")
+    owner.add_conversation("c")
+    owner.add_turn("hello", "Hi.", thread="c")
+    owner.add_response("hello", "Hi.", id=f"01{owner.clock:04}")
+    report = sync_paths(store, owner.path)
+    assert (report.seen, stored_texts(store, "c")) == (1, ["hello", "Hi."])
 
 
 def test_a_conversation_that_goes_on_as_a_thread(owner: LlmStore, store: Store) -> None:
-    owner.conversation("c")
-    owner.response("one", "first", system="Be kind.")
-    pull(store, owner.path)
-    owner.thread("c")
-    past = owner.message("assistant", "first", owner.message("user", "one", owner.message("system", "Be kind.")))
-    tip = owner.turn("two", "second", past, thread="c")
-    owner.turn("three", "third", tip, thread="c")
-    owner.turn("other", "another", tip, thread="c")
-    assert pull(store, owner.path).updated == 1
+    owner.add_conversation("c")
+    owner.add_response("one", "first", system="Be kind.")
+    sync_paths(store, owner.path)
+    owner.add_thread("c")
+    past = owner.add_message(
+        "assistant", "first", owner.add_message("user", "one", owner.add_message("system", "Be kind."))
+    )
+    tip = owner.add_turn("two", "second", past, thread="c")
+    owner.add_turn("three", "third", tip, thread="c")
+    owner.add_turn("other", "another", tip, thread="c")
+    assert sync_paths(store, owner.path).updated == 1
     session = store.sessions.find("llm:c")
-    assert texts(store, session.id) == ["Be kind.", "one", "first", "two", "second", "other", "another"]
+    assert stored_texts(store, session.id) == ["Be kind.", "one", "first", "two", "second", "other", "another"]
     (fork,) = store.sessions.children(session.id)
     assert (fork.relation, fork.forked_at) == ("fork", 4)
-    assert [entry.text for entry in told(store, fork.id) if not entry.inherited] == ["three", "third"]
+    assert [entry.text for entry in stored_entries(store, fork.id) if not entry.inherited] == ["three", "third"]
 
 
 @pytest.mark.parametrize("table", ["logs", "log"])
 def test_logs_of_2023(tmp_path: Path, store: Store, table: str) -> None:
-    owner = LlmStore(tmp_path / "l.db", OLDEST.replace("create table logs", f"create table {table}"))
+    owner = LlmStore(tmp_path / "l.db", OLDEST_SCHEMA.replace("create table logs", f"create table {table}"))
     row = {"model": "gpt-3.5", "system": "", "timestamp": "2023-06-01 10:00:00.5"}
-    insert(owner.path, table, prompt="one", response="first", **row)
-    insert(owner.path, table, prompt="two", response="second", chat_id=1, **row)
-    insert(owner.path, table, prompt="else", response="other", **row)
-    assert (pull(store, owner.path).new, pull(store, owner.path).unchanged) == (2, 2)
+    insert_row(owner.path, table, prompt="one", response="first", **row)
+    insert_row(owner.path, table, prompt="two", response="second", chat_id=1, **row)
+    insert_row(owner.path, table, prompt="else", response="other", **row)
+    assert (sync_paths(store, owner.path).new, sync_paths(store, owner.path).unchanged) == (2, 2)
     session = store.sessions.find("logs:1")
-    assert (texts(store, "logs:1"), session.model) == (["one", "first", "two", "second"], "gpt-3.5")
+    assert (stored_texts(store, "logs:1"), session.model) == (["one", "first", "two", "second"], "gpt-3.5")
     assert session.created_at == "2023-06-01T10:00:00.500000Z"
     assert llm.resume(session).argv is None
 
@@ -317,55 +319,57 @@ def test_logs_of_2023(tmp_path: Path, store: Store, table: str) -> None:
 
 
 def test_what_is_new_comes_in(owner: LlmStore, store: Store) -> None:
-    owner.thread()
-    tip = owner.turn("one", "first")
-    pull(store, owner.path)
-    owner.turn("two", "second", tip)
-    assert pull(store, owner.path).updated == 1
-    assert texts(store, "t") == ["one", "first", "two", "second"]
+    owner.add_thread()
+    tip = owner.add_turn("one", "first")
+    sync_paths(store, owner.path)
+    owner.add_turn("two", "second", tip)
+    assert sync_paths(store, owner.path).updated == 1
+    assert stored_texts(store, "t") == ["one", "first", "two", "second"]
     assert store.sessions.find("t").tokens_input == 198
-    write(owner.path, "update threads set name = 'Another'")
-    pull(store, owner.path)
+    execute_sql(owner.path, "update threads set name = 'Another'")
+    sync_paths(store, owner.path)
     assert store.sessions.find("t").title == "Another"
     assert len(store.sessions.newest()) == 1
 
 
 def test_what_was_taken_back_stays_reachable(owner: LlmStore, store: Store) -> None:
-    owner.conversation()
-    owner.response("one", "first")
-    last = owner.response("two", "second")
-    pull(store, owner.path)
-    write(owner.path, "delete from responses where id = ?", [(last,)])
-    pull(store, owner.path)
-    assert texts(store, "c") == ["one", "first"]
+    owner.add_conversation()
+    owner.add_response("one", "first")
+    last = owner.add_response("two", "second")
+    sync_paths(store, owner.path)
+    execute_sql(owner.path, "delete from responses where id = ?", [(last,)])
+    sync_paths(store, owner.path)
+    assert stored_texts(store, "c") == ["one", "first"]
     (kept,) = store.sessions.children(store.sessions.find("c").id)
     assert kept.relation == "superseded"
 
 
 def test_a_bad_row_is_one_problem(owner: LlmStore, store: Store) -> None:
-    owner.thread()
-    owner.turn([text("one"), {"type": "tool_call", "payload": "{half"}], "first")
-    owner.thread("n", name=None)
-    owner.turn("there?", "Here.", thread="n")
-    (problem,) = pull(store, owner.path).problems
+    owner.add_thread()
+    owner.add_turn([text_part("one"), {"type": "tool_call", "payload": "{half"}], "first")
+    owner.add_thread("n", name=None)
+    owner.add_turn("there?", "Here.", thread="n")
+    (problem,) = sync_paths(store, owner.path).problems
     assert problem.where == "parts:2"
-    assert (texts(store, "t"), texts(store, "n")) == (["one", "first"], ["there?", "Here."])
+    assert (stored_texts(store, "t"), stored_texts(store, "n")) == (["one", "first"], ["there?", "Here."])
     assert store.sessions.find("n").title == "there?"
-    assert told(store, "t")[0].parts[1] == Opaque("tool_call", {"text": None, "payload": "{half"})
+    assert stored_entries(store, "t")[0].parts[1] == Opaque("tool_call", {"text": None, "payload": "{half"})
 
 
 def test_every_message_part_turn_and_response_is_in_the_chain(owner: LlmStore, store: Store) -> None:
-    owner.thread()
-    tip = owner.turn("one", [text("first"), call()])
-    owner.turn([result("5")], [text("second"), part("hologram", beam=1)], tip)
-    owner.conversation()
+    owner.add_thread()
+    tip = owner.add_turn("one", [text_part("first"), call()])
+    owner.add_turn([result("5")], [text_part("second"), part("hologram", beam=1)], tip)
+    owner.add_conversation()
     for words in ("two", "three"):
-        owner.response(words, "yes")
-    pull(store, owner.path)
-    kept = [json.loads(store.records.get(entry.record)) for entry in told(store, "t") if entry.record]
+        owner.add_response(words, "yes")
+    sync_paths(store, owner.path)
+    kept = [json.loads(store.records.get(entry.record)) for entry in stored_entries(store, "t") if entry.record]
     assert [one["role"] for one in kept] == ["user", "assistant", "tool", "assistant"]
     assert [row["id"] for one in kept for row in one["parts"]] == [1, 2, 3, 4, 5, 6]
     assert [row["id"] for one in kept for row in one.get("turns", ())] == ["010002", "010004"]
-    records = {json.loads(store.records.get(entry.record))["id"] for entry in told(store, "c") if entry.record}
+    records = {
+        json.loads(store.records.get(entry.record))["id"] for entry in stored_entries(store, "c") if entry.record
+    }
     assert records == {"010006", "010008"}
-    assert at(2) == kept[1]["turns"][0]["datetime_utc"]
+    assert timestamp(2) == kept[1]["turns"][0]["datetime_utc"]

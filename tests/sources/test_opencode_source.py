@@ -11,8 +11,20 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from foreign_databases import pull, told, write
-from opencode_store import AT, FIRST, HEAD, USAGE, OpencodeFiles, OpencodeStore, answered, asked, said, text, tool
+from foreign_databases import execute_sql, stored_entries, sync_paths
+from opencode_store import (
+    AT,
+    FIRST_SCHEMA,
+    LATEST_SCHEMA,
+    USAGE,
+    OpencodeFiles,
+    OpencodeStore,
+    assistant_message,
+    finished_text_part,
+    text_part,
+    tool_part,
+    user_message,
+)
 
 from store.model.entry import Attachment, Entry, Opaque, PairedCall, Text, Thinking, Tokens, ToolCall, ToolResult
 from store.sources.opencode import source as opencode
@@ -41,7 +53,7 @@ def calls(store: Store, session_id: str = S) -> list[PairedCall]:
 
 def shown(store: Store, session_id: str = S) -> list[Entry]:
     """Without what only marks an event."""
-    return [entry for entry in told(store, session_id) if entry.kind != "event"]
+    return [entry for entry in stored_entries(store, session_id) if entry.kind != "event"]
 
 
 def words(store: Store, session_id: str = S) -> list[str]:
@@ -56,27 +68,27 @@ def now() -> dict[str, int]:
 # ── where ─────────────────────────────────────────────────────────────────────────────────────────
 
 
-@pytest.mark.parametrize("layout", [FIRST, HEAD], ids=["first", "head"])
+@pytest.mark.parametrize("layout", [FIRST_SCHEMA, LATEST_SCHEMA], ids=["first", "head"])
 def test_every_layout_of_the_database_opens(tmp_path: Path, store: Store, layout: str) -> None:
     owner = OpencodeStore(tmp_path / "any name", layout)
-    owner.session(S, (asked(), [text("Fix it")]), (answered(), [said("Fixed.")]))
-    report = pull(store, owner.path)
+    owner.add_session(S, (user_message(), [text_part("Fix it")]), (assistant_message(), [finished_text_part("Fixed.")]))
+    report = sync_paths(store, owner.path)
     assert (report.source, report.new, report.problems) == ("opencode", 1, [])
     assert words(store) == ["Fix it", "Fixed."]
-    assert pull(store, owner.path).unchanged == 1
+    assert sync_paths(store, owner.path).unchanged == 1
 
 
 def test_where_opencode_keeps_them(home: Path, tmp_path: Path, store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = home / ".local/share/opencode"
     folder.mkdir(parents=True)
-    OpencodeStore(folder / "opencode.db").session("ses_a", (asked(), [text("one")]))
-    OpencodeStore(folder / "opencode-beta.db").session("ses_b", (asked(), [text("two")]))
+    OpencodeStore(folder / "opencode.db").add_session("ses_a", (user_message(), [text_part("one")]))
+    OpencodeStore(folder / "opencode-beta.db").add_session("ses_b", (user_message(), [text_part("two")]))
     (folder / "other.db").write_text("not a database")
-    OpencodeStore(tmp_path / "far.db").session("ses_c", (asked(), [text("three")]))
+    OpencodeStore(tmp_path / "far.db").add_session("ses_c", (user_message(), [text_part("three")]))
     monkeypatch.setenv("OPENCODE_DB", str(tmp_path / "far.db"))
-    targets = refresh.targets()
+    targets = refresh.find_targets()
     assert [target.locator for target in targets] == [str(folder), str(tmp_path / "far.db")]
-    (*_, last) = refresh.sync(store, targets)
+    (*_, last) = refresh.sync_targets(store, targets)
     assert [words(store, name) for name in ("ses_a", "ses_b", "ses_c")] == [["one"], ["two"], ["three"]]
     assert last.report.problems == []
 
@@ -84,25 +96,30 @@ def test_where_opencode_keeps_them(home: Path, tmp_path: Path, store: Store, mon
 @pytest.mark.parametrize("project", ["", "srv-app"], ids=["second", "first"])
 def test_the_generations_of_files(folder: Path, store: Store, project: str) -> None:
     files = OpencodeFiles(folder, project)
-    files.session(S, (asked(), [text("one")]), (answered(), [said("first"), tool(), STEP]), title="Counting")
-    report = pull(store, folder)
+    files.add_session(
+        S,
+        (user_message(), [text_part("one")]),
+        (assistant_message(), [finished_text_part("first"), tool_part(), STEP]),
+        title="Counting",
+    )
+    report = sync_paths(store, folder)
     assert (report.source, report.new, report.problems) == ("opencode", 1, [])
     session = store.sessions.find(S)
     assert (words(store), session.title, session.cwd) == (["one", "first", ""], "Counting", "/srv/app")
     assert (session.turns, session.tool_calls, session.tokens_total) == (1, 1, 120)
     assert session.created_at == "2025-12-29T09:20:00.000000Z"
-    files.message(asked(), text("two"))
-    assert pull(store, folder).updated == 1
+    files.add_message(user_message(), text_part("two"))
+    assert sync_paths(store, folder).updated == 1
     assert words(store) == ["one", "first", "", "two"]
-    assert pull(store, folder).unchanged == 1
+    assert sync_paths(store, folder).unchanged == 1
 
 
 def test_a_session_that_all_generations_hold_is_the_newest_one_s(folder: Path, store: Store) -> None:
     for number, files in enumerate([OpencodeFiles(folder, "srv-app"), OpencodeFiles(folder)]):
-        files.session(S, (asked(), [text(f"files {number}")]))
-        files.session(f"ses_only_{number}", (asked(), [text(f"only {number}")]))
-    OpencodeStore(folder / "opencode.db").session(S, (asked(), [text("database")]))
-    assert pull(store, folder).new == 3
+        files.add_session(S, (user_message(), [text_part(f"files {number}")]))
+        files.add_session(f"ses_only_{number}", (user_message(), [text_part(f"only {number}")]))
+    OpencodeStore(folder / "opencode.db").add_session(S, (user_message(), [text_part("database")]))
+    assert sync_paths(store, folder).new == 3
     assert words(store) == ["database"]
     assert (words(store, "ses_only_0"), words(store, "ses_only_1")) == (["only 0"], ["only 1"])
 
@@ -118,9 +135,9 @@ def test_a_folder_of_other_things_is_not_opencode_s(tmp_path: Path) -> None:
 
 def test_what_a_session_s_row_says_of_it(owner: OpencodeStore, store: Store, folder: Path) -> None:
     model = '{"id":"opus","providerID":"anthropic","variant":"default"}'
-    owner.session(S, (asked(), [text("hi")]), title="Greetings", model=model)
-    owner.session("ses_2", title="Old", time_archived=AT)
-    pull(store, folder)
+    owner.add_session(S, (user_message(), [text_part("hi")]), title="Greetings", model=model)
+    owner.add_session("ses_2", title="Old", time_archived=AT)
+    sync_paths(store, folder)
     session = store.sessions.find(S)
     assert (session.id, session.title, session.cwd) == ("opencode:ses_1", "Greetings", "/srv/app")
     assert (session.provider, session.model, session.archived) == ("anthropic", "opus", 0)
@@ -132,37 +149,47 @@ def test_what_a_session_s_row_says_of_it(owner: OpencodeStore, store: Store, fol
 
 @pytest.mark.parametrize("kind", ["New", "Child"])
 def test_a_title_that_is_none_gives_way_to_the_prompt(owner: OpencodeStore, store: Store, kind: str) -> None:
-    injected = text("Called the Read tool", synthetic=True)
-    owner.session(S, (asked(), [injected, text("Add a retry")]), title=f"{kind} session - 2026-01-01T10:00:00.000Z")
-    pull(store, owner.path)
+    injected = text_part("Called the Read tool", synthetic=True)
+    owner.add_session(
+        S, (user_message(), [injected, text_part("Add a retry")]), title=f"{kind} session - 2026-01-01T10:00:00.000Z"
+    )
+    sync_paths(store, owner.path)
     assert store.sessions.find(S).title == "Add a retry"
 
 
 def test_what_was_paid_is_known_and_not_of_what_was_taken_back(owner: OpencodeStore, store: Store) -> None:
-    turns = [(asked(), [text("one")]), (answered(), [said("first"), STEP]), (asked(), [text("two")])]
-    owner.session(S, *turns, cost=0.5, revert=json.dumps({"messageID": "msg_003"}))
-    pull(store, owner.path)
+    turns = [
+        (user_message(), [text_part("one")]),
+        (assistant_message(), [finished_text_part("first"), STEP]),
+        (user_message(), [text_part("two")]),
+    ]
+    owner.add_session(S, *turns, cost=0.5, revert=json.dumps({"messageID": "msg_003"}))
+    sync_paths(store, owner.path)
     assert sorted(str(session.cost) for session in store.sessions.newest(10)) == ["0.5", "None"]
 
 
 def test_a_sub_agent_stands_at_the_call_that_started_it(owner: OpencodeStore, store: Store, folder: Path) -> None:
-    task = tool("Seen.", "call_7", "task", metadata={"sessionId": "ses_child"})
-    owner.session(S, (asked(), [text("Look around")]), (answered(), [said("I will."), task, STEP]))
-    owner.session("ses_child", (asked(), [text("look")]), parent_id=S, title="Look (@general subagent)")
-    pull(store, folder)
+    task = tool_part("Seen.", "call_7", "task", metadata={"sessionId": "ses_child"})
+    owner.add_session(
+        S,
+        (user_message(), [text_part("Look around")]),
+        (assistant_message(), [finished_text_part("I will."), task, STEP]),
+    )
+    owner.add_session("ses_child", (user_message(), [text_part("look")]), parent_id=S, title="Look (@general subagent)")
+    sync_paths(store, folder)
     child = store.sessions.find("ses_child")
     assert (child.parent_id, child.relation) == ("opencode:ses_1", "delegate")
     assert child.forked_at is not None
-    calling = told(store, S)[child.forked_at]
+    calling = stored_entries(store, S)[child.forked_at]
     assert calling.parts[0] == ToolCall("call_7", "task", {"command": "ls"})
 
 
 def test_what_was_taken_back_is_a_fork(owner: OpencodeStore, store: Store, folder: Path) -> None:
-    owner.session(S, (asked(), [text("one")]), (answered(), [said("first")]))
-    undone = owner.message(asked(), text("two"))
-    owner.message(answered(), said("second"))
-    write(owner.path, "update session set revert = ?", [(json.dumps({"messageID": undone}),)])
-    assert pull(store, folder).new == 2
+    owner.add_session(S, (user_message(), [text_part("one")]), (assistant_message(), [finished_text_part("first")]))
+    undone = owner.add_message(user_message(), text_part("two"))
+    owner.add_message(assistant_message(), finished_text_part("second"))
+    execute_sql(owner.path, "update session set revert = ?", [(json.dumps({"messageID": undone}),)])
+    assert sync_paths(store, folder).new == 2
     session = store.sessions.find("opencode:ses_1")
     assert words(store, session.id) == ["one", "first"]
     (fork,) = store.sessions.children(session.id)
@@ -171,19 +198,19 @@ def test_what_was_taken_back_is_a_fork(owner: OpencodeStore, store: Store, folde
     assert told_there == [("one", True), ("first", True), ("two", False), ("second", False)]
     assert opencode.resume(fork).argv is None
     assert "/redo" in opencode.resume(fork).hint
-    write(owner.path, "update session set revert = null")
-    pull(store, folder)
+    execute_sql(owner.path, "update session set revert = null")
+    sync_paths(store, folder)
     assert words(store, session.id) == ["one", "first", "two", "second"]
     assert [one.id for one in store.sessions.newest(10)] == [session.id]
     assert store.search.find("second")[1] == 1
 
 
 def test_a_part_that_was_taken_back(owner: OpencodeStore, store: Store, folder: Path) -> None:
-    owner.session(S, (asked(), [text("one")]))
-    message = owner.message(answered(), said("first"))
-    part = owner.part(message, said("second"))
-    write(owner.path, "update session set revert = ?", [(json.dumps({"messageID": message, "partID": part}),)])
-    pull(store, folder)
+    owner.add_session(S, (user_message(), [text_part("one")]))
+    message = owner.add_message(assistant_message(), finished_text_part("first"))
+    part = owner.add_part(message, finished_text_part("second"))
+    execute_sql(owner.path, "update session set revert = ?", [(json.dumps({"messageID": message, "partID": part}),)])
+    sync_paths(store, folder)
     assert words(store, "opencode:ses_1") == ["one", "first"]
     assert words(store, f"{S}/{message}") == ["one", "first", "second"]
 
@@ -196,16 +223,16 @@ def test_parts(owner: OpencodeStore, store: Store) -> None:
     linked = {"type": "file", "mime": "text/plain", "filename": "b.txt", "url": "file:///srv/b.txt"}
     thought = {"type": "reasoning", "text": "plan", "metadata": {"anthropic": {"signature": "sig"}}, "time": {"end": 2}}
     novel = {"type": "hologram", "beam": 1}
-    owner.session(S, (asked(), [text("See"), picture, linked, text("and this")]))
+    owner.add_session(S, (user_message(), [text_part("See"), picture, linked, text_part("and this")]))
     answer: list[dict[str, Any]] = [
         {"type": "step-start"},
         thought,
-        said("Reading."),
-        tool(attachments=[picture]),
+        finished_text_part("Reading."),
+        tool_part(attachments=[picture]),
         novel,
     ]
-    owner.message(answered(), *answer, {"type": "patch", "hash": "h", "files": []}, STEP)
-    assert pull(store, owner.path).problems == []
+    owner.add_message(assistant_message(), *answer, {"type": "patch", "hash": "h", "files": []}, STEP)
+    assert sync_paths(store, owner.path).problems == []
     entries = shown(store)
     assert [entry.parts for entry in entries] == [
         (Text("See"),),
@@ -228,19 +255,21 @@ def test_parts(owner: OpencodeStore, store: Store) -> None:
 
 
 def test_failures_are_flagged(owner: OpencodeStore, store: Store) -> None:
-    failed = tool("no such file", "c1", metadata={"exit": 3})
-    wrong = tool("", "c2", "edit", status="error", error="File not found", metadata={})
-    owner.session(S, (asked(), [text("go")]), (answered(), [tool("fine", "c0"), failed, wrong]))
+    failed = tool_part("no such file", "c1", metadata={"exit": 3})
+    wrong = tool_part("", "c2", "edit", status="error", error="File not found", metadata={})
+    owner.add_session(
+        S, (user_message(), [text_part("go")]), (assistant_message(), [tool_part("fine", "c0"), failed, wrong])
+    )
     error = {"name": "APIError", "data": {"message": "Overloaded"}}
-    owner.message(answered(error=error), {"type": "retry", "attempt": 1, "error": error})
-    pull(store, owner.path)
+    owner.add_message(assistant_message(error=error), {"type": "retry", "attempt": 1, "error": error})
+    sync_paths(store, owner.path)
     assert (store.sessions.find(S).tool_calls, store.sessions.find(S).errors) == (3, 2)
     assert [(one.call_id, one.status, one.result) for one in calls(store)] == [
         ("c0", "ok", "fine"),
         ("c1", "error", "no such file"),
         ("c2", "error", "File not found"),
     ]
-    assert [entry.text for entry in told(store, S) if entry.text] == ["go", *["APIError: Overloaded"] * 2]
+    assert [entry.text for entry in stored_entries(store, S) if entry.text] == ["go", *["APIError: Overloaded"] * 2]
 
 
 @pytest.mark.parametrize(
@@ -254,25 +283,37 @@ def test_failures_are_flagged(owner: OpencodeStore, store: Store) -> None:
     ids=["beside", "within", "before totals", "nonsense"],
 )
 def test_tokens(owner: OpencodeStore, store: Store, usage: dict[str, Any], counted: tuple[int, int, int]) -> None:
-    owner.session(S, (answered(tokens=usage), [said("one")]), (answered(tokens=USAGE), [STEP | {"tokens": usage}]))
-    pull(store, owner.path)
-    assert [entry.tokens for entry in told(store, S) if entry.tokens] == [Tokens(*counted)] * 2
+    owner.add_session(
+        S,
+        (assistant_message(tokens=usage), [finished_text_part("one")]),
+        (assistant_message(tokens=USAGE), [STEP | {"tokens": usage}]),
+    )
+    sync_paths(store, owner.path)
+    assert [entry.tokens for entry in stored_entries(store, S) if entry.tokens] == [Tokens(*counted)] * 2
 
 
 def test_what_opencode_says_in_the_person_s_name_begins_no_turn(owner: OpencodeStore, store: Store) -> None:
-    owner.session(S, (asked(), [text("Called the Read tool", synthetic=True), text("See")]))
-    owner.message(asked(), text("Continue if you have next steps", synthetic=True))
-    owner.message(asked(), text("shown and never sent", ignored=True), {"type": "compaction", "auto": True})
-    owner.message(asked(), {"type": "subtask", "prompt": "Look around", "description": "look", "agent": "general"})
-    owner.message(asked(), {"type": "file", "mime": "image/png", "url": "data:image/png;base64,aGVsbG8="})
-    pull(store, owner.path)
+    owner.add_session(S, (user_message(), [text_part("Called the Read tool", synthetic=True), text_part("See")]))
+    owner.add_message(user_message(), text_part("Continue if you have next steps", synthetic=True))
+    owner.add_message(
+        user_message(), text_part("shown and never sent", ignored=True), {"type": "compaction", "auto": True}
+    )
+    owner.add_message(
+        user_message(), {"type": "subtask", "prompt": "Look around", "description": "look", "agent": "general"}
+    )
+    owner.add_message(user_message(), {"type": "file", "mime": "image/png", "url": "data:image/png;base64,aGVsbG8="})
+    sync_paths(store, owner.path)
     assert store.sessions.find(S).turns == 3
     assert words(store) == ["", "See", "", "Look around", ""]
 
 
 def test_a_summary(owner: OpencodeStore, store: Store) -> None:
-    owner.session(S, (asked(summary=True), [text("one")]), (answered(summary=True, mode="compaction"), [said("Sum.")]))
-    pull(store, owner.path)
+    owner.add_session(
+        S,
+        (user_message(summary=True), [text_part("one")]),
+        (assistant_message(summary=True, mode="compaction"), [finished_text_part("Sum.")]),
+    )
+    sync_paths(store, owner.path)
     assert [(entry.kind, entry.text) for entry in shown(store)] == [("message", "one"), ("compaction", "Sum.")]
 
 
@@ -281,7 +322,7 @@ def test_a_summary(owner: OpencodeStore, store: Store) -> None:
 
 def long_output(end: str, name: str = "tool_0a1B") -> dict[str, Any]:
     note = f"...output truncated...\n\nFull output saved to: /home/x/{name}\n\n"
-    return tool(note + end, metadata={"exit": 0, "truncated": True, "outputPath": f"/home/x/tool-output/{name}"})
+    return tool_part(note + end, metadata={"exit": 0, "truncated": True, "outputPath": f"/home/x/tool-output/{name}"})
 
 
 def numbered(first: int, last: int) -> str:
@@ -302,8 +343,8 @@ def test_a_long_output_is_read_from_its_file(
 ) -> None:
     (folder / "tool-output").mkdir()
     (folder / "tool-output/tool_0a1B").write_text(saved)
-    owner.session(S, (answered(), [long_output(end)]))
-    pull(store, folder)
+    owner.add_session(S, (assistant_message(), [long_output(end)]))
+    sync_paths(store, folder)
     assert calls(store)[0].result == whole
 
 
@@ -313,8 +354,8 @@ def test_no_other_file_is_taken_for_an_output(owner: OpencodeStore, store: Store
     (folder / "secret").write_text("secret")
     (folder / "tool-output/tool_link").symlink_to(folder / "secret")
     part = long_output("the end", name)
-    owner.session(S, (answered(), [part]))
-    pull(store, folder)
+    owner.add_session(S, (assistant_message(), [part]))
+    sync_paths(store, folder)
     assert calls(store)[0].result == part["state"]["output"]
 
 
@@ -322,18 +363,20 @@ def test_no_other_file_is_taken_for_an_output(owner: OpencodeStore, store: Store
 
 
 def test_a_session_of_the_newer_table(owner: OpencodeStore, store: Store, folder: Path) -> None:
-    owner.session(S)
-    owner.later("user", text="go", files=[{"mime": "image/png", "filename": "a.png", "url": "data:,aGVsbG8="}])
+    owner.add_session(S)
+    owner.add_session_message(
+        "user", text="go", files=[{"mime": "image/png", "filename": "a.png", "url": "data:,aGVsbG8="}]
+    )
     error = {"type": "tool", "id": "c2", "name": "edit", "state": {"status": "error", "error": {"message": "No."}}}
     done = {"status": "completed", "input": {"command": "ls"}, "content": [{"type": "text", "text": "a.txt"}]}
     content = [{"type": "reasoning", "text": "hm"}, {"type": "text", "text": "Yes."}, error]
     call = {"type": "tool", "id": "c1", "name": "bash", "state": done}
-    owner.later("assistant", model={"id": "opus"}, content=[*content, call], finish="stop", tokens=USAGE)
-    owner.later("synthetic", text="Go on.")
-    owner.later("shell", callID="c3", command="make", output="made")
-    owner.later("compaction", summary="They began.")
-    owner.later("model-switched", model={"id": "haiku"})
-    pull(store, folder)
+    owner.add_session_message("assistant", model={"id": "opus"}, content=[*content, call], finish="stop", tokens=USAGE)
+    owner.add_session_message("synthetic", text="Go on.")
+    owner.add_session_message("shell", callID="c3", command="make", output="made")
+    owner.add_session_message("compaction", summary="They began.")
+    owner.add_session_message("model-switched", model={"id": "haiku"})
+    sync_paths(store, folder)
     session = store.sessions.find(S)
     assert (session.turns, session.tokens_total, session.model) == (1, 120, "opus")
     assert [(entry.kind, entry.role, entry.text) for entry in shown(store)] == [
@@ -354,67 +397,71 @@ def test_a_session_of_the_newer_table(owner: OpencodeStore, store: Store, folder
 
 
 def test_a_part_is_told_when_it_is_whole(owner: OpencodeStore, store: Store, folder: Path) -> None:
-    owner.session(S, (asked(), [text("go")]), **now())
-    under_way = answered(time={"created": AT})
-    message = owner.message(under_way, {"type": "step-start"}, said("I will."))
-    running = owner.part(message, tool(status="running"))
-    owner.part(message, tool("b", "call_2"))
-    pull(store, folder)
+    owner.add_session(S, (user_message(), [text_part("go")]), **now())
+    under_way = assistant_message(time={"created": AT})
+    message = owner.add_message(under_way, {"type": "step-start"}, finished_text_part("I will."))
+    running = owner.add_part(message, tool_part(status="running"))
+    owner.add_part(message, tool_part("b", "call_2"))
+    sync_paths(store, folder)
     assert words(store) == ["go", "I will."]
-    owner.message(asked(), text("and then?"))
-    pull(store, folder)
+    owner.add_message(user_message(), text_part("and then?"))
+    sync_paths(store, folder)
     assert words(store) == ["go", "I will."]
-    owner.rewrite("part", running, tool("a"))
-    writing = owner.part(message, text("Don", time={"start": AT}))
-    pull(store, folder)
+    owner.update_data("part", running, tool_part("a"))
+    writing = owner.add_part(message, text_part("Don", time={"start": AT}))
+    sync_paths(store, folder)
     assert [call.result for call in calls(store)] == ["a", "b"]
-    owner.rewrite("part", writing, said("Done."))
-    owner.rewrite("message", message, answered())
-    pull(store, folder)
+    owner.update_data("part", writing, finished_text_part("Done."))
+    owner.update_data("message", message, assistant_message())
+    sync_paths(store, folder)
     assert words(store) == ["go", "I will.", "", "", "Done.", "and then?"]
     assert len(store.sessions.newest()) == 1
 
 
 def test_what_nobody_will_finish_is_told_in_the_end(owner: OpencodeStore, store: Store, folder: Path) -> None:
-    owner.session(S, (asked(), [text("go")]), (answered(time={}), [tool(status="running")]), **now())
-    pull(store, folder)
+    owner.add_session(
+        S, (user_message(), [text_part("go")]), (assistant_message(time={}), [tool_part(status="running")]), **now()
+    )
+    sync_paths(store, folder)
     assert words(store) == ["go"]
-    write(owner.path, "update session set time_updated = time_updated - 4000000")
-    pull(store, folder)
+    execute_sql(owner.path, "update session set time_updated = time_updated - 4000000")
+    sync_paths(store, folder)
     assert [call.status for call in calls(store)] == ["pending"]
 
 
 def test_what_opencode_marks_later_changes_nothing(owner: OpencodeStore, store: Store, folder: Path) -> None:
-    owner.session(S)
-    message = owner.message(asked(), text("go"))
-    answer = owner.message(answered())
-    part = owner.part(answer, tool())
-    pull(store, folder)
-    pruned = tool()
+    owner.add_session(S)
+    message = owner.add_message(user_message(), text_part("go"))
+    answer = owner.add_message(assistant_message())
+    part = owner.add_part(answer, tool_part())
+    sync_paths(store, folder)
+    pruned = tool_part()
     pruned["state"]["time"]["compacted"] = AT + 5000
-    owner.rewrite("part", part, pruned)
-    owner.rewrite("message", message, asked(summary={"title": "Going", "diffs": [{"file": "a", "after": "b"}]}))
-    assert pull(store, folder).updated == 1
+    owner.update_data("part", part, pruned)
+    owner.update_data(
+        "message", message, user_message(summary={"title": "Going", "diffs": [{"file": "a", "after": "b"}]})
+    )
+    assert sync_paths(store, folder).updated == 1
     assert store.sessions.children(store.sessions.find(S).id) == []
-    assert len(told(store, S)) == 4
+    assert len(stored_entries(store, S)) == 4
 
 
 def test_what_was_rewritten_stays_reachable(owner: OpencodeStore, store: Store, folder: Path) -> None:
-    owner.session(S, (asked(), [text("one")]), (answered(), [said("first")]))
-    pull(store, folder)
-    write(owner.path, "delete from message where id = 'msg_003'")
-    pull(store, folder)
+    owner.add_session(S, (user_message(), [text_part("one")]), (assistant_message(), [finished_text_part("first")]))
+    sync_paths(store, folder)
+    execute_sql(owner.path, "delete from message where id = 'msg_003'")
+    sync_paths(store, folder)
     assert words(store) == ["one"]
     (kept,) = store.sessions.children(store.sessions.find(S).id)
     assert kept.relation == "superseded"
 
 
 def test_a_bad_row_is_one_problem(owner: OpencodeStore, store: Store, folder: Path) -> None:
-    owner.session(S, (asked(), [text("one")]))
-    owner.message(answered(), '{"type": "te', said("first"))
-    owner.message("[]")
-    owner.session("ses_2", (asked(), [text("there?")]))
-    problems = pull(store, folder).problems
+    owner.add_session(S, (user_message(), [text_part("one")]))
+    owner.add_message(assistant_message(), '{"type": "te', finished_text_part("first"))
+    owner.add_message("[]")
+    owner.add_session("ses_2", (user_message(), [text_part("there?")]))
+    problems = sync_paths(store, folder).problems
     assert [problem.where for problem in problems] == ["message:msg_006", "part:prt_004"]
     assert words(store, "ses_2") == ["there?"]
     assert words(store) == ["one", "", "first", ""]
@@ -423,21 +470,23 @@ def test_a_bad_row_is_one_problem(owner: OpencodeStore, store: Store, folder: Pa
 
 
 def test_rows_of_a_session_that_is_gone_are_a_problem(owner: OpencodeStore, store: Store, folder: Path) -> None:
-    owner.session(S, (asked(), [text("one")]))
+    owner.add_session(S, (user_message(), [text_part("one")]))
     with closing(sqlite3.connect(owner.path)) as connection, connection:
         connection.execute("delete from session")
-    (problem,) = pull(store, folder).problems
+    (problem,) = sync_paths(store, folder).problems
     assert (problem.where, problem.reason) == ("message:1", "There is no session 'ses_1'.")
 
 
 def test_a_bad_file_is_one_problem(folder: Path, store: Store) -> None:
     files = OpencodeFiles(folder)
-    files.session(S, (asked(), [text("one"), text("two")]), (answered(), [said("first")]))
+    files.add_session(
+        S, (user_message(), [text_part("one"), text_part("two")]), (assistant_message(), [finished_text_part("first")])
+    )
     files.path("part/msg_001/prt_002").write_bytes(b"\xff\xfe{")
-    files.session("ses_2", (asked(), [text("there?")]))
-    files.session("ses_3")
+    files.add_session("ses_2", (user_message(), [text_part("there?")]))
+    files.add_session("ses_3")
     files.path("session/global/ses_3").write_text("[1, 2")
-    problems = pull(store, folder).problems
+    problems = sync_paths(store, folder).problems
     assert [Path(problem.where).name for problem in problems] == ["prt_002.json", "ses_3.json"]
     assert (words(store), words(store, "ses_2")) == (["two", "first"], ["there?"])
 
@@ -455,9 +504,13 @@ def test_every_message_and_part_is_in_the_chain(owner: OpencodeStore, store: Sto
         "file",
         "reasoning",
     ]
-    owner.session(S, (asked(), [text("one")]), (answered(), [{"type": kind} for kind in kinds] + [tool(), STEP]))
-    pull(store, folder)
-    kept = [json.loads(store.records.get(entry.record)) for entry in told(store, S) if entry.record]
+    owner.add_session(
+        S,
+        (user_message(), [text_part("one")]),
+        (assistant_message(), [{"type": kind} for kind in kinds] + [tool_part(), STEP]),
+    )
+    sync_paths(store, folder)
+    kept = [json.loads(store.records.get(entry.record)) for entry in stored_entries(store, S) if entry.record]
     written = {f"msg_{n:03}" for n in (1, 3)} | {f"prt_{n:03}" for n in (2, *range(4, 16))}
     assert {row["id"] for row in kept} == written
     assert len(kept) == len(written)

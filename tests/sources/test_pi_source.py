@@ -7,11 +7,11 @@ import shutil
 from pathlib import Path
 
 import pytest
-from foreign_databases import pull, texts, told
+from foreign_databases import stored_entries, stored_texts, sync_paths
 from hypothesis import given
 from hypothesis import strategies as st
-from stored_records import kept_records
-from transcript_fuzzer import spoiled_lines, understood
+from stored_records import read_stored_records
+from transcript_fuzzer import corrupted_lines, read_all_sessions
 
 from store.model.entry import Attachment, Opaque, Text, Thinking, Tokens, ToolCall, ToolResult
 from store.model.session import Session
@@ -49,7 +49,7 @@ def say(path: Path, number: str, parent: str | None, words: str, role: str = "us
 
 def test_it_is_found_where_pi_keeps_it(home: Path, store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     shutil.copytree(SAMPLE, home / ".pi")
-    (target,) = refresh.targets(only="pi")
+    (target,) = refresh.find_targets(source_name="pi")
     assert (target.source.NAME, target.locator) == ("pi", str(home / ".pi/agent"))
     monkeypatch.setenv("PI_CODING_AGENT_DIR", str(home / "elsewhere"))
     assert list(pi.roots()) == [str(home / "elsewhere")]
@@ -80,50 +80,50 @@ def test_the_stamp_follows_the_files(owner: Path) -> None:
 
 
 def test_the_branch_in_use_is_the_session(store: Store, owner: Path) -> None:
-    assert pull(store, owner).problems == []
+    assert sync_paths(store, owner).problems == []
     session = find(store, TREE)
     assert (session.title, session.cwd, session.model) == ("Retry uploader", "/w/app", "sparrow-2")
     assert (session.provider, session.turns, session.tool_calls, session.errors) == ("acme", 2, 3, 1)
     assert (session.created_at, session.updated_at) == ("2026-05-01T10:00:00.000000Z", "2026-05-01T10:00:14.000000Z")
     assert [turn.prompt for turn in store.chains.turns(session.key)][1:] == ["Add a retry", "Then do Y"]
-    assert "Try X" not in texts(store, TREE)
+    assert "Try X" not in stored_texts(store, TREE)
 
 
 def test_the_branch_that_was_left_is_a_fork(store: Store, owner: Path) -> None:
-    pull(store, owner)
+    sync_paths(store, owner)
     fork, session = find(store, BRANCH), find(store, TREE)
     assert (fork.parent_id, fork.relation, fork.turns) == (session.id, "fork", 1)
-    entries = told(store, BRANCH)
+    entries = stored_entries(store, BRANCH)
     assert [entry.text for entry in entries if not entry.inherited] == ["Try X", "529 overloaded"]
     assert fork.forked_at == sum(entry.inherited for entry in entries) - 1
-    assert told(store, TREE)[fork.forked_at].text == "The test fails; I will try X."
+    assert stored_entries(store, TREE)[fork.forked_at].text == "The test fails; I will try X."
 
 
 def test_a_fork_in_a_file_of_its_own_has_copies_of_its_parent(store: Store, owner: Path) -> None:
-    pull(store, owner)
+    sync_paths(store, owner)
     fork = find(store, FORKED)
     assert (fork.parent_id, fork.relation, fork.forked_at) == (f"pi:{TREE}", "fork", 2)
-    assert [entry.inherited for entry in told(store, FORKED)] == [True, True, True, False, False]
+    assert [entry.inherited for entry in stored_entries(store, FORKED)] == [True, True, True, False, False]
     assert (fork.turns, fork.tokens_total) == (1, 8)
 
 
 def test_what_was_paid_is_counted_once(store: Store, owner: Path) -> None:
-    pull(store, owner)
+    sync_paths(store, owner)
     assert find(store, TREE).cost == pytest.approx(0.01)
     assert find(store, FORKED).cost is None
 
 
 def test_a_fork_whose_parent_is_not_there_owns_all_it_has(store: Store, owner: Path) -> None:
     transcript(owner, TREE).unlink()
-    pull(store, owner)
+    sync_paths(store, owner)
     fork = find(store, FORKED)
     assert (fork.parent_id, fork.turns) == (f"pi:{TREE}", 2)
-    assert not any(entry.inherited for entry in told(store, FORKED))
+    assert not any(entry.inherited for entry in stored_entries(store, FORKED))
 
 
 def test_every_kind_of_record_is_understood(store: Store, owner: Path) -> None:
-    pull(store, owner)
-    entries = told(store, TREE)
+    sync_paths(store, owner)
+    entries = stored_entries(store, TREE)
     by_text = {entry.text: entry for entry in entries}
     assert by_text["Add a retry"].parts == (Text("Add a retry"), Attachment("image/png", size=5))
     thinking = entries[3]
@@ -142,7 +142,7 @@ def test_every_kind_of_record_is_understood(store: Store, owner: Path) -> None:
 
 
 def test_parallel_calls_are_paired(store: Store, owner: Path) -> None:
-    pull(store, owner)
+    sync_paths(store, owner)
     calls = store.chains.tool_calls(find(store, TREE).key)
     assert [(call.name, call.status, call.result) for call in calls] == [
         ("read", "ok", "def upload(): ..."),
@@ -152,68 +152,70 @@ def test_parallel_calls_are_paired(store: Store, owner: Path) -> None:
 
 
 def test_version_1_is_one_line(store: Store, owner: Path) -> None:
-    pull(store, owner)
+    sync_paths(store, owner)
     session = find(store, OLD)
     assert (session.turns, session.tool_calls, session.model, session.cwd) == (1, 1, "wren-0", "/w/old")
-    assert texts(store, OLD) == ["What is here?", "", "", "One file."]
-    assert told(store, OLD)[0].created_at == "2025-11-01T10:00:01.000000Z"
+    assert stored_texts(store, OLD) == ["What is here?", "", "", "One file."]
+    assert stored_entries(store, OLD)[0].created_at == "2025-11-01T10:00:01.000000Z"
 
 
 def test_no_record_is_lost(store: Store, owner: Path) -> None:
-    pull(store, owner)
-    assert kept_records(store) == {line for path in owner.rglob("*.jsonl") for line in path.read_bytes().splitlines()}
+    sync_paths(store, owner)
+    assert read_stored_records(store) == {
+        line for path in owner.rglob("*.jsonl") for line in path.read_bytes().splitlines()
+    }
 
 
 # ── following ─────────────────────────────────────────────────────────────────────────────────────
 
 
 def test_a_second_sync_writes_nothing(store: Store, owner: Path) -> None:
-    pull(store, owner)
-    again = pull(store, owner)
+    sync_paths(store, owner)
+    again = sync_paths(store, owner)
     assert (again.new, again.updated, again.unchanged) == (0, 0, 4)
     path = transcript(owner, OLD)
     path.touch()
-    assert pull(store, owner).updated == 1
-    assert len(told(store, OLD)) == 4
+    assert sync_paths(store, owner).updated == 1
+    assert len(stored_entries(store, OLD)) == 4
 
 
 def test_what_is_appended_comes_in(store: Store, owner: Path) -> None:
-    pull(store, owner)
-    before = [entry.key for entry in told(store, TREE)]
+    sync_paths(store, owner)
+    before = [entry.key for entry in stored_entries(store, TREE)]
     say(transcript(owner, TREE), "e0000015", "e0000014", "And now?")
-    report = pull(store, owner)
+    report = sync_paths(store, owner)
     assert (report.new, report.problems) == (0, [])
-    assert [entry.key for entry in told(store, TREE)][: len(before)] == before
-    assert texts(store, TREE)[-1] == "And now?"
+    assert [entry.key for entry in stored_entries(store, TREE)][: len(before)] == before
+    assert stored_texts(store, TREE)[-1] == "And now?"
 
 
 def test_a_rewind_leaves_a_fork_behind(store: Store, owner: Path) -> None:
     path = transcript(owner, TREE)
-    pull(store, owner)
+    sync_paths(store, owner)
     say(path, "e0000015", "e000000e", "No, do Z")
-    pull(store, owner)
-    assert texts(store, TREE)[-1] == "No, do Z"
+    sync_paths(store, owner)
+    assert stored_texts(store, TREE)[-1] == "No, do Z"
     left = find(store, f"{TREE}/e000000f")
     assert (left.parent_id, left.relation) == (f"pi:{TREE}", "fork")
-    assert "Y is done." in texts(store, left.native_id)
+    assert "Y is done." in stored_texts(store, left.native_id)
 
 
 def test_a_last_line_that_is_still_being_written_waits(store: Store, owner: Path) -> None:
     path = transcript(owner, OLD)
     whole = path.read_bytes()
     path.write_bytes(whole + b'{"type":"message","message":{"role":"us')
-    assert pull(store, owner).problems == []
-    assert len(told(store, OLD)) == 4
+    assert sync_paths(store, owner).problems == []
+    assert len(stored_entries(store, OLD)) == 4
     path.write_bytes(whole + b'{"type":"message","message":{"role":"user","content":"whole"}}\n')
-    pull(store, owner)
-    assert texts(store, OLD)[-1] == "whole"
+    sync_paths(store, owner)
+    assert stored_texts(store, OLD)[-1] == "whole"
 
 
 # ── going on ──────────────────────────────────────────────────────────────────────────────────────
 
 
 def test_resume_names_the_whole_id(store: Store, owner: Path) -> None:
-    pull(store, owner)
+    sync_paths(store, owner)
     there = pi.resume(find(store, TREE))
     assert (there.argv, there.cwd) == (("pi", "--session", TREE), "/w/app")
     left = pi.resume(find(store, BRANCH))
@@ -229,7 +231,7 @@ def test_a_bad_line_is_one_problem_and_no_branch(store: Store, owner: Path) -> N
     spelled = path.read_bytes().splitlines(keepends=True)
     spelled[4] = b"\xff\x00 rubbish\n"
     path.write_bytes(b"".join(spelled))
-    report = pull(store, owner)
+    report = sync_paths(store, owner)
     assert [problem.where for problem in report.problems] == [f"{path}:{sum(map(len, spelled[:4]))}"]
     assert find(store, TREE).turns == 2
 
@@ -238,7 +240,7 @@ def test_a_lost_header_and_a_file_of_nothing(store: Store, owner: Path) -> None:
     path = transcript(owner, OLD)
     path.write_bytes(b"".join(path.read_bytes().splitlines(keepends=True)[1:]))
     (path.parent / "2025_x.jsonl").write_text('{"type":"other"}\n')
-    report = pull(store, owner)
+    report = sync_paths(store, owner)
     assert [problem.reason for problem in report.problems] == ["Nobody speaks in it."]
     assert find(store, OLD).turns == 1
 
@@ -246,7 +248,7 @@ def test_a_lost_header_and_a_file_of_nothing(store: Store, owner: Path) -> None:
 def test_two_files_of_one_session_are_one_session(store: Store, owner: Path) -> None:
     path = transcript(owner, OLD)
     shutil.copy(path, path.with_name(f"2027_{OLD}.jsonl"))
-    report = pull(store, owner)
+    report = sync_paths(store, owner)
     assert len(report.problems) == 1
     assert find(store, OLD).turns == 1
 
@@ -256,5 +258,5 @@ def test_whatever_stands_in_a_transcript_its_neighbours_are_read(data: st.DataOb
     folder = tmp_path / "fuzzed"
     shutil.copytree(SAMPLE, folder, dirs_exist_ok=True)
     path = transcript(folder, data.draw(st.sampled_from([TREE, FORKED])))
-    path.write_bytes(data.draw(spoiled_lines(transcript(SAMPLE, path.stem.rpartition("_")[2]).read_bytes())))
-    assert OLD in understood(pi, folder)
+    path.write_bytes(data.draw(corrupted_lines(transcript(SAMPLE, path.stem.rpartition("_")[2]).read_bytes())))
+    assert OLD in read_all_sessions(pi, folder)

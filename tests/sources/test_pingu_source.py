@@ -11,20 +11,20 @@ from typing import Any
 import pytest
 from foreign_databases import (
     AT,
-    PINGU,
-    PINGU_DOCUMENT,
-    PINGU_MEMORIES,
-    insert,
-    make,
-    pingu_native,
-    pingu_raw,
-    pingu_session,
-    pingu_turn,
-    pull,
-    raw_message,
-    texts,
-    told,
-    write,
+    PINGU_DOCUMENT_SCHEMA,
+    PINGU_MEMORIES_SCHEMA,
+    PINGU_SCHEMA,
+    add_pingu_session,
+    add_pingu_turn,
+    execute_sql,
+    insert_row,
+    make_database,
+    pingu_native_response,
+    pingu_raw_message,
+    pingu_raw_response,
+    stored_entries,
+    stored_texts,
+    sync_paths,
 )
 
 from store.model.entry import Opaque, PairedCall, Part, Text, Thinking, Tokens
@@ -33,18 +33,18 @@ from store.sources import pingu
 from store.store import Store
 from store.sync import refresh
 
-NEWEST = PINGU + PINGU_MEMORIES
-ANSWER = pingu_raw(raw_message("41% full"))
+NEWEST = PINGU_SCHEMA + PINGU_MEMORIES_SCHEMA
+ANSWER = pingu_raw_response(pingu_raw_message("41% full"))
 
 
 @pytest.fixture
 def owner(tmp_path: Path) -> Path:
-    return make(tmp_path / "any name.sqlite", NEWEST)
+    return make_database(tmp_path / "any name.sqlite", NEWEST)
 
 
 def parts(store: Store, session_id: str = "s") -> list[tuple[Part, ...]]:
     """What the assistant said, entry by entry."""
-    return [entry.parts for entry in told(store, session_id) if entry.role == "assistant"]
+    return [entry.parts for entry in stored_entries(store, session_id) if entry.role == "assistant"]
 
 
 def calls(store: Store) -> list[PairedCall]:
@@ -54,29 +54,31 @@ def calls(store: Store) -> list[PairedCall]:
 # ── layouts ───────────────────────────────────────────────────────────────────────────────────────
 
 
-@pytest.mark.parametrize("layout", [PINGU, NEWEST, PINGU_DOCUMENT], ids=["first", "memories", "document"])
+@pytest.mark.parametrize("layout", [PINGU_SCHEMA, NEWEST, PINGU_DOCUMENT_SCHEMA], ids=["first", "memories", "document"])
 @pytest.mark.parametrize("wal", [True, False])
 def test_every_layout_opens(tmp_path: Path, store: Store, layout: str, wal: bool) -> None:
-    owner = make(tmp_path / "p.db", layout, wal=wal)
-    pingu_session(owner, "s", ("What is my disk use?", ANSWER))
-    report = pull(store, owner)
+    owner = make_database(tmp_path / "p.db", layout, wal=wal)
+    add_pingu_session(owner, "s", ("What is my disk use?", ANSWER))
+    report = sync_paths(store, owner)
     assert (report.source, report.seen, report.new, report.problems) == ("pingu", 1, 1, [])
-    assert texts(store, "s") == ["What is my disk use?", "41% full"]
-    assert pull(store, owner).unchanged == 1
+    assert stored_texts(store, "s") == ["What is my disk use?", "41% full"]
+    assert sync_paths(store, owner).unchanged == 1
 
 
 def test_columns_and_tables_that_nobody_knows_are_left_alone(owner: Path, store: Store) -> None:
-    write(owner, "alter table turns add column mood text default 'fine'")
-    write(owner, "create table plans (id integer primary key)")
-    pingu_session(owner, "s", ("hi", ANSWER))
-    assert pull(store, owner).problems == []
-    record = told(store, "s")[0].record
+    execute_sql(owner, "alter table turns add column mood text default 'fine'")
+    execute_sql(owner, "create table plans (id integer primary key)")
+    add_pingu_session(owner, "s", ("hi", ANSWER))
+    assert sync_paths(store, owner).problems == []
+    record = stored_entries(store, "s")[0].record
     assert record is not None
     assert json.loads(store.records.get(record))["mood"] == "fine"
 
 
 def test_another_program_s_turns_are_not_taken_for_pingu_s(tmp_path: Path) -> None:
-    other = make(tmp_path / "o.db", "create table sessions (id); create table turns (session_id, response_json)")
+    other = make_database(
+        tmp_path / "o.db", "create table sessions (id); create table turns (session_id, response_json)"
+    )
     assert not pingu.detect(str(other))
 
 
@@ -87,18 +89,18 @@ def test_raw_and_native_responses_stand_in_one_session(owner: Path, store: Store
     usage = {"input_tokens": 120, "output_tokens": 14, "input_tokens_details": {"cached_tokens": 100}}
     reasoning = {"id": "rs_1", "type": "reasoning", "summary": [{"type": "summary_text", "text": "look at df"}]}
     native: list[dict[str, Any]] = [{"type": "reasoning", "raw": reasoning}, {"type": "message", "content": "60% used"}]
-    pingu_session(owner)
-    pingu_turn(owner, "disk?", pingu_raw(reasoning, raw_message("41% full"), usage=usage))
-    pingu_turn(owner, "memory?", pingu_native(*native, input_tokens=9, output_tokens=3))
-    assert pull(store, owner).problems == []
+    add_pingu_session(owner)
+    add_pingu_turn(owner, "disk?", pingu_raw_response(reasoning, pingu_raw_message("41% full"), usage=usage))
+    add_pingu_turn(owner, "memory?", pingu_native_response(*native, input_tokens=9, output_tokens=3))
+    assert sync_paths(store, owner).problems == []
     assert parts(store) == [
         (Thinking("look at df"),),
         (Text("41% full"),),
         (Thinking("look at df"),),
         (Text("60% used"),),
     ]
-    assert [entry.turn for entry in told(store, "s")] == [1, 1, 1, 2, 2, 2]
-    assert [entry.tokens for entry in told(store, "s")] == [
+    assert [entry.turn for entry in stored_entries(store, "s")] == [1, 1, 1, 2, 2, 2]
+    assert [entry.tokens for entry in stored_entries(store, "s")] == [
         *[None, None, Tokens(20, 14, 100)],
         *[None, None, Tokens(9, 3)],
     ]
@@ -108,23 +110,25 @@ def test_raw_and_native_responses_stand_in_one_session(owner: Path, store: Store
 
 def test_counts_that_cannot_be_are_left_out(owner: Path, store: Store) -> None:
     usage = {"input_tokens": 10**30, "output_tokens": -5, "input_tokens_details": {"cached_tokens": True}}
-    pingu_session(owner, "s", ("one", pingu_raw(raw_message("first"), usage=usage)))
-    assert pull(store, owner).problems == []
+    add_pingu_session(owner, "s", ("one", pingu_raw_response(pingu_raw_message("first"), usage=usage)))
+    assert sync_paths(store, owner).problems == []
     assert store.sessions.find("s").tokens_total == 0
 
 
 def test_the_row_s_model_comes_before_the_response_s(owner: Path, store: Store) -> None:
-    pingu_session(owner)
-    pingu_turn(owner, "one", ANSWER, model="gpt-of-the-row")
-    pingu_turn(owner, "two", ANSWER)
-    pull(store, owner)
-    assert [entry.model for entry in told(store, "s")] == ["", "gpt-of-the-row", "", "gpt-raw"]
+    add_pingu_session(owner)
+    add_pingu_turn(owner, "one", ANSWER, model="gpt-of-the-row")
+    add_pingu_turn(owner, "two", ANSWER)
+    sync_paths(store, owner)
+    assert [entry.model for entry in stored_entries(store, "s")] == ["", "gpt-of-the-row", "", "gpt-raw"]
 
 
 def test_what_one_response_said_is_one_message(owner: Path, store: Store) -> None:
-    pingu_session(owner, "s", ("one", pingu_raw(raw_message("a"), raw_message("b"))), ("two", ANSWER))
-    pull(store, owner)
-    asked, first, second, *_, last = told(store, "s")
+    add_pingu_session(
+        owner, "s", ("one", pingu_raw_response(pingu_raw_message("a"), pingu_raw_message("b"))), ("two", ANSWER)
+    )
+    sync_paths(store, owner)
+    asked, first, second, *_, last = stored_entries(store, "s")
     assert asked.message_key != first.message_key == second.message_key != last.message_key
     assert asked.record == first.record == second.record != last.record
 
@@ -165,64 +169,64 @@ ITEMS: list[tuple[dict[str, Any], str, Any, str, Any]] = [
 def test_calls_among_the_output(
     owner: Path, store: Store, item: dict[str, Any], name: str, arguments: Any, status: str, result: Any
 ) -> None:
-    pingu_session(owner, "s", ("do it", pingu_raw(item)))
-    assert pull(store, owner).problems == []
+    add_pingu_session(owner, "s", ("do it", pingu_raw_response(item)))
+    assert sync_paths(store, owner).problems == []
     (call,) = calls(store)
     assert (call.name, call.arguments, call.status, call.result) == (name, arguments, status, result)
-    assert pingu.NOT_STORED not in texts(store, "s")
+    assert pingu.REPLY_NOT_STORED not in stored_texts(store, "s")
 
 
 def test_a_refusal_is_said_and_an_item_nobody_knows_is_kept(owner: Path, store: Store) -> None:
-    message = raw_message("No.") | {"content": [{"type": "refusal", "refusal": "Not that."}]}
+    message = pingu_raw_message("No.") | {"content": [{"type": "refusal", "refusal": "Not that."}]}
     novel = {"type": "hologram", "beam": 7}
-    pingu_session(owner, "s", ("draw", pingu_raw(message, novel)))
-    assert pull(store, owner).problems == []
+    add_pingu_session(owner, "s", ("draw", pingu_raw_response(message, novel)))
+    assert sync_paths(store, owner).problems == []
     assert parts(store) == [(Text("Not that."),), (Opaque("hologram", novel),)]
 
 
 @pytest.mark.parametrize(
     "response",
     [
-        pingu_raw(),
-        pingu_native(),
-        pingu_native(output=None),
-        pingu_raw(raw_message("")),
-        pingu_raw(raw_message()),
-        pingu_native({"type": "message", "content": " \n"}),
+        pingu_raw_response(),
+        pingu_native_response(),
+        pingu_native_response(output=None),
+        pingu_raw_response(pingu_raw_message("")),
+        pingu_raw_response(pingu_raw_message()),
+        pingu_native_response({"type": "message", "content": " \n"}),
         {},
     ],
 )
 def test_a_reply_that_pingu_did_not_store_is_said_to_be_missing(
     owner: Path, store: Store, response: dict[str, Any]
 ) -> None:
-    pingu_session(owner, "s", ("thanks", response))
-    assert pull(store, owner).problems == []
-    assert texts(store, "s") == ["thanks", "(reply not stored)"]
-    assert [entry.role for entry in told(store, "s")] == ["user", "assistant"]
+    add_pingu_session(owner, "s", ("thanks", response))
+    assert sync_paths(store, owner).problems == []
+    assert stored_texts(store, "s") == ["thanks", "(reply not stored)"]
+    assert [entry.role for entry in stored_entries(store, "s")] == ["user", "assistant"]
 
 
 def test_thoughts_are_no_reply(owner: Path, store: Store) -> None:
     reasoning = {"id": "rs_1", "type": "reasoning", "summary": [], "encrypted_content": "gAAA"}
-    pingu_session(owner, "s", ("think", pingu_raw(reasoning, usage={"output_tokens": 5})))
-    pull(store, owner)
+    add_pingu_session(owner, "s", ("think", pingu_raw_response(reasoning, usage={"output_tokens": 5})))
+    sync_paths(store, owner)
     assert parts(store) == [(Thinking("", "gAAA"),), ()]
-    assert texts(store, "s") == ["think", "", pingu.NOT_STORED]
+    assert stored_texts(store, "s") == ["think", "", pingu.REPLY_NOT_STORED]
     assert store.sessions.find("s").tokens_output == 5
 
 
 def test_a_short_reply_is_a_reply(owner: Path, store: Store) -> None:
-    pingu_session(owner, "s", ("do it", pingu_raw(raw_message("Done."))))
-    pull(store, owner)
-    assert texts(store, "s") == ["do it", "Done."]
+    add_pingu_session(owner, "s", ("do it", pingu_raw_response(pingu_raw_message("Done."))))
+    sync_paths(store, owner)
+    assert stored_texts(store, "s") == ["do it", "Done."]
 
 
 @pytest.mark.parametrize("broken", ['{"output": [{"ty', "", "[]", "null", "41", '{"output": ' + "[" * 5000, b"\xff{}"])
 def test_a_reply_that_cannot_be_read_leaves_the_prompt(owner: Path, store: Store, broken: Any) -> None:
-    pingu_session(owner, "s", ("before", ANSWER), ("broken", broken), ("after", ANSWER))
-    (problem,) = pull(store, owner).problems
+    add_pingu_session(owner, "s", ("before", ANSWER), ("broken", broken), ("after", ANSWER))
+    (problem,) = sync_paths(store, owner).problems
     assert problem.where == "turns:2"
     assert problem.reason.startswith("The reply cannot be read: ")
-    assert texts(store, "s") == ["before", "41% full", "broken", "after", "41% full"]
+    assert stored_texts(store, "s") == ["before", "41% full", "broken", "after", "41% full"]
     assert store.sessions.find("s").turns == 3
 
 
@@ -230,8 +234,8 @@ def test_a_reply_that_cannot_be_read_leaves_the_prompt(owner: Path, store: Store
 
 
 def test_what_a_session_s_row_says_of_it(owner: Path, store: Store) -> None:
-    pingu_session(owner, "telegram:7", ("hello", ANSWER), updated_at="2026-03-02 11:30:00")
-    pull(store, owner)
+    add_pingu_session(owner, "telegram:7", ("hello", ANSWER), updated_at="2026-03-02 11:30:00")
+    sync_paths(store, owner)
     session = store.sessions.find("telegram:7")
     assert (session.channel, session.agent_title, session.title) == ("default", "", "hello")
     assert (session.created_at, session.updated_at) == ("2026-03-01T10:00:00.000000Z", "2026-03-02T11:30:00.000000Z")
@@ -239,33 +243,33 @@ def test_what_a_session_s_row_says_of_it(owner: Path, store: Store) -> None:
 
 
 def test_an_empty_session_is_shown(owner: Path, store: Store) -> None:
-    pingu_session(owner)
-    assert pull(store, owner).new == 1
-    assert (store.sessions.find("s").turns, told(store, "s")) == (0, [])
+    add_pingu_session(owner)
+    assert sync_paths(store, owner).new == 1
+    assert (store.sessions.find("s").turns, stored_entries(store, "s")) == (0, [])
 
 
 def test_turns_of_a_session_that_is_gone_are_a_problem(owner: Path, store: Store) -> None:
-    pingu_session(owner, "s", ("hi", ANSWER))
-    pingu_session(owner, "gone", ("one", ANSWER), ("two", ANSWER))
+    add_pingu_session(owner, "s", ("hi", ANSWER))
+    add_pingu_session(owner, "gone", ("one", ANSWER), ("two", ANSWER))
     with closing(sqlite3.connect(owner)) as connection, connection:
         connection.execute("delete from sessions where id = 'gone'")
-    (problem,) = pull(store, owner).problems
+    (problem,) = sync_paths(store, owner).problems
     assert (problem.where, problem.reason) == ("turns:2", "There is no session 'gone'.")
-    assert texts(store, "s") == ["hi", "41% full"]
+    assert stored_texts(store, "s") == ["hi", "41% full"]
 
 
 def test_delegates_are_children_however_deep(owner: Path, store: Store) -> None:
     names = ["t:7", "t:7:delegate:sysinfo", "t:7:delegate:sysinfo:delegate:disk", "gone:delegate:x"]
     for name in reversed(names):
-        pingu_session(owner, name, ("hi", ANSWER))
-    pull(store, owner)
+        add_pingu_session(owner, name, ("hi", ANSWER))
+    sync_paths(store, owner)
     top, child, grandchild, orphan = (store.sessions.find(name) for name in names)
     assert (top.parent_id, top.relation) == (None, None)
     assert (child.parent_id, child.relation) == (top.id, "delegate")
     assert (grandchild.parent_id, grandchild.relation) == (child.id, "delegate")
     assert [session.id for session in store.sessions.children(top.id)] == [child.id]
-    pingu_session(owner, "gone")
-    pull(store, owner)
+    add_pingu_session(owner, "gone")
+    sync_paths(store, owner)
     assert store.sessions.find("gone:delegate:x").parent_id == store.sessions.get(orphan.parent_id or "").id
 
 
@@ -286,39 +290,39 @@ def test_delegates_are_children_however_deep(owner: Path, store: Store) -> None:
     ],
 )
 def test_a_client_may_choose_any_id(owner: Path, store: Store, chosen: str) -> None:
-    pingu_session(owner, chosen, ("hi", ANSWER))
-    pingu_session(owner, "neighbour", ("there?", ANSWER))
-    assert pull(store, owner).problems == []
+    add_pingu_session(owner, chosen, ("hi", ANSWER))
+    add_pingu_session(owner, "neighbour", ("there?", ANSWER))
+    assert sync_paths(store, owner).problems == []
     (session,) = [session for session in store.list_sessions(9) if session.native_id == chosen]
-    assert texts(store, session.id) == ["hi", "41% full"]
-    assert pull(store, owner).unchanged == 2
+    assert stored_texts(store, session.id) == ["hi", "41% full"]
+    assert sync_paths(store, owner).unchanged == 2
 
 
 @pytest.mark.parametrize("chosen", ["a\0b", "x" * 70_000, b"\x00\xff"])
 def test_an_id_that_cannot_be_kept_is_a_problem(owner: Path, store: Store, chosen: Any) -> None:
-    pingu_session(owner, chosen)
-    pingu_session(owner, "neighbour", ("there?", ANSWER))
-    assert len(pull(store, owner).problems) == 1
+    add_pingu_session(owner, chosen)
+    add_pingu_session(owner, "neighbour", ("there?", ANSWER))
+    assert len(sync_paths(store, owner).problems) == 1
     assert [session.native_id for session in store.list_sessions(9)] == ["neighbour"]
 
 
 def test_turns_stand_by_time_and_then_by_number(owner: Path, store: Store) -> None:
-    pingu_session(owner)
+    add_pingu_session(owner)
     for said, at in (("third", "12:00:00"), ("first", "10:00:00"), ("second", "11:00:00"), ("fourth", "12:00:00")):
-        pingu_turn(owner, said, pingu_raw(), created_at=f"2026-03-01 {at}")
-    pull(store, owner)
-    asked = [entry for entry in told(store, "s") if entry.role == "user"]
+        add_pingu_turn(owner, said, pingu_raw_response(), created_at=f"2026-03-01 {at}")
+    sync_paths(store, owner)
+    asked = [entry for entry in stored_entries(store, "s") if entry.role == "user"]
     assert [entry.text for entry in asked] == ["first", "second", "third", "fourth"]
     assert asked[1].created_at == "2026-03-01T11:00:00.000000Z"
 
 
 def test_a_date_that_is_none_gives_way_to_the_next_best(owner: Path, store: Store) -> None:
-    pingu_session(owner, "s", created_at="yesterday", updated_at="2026-03-01 09:00:00")
-    pingu_turn(owner, "hi", ANSWER, created_at="")
-    pingu_session(owner, "timeless", created_at="", updated_at="soon")
-    assert pull(store, owner).problems == []
+    add_pingu_session(owner, "s", created_at="yesterday", updated_at="2026-03-01 09:00:00")
+    add_pingu_turn(owner, "hi", ANSWER, created_at="")
+    add_pingu_session(owner, "timeless", created_at="", updated_at="soon")
+    assert sync_paths(store, owner).problems == []
     assert store.sessions.find("s").created_at == "2026-03-01T09:00:00.000000Z"
-    assert {entry.created_at for entry in told(store, "s")} == {"2026-03-01T09:00:00.000000Z"}
+    assert {entry.created_at for entry in stored_entries(store, "s")} == {"2026-03-01T09:00:00.000000Z"}
     assert store.sessions.find("timeless").created_at
 
 
@@ -332,11 +336,11 @@ def test_a_date_that_is_none_gives_way_to_the_next_best(owner: Path, store: Stor
 def test_a_summary_s_last_row_is_told_as_a_turn_of_its_session(
     owner: Path, store: Store, up_to: str | None, turn: int | None
 ) -> None:
-    pingu_session(owner, summary="They talked of disks.", summary_up_to=up_to)
-    pingu_session(owner, "other")
+    add_pingu_session(owner, summary="They talked of disks.", summary_up_to=up_to)
+    add_pingu_session(owner, "other")
     for number, session_id in ((10, "s"), (11, "other"), (12, "s"), (13, "s")):
-        pingu_turn(owner, "hi", ANSWER, session_id, id=number)
-    pull(store, owner)
+        add_pingu_turn(owner, "hi", ANSWER, session_id, id=number)
+    sync_paths(store, owner)
     summary = store.summaries.current(store.sessions.find("s"))
     assert summary is not None
     assert (summary.text, summary.up_to_turn, summary.origin) == ("They talked of disks.", turn, "source")
@@ -344,7 +348,7 @@ def test_a_summary_s_last_row_is_told_as_a_turn_of_its_session(
 
 
 def test_memories_are_facts_of_the_store_or_of_a_session(owner: Path, store: Store) -> None:
-    pingu_session(owner)
+    add_pingu_session(owner)
     for session_id, category, content in (
         (None, "core", "Likes short answers"),
         ("s", "conversation", "Runs Debian"),
@@ -352,8 +356,8 @@ def test_memories_are_facts_of_the_store_or_of_a_session(owner: Path, store: Sto
     ):
         at = {"created_at": AT, "updated_at": "2026-03-05 00:00:00"}
         vector = b"\x00\x00\x80\x3f"
-        insert(owner, "memories", session_id=session_id, category=category, content=content, embedding=vector, **at)
-    assert pull(store, owner).problems == []
+        insert_row(owner, "memories", session_id=session_id, category=category, content=content, embedding=vector, **at)
+    assert sync_paths(store, owner).problems == []
     session = store.sessions.find("s")
     everywhere, here, left = store.facts.current(None)
     assert (everywhere.text, everywhere.category, everywhere.session_id) == ("Likes short answers", "core", None)
@@ -367,12 +371,12 @@ def test_memories_are_facts_of_the_store_or_of_a_session(owner: Path, store: Sto
 
 
 def test_a_memory_follows_its_store(owner: Path, store: Store) -> None:
-    insert(owner, "memories", content="Runs Debian")
-    insert(owner, "memories", content="Has a cat")
-    pull(store, owner)
-    write(owner, "update memories set content = 'Runs Fedora' where id = 1")
-    write(owner, "delete from memories where id = 2")
-    pull(store, owner)
+    insert_row(owner, "memories", content="Runs Debian")
+    insert_row(owner, "memories", content="Has a cat")
+    sync_paths(store, owner)
+    execute_sql(owner, "update memories set content = 'Runs Fedora' where id = 1")
+    execute_sql(owner, "delete from memories where id = 2")
+    sync_paths(store, owner)
     assert [fact.text for fact in store.facts.current(None)] == ["Runs Fedora"]
 
 
@@ -380,20 +384,20 @@ def test_a_memory_follows_its_store(owner: Path, store: Store) -> None:
 
 
 def test_appended_turns_come_in(owner: Path, store: Store) -> None:
-    pingu_session(owner, "s", ("one", ANSWER))
-    pull(store, owner)
-    pingu_turn(owner, "two", ANSWER)
-    write(owner, "update sessions set updated_at = '2026-03-09 00:00:00'")
-    assert pull(store, owner).updated == 1
-    assert texts(store, "s") == ["one", "41% full", "two", "41% full"]
+    add_pingu_session(owner, "s", ("one", ANSWER))
+    sync_paths(store, owner)
+    add_pingu_turn(owner, "two", ANSWER)
+    execute_sql(owner, "update sessions set updated_at = '2026-03-09 00:00:00'")
+    assert sync_paths(store, owner).updated == 1
+    assert stored_texts(store, "s") == ["one", "41% full", "two", "41% full"]
     assert store.sessions.find("s").updated_at == "2026-03-09T00:00:00.000000Z"
 
 
 def test_a_session_that_pingu_only_looked_at_is_unchanged(owner: Path, store: Store) -> None:
-    pingu_session(owner, "s", ("one", ANSWER))
-    pull(store, owner)
-    write(owner, "update sessions set updated_at = '2026-03-09 00:00:00'")
-    assert pull(store, owner).unchanged == 1
+    add_pingu_session(owner, "s", ("one", ANSWER))
+    sync_paths(store, owner)
+    execute_sql(owner, "update sessions set updated_at = '2026-03-09 00:00:00'")
+    assert sync_paths(store, owner).unchanged == 1
 
 
 @pytest.mark.parametrize(
@@ -406,13 +410,13 @@ def test_a_session_that_pingu_only_looked_at_is_unchanged(owner: Path, store: St
     ],
 )
 def test_what_was_rewritten_or_deleted_stays_reachable(owner: Path, store: Store, change: str, now: list[str]) -> None:
-    pingu_session(owner, "s", ("one", ANSWER), ("two", ANSWER))
-    pull(store, owner)
-    write(owner, change)
-    pull(store, owner)
-    assert texts(store, "s") == now
+    add_pingu_session(owner, "s", ("one", ANSWER), ("two", ANSWER))
+    sync_paths(store, owner)
+    execute_sql(owner, change)
+    sync_paths(store, owner)
+    assert stored_texts(store, "s") == now
     (old,) = store.sessions.children(store.sessions.find("s").id)
-    assert (old.relation, texts(store, old.id)) == ("superseded", ["one", "41% full", "two", "41% full"])
+    assert (old.relation, stored_texts(store, old.id)) == ("superseded", ["one", "41% full", "two", "41% full"])
 
 
 # ── where it is, and how to go back ───────────────────────────────────────────────────────────────
@@ -442,8 +446,8 @@ def test_a_store_is_looked_for_where_pingu_keeps_it(home: Path, config: str | No
 def test_a_store_is_found_where_the_config_says(home: Path, store: Store) -> None:
     (home / ".config/pingu").mkdir(parents=True)
     (home / ".config/pingu/config.toml").write_text('[db]\npath = "~/p.db"')
-    pingu_session(make(home / "p.db", PINGU), "s", ("hi", ANSWER))
-    (target,) = refresh.targets()
+    add_pingu_session(make_database(home / "p.db", PINGU_SCHEMA), "s", ("hi", ANSWER))
+    (target,) = refresh.find_targets()
     assert (target.source.NAME, target.locator) == ("pingu", str(home / "p.db"))
 
 
@@ -459,7 +463,7 @@ def test_a_store_is_found_where_the_config_says(home: Path, store: Store) -> Non
     ],
 )
 def test_how_a_conversation_goes_on(owner: Path, store: Store, native: str, hint: str) -> None:
-    pingu_session(owner, native)
-    pull(store, owner)
+    add_pingu_session(owner, native)
+    sync_paths(store, owner)
     session: Session = store.sessions.find(native)
     assert (pingu.resume(session).argv, pingu.resume(session).hint) == (None, hint)

@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from foreign_databases import pull, texts, told
+from foreign_databases import stored_entries, stored_texts, sync_paths
 from hypothesis import given
 from hypothesis import strategies as st
-from stored_records import kept_records
-from transcript_fuzzer import spoiled_lines, understood
+from stored_records import read_stored_records
+from transcript_fuzzer import corrupted_lines, read_all_sessions
 
 from store.model.entry import Attachment, Opaque, Text, Thinking, Tokens
 from store.model.session import Session
@@ -50,7 +50,7 @@ def write(path: Path, uuid: str, parent: str, **more: Any) -> None:
 
 def test_it_is_found_where_qwen_keeps_it(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     shutil.copytree(SAMPLE, home / ".qwen")
-    (target,) = refresh.targets(only="qwen")
+    (target,) = refresh.find_targets(source_name="qwen")
     assert target.locator == str(home / ".qwen")
     (home / ".qwen/settings.json").write_text('{"advanced": {"runtimeOutputDir": "~/set"}}')
     assert list(qwen.roots()) == [str(home / "set")]
@@ -72,23 +72,23 @@ def test_claude_codes_records_are_not_taken_for_its_own(owner: Path, tmp_path: P
 
 
 def test_the_branch_in_use_is_the_session(store: Store, owner: Path) -> None:
-    assert pull(store, owner).problems == []
+    assert sync_paths(store, owner).problems == []
     session = find(store, TREE)
     assert (session.title, session.cwd, session.model) == ("Listing in German", "/w/app", "coder-2")
     assert (session.turns, session.tool_calls, session.errors) == (2, 3, 2)
     assert [turn.prompt for turn in store.chains.turns(session.key)][1:] == ["List files", "In German"]
-    assert "En français." not in texts(store, TREE)
+    assert "En français." not in stored_texts(store, TREE)
     assert find(store, PLAIN).title == "Hello"
 
 
 def test_tokens_are_counted_once_and_as_they_are_meant(store: Store, owner: Path) -> None:
-    pull(store, owner)
-    counted = [entry.tokens for entry in told(store, TREE) if entry.tokens]
+    sync_paths(store, owner)
+    counted = [entry.tokens for entry in stored_entries(store, TREE) if entry.tokens]
     assert counted == [Tokens(60, 25, 40), Tokens(150, 30, 0), Tokens(20, 4, 0), Tokens(30, 6, 0)]
 
 
 def test_parallel_calls_have_their_results_failures_and_durations(store: Store, owner: Path) -> None:
-    pull(store, owner)
+    sync_paths(store, owner)
     calls = store.chains.tool_calls(find(store, TREE).key)
     assert [(call.call_id, call.status, call.duration_ms) for call in calls] == [
         ("c1", "ok", 12),
@@ -98,8 +98,8 @@ def test_parallel_calls_have_their_results_failures_and_durations(store: Store, 
 
 
 def test_every_kind_of_record_is_understood(store: Store, owner: Path) -> None:
-    pull(store, owner)
-    entries = told(store, TREE)
+    sync_paths(store, owner)
+    entries = stored_entries(store, TREE)
     assert entries[0].parts == (Text("List files"), Attachment("image/png", size=5))
     assert entries[3].parts[0] == Thinking("two commands")
     by_text = {entry.text: entry for entry in entries}
@@ -110,12 +110,15 @@ def test_every_kind_of_record_is_understood(store: Store, owner: Path) -> None:
 
 
 def test_the_branch_that_was_left_is_a_fork(store: Store, owner: Path) -> None:
-    pull(store, owner)
+    sync_paths(store, owner)
     fork = find(store, BRANCH)
     assert (fork.parent_id, fork.relation, fork.turns) == (f"qwen:{TREE}", "fork", 1)
-    assert [entry.text for entry in told(store, BRANCH) if not entry.inherited] == ["In French", "En français."]
+    assert [entry.text for entry in stored_entries(store, BRANCH) if not entry.inherited] == [
+        "In French",
+        "En français.",
+    ]
     assert fork.forked_at is not None
-    assert told(store, TREE)[fork.forked_at].text == "One of them failed."
+    assert stored_entries(store, TREE)[fork.forked_at].text == "One of them failed."
 
 
 def test_words_typed_while_it_works_are_a_prompt_and_an_agents_are_not(store: Store, owner: Path) -> None:
@@ -123,32 +126,34 @@ def test_words_typed_while_it_works_are_a_prompt_and_an_agents_are_not(store: St
     write(path, "y1", "x2", subtype="mid_turn_user_message")
     write(path, "y2", "y1", provenance="goal_runtime")
     write(path, "y3", "y2", subtype="notification")
-    pull(store, owner)
+    sync_paths(store, owner)
     assert [turn.prompt for turn in store.chains.turns(find(store, PLAIN).key)][1:] == ["Hello", "y1"]
 
 
 def test_no_record_is_lost(store: Store, owner: Path) -> None:
-    pull(store, owner)
-    assert kept_records(store) >= {line for path in owner.rglob("*.jsonl") for line in path.read_bytes().splitlines()}
+    sync_paths(store, owner)
+    assert read_stored_records(store) >= {
+        line for path in owner.rglob("*.jsonl") for line in path.read_bytes().splitlines()
+    }
 
 
 # ── following ─────────────────────────────────────────────────────────────────────────────────────
 
 
 def test_a_second_sync_writes_nothing_and_what_is_appended_comes_in(store: Store, owner: Path) -> None:
-    pull(store, owner)
-    again = pull(store, owner)
+    sync_paths(store, owner)
+    again = sync_paths(store, owner)
     assert (again.new, again.updated, again.unchanged) == (0, 0, 3)
-    before = [entry.key for entry in told(store, PLAIN)]
+    before = [entry.key for entry in stored_entries(store, PLAIN)]
     write(transcript(owner, PLAIN), "more", "x2")
-    pull(store, owner)
-    after = told(store, PLAIN)
+    sync_paths(store, owner)
+    after = stored_entries(store, PLAIN)
     assert [entry.key for entry in after][:-1] == before
     assert after[-1].text == "more"
 
 
 def test_resume_goes_on_in_the_sessions_folder(store: Store, owner: Path) -> None:
-    pull(store, owner)
+    sync_paths(store, owner)
     there = qwen.resume(find(store, TREE))
     assert (there.argv, there.cwd) == (("qwen", "--resume", TREE), "/w/app")
     left = qwen.resume(find(store, BRANCH))
@@ -164,7 +169,7 @@ def test_a_bad_line_is_one_problem_and_no_branch(store: Store, owner: Path) -> N
     spelled = path.read_bytes().splitlines(keepends=True)
     spelled[2] = b"\x80\x81\n"
     path.write_bytes(b"".join(spelled))
-    report = pull(store, owner)
+    report = sync_paths(store, owner)
     assert len(report.problems) == 1
     assert find(store, TREE).turns == 2
 
@@ -173,5 +178,5 @@ def test_a_bad_line_is_one_problem_and_no_branch(store: Store, owner: Path) -> N
 def test_whatever_stands_in_a_transcript_its_neighbours_are_read(data: st.DataObject, tmp_path: Path) -> None:
     folder = tmp_path / "fuzzed"
     shutil.copytree(SAMPLE, folder, dirs_exist_ok=True)
-    transcript(folder, TREE).write_bytes(data.draw(spoiled_lines(transcript(SAMPLE, TREE).read_bytes())))
-    assert PLAIN in understood(qwen, folder)
+    transcript(folder, TREE).write_bytes(data.draw(corrupted_lines(transcript(SAMPLE, TREE).read_bytes())))
+    assert PLAIN in read_all_sessions(qwen, folder)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from store.sources.kit.transcripts import Branch, Node, branches
+from store.sources.kit.transcripts import Branch, Node, find_branches
 
 
 def tree(*spelled: str) -> list[Branch]:
@@ -14,72 +14,72 @@ def tree(*spelled: str) -> list[Branch]:
     for one in spelled:
         name, _, parent = one.lstrip(".").partition("<")
         nodes.append(Node(name, parent or None, not one.startswith(".")))
-    return branches(nodes)
+    return find_branches(nodes)
 
 
 def test_one_line_is_one_session() -> None:
     (only,) = tree("a", "b<a", "c<b")
-    assert (only.name, only.past(), only.own, only.fields("s")) == ("", [], [0, 1, 2], {})
+    assert (only.name, only.shared_nodes(), only.own_nodes, only.fork_fields("s")) == ("", [], [0, 1, 2], {})
 
 
 def test_what_was_left_is_a_fork_of_the_branch_that_is_told_last() -> None:
     session, fork = tree("a", "b<a", "c<b", "d<a", "e<d")
-    assert session.own == [0, 3, 4]
-    assert (fork.native_id("s"), fork.past(), fork.own) == ("s/b", [0], [1, 2])
-    assert fork.fields("s") == {"parent_id": "s", "relation": "fork", "forked_at": 0}
+    assert session.own_nodes == [0, 3, 4]
+    assert (fork.native_id("s"), fork.shared_nodes(), fork.own_nodes) == ("s/b", [0], [1, 2])
+    assert fork.fork_fields("s") == {"parent_id": "s", "relation": "fork", "forked_at": 0}
 
 
 def test_a_fork_of_a_fork_names_its_nearest_parent() -> None:
     session, outer, inner = tree("a", "b<a", "c<b", "d<b", "e<a")
-    assert session.own == [0, 4]
-    assert (outer.name, outer.past(), outer.own) == ("b", [0], [1, 3])
-    assert (inner.name, inner.past(), inner.own) == ("c", [0, 1], [2])
-    assert inner.fields("s") == {"parent_id": "s/b", "relation": "fork", "forked_at": 1}
+    assert session.own_nodes == [0, 4]
+    assert (outer.name, outer.shared_nodes(), outer.own_nodes) == ("b", [0], [1, 3])
+    assert (inner.name, inner.shared_nodes(), inner.own_nodes) == ("c", [0, 1], [2])
+    assert inner.fork_fields("s") == {"parent_id": "s/b", "relation": "fork", "forked_at": 1}
 
 
 def test_a_branch_in_which_nobody_speaks_stays_where_it_stands() -> None:
     (session,) = tree("a", "b<a", ".label<b", "c<b")
-    assert session.own == [0, 1, 2, 3]
+    assert session.own_nodes == [0, 1, 2, 3]
 
 
 def test_a_second_root_is_a_fork_that_shares_nothing() -> None:
     session, fork = tree("a", "b<a", "other", "more<other")
-    assert session.own == [2, 3]
-    assert (fork.past(), fork.own, fork.fields("s")["forked_at"]) == ([], [0, 1], -1)
+    assert session.own_nodes == [2, 3]
+    assert (fork.shared_nodes(), fork.own_nodes, fork.fork_fields("s")["forked_at"]) == ([], [0, 1], -1)
 
 
 def test_a_lost_record_is_no_branch() -> None:
     (session,) = tree("a", "b<a", "d<c", "e<d")
-    assert session.own == [0, 1, 2, 3]
+    assert session.own_nodes == [0, 1, 2, 3]
 
 
 def test_two_records_of_one_id_are_one_line() -> None:
     (session,) = tree("a", "b<a", "b<a", "c<b")
-    assert session.own == [0, 1, 2, 3]
+    assert session.own_nodes == [0, 1, 2, 3]
 
 
 def test_the_leaf_may_stand_anywhere() -> None:
     nodes = [Node("a", None, True), Node("b", "a", True), Node("c", "a", True)]
-    session, fork = branches(nodes, leaf=1)
-    assert (session.own, fork.own) == ([0, 1], [2])
+    session, fork = find_branches(nodes, leaf=1)
+    assert (session.own_nodes, fork.own_nodes) == ([0, 1], [2])
 
 
 def test_deep_and_wide_trees_cost_no_more_than_their_nodes() -> None:
-    deep = branches([Node(str(n), str(n - 1) if n else None, True) for n in range(5000)])
+    deep = find_branches([Node(str(n), str(n - 1) if n else None, True) for n in range(5000)])
     assert len(deep) == 1
-    comb = branches([Node(str(n), str(max(n - 2, 0)) if n else None, True) for n in range(5000)])
-    assert sum(len(branch.own) for branch in comb) == 5000
+    comb = find_branches([Node(str(n), str(max(n - 2, 0)) if n else None, True) for n in range(5000)])
+    assert sum(len(branch.own_nodes) for branch in comb) == 5000
 
 
 @given(st.lists(st.tuples(st.integers(0, 8), st.none() | st.integers(0, 8), st.booleans()), min_size=1, max_size=30))
 def test_every_node_is_in_one_branch_and_every_past_in_its_parent(spelled: list[tuple[int, int | None, bool]]) -> None:
     nodes = [Node(str(name), None if parent is None else str(parent), spoken) for name, parent, spoken in spelled]
-    found = branches(nodes)
-    assert sorted(place for branch in found for place in branch.own) == list(range(len(nodes)))
+    found = find_branches(nodes)
+    assert sorted(place for branch in found for place in branch.own_nodes) == list(range(len(nodes)))
     assert len({branch.name for branch in found}) == len(found)
     for branch in found:
-        line = branch.past() + branch.own
+        line = branch.shared_nodes() + branch.own_nodes
         assert line == sorted(line)
-        if branch.leaves:
-            before = branch.leaves.past() + branch.leaves.own
-            assert before[: len(branch.past())] == branch.past()
+        if branch.parent:
+            before = branch.parent.shared_nodes() + branch.parent.own_nodes
+            assert before[: len(branch.shared_nodes())] == branch.shared_nodes()

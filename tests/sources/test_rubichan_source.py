@@ -11,17 +11,17 @@ from typing import Any
 import pytest
 from foreign_databases import (
     AT,
-    RUBICHAN,
-    RUBICHAN_HEAD,
-    RUBICHAN_SNAPSHOTS,
-    insert,
-    make,
-    pull,
-    rubichan_messages,
-    rubichan_session,
-    texts,
-    told,
-    write,
+    RUBICHAN_LATEST_SCHEMA,
+    RUBICHAN_SCHEMA,
+    RUBICHAN_SNAPSHOTS_SCHEMA,
+    add_rubichan_messages,
+    add_rubichan_session,
+    execute_sql,
+    insert_row,
+    make_database,
+    stored_entries,
+    stored_texts,
+    sync_paths,
 )
 
 from store.model.entry import Opaque, PairedCall, Text, Thinking, ToolCall
@@ -36,7 +36,7 @@ REF = "9a9a9a9a-0000-4000-8000-000000000001"
 
 @pytest.fixture
 def owner(tmp_path: Path) -> Path:
-    return make(tmp_path / "any name.sqlite", RUBICHAN_HEAD)
+    return make_database(tmp_path / "any name.sqlite", RUBICHAN_LATEST_SCHEMA)
 
 
 def say(words: str) -> Blocks:
@@ -59,36 +59,38 @@ def calls(store: Store, session_id: str = "s") -> list[PairedCall]:
 # ── layouts ───────────────────────────────────────────────────────────────────────────────────────
 
 
-@pytest.mark.parametrize("layout", [RUBICHAN, RUBICHAN_SNAPSHOTS, RUBICHAN_HEAD], ids=["first", "snapshots", "head"])
+@pytest.mark.parametrize(
+    "layout", [RUBICHAN_SCHEMA, RUBICHAN_SNAPSHOTS_SCHEMA, RUBICHAN_LATEST_SCHEMA], ids=["first", "snapshots", "head"]
+)
 @pytest.mark.parametrize("wal", [True, False])
 def test_every_layout_opens(tmp_path: Path, store: Store, layout: str, wal: bool) -> None:
-    owner = make(tmp_path / "r.db", layout, wal=wal)
-    rubichan_session(owner, "s", ("user", "Fix the test"), ("assistant", "Fixed."))
-    report = pull(store, owner)
+    owner = make_database(tmp_path / "r.db", layout, wal=wal)
+    add_rubichan_session(owner, "s", ("user", "Fix the test"), ("assistant", "Fixed."))
+    report = sync_paths(store, owner)
     assert (report.source, report.seen, report.new, report.problems) == ("rubichan", 1, 1, [])
-    assert texts(store, "s") == ["Fix the test", "Fixed."]
+    assert stored_texts(store, "s") == ["Fix the test", "Fixed."]
     assert store.sessions.find("s").parent_id is None
-    assert pull(store, owner).unchanged == 1
+    assert sync_paths(store, owner).unchanged == 1
 
 
 def test_a_store_of_skills_has_no_sessions(owner: Path, store: Store) -> None:
-    write(owner, "create table skill_state (name text primary key, version text not null)")
-    report = pull(store, owner)
+    execute_sql(owner, "create table skill_state (name text primary key, version text not null)")
+    report = sync_paths(store, owner)
     assert (report.source, report.seen, report.problems) == ("rubichan", 0, [])
 
 
 def test_columns_and_tables_that_nobody_knows_are_left_alone(owner: Path, store: Store) -> None:
-    write(owner, "alter table messages add column mood text default 'fine'")
-    write(owner, "create table hook_approvals (project_path text)")
-    rubichan_session(owner, "s", ("user", "hi"))
-    assert pull(store, owner).problems == []
-    record = told(store, "s")[0].record
+    execute_sql(owner, "alter table messages add column mood text default 'fine'")
+    execute_sql(owner, "create table hook_approvals (project_path text)")
+    add_rubichan_session(owner, "s", ("user", "hi"))
+    assert sync_paths(store, owner).problems == []
+    record = stored_entries(store, "s")[0].record
     assert record is not None
     assert json.loads(store.records.get(record))["mood"] == "fine"
 
 
 def test_another_program_s_messages_are_not_taken_for_rubichan_s(tmp_path: Path) -> None:
-    other = make(
+    other = make_database(
         tmp_path / "o.db", "create table sessions (id, working_dir); create table messages (session_id, seq, content)"
     )
     assert not rubichan.detect(str(other))
@@ -99,8 +101,8 @@ def test_another_program_s_messages_are_not_taken_for_rubichan_s(tmp_path: Path)
 
 def test_what_a_session_s_row_says_of_it(owner: Path, store: Store) -> None:
     told_of_it = {"title": "Tests", "working_dir": "/home/ana/proj", "system_prompt": "Be kind."}
-    rubichan_session(owner, "s", ("user", "hi"), model="sonnet", updated_at="2026-03-02 11:30:00", **told_of_it)
-    pull(store, owner)
+    add_rubichan_session(owner, "s", ("user", "hi"), model="sonnet", updated_at="2026-03-02 11:30:00", **told_of_it)
+    sync_paths(store, owner)
     session = store.sessions.find("s")
     assert (session.title, session.model, session.cwd) == ("Tests", "sonnet", "/home/ana/proj")
     assert session.system_prompt == store.chains.entries(session.key)[0].text == "Be kind."
@@ -109,49 +111,49 @@ def test_what_a_session_s_row_says_of_it(owner: Path, store: Store) -> None:
 
 
 def test_an_empty_session_is_shown(owner: Path, store: Store) -> None:
-    rubichan_session(owner, "s")
-    assert pull(store, owner).new == 1
-    assert (store.sessions.find("s").turns, told(store, "s")) == (0, [])
+    add_rubichan_session(owner, "s")
+    assert sync_paths(store, owner).new == 1
+    assert (store.sessions.find("s").turns, stored_entries(store, "s")) == (0, [])
 
 
 def test_messages_of_a_session_that_is_gone_are_a_problem(owner: Path, store: Store) -> None:
-    rubichan_session(owner, "s", ("user", "hi"))
-    rubichan_session(owner, "gone", ("user", "one"), ("assistant", "first"))
+    add_rubichan_session(owner, "s", ("user", "hi"))
+    add_rubichan_session(owner, "gone", ("user", "one"), ("assistant", "first"))
     with closing(sqlite3.connect(owner)) as connection, connection:
         connection.execute("delete from sessions where id = 'gone'")
-    (problem,) = pull(store, owner).problems
+    (problem,) = sync_paths(store, owner).problems
     assert (problem.where, problem.reason) == ("messages:2", "There is no session 'gone'.")
-    assert texts(store, "s") == ["hi"]
+    assert stored_texts(store, "s") == ["hi"]
 
 
 def test_a_title_cut_inside_a_letter(owner: Path, store: Store) -> None:
     cut = ("a" + "ю" * 40).encode()[:50]
-    rubichan_session(owner, "s", ("user", "hi"))
-    rubichan_session(owner, "neighbour", ("user", "there?"))
-    write(owner, "update sessions set title = cast(? as text) where id = 's'", [(cut,)])
+    add_rubichan_session(owner, "s", ("user", "hi"))
+    add_rubichan_session(owner, "neighbour", ("user", "there?"))
+    execute_sql(owner, "update sessions set title = cast(? as text) where id = 's'", [(cut,)])
     with closing(sqlite3.connect(owner)) as connection, pytest.raises(sqlite3.OperationalError):
         connection.execute("select title from sessions").fetchall()
-    assert pull(store, owner).problems == []
+    assert sync_paths(store, owner).problems == []
     assert store.sessions.find("s").title == "a" + "ю" * 24 + "\ufffd"
-    assert texts(store, "neighbour") == ["there?"]
-    assert pull(store, owner).unchanged == 2
+    assert stored_texts(store, "neighbour") == ["there?"]
+    assert sync_paths(store, owner).unchanged == 2
 
 
 def test_a_date_that_is_none_gives_way_to_the_next_best(owner: Path, store: Store) -> None:
-    rubichan_session(owner, "s", ("user", "hi"), ("assistant", "ho"), created_at="yesterday")
-    rubichan_session(owner, "timeless", created_at="", updated_at="soon")
-    write(owner, "update messages set created_at = 'never' where seq = 0")
-    write(owner, "update messages set created_at = '2026-03-01T10:00:07Z' where seq = 1")
-    assert pull(store, owner).problems == []
+    add_rubichan_session(owner, "s", ("user", "hi"), ("assistant", "ho"), created_at="yesterday")
+    add_rubichan_session(owner, "timeless", created_at="", updated_at="soon")
+    execute_sql(owner, "update messages set created_at = 'never' where seq = 0")
+    execute_sql(owner, "update messages set created_at = '2026-03-01T10:00:07Z' where seq = 1")
+    assert sync_paths(store, owner).problems == []
     assert store.sessions.find("s").created_at == "2026-03-01T10:00:00.000000Z"
-    first, second = told(store, "s")
+    first, second = stored_entries(store, "s")
     assert (first.created_at, second.created_at) == ("2026-03-01T10:00:00.000000Z", "2026-03-01T10:00:07.000000Z")
     assert store.sessions.find("timeless").created_at
 
 
 def test_how_a_conversation_goes_on(owner: Path, store: Store) -> None:
-    rubichan_session(owner, "s", working_dir="/home/ana/proj")
-    pull(store, owner)
+    add_rubichan_session(owner, "s", working_dir="/home/ana/proj")
+    sync_paths(store, owner)
     going_on = rubichan.resume(store.sessions.find("s"))
     assert (going_on.argv, going_on.cwd) == (("rubichan", "--resume", "s"), "/home/ana/proj")
 
@@ -162,11 +164,11 @@ def test_how_a_conversation_goes_on(owner: Path, store: Store) -> None:
 def test_blocks(owner: Path, store: Store) -> None:
     thought: Blocks = [{"type": "thinking", "text": "plan"}]
     novel = {"type": "hologram", "text": "beam"}
-    rubichan_session(
+    add_rubichan_session(
         owner, "s", ("user", "go"), ("assistant", [*thought, *say("Reading <it>."), *use(), novel]), model="sonnet"
     )
-    assert pull(store, owner).problems == []
-    _, reply = told(store, "s")
+    assert sync_paths(store, owner).problems == []
+    _, reply = stored_entries(store, "s")
     assert reply.parts == (
         Thinking("plan"),
         Text("Reading <it>."),
@@ -177,7 +179,7 @@ def test_blocks(owner: Path, store: Store) -> None:
 
 
 def test_results_of_tools_begin_no_turn(owner: Path, store: Store) -> None:
-    rubichan_session(
+    add_rubichan_session(
         owner,
         "s",
         ("user", "go"),
@@ -189,10 +191,10 @@ def test_results_of_tools_begin_no_turn(owner: Path, store: Store) -> None:
         ("user", "thanks"),
         ("assistant", use("t4")),
     )
-    pull(store, owner)
+    sync_paths(store, owner)
     session = store.sessions.find("s")
     assert (session.turns, session.tool_calls, session.errors) == (2, 4, 1)
-    assert [entry.role for entry in told(store, "s")][2:5] == ["tool", "tool", "tool"]
+    assert [entry.role for entry in stored_entries(store, "s")][2:5] == ["tool", "tool", "tool"]
     assert [(call.call_id, call.status, call.result) for call in calls(store)] == [
         ("t1", "ok", "a.go"),
         ("t2", "error", "boom"),
@@ -202,33 +204,33 @@ def test_results_of_tools_begin_no_turn(owner: Path, store: Store) -> None:
 
 
 def test_a_person_s_words_beside_a_result_begin_a_turn(owner: Path, store: Store) -> None:
-    rubichan_session(owner, "s", ("user", "go"), ("assistant", use()), ("user", result("a") + say("and now?")))
-    pull(store, owner)
+    add_rubichan_session(owner, "s", ("user", "go"), ("assistant", use()), ("user", result("a") + say("and now?")))
+    sync_paths(store, owner)
     assert [turn.prompt for turn in store.chains.turns(store.sessions.find("s").key) if turn.n] == ["go", "and now?"]
 
 
 def test_input_that_was_no_json_stays_as_it_was_spelled(owner: Path, store: Store) -> None:
-    rubichan_session(owner, "s", ("user", "go"), ("assistant", use(given='{"command": "ls')))
-    assert pull(store, owner).problems == []
+    add_rubichan_session(owner, "s", ("user", "go"), ("assistant", use(given='{"command": "ls')))
+    assert sync_paths(store, owner).problems == []
     assert calls(store)[0].arguments == '{"command": "ls'
 
 
 def test_messages_stand_by_their_number(owner: Path, store: Store) -> None:
-    rubichan_session(owner, "s")
-    rubichan_messages(owner, "s", 5, ("user", "second"))
-    rubichan_messages(owner, "s", 2, ("user", "first"))
-    pull(store, owner)
-    assert texts(store, "s") == ["first", "second"]
+    add_rubichan_session(owner, "s")
+    add_rubichan_messages(owner, "s", 5, ("user", "second"))
+    add_rubichan_messages(owner, "s", 2, ("user", "first"))
+    sync_paths(store, owner)
+    assert stored_texts(store, "s") == ["first", "second"]
 
 
 @pytest.mark.parametrize("broken", ['[{"type": "te', "", "[" * 5000])
 def test_content_that_cannot_be_read_is_a_problem_and_kept(owner: Path, store: Store, broken: str) -> None:
-    rubichan_session(owner, "s", ("user", "one"), ("assistant", "?"), ("user", "two"))
-    write(owner, "update messages set content = ? where seq = 1", [(broken,)])
-    (problem,) = pull(store, owner).problems
+    add_rubichan_session(owner, "s", ("user", "one"), ("assistant", "?"), ("user", "two"))
+    execute_sql(owner, "update messages set content = ? where seq = 1", [(broken,)])
+    (problem,) = sync_paths(store, owner).problems
     assert (problem.where, problem.reason[:28]) == ("messages:2", "The content cannot be read: ")
-    assert texts(store, "s") == ["one", "", "two"]
-    assert told(store, "s")[1].parts == (Opaque("content", broken),)
+    assert stored_texts(store, "s") == ["one", "", "two"]
+    assert stored_entries(store, "s")[1].parts == (Opaque("content", broken),)
 
 
 # ── results set aside ─────────────────────────────────────────────────────────────────────────────
@@ -242,48 +244,48 @@ def note(ref: str = REF, beginning: str = "F" * 200) -> str:
 
 
 def set_aside(owner: Path, content: str | bytes, ref: str = REF, session_id: str = "s") -> None:
-    insert(
+    insert_row(
         owner, "tool_result_blobs", id=ref, session_id=session_id, tool_name="shell", content=content, byte_size=5000
     )
 
 
 @pytest.mark.parametrize("content", ["F" * 5000, b"F" * 5000])
 def test_a_result_set_aside_is_shown_in_its_place(owner: Path, store: Store, content: str | bytes) -> None:
-    rubichan_session(owner, "s", ("user", "go"), ("assistant", use()), ("user", result(note(), is_error=True)))
+    add_rubichan_session(owner, "s", ("user", "go"), ("assistant", use()), ("user", result(note(), is_error=True)))
     set_aside(owner, content)
-    assert pull(store, owner).problems == []
+    assert sync_paths(store, owner).problems == []
     (call,) = calls(store)
     assert (call.result, call.status) == ("F" * 5000, "error")
     assert store.search.find("F" * 5000)[1] == 1
 
 
 def test_a_result_that_is_gone_leaves_the_note(owner: Path, store: Store) -> None:
-    rubichan_session(owner, "s", ("user", "go"), ("assistant", use()), ("user", result(note())))
-    assert pull(store, owner).problems == []
+    add_rubichan_session(owner, "s", ("user", "go"), ("assistant", use()), ("user", result(note())))
+    assert sync_paths(store, owner).problems == []
     assert calls(store)[0].result == note()
 
 
 def test_a_layout_without_results_set_aside_leaves_the_note(tmp_path: Path, store: Store) -> None:
-    owner = make(tmp_path / "r.db", RUBICHAN)
-    rubichan_session(owner, "s", ("user", "go"), ("assistant", use()), ("user", result(note())))
-    assert pull(store, owner).problems == []
+    owner = make_database(tmp_path / "r.db", RUBICHAN_SCHEMA)
+    add_rubichan_session(owner, "s", ("user", "go"), ("assistant", use()), ("user", result(note())))
+    assert sync_paths(store, owner).problems == []
     assert calls(store)[0].result == note()
 
 
 def test_a_result_that_merely_quotes_a_reference_is_left_as_it_is(owner: Path, store: Store) -> None:
     quoting = f'grep: ref_id="{REF}"'
-    rubichan_session(owner, "s", ("user", "go"), ("assistant", use()), ("user", result(quoting)))
+    add_rubichan_session(owner, "s", ("user", "go"), ("assistant", use()), ("user", result(quoting)))
     set_aside(owner, "another result")
-    pull(store, owner)
+    sync_paths(store, owner)
     assert calls(store)[0].result == quoting
 
 
 def test_a_result_whose_beginning_quotes_a_reference(owner: Path, store: Store) -> None:
     noted = note(beginning='ref_id="another"')
-    rubichan_session(owner, "s", ("user", "go"), ("assistant", use()), ("user", result(noted)))
+    add_rubichan_session(owner, "s", ("user", "go"), ("assistant", use()), ("user", result(noted)))
     set_aside(owner, "right")
     set_aside(owner, "wrong", "another")
-    pull(store, owner)
+    sync_paths(store, owner)
     assert calls(store)[0].result == "right"
 
 
@@ -304,11 +306,11 @@ SUMMARY: tuple[str, Any] = ("user", say("[Summary of 4 earlier messages]\nThey b
 
 def saved(owner: Path, *kept: tuple[str, Any], session_id: str = "s") -> None:
     spelled = json.dumps([{"role": role, "content": content} for role, content in kept])
-    insert(owner, "session_snapshots", session_id=session_id, messages=spelled, token_count=321, created_at=AT)
+    insert_row(owner, "session_snapshots", session_id=session_id, messages=spelled, token_count=321, created_at=AT)
 
 
 def summary_of(owner: Path, store: Store) -> Summary | None:
-    assert pull(store, owner).problems == []
+    assert sync_paths(store, owner).problems == []
     return store.summaries.current(store.sessions.find("s"))
 
 
@@ -318,7 +320,7 @@ def summary_of(owner: Path, store: Store) -> Summary | None:
 def test_a_snapshot_s_summary_covers_the_turns_that_ended_before_what_was_kept(
     owner: Path, store: Store, first_kept: int, covered: int | None
 ) -> None:
-    rubichan_session(owner, "s", *TALK)
+    add_rubichan_session(owner, "s", *TALK)
     saved(owner, SUMMARY, *TALK[first_kept:])
     summary = summary_of(owner, store)
     assert summary is not None
@@ -327,7 +329,7 @@ def test_a_snapshot_s_summary_covers_the_turns_that_ended_before_what_was_kept(
 
 
 def test_what_was_said_after_the_snapshot_does_not_count(owner: Path, store: Store) -> None:
-    rubichan_session(owner, "s", *TALK)
+    add_rubichan_session(owner, "s", *TALK)
     saved(owner, SUMMARY, *TALK[4:6])
     summary = summary_of(owner, store)
     assert summary is not None
@@ -336,7 +338,7 @@ def test_what_was_said_after_the_snapshot_does_not_count(owner: Path, store: Sto
 
 def test_a_message_that_stands_in_several_places(owner: Path, store: Store) -> None:
     talk = [("user", say("yes")), ("assistant", say("ok"))] * 3 + [("user", say("no")), ("assistant", say("then not"))]
-    rubichan_session(owner, "s", *talk)
+    add_rubichan_session(owner, "s", *talk)
     saved(owner, SUMMARY, *talk[4:])
     summary = summary_of(owner, store)
     assert summary is not None
@@ -344,31 +346,31 @@ def test_a_message_that_stands_in_several_places(owner: Path, store: Store) -> N
 
 
 def test_a_snapshot_without_a_summary_gives_none(owner: Path, store: Store) -> None:
-    rubichan_session(owner, "s", *TALK)
+    add_rubichan_session(owner, "s", *TALK)
     saved(owner, *TALK)
     assert summary_of(owner, store) is None
     cleared = [*TALK[:2], ("user", result("[cleared]")), *TALK[3:]]
-    write(owner, "delete from session_snapshots")
+    execute_sql(owner, "delete from session_snapshots")
     saved(owner, *cleared)
     assert summary_of(owner, store) is None
 
 
 def test_a_new_snapshot_brings_a_new_summary(owner: Path, store: Store) -> None:
-    rubichan_session(owner, "s", *TALK)
+    add_rubichan_session(owner, "s", *TALK)
     assert summary_of(owner, store) is None
     saved(owner, SUMMARY, *TALK[4:])
     assert summary_of(owner, store) is not None
-    assert texts(store, "s")[0] == "one"
+    assert stored_texts(store, "s")[0] == "one"
     assert store.sessions.children(store.sessions.find("s").id) == []
 
 
 @pytest.mark.parametrize("broken", ['[{"role', "{}", '"x"'])
 def test_a_snapshot_that_cannot_be_read_is_a_problem(owner: Path, store: Store, broken: str) -> None:
-    rubichan_session(owner, "s", *TALK)
-    insert(owner, "session_snapshots", session_id="s", messages=broken)
-    (problem,) = pull(store, owner).problems
+    add_rubichan_session(owner, "s", *TALK)
+    insert_row(owner, "session_snapshots", session_id="s", messages=broken)
+    (problem,) = sync_paths(store, owner).problems
     assert (problem.where, problem.session) == ("session_snapshots:s", "s")
-    assert len(texts(store, "s")) == len(TALK)
+    assert len(stored_texts(store, "s")) == len(TALK)
     assert store.summaries.current(store.sessions.find("s")) is None
 
 
@@ -377,50 +379,50 @@ def test_a_snapshot_that_cannot_be_read_is_a_problem(owner: Path, store: Store, 
 
 def test_a_fork_s_copies_count_once(owner: Path, store: Store) -> None:
     copied = [*TALK[:4]]
-    rubichan_session(owner, "s", *TALK)
-    rubichan_session(owner, "fork", *copied, ("user", "otherwise"), ("assistant", use("t9")), forked_from="s")
-    assert pull(store, owner).problems == []
+    add_rubichan_session(owner, "s", *TALK)
+    add_rubichan_session(owner, "fork", *copied, ("user", "otherwise"), ("assistant", use("t9")), forked_from="s")
+    assert sync_paths(store, owner).problems == []
     parent, fork = store.sessions.find("s"), store.sessions.find("fork")
     assert (fork.parent_id, fork.relation, fork.forked_at) == (parent.id, "fork", 3)
     assert (fork.turns, fork.entries, fork.tool_calls) == (1, 2, 1)
-    assert [entry.inherited for entry in told(store, "fork")] == [True] * 4 + [False] * 2
-    assert [entry.turn for entry in told(store, "fork")] == [1, 1, 1, 1, 2, 2]
+    assert [entry.inherited for entry in stored_entries(store, "fork")] == [True] * 4 + [False] * 2
+    assert [entry.turn for entry in stored_entries(store, "fork")] == [1, 1, 1, 1, 2, 2]
     assert [hit.session_id for hit in store.search.find("first")[0]] == [parent.id]
     assert [call.session_id for call in store.chains.all_tool_calls()] == [fork.id, parent.id]
 
 
 def test_a_fork_shares_the_results_that_its_parent_set_aside(owner: Path, store: Store) -> None:
     talk: list[tuple[str, Any]] = [("user", "go"), ("assistant", use()), ("user", result(note()))]
-    rubichan_session(owner, "s", *talk)
-    rubichan_session(owner, "fork", *talk, forked_from="s")
+    add_rubichan_session(owner, "s", *talk)
+    add_rubichan_session(owner, "fork", *talk, forked_from="s")
     set_aside(owner, "F" * 5000)
-    pull(store, owner)
+    sync_paths(store, owner)
     assert [call.result for call in calls(store, "fork")] == ["F" * 5000]
 
 
 def test_the_same_words_at_another_time_are_the_fork_s_own(owner: Path, store: Store) -> None:
-    rubichan_session(owner, "s", ("user", "hi"), ("assistant", "ho"), ("user", "yes"))
-    rubichan_session(owner, "fork", ("user", "hi"), ("assistant", "ho"), ("user", "yes"), forked_from="s")
-    write(owner, "update messages set created_at = '2026-04-01 00:00:00' where session_id = 'fork' and seq = 2")
-    pull(store, owner)
-    assert [entry.inherited for entry in told(store, "fork")] == [True, True, False]
+    add_rubichan_session(owner, "s", ("user", "hi"), ("assistant", "ho"), ("user", "yes"))
+    add_rubichan_session(owner, "fork", ("user", "hi"), ("assistant", "ho"), ("user", "yes"), forked_from="s")
+    execute_sql(owner, "update messages set created_at = '2026-04-01 00:00:00' where session_id = 'fork' and seq = 2")
+    sync_paths(store, owner)
+    assert [entry.inherited for entry in stored_entries(store, "fork")] == [True, True, False]
     assert store.sessions.find("fork").forked_at == 1
 
 
 @pytest.mark.parametrize("parent", ["gone", "fork"])
 def test_a_fork_whose_parent_is_not_there_owns_its_past(owner: Path, store: Store, parent: str) -> None:
-    rubichan_session(owner, "fork", ("user", "hi"), ("assistant", "ho"), forked_from=parent)
-    assert pull(store, owner).problems == []
+    add_rubichan_session(owner, "fork", ("user", "hi"), ("assistant", "ho"), forked_from=parent)
+    assert sync_paths(store, owner).problems == []
     fork = store.sessions.find("fork")
     assert (fork.turns, fork.entries, fork.forked_at) == (1, 2, None)
     assert (fork.relation == "fork") == (parent == "gone")
 
 
 def test_a_fork_of_a_fork(owner: Path, store: Store) -> None:
-    rubichan_session(owner, "s", *TALK[:4])
-    rubichan_session(owner, "fork", *TALK[:6], forked_from="s")
-    rubichan_session(owner, "again", *TALK, forked_from="fork")
-    pull(store, owner)
+    add_rubichan_session(owner, "s", *TALK[:4])
+    add_rubichan_session(owner, "fork", *TALK[:6], forked_from="s")
+    add_rubichan_session(owner, "again", *TALK, forked_from="fork")
+    sync_paths(store, owner)
     assert [store.sessions.find(name).entries for name in ("s", "fork", "again")] == [4, 2, 2]
     assert store.search.find("first")[1] == store.search.find("second")[1] == store.search.find("third")[1] == 1
 
@@ -430,8 +432,8 @@ def test_a_fork_of_a_fork(owner: Path, store: Store) -> None:
 
 def test_memories_are_facts_of_their_folder(owner: Path, store: Store) -> None:
     for folder, content in (("/home/ana/a", "Uses Go"), ("/home/ana/b", "Uses Rust")):
-        insert(owner, "memories", working_dir=folder, tag="language", content=content, created_at=AT, updated_at=AT)
-    assert pull(store, owner).problems == []
+        insert_row(owner, "memories", working_dir=folder, tag="language", content=content, created_at=AT, updated_at=AT)
+    assert sync_paths(store, owner).problems == []
     first, second = store.facts.current(None)
     assert (first.text, first.category, first.created_at) == ("Uses Go", "language", "2026-03-01T10:00:00.000000Z")
     assert first.scope.startswith("app:/home/ana/a@rubichan:")

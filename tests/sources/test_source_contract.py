@@ -9,13 +9,13 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-from foreign_databases import pull
-from source_samples import LINES, SAMPLES, lost_records
+from foreign_databases import sync_paths
+from source_samples import JSONL_SOURCES, SAMPLES, find_missing_records
 
 from store import sources
-from store.conversations.derive import derive
-from store.resume.command import resumption
-from store.sources.contract import Continuing, Growing, Source
+from store.conversations.derive import derive_rows
+from store.resume.command import plan_resume
+from store.sources.contract import ResumeCommand, Source, SupportsAppend
 from store.sources.kit import homes
 from store.sources.kit.sqlite import BATCH_ENTRIES
 from store.store import Store
@@ -30,12 +30,12 @@ def sample(tmp_path: Path, source: Source) -> Path:
 
 @every_source
 def test_it_has_the_one_shape(source: Source) -> None:
-    assert sources.by_name(source.NAME) is source
+    assert sources.load_source(source.NAME) is source
     assert source.LABEL
     assert isinstance(source.READER, int)
     assert isinstance(source.LOCAL_IDS, bool)
     assert all(isinstance(root, str) for root in source.roots())
-    assert list(homes.roots_of(source.NAME)) == list(source.roots())
+    assert list(homes.find_roots(source.NAME)) == list(source.roots())
 
 
 @every_source
@@ -74,7 +74,7 @@ def test_a_scan_names_each_session_once_and_each_can_be_read(source: Source, sam
             for batch in batches:
                 assert len(batch.entries) <= 2 * BATCH_ENTRIES
                 assert all(entry.record for entry in batch.entries)
-                derive(batch.entries)
+                derive_rows(batch.entries)
     with source.open(str(sample)) as opened:
         assert list(opened.scan()) == refs
 
@@ -82,58 +82,60 @@ def test_a_scan_names_each_session_once_and_each_can_be_read(source: Source, sam
 @every_source
 def test_files_that_grow_are_told_of_the_same_with_and_without_opening_them(source: Source, sample: Path) -> None:
     with source.open(str(sample)) as opened:
-        if isinstance(opened, Growing):
-            told = [ref for head in opened.heads() for ref in (head, *opened.beside(head))]
+        if isinstance(opened, SupportsAppend):
+            told = [ref for head in opened.scan_files() for ref in (head, *opened.scan_branches(head))]
             assert sorted(told, key=str) == sorted(opened.scan(), key=str)
 
 
 @every_source
 def test_everything_is_kept_and_a_second_sync_writes_nothing(source: Source, sample: Path, store: Store) -> None:
-    report = pull(store, sample)
+    report = sync_paths(store, sample)
     assert (report.source, report.problems) == (source.NAME, [])
     assert report.new == report.seen > 0
-    assert lost_records(source.NAME, sample, store) == []
+    assert find_missing_records(source.NAME, sample, store) == []
     before = store.connection.total_changes
-    again = pull(store, sample)
+    again = sync_paths(store, sample)
     assert (again.seen, again.new, again.updated, again.unchanged) == (report.seen, 0, 0, report.seen)
     assert store.connection.total_changes == before
 
 
 @every_source
 def test_a_touched_store_brings_nothing_new(source: Source, sample: Path, store: Store) -> None:
-    pull(store, sample)
+    sync_paths(store, sample)
     (entries,) = store.row("select count(*) from entries")
     for path in sample.rglob("*") if sample.is_dir() else [sample]:
         os.utime(path)
-    report = pull(store, sample)
+    report = sync_paths(store, sample)
     assert (report.new, report.problems) == (0, [])
     assert store.row("select count(*) from entries") == (entries,)
     assert not store.row("select 1 from sessions where relation = 'superseded'")
 
 
-@pytest.mark.parametrize("source", [one for one in sources.ALL if one.NAME in LINES], ids=lambda source: source.NAME)
+@pytest.mark.parametrize(
+    "source", [one for one in sources.ALL if one.NAME in JSONL_SOURCES], ids=lambda source: source.NAME
+)
 def test_what_vanished_stays_and_says_so_and_may_come_back(source: Source, sample: Path, store: Store) -> None:
-    pull(store, sample)
+    sync_paths(store, sample)
     kept = {session.id for session in store.sessions.newest(100)}
     path = max(sample.rglob("*.jsonl"), key=lambda path: path.stat().st_size)
     away = path.rename(path.with_suffix(".away"))
-    assert pull(store, sample).new == 0
+    assert sync_paths(store, sample).new == 0
     assert {session.id for session in store.sessions.newest(100)} == kept
     assert 0 < len([session for session in store.sessions.newest(100) if session.gone]) < len(kept)
     away.rename(path)
-    assert pull(store, sample).new == 0
+    assert sync_paths(store, sample).new == 0
     assert not [session for session in store.sessions.newest(100) if session.gone]
 
 
 @every_source
 def test_every_session_can_be_gone_on_with_or_it_says_why_not(source: Source, sample: Path, store: Store) -> None:
-    pull(store, sample)
+    sync_paths(store, sample)
     for session in store.sessions.newest(100):
         found = source.resume(session)
-        assert isinstance(found, Continuing)
+        assert isinstance(found, ResumeCommand)
         assert found.cwd == session.cwd or not found.argv
         if found.argv is None:
             assert found.hint.endswith(".")
         else:
             assert all(isinstance(word, str) and word for word in found.argv)
-        assert resumption(session).command or resumption(session).hint
+        assert plan_resume(session).command or plan_resume(session).hint

@@ -8,17 +8,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from wuhu_database import (
-    SAID,
+    MESSAGE_EPOCH,
     SETTINGS_CHANGE,
     WuhuStore,
     assistant,
     call,
     compaction,
     custom,
-    only,
+    encode_payload,
     result,
-    spell,
-    take,
+    sync_and_find_session,
+    sync_wuhu,
     text,
     user,
 )
@@ -27,7 +27,7 @@ from store.model.entry import Opaque
 from store.sources.contract import Problem
 from store.sources.kit import sqlite
 from store.sources.wuhu import source as wuhu
-from store.sources.wuhu.chain import Chain
+from store.sources.wuhu.chain import WuhuChain
 from store.store import Store
 from store.sync import refresh
 
@@ -45,33 +45,33 @@ def texts(store: Store, name: str = "s") -> list[str]:
 
 
 def test_sessions_take_turns_in_one_table(store: Store, owner: WuhuStore) -> None:
-    owner.session("a")
-    owner.session("b")
+    owner.add_session("a")
+    owner.add_session("b")
     for number in range(3):
-        owner.say(f"a{number}", session_id="a")
-        owner.say(f"b{number}", session_id="b")
-    assert take(store, owner).problems == []
+        owner.append_user_messages(f"a{number}", session_id="a")
+        owner.append_user_messages(f"b{number}", session_id="b")
+    assert sync_wuhu(store, owner).problems == []
     assert texts(store, "a") == ["a0", "a1", "a2"]
     assert texts(store, "b") == ["b0", "b1", "b2"]
 
 
 def test_the_links_tell_the_order_and_the_ids_do_not(store: Store, owner: WuhuStore) -> None:
-    owner.session()
+    owner.add_session()
     for number, words in [(90, "first"), (40, "second"), (70, "third")]:
-        owner.append(user(words), number=number)
-    assert take(store, owner).problems == []
+        owner.append_entry(user(words), number=number)
+    assert sync_wuhu(store, owner).problems == []
     assert texts(store) == ["first", "second", "third"]
 
 
 def test_a_long_session_comes_in_bounded_batches(store: Store, owner: WuhuStore) -> None:
-    owner.session()
+    owner.add_session()
     count = 1201
     with owner.open() as db:
         db.execute("begin")
         for number in range(2, count + 2):
             db.execute(
                 "insert into session_entries values (?, 's', ?, 'message', ?, 'x')",
-                (number, number - 1, spell(user(str(number)))),
+                (number, number - 1, encode_payload(user(str(number)))),
             )
         db.execute("update sessions set tailEntryID = ?", (count + 1,))
         db.execute("commit")
@@ -80,7 +80,7 @@ def test_a_long_session_comes_in_bounded_batches(store: Store, owner: WuhuStore)
         sizes = [len(batch.entries) for batch in opened.read(ref)]
     assert max(sizes) <= sqlite.BATCH_ENTRIES
     assert sum(sizes) == count
-    assert only(store, owner).turns == count
+    assert sync_and_find_session(store, owner).turns == count
     assert texts(store) == [str(number) for number in range(2, count + 2)]
 
 
@@ -145,12 +145,12 @@ BROKEN: dict[str, tuple[list[str], int, str, list[str]]] = {
 @pytest.mark.parametrize("damage", BROKEN)
 def test_a_broken_chain_is_shown_with_what_can_be_read(store: Store, owner: WuhuStore, damage: str) -> None:
     statements, number, reason, readable = BROKEN[damage]
-    owner.session()
-    owner.say("one", "two", "three", "four")
-    owner.session("healthy")
-    owner.say("hi", session_id="healthy")
-    owner.run(*statements)
-    (problem,) = take(store, owner).problems
+    owner.add_session()
+    owner.append_user_messages("one", "two", "three", "four")
+    owner.add_session("healthy")
+    owner.append_user_messages("hi", session_id="healthy")
+    owner.execute(*statements)
+    (problem,) = sync_wuhu(store, owner).problems
     assert problem == Problem(
         f"session_entries:{number}",
         f"The chain of session s is broken: entry {number} {reason}. What can be read is shown.",
@@ -160,36 +160,36 @@ def test_a_broken_chain_is_shown_with_what_can_be_read(store: Store, owner: Wuhu
 
 
 def test_a_second_header_is_an_event(store: Store, owner: WuhuStore) -> None:
-    owner.session()
-    owner.append({"type": "header", "payload": {"version": 1, "systemPrompt": "Be long.", "metadata": {}}})
-    owner.say("hi")
-    session = only(store, owner)
+    owner.add_session()
+    owner.append_entry({"type": "header", "payload": {"version": 1, "systemPrompt": "Be long.", "metadata": {}}})
+    owner.append_user_messages("hi")
+    session = sync_and_find_session(store, owner)
     told = [(entry.kind, entry.text) for entry in store.chains.entries(session.key)]
     assert told == [("header", "Be brief."), ("event", "Be long."), ("message", "hi")]
 
 
 def test_a_session_without_a_single_entry(store: Store, owner: WuhuStore) -> None:
-    owner.session()
-    owner.run("delete from session_entries")
-    (problem,) = take(store, owner).problems
+    owner.add_session()
+    owner.execute("delete from session_entries")
+    (problem,) = sync_wuhu(store, owner).problems
     assert problem == Problem("sessions:s", "The session s has no entries, not even a header.")
     assert store.sessions.find("s").entries == 0
 
 
 def test_entries_without_a_session(store: Store, owner: WuhuStore) -> None:
-    owner.session()
-    owner.say("hi")
-    owner.run("update sessions set id = 'other'")
-    problems = take(store, owner).problems
+    owner.add_session()
+    owner.append_user_messages("hi")
+    owner.execute("update sessions set id = 'other'")
+    problems = sync_wuhu(store, owner).problems
     assert Problem("session_entries:1", "There is no session 's'.") in problems
     assert store.sessions.find("other").entries == 0
 
 
 def test_a_session_without_an_id(store: Store, owner: WuhuStore) -> None:
-    owner.session("healthy")
-    owner.session()
-    owner.run("update sessions set id = null where id = 's'")
-    problems = take(store, owner).problems
+    owner.add_session("healthy")
+    owner.add_session()
+    owner.execute("update sessions set id = null where id = 's'")
+    problems = sync_wuhu(store, owner).problems
     assert Problem("sessions:None", "A session's id must be text.") in problems
     assert [session.native_id for session in store.list_sessions()] == ["healthy"]
 
@@ -199,8 +199,8 @@ LINKS = st.dictionaries(st.integers(1, 30), st.none() | st.integers(1, 30), max_
 
 @given(LINKS)
 def test_no_entry_is_lost_or_shown_twice_however_they_hang(parents: dict[int, int | None]) -> None:
-    chain = Chain(parents, {"id": "s"})
-    assert sorted(chain.numbers) == sorted(parents)
+    chain = WuhuChain(parents, {"id": "s"})
+    assert sorted(chain.entry_ids) == sorted(parents)
     assert chain.problems
 
 
@@ -208,14 +208,14 @@ def test_no_entry_is_lost_or_shown_twice_however_they_hang(parents: dict[int, in
 def test_a_whole_chain_is_followed_from_head_to_tail(numbers: list[int]) -> None:
     parents = dict(zip(numbers, [None, *numbers], strict=False))
     links = {number: parents[number] for number in sorted(parents)}
-    chain = Chain(links, {"id": "s", "headEntryID": numbers[0], "tailEntryID": numbers[-1]})
-    assert (chain.numbers, chain.problems) == (numbers, [])
+    chain = WuhuChain(links, {"id": "s", "headEntryID": numbers[0], "tailEntryID": numbers[-1]})
+    assert (chain.entry_ids, chain.problems) == (numbers, [])
 
 
 # ── bad payloads ──────────────────────────────────────────────────────────────────────────────────
 
 BAD = {
-    "cut in half": spell(user("two"))[:40],
+    "cut in half": encode_payload(user("two"))[:40],
     "not text": b"\xff\xfe\x00",
     "not an object": b"[1]",
     "without a type": b'{"payload":{}}',
@@ -226,11 +226,11 @@ BAD = {
 
 @pytest.mark.parametrize("damage", BAD)
 def test_a_bad_payload_is_one_problem_and_the_chain_goes_on(store: Store, owner: WuhuStore, damage: str) -> None:
-    owner.session()
-    owner.say("one")
-    number = owner.append(BAD[damage])
-    owner.say("three")
-    (problem,) = take(store, owner).problems
+    owner.add_session()
+    owner.append_user_messages("one")
+    number = owner.append_entry(BAD[damage])
+    owner.append_user_messages("three")
+    (problem,) = sync_wuhu(store, owner).problems
     assert problem.where == f"session_entries:{number}"
     assert "session s" in problem.reason
     assert texts(store) == ["one", "", "three"]
@@ -248,18 +248,18 @@ def test_a_bad_payload_is_one_problem_and_the_chain_goes_on(store: Store, owner:
     ],
 )
 def test_odd_values_harm_nobody(store: Store, owner: WuhuStore, payload: bytes) -> None:
-    owner.session()
-    owner.append(payload)
-    owner.say("after")
-    assert take(store, owner).problems == []
+    owner.add_session()
+    owner.append_entry(payload)
+    owner.append_user_messages("after")
+    assert sync_wuhu(store, owner).problems == []
     assert texts(store)[-1] == "after"
 
 
 def test_a_header_that_cannot_be_read(store: Store, owner: WuhuStore) -> None:
-    owner.session(customTitle="Still here")
-    owner.say("hi")
-    owner.run('update session_entries set payload = \'{"type":"hea\' where id = 1')
-    (problem,) = take(store, owner).problems
+    owner.add_session(customTitle="Still here")
+    owner.append_user_messages("hi")
+    owner.execute('update session_entries set payload = \'{"type":"hea\' where id = 1')
+    (problem,) = sync_wuhu(store, owner).problems
     assert problem.where == "session_entries:1"
     assert store.sessions.find("s").title == "Still here"
     assert texts(store) == ["", "hi"]
@@ -273,21 +273,21 @@ def told(report: refresh.Report) -> tuple[int, int, int]:
 
 
 def test_a_second_sync_writes_nothing(store: Store, owner: WuhuStore) -> None:
-    owner.session()
-    owner.append(user("hi"))
-    owner.append(assistant(text("ok"), stopReason="length"))
-    assert told(take(store, owner)) == (1, 0, 0)
+    owner.add_session()
+    owner.append_entry(user("hi"))
+    owner.append_entry(assistant(text("ok"), stopReason="length"))
+    assert told(sync_wuhu(store, owner)) == (1, 0, 0)
     before = store.connection.total_changes
-    assert told(take(store, owner)) == (0, 0, 1)
+    assert told(sync_wuhu(store, owner)) == (0, 0, 1)
     assert store.connection.total_changes == before
 
 
 def test_state_that_moves_is_not_content(store: Store, owner: WuhuStore) -> None:
-    owner.session()
-    owner.say("hi")
-    take(store, owner)
-    owner.run("update sessions set executionStatus = 'running', updatedAt = 'x', pendingModel = 'y'")
-    assert told(take(store, owner)) == (0, 0, 1)
+    owner.add_session()
+    owner.append_user_messages("hi")
+    sync_wuhu(store, owner)
+    owner.execute("update sessions set executionStatus = 'running', updatedAt = 'x', pendingModel = 'y'")
+    assert told(sync_wuhu(store, owner)) == (0, 0, 1)
 
 
 @pytest.mark.parametrize(
@@ -305,26 +305,26 @@ def test_state_that_moves_is_not_content(store: Store, owner: WuhuStore) -> None
 def test_what_is_said_of_a_session_is_followed(
     store: Store, owner: WuhuStore, statement: str, column: str, value: object
 ) -> None:
-    owner.session()
-    owner.say("hi")
-    take(store, owner)
-    owner.run(statement)
-    assert told(take(store, owner)) == (0, 1, 0)
+    owner.add_session()
+    owner.append_user_messages("hi")
+    sync_wuhu(store, owner)
+    owner.execute(statement)
+    assert told(sync_wuhu(store, owner)) == (0, 1, 0)
     assert getattr(store.sessions.find("s"), column) == value
     assert texts(store) == ["hi"]
 
 
 def test_appended_entries_come_in(store: Store, owner: WuhuStore) -> None:
-    owner.session()
-    owner.session("quiet")
-    owner.append(user("one"))
-    owner.append(assistant(call()))
-    take(store, owner)
+    owner.add_session()
+    owner.add_session("quiet")
+    owner.append_entry(user("one"))
+    owner.append_entry(assistant(call()))
+    sync_wuhu(store, owner)
     keys = [entry.key for entry in store.chains.entries(store.sessions.find("s").key)]
-    owner.append(result(text("41 %")))
-    kept = owner.append(user("two"))
-    owner.append(compaction("So far.", kept))
-    assert told(take(store, owner)) == (0, 1, 1)
+    owner.append_entry(result(text("41 %")))
+    kept = owner.append_entry(user("two"))
+    owner.append_entry(compaction("So far.", kept))
+    assert told(sync_wuhu(store, owner)) == (0, 1, 1)
     session = store.sessions.find("s")
     read = store.chains.entries(session.key)
     assert [entry.key for entry in read][:3] == keys
@@ -354,11 +354,11 @@ def test_appended_entries_come_in(store: Store, owner: WuhuStore) -> None:
 def test_what_was_rewritten_or_deleted_stays_reachable(
     store: Store, owner: WuhuStore, statements: list[str], now: list[str]
 ) -> None:
-    owner.session()
-    owner.say("one", "two", "three")
-    take(store, owner)
-    owner.run(*statements)
-    report = take(store, owner)
+    owner.add_session()
+    owner.append_user_messages("one", "two", "three")
+    sync_wuhu(store, owner)
+    owner.execute(*statements)
+    report = sync_wuhu(store, owner)
     assert (told(report), report.problems) == ((0, 1, 0), [])
     (session,), _ = store.sessions.matching("")
     assert texts(store, session.id) == now
@@ -368,12 +368,12 @@ def test_what_was_rewritten_or_deleted_stays_reachable(
 
 
 def test_a_session_that_was_deleted_is_gone_and_still_here(store: Store, owner: WuhuStore) -> None:
-    owner.session()
-    owner.say("hi")
-    owner.session("other")
-    take(store, owner)
-    owner.run("delete from session_entries where sessionID = 's'", "delete from sessions where id = 's'")
-    assert take(store, owner).problems == []
+    owner.add_session()
+    owner.append_user_messages("hi")
+    owner.add_session("other")
+    sync_wuhu(store, owner)
+    owner.execute("delete from session_entries where sessionID = 's'", "delete from sessions where id = 's'")
+    assert sync_wuhu(store, owner).problems == []
     assert [(store.sessions.find(name).gone, texts(store, name)) for name in ("s", "other")] == [(1, ["hi"]), (0, [])]
 
 
@@ -381,19 +381,19 @@ def test_a_session_that_was_deleted_is_gone_and_still_here(store: Store, owner: 
 
 
 def test_a_child_with_a_past_of_its_own_was_given_a_task(store: Store, owner: WuhuStore) -> None:
-    owner.session("parent")
-    owner.session("child", parentSessionID="parent")
-    owner.append(user("a task"), "child")
-    owner.append(user("a task", timestamp=SAID + 1), "parent")
-    child = only(store, owner, "child")
+    owner.add_session("parent")
+    owner.add_session("child", parentSessionID="parent")
+    owner.append_entry(user("a task"), "child")
+    owner.append_entry(user("a task", timestamp=MESSAGE_EPOCH + 1), "parent")
+    child = sync_and_find_session(store, owner, "child")
     assert child.parent_id == store.sessions.find("parent").id
     assert (child.relation, child.forked_at, child.turns) == ("delegate", None, 1)
 
 
 def test_a_child_with_its_parent_s_past_is_a_fork_and_counts_it_once(store: Store, tmp_path: Path) -> None:
     owner = WuhuStore(tmp_path / "db", "v5_archive")
-    owner.session("parent", sessionType="channel")
-    owner.session("child", parentSessionID="parent")
+    owner.add_session("parent", sessionType="channel")
+    owner.add_session("child", parentSessionID="parent")
     said = [
         user("narwhal"),
         assistant(call(), stopReason="length"),
@@ -401,13 +401,13 @@ def test_a_child_with_its_parent_s_past_is_a_fork_and_counts_it_once(store: Stor
         assistant(text("ok"), call("f")),
     ]
     for payload in said:
-        owner.append(payload, "parent")
-        owner.append(payload, "child")
-        owner.append(SETTINGS_CHANGE, "parent")
-    owner.append(result(text("forked"), call_id="f"), "child")
-    owner.append(custom("wuhu_fork_point_v1", {"parentSessionID": "parent"}), "child")
-    owner.append(user("a task"), "child")
-    child, parent = only(store, owner, "child"), store.sessions.find("parent")
+        owner.append_entry(payload, "parent")
+        owner.append_entry(payload, "child")
+        owner.append_entry(SETTINGS_CHANGE, "parent")
+    owner.append_entry(result(text("forked"), call_id="f"), "child")
+    owner.append_entry(custom("wuhu_fork_point_v1", {"parentSessionID": "parent"}), "child")
+    owner.append_entry(user("a task"), "child")
+    child, parent = sync_and_find_session(store, owner, "child"), store.sessions.find("parent")
     assert (child.relation, child.parent_id, child.turns, child.tool_calls) == ("fork", parent.id, 1, 0)
     assert child.forked_at is not None
     assert store.chains.entry(parent.key, child.forked_at).text == "ok"
@@ -418,8 +418,8 @@ def test_a_child_with_its_parent_s_past_is_a_fork_and_counts_it_once(store: Stor
 
 @pytest.mark.parametrize("parent", ["s", "gone"])
 def test_a_parent_that_cannot_be_read(store: Store, owner: WuhuStore, parent: str) -> None:
-    owner.session(parentSessionID=parent)
-    owner.append(user("hi"))
-    session = only(store, owner)
+    owner.add_session(parentSessionID=parent)
+    owner.append_entry(user("hi"))
+    session = sync_and_find_session(store, owner)
     assert session.turns == 1
     assert (session.parent_id is None) == (parent == "s")

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from wuhu_database import (
     LAYOUTS,
-    NEWEST,
-    SAID_AT,
+    MESSAGE_CREATED_AT,
+    NEWEST_LAYOUT,
     SETTINGS_CHANGE,
     Payload,
     WuhuStore,
@@ -17,10 +17,10 @@ from wuhu_database import (
     call,
     compaction,
     custom,
-    injected,
+    injected_message,
     message,
-    only,
     result,
+    sync_and_find_session,
     text,
     user,
 )
@@ -40,13 +40,13 @@ def owner(tmp_path: Path) -> WuhuStore:
 
 
 def entries(store: Store, owner: WuhuStore) -> list[Entry]:
-    return store.chains.entries(only(store, owner).key, 0)
+    return store.chains.entries(sync_and_find_session(store, owner).key, 0)
 
 
 def entry_of(store: Store, owner: WuhuStore, payload: Payload) -> Entry:
     """What becomes of one payload."""
-    owner.session()
-    owner.append(payload)
+    owner.add_session()
+    owner.append_entry(payload)
     (entry,) = entries(store, owner)
     return entry
 
@@ -57,10 +57,10 @@ def entry_of(store: Store, owner: WuhuStore, payload: Payload) -> Entry:
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_every_layout_opens(store: Store, tmp_path: Path, layout: str) -> None:
     owner = WuhuStore(tmp_path / "any name", layout)
-    owner.session()
-    owner.append(user("How full is the disk?"))
-    owner.append(assistant(text("41 %")))
-    session = only(store, owner)
+    owner.add_session()
+    owner.append_entry(user("How full is the disk?"))
+    owner.append_entry(assistant(text("41 %")))
+    session = sync_and_find_session(store, owner)
     assert (session.provider, session.model, session.cwd) == ("anthropic", "gpt", "/srv/app")
     assert (session.system_prompt, session.title, session.turns) == ("Be brief.", "How full is the disk?", 1)
     assert (session.created_at, session.updated_at) == ("2026-03-04T04:53:00.125000Z", STORED_AT)
@@ -73,16 +73,16 @@ def test_every_layout_opens(store: Store, tmp_path: Path, layout: str) -> None:
 
 
 def test_a_store_is_told_by_its_tables_and_not_by_its_name(owner: WuhuStore) -> None:
-    assert [target.source.NAME for target in refresh.targets([str(owner.path)])] == ["wuhu"]
-    owner.run("drop table session_entries")
+    assert [target.source.NAME for target in refresh.find_targets([str(owner.path)])] == ["wuhu"]
+    owner.execute("drop table session_entries")
     assert not wuhu.detect(str(owner.path))
 
 
 @pytest.mark.parametrize("layout", ["feb11", "v5_archive"])
 def test_the_environment_was_in_columns(store: Store, tmp_path: Path, layout: str) -> None:
     owner = WuhuStore(tmp_path / "db", layout)
-    owner.session(environmentName="alpha", environmentType="local", environmentPath="/srv/alpha")
-    session = only(store, owner)
+    owner.add_session(environmentName="alpha", environmentType="local", environmentPath="/srv/alpha")
+    session = sync_and_find_session(store, owner)
     assert session.environment_name == "alpha"
     assert session.environment_type == "local"
     assert session.environment_path == "/srv/alpha"
@@ -92,15 +92,15 @@ def test_the_environment_was_in_columns(store: Store, tmp_path: Path, layout: st
 @pytest.mark.parametrize(("layout", "kind"), [("v6_mounts", "local"), ("v7_runner", "remote:mac")])
 def test_the_environment_is_the_primary_mount(store: Store, tmp_path: Path, layout: str, kind: str) -> None:
     owner = WuhuStore(tmp_path / "db", layout)
-    owner.session(cwd=None)
+    owner.add_session(cwd=None)
     columns = "id, sessionID, name, path, isPrimary, createdAt"
-    owner.run(
+    owner.execute(
         f"insert into mounts ({columns}) values ('m1', 's', 'docs', '/srv/docs', 0, 'x')",
         f"insert into mounts ({columns}) values ('m2', 's', 'app', '/srv/app2', 1, 'x')",
     )
     if layout == "v7_runner":
-        owner.run("update mounts set runnerID = 'remote:mac' where id = 'm2'")
-    session = only(store, owner)
+        owner.execute("update mounts set runnerID = 'remote:mac' where id = 'm2'")
+    session = sync_and_find_session(store, owner)
     assert session.environment_name == "app"
     assert session.environment_type == kind
     assert session.environment_path == "/srv/app2"
@@ -108,14 +108,14 @@ def test_the_environment_is_the_primary_mount(store: Store, tmp_path: Path, layo
 
 
 def test_the_title_and_the_archive(store: Store, owner: WuhuStore) -> None:
-    owner.session(customTitle="Disk helper", isArchived=1)
-    session = only(store, owner)
+    owner.add_session(customTitle="Disk helper", isArchived=1)
+    session = sync_and_find_session(store, owner)
     assert (session.title, session.archived) == ("Disk helper", 1)
 
 
 def test_the_header_keeps_both_rows_that_tell_of_the_session(store: Store, owner: WuhuStore) -> None:
-    owner.session(effectiveReasoningEffort="low")
-    session = only(store, owner)
+    owner.add_session(effectiveReasoningEffort="low")
+    session = sync_and_find_session(store, owner)
     header = store.chains.entry(session.key, -1)
     assert header.record is not None
     record = decode(store.records.get(header.record))
@@ -125,9 +125,9 @@ def test_the_header_keeps_both_rows_that_tell_of_the_session(store: Store, owner
 
 
 def test_what_waits_in_a_queue_is_not_said_yet(store: Store, owner: WuhuStore) -> None:
-    owner.session()
-    owner.run("insert into user_queue_pending values ('q', 's', 'steer', '2026-03-04 05:00:00.000', '{}')")
-    assert only(store, owner).entries == 0
+    owner.add_session()
+    owner.execute("insert into user_queue_pending values ('q', 's', 'steer', '2026-03-04 05:00:00.000', '{}')")
+    assert sync_and_find_session(store, owner).entries == 0
 
 
 # ── payloads ──────────────────────────────────────────────────────────────────────────────────────
@@ -153,17 +153,17 @@ PAYLOADS: dict[str, tuple[Payload, tuple[str, str, str], tuple[Any, ...]]] = {
     ),
     "tool_result without any": (result(), ("message", "tool", ""), (ToolResult("t1", [], False, "bash"),)),
     "custom_message": (
-        injected("wuhu_system_input_v1", "the job ended"),
+        injected_message("wuhu_system_input_v1", "the job ended"),
         ("message", "user", "the job ended"),
         (Text("the job ended"),),
     ),
     "hidden custom_message": (
-        injected("wuhu_mount_context_v1", "cwd is /srv", display=False),
+        injected_message("wuhu_mount_context_v1", "cwd is /srv", display=False),
         ("message", "user", ""),
         (Text("cwd is /srv"),),
     ),
     "stop marker": (
-        injected("wuhu_execution_stopped_v1", "Execution stopped"),
+        injected_message("wuhu_execution_stopped_v1", "Execution stopped"),
         ("event", "", "Execution stopped"),
         (Text("Execution stopped"),),
     ),
@@ -233,11 +233,11 @@ def test_the_record_is_the_row_as_it_was_written(store: Store, owner: WuhuStore)
 
 
 def test_a_person_s_name_and_what_is_put_in_their_mouth(store: Store, owner: WuhuStore) -> None:
-    owner.session()
-    owner.append(injected("wuhu_mount_context_v1", "cwd is /srv", display=False))
-    owner.append(user("hi"))
-    owner.append(message("user", [text("an old client")]))
-    owner.append(injected("wuhu_system_input_v1", "the job ended"))
+    owner.add_session()
+    owner.append_entry(injected_message("wuhu_mount_context_v1", "cwd is /srv", display=False))
+    owner.append_entry(user("hi"))
+    owner.append_entry(message("user", [text("an old client")]))
+    owner.append_entry(injected_message("wuhu_system_input_v1", "the job ended"))
     read = entries(store, owner)
     assert [entry.author for entry in read] == [
         "wuhu_mount_context_v1",
@@ -249,10 +249,10 @@ def test_a_person_s_name_and_what_is_put_in_their_mouth(store: Store, owner: Wuh
 
 
 def test_hidden_context_reaches_the_model_and_no_search(store: Store, owner: WuhuStore) -> None:
-    owner.session()
-    owner.append(custom("wuhu_skills_context_v1", {"text": "narwhal"}))
-    owner.append(user("hi"))
-    session = only(store, owner)
+    owner.add_session()
+    owner.append_entry(custom("wuhu_skills_context_v1", {"text": "narwhal"}))
+    owner.append_entry(user("hi"))
+    session = sync_and_find_session(store, owner)
     assert "narwhal" in str(store.load_input_history(session.id))
     assert store.search.find("narwhal") == ([], 0)
 
@@ -260,20 +260,20 @@ def test_hidden_context_reaches_the_model_and_no_search(store: Store, owner: Wuh
 def test_a_message_knows_when_it_was_said_and_other_entries_when_they_were_stored(
     store: Store, owner: WuhuStore
 ) -> None:
-    owner.session()
-    owner.append(user("hi"))
-    owner.append(user("no time", timestamp="soon"))
-    owner.append(SETTINGS_CHANGE)
-    assert [entry.created_at for entry in entries(store, owner)] == [SAID_AT, STORED_AT, STORED_AT]
+    owner.add_session()
+    owner.append_entry(user("hi"))
+    owner.append_entry(user("no time", timestamp="soon"))
+    owner.append_entry(SETTINGS_CHANGE)
+    assert [entry.created_at for entry in entries(store, owner)] == [MESSAGE_CREATED_AT, STORED_AT, STORED_AT]
 
 
 def test_models_and_tokens_are_those_of_each_message(store: Store, owner: WuhuStore) -> None:
-    owner.session()
-    owner.append(user("hi"))
-    owner.append(
+    owner.add_session()
+    owner.append_entry(user("hi"))
+    owner.append_entry(
         assistant(text("a"), model="sonnet", usage={"inputTokens": 90, "outputTokens": 20, "totalTokens": 110})
     )
-    owner.append(assistant(text("b"), usage={"inputTokens": "many", "outputTokens": 10**30}))
+    owner.append_entry(assistant(text("b"), usage={"inputTokens": "many", "outputTokens": 10**30}))
     read = entries(store, owner)
     assert [(entry.model, entry.tokens) for entry in read] == [
         ("", None),
@@ -295,8 +295,8 @@ def test_models_and_tokens_are_those_of_each_message(store: Store, owner: WuhuSt
 def test_a_reply_that_was_cut_short_says_so(
     store: Store, owner: WuhuStore, content: list[Any], more: Payload, told: list[tuple[str, str]]
 ) -> None:
-    owner.session()
-    owner.append(assistant(*content, usage={"inputTokens": 3, "outputTokens": 1, "totalTokens": 4}, **more))
+    owner.add_session()
+    owner.append_entry(assistant(*content, usage={"inputTokens": 3, "outputTokens": 1, "totalTokens": 4}, **more))
     read = entries(store, owner)
     assert [(entry.kind, entry.text) for entry in read] == told
     assert {entry.model for entry in read} == {"gpt"}
@@ -304,12 +304,12 @@ def test_a_reply_that_was_cut_short_says_so(
 
 
 def test_calls_find_their_results(store: Store, owner: WuhuStore) -> None:
-    owner.session()
-    owner.append(user("hi"))
-    owner.append(assistant(call("t1"), call("t2"), call("t3")))
-    owner.append(result(text("no"), call_id="t2", failed=True))
-    owner.append(result(text("yes"), call_id="t1"))
-    session = only(store, owner)
+    owner.add_session()
+    owner.append_entry(user("hi"))
+    owner.append_entry(assistant(call("t1"), call("t2"), call("t3")))
+    owner.append_entry(result(text("no"), call_id="t2", failed=True))
+    owner.append_entry(result(text("yes"), call_id="t1"))
+    session = sync_and_find_session(store, owner)
     calls = [(one.call_id, one.name, one.status, one.result) for one in store.chains.tool_calls(session.key)]
     assert calls == [("t1", "bash", "ok", "yes"), ("t2", "bash", "error", "no"), ("t3", "bash", "pending", None)]
     assert (session.tool_calls, session.errors) == (3, 1)
@@ -317,15 +317,15 @@ def test_calls_find_their_results(store: Store, owner: WuhuStore) -> None:
 
 def test_the_first_versions_noted_how_long_a_call_took(store: Store, tmp_path: Path) -> None:
     owner = WuhuStore(tmp_path / "db", "feb11")
-    owner.session()
-    owner.append(assistant(call()))
+    owner.add_session()
+    owner.append_entry(assistant(call()))
     times = {"start": "2026-03-04 05:00:00.100", "end": "2026-03-04 05:00:00.500"}
     for phase, at in times.items():
         told = {"phase": phase, "toolCallId": "t1", "toolName": "bash", "arguments": {}}
-        number = owner.append({"type": "tool_execution", "payload": told})
-        owner.run(f"update session_entries set createdAt = '{at}' where id = {number}")
-    owner.append(result(text("41 %")))
-    (paired,) = store.chains.tool_calls(only(store, owner).key)
+        number = owner.append_entry({"type": "tool_execution", "payload": told})
+        owner.execute(f"update session_entries set createdAt = '{at}' where id = {number}")
+    owner.append_entry(result(text("41 %")))
+    (paired,) = store.chains.tool_calls(sync_and_find_session(store, owner).key)
     assert (paired.status, paired.duration_ms) == ("ok", 400)
 
 
@@ -387,14 +387,14 @@ def test_an_image_in_a_result_stands_beside_it(store: Store, owner: WuhuStore) -
 def test_a_summary_covers_the_turns_that_ended_before_what_was_kept(
     store: Store, owner: WuhuStore, first_kept: int, covered: int | None
 ) -> None:
-    owner.session()
+    owner.add_session()
     for words in ("one", "two", "three"):
-        owner.append(user(words))
-        owner.append(assistant(text("ok")))
-    owner.append(compaction("older", 2))
-    owner.append(compaction("So far.", first_kept))
-    owner.append(compaction(" ", first_kept))
-    summary = store.summaries.current(only(store, owner))
+        owner.append_entry(user(words))
+        owner.append_entry(assistant(text("ok")))
+    owner.append_entry(compaction("older", 2))
+    owner.append_entry(compaction("So far.", first_kept))
+    owner.append_entry(compaction(" ", first_kept))
+    summary = store.summaries.current(sync_and_find_session(store, owner))
     assert summary is not None
     assert (summary.text, summary.up_to_turn, summary.origin) == ("So far.", covered, "source")
 
@@ -424,12 +424,12 @@ def test_roots(home: Path, config: str | None, found: str) -> None:
 
 def test_the_store_is_found_where_wuhu_keeps_it(home: Path) -> None:
     (home / ".wuhu").mkdir()
-    WuhuStore(home / ".wuhu/wuhu.sqlite", NEWEST)
-    assert [target.source.NAME for target in refresh.targets()] == ["wuhu"]
+    WuhuStore(home / ".wuhu/wuhu.sqlite", NEWEST_LAYOUT)
+    assert [target.source.NAME for target in refresh.find_targets()] == ["wuhu"]
 
 
 def test_a_person_is_told_how_to_go_on(store: Store, owner: WuhuStore) -> None:
-    owner.session("a b")
-    going_on = wuhu.resume(only(store, owner, "a b"))
+    owner.add_session("a b")
+    going_on = wuhu.resume(sync_and_find_session(store, owner, "a b"))
     assert going_on.argv is None
     assert "wuhu client prompt --session-id 'a b' " in going_on.hint

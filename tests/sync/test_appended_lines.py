@@ -12,10 +12,10 @@ from typing import Any, NoReturn
 
 import pytest
 import zstandard
-from foreign_databases import pull, texts
+from foreign_databases import stored_texts, sync_paths
 
-from store.sources.claude_code.reader import Claude
-from store.sources.codex.reader import Codex
+from store.sources.claude_code.reader import ClaudeReader
+from store.sources.codex.reader import CodexReader
 from store.store import Store
 from store.sync import commit_timer, engine
 
@@ -35,7 +35,7 @@ class Growing:
         shutil.rmtree(self.root / "sessions/2026/05/04", ignore_errors=True)
         self.path = self.root / {"claude": CLAUDE, "codex": CODEX}[kind]
         self.native_id = NAMES[kind]
-        self.opened = {"claude": Claude, "codex": Codex}[kind]
+        self.opened = {"claude": ClaudeReader, "codex": CodexReader}[kind]
 
     def say(self, words: str) -> None:
         uuids = re.findall(r'"uuid": ?"([^"]+)"', self.path.read_text(errors="replace"))
@@ -63,7 +63,7 @@ def growing(request: pytest.FixtureRequest, tmp_path: Path) -> Growing:
 def grown(growing: Growing, store: Store, monkeypatch: pytest.MonkeyPatch) -> Growing:
     """Read once, and from now on nothing may be read from its beginning."""
     growing.say("one more")
-    assert pull(store, growing.root).problems == []
+    assert sync_paths(store, growing.root).problems == []
     monkeypatch.setattr(growing.opened, "read", refuse)
     return growing
 
@@ -95,20 +95,20 @@ def test_line_by_line_is_the_same_as_at_once(kind: str, step: int, tmp_path: Pat
             # What a command has to say itself is written together with it.
             end += any(b"<local-command-stdout>" in line for line in lines[end : end + 1])
             growing.path.write_bytes(b"".join(lines[:end]))
-            assert pull(followed, growing.root).problems == []
-        pull(at_once, growing.root)
+            assert sync_paths(followed, growing.root).problems == []
+        sync_paths(at_once, growing.root)
         assert everything(followed, growing) == everything(at_once, growing)
 
 
 def test_only_what_is_new_is_read(grown: Growing, store: Store) -> None:
-    before = texts(store, grown.native_id)
+    before = stored_texts(store, grown.native_id)
     for words in ("first", "second"):
         grown.say(words)
-        report = pull(store, grown.root)
+        report = sync_paths(store, grown.root)
         assert (report.new, report.updated, report.problems) == (0, 1, [])
-    assert texts(store, grown.native_id) == [*before, "first", "second"]
+    assert stored_texts(store, grown.native_id) == [*before, "first", "second"]
     changes = store.connection.total_changes
-    pull(store, grown.root)
+    sync_paths(store, grown.root)
     assert store.connection.total_changes == changes
 
 
@@ -117,22 +117,22 @@ def test_half_a_line_is_waited_for(grown: Growing, store: Store) -> None:
     grown.say("in two halves")
     whole = grown.path.read_bytes()
     grown.path.write_bytes(whole[: len(before) + 20])
-    assert pull(store, grown.root).problems == []
+    assert sync_paths(store, grown.root).problems == []
     assert store.search.find("halves")[1] == 0
     grown.path.write_bytes(whole)
-    pull(store, grown.root)
-    assert texts(store, grown.native_id)[-2:] == ["one more", "in two halves"]
+    sync_paths(store, grown.root)
+    assert stored_texts(store, grown.native_id)[-2:] == ["one more", "in two halves"]
 
 
 def test_what_was_wrong_before_is_told_as_long_as_it_is_there(growing: Growing, store: Store) -> None:
     with growing.path.open("ab") as file:
         file.write(b"\xff\x00rubbish\n")
     growing.say("one more")
-    problems = pull(store, growing.root).problems
+    problems = sync_paths(store, growing.root).problems
     assert len(problems) == 1
     growing.say("and another")
-    assert pull(store, growing.root).problems == problems
-    assert texts(store, growing.native_id)[-1] == "and another"
+    assert sync_paths(store, growing.root).problems == problems
+    assert stored_texts(store, growing.native_id)[-1] == "and another"
 
 
 def _rewritten(path: Path) -> None:
@@ -146,39 +146,39 @@ def _shrunk(path: Path) -> None:
 @pytest.mark.parametrize("change", [_rewritten, _shrunk])
 def test_what_was_rewritten_or_cut_is_read_anew(growing: Growing, store: Store, change: Callable[[Path], None]) -> None:
     growing.say("one more")
-    pull(store, growing.root)
+    sync_paths(store, growing.root)
     change(growing.path)
     growing.say("after that")
-    pull(store, growing.root)
-    told = texts(store, growing.native_id)
+    sync_paths(store, growing.root)
+    told = stored_texts(store, growing.native_id)
     assert ("one more" in told, told[-1]) == (False, "after that")
     (old,) = [
         one for one in store.sessions.children(f"{growing.kind}:{growing.native_id}") if one.relation == "superseded"
     ]
-    assert texts(store, old.id)[-1] == "one more"
+    assert stored_texts(store, old.id)[-1] == "one more"
 
 
 def test_a_file_that_moved_stays_one_session(growing: Growing, store: Store) -> None:
-    pull(store, growing.root)
+    sync_paths(store, growing.root)
     moved = growing.path.parent.parent / "elsewhere" / growing.path.name
     moved.parent.mkdir()
     growing.path = growing.path.rename(moved)
     growing.say("over here")
-    report = pull(store, growing.root)
+    report = sync_paths(store, growing.root)
     assert (report.new, report.problems) == (0, [])
-    assert texts(store, growing.native_id)[-1] == "over here"
+    assert stored_texts(store, growing.native_id)[-1] == "over here"
     assert not store.sessions.get(f"{growing.kind}:{growing.native_id}").gone
 
 
 def test_a_rollout_that_is_packed_stays_one_session(tmp_path: Path, store: Store) -> None:
     growing = Growing("codex", tmp_path)
     growing.say("before it was packed")
-    pull(store, growing.root)
+    sync_paths(store, growing.root)
     plain, packed = growing.path, growing.path.with_name(f"{growing.path.name}.zst")
     packed.write_bytes(zstandard.ZstdCompressor().compress(plain.read_bytes()))
     before = everything(store, growing)
     for _ in range(2):  # both are there for a moment, and the plain one goes
-        report = pull(store, growing.root)
+        report = sync_paths(store, growing.root)
         assert (report.new, report.problems) == (0, [])
         assert everything(store, growing) == before
         plain.unlink(missing_ok=True)
@@ -188,8 +188,8 @@ def test_a_sync_that_was_interrupted_tells_nothing_twice(
     growing: Growing, store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     growing.say("one more")
-    pull(store, growing.root)
-    before = texts(store, growing.native_id)
+    sync_paths(store, growing.root)
+    before = stored_texts(store, growing.native_id)
     growing.say("first")
     growing.say("second")
 
@@ -197,25 +197,25 @@ def test_a_sync_that_was_interrupted_tells_nothing_twice(
         raise KeyboardInterrupt
 
     # Between what was told and the mark behind it.
-    monkeypatch.setattr(engine._Syncing, "_finish", stop)
+    monkeypatch.setattr(engine._TargetImport, "_finish", stop)
     monkeypatch.setattr(commit_timer, "COMMIT_SECONDS", 0)
     with pytest.raises(KeyboardInterrupt):
-        pull(store, growing.root)
+        sync_paths(store, growing.root)
     monkeypatch.undo()
-    pull(store, growing.root)
-    assert texts(store, growing.native_id) == [*before, "first", "second"]
+    sync_paths(store, growing.root)
+    assert stored_texts(store, growing.native_id) == [*before, "first", "second"]
 
 
 def test_sessions_in_the_same_file_rest_while_it_grows(
     tmp_path: Path, store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     growing = Growing("claude", tmp_path)
-    pull(store, growing.root)
+    sync_paths(store, growing.root)
     monkeypatch.setattr(growing.opened, "read", refuse)
     fork = store.sessions.get(f"claude:{growing.native_id}/u2")
     for words in ("first", "second"):
         growing.say(words)
-        assert pull(store, growing.root).updated == 1
+        assert sync_paths(store, growing.root).updated == 1
     assert store.sessions.get(fork.id)._replace(expires_at="") == fork._replace(expires_at="")
 
 
@@ -236,11 +236,13 @@ class Rewinding:
         answer = {"parentUuid": words, "type": "assistant", "uuid": f"a-{words}", "message": reply}
         with self.path.open("a") as file:
             file.writelines(json.dumps(line | common, separators=(",", ":")) + "\n" for line in (question, answer))
-        assert pull(self.store, self.path).problems == []
+        assert sync_paths(self.store, self.path).problems == []
 
     def sessions(self) -> dict[str, list[str]]:
         return {
-            session.native_id.removeprefix(NAMES["claude"]): [text for text in texts(self.store, session.id) if text]
+            session.native_id.removeprefix(NAMES["claude"]): [
+                text for text in stored_texts(self.store, session.id) if text
+            ]
             for session in self.store.list_sessions()
         }
 
@@ -281,6 +283,6 @@ def test_a_branch_that_goes_on_again_is_no_fork_any_more(rewinding: Rewinding) -
 
 def test_a_fork_that_somebody_wrote_on_stays(rewinding: Rewinding, store: Store) -> None:
     fork = store.sessions.get(f"claude:{NAMES['claude']}/two")
-    store.notes.note(fork, "Remember this.")
+    store.notes.add_note(fork, "Remember this.")
     rewinding.ask("four", "a-two")
     assert store.sessions.get(fork.id).gone

@@ -25,7 +25,7 @@ import sys, threading
 from store.sync import child_process as second
 from store.cli import run
 {beside}
-second.LARGE = 0
+second.LARGE_BYTES = 0
 fork, forks = second._fork, []
 second._fork = lambda *what: forks.append(what) or fork(*what)
 status = run(None, sys.argv[1:])
@@ -52,7 +52,9 @@ def test_the_store_is_made_with_what_there_is(tmp_path: Path) -> None:
     look(tmp_path / "store.db")
     with Store.open(tmp_path / "store.db") as store:
         assert store.sessions.newest()
-        assert all(progress.report.problems == [] for progress in refresh.sync(store, refresh.found()))
+        assert all(
+            progress.report.problems == [] for progress in refresh.sync_targets(store, refresh.discover_targets())
+        )
 
 
 def test_where_there_is_nothing_nobody_waits(tmp_path: Path) -> None:
@@ -68,11 +70,11 @@ def test_what_cannot_be_a_store_is_left_to_whoever_opens_it(tmp_path: Path) -> N
 
 
 def test_a_large_archive_is_only_glimpsed_at(store: Store, history: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(child_process, "LARGE", 0)
-    targets = refresh.targets([str(history)])
-    assert [progress.done for progress in engine.glimpse(store, targets)] == [0]
+    monkeypatch.setattr(child_process, "LARGE_BYTES", 0)
+    targets = refresh.find_targets([str(history)])
+    assert [progress.done for progress in engine.import_newest(store, targets)] == [0]
     assert {session.head for session in store.sessions.newest()} == {None}
-    report = [progress.report for progress in refresh.sync(store, targets)][-1]
+    report = [progress.report for progress in refresh.sync_targets(store, targets)][-1]
     assert (report.problems, report.new) == ([], report.seen)
     assert None not in {session.head for session in store.sessions.newest()}
 
@@ -81,15 +83,15 @@ def test_a_large_archive_is_only_glimpsed_at(store: Store, history: Path, monkey
 def test_a_first_sync_is_looked_at_by_processes_that_were_begun_before_the_store(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(child_process, "LARGE", 0)
+    monkeypatch.setattr(child_process, "LARGE_BYTES", 0)
     begun: list[int] = []
-    start = child_process.Seconds.one
+    start = child_process.ReaderProcesses.start
 
-    def watched(self: child_process.Seconds, *, early: bool = False) -> Connection | None:
+    def watched(self: child_process.ReaderProcesses, *, early: bool = False) -> Connection | None:
         begun.append(path.exists())
         return start(self, early=early)
 
-    monkeypatch.setattr(child_process.Seconds, "one", watched)
+    monkeypatch.setattr(child_process.ReaderProcesses, "one", watched)
     path = tmp_path / "store.db"
     told = CommandLine(path)("sync", "--json").json["sources"]
     assert begun == [False]
@@ -102,7 +104,7 @@ def test_a_first_sync_is_looked_at_by_processes_that_were_begun_before_the_store
 
 def test_for_nothing_large_none_is_begun(history: Path) -> None:
     with begun_early() as processes:
-        assert not processes._at_work
+        assert not processes._started
     assert history.exists()
 
 
@@ -114,7 +116,7 @@ def test_forks_bring_what_processes_of_their_own_would(history: Path, tmp_path: 
     ran = subprocess.run(command, capture_output=True, text=True)
     assert (ran.returncode, ran.stderr) == (0, f"forks: {2 if beside == ALONE else 0}\n")
     with Store.open(path) as store, Store.memory() as read_here:
-        for _ in refresh.sync(read_here, refresh.found()):
+        for _ in refresh.sync_targets(read_here, refresh.discover_targets()):
             pass
         assert told(store) == told(read_here)
 
@@ -127,6 +129,6 @@ def told(store: Store) -> list[tuple[object, ...]]:
 @pytest.mark.usefixtures("history")
 def test_a_first_run_shows_rows_at_once_and_says_what_was_found() -> None:
     with Terminal(RUN) as terminal:
-        terminal.until_shown("Found", "conversations on this machine", "Claude Code")
+        terminal.wait_for_text("Found", "conversations on this machine", "Claude Code")
         assert b"There are no conversations here yet" not in terminal.raw
         terminal.press("q")

@@ -7,7 +7,7 @@ import shutil
 from pathlib import Path
 
 import pytest
-from foreign_databases import pull
+from foreign_databases import sync_paths
 
 from store.store import Store
 
@@ -37,21 +37,21 @@ def grow(place: Path, words: str) -> None:
 
 
 def test_a_copy_brings_nothing_new_and_no_problem(store: Store, here: Path, there: Path) -> None:
-    pull(store, here)
+    sync_paths(store, here)
     before = ids(store)
-    report = pull(store, there)
+    report = sync_paths(store, there)
     assert (report.new, report.updated, report.problems) == (0, 0, [])
     assert report.unchanged == report.seen > 0
     assert ids(store) == before
 
 
 def test_whichever_place_goes_on_is_followed_and_nothing_is_taken_back(store: Store, here: Path, there: Path) -> None:
-    pull(store, here)
+    sync_paths(store, here)
     grow(there, "said over there")
-    report = pull(store, there)
+    report = sync_paths(store, there)
     assert (report.new, report.updated, report.problems) == (0, 1, [])
     assert [hit.snippet for hit in store.search.find("over there")[0]] == ["said over there"]
     grow(here, "")  # changes the file, so that it is looked at again
-    pull(store, here)
+    sync_paths(store, here)
     assert store.search.find("over there")[1] == 1
     assert not store.row("select 1 from sessions where relation = 'superseded'")

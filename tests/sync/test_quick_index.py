@@ -14,18 +14,18 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from browser_driver import browser, screen_text, until_shown
+from browser_driver import make_browser, screen_text, wait_for_text
 from command_line import CommandLine
-from foreign_databases import pull, texts
-from store_integrity import faults
+from foreign_databases import stored_texts, sync_paths
+from store_integrity import find_faults
 
-from store.doctor import examine
+from store.doctor import check_store
 from store.model.session import Session
-from store.search.list_rows import Wanted
-from store.search.session_list import listing
+from store.search.list_rows import SessionListOptions
+from store.search.session_list import build_session_list
 from store.sources.claude_code import source as claude_code
 from store.sources.codex import source as codex
-from store.sources.contract import Ref, Skim, Skimming
+from store.sources.contract import QuickSession, SessionRef, SupportsQuickRead
 from store.sources.kit import line_scan
 from store.store import Store
 from store.sync import child_process, reader_process, refresh
@@ -36,7 +36,7 @@ PROMPT, ANSWER, THOUGHT, OUTPUT = "retry the walrus upload", "the pelican closed
 @pytest.fixture(autouse=True)
 def _large(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every archive counts as large."""
-    monkeypatch.setattr(child_process, "LARGE", 0)
+    monkeypatch.setattr(child_process, "LARGE_BYTES", 0)
 
 
 def claude_lines(session: str, *said: tuple[str, Any]) -> Iterator[str]:
@@ -104,7 +104,7 @@ def home(tmp_path: Path) -> Path:
 
 def skim(store: Store, home: Path) -> Iterator[refresh.Progress]:
     """A sync that has had its first look at both."""
-    under_way = refresh.sync(store, refresh.targets([str(home / "claude"), str(home / "codex")]))
+    under_way = refresh.sync_targets(store, refresh.find_targets([str(home / "claude"), str(home / "codex")]))
     for progress in under_way:
         assert progress.done == 0
         if progress.report.source == "codex" and progress.total:
@@ -114,7 +114,7 @@ def skim(store: Store, home: Path) -> Iterator[refresh.Progress]:
 
 def skim_first(store: Store, home: Path) -> Iterator[refresh.Progress]:
     """A sync that has told of its first rows."""
-    under_way = refresh.sync(store, refresh.targets([str(home / "claude"), str(home / "codex")]))
+    under_way = refresh.sync_targets(store, refresh.find_targets([str(home / "claude"), str(home / "codex")]))
     next(under_way)
     return under_way
 
@@ -152,12 +152,12 @@ def test_what_was_said_is_found_and_what_tools_said_is_not_yet(store: Store, hom
     under_way = skim(store, home)
     for words in ("walrus", "peli*", '"heron thinks"', "walrus agent:claude"):
         assert len(found(store, words)) == 3, words
-        assert len(listing(store, Wanted(words)).keys) == 3
-        assert len(listing(store, Wanted(words), limit=50).keys) == 3
+        assert len(build_session_list(store, SessionListOptions(words)).keys) == 3
+        assert len(build_session_list(store, SessionListOptions(words), limit=50).keys) == 3
     assert [session.cwd for session in found(store, "salmon -walrus")] == ["/home/ada/fish"]
     for words in ("emu", "ostrich", "herring", "walrus agent:codex", "walrus role:user"):
         assert found(store, words) == [], words
-    assert listing(store, Wanted("wallrus ")).query.instead == (("wallrus", "walrus"),)
+    assert build_session_list(store, SessionListOptions("wallrus ")).query.corrections == (("wallrus", "walrus"),)
     for _ in under_way:
         pass
     assert len(found(store, "walrus role:user")) == 3
@@ -171,11 +171,11 @@ def test_a_hit_names_the_session_until_its_place_is_known(store: Store, home: Pa
     assert all(hit.entry == hit.session_id for hit in hits)
     command = CommandLine(store.path)
     assert "not read to its end" in command("show", hits[0].session_id).err
-    assert "not read yet" in command.terminal("search", "pelican").out
+    assert "not read yet" in command.run_in_terminal("search", "pelican").out
 
 
-def seen(source: Skimming, folder: Path) -> list[Skim]:
-    return list(source.skim(str(folder), set()))
+def seen(source: SupportsQuickRead, folder: Path) -> list[QuickSession]:
+    return list(source.quick_read(str(folder), set()))
 
 
 ODD = '"quoted" \\ \n\t鶴 \u2028 crane'
@@ -203,10 +203,10 @@ def test_an_answer_is_seen_as_it_is_read(store: Store, tmp_path: Path, content: 
     spelled = (json.dumps(json.loads(line), separators=(",", ":"), ensure_ascii=escaped) for line in lines)
     (project / f"{session}.jsonl").write_text("\n".join(spelled), "utf-8")
     (skimmed,) = seen(claude_code, tmp_path / "claude")
-    pull(store, tmp_path / "claude")
-    assert (list(skimmed.prompts), skimmed.said[0]) == (texts(store, session)[:1], ODD)
+    sync_paths(store, tmp_path / "claude")
+    assert (list(skimmed.prompts), skimmed.answers[0]) == (stored_texts(store, session)[:1], ODD)
     for words in ("crane", "stork"):
-        assert any(words in told for told in skimmed.said) == bool(store.search.find(words)[1])
+        assert any(words in told for told in skimmed.answers) == bool(store.search.find(words)[1])
     read = store.sessions.get(f"claude:{session}")
     assert [skimmed.fields[name] for name in ("model", "cwd", "created_at", "updated_at")] == [
         read.model,
@@ -226,14 +226,14 @@ def test_what_stands_within_a_call_was_not_said(tmp_path: Path) -> None:
         "\n".join(claude_lines(session, ("user", PROMPT), ("assistant", [use]), ("user", [result]))), "utf-8"
     )
     (skimmed,) = seen(claude_code, path)
-    assert (list(skimmed.prompts), list(skimmed.said)) == ([PROMPT], [])
+    assert (list(skimmed.prompts), list(skimmed.answers)) == ([PROMPT], [])
 
 
 def test_a_file_is_seen_the_same_in_small_pieces(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     at_once = seen(claude_code, home / "claude") + seen(codex, home / "codex")
     assert len(at_once) == 4
     for size in (50, 333, 2000):
-        monkeypatch.setattr(line_scan, "_PIECE", size)
+        monkeypatch.setattr(line_scan, "_CHUNK_BYTES", size)
         assert seen(claude_code, home / "claude") + seen(codex, home / "codex") == at_once
 
 
@@ -246,9 +246,9 @@ def test_once_all_is_read_no_word_is_kept_twice(store: Store, home: Path) -> Non
     for _ in under_way:
         pass
     assert (unread(store), words_kept(store)) == (0, 0)
-    assert faults(store.path) == []
+    assert find_faults(store.path) == []
     before = store.connection.total_changes
-    pull(store, home / "claude", home / "codex")
+    sync_paths(store, home / "claude", home / "codex")
     assert store.connection.total_changes == before
 
 
@@ -258,12 +258,12 @@ def test_interrupted_it_goes_on_where_it_was(store: Store, home: Path, taken: in
     for _ in range(taken):
         next(under_way)
     under_way.close()  # type: ignore[attr-defined]
-    assert (faults(store.path), examine(store)) == ([], [])
+    assert (find_faults(store.path), check_store(store)) == ([], [])
     assert len(found(store, "walrus")) == 3
-    pull(store, home / "claude", home / "codex")
+    sync_paths(store, home / "claude", home / "codex")
     assert (unread(store), words_kept(store)) == (0, 0)
-    assert (faults(store.path), examine(store)) == ([], [])
-    assert len(texts(store, "c0000001-0000-4000-8000-000000000000")) == 6
+    assert (find_faults(store.path), check_store(store)) == ([], [])
+    assert len(stored_texts(store, "c0000001-0000-4000-8000-000000000000")) == 6
 
 
 def test_what_a_person_says_of_an_unread_session_stays(store: Store, home: Path) -> None:
@@ -294,7 +294,7 @@ def test_an_unread_session_that_is_purged_leaves_no_word(store: Store, home: Pat
     store.sessions.purge(found(store, "walrus"))
     assert words_kept(store) == 0
     assert b"walrus" not in store.path.read_bytes()
-    pull(store, home / "claude", home / "codex")
+    sync_paths(store, home / "claude", home / "codex")
     assert [session.source for session in store.sessions.newest()] == ["codex"]
 
 
@@ -302,9 +302,9 @@ def test_an_unread_session_that_is_purged_leaves_no_word(store: Store, home: Pat
 
 
 def test_what_somebody_waits_for_is_read_next() -> None:
-    waiting = {name: (Ref(name, ""), True) for name in "abcd"}
+    waiting = {name: (SessionRef(name, ""), True) for name in "abcd"}
     ours, theirs = Pipe()
-    order = reader_process.in_wanted_order(theirs, waiting)
+    order = reader_process.iter_prioritized(theirs, waiting)
     assert next(order)[0].native_id == "a"
     ours.send("c")
     ours.send("a")  # was read already
@@ -335,11 +335,11 @@ def test_where_no_second_process_can_be_started_the_newest_are_listed(
 
 async def test_an_unread_conversation_appears_when_it_is_read(store: Store, home: Path) -> None:
     under_way = skim(store, home)
-    async with browser(store).run_test(size=(140, 45)) as pilot:
-        await until_shown(pilot, "count the salmon")
+    async with make_browser(store).run_test(size=(140, 45)) as pilot:
+        await wait_for_text(pilot, "count the salmon")
         await pilot.press("slash", *"walrus", "enter", "enter")
-        await until_shown(pilot, "being read")
-        assert store.hurried
+        await wait_for_text(pilot, "being read")
+        assert store.priority_ids
         await asyncio.to_thread(list, under_way)  # elsewhere, as it is in the browser
-        await until_shown(pilot, ANSWER)
+        await wait_for_text(pilot, ANSWER)
         assert "being read" not in screen_text(pilot)

@@ -11,38 +11,46 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from foreign_databases import RUBICHAN_HEAD, make, pull, rubichan_messages, rubichan_session, texts, write
+from foreign_databases import (
+    RUBICHAN_LATEST_SCHEMA,
+    add_rubichan_messages,
+    add_rubichan_session,
+    execute_sql,
+    make_database,
+    stored_texts,
+    sync_paths,
+)
 
 from store import doctor
-from store.conversations.derive import derive
-from store.conversations.record_blocks import Parcels, unpacked
+from store.conversations.derive import derive_rows
+from store.conversations.record_blocks import BlockBuilder, decompress_block
 from store.errors import Refused
 from store.model.entry import NewEntry, NewRecord, Text
 from store.sources.contract import Batch
 from store.store import Store
 from store.sync import child_process, refresh
-from store.sync.session_writer import Chain
+from store.sync.session_writer import SessionWriter
 from store.text.validate import decode
 
 
 @pytest.fixture
 def foreign(tmp_path: Path) -> Path:
-    path = make(tmp_path / "rubichan.db", RUBICHAN_HEAD)
+    path = make_database(tmp_path / "rubichan.db", RUBICHAN_LATEST_SCHEMA)
     call = {"type": "tool_use", "id": "t1", "name": "shell", "input": {"command": "ls"}}
     result = {"type": "tool_result", "text": "a.go", "tool_use_id": "t1", "is_error": True}
     told: list[tuple[str, Any]] = [("user", "one"), ("assistant", [call]), ("user", [result]), ("assistant", "done")]
-    rubichan_session(path, "a", *told, title="First", working_dir="/src")
-    rubichan_session(path, "fork", *told, ("user", "another way"), forked_from="a")
-    rubichan_session(path, "long", *[("user", f"message {number} " + "x" * 100) for number in range(1200)])
-    rubichan_session(path, "empty")
-    write(path, "insert into memories (working_dir, tag, content) values ('/src', 'a', 'remembered')")
+    add_rubichan_session(path, "a", *told, title="First", working_dir="/src")
+    add_rubichan_session(path, "fork", *told, ("user", "another way"), forked_from="a")
+    add_rubichan_session(path, "long", *[("user", f"message {number} " + "x" * 100) for number in range(1200)])
+    add_rubichan_session(path, "empty")
+    execute_sql(path, "insert into memories (working_dir, tag, content) values ('/src', 'a', 'remembered')")
     return path
 
 
 @pytest.fixture
 def large(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every store counts as large."""
-    monkeypatch.setattr(child_process, "LARGE", 0)
+    monkeypatch.setattr(child_process, "LARGE_BYTES", 0)
 
 
 def readers() -> list[int]:
@@ -72,25 +80,25 @@ def everything(store: Store) -> dict[str, list[Any]]:
     told = {table: store.rows(f"select {columns} from {table} order by 1, 2") for table, columns in TABLES.items()}
     told["data"] = [store.records.get(key) for (key,) in store.rows("select key from records order by key")]
     parts = store.rows("select parts, record from entries order by key")
-    return told | {"parts": [column and decode(store.records.parts(column, record)) for column, record in parts]}
+    return told | {"parts": [column and decode(store.records.load_parts(column, record)) for column, record in parts]}
 
 
 def unclaimed(store: Store) -> list[int]:
     """Blocks in which something lies that no record has."""
     claimed = dict(store.rows("select block, sum(length + behind) from records group by block"))
     blocks = store.rows("select key, data from blocks")
-    return [key for key, data in blocks if len(unpacked(data)) != claimed.get(key)]
+    return [key for key, data in blocks if len(decompress_block(data)) != claimed.get(key)]
 
 
 def test_it_is_the_same_as_reading_here(tmp_path: Path, foreign: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     told = []
-    for name, size in (("here", child_process.LARGE), ("ahead", 0)):
-        monkeypatch.setattr(child_process, "LARGE", size)
+    for name, size in (("here", child_process.LARGE_BYTES), ("ahead", 0)):
+        monkeypatch.setattr(child_process, "LARGE_BYTES", size)
         with Store.open(tmp_path / f"{name}.db") as store:
-            report = pull(store, foreign)
+            report = sync_paths(store, foreign)
             assert (report.new, report.problems) == (4, [])
             told.append(everything(store))
-            assert texts(store, "long")[-1].startswith("message 1199")
+            assert stored_texts(store, "long")[-1].startswith("message 1199")
     assert told[0] == told[1]
 
 
@@ -98,12 +106,12 @@ def test_it_is_the_same_as_reading_here(tmp_path: Path, foreign: Path, monkeypat
 def test_a_folder_is_read_ahead_the_same(tmp_path: Path, kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = shutil.copytree(Path(__file__).parents[1] / "data" / kind, tmp_path / kind)
     told = []
-    for name, size in (("here", child_process.LARGE), ("ahead", 0)):
-        monkeypatch.setattr(child_process, "LARGE", size)
+    for name, size in (("here", child_process.LARGE_BYTES), ("ahead", 0)):
+        monkeypatch.setattr(child_process, "LARGE_BYTES", size)
         with Store.open(tmp_path / f"{name}.db") as store:
-            pull(store, folder)
+            sync_paths(store, folder)
             told.append(everything(store))
-            assert pull(store, folder).new == 0
+            assert sync_paths(store, folder).new == 0
     assert told[0] == told[1]
 
 
@@ -119,113 +127,115 @@ def many(name: str, size: int) -> Iterator[NewEntry]:
 
 def test_what_came_in_one_block_and_was_refused_is_not_kept_in_it(store: Store) -> None:
     """Whoever deletes a session must find all that there is of it."""
-    parcels = Parcels()
-    here = parcels.lay(derive(list(many("walrus", 100))))
-    refused = parcels.lay(derive([HEADER, *many("pelican", 100)]))
-    parcels.close()
-    assert here.parcel is refused.parcel is not None
+    parcels = BlockBuilder()
+    here = parcels.add(derive_rows(list(many("walrus", 100))))
+    refused = parcels.add(derive_rows([HEADER, *many("pelican", 100)]))
+    parcels.finish_block()
+    assert here.block is refused.block is not None
     session = store.create_session("one")
     with store.transaction():
-        chain = Chain(store, session, behind=True)
+        chain = SessionWriter(store, session, is_append=True)
         with pytest.raises(Refused):
-            chain.take(Batch(rows=refused))  # it has its header already
-        chain.take(Batch(rows=here))
+            chain.write(Batch(derived_rows=refused))  # it has its header already
+        chain.write(Batch(derived_rows=here))
     assert unclaimed(store) == []
     assert b"walrus 99" in store.records.get(store.row("select max(key) from records")[0])
-    assert not any(b"pelican" in unpacked(data) for (data,) in store.rows("select data from blocks"))
-    assert doctor.examine(store) == []
+    assert not any(b"pelican" in decompress_block(data) for (data,) in store.rows("select data from blocks"))
+    assert doctor.check_store(store) == []
 
 
 def test_what_came_together_and_is_kept_apart_is_all_there(store: Store) -> None:
-    parcels = Parcels()
-    told = [parcels.lay(derive(list(many(name, 100)))) for name in ("walrus", "pelican", "salmon")]
-    parcels.close()
-    chain = Chain(store, store.create_session("one"), behind=True)
+    parcels = BlockBuilder()
+    told = [parcels.add(derive_rows(list(many(name, 100)))) for name in ("walrus", "pelican", "salmon")]
+    parcels.finish_block()
+    chain = SessionWriter(store, store.create_session("one"), is_append=True)
     for rows in told[:2]:
         with store.transaction():
-            chain.take(Batch(rows=rows))
+            chain.write(Batch(derived_rows=rows))
     with suppress(KeyboardInterrupt), store.transaction():
         with store.transaction():
-            chain.take(Batch(rows=told[2]))
+            chain.write(Batch(derived_rows=told[2]))
         raise KeyboardInterrupt
     with store.transaction():
-        chain.take(Batch(rows=told[2]))
+        chain.write(Batch(derived_rows=told[2]))
     assert unclaimed(store) == []
-    said = [decode(data)["said"] for _, data in store.records.of_session(store.get_session("one").key) if data != b"{}"]
+    said = [
+        decode(data)["said"] for _, data in store.records.iter_session(store.get_session("one").key) if data != b"{}"
+    ]
     assert [told.split()[0] for told in said] == [name for name in ("walrus", "pelican", "salmon") for _ in range(100)]
-    assert doctor.examine(store) == []
+    assert doctor.check_store(store) == []
 
 
 def test_a_block_that_is_not_committed_is_gone(store: Store) -> None:
-    parcels = Parcels()
-    rows = parcels.lay(derive(list(many("walrus", 100))))
-    parcels.close()
+    parcels = BlockBuilder()
+    rows = parcels.add(derive_rows(list(many("walrus", 100))))
+    parcels.finish_block()
     session = store.create_session("one")
     with suppress(KeyboardInterrupt), store.transaction():
-        Chain(store, session, behind=True).take(Batch(rows=rows))
+        SessionWriter(store, session, is_append=True).write(Batch(derived_rows=rows))
         raise KeyboardInterrupt
     assert store.row("select count(*) from blocks")[0] == 0
 
 
 @pytest.mark.usefixtures("large")
 def test_what_is_read_ahead_and_interrupted_leaves_nothing_unclaimed(store: Store, foreign: Path) -> None:
-    under_way = refresh.sync(store, refresh.targets([str(foreign)]))
+    under_way = refresh.sync_targets(store, refresh.find_targets([str(foreign)]))
     next(under_way)
     under_way.close()  # type: ignore[attr-defined]
     assert unclaimed(store) == []
-    pull(store, foreign)
+    sync_paths(store, foreign)
     assert unclaimed(store) == []
     assert store.row("select count(*) from blocks")[0] > 0
 
 
 @pytest.mark.usefixtures("large")
 def test_what_came_is_known_again_and_what_is_new_comes(store: Store, foreign: Path) -> None:
-    pull(store, foreign)
+    sync_paths(store, foreign)
     os.utime(foreign)
-    assert pull(store, foreign).unchanged == 4
-    rubichan_messages(foreign, "a", 4, ("user", "two"))
-    report = pull(store, foreign)
+    assert sync_paths(store, foreign).unchanged == 4
+    add_rubichan_messages(foreign, "a", 4, ("user", "two"))
+    report = sync_paths(store, foreign)
     assert (report.updated, report.unchanged) == (1, 3)
-    assert texts(store, "a")[-1] == "two"
+    assert stored_texts(store, "a")[-1] == "two"
     assert store.rows("select id from sessions where relation = 'superseded'") == []
 
 
 @pytest.mark.usefixtures("large")
 def test_a_bad_row_is_a_problem_and_its_neighbours_come(store: Store, foreign: Path) -> None:
-    write(foreign, "update messages set content = '[{\"type' where session_id = 'a' and seq = 0")
-    report = pull(store, foreign)
+    execute_sql(foreign, "update messages set content = '[{\"type' where session_id = 'a' and seq = 0")
+    report = sync_paths(store, foreign)
     assert [problem.where for problem in report.problems] == ["messages:1"]
     assert report.new == 4
 
 
 @pytest.mark.usefixtures("large")
 def test_a_reader_that_dies_is_a_problem_and_what_came_stays(store: Store, foreign: Path) -> None:
-    running = refresh.sync(store, refresh.targets([str(foreign)]))
+    running = refresh.sync_targets(store, refresh.find_targets([str(foreign)]))
     report = next(running).report
     for reader in readers():
         os.kill(reader, signal.SIGKILL)
     for progress in running:
         report = progress.report
     assert report.problems == [] or "brought its reader down" in report.problems[0].reason
-    assert pull(store, foreign).problems == []
-    assert len(texts(store, "long")) == 1200
+    assert sync_paths(store, foreign).problems == []
+    assert len(stored_texts(store, "long")) == 1200
     assert not readers()
 
 
 @pytest.mark.usefixtures("large")
 def test_a_damaged_file_is_a_sentence(store: Store, foreign: Path) -> None:
-    targets = refresh.targets([str(foreign)])
+    targets = refresh.find_targets([str(foreign)])
     data = bytearray(foreign.read_bytes())
     data[4096:12288] = os.urandom(8192)
     foreign.write_bytes(data)
-    report = [progress.report for progress in refresh.sync(store, targets)][-1]
+    report = [progress.report for progress in refresh.sync_targets(store, targets)][-1]
     assert report.problems
     assert store.list_sessions(9) == []
 
 
 @pytest.mark.usefixtures("large")
 def test_a_sync_that_is_left_ends_its_reader(store: Store, foreign: Path) -> None:
-    running = refresh.sync(store, refresh.targets([str(foreign)]))
+    running = refresh.sync_targets(store, refresh.find_targets([str(foreign)]))
     next(running)
     running.close()
     assert not readers()

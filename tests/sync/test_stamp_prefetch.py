@@ -60,7 +60,7 @@ def archives(home: Path) -> dict[str, str]:
 
 
 def _stamp(name: str, path: Path) -> str:
-    source = sources.by_name(name)
+    source = sources.load_source(name)
     assert source is not None
     return source.stamp(str(path))
 
@@ -98,7 +98,7 @@ def test_a_refresh_sees_what_is_new_and_only_that(archives: dict[str, str], tmp_
     cli = CommandLine(tmp_path / "store.db")
 
     def came() -> list[int]:
-        return [told["new"] + told["updated"] for told in cli.process("sync", "--json").json["sources"]]
+        return [told["new"] + told["updated"] for told in cli.run_process("sync", "--json").json["sources"]]
 
     assert all(came())
     assert came() == [0, 0]

@@ -9,19 +9,28 @@ import sqlite3
 from pathlib import Path
 
 import pytest
-from foreign_databases import RUBICHAN, RUBICHAN_HEAD, make, pull, rubichan_messages, rubichan_session, texts, write
+from foreign_databases import (
+    RUBICHAN_LATEST_SCHEMA,
+    RUBICHAN_SCHEMA,
+    add_rubichan_messages,
+    add_rubichan_session,
+    execute_sql,
+    make_database,
+    stored_texts,
+    sync_paths,
+)
 
 from store.errors import Busy, NotFound, Unreadable
 from store.store import Store
 from store.sync import commit_timer, engine, refresh
-from store.sync.lock import lease
+from store.sync.lock import sync_lock
 
 
 @pytest.fixture
 def foreign(tmp_path: Path) -> Path:
-    path = make(tmp_path / "rubichan.db", RUBICHAN_HEAD)
-    rubichan_session(path, "a", ("user", "one"), ("assistant", "first"))
-    rubichan_session(path, "b", ("user", "hello"))
+    path = make_database(tmp_path / "rubichan.db", RUBICHAN_LATEST_SCHEMA)
+    add_rubichan_session(path, "a", ("user", "one"), ("assistant", "first"))
+    add_rubichan_session(path, "b", ("user", "hello"))
     return path
 
 
@@ -30,54 +39,54 @@ def total_changes(store: Store) -> int:
 
 
 def test_a_first_sync_brings_everything(store: Store, foreign: Path) -> None:
-    report = pull(store, foreign)
+    report = sync_paths(store, foreign)
     assert (report.seen, report.new, report.updated, report.unchanged, report.problems) == (2, 2, 0, 0, [])
-    assert texts(store, "a") == ["one", "first"]
+    assert stored_texts(store, "a") == ["one", "first"]
     session = store.sessions.find("a")
     assert session.id.startswith("rubichan:a@")
     assert session.created_at == "2026-03-01T10:00:00.000000Z"
 
 
 def test_a_second_sync_of_an_unchanged_store_writes_nothing(store: Store, foreign: Path) -> None:
-    pull(store, foreign)
+    sync_paths(store, foreign)
     wal = Path(f"{store.path}-wal").read_bytes()
     before = total_changes(store)
-    report = pull(store, foreign)
+    report = sync_paths(store, foreign)
     assert (report.seen, report.new, report.updated, report.unchanged) == (2, 0, 0, 2)
     assert total_changes(store) == before
     assert Path(f"{store.path}-wal").read_bytes() == wal
 
 
 def test_a_touched_but_unchanged_file_changes_no_session(store: Store, foreign: Path) -> None:
-    pull(store, foreign)
+    sync_paths(store, foreign)
     rows = store.rows("select * from sessions")
     os.utime(foreign)
-    assert pull(store, foreign).unchanged == 2
+    assert sync_paths(store, foreign).unchanged == 2
     assert store.rows("select * from sessions") == rows
 
 
 def test_appended_messages_come_in(store: Store, foreign: Path) -> None:
-    pull(store, foreign)
+    sync_paths(store, foreign)
     keys = [entry.key for entry in store.chains.entries(store.sessions.find("a").key)]
-    rubichan_messages(foreign, "a", 2, ("user", "two"), ("assistant", "second"))
-    report = pull(store, foreign)
+    add_rubichan_messages(foreign, "a", 2, ("user", "two"), ("assistant", "second"))
+    report = sync_paths(store, foreign)
     assert (report.updated, report.unchanged) == (1, 1)
-    assert texts(store, "a") == ["one", "first", "two", "second"]
+    assert stored_texts(store, "a") == ["one", "first", "two", "second"]
     assert [entry.key for entry in store.chains.entries(store.sessions.find("a").key)][:3] == keys
     assert store.sessions.find("a").turns == 2
 
 
 def test_a_rewritten_message_stays_reachable(store: Store, foreign: Path) -> None:
-    rubichan_messages(foreign, "a", 2, ("user", "two"), ("assistant", "second"))
-    pull(store, foreign)
+    add_rubichan_messages(foreign, "a", 2, ("user", "two"), ("assistant", "second"))
+    sync_paths(store, foreign)
     store.sessions.set_title(store.sessions.find("a"), "Mine")
-    write(foreign, 'update messages set content = \'[{"type": "text", "text": "fixed"}]\' where seq = 1')
-    assert pull(store, foreign).updated == 1
+    execute_sql(foreign, 'update messages set content = \'[{"type": "text", "text": "fixed"}]\' where seq = 1')
+    assert sync_paths(store, foreign).updated == 1
     session = store.sessions.find("a")
-    assert texts(store, session.id) == ["one", "fixed", "two", "second"]
+    assert stored_texts(store, session.id) == ["one", "fixed", "two", "second"]
     assert (session.title, session.turns, session.entries) == ("Mine", 2, 4)
     (old,) = [child for child in store.sessions.children(session.id) if child.relation == "superseded"]
-    assert texts(store, old.id) == ["one", "first", "two", "second"]
+    assert stored_texts(store, old.id) == ["one", "first", "two", "second"]
     assert old.forked_at == 0
     assert [hit.session_id for hit in store.search.find("first")[0]] == [old.id]
     assert [hit.session_id for hit in store.search.find("fixed")[0]] == [session.id]
@@ -85,59 +94,59 @@ def test_a_rewritten_message_stays_reachable(store: Store, foreign: Path) -> Non
 
 
 def test_a_deleted_message_stays_reachable(store: Store, foreign: Path) -> None:
-    pull(store, foreign)
-    write(foreign, "delete from messages where session_id = 'a' and seq = 1")
-    pull(store, foreign)
+    sync_paths(store, foreign)
+    execute_sql(foreign, "delete from messages where session_id = 'a' and seq = 1")
+    sync_paths(store, foreign)
     session = store.sessions.find("a")
-    assert texts(store, session.id) == ["one"]
+    assert stored_texts(store, session.id) == ["one"]
     (old,) = store.sessions.children(session.id)
-    assert texts(store, old.id) == ["one", "first"]
+    assert stored_texts(store, old.id) == ["one", "first"]
 
 
 def test_a_superseded_session_is_not_listed(store: Store, foreign: Path) -> None:
-    pull(store, foreign)
-    write(foreign, "delete from messages where session_id = 'a' and seq = 1")
-    pull(store, foreign)
+    sync_paths(store, foreign)
+    execute_sql(foreign, "delete from messages where session_id = 'a' and seq = 1")
+    sync_paths(store, foreign)
     assert sorted(session.native_id for session in store.sessions.matching("")[0]) == ["a", "b"]
 
 
 def test_a_session_that_the_source_lost_stays_marked_and_comes_back(store: Store, foreign: Path) -> None:
-    pull(store, foreign)
-    write(foreign, "delete from sessions where id = 'b'")
-    pull(store, foreign)
+    sync_paths(store, foreign)
+    execute_sql(foreign, "delete from sessions where id = 'b'")
+    sync_paths(store, foreign)
     assert store.sessions.find("b").gone
-    assert texts(store, "b") == ["hello"]
-    rubichan_session(foreign, "b", ("user", "hello"))
-    pull(store, foreign)
+    assert stored_texts(store, "b") == ["hello"]
+    add_rubichan_session(foreign, "b", ("user", "hello"))
+    sync_paths(store, foreign)
     assert not store.sessions.find("b").gone
 
 
 def test_a_source_that_vanished_keeps_its_sessions(store: Store, foreign: Path) -> None:
-    pull(store, foreign)
-    targets = refresh.targets([str(foreign)])
+    sync_paths(store, foreign)
+    targets = refresh.find_targets([str(foreign)])
     foreign.unlink()
-    reports = [progress.report for progress in refresh.sync(store, targets)]
+    reports = [progress.report for progress in refresh.sync_targets(store, targets)]
     assert "cannot be read" in reports[-1].problems[0].reason or "not a SQLite" in reports[-1].problems[0].reason
     assert not store.sessions.find("a").gone
 
 
 def test_what_was_purged_does_not_come_back(store: Store, foreign: Path) -> None:
-    pull(store, foreign)
+    sync_paths(store, foreign)
     store.sessions.purge([store.sessions.find("a")])
-    rubichan_messages(foreign, "a", 2, ("user", "two"))
-    pull(store, foreign)
+    add_rubichan_messages(foreign, "a", 2, ("user", "two"))
+    sync_paths(store, foreign)
     with pytest.raises(NotFound):
         store.sessions.find("a")
 
 
 def test_edits_survive_a_sync(store: Store, foreign: Path) -> None:
-    pull(store, foreign)
+    sync_paths(store, foreign)
     session = store.sessions.find("a")
     store.sessions.set_title(session, "Mine")
     store.notes.tag([session], ["work"])
     store.sessions.pin([session])
-    write(foreign, "update sessions set title = 'Theirs' where id = 'a'")
-    pull(store, foreign)
+    execute_sql(foreign, "update sessions set title = 'Theirs' where id = 'a'")
+    sync_paths(store, foreign)
     after = store.sessions.find("a")
     assert (after.title, after.agent_title, after.pinned) == ("Mine", "Theirs", 1)
     assert store.notes.tags(after) == ["work"]
@@ -145,46 +154,46 @@ def test_edits_survive_a_sync(store: Store, foreign: Path) -> None:
 
 def test_a_fact_corrected_here_stays_so_and_one_left_alone_follows(store: Store, foreign: Path) -> None:
     rows = [("/x", "a", "left alone"), ("/x", "b", "to be corrected")]
-    write(foreign, "insert into memories (working_dir, tag, content) values (?, ?, ?)", rows)
-    pull(store, foreign)
+    execute_sql(foreign, "insert into memories (working_dir, tag, content) values (?, ?, ?)", rows)
+    sync_paths(store, foreign)
     alone, corrected = store.facts.current(None)
     store.facts.edit(corrected.id, "corrected here")
-    write(foreign, "update memories set content = content || ', told anew'")
-    pull(store, foreign)
+    execute_sql(foreign, "update memories set content = content || ', told anew'")
+    sync_paths(store, foreign)
     assert store.facts.get(alone.id).text == "left alone, told anew"
     after = store.facts.get(corrected.id)
     assert (after.text, after.foreign_text) == ("corrected here", "to be corrected, told anew")
-    write(foreign, "delete from memories")
-    pull(store, foreign)
+    execute_sql(foreign, "delete from memories")
+    sync_paths(store, foreign)
     assert [fact.text for fact in store.facts.current(None)] == ["corrected here"]
 
 
 def test_what_one_store_s_people_said_never_reaches_another_s(store: Store, foreign: Path, tmp_path: Path) -> None:
-    other = make(tmp_path / "other.db", RUBICHAN_HEAD)
+    other = make_database(tmp_path / "other.db", RUBICHAN_LATEST_SCHEMA)
     for path, said in ((foreign, "ours"), (other, "theirs")):
-        write(path, "insert into memories (working_dir, tag, content) values ('/x', 'a', ?)", [(said,)])
-        pull(store, path)
+        execute_sql(path, "insert into memories (working_dir, tag, content) values ('/x', 'a', ?)", [(said,)])
+        sync_paths(store, path)
     assert len({fact.scope for fact in store.facts.current(None)}) == 2
     assert store.meta.get("facts") == ""
 
 
 def test_the_same_native_id_in_two_stores_is_two_sessions(store: Store, foreign: Path, tmp_path: Path) -> None:
-    other = make(tmp_path / "other.db", RUBICHAN)
-    rubichan_session(other, "a", ("user", "elsewhere"))
-    pull(store, foreign)
-    pull(store, other)
+    other = make_database(tmp_path / "other.db", RUBICHAN_SCHEMA)
+    add_rubichan_session(other, "a", ("user", "elsewhere"))
+    sync_paths(store, foreign)
+    sync_paths(store, other)
     assert len([session for session in store.list_sessions(9) if session.native_id == "a"]) == 2
 
 
 def test_an_interrupted_sync_goes_on_where_it_was(store: Store, foreign: Path) -> None:
     for number in range(30):
-        rubichan_session(foreign, f"s{number}", *[("user", f"message {n}") for n in range(40)])
-    running = refresh.sync(store, refresh.targets([str(foreign)]))
+        add_rubichan_session(foreign, f"s{number}", *[("user", f"message {n}") for n in range(40)])
+    running = refresh.sync_targets(store, refresh.find_targets([str(foreign)]))
     next(running)
     running.close()
     there = len(store.list_sessions(99))
     assert 0 < there < 32
-    report = pull(store, foreign)
+    report = sync_paths(store, foreign)
     assert report.new + report.unchanged + report.updated == 32
     assert report.new >= 32 - there
     assert all(session.entries == 40 for session in store.list_sessions(99) if session.native_id.startswith("s"))
@@ -200,19 +209,19 @@ def test_an_import_of_many_leaves_its_index_in_one_piece(
     store: Store, foreign: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(commit_timer, "COMMIT_SECONDS", 0.0)
-    monkeypatch.setattr(engine, "MANY", 1)
-    rubichan_session(foreign, "more", ("user", "the zebra crossing"))
-    pull(store, foreign)
+    monkeypatch.setattr(engine, "MERGE_INDEX_AFTER", 1)
+    add_rubichan_session(foreign, "more", ("user", "the zebra crossing"))
+    sync_paths(store, foreign)
     assert pieces_of_the_index(store) == 1
     assert [hit.session_id for hit in store.search.find("zebra")[0]] == [store.sessions.find("more").id]
-    rubichan_messages(foreign, "more", 1, ("user", "another zebra"))
-    pull(store, foreign)
+    add_rubichan_messages(foreign, "more", 1, ("user", "another zebra"))
+    sync_paths(store, foreign)
     assert pieces_of_the_index(store) == 2
     assert store.search.find("zebra")[1] == 2
 
 
 def _hold_the_lease(path: str, ready: object, done: object) -> None:
-    with Store.open(path) as store, lease(store):
+    with Store.open(path) as store, sync_lock(store):
         ready.set()  # type: ignore[attr-defined]
         done.wait(20)  # type: ignore[attr-defined]
 
@@ -225,11 +234,11 @@ def test_one_sync_at_a_time(store: Store, foreign: Path) -> None:
     try:
         assert ready.wait(20)
         with pytest.raises(Busy, match="Another sync"):
-            pull(store, foreign)
+            sync_paths(store, foreign)
     finally:
         done.set()
         other.join()
-    assert pull(store, foreign).new == 2
+    assert sync_paths(store, foreign).new == 2
 
 
 def test_the_foreign_file_is_untouched(store: Store, foreign: Path) -> None:
@@ -239,49 +248,49 @@ def test_the_foreign_file_is_untouched(store: Store, foreign: Path) -> None:
         return hashlib.sha256(foreign.read_bytes()).hexdigest(), stat.st_mtime_ns, stat.st_size, beside
 
     before = state()
-    pull(store, foreign)
+    sync_paths(store, foreign)
     assert state() == before
 
 
 def test_a_path_that_is_no_store_is_refused_in_a_sentence(tmp_path: Path) -> None:
     (tmp_path / "text.db").write_text("not a database at all")
-    make(tmp_path / "other.db", "create table things (id)")
+    make_database(tmp_path / "other.db", "create table things (id)")
     (tmp_path / "empty.db").touch()
     for name in ("text.db", "other.db", "empty.db", "missing.db"):
         with pytest.raises(Unreadable):
-            refresh.targets([str(tmp_path / name)])
+            refresh.find_targets([str(tmp_path / name)])
 
 
 def test_a_source_that_nobody_knows_is_refused(tmp_path: Path) -> None:
     with pytest.raises(NotFound, match="rubichan"):
-        refresh.targets([], only="nobody")
+        refresh.find_targets([], source_name="nobody")
 
 
 def test_stores_are_found_where_their_programs_keep_them(store: Store, home: Path) -> None:
     (home / ".config/rubichan").mkdir(parents=True)
-    path = make(home / ".config/rubichan/rubichan.db", RUBICHAN)
-    rubichan_session(path, "a", ("user", "found"))
-    (target,) = refresh.targets()
+    path = make_database(home / ".config/rubichan/rubichan.db", RUBICHAN_SCHEMA)
+    add_rubichan_session(path, "a", ("user", "found"))
+    (target,) = refresh.find_targets()
     assert (target.source.NAME, target.locator) == ("rubichan", str(path))
-    list(refresh.sync(store, [target]))
-    assert texts(store, "a") == ["found"]
+    list(refresh.sync_targets(store, [target]))
+    assert stored_texts(store, "a") == ["found"]
 
 
 def test_bad_rows_are_one_problem_each_and_their_neighbours_come_in(store: Store, foreign: Path) -> None:
-    write(foreign, "update messages set content = '[{\"type\": \"te' where session_id = 'a' and seq = 0")
-    report = pull(store, foreign)
+    execute_sql(foreign, "update messages set content = '[{\"type\": \"te' where session_id = 'a' and seq = 0")
+    report = sync_paths(store, foreign)
     assert [problem.where for problem in report.problems] == ["messages:1"]
-    assert texts(store, "a") == ["", "first"]
-    assert texts(store, "b") == ["hello"]
-    again = pull(store, foreign)
+    assert stored_texts(store, "a") == ["", "first"]
+    assert stored_texts(store, "b") == ["hello"]
+    again = sync_paths(store, foreign)
     assert [problem.where for problem in again.problems] == ["messages:1"]
-    rubichan_messages(foreign, "b", 1, ("user", "more"))
-    assert [problem.where for problem in pull(store, foreign).problems] == ["messages:1"]
-    write(foreign, 'update messages set content = \'[{"type": "text", "text": "mended"}]\' where id = 1')
-    assert pull(store, foreign).problems == []
+    add_rubichan_messages(foreign, "b", 1, ("user", "more"))
+    assert [problem.where for problem in sync_paths(store, foreign).problems] == ["messages:1"]
+    execute_sql(foreign, 'update messages set content = \'[{"type": "text", "text": "mended"}]\' where id = 1')
+    assert sync_paths(store, foreign).problems == []
 
 
 def test_no_trigger_of_ours_lets_a_sync_rewrite_an_entry(store: Store, foreign: Path) -> None:
-    pull(store, foreign)
+    sync_paths(store, foreign)
     with pytest.raises(sqlite3.IntegrityError):
         store.connection.execute("update entries set seq = 99 where seq = 0")

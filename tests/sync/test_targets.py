@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from store.sources.kit.locator import is_url, place_of, scheme_of
+from store.sources.kit.locator import is_url, parse_location, url_scheme
 
 
 def test_a_path_is_absolute_and_real(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -17,8 +17,8 @@ def test_a_path_is_absolute_and_real(tmp_path: Path, monkeypatch: pytest.MonkeyP
     (tmp_path / "real.db").touch()
     (tmp_path / "link.db").symlink_to("real.db")
     real = os.path.realpath(tmp_path / "real.db")
-    assert place_of("link.db") == (real, real)
-    assert place_of("~/x.db").locator == os.path.realpath(Path.home() / "x.db")
+    assert parse_location("link.db") == (real, real)
+    assert parse_location("~/x.db").locator == os.path.realpath(Path.home() / "x.db")
 
 
 def test_sqlites_url_is_the_path_of_its_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -32,12 +32,12 @@ def test_sqlites_url_is_the_path_of_its_file(tmp_path: Path, monkeypatch: pytest
         f"sqlite+aiosqlite:///{here}?timeout=3",
         f"file://{here}",
     ):
-        assert place_of(spelled) == (here, here), spelled
+        assert parse_location(spelled) == (here, here), spelled
 
 
 def test_a_database_has_one_name_whatever_opens_it() -> None:
     names = {
-        place_of(spelled).locator
+        parse_location(spelled).locator
         for spelled in (
             "postgresql://ana@db.example/dak",
             "postgresql://ana:secret@db.example/dak",
@@ -50,7 +50,7 @@ def test_a_database_has_one_name_whatever_opens_it() -> None:
 
 def test_what_is_no_secret_stays_in_the_name() -> None:
     given_url = "postgresql+asyncpg://ana:pw@/dak?host=/run/pg&application_name=a@b"
-    place = place_of(given_url)
+    place = parse_location(given_url)
     assert place.locator == "postgresql://ana@/dak?host=/run/pg&application_name=a%40b"
     assert place.address == given_url
 
@@ -61,12 +61,12 @@ def test_no_password_is_ever_in_a_name(password: str, driver: str) -> None:
         f"postgresql{driver}://ana:{password}@db.example:5432/dak",
         f"mysql{driver}://:{password}@db.example/dak?charset=utf8",
     ):
-        assert password not in place_of(url).locator
-        assert place_of(place_of(url).locator).locator == place_of(url).locator
+        assert password not in parse_location(url).locator
+        assert parse_location(parse_location(url).locator).locator == parse_location(url).locator
 
 
 def test_urls_are_told_from_paths() -> None:
     assert is_url("postgresql://h/d")
-    assert scheme_of("postgresql+asyncpg://h/d") == "postgresql"
+    assert url_scheme("postgresql+asyncpg://h/d") == "postgresql"
     assert not is_url("/tmp/a.db")
-    assert scheme_of("/tmp/a.db") == ""
+    assert url_scheme("/tmp/a.db") == ""

@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-from browser_driver import add, before, browser, prompt, until
+from browser_driver import add_session, make_browser, prompt_entry, time_ago, wait_until
 
 from store.sources.kit import giving_way, stamps
 from store.sources.kit.giving_way import ask_for, give_way
@@ -82,11 +82,11 @@ def alone() -> Iterator[None]:
 
 @pytest.mark.usefixtures("alone")
 async def test_what_is_typed_puts_off_what_can_wait(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    add(store, "reef", before(hours=1), prompt("the reef", before(hours=1)))
+    add_session(store, "reef", time_ago(hours=1), prompt_entry("the reef", time_ago(hours=1)))
     asked: list[float] = []
     monkeypatch.setattr(session_list, "ask_for", asked.append)
-    async with browser(store).run_test() as pilot:
-        await until(pilot, gc.isenabled)
+    async with make_browser(store).run_test() as pilot:
+        await wait_until(pilot, gc.isenabled)
         with monkeypatch.context() as patch:
             tidying: list[str] = []
             for name in ("disable", "enable"):
@@ -95,4 +95,4 @@ async def test_what_is_typed_puts_off_what_can_wait(store: Store, monkeypatch: p
             assert not asked, "one letter looks at titles alone"
             await pilot.press("e")
             assert asked == [session_list.TYPING_SECONDS]
-            await until(pilot, lambda: tidying == ["disable", "enable"])
+            await wait_until(pilot, lambda: tidying == ["disable", "enable"])

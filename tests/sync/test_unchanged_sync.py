@@ -63,7 +63,7 @@ def test_what_is_as_it_was_is_not_looked_into(
     cli("sync")
     monkeypatch.setattr(claude_code, "detect", lambda locator: pytest.fail("It was looked into."))
     monkeypatch.setattr(codex, "detect", lambda locator: pytest.fail("It was looked into."))
-    assert [target.source.NAME for target in refresh.targets(known_to=store)] == ["claude", "codex"]
+    assert [target.source.NAME for target in refresh.find_targets(store=store)] == ["claude", "codex"]
 
 
 def test_what_changed_is_looked_into(cli: CommandLine, store: Store, agents: Path) -> None:
@@ -83,11 +83,11 @@ def test_the_order_is_the_same_whichever_changed(cli: CommandLine, agents: Path)
 
 
 def test_a_target_that_is_synced_again_is_looked_at_again(store: Store, agents: Path) -> None:
-    chosen = refresh.targets(known_to=store)
-    for _ in refresh.sync(store, chosen):
+    chosen = refresh.find_targets(store=store)
+    for _ in refresh.sync_targets(store, chosen):
         pass
     stamps = [target.stamp for target in chosen]
-    chosen[0].forget_stamp()
+    chosen[0].clear_stamp()
     for path in agents.rglob("*.jsonl"):
         path.write_bytes(path.read_bytes() + b"\n")
     assert chosen[0].stamp != stamps[0]

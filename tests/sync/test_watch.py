@@ -14,7 +14,7 @@ import pytest
 
 from store.sources.kit import watch as watching
 from store.sources.kit.stamps import tree_stamp
-from store.sources.kit.watch import watched
+from store.sources.kit.watch import watch_trees
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="only Linux is asked to watch")
 
@@ -53,7 +53,7 @@ def _come(root: Path) -> None:
 
 @pytest.mark.parametrize("happens", [_append, _move, _remove, _replace, _come])
 def test_what_happens_is_seen(root: Path, happens: Callable[[Path], None]) -> None:
-    with watched():
+    with watch_trees():
         before = tree_stamp(root)
         assert tree_stamp(root) == before
         happens(root)
@@ -63,7 +63,7 @@ def test_what_happens_is_seen(root: Path, happens: Callable[[Path], None]) -> No
 
 
 def test_what_happens_in_a_folder_that_came_is_seen_too(root: Path) -> None:
-    with watched():
+    with watch_trees():
         tree_stamp(root)
         _come(root)
         came = tree_stamp(root)
@@ -81,7 +81,7 @@ def elsewhere(root: Path, tmp_path: Path) -> Path:
 
 
 def test_as_long_as_nothing_happens_nothing_is_walked(root: Path, elsewhere: Path) -> None:
-    with watched():
+    with watch_trees():
         before = tree_stamp(root)
         elsewhere.write_text("{}\n{}\n")
         assert tree_stamp(root) == before, "the link was followed"
@@ -91,8 +91,8 @@ def test_as_long_as_nothing_happens_nothing_is_walked(root: Path, elsewhere: Pat
 def test_what_the_system_does_not_tell_of_is_seen_in_time(
     root: Path, elsewhere: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(watching, "CALM_SECONDS", 0.0)
-    with watched():
+    monkeypatch.setattr(watching, "MAX_UNCHECKED_SECONDS", 0.0)
+    with watch_trees():
         before = tree_stamp(root)
         elsewhere.write_text("{}\n{}\n")
         assert tree_stamp(root) != before
@@ -102,7 +102,7 @@ def test_where_the_system_cannot_watch_each_look_is_a_walk(root: Path, elsewhere
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     taken: list[int] = []
     resource.setrlimit(resource.RLIMIT_NOFILE, (256, hard))
-    with watched():
+    with watch_trees():
         try:
             with suppress(OSError):
                 while True:
@@ -119,7 +119,7 @@ def test_where_the_system_cannot_watch_each_look_is_a_walk(root: Path, elsewhere
 
 def test_nothing_stays_open(root: Path) -> None:
     before = set(os.listdir("/proc/self/fd"))
-    with watched():
+    with watch_trees():
         tree_stamp(root)
         assert set(os.listdir("/proc/self/fd")) > before
     assert set(os.listdir("/proc/self/fd")) <= before

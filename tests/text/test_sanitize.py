@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from store.text.sanitize import cells, clean, expand_tabs, one_line
+from store.text.sanitize import cell_width, expand_tabs, one_line, sanitize
 
 ANYTHING = st.text(st.characters())
 """Every code point, surrogates included."""
@@ -58,17 +58,17 @@ def controls(text: str) -> set[str]:
 
 @pytest.mark.parametrize("code", [code for code in range(0x20) if code not in (0x09, 0x0A)])
 def test_c0_becomes_its_picture(code: int) -> None:
-    assert clean(f"a{chr(code)}b") == f"a{chr(0x2400 + code)}b"
+    assert sanitize(f"a{chr(code)}b") == f"a{chr(0x2400 + code)}b"
 
 
 @pytest.mark.parametrize("code", [*range(0x80, 0xA0), 0xD800, 0xDBFF, 0xDC00, 0xDFFF])
 def test_c1_and_lone_surrogates_become_the_replacement_character(code: int) -> None:
-    assert clean(f"a{chr(code)}b") == "a\ufffdb"
+    assert sanitize(f"a{chr(code)}b") == "a\ufffdb"
 
 
 @pytest.mark.parametrize("code", HIDDEN)
 def test_hidden_characters_are_named(code: int) -> None:
-    assert clean(f"a{chr(code)}b") == f"a⟨U+{code:04X}⟩b"
+    assert sanitize(f"a{chr(code)}b") == f"a⟨U+{code:04X}⟩b"
 
 
 @pytest.mark.parametrize(
@@ -85,37 +85,37 @@ def test_hidden_characters_are_named(code: int) -> None:
     ],
 )
 def test_the_rest_of_the_rule(raw: str, shown: str) -> None:
-    assert clean(raw) == shown
+    assert sanitize(raw) == shown
 
 
 @pytest.mark.parametrize("text", SCRIPTS.values(), ids=SCRIPTS.keys())
 def test_what_people_write_is_unchanged(text: str) -> None:
-    assert clean(text) == text
+    assert sanitize(text) == text
 
 
 @pytest.mark.parametrize("payload", PAYLOADS.values(), ids=PAYLOADS.keys())
 def test_no_payload_survives(payload: str) -> None:
     assert controls(payload)
-    for shown in (clean(payload), one_line(payload), one_line(payload, 20)):
+    for shown in (sanitize(payload), one_line(payload), one_line(payload, 20)):
         assert not controls(shown)
 
 
 def test_large_clean_text_is_given_back_as_it_is() -> None:
     text = "plain words, 漢字 and 👩‍🚀\n" * 50_000
-    assert clean(text) is text
+    assert sanitize(text) is text
 
 
 @given(ANYTHING)
 def test_nothing_a_terminal_obeys_is_left(text: str) -> None:
-    shown = clean(text)
+    shown = sanitize(text)
     assert not controls(shown)
     assert not {chr(code) for code in HIDDEN} & set(shown)
-    assert clean(shown) == shown
+    assert sanitize(shown) == shown
 
 
 @given(st.text(st.characters(exclude_categories=["C", "Zl", "Zp"])))
 def test_printable_text_is_unchanged(text: str) -> None:
-    assert clean(text) == text
+    assert sanitize(text) == text
 
 
 @pytest.mark.parametrize(
@@ -157,7 +157,7 @@ def test_one_line_cuts_by_cells(text: str, width: int, line: str) -> None:
 @given(ANYTHING, st.integers(0, 30))
 def test_a_cut_line_fits(text: str, width: int) -> None:
     line = one_line(text, width)
-    assert cells(line) <= width
+    assert cell_width(line) <= width
     assert not controls(line)
     assert "\n" not in line
     assert "\t" not in line
@@ -182,9 +182,9 @@ def test_tabs_reach_the_next_stop(text: str, size: int, expanded: str) -> None:
 
 @pytest.mark.parametrize("text", ["👩\u200d🚀", "می\u200cخواهم", "क्\u200dष"])
 def test_joiners_that_join_stay(text: str) -> None:
-    assert clean(text) == text
+    assert sanitize(text) == text
 
 
 @pytest.mark.parametrize("text", ["\u200dx", "a \u200cb", "a\u200d\u200d\u200cb", "\n\u200d"])
 def test_joiners_with_nothing_to_join_are_seen(text: str) -> None:
-    assert "⟨U+200" in clean(text)
+    assert "⟨U+200" in sanitize(text)

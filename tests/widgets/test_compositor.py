@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from typing import Any
 
 import pytest
-from browser_driver import add_many, browser, fill, session_list, until, until_shown
+from browser_driver import add_many_sessions, fill_store, make_browser, session_list, wait_for_text, wait_until
 from textual._compositor import Compositor
 from textual.pilot import Pilot
 from textual.screen import Screen
@@ -15,9 +15,9 @@ from textual.strip import Strip
 from textual.widget import Widget
 
 from store.store import Store
-from tui.textual_compat import SparingCompositor, paint_at_once
+from tui.textual_compat import DirtyRegionCompositor, refresh_immediately
 from tui.widgets.line_view import LineView
-from tui.widgets.session_list_view import SessionList
+from tui.widgets.session_list_view import SessionListView
 
 SIZE = (120, 40)
 LIST_ALONE = (90, 40)
@@ -27,7 +27,7 @@ LIST_ALONE = (90, 40)
 @pytest.fixture
 def many() -> Iterator[Store]:
     with Store.memory() as store:
-        add_many(store, 2_000)
+        add_many_sessions(store, 2_000)
         yield store
 
 
@@ -43,13 +43,13 @@ class Work:
 @contextmanager
 def watched(monkeypatch: pytest.MonkeyPatch) -> Iterator[Work]:
     work = Work()
-    paint, renders, lay_out = SessionList.paint_line, SparingCompositor._get_renders, Screen._refresh_layout
+    paint, renders, lay_out = SessionListView.build_strip, DirtyRegionCompositor._get_renders, Screen._refresh_layout
 
-    def painting(self: SessionList, line: int, width: int) -> Strip:
+    def painting(self: SessionListView, line: int, width: int) -> Strip:
         work.painted.append(line)
         return paint(self, line, width)
 
-    def rendering(self: SparingCompositor, crop: Any = None) -> Iterator[Any]:
+    def rendering(self: DirtyRegionCompositor, crop: Any = None) -> Iterator[Any]:
         in_front = {region: widget for widget, (region, _) in reversed(self.visible_widgets.items())}
         for region, clip, strips in renders(self, crop):
             widget = in_front[region]
@@ -61,61 +61,63 @@ def watched(monkeypatch: pytest.MonkeyPatch) -> Iterator[Work]:
         lay_out(self, *given, **named)
 
     with monkeypatch.context() as patch:
-        patch.setattr(SessionList, "paint_line", painting)
-        patch.setattr(SparingCompositor, "_get_renders", rendering)
+        patch.setattr(SessionListView, "build_strip", painting)
+        patch.setattr(DirtyRegionCompositor, "_get_renders", rendering)
         patch.setattr(Screen, "_refresh_layout", laying_out)
         yield work
 
 
-async def at_rest(pilot: Pilot[Any]) -> SessionList:
+async def at_rest(pilot: Pilot[Any]) -> SessionListView:
     """All is painted that will be, ahead of the keys as well."""
     shown, screen = session_list(pilot), pilot.app.screen
-    await until(pilot, lambda: screen._has_reading and shown.selected is not None)
-    await until(pilot, lambda: not screen.reading.is_on_screen or screen.reading.is_open(shown.selected_key))
+    await wait_until(pilot, lambda: screen._has_conversation and shown.selected is not None)
+    await wait_until(
+        pilot, lambda: not screen.conversation.is_on_screen or screen.conversation.is_open(shown.selected_key)
+    )
     await pilot.app.workers.wait_for_complete()
-    await until(pilot, lambda: not shown._asked and not shown._ahead._active.is_set())
+    await wait_until(pilot, lambda: not shown._requested_pages and not shown._prefetch_timer._active.is_set())
     return shown
 
 
 async def test_a_step_paints_two_rows_and_looks_at_nothing_else(many: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    async with browser(many).run_test(size=LIST_ALONE) as pilot:
+    async with make_browser(many).run_test(size=LIST_ALONE) as pilot:
         shown = await at_rest(pilot)
-        line = shown._line
+        line = shown._cursor_line
         with watched(monkeypatch) as work:
             await pilot.press("down")
-            await until(pilot, lambda: work.rendered)
+            await wait_until(pilot, lambda: work.rendered)
         assert set(work.painted) == {line, line + 1, line + 2, line + 3}
         assert work.rendered == {shown: 4}
         assert not work.layouts
 
 
 async def test_a_page_finds_its_lines_painted(many: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    async with browser(many).run_test(size=LIST_ALONE) as pilot:
+    async with make_browser(many).run_test(size=LIST_ALONE) as pilot:
         shown = await at_rest(pilot)
         await pilot.press("pagedown", "pagedown")
         await at_rest(pilot)
-        before, left = shown.scroll_offset.y, shown._line
+        before, left = shown.scroll_offset.y, shown._cursor_line
         with watched(monkeypatch) as work:
             await pilot.press("pagedown")
-            await until(pilot, lambda: work.rendered)
+            await wait_until(pilot, lambda: work.rendered)
             in_view = range(shown.scroll_offset.y, shown.scroll_offset.y + shown.page.height)
             anew = [line for line in work.painted if line in in_view]
         assert shown.scroll_offset.y > before + 30
-        assert set(anew) <= {left, left + 1, shown._line, shown._line + 1}, "where the cursor is and was"
+        assert set(anew) <= {left, left + 1, shown._cursor_line, shown._cursor_line + 1}, "where the cursor is and was"
         assert not work.layouts
 
 
 async def test_a_letter_paints_the_words_and_the_list_and_lays_nothing_out(
     many: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("tui.workers.PAUSE", 40)
-    async with browser(many).run_test(size=SIZE) as pilot:
+    monkeypatch.setattr("tui.workers.TYPING_PAUSE_SECONDS", 40)
+    async with make_browser(many).run_test(size=SIZE) as pilot:
         shown = await at_rest(pilot)
         await pilot.press("slash", *"nu")
-        await until(pilot, lambda: shown.listing.wanted.query == "nu")
+        await wait_until(pilot, lambda: shown.listing.options.query == "nu")
         with watched(monkeypatch) as work:
             await pilot.press("m")
-            await until(pilot, lambda: shown.listing.wanted.query == "num" and shown in work.rendered)
+            await wait_until(pilot, lambda: shown.listing.options.query == "num" and shown in work.rendered)
         assert not work.layouts
         assert shown.vertical_scrollbar not in work.rendered
         told = shown.vertical_scrollbar.window_virtual_size
@@ -123,36 +125,36 @@ async def test_a_letter_paints_the_words_and_the_list_and_lays_nothing_out(
         await pilot.pause()
         assert shown.vertical_scrollbar.window_virtual_size == told, "until all that was found is counted"
         await pilot.press("escape")
-        await until(pilot, lambda: not shown.listing.wanted.query)
+        await wait_until(pilot, lambda: not shown.listing.options.query)
 
 
 async def test_what_is_painted_at_once_waits_for_no_layout_that_is_due(
     many: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async with browser(many).run_test(size=SIZE) as pilot:
+    async with make_browser(many).run_test(size=SIZE) as pilot:
         shown, screen = await at_rest(pilot), pilot.app.screen
         with watched(monkeypatch) as work:
             screen._layout_required = True
-            shown.forget_strips()
-            paint_at_once(screen, shown)
+            shown.invalidate_strips()
+            refresh_immediately(screen, shown)
             assert shown in work.rendered
             assert not work.layouts
-            await until(pilot, lambda: work.layouts)
+            await wait_until(pilot, lambda: work.layouts)
 
 
 async def test_the_first_picture_has_the_sessions_though_their_scrollbar_is_yet_to_come(
     many: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pictures = []
-    make = SparingCompositor.render_full_update
+    make = DirtyRegionCompositor.render_full_update
 
-    def making(self: SparingCompositor, *given: Any, **named: Any) -> Any:
+    def making(self: DirtyRegionCompositor, *given: Any, **named: Any) -> Any:
         picture = make(self, *given, **named)
         pictures.append("".join(strip.text for line in picture.strips for strip in line))
         return picture
 
-    monkeypatch.setattr(SparingCompositor, "render_full_update", making)
-    async with browser(many).run_test(size=LIST_ALONE) as pilot:
+    monkeypatch.setattr(DirtyRegionCompositor, "render_full_update", making)
+    async with make_browser(many).run_test(size=LIST_ALONE) as pilot:
         await at_rest(pilot)
     assert "Session number 0" in pictures[0]
 
@@ -160,20 +162,20 @@ async def test_the_first_picture_has_the_sessions_though_their_scrollbar_is_yet_
 @pytest.mark.parametrize("keys", [[], ["down"], ["end"], ["ctrl+p"], ["o"], ["slash", "t", "o"], ["z"], ["2"]])
 async def test_the_picture_is_that_of_textual(keys: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     with Store.memory() as store:
-        fill(store)
-        add_many(store, 200)
-        async with browser(store).run_test(size=SIZE) as pilot:
+        fill_store(store)
+        add_many_sessions(store, 200)
+        async with make_browser(store).run_test(size=SIZE) as pilot:
             await at_rest(pilot)
             await pilot.press(*keys)
             await pilot.pause(0.1)
             ours = pilot.app.export_screenshot()
-            monkeypatch.setattr(SparingCompositor, "_get_renders", Compositor._get_renders)
+            monkeypatch.setattr(DirtyRegionCompositor, "_get_renders", Compositor._get_renders)
             monkeypatch.setattr(LineView, "render_lines", Widget.render_lines)
             assert ours == pilot.app.export_screenshot()
 
 
 async def test_the_handle_goes_where_the_list_goes(many: Store) -> None:
-    async with browser(many).run_test(size=SIZE) as pilot:
+    async with make_browser(many).run_test(size=SIZE) as pilot:
         shown = await at_rest(pilot)
         bar = shown.vertical_scrollbar
         for key in ("down", *["pagedown"] * 3, "end", "pageup", "home"):
@@ -182,7 +184,7 @@ async def test_the_handle_goes_where_the_list_goes(many: Store) -> None:
 
 
 async def test_the_handle_is_painted_where_it_moves(many: Store) -> None:
-    async with browser(many).run_test(size=SIZE) as pilot:
+    async with make_browser(many).run_test(size=SIZE) as pilot:
         shown = await at_rest(pilot)
         region = shown.vertical_scrollbar.region
 
@@ -194,11 +196,11 @@ async def test_the_handle_is_painted_where_it_moves(many: Store) -> None:
         assert handle()[0]
         assert not handle()[-1]
         await pilot.press("end")
-        await until(pilot, lambda: handle()[-1] and not handle()[0])
+        await wait_until(pilot, lambda: handle()[-1] and not handle()[0])
 
 
 async def test_lists_with_a_border_keep_it(many: Store) -> None:
-    async with browser(many).run_test(size=SIZE) as pilot:
+    async with make_browser(many).run_test(size=SIZE) as pilot:
         shown = await at_rest(pilot)
         shown.styles.border = ("round", "red")
-        await until_shown(pilot, "╭─")
+        await wait_for_text(pilot, "╭─")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from browser_driver import screen_text, until
+from browser_driver import screen_text, wait_until
 from textual import on
 from textual.app import App, ComposeResult
 from textual.pilot import Pilot
@@ -27,12 +27,12 @@ class Pane(App[None]):
     def bar(self) -> FindBar:
         return self.query_one(FindBar)
 
-    @on(FindBar.Asked)
-    def _asked(self, asked: FindBar.Asked) -> None:
+    @on(FindBar.TextChanged)
+    def _asked(self, asked: FindBar.TextChanged) -> None:
         self.asked.append(asked.text)
 
-    @on(FindBar.Left)
-    def _left(self, left: FindBar.Left) -> None:
+    @on(FindBar.Exited)
+    def _left(self, left: FindBar.Exited) -> None:
         self.left.append(left.kept)
 
     @on(Input.Changed)
@@ -53,14 +53,14 @@ async def test_it_is_not_there_until_opened() -> None:
         assert "find" not in screen_text(pilot)
         app = await opened(pilot)
         assert "find" in screen_text(pilot)
-        assert app.bar.words.has_focus
+        assert app.bar.input.has_focus
 
 
 async def test_words_are_asked_for_as_one_types_and_enter_does_not_wait() -> None:
     async with Pane().run_test() as pilot:
         app = await opened(pilot)
         await pilot.press(*"abc")
-        await until(pilot, lambda: app.asked and app.asked[-1] == "abc")
+        await wait_until(pilot, lambda: app.asked and app.asked[-1] == "abc")
         await pilot.press("d", "enter")
         await pilot.pause()
         assert app.asked[-1] == "abcd"
@@ -102,13 +102,13 @@ async def test_it_tells_which_hit_of_how_many() -> None:
     async with Pane().run_test() as pilot:
         app = await opened(pilot, "word")
         for at, of, told in ((3, 17, "3 of 17"), (1, 12_000, "1 of 12,000"), (0, 0, NOTHING_FOUND)):
-            app.bar.tell(at, of)
+            app.bar.show_position(at, of)
             await pilot.pause()
             assert told in screen_text(pilot)
-        app.bar.tell(3, 10_000, more=True)
+        app.bar.show_position(3, 10_000, more=True)
         await pilot.pause()
         assert "3 of 10,000+" in screen_text(pilot)
-        app.bar.words.value = ""
-        app.bar.tell(0, 0)
+        app.bar.input.value = ""
+        app.bar.show_position(0, 0)
         await pilot.pause()
         assert NOTHING_FOUND not in screen_text(pilot)

@@ -9,14 +9,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from browser_driver import screen_text, until, until_shown
+from browser_driver import screen_text, wait_for_text, wait_until
 from textual import on
 from textual.app import App, ComposeResult
 from textual.pilot import Pilot
 
 import tui
 from store.model.entry import Json
-from tui.json_document.parser import PAGE
+from tui.json_document.parser import PAGE_BYTES
 from tui.messages import Copy
 from tui.widgets.json.json_view import JsonPane
 
@@ -63,8 +63,8 @@ async def showing(record: Json, size: tuple[int, int] = (60, 40), focus: str = "
     data = record if isinstance(record, bytes) else json.dumps(record).encode()
     async with Alone().run_test(size=size, notifications=True) as pilot:
         pane(pilot).show(data, focus=focus)
-        pane(pilot).json.focus()
-        await until(pilot, lambda: pane(pilot).json.outline)
+        pane(pilot).json_view.focus()
+        await wait_until(pilot, lambda: pane(pilot).json_view.json_tree)
         await pilot.pause()
         yield pilot
 
@@ -84,8 +84,8 @@ async def test_a_record_is_folded_sensibly_under_the_path_of_the_cursor() -> Non
 async def test_no_record_is_said_quietly() -> None:
     async with Alone().run_test() as pilot:
         pane(pilot).show(None, "This entry has no record of its own")
-        await until_shown(pilot, "This entry has no record of its own")
-        pane(pilot).json.focus()
+        await wait_for_text(pilot, "This entry has no record of its own")
+        pane(pilot).json_view.focus()
         await pilot.press("y", "Y", "c", "enter", "left", "right", "H", "o", "down", "end", "n")
         assert path(pilot) == ""
         assert copied(pilot) == []
@@ -153,22 +153,22 @@ async def test_a_long_string_is_shown_whole_when_asked_for(key: str) -> None:
 
 
 async def test_a_string_too_long_for_one_breath() -> None:
-    async with showing({"a": "x" * (PAGE * 20), "b": 1}) as pilot:
+    async with showing({"a": "x" * (PAGE_BYTES * 20), "b": 1}) as pilot:
         await pilot.press("enter")
-        await until(pilot, lambda: pane(pilot).json.line_count > 20_000)
+        await wait_until(pilot, lambda: pane(pilot).json_view.line_count > 20_000)
         await pilot.press("end")
         assert path(pilot) == ".b"
         await pilot.press("up", "y")
-        assert copied(pilot)[-1].text == "x" * (PAGE * 20)
+        assert copied(pilot)[-1].text == "x" * (PAGE_BYTES * 20)
 
 
 async def test_fold_all_and_unfold_all() -> None:
     async with showing(RECORD, focus=".message.content[1].type") as pilot:
         await pilot.press("H")
-        await until(pilot, lambda: pane(pilot).json.line_count == len(RECORD))
+        await wait_until(pilot, lambda: pane(pilot).json_view.line_count == len(RECORD))
         assert path(pilot) == ".message"
         await pilot.press("H")
-        await until(pilot, lambda: pane(pilot).json.line_count > 100)
+        await wait_until(pilot, lambda: pane(pilot).json_view.line_count > 100)
         assert path(pilot) == ".message"
 
 
@@ -181,22 +181,22 @@ async def test_json_inside_a_string_opens_and_closes_in_its_place() -> None:
         await pilot.press("left", "o")
         assert 'command: "pytest -q"' not in screen_text(pilot)
         await pilot.press("home", "o")
-        await until_shown(pilot, "no JSON inside")
+        await wait_for_text(pilot, "no JSON inside")
 
 
 async def test_open_strings_follow_the_width_of_the_pane() -> None:
     async with showing(RECORD, focus=".message.content[0].text") as pilot:
         await pilot.press("enter", "down")
-        before = pane(pilot).json.line_count
+        before = pane(pilot).json_view.line_count
         await pilot.resize_terminal(40, 60)
-        await until(pilot, lambda: pane(pilot).json.line_count > before)
+        await wait_until(pilot, lambda: pane(pilot).json_view.line_count > before)
         assert screen_text(pilot).count("word") == 100
         assert path(pilot) == ".message.content[0].text"
 
 
 async def test_the_mouse() -> None:
     async with showing(RECORD) as pilot:
-        view = pane(pilot).json
+        view = pane(pilot).json_view
         await pilot.click(view, offset=(20, 1))
         assert path(pilot) == ".message"
         assert "▾ message" in screen_text(pilot)
@@ -217,12 +217,12 @@ async def test_copying_gives_what_was_written() -> None:
         await pilot.press("y")
         assert copied(pilot)[-1].text == "\x1b[2J"
         await pilot.press("down", "y")
-        await until(pilot, lambda: copied(pilot)[-1].text == "1.50")
+        await wait_until(pilot, lambda: copied(pilot)[-1].text == "1.50")
         await pilot.press("down", "y")
-        await until(pilot, lambda: copied(pilot)[-1].text == '{\n  "x": [\n    1e3,\n    {}\n  ]\n}')
+        await wait_until(pilot, lambda: copied(pilot)[-1].text == '{\n  "x": [\n    1e3,\n    {}\n  ]\n}')
         await pilot.press("end", "Y", "c")
         await pilot.pause()
-        assert [(copy.text, copy.what) for copy in copied(pilot)[-2:]] == [
+        assert [(copy.text, copy.description) for copy in copied(pilot)[-2:]] == [
             (".o.x[1]", "path"),
             (record.decode(), "record"),
         ]
@@ -234,10 +234,10 @@ async def test_copying_gives_what_was_written() -> None:
 async def test_finding_opens_what_is_folded_and_goes_round() -> None:
     async with showing({"a": {"b": {"c": {"d": {"needle": 1}}}}, "many": [*range(50), "a Needle"]}) as pilot:
         await pilot.press("slash", *"needle")
-        await until_shown(pilot, "1 of 2")
+        await wait_for_text(pilot, "1 of 2")
         assert path(pilot) == ".a.b.c.d.needle"
         await pilot.press("enter", "n")
-        await until_shown(pilot, "2 of 2")
+        await wait_for_text(pilot, "2 of 2")
         assert path(pilot) == ".many[50]"
         await pilot.press("n")
         assert path(pilot) == ".a.b.c.d.needle"
@@ -253,7 +253,7 @@ async def test_finding_opens_what_is_folded_and_goes_round() -> None:
 async def test_what_is_not_there_is_not_found() -> None:
     async with showing(RECORD) as pilot:
         await pilot.press("ctrl+f", *"zebra")
-        await until_shown(pilot, "nothing found")
+        await wait_for_text(pilot, "nothing found")
         assert path(pilot) == ".type"
         await pilot.press("escape", "down")
         assert path(pilot) == ".message"
@@ -262,9 +262,9 @@ async def test_what_is_not_there_is_not_found() -> None:
 async def test_finding_goes_on_in_the_next_record() -> None:
     async with showing({"x": "needle"}) as pilot:
         await pilot.press("slash", *"needle", "enter")
-        await until_shown(pilot, "1 of 1")
+        await wait_for_text(pilot, "1 of 1")
         pane(pilot).show(b'{"a": "needle", "b": {"c": "needle"}}')
-        await until_shown(pilot, "1 of 2")
+        await wait_for_text(pilot, "1 of 2")
 
 
 # ── large and hostile ─────────────────────────────────────────────────────────────────────────────
@@ -279,8 +279,8 @@ async def test_a_large_record_and_then_another_before_it_is_parsed() -> None:
         await pilot.pause()
         assert "small: 1" in screen_text(pilot)
         pane(pilot).show(large, focus=".rows[19999].n")
-        await until_shown(pilot, "n: 19999")
-        pane(pilot).json.focus()
+        await wait_for_text(pilot, "n: 19999")
+        pane(pilot).json_view.focus()
         await pilot.press("end")
         assert path(pilot) == ".last"
         await pilot.press("H", "H")
@@ -297,19 +297,19 @@ async def test_a_large_record_is_opened_found_in_and_copied_as_a_small_one() -> 
         assert path(pilot) == ".rows[1].n"
         await pilot.press("up", "y")
         spelled = json.dumps(rows[1], indent=2).replace("1.5\n", "1.50\n")
-        await until(pilot, lambda: copied(pilot) and copied(pilot)[-1].text == spelled)
+        await wait_until(pilot, lambda: copied(pilot) and copied(pilot)[-1].text == spelled)
         await pilot.press("home", "y")
-        await until(pilot, lambda: copied(pilot)[-1].text.count("1.50") == 5_000)
+        await wait_until(pilot, lambda: copied(pilot)[-1].text.count("1.50") == 5_000)
         await pilot.press("slash", *"needle", "enter")
-        await until_shown(pilot, "1 of 1")
+        await wait_for_text(pilot, "1 of 1")
         assert path(pilot) == ".last"
         await pilot.press("c")
-        await until(pilot, lambda: copied(pilot)[-1].text == record.decode())
+        await wait_until(pilot, lambda: copied(pilot)[-1].text == record.decode())
 
 
 async def test_a_record_nested_too_deep_is_shown_as_it_was_written_and_says_so() -> None:
     async with showing(b"[" * 100_000 + b"]" * 100_000) as pilot:
-        await until_shown(pilot, "shown as it was written.")
+        await wait_for_text(pilot, "shown as it was written.")
         assert "[[[[[[" in screen_text(pilot)
         assert path(pilot) == "line 1"
 
@@ -319,7 +319,7 @@ async def test_a_hundred_thousand_elements() -> None:
         await pilot.press("end")
         assert path(pilot) == ".[99999]"
         await pilot.press("slash", *"54321", "enter")
-        await until_shown(pilot, "1 of 1")
+        await wait_for_text(pilot, "1 of 1")
         assert path(pilot) == ".[54321]"
 
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from tui.messages import Told
+from tui.messages import DataMessage
 
 
-class Moved(Told):
+class Moved(DataMessage):
     line: int
     column: int = 0
 

@@ -6,16 +6,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tui.widgets.timeline.height_index import Heights
+from tui.widgets.timeline.height_index import HeightIndex
 
 SMALL = st.integers(0, 5)
 
 
-def agree(heights: Heights, plain: list[int]) -> None:
+def agree(heights: HeightIndex, plain: list[int]) -> None:
     assert (len(heights), heights.total) == (len(plain), sum(plain))
     lines = [(index, line) for index, height in enumerate(plain) for line in range(height)]
-    assert [heights.find(line) for line in range(heights.total)] == lines
-    assert [heights.start(index) for index in range(len(plain) + 1)] == [
+    assert [heights.locate_line(line) for line in range(heights.total)] == lines
+    assert [heights.start_line(index) for index in range(len(plain) + 1)] == [
         sum(plain[:index]) for index in range(len(plain) + 1)
     ]
     assert [heights[index] for index in range(len(plain))] == plain
@@ -23,7 +23,7 @@ def agree(heights: Heights, plain: list[int]) -> None:
 
 @given(plain=st.lists(SMALL, max_size=40), data=st.data())
 def test_it_says_what_a_list_would_say(plain: list[int], data: st.DataObject) -> None:
-    heights = Heights(plain)
+    heights = HeightIndex(plain)
     agree(heights, plain)
     if plain:
         changes = st.lists(st.tuples(st.integers(0, len(plain) - 1), SMALL), max_size=10)
@@ -35,9 +35,9 @@ def test_it_says_what_a_list_would_say(plain: list[int], data: st.DataObject) ->
 @pytest.mark.parametrize("line", [-1, 6, 100])
 def test_no_line_outside(line: int) -> None:
     with pytest.raises(IndexError):
-        Heights([1, 2, 3]).find(line)
+        HeightIndex([1, 2, 3]).locate_line(line)
 
 
 def test_nothing_has_no_lines() -> None:
     with pytest.raises(IndexError):
-        Heights().find(0)
+        HeightIndex().locate_line(0)

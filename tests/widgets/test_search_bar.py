@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from browser_driver import screen_text, until, until_shown
+from browser_driver import screen_text, wait_for_text, wait_until
 from textual import on
 from textual.app import App, ComposeResult
 from textual.content import Content
@@ -14,7 +14,7 @@ from textual.widgets import Static
 
 import tui.app
 from store.search.query import FILTERS, Vocabulary
-from tui.widgets.top_bar import TopBar, Words
+from tui.widgets.top_bar import QueryInput, TopBar
 
 KNOWN = Vocabulary(
     agents=("claude", "codex", "claude-ai"),
@@ -47,28 +47,28 @@ class Bar(App[None]):
         beneath.can_focus = True
         yield beneath
 
-    @on(TopBar.Asked)
-    def _ask(self, asked: TopBar.Asked) -> None:
+    @on(TopBar.QueryChanged)
+    def _ask(self, asked: TopBar.QueryChanged) -> None:
         self.asked.append(asked.query)
 
-    @on(TopBar.Left)
-    def _leave(self, left: TopBar.Left) -> None:
+    @on(TopBar.Exited)
+    def _leave(self, left: TopBar.Exited) -> None:
         self.left.append(left.entered)
 
-    @on(TopBar.Entered)
+    @on(TopBar.Focused)
     def _offer(self) -> None:
         self.entered += 1
-        self.query_one(TopBar).know(KNOWN)
+        self.query_one(TopBar).set_vocabulary(KNOWN)
 
 
-def words(pilot: Pilot[Any]) -> Words:
-    return pilot.app.query_one(Words)
+def words(pilot: Pilot[Any]) -> QueryInput:
+    return pilot.app.query_one(QueryInput)
 
 
 def offered(pilot: Pilot[Any]) -> list[str]:
     """The lines of the offers that are on the screen."""
-    offers = pilot.app.query_one(TopBar).offers
-    return list(offers.offers) if offers.display else []
+    offers = pilot.app.query_one(TopBar).completion_list
+    return list(offers.completions) if offers.display else []
 
 
 # ── asking ────────────────────────────────────────────────────────────────────────────────────────
@@ -79,9 +79,9 @@ async def test_what_is_typed_is_asked_at_every_key() -> None:
     async with app.run_test() as pilot:
         words(pilot).focus()
         await pilot.press(*"ret")
-        await until(pilot, lambda: app.asked == ["r", "re", "ret"])
+        await wait_until(pilot, lambda: app.asked == ["r", "re", "ret"])
         app.query_one(TopBar).clear()
-        await until(pilot, lambda: app.asked == ["r", "re", "ret", ""])
+        await wait_until(pilot, lambda: app.asked == ["r", "re", "ret", ""])
 
 
 async def test_the_end_of_long_words_is_in_sight() -> None:
@@ -89,9 +89,9 @@ async def test_the_end_of_long_words_is_in_sight() -> None:
     async with app.run_test() as pilot:
         words(pilot).focus()
         await pilot.press(*"word " * 40, *"end")
-        await until_shown(pilot, "word word end")
+        await wait_for_text(pilot, "word word end")
         await pilot.press("home")
-        await until(pilot, lambda: words(pilot).scroll_offset.x == 0)
+        await wait_until(pilot, lambda: words(pilot).scroll_offset.x == 0)
         assert "end" not in screen_text(pilot)
 
 
@@ -100,10 +100,10 @@ async def test_enter_leaves_and_asks_nothing_twice() -> None:
     async with app.run_test() as pilot:
         words(pilot).focus()
         await pilot.press(*"up", "enter")
-        await until(pilot, lambda: app.left == [True])
+        await wait_until(pilot, lambda: app.left == [True])
         assert app.asked == ["u", "up"]
         await pilot.press("down")
-        await until(pilot, lambda: app.left == [True, False])
+        await wait_until(pilot, lambda: app.left == [True, False])
 
 
 async def test_whoever_is_about_to_type_is_told_to_the_screen() -> None:
@@ -111,7 +111,7 @@ async def test_whoever_is_about_to_type_is_told_to_the_screen() -> None:
     async with app.run_test() as pilot:
         assert app.entered == 0
         words(pilot).focus()
-        await until(pilot, lambda: app.entered == 1)
+        await wait_until(pilot, lambda: app.entered == 1)
 
 
 @pytest.mark.parametrize("typed", ["is:broken", "after:soon", "tag:"])
@@ -119,17 +119,17 @@ async def test_what_is_not_understood_is_said_under_the_words(typed: str) -> Non
     async with Bar().run_test(size=(120, 10)) as pilot:
         words(pilot).focus()
         words(pilot).value = typed
-        await until_shown(pilot, f"{typed.partition(':')[0]}: ")
-        await until(pilot, lambda: len(screen_text(pilot).splitlines()[1].strip()) > 10)
+        await wait_for_text(pilot, f"{typed.partition(':')[0]}: ")
+        await wait_until(pilot, lambda: len(screen_text(pilot).splitlines()[1].strip()) > 10)
         words(pilot).value = ""
-        await until(pilot, lambda: not screen_text(pilot).splitlines()[1].strip())
+        await wait_until(pilot, lambda: not screen_text(pilot).splitlines()[1].strip())
 
 
 async def test_what_is_understood_is_said_under_the_words() -> None:
     async with Bar().run_test(size=(120, 10)) as pilot:
         words(pilot).focus()
         words(pilot).value = 'upload OR "a phrase" -is:pinned agent:claude retr'
-        await until_shown(pilot, "“upload” or “a phrase”, not pinned, agent claude…, “retr…”")
+        await wait_for_text(pilot, "“upload” or “a phrase”, not pinned, agent claude…, “retr…”")
 
 
 # ── offers ────────────────────────────────────────────────────────────────────────────────────────
@@ -143,7 +143,7 @@ async def test_offers_come_as_one_types_and_tab_takes_the_first() -> None:
         assert offered(pilot) == []
         await pilot.press("g")
         assert offered(pilot) == ["agent:"]
-        await until_shown(pilot, "agent:")
+        await wait_for_text(pilot, "agent:")
         await pilot.press("tab")
         assert words(pilot).value == "agent:"
         assert offered(pilot) == ["agent:claude", "agent:codex", "agent:claude-ai"]
@@ -151,7 +151,7 @@ async def test_offers_come_as_one_types_and_tab_takes_the_first() -> None:
         assert words(pilot).value == "agent:codex "
         assert offered(pilot) == []
         assert words(pilot).has_focus
-        await until(pilot, lambda: app.asked[-1:] == ["agent:codex "])
+        await wait_until(pilot, lambda: app.asked[-1:] == ["agent:codex "])
 
 
 async def test_arrows_choose_and_enter_takes_what_was_chosen() -> None:
@@ -172,7 +172,7 @@ async def test_enter_is_not_stolen_where_nothing_was_chosen() -> None:
         await pilot.press(*"to")
         assert offered(pilot) == ["tool:"]
         await pilot.press("enter")
-        await until(pilot, lambda: app.left == [True])
+        await wait_until(pilot, lambda: app.left == [True])
         assert words(pilot).value == "to"
         assert offered(pilot) == []
         await pilot.press("tab")
@@ -184,8 +184,8 @@ async def test_a_filter_that_is_still_being_chosen_puzzles_nobody() -> None:
     async with app.run_test(size=(120, 12)) as pilot:
         words(pilot).focus()
         await pilot.press(*"is:")
-        await until(pilot, lambda: app.asked[-1:] == ["is:"])
-        await until_shown(pilot, "is:error")
+        await wait_until(pilot, lambda: app.asked[-1:] == ["is:"])
+        await wait_for_text(pilot, "is:error")
         assert "followed by" not in screen_text(pilot)
 
 
@@ -208,7 +208,7 @@ async def test_all_filters_are_one_key_away_and_never_more_than_eight_lines() ->
         assert offered(pilot) == [f"{name}:" for name in FILTERS][:8]
         await pilot.press("escape", *"tool:tool")
         assert len(offered(pilot)) == 8
-        await until_shown(pilot, "tool:tool7")
+        await wait_for_text(pilot, "tool:tool7")
         assert "tool:tool8" not in screen_text(pilot)
 
 
@@ -216,10 +216,10 @@ async def test_a_click_takes_an_offer_and_leaves_the_focus_where_it_was() -> Non
     async with Bar().run_test() as pilot:
         words(pilot).focus()
         await pilot.press(*"agent:c")
-        await until_shown(pilot, "agent:codex")
+        await wait_for_text(pilot, "agent:codex")
         row = next(n for n, line in enumerate(screen_text(pilot).splitlines()) if "agent:codex" in line)
         await pilot.click(offset=(screen_text(pilot).splitlines()[row].index("agent:codex") + 2, row))
-        await until(pilot, lambda: words(pilot).value == "agent:codex ")
+        await wait_until(pilot, lambda: words(pilot).value == "agent:codex ")
         assert words(pilot).has_focus
 
 
@@ -229,14 +229,14 @@ async def test_leaving_the_bar_closes_the_offers() -> None:
         await pilot.press(*"ag")
         assert offered(pilot)
         pilot.app.set_focus(None)
-        await until(pilot, lambda: not offered(pilot))
+        await wait_until(pilot, lambda: not offered(pilot))
 
 
 async def test_offers_of_hostile_names_are_shown_as_text_or_not_at_all() -> None:
     async with Bar().run_test(size=(100, 20)) as pilot:
         words(pilot).focus()
         await pilot.press(*"cwd:")
-        await until_shown(pilot, "/home/ada/my notes", "/[b]bold[/b]", "日本語")
+        await wait_for_text(pilot, "/home/ada/my notes", "/[b]bold[/b]", "日本語")
         shown = screen_text(pilot)
     assert not {"\x1b", "\u202e"} & set(shown)
     assert "evil" not in shown

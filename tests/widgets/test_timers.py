@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 
 import pytest
-from browser_driver import browser
+from browser_driver import make_browser
 from textual.app import App
 
 from store.store import Store
-from tui.workers import surely
+from tui.workers import reliable_timer
 
 LATE = 1e-9
 """Seconds that are over before a timer has begun to wait."""
@@ -19,12 +19,12 @@ async def test_a_timer_that_is_late_when_it_begins_rings_all_the_same() -> None:
     app: App[None] = App()
     async with app.run_test():
         has_rung = asyncio.Event()
-        surely(app.screen.set_timer(LATE, has_rung.set))
+        reliable_timer(app.screen.set_timer(LATE, has_rung.set))
         await asyncio.wait_for(has_rung.wait(), 30)
 
 
 async def test_so_do_those_of_the_browser_itself_of_which_one_heeds_resizes(store: Store) -> None:
-    async with browser(store).run_test() as pilot:
+    async with make_browser(store).run_test() as pilot:
         has_rung = asyncio.Event()
         pilot.app.set_timer(LATE, has_rung.set)
         await asyncio.wait_for(has_rung.wait(), 30)

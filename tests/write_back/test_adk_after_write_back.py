@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from adk_postgres_database import Base, no_password_at_hand  # noqa: F401 a fixture
-from foreign_databases import pull
-from postgres_server import Server, postgres_server  # noqa: F401 a fixture
+from adk_postgres_database import AdkPostgresDatabase, clear_postgres_environment  # noqa: F401 a fixture
+from foreign_databases import sync_paths
+from postgres_server import PostgresServer, postgres_server  # noqa: F401 a fixture
 
 from store.model.session import Session
 from store.store import Store
@@ -43,8 +43,8 @@ def place(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.Mo
         return Place(str(path), lambda: sqlite_service.SqliteSessionService(str(path)))
     plain, for_agents, locator = f"sqlite:///{path}", f"sqlite+aiosqlite:///{path}", str(path)
     if "postgres" in request.param:
-        base = Base(request.getfixturevalue("postgres_server"))
-        plain, for_agents, locator = base.url.replace("://", "+psycopg://"), base.for_agents, base.bare
+        base = AdkPostgresDatabase(request.getfixturevalue("postgres_server"))
+        plain, for_agents, locator = base.url.replace("://", "+psycopg://"), base.async_url, base.url_without_password
         monkeypatch.setenv("SESSION_SERVICE_URI", for_agents)
     if "v0" in request.param:
         engine = sqlalchemy.create_engine(plain)
@@ -54,7 +54,7 @@ def place(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.Mo
 
 
 def read(store: Store, place: Place) -> Session:
-    assert pull(store, place.address).problems == []
+    assert sync_paths(store, place.address).problems == []
     return store.sessions.find("dak/a%2Fb/s%201")
 
 
@@ -64,9 +64,9 @@ def correct(store: Store, old: str, new: str) -> None:
 
 
 def carry(store: Store, session: Session) -> None:
-    preview = store.writing_back.preview(session)
+    preview = store.write_back.preview(session)
     assert preview.plan.changes
-    store.writing_back.write(preview)
+    store.write_back.write(preview)
 
 
 async def closed(service: Any) -> None:

@@ -13,16 +13,16 @@ from threading import Thread
 from typing import Any
 
 import pytest
-from adk_postgres_database import SECRET, V0_TABLES, Base, no_password_at_hand  # noqa: F401 a fixture
+from adk_postgres_database import QUOTED_PASSWORD, V0_SCHEMA, AdkPostgresDatabase, clear_postgres_environment  # noqa: F401 a fixture
 from command_line import CommandLine
-from foreign_databases import pull
-from postgres_server import PASSWORD, Server, postgres_server  # noqa: F401 a fixture
-from write_back_roundtrip import Dump, World, there_and_back
+from foreign_databases import sync_paths
+from postgres_server import PASSWORD, PostgresServer, postgres_server  # noqa: F401 a fixture
+from write_back_roundtrip import Dump, WriteBackCase, check_round_trip
 
 from store.errors import BadValue, Busy, ChangedMeanwhile, Unreadable, WriteFailed
 from store.sources.kit.write_plan import RowChange
 from store.store import Store
-from store.write_back.service import Preview
+from store.write_back.service import WriteBackPreview
 
 for needed in ("psycopg", "sqlalchemy"):
     pytest.importorskip(needed, reason=f"{needed} is not installed; `make test` installs it")
@@ -56,13 +56,13 @@ KEY = {"app_name": "dak", "user_id": "ana", "id": "s1"}
 
 
 @dataclass
-class Served(World):
+class Served(WriteBackCase):
     """A database on the server and our store, which has read it."""
 
-    base: Base = field(kw_only=True)
+    base: AdkPostgresDatabase = field(kw_only=True)
 
     def pull(self) -> list[Any]:
-        return pull(self.store, self.base.bare).problems
+        return sync_paths(self.store, self.base.url_without_password).problems
 
     def rows(self) -> Dump:
         """As text, whatever it is."""
@@ -79,30 +79,30 @@ class Served(World):
         found = connection.execute(f"select {casts} from {table}").fetchall()
         return sorted((dict(zip(plain, row, strict=True)) for row in found), key=repr)
 
-    def check_backup(self, backup: Path, before: Dump, preview: Preview) -> None:
+    def check_backup(self, backup: Path, before: Dump, preview: WriteBackPreview) -> None:
         """There is no file to copy: it holds what will change."""
         assert stat.S_IMODE(backup.stat().st_mode) == 0o600
         kept = json.loads(backup.read_bytes())
-        assert kept["locator"] == self.base.bare
+        assert kept["locator"] == self.base.url_without_password
         assert kept["rows"] == [
             {"table": change.table, "key": change.key, "columns": change.before} for change in preview.plan.changes
         ]
 
     def correct(self, old: str, new: str) -> Served:
-        self.store.facts.edit(self.fact(old), new)
+        self.store.facts.edit(self.fact_id(old), new)
         return self
 
 
 @pytest.fixture
-def base(postgres_server: Server, monkeypatch: pytest.MonkeyPatch) -> Base:  # noqa: F811
-    base = Base(postgres_server)
-    monkeypatch.setenv("SESSION_SERVICE_URI", base.for_agents)
+def base(postgres_server: PostgresServer, monkeypatch: pytest.MonkeyPatch) -> AdkPostgresDatabase:  # noqa: F811
+    base = AdkPostgresDatabase(postgres_server)
+    monkeypatch.setenv("SESSION_SERVICE_URI", base.async_url)
     return base
 
 
 @pytest.fixture
-def world(base: Base, store: Store) -> Served:
-    base.run(V1_TABLES)
+def world(base: AdkPostgresDatabase, store: Store) -> Served:
+    base.execute(V1_TABLES)
     return Served(store, Path(), "dak/ana/s1", base=base)
 
 
@@ -112,8 +112,8 @@ def world(base: Base, store: Store) -> Served:
 def test_one_key_of_each_state(world: Served) -> None:
     world.correct("topic: old", 'topic: {"zeta": 1, "a": "né"}')
     world.correct("motd: hello", "motd: 100 %s?")
-    world.store.facts.retire(world.fact("lang: en"))
-    preview = there_and_back(world)
+    world.store.facts.retire(world.fact_id("lang: en"))
+    preview = check_round_trip(world)
     session, app, user = preview.plan.changes
     assert session == RowChange(
         "sessions",
@@ -125,12 +125,12 @@ def test_one_key_of_each_state(world: Served) -> None:
     assert (user.before, user.after) == ({"state": '{"lang": "en"}'}, {"state": "{}"})
 
 
-def test_v0(base: Base, store: Store) -> None:
-    base.run(V0_TABLES)
+def test_v0(base: AdkPostgresDatabase, store: Store) -> None:
+    base.execute(V0_SCHEMA)
     world = Served(store, Path(), "dak/ana/s1", base=base)
-    (change,) = there_and_back(world.correct("topic: old", "topic: new")).plan.changes
+    (change,) = check_round_trip(world.correct("topic: old", "topic: new")).plan.changes
     assert change == RowChange("sessions", KEY, {"state": '{"topic": "old"}'}, {"state": '{"topic": "new"}'})
-    changes = there_and_back(world.deleted()).plan.changes
+    changes = check_round_trip(world.delete_session()).plan.changes
     assert [(change.table, (change.before or {}).get("actions")) for change in changes] == [
         ("events", "\\x80"),
         ("events", "\\x80ff00"),
@@ -140,7 +140,7 @@ def test_v0(base: Base, store: Store) -> None:
 
 def test_a_session_is_deleted_and_put_back(world: Served) -> None:
     before = world.rows()
-    changes = there_and_back(world.deleted()).plan.changes
+    changes = check_round_trip(world.delete_session()).plan.changes
     assert [change.table for change in changes] == ["events", "events", "sessions"]
     world.write()
     after = world.rows()
@@ -150,11 +150,11 @@ def test_a_session_is_deleted_and_put_back(world: Served) -> None:
 
 def test_backups_are_kept_like_others_and_expire(world: Served) -> None:
     for n in range(4):
-        world.store.facts.edit(world.fact("lang: en" if n == 0 else f"lang: {n}"), f"lang: {n + 1}")
+        world.store.facts.edit(world.fact_id("lang: en" if n == 0 else f"lang: {n}"), f"lang: {n + 1}")
         world.write()
         world.store.journal.undo()
         world.store.journal.undo(world.newest_edit().id)
-    kept = world.store.writing_back.backups("adk", world.base.bare)
+    kept = world.store.write_back.list_backups("adk", world.base.url_without_password)
     assert len(kept) == 5
     assert all(backup.suffix == ".json" for backup in kept)
 
@@ -164,7 +164,7 @@ def test_backups_are_kept_like_others_and_expire(world: Served) -> None:
 
 def test_a_value_that_its_owner_changed_is_not_written_over(world: Served) -> None:
     world.correct("motd: hello", "motd: bye")
-    world.base.run("""update app_states set state = '{"motd": "welcome"}'""")
+    world.base.execute("""update app_states set state = '{"motd": "welcome"}'""")
     before = world.rows()
     with pytest.raises(ChangedMeanwhile, match="'motd' was changed there"):
         world.write()
@@ -174,10 +174,10 @@ def test_a_value_that_its_owner_changed_is_not_written_over(world: Served) -> No
 def test_a_state_that_changed_since_it_was_looked_at_is_compared(world: Served) -> None:
     world.correct("lang: en", "lang: de")
     preview = world.correct("motd: hello", "motd: bye").preview()
-    world.base.run("""update user_states set state = '{"lang": "en", "more": 1}'""")
+    world.base.execute("""update user_states set state = '{"lang": "en", "more": 1}'""")
     before = world.rows()
     with pytest.raises(ChangedMeanwhile, match="user_states dak ana"):
-        world.store.writing_back.write(preview)
+        world.store.write_back.write(preview)
     assert world.rows() == before, "what was written before it is taken back too"
     world.write()
     assert json.loads(world.rows()["user_states"][0]["state"]) == {"lang": "de", "more": 1}
@@ -185,7 +185,7 @@ def test_a_state_that_changed_since_it_was_looked_at_is_compared(world: Served) 
 
 def test_undo_leaves_what_its_owner_wrote_since(world: Served) -> None:
     world.correct("lang: en", "lang: de").write()
-    world.base.run("""update user_states set state = '{"lang": "fr"}'""")
+    world.base.execute("""update user_states set state = '{"lang": "fr"}'""")
     before = world.rows()
     with pytest.raises(ChangedMeanwhile):
         world.store.journal.undo()
@@ -193,16 +193,16 @@ def test_undo_leaves_what_its_owner_wrote_since(world: Served) -> None:
 
 
 def test_an_event_that_came_since_is_not_deleted_unseen(world: Served) -> None:
-    preview = world.deleted().preview()
-    world.base.run("insert into events values ('c', 'dak', 'ana', 's1', 'e-2', '2026-11-16 12:00:02', '{}')")
+    preview = world.delete_session().preview()
+    world.base.execute("insert into events values ('c', 'dak', 'ana', 's1', 'e-2', '2026-11-16 12:00:02', '{}')")
     before = world.rows()
     with pytest.raises(ChangedMeanwhile):
-        world.store.writing_back.write(preview)
+        world.store.write_back.write(preview)
     assert world.rows() == before
 
 
 @contextmanager
-def locked(base: Base, sql: str) -> Iterator[None]:
+def locked(base: AdkPostgresDatabase, sql: str) -> Iterator[None]:
     with psycopg.connect(base.url) as other:
         other.execute(sql)
         yield
@@ -216,14 +216,14 @@ def test_it_gives_way_to_who_holds_a_row(world: Served) -> None:
         locked(world.base, "select * from user_states for update"),
         pytest.raises(Busy, match="Another program is writing to"),
     ):
-        world.store.writing_back.write(preview)
+        world.store.write_back.write(preview)
     assert (world.rows(), world.newest_edit().kind) == (before, "edit fact")
-    world.store.writing_back.write(preview)
+    world.store.write_back.write(preview)
     assert json.loads(world.rows()["user_states"][0]["state"]) == {"lang": "de"}
 
 
 @contextmanager
-def once_we_wait(base: Base, act: Callable[[Any], object]) -> Iterator[None]:
+def once_we_wait(base: AdkPostgresDatabase, act: Callable[[Any], object]) -> Iterator[None]:
     """Holds a row; when we wait for it, acts on the server."""
     with psycopg.connect(base.url) as other, psycopg.connect(base.url, autocommit=True) as watching:
         other.execute("""update user_states set state = '{"lang": "fr"}'""")
@@ -244,7 +244,7 @@ def once_we_wait(base: Base, act: Callable[[Any], object]) -> Iterator[None]:
 def test_what_is_being_written_is_waited_for_and_not_written_over(world: Served) -> None:
     preview = world.correct("lang: en", "lang: de").preview()
     with once_we_wait(world.base, lambda _: None), pytest.raises((ChangedMeanwhile, Busy)):
-        world.store.writing_back.write(preview)
+        world.store.write_back.write(preview)
     assert json.loads(world.rows()["user_states"][0]["state"]) == {"lang": "fr"}
 
 
@@ -256,7 +256,7 @@ def test_a_lost_connection_is_said(world: Served) -> None:
         once_we_wait(world.base, lambda server: server.execute(end)),
         pytest.raises(WriteFailed, match="was lost; sync to see whether it was written to"),
     ):
-        world.store.writing_back.write(preview)
+        world.store.write_back.write(preview)
     assert json.loads(world.rows()["sessions"][0]["state"])["topic"] == "old"
 
 
@@ -278,13 +278,13 @@ def test_what_postgres_cannot_keep_is_refused_before_anything_is_written(world: 
 def test_the_password_is_kept_nowhere(world: Served, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level("DEBUG")
     preview = world.correct("lang: en", "lang: de").preview()
-    world.store.writing_back.write(preview)
+    world.store.write_back.write(preview)
     world.store.journal.undo()
     world.store.checkpoint()
     shown = f"{preview}{world.newest_edit()}{caplog.text}".encode()
     files = b"".join(path.read_bytes() for path in world.store.path.parent.rglob("*") if path.is_file())
-    assert world.base.bare.encode() in files
-    for spelled in (PASSWORD, SECRET):
+    assert world.base.url_without_password.encode() in files
+    for spelled in (PASSWORD, QUOTED_PASSWORD):
         assert spelled.encode() not in shown + files
 
 
@@ -334,6 +334,6 @@ def test_the_command_line_says_what_was_backed_up(world: Served) -> None:
     assert world.rows() == before
     written = line("write-back", world.session.id)
     assert written.status == 0
-    assert f"1 row written to {world.base.bare}; the rows as they were are in " in written.err
+    assert f"1 row written to {world.base.url_without_password}; the rows as they were are in " in written.err
     assert line("undo").status == 0
     assert world.rows() == before

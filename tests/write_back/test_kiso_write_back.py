@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from kiso_database import DOCUMENT, FIRST, HEAD, KisoStore
-from write_back_roundtrip import World, there_and_back
+from kiso_database import DOCUMENT_SCHEMA, FIRST_SCHEMA, LATEST_SCHEMA, KisoStore
+from write_back_roundtrip import WriteBackCase, check_round_trip
 
 from store.errors import ChangedMeanwhile
 from store.sources.kit.write_plan import RowChange
@@ -30,75 +30,75 @@ LINES = "  Deploys on Fridays  \r\nUses Go\n\nHas no CI\nUses Go"
 
 
 def with_facts(owner: KisoStore) -> KisoStore:
-    owner.session("dev", description="Theirs", summary="They began.")
-    owner.session("other")
-    asked = owner.message("go", processed=0)
-    owner.message("gone", "assistant", processed=1)
-    owner.message("hello", session="other", processed=1)
-    plan = owner.plan(asked, "goal")
-    owner.task(plan, "exec", "list", output="a")
-    owner.add("facts", id=1, content="Uses Go", source="curator", session="dev")
-    owner.add("facts", id=2, content="Has no CI", source="curator", session="other")
+    owner.add_session("dev", description="Theirs", summary="They began.")
+    owner.add_session("other")
+    asked = owner.add_message("go", processed=0)
+    owner.add_message("gone", "assistant", processed=1)
+    owner.add_message("hello", session="other", processed=1)
+    plan = owner.add_plan(asked, "goal")
+    owner.add_task(plan, "exec", "list", output="a")
+    owner.insert_row("facts", id=1, content="Uses Go", source="curator", session="dev")
+    owner.insert_row("facts", id=2, content="Has no CI", source="curator", session="other")
     return owner
 
 
 @pytest.fixture
 def owner(tmp_path: Path) -> KisoStore:
-    made = with_facts(KisoStore(tmp_path / "kiso.db", HEAD + TAGS_AND_INDEX))
+    made = with_facts(KisoStore(tmp_path / "kiso.db", LATEST_SCHEMA + TAGS_AND_INDEX))
     for fact in (1, 2):
         for tag in ("tools", "habits"):
-            made.add("fact_tags", fact_id=fact, tag=tag)
+            made.insert_row("fact_tags", fact_id=fact, tag=tag)
     return made
 
 
 @pytest.fixture
-def world(store: Store, owner: KisoStore) -> World:
-    return World(store, owner.path, "dev")
+def world(store: Store, owner: KisoStore) -> WriteBackCase:
+    return WriteBackCase(store, owner.path, "dev")
 
 
 @pytest.fixture
-def document(store: Store, tmp_path: Path) -> World:
-    owner = KisoStore(tmp_path / "document.db", DOCUMENT)
-    owner.session("dev", summary="They began.")
-    owner.message("hello")
-    owner.add("meta", key="facts", value=LINES)
-    owner.add("published", id="p1", session="dev", filename="a.txt", path="/tmp/a.txt")
-    return World(store, owner.path, "dev")
+def document(store: Store, tmp_path: Path) -> WriteBackCase:
+    owner = KisoStore(tmp_path / "document.db", DOCUMENT_SCHEMA)
+    owner.add_session("dev", summary="They began.")
+    owner.add_message("hello")
+    owner.insert_row("meta", key="facts", value=LINES)
+    owner.insert_row("published", id="p1", session="dev", filename="a.txt", path="/tmp/a.txt")
+    return WriteBackCase(store, owner.path, "dev")
 
 
-def test_a_description_and_a_summary(world: World) -> None:
-    title, summary = there_and_back(world.titled().summed_up("They went on.")).plan.changes
+def test_a_description_and_a_summary(world: WriteBackCase) -> None:
+    title, summary = check_round_trip(world.set_title().set_summary("They went on.")).plan.changes
     key = {"session": "dev"}
     assert title == RowChange("sessions", key, {"description": "Theirs"}, {"description": "Mine"})
     assert summary == RowChange("sessions", key, {"summary": "They began."}, {"summary": "They went on."})
 
 
-def test_a_summary_taken_away(world: World) -> None:
-    (change,) = there_and_back(world.summed_up("")).plan.changes
+def test_a_summary_taken_away(world: WriteBackCase) -> None:
+    (change,) = check_round_trip(world.set_summary("")).plan.changes
     assert change.after == {"summary": ""}
 
 
 def test_the_first_layout(store: Store, tmp_path: Path) -> None:
-    world = World(store, with_facts(KisoStore(tmp_path / "first.db", FIRST)).path, "dev")
-    store.facts.edit(world.fact("Uses Go"), "Uses Go 1.26")
-    store.facts.retire(world.fact("Has no CI"))
-    assert len(there_and_back(world.titled().summed_up()).plan.changes) == 4
-    there_and_back(world.deleted())
+    world = WriteBackCase(store, with_facts(KisoStore(tmp_path / "first.db", FIRST_SCHEMA)).path, "dev")
+    store.facts.edit(world.fact_id("Uses Go"), "Uses Go 1.26")
+    store.facts.retire(world.fact_id("Has no CI"))
+    assert len(check_round_trip(world.set_title().set_summary()).plan.changes) == 4
+    check_round_trip(world.delete_session())
 
 
 # ── facts that are rows ───────────────────────────────────────────────────────────────────────────
 
 
-def test_a_fact_corrected(world: World) -> None:
-    world.store.facts.edit(world.fact("Uses Go"), "Uses Go 1.26")
-    assert there_and_back(world).plan.changes == [
+def test_a_fact_corrected(world: WriteBackCase) -> None:
+    world.store.facts.edit(world.fact_id("Uses Go"), "Uses Go 1.26")
+    assert check_round_trip(world).plan.changes == [
         RowChange("facts", {"id": 1}, {"content": "Uses Go"}, {"content": "Uses Go 1.26"})
     ]
 
 
-def test_a_fact_retired_goes_with_its_tags_and_comes_back_with_them(world: World) -> None:
-    world.store.facts.retire(world.fact("Has no CI"))
-    changes = there_and_back(world).plan.changes
+def test_a_fact_retired_goes_with_its_tags_and_comes_back_with_them(world: WriteBackCase) -> None:
+    world.store.facts.retire(world.fact_id("Has no CI"))
+    changes = check_round_trip(world).plan.changes
     assert [(change.table, change.after) for change in changes] == [
         ("fact_tags", None),
         ("fact_tags", None),
@@ -106,9 +106,9 @@ def test_a_fact_retired_goes_with_its_tags_and_comes_back_with_them(world: World
     ]
 
 
-def test_a_fact_that_was_changed_there_keeps_its_tags(world: World, owner: KisoStore) -> None:
-    world.store.facts.retire(world.fact("Has no CI"))
-    owner.run("update facts set content = 'Has a CI' where id = 2")
+def test_a_fact_that_was_changed_there_keeps_its_tags(world: WriteBackCase, owner: KisoStore) -> None:
+    world.store.facts.retire(world.fact_id("Has no CI"))
+    owner.execute("update facts set content = 'Has a CI' where id = 2")
     plan = world.preview().plan
     assert plan.changes == []
     assert plan.conflicts == ["facts 2 was changed there since it was read; sync first."]
@@ -117,76 +117,76 @@ def test_a_fact_that_was_changed_there_keeps_its_tags(world: World, owner: KisoS
 # ── facts that are lines ──────────────────────────────────────────────────────────────────────────
 
 
-def lines(world: World) -> str:
-    (change,) = there_and_back(world).plan.changes
+def lines(world: WriteBackCase) -> str:
+    (change,) = check_round_trip(world).plan.changes
     assert (change.table, change.key, change.before) == ("meta", {"key": "facts"}, {"value": LINES})
     return str((change.after or {})["value"])
 
 
-def test_a_line_corrected_leaves_the_others_as_they_are_spelled(document: World) -> None:
-    document.store.facts.edit(document.fact("Deploys on Fridays"), "Deploys on Mondays")
+def test_a_line_corrected_leaves_the_others_as_they_are_spelled(document: WriteBackCase) -> None:
+    document.store.facts.edit(document.fact_id("Deploys on Fridays"), "Deploys on Mondays")
     assert lines(document) == "  Deploys on Mondays  \r\nUses Go\n\nHas no CI\nUses Go"
 
 
-def test_a_line_retired(document: World) -> None:
-    document.store.facts.retire(document.fact("Uses Go"))
+def test_a_line_retired(document: WriteBackCase) -> None:
+    document.store.facts.retire(document.fact_id("Uses Go"))
     assert lines(document) == "  Deploys on Fridays  \r\n\nHas no CI"
 
 
-def test_every_line_retired(document: World) -> None:
+def test_every_line_retired(document: WriteBackCase) -> None:
     for said in ("Deploys on Fridays", "Uses Go", "Has no CI"):
-        document.store.facts.retire(document.fact(said))
+        document.store.facts.retire(document.fact_id(said))
     assert lines(document) == ""
 
 
-def test_lines_that_change_places(document: World) -> None:
-    go, ci = document.fact("Uses Go"), document.fact("Has no CI")
+def test_lines_that_change_places(document: WriteBackCase) -> None:
+    go, ci = document.fact_id("Uses Go"), document.fact_id("Has no CI")
     document.store.facts.edit(go, "Has no CI")
     document.store.facts.edit(ci, "Uses Go")
     assert lines(document) == "  Deploys on Fridays  \r\nHas no CI\n\nUses Go\nHas no CI"
 
 
-def test_a_correction_that_another_line_says_already_is_said_once(document: World) -> None:
-    fact = document.fact("Uses Go")
+def test_a_correction_that_another_line_says_already_is_said_once(document: WriteBackCase) -> None:
+    fact = document.fact_id("Uses Go")
     document.store.facts.edit(fact, "Has no CI")
     assert lines(document) == "  Deploys on Fridays  \r\n\nHas no CI"
     document.write()
     assert document.store.facts.get(fact).retired_at is not None
-    assert document.store.facts.get(document.fact("Deploys on Fridays")).retired_at is None
+    assert document.store.facts.get(document.fact_id("Deploys on Fridays")).retired_at is None
 
 
-def test_two_corrections_to_the_same_words(document: World) -> None:
+def test_two_corrections_to_the_same_words(document: WriteBackCase) -> None:
     for said in ("Uses Go", "Has no CI"):
-        document.store.facts.edit(document.fact(said), "Uses Go and has no CI")
+        document.store.facts.edit(document.fact_id(said), "Uses Go and has no CI")
     assert lines(document) == "  Deploys on Fridays  \r\nUses Go and has no CI\n\nUses Go and has no CI"
 
 
-def test_a_line_that_is_not_there_any_more_is_said(document: World) -> None:
-    document.store.facts.edit(document.fact("Uses Go"), "Uses Rust")
-    KisoStore.run(owner_of(document), "update meta set value = 'Has no CI'")
+def test_a_line_that_is_not_there_any_more_is_said(document: WriteBackCase) -> None:
+    document.store.facts.edit(document.fact_id("Uses Go"), "Uses Rust")
+    KisoStore.execute(owner_of(document), "update meta set value = 'Has no CI'")
     plan = document.preview().plan
     assert (plan.changes, plan.conflicts) == ([], [])
-    assert plan.unplaced == ["Kiso does not say 'Uses Go' any more; your correction of it stays here."]
+    assert plan.unsupported == ["Kiso does not say 'Uses Go' any more; your correction of it stays here."]
 
 
-def owner_of(world: World) -> KisoStore:
+def owner_of(world: WriteBackCase) -> KisoStore:
     owner = KisoStore.__new__(KisoStore)
     owner.path = world.path
     return owner
 
 
 def test_a_line_that_is_no_utf_8_stays_byte_for_byte(store: Store, tmp_path: Path) -> None:
-    owner = KisoStore(tmp_path / "document.db", DOCUMENT)
-    owner.session("dev")
-    owner.run("insert into meta (key, value) values ('facts', cast(? as text))", [b"caf\xe9\nUses Go"])
-    world = World(store, owner.path, "dev")
-    store.facts.edit(world.fact("Uses Go"), "Uses Go 1.26")
-    (change,) = there_and_back(world).plan.changes
+    owner = KisoStore(tmp_path / "document.db", DOCUMENT_SCHEMA)
+    owner.add_session("dev")
+    owner.execute("insert into meta (key, value) values ('facts', cast(? as text))", [b"caf\xe9\nUses Go"])
+    world = WriteBackCase(store, owner.path, "dev")
+    store.facts.edit(world.fact_id("Uses Go"), "Uses Go 1.26")
+    (change,) = check_round_trip(world).plan.changes
     assert change.after == {"value": "caf\udce9\nUses Go 1.26"}
 
 
-def test_the_documented_layout_has_no_place_for_a_title(document: World) -> None:
-    assert there_and_back(document.titled().summed_up()).plan.unplaced == [
+def test_the_documented_layout_has_no_place_for_a_title(document: WriteBackCase) -> None:
+    assert check_round_trip(document.set_title().set_summary()).plan.unsupported == [
         "This layout of Kiso has no place for a title; yours stays here."
     ]
 
@@ -194,46 +194,46 @@ def test_the_documented_layout_has_no_place_for_a_title(document: World) -> None
 # ── deletion ──────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_a_deletion_takes_what_no_foreign_key_takes(world: World) -> None:
-    changes = there_and_back(world.deleted()).plan.changes
+def test_a_deletion_takes_what_no_foreign_key_takes(world: WriteBackCase) -> None:
+    changes = check_round_trip(world.delete_session()).plan.changes
     assert [change.table for change in changes] == [
         *("fact_tags", "fact_tags", "tasks", "plans", "facts", "messages", "messages", "sessions")
     ]
 
 
-def test_a_deletion_of_the_documented_layout(document: World) -> None:
-    changes = there_and_back(document.deleted()).plan.changes
+def test_a_deletion_of_the_documented_layout(document: WriteBackCase) -> None:
+    changes = check_round_trip(document.delete_session()).plan.changes
     assert [change.table for change in changes] == ["published", "messages", "sessions"]
 
 
-def test_whether_a_message_was_processed_is_never_touched(world: World) -> None:
+def test_whether_a_message_was_processed_is_never_touched(world: WriteBackCase) -> None:
     def processed() -> list[tuple[str, int]]:
-        return sorted((row["content"], row["processed"]) for row in world.rows()["messages"])
+        return sorted((row["content"], row["processed"]) for row in world.foreign_rows()["messages"])
 
     before = processed()
     assert before == [("go", 0), ("gone", 1), ("hello", 1)]
-    world.titled().summed_up()
-    world.store.facts.retire(world.fact("Uses Go"))
+    world.set_title().set_summary()
+    world.store.facts.retire(world.fact_id("Uses Go"))
     world.write()
     assert processed() == before
-    world.deleted().write()
+    world.delete_session().write()
     assert processed() == [("hello", 1)]
     world.store.journal.undo()
     assert processed() == before
 
 
-def test_what_was_said_after_the_deletion_was_shown_is_no_orphan(world: World, owner: KisoStore) -> None:
-    preview = world.deleted().preview()
-    owner.message("wait!")
-    before = world.rows()
+def test_what_was_said_after_the_deletion_was_shown_is_no_orphan(world: WriteBackCase, owner: KisoStore) -> None:
+    preview = world.delete_session().preview()
+    owner.add_message("wait!")
+    before = world.foreign_rows()
     with pytest.raises(ChangedMeanwhile, match="More was said there meanwhile"):
-        world.store.writing_back.write(preview)
-    assert world.rows() == before
+        world.store.write_back.write(preview)
+    assert world.foreign_rows() == before
 
 
-def test_scheduled_jobs_stay_and_that_is_said(world: World, owner: KisoStore) -> None:
-    owner.add("cron_jobs", session="dev", prompt="look again")
-    assert there_and_back(world.deleted()).plan.unplaced == [
+def test_scheduled_jobs_stay_and_that_is_said(world: WriteBackCase, owner: KisoStore) -> None:
+    owner.insert_row("cron_jobs", session="dev", prompt="look again")
+    assert check_round_trip(world.delete_session()).plan.unsupported == [
         "Kiso's scheduled jobs of this session stay, and would begin it anew; cancel them there."
     ]
 
@@ -249,14 +249,14 @@ def test_scheduled_jobs_stay_and_that_is_said(world: World, owner: KisoStore) ->
     ],
 )
 def test_what_was_changed_there_since_it_was_read_is_refused(
-    world: World, owner: KisoStore, statement: str, words: str
+    world: WriteBackCase, owner: KisoStore, statement: str, words: str
 ) -> None:
-    world.titled().summed_up()
-    world.store.facts.edit(world.fact("Uses Go"), "Uses Go 1.26")
-    world.store.facts.retire(world.fact("Has no CI"))
-    owner.run(statement)
-    before, edits = world.rows(), world.newest_edit()
+    world.set_title().set_summary()
+    world.store.facts.edit(world.fact_id("Uses Go"), "Uses Go 1.26")
+    world.store.facts.retire(world.fact_id("Has no CI"))
+    owner.execute(statement)
+    before, edits = world.foreign_rows(), world.newest_edit()
     with pytest.raises(ChangedMeanwhile, match=words):
         world.write()
-    assert world.rows() == before
+    assert world.foreign_rows() == before
     assert world.newest_edit() == edits

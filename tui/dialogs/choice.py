@@ -12,19 +12,19 @@ from textual.content import Content
 from textual.screen import ModalScreen
 from textual.widgets import Footer, Static
 
-from store.text.sanitize import clean
-from tui.dialogs.text import DIALOG
+from store.text.sanitize import sanitize
+from tui.dialogs.text import DIALOG_CSS
 from tui.render.styles import MUTED, STRONG
-from tui.widgets.text_view import FittedText
+from tui.widgets.text_view import AutoHeightText
 
 
-class Choosing(ModalScreen[str | None]):
+class ChoiceDialog(ModalScreen[str | None]):
     """Answers with what was chosen; None: go on as before."""
 
     AUTO_FOCUS = "TextView"
     DEFAULT_CSS = (
-        "Choosing {"
-        + DIALOG
+        "ChoiceDialog {"
+        + DIALOG_CSS
         + """
         Vertical {
             width: 100;
@@ -42,26 +42,26 @@ class Choosing(ModalScreen[str | None]):
     """
     )
 
-    def __init__(self, title: str, told: str, lines: Sequence[Content] = ()) -> None:
+    def __init__(self, title: str, text: str, lines: Sequence[Content] = ()) -> None:
         super().__init__()
-        self._asked = title
-        self._told = told
+        self._heading = title
+        self._body_text = text
         self._lines = lines
 
     def compose(self) -> ComposeResult:
         with Vertical():
-            yield Static(Content.styled(clean(self._asked), STRONG), id="title")
-            yield Static(Content.styled(clean(self._told), MUTED), id="told")
+            yield Static(Content.styled(sanitize(self._heading), STRONG), id="title")
+            yield Static(Content.styled(sanitize(self._body_text), MUTED), id="told")
             if self._lines:
-                yield FittedText()
+                yield AutoHeightText()
         yield Footer(show_command_palette=False)
 
     def on_mount(self) -> None:
         if self._lines:
-            self.query_one(FittedText).show(self._lines)
+            self.query_one(AutoHeightText).show(self._lines)
 
 
-class LeaveScreen(Choosing):
+class UnsavedDialog(ChoiceDialog):
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("s", "dismiss('save')", "Save it", id="leave.save", tooltip="Save, then leave"),
         Binding("d", "dismiss('drop')", "Throw it away", id="leave.drop", tooltip="Leave without it"),
@@ -69,7 +69,7 @@ class LeaveScreen(Choosing):
     ]
 
 
-class BothScreen(Choosing):
+class ConflictDialog(ChoiceDialog):
     """Somebody else saved meanwhile; nothing is overwritten unseen."""
 
     BINDINGS: ClassVar[list[BindingType]] = [

@@ -15,23 +15,23 @@ from textual.widgets import Input, Static
 
 from store.errors import Refused
 from store.text.sanitize import one_line
-from tui.dialogs.text import AskScreen
-from tui.messages import Told
-from tui.render.session_lines import with_tilde
-from tui.render.styles import FAINT, MUTED, content
+from tui.dialogs.text import SingleLineDialog
+from tui.messages import DataMessage
+from tui.render.session_lines import abbreviate_home
+from tui.render.styles import FAINT, MUTED, build_content
 from tui.workers import threaded
 
-MOST = 8
-LOOKED_AT = 5_000
+MAX_SUGGESTIONS = 8
+MAX_SCANNED_NAMES = 5_000
 """Names in one folder; in a larger one, the rest is not offered."""
 
 
-class FolderScreen(AskScreen):
+class FolderDialog(SingleLineDialog):
     """Answers with the path as it was typed; `meant` makes a path of it."""
 
     DEFAULT_CSS = f"""
-    FolderScreen #offers {{
-        height: {MOST + 1};
+    FolderDialog #offers {{
+        height: {MAX_SUGGESTIONS + 1};
         margin-top: 1;
     }}
     """
@@ -41,47 +41,47 @@ class FolderScreen(AskScreen):
         Binding("tab", "complete", "Complete", priority=True, id="folder.complete", tooltip="As far as it is certain"),
     ]
 
-    class Offered(Told):
-        typed: str
+    class SuggestionsLoaded(DataMessage):
+        text: str
         names: Sequence[str]
 
     def __init__(self, folder: Path | None) -> None:
-        start = nearest(folder) if folder else ""
-        super().__init__("Another folder to go on in", start, meant)
-        self._names: Sequence[str] = ()
+        start = find_nearest_folder(folder) if folder else ""
+        super().__init__("Another folder to go on in", start, parse_folder)
+        self._suggestions: Sequence[str] = ()
 
-    def field(self) -> ComposeResult:
-        yield from super().field()
+    def compose_field(self) -> ComposeResult:
+        yield from super().compose_field()
         yield Static(id="offers")
 
     @on(Input.Changed)
-    def _typed(self, changed: Input.Changed) -> None:
-        self._offer(changed.value)
+    def _handle_input(self, changed: Input.Changed) -> None:
+        self._load_suggestions(changed.value)
 
     @threaded(group="folders", exclusive=True)
-    def _offer(self, typed: str) -> None:
-        self.post_message(self.Offered(typed, going_on(typed)))
+    def _load_suggestions(self, typed: str) -> None:
+        self.post_message(self.SuggestionsLoaded(typed, list_completions(typed)))
 
-    @on(Offered)
-    def _show(self, offered: Offered) -> None:
-        if offered.typed == self.typed():
-            self._names = offered.names
-            self.query_one("#offers", Static).update(_lines(offered.names))
+    @on(SuggestionsLoaded)
+    def _show_suggestions(self, offered: SuggestionsLoaded) -> None:
+        if offered.text == self.read_text():
+            self._suggestions = offered.names
+            self.query_one("#offers", Static).update(_format_suggestions(offered.names))
 
     def action_complete(self) -> None:
-        if certain := shared(self._names):
-            self.write(certain)
+        if certain := common_prefix(self._suggestions):
+            self.set_text(certain)
             self.query_one(Input).cursor_position = len(certain)
 
 
-def _lines(names: Sequence[str]) -> Content:
-    shown = [content([(one_line(os.path.basename(name), 60) + "/", MUTED)]) for name in names[:MOST]]
-    if len(names) > MOST:
-        shown.append(content([(f"… {len(names) - MOST:,} more", FAINT)]))
+def _format_suggestions(names: Sequence[str]) -> Content:
+    shown = [build_content([(one_line(os.path.basename(name), 60) + "/", MUTED)]) for name in names[:MAX_SUGGESTIONS]]
+    if len(names) > MAX_SUGGESTIONS:
+        shown.append(build_content([(f"… {len(names) - MAX_SUGGESTIONS:,} more", FAINT)]))
     return Content("\n").join(shown)
 
 
-def meant(typed: str) -> Path:
+def parse_folder(typed: str) -> Path:
     """The folder; Refused where there is none."""
     try:
         folder = Path(typed.strip()).expanduser().absolute()
@@ -92,16 +92,16 @@ def meant(typed: str) -> Path:
     raise Refused(f"There is no folder {one_line(typed, 200) or 'without a name'}.")
 
 
-def nearest(folder: Path) -> str:
+def find_nearest_folder(folder: Path) -> str:
     """The folder, or what is left of the way to it; with a slash, so that one goes on from there."""
     try:
         there = next((above for above in (folder, *folder.parents) if above.is_dir()), Path.home())
     except OSError:
         there = Path.home()
-    return with_tilde(str(there)).rstrip("/") + "/"
+    return abbreviate_home(str(there)).rstrip("/") + "/"
 
 
-def shared(names: Sequence[str]) -> str:
+def common_prefix(names: Sequence[str]) -> str:
     """What all of them begin with; one alone is gone into."""
     if len(names) < 2:
         return f"{names[0]}/" if names else ""
@@ -110,13 +110,13 @@ def shared(names: Sequence[str]) -> str:
     return first[:differs]
 
 
-def going_on(typed: str) -> list[str]:
+def list_completions(typed: str) -> list[str]:
     """How what is typed may go on, without a slash at the end; hidden folders when their dot is typed."""
     above, begun = os.path.split(typed)
     found = []
     try:
         with os.scandir(os.path.expanduser(above) or ".") as inside:
-            for _, entry in zip(range(LOOKED_AT), inside, strict=False):
+            for _, entry in zip(range(MAX_SCANNED_NAMES), inside, strict=False):
                 hidden = entry.name.startswith(".") and not begun.startswith(".")
                 if entry.name.startswith(begun) and not hidden and entry.is_dir():
                     found.append(os.path.join(above, entry.name))

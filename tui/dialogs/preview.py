@@ -15,22 +15,22 @@ from textual.screen import ModalScreen
 from textual.widgets import Footer, Static
 
 from store.errors import ChangedMeanwhile, StoreError
-from store.text.sanitize import clean
-from tui.messages import Told
+from store.text.sanitize import sanitize
+from tui.messages import DataMessage
 from tui.render.styles import ERROR, STRONG
-from tui.widgets.text_view import FittedText
+from tui.widgets.text_view import AutoHeightText
 from tui.workers import threaded
 
-Look = Callable[[], tuple[Sequence[Content], bool]]
+LoadPreview = Callable[[], tuple[Sequence[Content], bool]]
 """What it would do, and whether it can be done at all; in a thread, and again whenever it was changed meanwhile."""
 
 
-class ShowingScreen(ModalScreen[bool]):
+class PreviewDialog(ModalScreen[bool]):
     """Answers whether it was done."""
 
     AUTO_FOCUS = "TextView"
     DEFAULT_CSS = """
-    ShowingScreen {
+    PreviewDialog {
         align: center middle;
 
         Vertical {
@@ -58,66 +58,66 @@ class ShowingScreen(ModalScreen[bool]):
         Binding("n,escape,q", "dismiss(False)", "Leave it", id="showing.leave", tooltip="Change nothing"),
     ]
 
-    text = query_one(FittedText)
-    refusal = query_one("#refusal", Static)
+    text = query_one(AutoHeightText)
+    error_line = query_one("#refusal", Static)
 
-    class Looked(Told):
+    class PreviewLoaded(DataMessage):
         lines: Sequence[Content]
-        is_possible: bool
+        can_apply: bool
 
-    def __init__(self, title: str, look: Look, do: Callable[[], object]) -> None:
+    def __init__(self, title: str, load_preview: LoadPreview, apply: Callable[[], object]) -> None:
         super().__init__()
-        self._asked = title
-        self._look = look
-        self._do = do
-        self._is_possible = False
+        self._heading = title
+        self._load_preview = load_preview
+        self._apply = apply
+        self._can_apply = False
 
     def compose(self) -> ComposeResult:
         with Vertical():
-            yield Static(Content.styled(clean(self._asked), STRONG), id="title")
-            yield FittedText()
+            yield Static(Content.styled(sanitize(self._heading), STRONG), id="title")
+            yield AutoHeightText()
             yield Static(id="refusal")
         yield Footer(show_command_palette=False)
 
     def on_mount(self) -> None:
-        self._look_at_it()
+        self._load_in_thread()
 
     @threaded(group="look")
-    def _look_at_it(self) -> None:
+    def _load_in_thread(self) -> None:
         try:
-            lines, is_possible = self._look()
+            lines, is_possible = self._load_preview()
         except StoreError as reason:
-            self.app.call_from_thread(self.refuse, str(reason))
+            self.app.call_from_thread(self.show_error, str(reason))
         else:
-            self.post_message(self.Looked(lines, is_possible))
+            self.post_message(self.PreviewLoaded(lines, is_possible))
 
-    @on(Looked)
-    def _show(self, looked: Looked) -> None:
+    @on(PreviewLoaded)
+    def _show_preview(self, looked: PreviewLoaded) -> None:
         self.text.show(looked.lines)
-        self._is_possible = looked.is_possible
+        self._can_apply = looked.can_apply
         self.refresh_bindings()
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        return self._is_possible if action == "do" else super().check_action(action, parameters)
+        return self._can_apply if action == "do" else super().check_action(action, parameters)
 
     def action_do(self) -> None:
-        self.refuse("")
-        self._take()
+        self.show_error("")
+        self._apply_in_thread()
 
     @threaded(group="take")
-    def _take(self) -> None:
+    def _apply_in_thread(self) -> None:
         try:
-            self._do()
+            self._apply()
         except ChangedMeanwhile as reason:
-            self.app.call_from_thread(self.refuse, f"{reason} This is what it would do now.")
-            self.app.call_from_thread(self._look_at_it)
+            self.app.call_from_thread(self.show_error, f"{reason} This is what it would do now.")
+            self.app.call_from_thread(self._load_in_thread)
         except StoreError as reason:
-            self.app.call_from_thread(self.refuse, str(reason), is_possible=True)
+            self.app.call_from_thread(self.show_error, str(reason), is_possible=True)
         else:
             self.app.call_from_thread(self.dismiss, True)
 
-    def refuse(self, reason: str, *, is_possible: bool = False) -> None:
+    def show_error(self, reason: str, *, can_apply: bool = False) -> None:
         """It may be tried again, unless what it would do must be looked at anew."""
-        self._is_possible = is_possible
+        self._can_apply = can_apply
         self.refresh_bindings()
-        self.refusal.update(Content.styled(clean(reason), ERROR))
+        self.error_line.update(Content.styled(sanitize(reason), ERROR))

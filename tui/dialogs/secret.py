@@ -12,8 +12,8 @@ from textual.getters import query_one
 from textual.widgets import Input
 
 from store.errors import ChangedMeanwhile, StoreError, WrongPassphrase
-from tui.dialogs.text import Asking
-from tui.privacy.secret_value import Confided
+from tui.dialogs.text import TextDialog
+from tui.privacy.secret_value import SecretValue
 from tui.widgets.secret_view import HiddenInput
 from tui.workers import threaded
 
@@ -21,11 +21,11 @@ if TYPE_CHECKING:
     from store.store import Store
     from tui.app import Backscroll
 
-Seal = Callable[[str, Confided], object]
+SealSecret = Callable[[str, SecretValue], object]
 """Takes name and value to the store, in a thread."""
 
 
-class Confiding(Asking):
+class HiddenInputDialog(TextDialog):
     BINDINGS: ClassVar[list[BindingType]] = [
         # Priority: a value may follow a name in the same breath, and must find the focus where it is going.
         Binding("enter", "take", "Keep", priority=True, id="confiding.keep", tooltip="Take what was typed"),
@@ -33,77 +33,77 @@ class Confiding(Asking):
     ]
 
     app: Backscroll
-    hidden = query_one(HiddenInput)
+    hidden_input = query_one(HiddenInput)
 
     def on_mount(self) -> None:
-        self.app.keep_quiet(True)
-        self.app.hide_signal.subscribe(self, lambda _: self._hide(), immediate=True)
+        self.app.suppress_logging(True)
+        self.app.hide_secrets_signal.subscribe(self, lambda _: self._hide_input(), immediate=True)
 
     def on_unmount(self) -> None:
-        self.app.keep_quiet(False)
+        self.app.suppress_logging(False)
 
     def on_screen_suspend(self) -> None:
-        self._hide()
+        self._hide_input()
 
     def on_app_blur(self) -> None:
-        self._hide()
+        self._hide_input()
 
-    def _hide(self) -> None:
-        self.hidden.password = True
+    def _hide_input(self) -> None:
+        self.hidden_input.password = True
 
     def action_show(self) -> None:
-        self.hidden.password = not self.hidden.password
+        self.hidden_input.password = not self.hidden_input.password
 
 
-class SecretScreen(Confiding):
+class SecretDialog(HiddenInputDialog):
     """Answers with the name under which a value was sealed."""
 
     AUTO_FOCUS = "Input"
 
-    def __init__(self, title: str, seal: Seal, *, name: str = "", note: str = "") -> None:
+    def __init__(self, title: str, seal: SealSecret, *, name: str = "", note: str = "") -> None:
         super().__init__(title, name, note=note)
         self._seal = seal
 
-    def field(self) -> ComposeResult:
+    def compose_field(self) -> ComposeResult:
         if not self._value:
             yield Input(placeholder="name, e.g. GITHUB_TOKEN", compact=True, id="name")
         yield HiddenInput(placeholder="value")
 
-    def typed(self) -> str:
+    def read_text(self) -> str:
         """The name."""
         return self._value or self.query_one("#name", Input).value
 
     def action_take(self) -> None:
-        if self.hidden.has_focus:
+        if self.hidden_input.has_focus:
             super().action_take()
         else:
-            self.set_focus(self.hidden)
+            self.set_focus(self.hidden_input)
 
-    def take(self) -> None:
-        name = self.typed()
+    def submit(self) -> None:
+        name = self.read_text()
         if not name.strip():
-            self.refuse("A secret needs a name.")
+            self.show_error("A secret needs a name.")
             self.set_focus(self.query_one("#name"))
-        elif not self.hidden.value:
-            self.refuse("The value is empty; to remove a secret, leave this and press x.")
+        elif not self.hidden_input.value:
+            self.show_error("The value is empty; to remove a secret, leave this and press x.")
         elif not self._is_busy:
-            self.refuse("")
+            self.show_error("")
             self._is_busy = True
-            self._confide(name, Confided(self.hidden.value))
+            self._seal_in_thread(name, SecretValue(self.hidden_input.value))
 
     @threaded(group="take")
-    def _confide(self, name: str, value: Confided) -> None:
+    def _seal_in_thread(self, name: str, value: SecretValue) -> None:
         try:
             self._seal(name, value)
         except ChangedMeanwhile as reason:
-            self.app.call_from_thread(self.refuse, f"{reason} Once more puts yours in its place.")
+            self.app.call_from_thread(self.show_error, f"{reason} Once more puts yours in its place.")
         except StoreError as reason:
-            self.app.call_from_thread(self.refuse, str(reason))
+            self.app.call_from_thread(self.show_error, str(reason))
         else:
             self.app.call_from_thread(self.dismiss, name)
 
 
-class PassphraseScreen(Confiding):
+class PassphraseDialog(HiddenInputDialog):
     """Answers with an empty text once the secrets are open."""
 
     AUTO_FOCUS = "HiddenInput"
@@ -114,53 +114,53 @@ class PassphraseScreen(Confiding):
     def __init__(self, store: Store) -> None:
         super().__init__("Passphrase of the secrets", note="They are locked.")
         self._store = store
-        self._waited = False
+        self._was_delayed = False
 
-    def field(self) -> ComposeResult:
+    def compose_field(self) -> ComposeResult:
         yield HiddenInput()
 
     def on_mount(self) -> None:
-        self.set_interval(0.5, self._tell_wait)
-        self._tell_wait()
+        self.set_interval(0.5, self._show_delay)
+        self._show_delay()
 
-    def typed(self) -> str:
+    def read_text(self) -> str:
         return ""
 
-    def take(self) -> None:
-        if self.app.waits.left or self._is_busy:
+    def submit(self) -> None:
+        if self.app.passphrase_delay.seconds_left or self._is_busy:
             return
-        self.refuse("")
+        self.show_error("")
         self._is_busy = True
-        self._unlock(Confided(self.hidden.value))
+        self._unlock_in_thread(SecretValue(self.hidden_input.value))
 
     @threaded(group="take")
-    def _unlock(self, passphrase: Confided) -> None:
+    def _unlock_in_thread(self, passphrase: SecretValue) -> None:
         try:
             self._store.secrets.unlock(passphrase.text)
         except WrongPassphrase:
-            self.app.waits.wrong()
-            self.app.call_from_thread(self._tell_wait)
+            self.app.passphrase_delay.add_failure()
+            self.app.call_from_thread(self._show_delay)
         except StoreError as reason:
-            self.app.call_from_thread(self.refuse, str(reason))
+            self.app.call_from_thread(self.show_error, str(reason))
         else:
-            self.app.waits.right()
+            self.app.passphrase_delay.reset()
             self.app.call_from_thread(self.dismiss, "")
 
-    def _tell_wait(self) -> None:
-        left = self.app.waits.left
+    def _show_delay(self) -> None:
+        left = self.app.passphrase_delay.seconds_left
         if left:
             seconds = "second" if left == 1 else "seconds"
-            self._waited = True
-            self.refuse(f"That is not the passphrase. The next try is in {left} {seconds}.")
-        elif self._waited:
-            self._waited = False
-            self.refuse("That was not the passphrase; try again.")
+            self._was_delayed = True
+            self.show_error(f"That is not the passphrase. The next try is in {left} {seconds}.")
+        elif self._was_delayed:
+            self._was_delayed = False
+            self.show_error("That was not the passphrase; try again.")
 
 
-async def opened(app: Backscroll, store: Store) -> bool:
+async def unlock_secrets(app: Backscroll, store: Store) -> bool:
     """Whether the secrets are open, after having asked for the passphrase where one is needed. Within a worker."""
     protection = await asyncio.to_thread(lambda: store.secrets.protection)
     if protection == "passphrase":
-        return await app.push_screen_wait(PassphraseScreen(store)) is not None
+        return await app.push_screen_wait(PassphraseDialog(store)) is not None
     await asyncio.to_thread(store.secrets.unlock)
     return True

@@ -13,58 +13,58 @@ from textual.getters import query_one
 from textual.screen import ModalScreen
 from textual.widgets import Static
 
-from store.search.list_rows import Grouping, Order, Wanted
-from tui.messages import Told
+from store.search.list_rows import Grouping, Order, SessionListOptions
+from tui.messages import DataMessage
 from tui.render.styles import FAINT, MUTED, STRONG
 
 
-class Choice(NamedTuple):
+class OrderChoice(NamedTuple):
     key: str
     name: str
     order: Order | None = None
     group: Grouping | None = None
 
-    def of(self, wanted: Wanted) -> Wanted:
+    def apply(self, wanted: SessionListOptions) -> SessionListOptions:
         return wanted._replace(order=self.order or wanted.order, group=self.group or wanted.group)
 
-    def is_made(self, wanted: Wanted) -> bool:
-        return self.of(wanted) == wanted
+    def is_current(self, wanted: SessionListOptions) -> bool:
+        return self.apply(wanted) == wanted
 
 
 ORDERS = (
-    Choice("b", "best, then newest", order="best"),
-    Choice("n", "newest first", order="newest"),
-    Choice("l", "oldest first", order="oldest"),
-    Choice("t", "most turns first", order="turns"),
-    Choice("e", "most errors first", order="errors"),
-    Choice("i", "by title", order="title"),
+    OrderChoice("b", "best, then newest", order="best"),
+    OrderChoice("n", "newest first", order="newest"),
+    OrderChoice("l", "oldest first", order="oldest"),
+    OrderChoice("t", "most turns first", order="turns"),
+    OrderChoice("e", "most errors first", order="errors"),
+    OrderChoice("i", "by title", order="title"),
 )
 GROUPS = (
-    Choice("d", "days", group="day"),
-    Choice("f", "folders", group="folder"),
-    Choice("a", "agents", group="agent"),
-    Choice("x", "no headings", group="none"),
+    OrderChoice("d", "days", group="day"),
+    OrderChoice("f", "folders", group="folder"),
+    OrderChoice("a", "agents", group="agent"),
+    OrderChoice("x", "no headings", group="none"),
 )
 CHOICES = (*ORDERS, *GROUPS)
-BREAK = len(ORDERS) + 1
+HEADINGS_TITLE_LINE = len(ORDERS) + 1
 """The line of the second title."""
 
 
-class Card(Static):
-    class Clicked(Told):
+class OrderMenu(Static):
+    class LineClicked(DataMessage):
         line: int
 
     def on_click(self, event: Click) -> None:
         event.stop()
-        self.post_message(self.Clicked(event.get_content_offset_capture(self).y))
+        self.post_message(self.LineClicked(event.get_content_offset_capture(self).y))
 
 
-class OrderScreen(ModalScreen[Wanted | None]):
+class SessionOrderDialog(ModalScreen[SessionListOptions | None]):
     DEFAULT_CSS = """
-    OrderScreen {
+    SessionOrderDialog {
         align: left top;
 
-        Card {
+        OrderMenu {
             width: 30;
             height: auto;
             margin: 2 0 0 2;
@@ -84,43 +84,43 @@ class OrderScreen(ModalScreen[Wanted | None]):
         ),
     ]
 
-    card = query_one(Card)
+    menu = query_one(OrderMenu)
 
-    def __init__(self, wanted: Wanted) -> None:
+    def __init__(self, options: SessionListOptions) -> None:
         super().__init__()
-        self._wanted = wanted
-        self._at = next(number for number, one in enumerate(CHOICES) if one.is_made(wanted))
+        self._list_options = options
+        self._cursor_index = next(number for number, one in enumerate(CHOICES) if one.is_current(options))
 
     def compose(self) -> ComposeResult:
-        yield Card(self._page())
+        yield OrderMenu(self._build_page())
 
-    def _page(self) -> Content:
-        lines = [self._line(number, one) for number, one in enumerate(CHOICES)]
+    def _build_page(self) -> Content:
+        lines = [self._format_line(number, one) for number, one in enumerate(CHOICES)]
         title, headings = Content.styled("Order", MUTED), Content.styled("Headings", MUTED)
         return Content("\n").join([title, *lines[: len(ORDERS)], headings, *lines[len(ORDERS) :]])
 
-    def _line(self, number: int, choice: Choice) -> Content:
-        made = choice.is_made(self._wanted)
-        bar = ("▌", "$accent") if number == self._at else (" ", "")
+    def _format_line(self, number: int, choice: OrderChoice) -> Content:
+        made = choice.is_current(self._list_options)
+        bar = ("▌", "$accent") if number == self._cursor_index else (" ", "")
         style = STRONG if made else ""
         return Content.assemble(
             bar, ("● " if made else "  ", "$text-accent"), (f"{choice.key}  ", FAINT), (choice.name, style)
         )
 
     def action_move(self, by: int) -> None:
-        self._at = (self._at + by) % len(CHOICES)
-        self.card.update(self._page())
+        self._cursor_index = (self._cursor_index + by) % len(CHOICES)
+        self.menu.update(self._build_page())
 
     def action_choose(self) -> None:
-        self.action_pick(self._at)
+        self.action_pick(self._cursor_index)
 
     def action_pick(self, number: int) -> None:
-        self.dismiss(CHOICES[number].of(self._wanted))
+        self.dismiss(CHOICES[number].apply(self._list_options))
 
-    @on(Card.Clicked)
-    def _pick_line(self, clicked: Card.Clicked) -> None:
-        if clicked.line not in (0, BREAK) and 0 <= clicked.line <= len(CHOICES) + 1:
-            self.action_pick(clicked.line - 1 - (clicked.line > BREAK))
+    @on(OrderMenu.LineClicked)
+    def _pick_line(self, clicked: OrderMenu.LineClicked) -> None:
+        if clicked.line not in (0, HEADINGS_TITLE_LINE) and 0 <= clicked.line <= len(CHOICES) + 1:
+            self.action_pick(clicked.line - 1 - (clicked.line > HEADINGS_TITLE_LINE))
 
     def on_click(self) -> None:
         """Beside the card."""

@@ -19,23 +19,23 @@ from textual.screen import ModalScreen
 from textual.widgets import Footer, Input, Static
 
 from store.errors import ChangedMeanwhile, StoreError
-from store.text.sanitize import clean, one_line
-from tui.render.styles import ERROR, MUTED, STRONG, count
+from store.text.sanitize import one_line, sanitize
+from tui.render.styles import ERROR, MUTED, STRONG, format_count
 from tui.workers import threaded
 
 if TYPE_CHECKING:
     from textual.widgets import TextArea
 
-Do = Callable[[str], object]
+SaveText = Callable[[str], object]
 """Takes what was typed to the store, in a thread; a StoreError is told by the field, and nothing is lost."""
 
-CONTROLS = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]|\r(?!\n)")
+CONTROL_CHARACTERS = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]|\r(?!\n)")
 """What no key types, but a paste may bring along."""
 
-SHOWN_OF_THEIRS = 600
+CONFLICT_PREVIEW_CHARACTERS = 600
 """Characters of what somebody else wrote meanwhile; of a longer text the beginning."""
 
-DIALOG = """
+DIALOG_CSS = """
     align: center middle;
 
     Vertical {
@@ -75,10 +75,10 @@ DIALOG = """
 """
 
 
-class Asking(ModalScreen[str | None]):
+class TextDialog(ModalScreen[str | None]):
     """Answers with what was typed once the store has taken it, or None when the person thought better of it."""
 
-    DEFAULT_CSS = "Asking {" + DIALOG + "}"
+    DEFAULT_CSS = "TextDialog {" + DIALOG_CSS + "}"
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape", "dismiss(None)", "Leave it", id="asking.leave", tooltip="Change nothing"),
         # Priority: a text area would select a line.
@@ -87,81 +87,83 @@ class Asking(ModalScreen[str | None]):
         ),
     ]
 
-    def __init__(self, title: str, value: str = "", do: Do = lambda _: None, *, note: str = "") -> None:
+    def __init__(self, title: str, value: str = "", save: SaveText = lambda _: None, *, note: str = "") -> None:
         super().__init__()
-        self._asked = title
+        self._heading = title
         self._value = value
-        self._do = do
+        self._save = save
         self._note = note
         self._is_busy = False
-        self._is_untidy = False
+        self._has_control_characters = False
 
     def compose(self) -> ComposeResult:
         with Vertical():
-            yield Static(Content.styled(clean(self._asked), STRONG), id="title")
-            yield Static(Content.styled(clean(self._note), MUTED), id="note")
-            yield from self.field()
+            yield Static(Content.styled(sanitize(self._heading), STRONG), id="title")
+            yield Static(Content.styled(sanitize(self._note), MUTED), id="note")
+            yield from self.compose_field()
             yield Static(id="refusal")
         yield Footer(show_command_palette=False)
 
-    def field(self) -> ComposeResult:
+    def compose_field(self) -> ComposeResult:
         raise NotImplementedError
 
-    def typed(self) -> str:
+    def read_text(self) -> str:
         raise NotImplementedError
 
-    def write(self, text: str) -> None:
+    def set_text(self, text: str) -> None:
         """In place of what was typed."""
         raise NotImplementedError
 
-    def take(self) -> None:
+    def submit(self) -> None:
         if self._is_busy:
             return
-        text = self.typed()
-        controls = CONTROLS.findall(text)
-        self._is_untidy = bool(controls)
+        text = self.read_text()
+        controls = CONTROL_CHARACTERS.findall(text)
+        self._has_control_characters = bool(controls)
         self.refresh_bindings()
         if controls:
-            named = " ".join(map(clean, dict.fromkeys(controls[:9])))
-            self.refuse(f"It holds {count(len(controls), 'control character')} ({named}); F6 takes them out.")
+            named = " ".join(map(sanitize, dict.fromkeys(controls[:9])))
+            self.show_error(
+                f"It holds {format_count(len(controls), 'control character')} ({named}); F6 takes them out."
+            )
         else:
-            self.refuse("")
+            self.show_error("")
             self._is_busy = True
-            self._take(text)
+            self._save_in_thread(text)
 
     def action_take(self) -> None:
         """After the keys that are still on their way to the field."""
-        (self.focused or self).call_later(self.take)
+        (self.focused or self).call_later(self.submit)
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        return self._is_untidy if action == "tidy" else super().check_action(action, parameters)
+        return self._has_control_characters if action == "tidy" else super().check_action(action, parameters)
 
     def action_tidy(self) -> None:
-        self._is_untidy = False
-        self.write(CONTROLS.sub("", self.typed()))
-        self.refuse("")
+        self._has_control_characters = False
+        self.set_text(CONTROL_CHARACTERS.sub("", self.read_text()))
+        self.show_error("")
         self.refresh_bindings()
 
     @threaded(group="take")
-    def _take(self, text: str) -> None:
+    def _save_in_thread(self, text: str) -> None:
         try:
-            self._do(text)
+            self._save(text)
         except ChangedMeanwhile as meanwhile:
-            theirs = one_line(str(meanwhile.current), SHOWN_OF_THEIRS) or "nothing"
+            theirs = one_line(str(meanwhile.current), CONFLICT_PREVIEW_CHARACTERS) or "nothing"
             told = f"{meanwhile} It says now: {theirs}\nOnce more puts yours in its place."
-            self.app.call_from_thread(self.refuse, told)
+            self.app.call_from_thread(self.show_error, told)
         except StoreError as reason:
-            self.app.call_from_thread(self.refuse, str(reason))
+            self.app.call_from_thread(self.show_error, str(reason))
         else:
             self.app.call_from_thread(self.dismiss, text)
 
-    def refuse(self, reason: str) -> None:
+    def show_error(self, reason: str) -> None:
         """By the field; what was typed stays."""
         self._is_busy = False
-        self.query_one("#refusal", Static).update(Content.styled(clean(reason), ERROR))
+        self.query_one("#refusal", Static).update(Content.styled(sanitize(reason), ERROR))
 
 
-class AskScreen(Asking):
+class SingleLineDialog(TextDialog):
     """One line."""
 
     AUTO_FOCUS = "Input"
@@ -170,17 +172,17 @@ class AskScreen(Asking):
         Binding("enter", "take", "Save", priority=True, id="asking.take", tooltip="Keep what was typed"),
     ]
 
-    def field(self) -> ComposeResult:
+    def compose_field(self) -> ComposeResult:
         yield Input(self._value, compact=True, select_on_focus=False)
 
-    def typed(self) -> str:
+    def read_text(self) -> str:
         return self.query_one(Input).value
 
-    def write(self, text: str) -> None:
+    def set_text(self, text: str) -> None:
         self.query_one(Input).value = text
 
 
-class WriteScreen(Asking):
+class MultilineDialog(TextDialog):
     """A text of any length, with the keys that people know, and their own editor behind a key."""
 
     AUTO_FOCUS = "TextArea"
@@ -196,15 +198,15 @@ class WriteScreen(Asking):
 
         return self.query_one(TextArea)
 
-    def field(self) -> ComposeResult:
-        from tui.widgets.text_editor import WritingArea
+    def compose_field(self) -> ComposeResult:
+        from tui.widgets.text_editor import TextEditor
 
-        yield WritingArea(self._value)
+        yield TextEditor(self._value)
 
-    def typed(self) -> str:
+    def read_text(self) -> str:
         return self.area.text
 
-    def write(self, text: str) -> None:
+    def set_text(self, text: str) -> None:
         self.area.text = text
 
     def on_mount(self) -> None:
@@ -213,56 +215,56 @@ class WriteScreen(Asking):
 
     @property
     def is_unsaved(self) -> bool:
-        return self.typed().strip() not in ("", self._value.strip())
+        return self.read_text().strip() not in ("", self._value.strip())
 
     def action_leave(self) -> None:
         """What took a while to write is not lost by one key, least of all by the one that ends writing elsewhere."""
-        from tui.dialogs.choice import LeaveScreen
+        from tui.dialogs.choice import UnsavedDialog
 
         def decide(choice: str | None) -> None:
             if choice == "save":
-                self.take()
+                self.submit()
             elif choice == "drop":
                 self.dismiss(None)
 
         if self.is_unsaved:
-            self.app.push_screen(LeaveScreen("It is not saved", "What becomes of it?"), decide)
+            self.app.push_screen(UnsavedDialog("It is not saved", "What becomes of it?"), decide)
         else:
             self.dismiss(None)
 
     def action_save(self) -> None:
-        self.take()
+        self.submit()
 
     def action_editor(self) -> None:
         try:
             with self.app.suspend():
-                self.area.text = edited(self.typed())
+                self.area.text = edit_in_external_editor(self.read_text())
         except StoreError as reason:
-            self.refuse(str(reason))
+            self.show_error(str(reason))
 
 
-class ConfirmScreen(ModalScreen[bool]):
+class ConfirmDialog(ModalScreen[bool]):
     """Before what cannot be taken back."""
 
-    DEFAULT_CSS = "ConfirmScreen {" + DIALOG + "}"
+    DEFAULT_CSS = "ConfirmDialog {" + DIALOG_CSS + "}"
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("y", "dismiss(True)", "Yes", id="confirm.yes", tooltip="Do it"),
         Binding("n,escape,q", "dismiss(False)", "No", id="confirm.no", tooltip="Leave it as it is"),
     ]
 
-    def __init__(self, title: str, told: str) -> None:
+    def __init__(self, title: str, text: str) -> None:
         super().__init__()
-        self._asked = title
-        self._told = told
+        self._heading = title
+        self._body_text = text
 
     def compose(self) -> ComposeResult:
         with Vertical():
-            yield Static(Content.styled(clean(self._asked), STRONG), id="title")
-            yield Static(Content(clean(self._told)))
+            yield Static(Content.styled(sanitize(self._heading), STRONG), id="title")
+            yield Static(Content(sanitize(self._body_text)))
         yield Footer(show_command_palette=False)
 
 
-def edited(text: str) -> str:
+def edit_in_external_editor(text: str) -> str:
     """The text as the person's own editor leaves it. In a private file that is gone afterwards."""
     argv = shlex.split(os.environ.get("VISUAL") or os.environ.get("EDITOR") or "vi")
     with tempfile.TemporaryDirectory(prefix="backscroll-") as folder:

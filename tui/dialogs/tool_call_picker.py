@@ -14,17 +14,17 @@ from textual.getters import query_one
 from textual.screen import ModalScreen
 from textual.widgets import Input, Static
 
-from tui.render.styles import FAINT, MUTED, content
-from tui.render.tool_call_details import CallLine, longest_name, table_head
-from tui.widgets.tables.tool_call_table import CallsTable
+from tui.render.styles import FAINT, MUTED, build_content
+from tui.render.tool_call_details import ToolCallRow, render_table_head, widest_name
+from tui.widgets.tables.tool_call_table import ToolCallTable
 
 
-class CallsScreen(ModalScreen[int | None]):
+class ToolCallPickerDialog(ModalScreen[int | None]):
     """Answers with the key of the call that was chosen."""
 
     AUTO_FOCUS = "Input"
     DEFAULT_CSS = """
-    CallsScreen {
+    ToolCallPickerDialog {
         align: center middle;
 
         #calls {
@@ -54,46 +54,48 @@ class CallsScreen(ModalScreen[int | None]):
         Binding("escape", "dismiss(None)", "Close", id="calls.close", tooltip="Back to the call"),
     ]
 
-    table = query_one(CallsTable)
+    table = query_one(ToolCallTable)
 
-    def __init__(self, calls: Sequence[CallLine], current: int) -> None:
+    def __init__(self, calls: Sequence[ToolCallRow], current_key: int) -> None:
         super().__init__()
         self._calls = calls
-        self._current = current
+        self._current_key = current_key
 
     def compose(self) -> ComposeResult:
         with Vertical(id="calls"):
             yield Static(id="title")
             yield Input(compact=True, placeholder="filter by name, what on, turn, failed …", select_on_focus=False)
             yield Static(id="head")
-            yield CallsTable()
+            yield ToolCallTable()
 
     def on_mount(self) -> None:
-        self.table.show(self._calls, self._current)
-        self._tell(len(self._calls))
+        self.table.show(self._calls, self._current_key)
+        self._update_title(len(self._calls))
 
     def on_resize(self) -> None:
         self.call_after_refresh(self._show_head)
 
     def _show_head(self) -> None:
-        head = table_head(longest_name(self._calls), self.table.text_width)
+        head = render_table_head(widest_name(self._calls), self.table.text_width)
         self.query_one("#head", Static).update(Content.assemble(" ", head))
 
     @on(Input.Changed)
     def _filter(self, changed: Input.Changed) -> None:
         words = changed.value.casefold().split()
-        found = [call for call in self._calls if call.holds(words)]
-        self.table.show(found, self.table.selected or self._current)
-        self._tell(len(found))
+        found = [call for call in self._calls if call.matches(words)]
+        self.table.show(found, self.table.selected or self._current_key)
+        self._update_title(len(found))
 
-    def _tell(self, found: int) -> None:
+    def _update_title(self, found: int) -> None:
         of = "" if found == len(self._calls) else f" of {len(self._calls):,}"
-        told = content([("All calls of this session ", "bold"), (f" {found:,}{of}", MUTED), ("   enter opens", FAINT)])
+        told = build_content(
+            [("All calls of this session ", "bold"), (f" {found:,}{of}", MUTED), ("   enter opens", FAINT)]
+        )
         self.query_one("#title", Static).update(told)
 
     @on(Input.Submitted)
-    @on(CallsTable.Opened)
-    def _open(self) -> None:
+    @on(ToolCallTable.Opened)
+    def _choose_selected(self) -> None:
         if self.table.selected is not None:
             self.dismiss(self.table.selected)
 

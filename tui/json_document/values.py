@@ -13,13 +13,13 @@ from collections.abc import Iterable
 from store.model.entry import Json
 
 
-class Number(str):
+class VerbatimNumber(str):
     """A number whose spelling a float would not give back."""
 
     __slots__ = ()
 
 
-class Repeated(dict[str, Json]):
+class DuplicateKeyObject(dict[str, Json]):
     """An object in which keys were given more than once; the last one counts, as it does nearly everywhere."""
 
     def __init__(self, pairs: Iterable[tuple[str, Json]]) -> None:
@@ -28,7 +28,7 @@ class Repeated(dict[str, Json]):
         self.times = {key: n for key, n in Counter(key for key, _ in pairs).items() if n > 1}
 
 
-class Lines(list[str]):
+class TextLines(list[str]):
     """What is not JSON, to be read line by line."""
 
     def __init__(self, text: str, note: str = "") -> None:
@@ -48,7 +48,7 @@ class TooDeep(NotJson):
 # ── reading ───────────────────────────────────────────────────────────────────────────────────────
 
 
-def decoded(text: str) -> Json:
+def decode_json(text: str) -> Json:
     """The value, as Python has it."""
     try:
         try:
@@ -63,26 +63,26 @@ def decoded(text: str) -> Json:
         raise TooDeep("It is nested too deep.") from None
 
 
-def _object(pairs: list[tuple[str, Json]]) -> dict[str, Json]:
+def _build_object(pairs: list[tuple[str, Json]]) -> dict[str, Json]:
     value = dict(pairs)
-    return value if len(value) == len(pairs) else Repeated(pairs)
+    return value if len(value) == len(pairs) else DuplicateKeyObject(pairs)
 
 
-def _float(spelled: str) -> float | Number:
+def _parse_float(spelled: str) -> float | VerbatimNumber:
     number = float(spelled)
-    return number if repr(number) == spelled else Number(spelled)
+    return number if repr(number) == spelled else VerbatimNumber(spelled)
 
 
-_DECODER = json.JSONDecoder(object_pairs_hook=_object, parse_float=_float, parse_constant=Number)
+_DECODER = json.JSONDecoder(object_pairs_hook=_build_object, parse_float=_parse_float, parse_constant=VerbatimNumber)
 _DECODER_OF_HUGE_INTEGERS = json.JSONDecoder(
-    object_pairs_hook=_object, parse_float=_float, parse_constant=Number, parse_int=Number
+    object_pairs_hook=_build_object, parse_float=_parse_float, parse_constant=VerbatimNumber, parse_int=VerbatimNumber
 )
 
 
 # ── spelling ──────────────────────────────────────────────────────────────────────────────────────
 
 
-def quoted(text: str) -> str:
+def encode_string(text: str) -> str:
     try:
         text.encode()
     except UnicodeEncodeError:  # half of a character, which only an escape can spell
@@ -90,6 +90,6 @@ def quoted(text: str) -> str:
     return json.dumps(text, ensure_ascii=False)
 
 
-def plain(value: Json) -> str:
+def encode_scalar(value: Json) -> str:
     """What is neither text nor a container with something in it."""
-    return str(value) if isinstance(value, Number) else json.dumps(value)
+    return str(value) if isinstance(value, VerbatimNumber) else json.dumps(value)

@@ -17,61 +17,61 @@ from textual.app import App
 from textual.signal import Signal
 from textual.timer import Timer
 
-from tui.privacy.secret_value import Concealing, Confided
+from tui.privacy.secret_value import ConcealableWidget, SecretValue
 from tui.workers import threaded
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
     from store.store import Store
-    from tui.privacy.clipboard import Copied
+    from tui.privacy.clipboard import CopiedSecret
 
 IDLE_SECONDS = 600.0
-CHECK_SECONDS = 5.0
+IDLE_CHECK_SECONDS = 5.0
 CLIPBOARD_SECONDS = 30.0
-LONGEST_WAIT = 60.0
+MAX_DELAY_SECONDS = 60.0
 """Between two guesses of a passphrase."""
 
 Result = TypeVar("Result")
 
 
-class Waits:
+class PassphraseDelay:
     """Every wrong passphrase doubles the time until the next may be tried, whichever dialog asks for it."""
 
     def __init__(self) -> None:
-        self._wrong = 0
-        self._until = 0.0
+        self._failures = 0
+        self._blocked_until = 0.0
 
     @property
-    def left(self) -> int:
+    def seconds_left(self) -> int:
         """Seconds."""
-        return max(ceil(self._until - monotonic()), 0)
+        return max(ceil(self._blocked_until - monotonic()), 0)
 
-    def wrong(self) -> None:
-        self._until = monotonic() + min(2.0**self._wrong, LONGEST_WAIT)
-        self._wrong += 1
+    def add_failure(self) -> None:
+        self._blocked_until = monotonic() + min(2.0**self._failures, MAX_DELAY_SECONDS)
+        self._failures += 1
 
-    def right(self) -> None:
-        self._wrong, self._until = 0, 0.0
+    def reset(self) -> None:
+        self._failures, self._blocked_until = 0, 0.0
 
 
-class Discreet(App[Result]):
+class PrivateApp(App[Result]):
     _stores: list[Store]
 
     def __init__(self) -> None:
         super().__init__()
-        self.waits = Waits()
-        self.hide_signal: Signal[None] = Signal(self, "hide secrets")
+        self.passphrase_delay = PassphraseDelay()
+        self.hide_secrets_signal: Signal[None] = Signal(self, "hide secrets")
         """Whatever is revealed is to be hidden, and whoever shows whether the secrets are locked should look again."""
         self._last_input = monotonic()
-        self._quiet = 0
+        self._log_suppressions = 0
         self._log_file = constants.LOG_FILE
-        self._copied: Copied | None = None
-        self._clearing: Timer | None = None
+        self._copied_secret: CopiedSecret | None = None
+        self._clear_timer: Timer | None = None
 
     def on_mount(self) -> None:
-        self.set_interval(CHECK_SECONDS, self._lock_when_idle)
-        self.app_suspend_signal.subscribe(self, lambda _: self.hide_signal.publish(None), immediate=True)
+        self.set_interval(IDLE_CHECK_SECONDS, self._lock_when_idle)
+        self.app_suspend_signal.subscribe(self, lambda _: self.hide_secrets_signal.publish(None), immediate=True)
 
     # ── locking ───────────────────────────────────────────────────────────────────────────────────
 
@@ -79,8 +79,8 @@ class Discreet(App[Result]):
         """A passphrase must be given again; where there is none, nothing stays revealed."""
         for store in self._stores:
             if "secrets" in vars(store):  # a shelf that nobody went to holds no key
-                store.secrets.forget()
-        self.hide_signal.publish(None)
+                store.secrets.drop_key()
+        self.hide_secrets_signal.publish(None)
 
     def _lock_when_idle(self) -> None:
         if monotonic() - self._last_input >= IDLE_SECONDS:
@@ -102,57 +102,57 @@ class Discreet(App[Result]):
 
     # ── telling nobody ────────────────────────────────────────────────────────────────────────────
 
-    def keep_quiet(self, quiet: bool) -> None:
+    def suppress_logging(self, suppress: bool) -> None:
         """No log of Textual's while a secret may be typed or shown: it would tell every key and every message."""
-        self._quiet += 1 if quiet else -1
-        constants.LOG_FILE = None if self._quiet else self._log_file  # type: ignore[misc]
+        self._log_suppressions += 1 if suppress else -1
+        constants.LOG_FILE = None if self._log_suppressions else self._log_file  # type: ignore[misc]
 
     def _log(self, *args: Any, **kwargs: Any) -> None:
-        if not self._quiet:
+        if not self._log_suppressions:
             super()._log(*args, **kwargs)
 
     def export_screenshot(self, *, title: str | None = None, simplify: bool = False) -> str:
         with ExitStack() as concealed:
-            for widget in self._concealing():
+            for widget in self._concealable_widgets():
                 concealed.enter_context(widget.concealed())
             return super().export_screenshot(title=title, simplify=simplify)
 
-    def _concealing(self) -> Iterator[Concealing]:
+    def _concealable_widgets(self) -> Iterator[ConcealableWidget]:
         for screen in self.screen_stack:
-            yield from (widget for widget in screen.walk_children() if isinstance(widget, Concealing))
+            yield from (widget for widget in screen.walk_children() if isinstance(widget, ConcealableWidget))
 
     # ── the clipboard ─────────────────────────────────────────────────────────────────────────────
 
     @threaded(group="copy")
-    def copy_in_confidence(self, value: Confided, what: str) -> None:
-        from tui.privacy.clipboard import copied_in_confidence
+    def copy_secret(self, value: SecretValue, description: str) -> None:
+        from tui.privacy.clipboard import copy_secret
 
-        copied = copied_in_confidence(value.text)
-        self.call_from_thread(self._tell_copied, value, copied, what)
+        copied = copy_secret(value.text)
+        self.call_from_thread(self._finish_secret_copy, value, copied, description)
 
-    def _tell_copied(self, value: Confided, copied: Copied | None, what: str) -> None:
-        self._copied = copied
-        if self._clearing is not None:
-            self._clearing.stop()
+    def _finish_secret_copy(self, value: SecretValue, copied: CopiedSecret | None, what: str) -> None:
+        self._copied_secret = copied
+        if self._clear_timer is not None:
+            self._clear_timer.stop()
         if copied is None:
             self.copy_to_clipboard(value.text)
             self._clipboard = ""  # Textual keeps a copy of its own
             told = "which cannot be read back: it stays there until something else is copied."
             self.notify(f"Sent {what} to the terminal's clipboard, {told}", timeout=8, markup=False)
             return
-        self._clearing = self.set_timer(CLIPBOARD_SECONDS, self._clear_clipboard)
-        around = " What the terminal around tmux keeps cannot be known." if copied.way == "tmux" else ""
+        self._clear_timer = self.set_timer(CLIPBOARD_SECONDS, self._clear_clipboard)
+        around = " What the terminal around tmux keeps cannot be known." if copied.clipboard == "tmux" else ""
         told = f"Copied {what}; it is cleared in {CLIPBOARD_SECONDS:.0f} seconds, or when you leave."
         self.notify(told + around, timeout=5, markup=False)
 
     @threaded(group="copy")
     def _clear_clipboard(self) -> None:
-        copied, self._copied = self._copied, None
+        copied, self._copied_secret = self._copied_secret, None
         if copied is not None and not copied.clear():
             told = "The clipboard could not be read back, so it may still hold the secret."
             self.notify(told, severity="warning", timeout=8, markup=False)
 
     async def on_unmount(self) -> None:
-        copied, self._copied = self._copied, None
+        copied, self._copied_secret = self._copied_secret, None
         if copied is not None:
             await asyncio.to_thread(copied.clear)

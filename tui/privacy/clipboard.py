@@ -13,58 +13,58 @@ from collections.abc import Mapping
 from hashlib import blake2b
 from typing import Literal
 
-SECONDS = 2.0
+TIMEOUT_SECONDS = 2.0
 """A clipboard program that hangs must not keep anybody waiting for ever."""
 
-Way = Literal["tmux", "here"]
+ClipboardKind = Literal["tmux", "here"]
 """Whose clipboard took it: that of the tmux we are in, or this machine's."""
 
 
-def copied_here(text: str, environ: Mapping[str, str] = os.environ) -> bool:
+def copy_locally(text: str, environ: Mapping[str, str] = os.environ) -> bool:
     """Whether a program of this machine took it. If not, only the terminal can, and does not tell.
 
     At the far end of ssh the clipboard of this machine is not the one a person pastes from. May take a while.
     """
-    return _put(text, environ) is not None
+    return _copy_text(text, environ) is not None
 
 
-def copied_in_confidence(text: str, environ: Mapping[str, str] = os.environ) -> Copied | None:
+def copy_secret(text: str, environ: Mapping[str, str] = os.environ) -> CopiedSecret | None:
     """As above, with what it takes to clear it later; None where only the terminal can take it."""
-    way = _put(text, environ)
-    return Copied(way, text) if way is not None else None
+    way = _copy_text(text, environ)
+    return CopiedSecret(way, text) if way is not None else None
 
 
-class Copied:
+class CopiedSecret:
     """What was copied, to be known again without being kept."""
 
-    def __init__(self, way: Way, text: str) -> None:
-        self.way = way
+    def __init__(self, way: ClipboardKind, text: str) -> None:
+        self.clipboard = way
         self._key = os.urandom(32)
-        self._digest = self._digest_of(text)
+        self._digest = self._compute_digest(text)
 
-    def _digest_of(self, text: str) -> bytes:
+    def _compute_digest(self, text: str) -> bytes:
         return blake2b(text.encode("utf-8", "surrogatepass"), key=self._key).digest()
 
     def clear(self) -> bool:
         """Whether it is gone now; what somebody copied since is left alone. May take a while."""
-        found = _tmux("save-buffer", "-") if self.way == "tmux" else _pasted()
+        found = _run_tmux("save-buffer", "-") if self.clipboard == "tmux" else _paste_with_pyperclip()
         if found is None:
             return False
-        if hmac.compare_digest(self._digest_of(found), self._digest):
-            return _tmux("delete-buffer") is not None if self.way == "tmux" else _copied("")
+        if hmac.compare_digest(self._compute_digest(found), self._digest):
+            return _run_tmux("delete-buffer") is not None if self.clipboard == "tmux" else _copy_with_pyperclip("")
         return True
 
 
-def _put(text: str, environ: Mapping[str, str]) -> Way | None:
+def _copy_text(text: str, environ: Mapping[str, str]) -> ClipboardKind | None:
     # tmux hands it on to the terminal around it, which it does not do for what a program in it sends.
-    if environ.get("TMUX") and _tmux("load-buffer", "-w", "-", given=text) is not None:
+    if environ.get("TMUX") and _run_tmux("load-buffer", "-w", "-", stdin_text=text) is not None:
         return "tmux"
     if environ.get("SSH_CONNECTION") or environ.get("SSH_TTY"):
         return None
-    return "here" if _copied(text) else None
+    return "here" if _copy_with_pyperclip(text) else None
 
 
-def _copied(text: str) -> bool:
+def _copy_with_pyperclip(text: str) -> bool:
     import pyperclip
 
     try:
@@ -74,7 +74,7 @@ def _copied(text: str) -> bool:
     return True
 
 
-def _pasted() -> str | None:
+def _paste_with_pyperclip() -> str | None:
     """None where it cannot be told."""
     import pyperclip
 
@@ -84,7 +84,7 @@ def _pasted() -> str | None:
         return None
 
 
-def _tmux(*command: str, given: str = "") -> str | None:
+def _run_tmux(*command: str, stdin_text: str = "") -> str | None:
     """What it said; None when it is not there or refused."""
     tmux = shutil.which("tmux")
     if tmux is None:
@@ -92,8 +92,8 @@ def _tmux(*command: str, given: str = "") -> str | None:
     try:
         done = subprocess.run(
             [tmux, *command],
-            input=given.encode("utf-8", "surrogateescape"),
-            timeout=SECONDS,
+            input=stdin_text.encode("utf-8", "surrogateescape"),
+            timeout=TIMEOUT_SECONDS,
             capture_output=True,
             check=False,
         )

@@ -18,36 +18,38 @@ from textual.filter import LineFilter
 if TYPE_CHECKING:
     from rich.color import Color as RichColor
 
-FAINT = 0.42
+MAX_DIM_CONTRAST = 0.42
 """How far in brightness a text may be from its ground to be dim; black is 1 from white."""
 
-UNSEEN = 0.02
+MAX_INVISIBLE_CONTRAST = 0.02
 DIM = Style(dim=True)
-KEPT = 4_096
+STYLE_CACHE_SIZE = 4_096
 
 
-class Colourless(LineFilter):
+class NoColorFilter(LineFilter):
     def apply(self, segments: list[Segment], background: Color) -> list[Segment]:
-        return [_plain(segment) for segment in segments]
+        return [_strip_segment_color(segment) for segment in segments]
 
 
-def _plain(segment: Segment) -> Segment:
+def _strip_segment_color(segment: Segment) -> Segment:
     text, style, _ = segment
     if style is None:
         return segment
-    plain, is_seen = _without_colour(style)
+    plain, is_seen = _strip_color(style)
     return Segment(text if is_seen else " " * segment.cell_length, plain)
 
 
-@lru_cache(KEPT)
-def _without_colour(style: Style) -> tuple[Style, bool]:
+@lru_cache(STYLE_CACHE_SIZE)
+def _strip_color(style: Style) -> tuple[Style, bool]:
     """And whether text in it can be seen."""
-    contrast = _contrast(style.color, style.bgcolor)
-    is_dim = contrast <= FAINT and not style.reverse
-    return style.without_color + Style.from_meta(style.meta) + (DIM if is_dim else Style.null()), contrast > UNSEEN
+    contrast = _compute_contrast(style.color, style.bgcolor)
+    is_dim = contrast <= MAX_DIM_CONTRAST and not style.reverse
+    return style.without_color + Style.from_meta(style.meta) + (
+        DIM if is_dim else Style.null()
+    ), contrast > MAX_INVISIBLE_CONTRAST
 
 
-def _contrast(text: RichColor | None, ground: RichColor | None) -> float:
+def _compute_contrast(text: RichColor | None, ground: RichColor | None) -> float:
     """The terminal's own colours can be told apart."""
     if text is None or ground is None or text.is_default or ground.is_default:
         return 1

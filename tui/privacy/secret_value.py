@@ -8,7 +8,7 @@ from typing import Protocol, runtime_checkable
 MASK = "••••••••"
 
 
-class Confided:
+class SecretValue:
     """A value on its way. What prints it, be it a log, a worker's description or a traceback, prints dots."""
 
     __slots__ = ("text",)
@@ -21,7 +21,7 @@ class Confided:
 
 
 @runtime_checkable
-class Concealing(Protocol):
+class ConcealableWidget(Protocol):
     """A widget that may show what a screenshot must not."""
 
     def concealed(self) -> AbstractContextManager[None]: ...

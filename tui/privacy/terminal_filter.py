@@ -13,34 +13,36 @@ from typing import TYPE_CHECKING
 from rich.segment import Segment
 from textual.filter import LineFilter
 
-from store.text.sanitize import clean
+from store.text.sanitize import sanitize
 
 if TYPE_CHECKING:
     from textual.color import Color
 
-_CONTROLS = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
-_PICTURES_OF_BLANKS = {ord("\n"): "␊", ord("\t"): "␉"}
+_CONTROL_CHARACTERS = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
+_VISIBLE_BLANKS = {ord("\n"): "␊", ord("\t"): "␉"}
 
 
-class Backstop(LineFilter):
+class TerminalFilter(LineFilter):
     def apply(self, segments: list[Segment], background: Color) -> list[Segment]:
-        if is_plain("".join([text for text, _, _ in segments])) and not any(map(_is_more_than_text, segments)):
+        if is_safe_for_terminal("".join([text for text, _, _ in segments])) and not any(
+            map(_has_control_or_link, segments)
+        ):
             return segments
         # Textual counts control characters as nothing, their pictures take a cell: keep the line's length.
-        return Segment.adjust_line_length(list(map(_made_safe, segments)), sum(s.cell_length for s in segments))
+        return Segment.adjust_line_length(list(map(_sanitize_segment, segments)), sum(s.cell_length for s in segments))
 
 
-def is_plain(text: str) -> bool:
+def is_safe_for_terminal(text: str) -> bool:
     """Whether there is nothing in it that a terminal would obey."""
-    return not _CONTROLS.search(text)
+    return not _CONTROL_CHARACTERS.search(text)
 
 
-def _is_more_than_text(segment: Segment) -> bool:
+def _has_control_or_link(segment: Segment) -> bool:
     return bool(segment.control or (segment.style and segment.style.link))
 
 
-def _made_safe(segment: Segment) -> Segment:
+def _sanitize_segment(segment: Segment) -> Segment:
     style = segment.style
     if style is not None and style.link:
         style = style.update_link(None)
-    return Segment(clean(segment.text).translate(_PICTURES_OF_BLANKS), style)
+    return Segment(sanitize(segment.text).translate(_VISIBLE_BLANKS), style)

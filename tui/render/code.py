@@ -7,18 +7,18 @@ from typing import TYPE_CHECKING
 
 from textual.content import Content, Span
 
-from tui.render.viewport import shown
+from tui.render.viewport import to_display_text
 
 if TYPE_CHECKING:
     from pygments.lexer import Lexer  # type: ignore[import-untyped]
 
-LONGEST = 20_000
+MAX_HIGHLIGHTED_CHARACTERS = 20_000
 """Characters; longer code is shown in one colour."""
 
-LONGEST_LINE = 2_000
+MAX_LINE_CHARACTERS = 2_000
 """Some lexers take minutes over a line that no person wrote."""
 
-_STYLES = {
+_TOKEN_STYLES = {
     "Comment": "italic $foreground 55%",
     "Error": "",
     "Generic.Deleted": "$text-error",
@@ -41,36 +41,36 @@ _STYLES = {
 }
 
 
-def highlighted(code: str, language: str) -> list[Content]:
+def highlight_code(code: str, language: str) -> list[Content]:
     """A Content a line. Foreign: cleaned here."""
-    code = shown(code)
+    code = to_display_text(code)
     lines = code.split("\n")
-    lexer = _lexer(language.lower()) if language else None
-    if lexer is None or len(code) > LONGEST or max(map(len, lines)) > LONGEST_LINE:
+    lexer = _find_lexer(language.lower()) if language else None
+    if lexer is None or len(code) > MAX_HIGHLIGHTED_CHARACTERS or max(map(len, lines)) > MAX_LINE_CHARACTERS:
         return [Content(line) for line in lines]
-    return Content(code, spans=_spans(lexer, code)).split("\n", allow_blank=True)
+    return Content(code, spans=_highlight_spans(lexer, code)).split("\n", allow_blank=True)
 
 
-def _spans(lexer: Lexer, code: str) -> list[Span]:
+def _highlight_spans(lexer: Lexer, code: str) -> list[Span]:
     spans, at = [], 0
     for kind, text in lexer.get_tokens(code):
         end = min(at + len(text), len(code))
-        if end > at and (style := _style(kind)):
+        if end > at and (style := _token_style(kind)):
             spans.append(Span(at, end, style))
         at = end
     return spans
 
 
 @cache
-def _style(kind: tuple[str, ...]) -> str:
+def _token_style(kind: tuple[str, ...]) -> str:
     for length in range(len(kind), 0, -1):
-        if (style := _STYLES.get(".".join(kind[:length]))) is not None:
+        if (style := _TOKEN_STYLES.get(".".join(kind[:length]))) is not None:
             return style
     return ""
 
 
 @lru_cache(maxsize=32)
-def _lexer(language: str) -> Lexer | None:
+def _find_lexer(language: str) -> Lexer | None:
     from pygments.lexers import get_lexer_by_name  # type: ignore[import-untyped]
     from pygments.util import ClassNotFound  # type: ignore[import-untyped]
 

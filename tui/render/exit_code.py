@@ -7,54 +7,57 @@ from collections.abc import Iterable, Mapping
 from typing import TypeVar
 
 from store.model.entry import Json
-from tui.json_document.parser import json_in
+from tui.json_document.parser import parse_embedded_json
 
 T = TypeVar("T")
 
-_FIELDS = ("exit_code", "exitCode", "exit_status", "exitStatus", "returncode", "return_code", "exit")
-_AROUND = ("metadata", "details", "output", "result", "structuredContent")
-_IN_RECORDS = ("shellExecution", "state", "data", "payload")
-_WITHIN = (*_AROUND, *_IN_RECORDS, "text", "content", "stdout")
+_CODE_FIELDS = ("exit_code", "exitCode", "exit_status", "exitStatus", "returncode", "return_code", "exit")
+_WRAPPER_FIELDS = ("metadata", "details", "output", "result", "structuredContent")
+_RECORD_FIELDS = ("shellExecution", "state", "data", "payload")
+_NESTED_FIELDS = (*_WRAPPER_FIELDS, *_RECORD_FIELDS, "text", "content", "stdout")
 """Fields that a status may stand within."""
 
-IN_A_RECORD = 6
+RECORD_DEPTH = 6
 """So deep it may stand in a whole record."""
 
-_SAID = re.compile(
+_EXIT_LINE = re.compile(
     r"\W*(?:error: ?)?(?:the )?(?:(?:process|command|shell|program) )?(?:failed |finished |ended |exited )?(?:with )?"
     r"exit(?:ed)?(?: with)?(?: code| status| value)*:? ?(?P<code>-?\d{1,10})\W*",
     re.IGNORECASE,
 )
-_LINES = 5
+_LINES_CHECKED = 5
 """From either end of a text."""
 
-_CHARACTERS = 2_000
-_LONGEST_JSON = 100_000
+_CHARACTERS_CHECKED = 2_000
+_MAX_JSON_CHARACTERS = 100_000
 
 
-def exit_code(result: Json, levels: int = 4) -> int | None:
+def find_exit_code(result: Json, max_depth: int = 4) -> int | None:
     """From a field that says so, or a line that says nothing else at the beginning or the end of the text."""
-    if not levels:
+    if not max_depth:
         return None
     if isinstance(result, Mapping):
-        for name in _FIELDS:
+        for name in _CODE_FIELDS:
             code = result.get(name)
             if isinstance(code, int) and not isinstance(code, bool):
                 return code
-        return _first(exit_code(result.get(name), levels - 1) for name in _WITHIN)
+        return _first_found(find_exit_code(result.get(name), max_depth - 1) for name in _NESTED_FIELDS)
     if isinstance(result, list):
-        return _first(exit_code(item, levels - 1) for item in result[:_LINES])
-    return _said(result, levels) if isinstance(result, str) else None
+        return _first_found(find_exit_code(item, max_depth - 1) for item in result[:_LINES_CHECKED])
+    return _find_in_text(result, max_depth) if isinstance(result, str) else None
 
 
-def _said(text: str, levels: int) -> int | None:
-    inside = json_in(text) if len(text) <= _LONGEST_JSON else None
+def _find_in_text(text: str, levels: int) -> int | None:
+    inside = parse_embedded_json(text) if len(text) <= _MAX_JSON_CHARACTERS else None
     if isinstance(inside, dict):
-        return exit_code(inside, levels - 1)
-    lines = text[:_CHARACTERS].split("\n")[:_LINES] + text[-_CHARACTERS:].rstrip().split("\n")[-_LINES:]
-    said = _first(_SAID.fullmatch(line) for line in lines if len(line) < 100)
+        return find_exit_code(inside, levels - 1)
+    lines = (
+        text[:_CHARACTERS_CHECKED].split("\n")[:_LINES_CHECKED]
+        + text[-_CHARACTERS_CHECKED:].rstrip().split("\n")[-_LINES_CHECKED:]
+    )
+    said = _first_found(_EXIT_LINE.fullmatch(line) for line in lines if len(line) < 100)
     return int(said["code"]) if said is not None else None
 
 
-def _first(found: Iterable[T | None]) -> T | None:
+def _first_found(found: Iterable[T | None]) -> T | None:
     return next((item for item in found if item is not None), None)

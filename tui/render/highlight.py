@@ -6,13 +6,13 @@ import re
 
 from textual.content import Content
 
-HIT = "$block-cursor-foreground on $warning"
+FIND_HIT_STYLE = "$block-cursor-foreground on $warning"
 
 
-def with_hits(shown: Content, words: str) -> Content:
+def highlight_words(shown: Content, words: str) -> Content:
     """The words set off, wherever they stand and whatever their case."""
     if not words:
         return shown
     for found in re.finditer(re.escape(words), shown.plain, re.IGNORECASE):
-        shown = shown.stylize(HIT, found.start(), found.end())
+        shown = shown.stylize(FIND_HIT_STYLE, found.start(), found.end())
     return shown

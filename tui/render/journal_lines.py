@@ -9,20 +9,20 @@ from typing import NamedTuple
 
 from textual.content import Content
 
-from store.edits.diff import ColumnChange, foreign_changes, locators, moved_rows, own_changes
-from store.model.knowledge import Edit, Names
-from store.text.sanitize import cells, one_line
-from tui.render.line_diff import ADDED, REMOVED, difference
-from tui.render.styles import FAINT, MUTED, STRONG, Piece, age, content, count, moment
+from store.edits.diff import ColumnDiff, diff_foreign_rows, diff_own_rows, list_added_and_removed_rows, list_locators
+from store.model.knowledge import Edit, EditLabels
+from store.text.sanitize import cell_width, one_line
+from tui.render.line_diff import ADDED, REMOVED, render_text_diff
+from tui.render.styles import FAINT, MUTED, STRONG, StyledText, build_content, format_age, format_count, parse_time
 
-LONGEST = 300
+MAX_TEXT_CHARACTERS = 300
 """Characters of what an edit is about, and of where it was."""
 
-NAMED = 5
-CHANGES_SHOWN = 200
-SHORT = 60
+MAX_NAMED = 5
+MAX_CHANGES = 200
+MAX_SHORT_CHARACTERS = 60
 
-DONE = {
+EDIT_LABELS = {
     "title": "title given",
     "pin": "pinned",
     "unpin": "unpinned",
@@ -53,11 +53,11 @@ DONE = {
 }
 """Kinds of edits in words; a kind that is not here is told as it is."""
 
-_TELLING = ("own_title", "text", "name", "filename", "content", "value", "category")
+_SUBJECT_COLUMNS = ("own_title", "text", "name", "filename", "content", "value", "category")
 """Columns that say what an edit is about, the best first."""
 
-_TABLES = {"facts": "fact", "tags": "tag", "notes": "note", "summaries": "summary", "meta": "value"}
-_COLUMNS = {
+_TABLE_LABELS = {"facts": "fact", "tags": "tag", "notes": "note", "summaries": "summary", "meta": "value"}
+_COLUMN_LABELS = {
     "own_title": "title",
     "agent_title": "its agent's title",
     "up_to_turn": "covers turns up to",
@@ -67,120 +67,126 @@ _COLUMNS = {
     "retired_at": "retired",
     "current": "in use",
 }
-_FLAGS = ("pinned", "archived", "deleted", "gone", "current")
+_FLAG_COLUMNS = ("pinned", "archived", "deleted", "gone", "current")
 
 
-class EditLine(NamedTuple):
+class EditRow(NamedTuple):
     """An edit in the list: small, since there may be very many."""
 
     id: int
-    done: str
-    about: str
-    where: str
+    label: str
+    subject: str
+    sessions_label: str
     at: str
     sessions: tuple[str, ...]
     undone_by: int | None
     blanked: bool
 
-    def holds(self, words: Sequence[str]) -> bool:
+    def matches(self, words: Sequence[str]) -> bool:
         undone = "undone" if self.undone_by is not None else ""
-        told = f"{self.id} {self.done} {self.about} {self.where} {undone}".casefold()
+        told = f"{self.id} {self.label} {self.subject} {self.sessions_label} {undone}".casefold()
         return all(word in told for word in words)
 
 
-def edit_line(edit: Edit, names: Names) -> EditLine:
-    where = ", ".join(one_line(names.titles.get(name, name), LONGEST) for name in edit.session_ids[:NAMED])
-    if len(edit.session_ids) > NAMED:
-        where += f" and {len(edit.session_ids) - NAMED:,} more"
-    about, sessions = one_line(about_of(edit, names.facts), LONGEST), edit.session_ids[:1]
-    return EditLine(edit.id, done(edit), about, where, edit.at, sessions, edit.undone_by, edit.blanked)
+def build_edit_row(edit: Edit, names: EditLabels) -> EditRow:
+    where = ", ".join(
+        one_line(names.titles.get(name, name), MAX_TEXT_CHARACTERS) for name in edit.session_ids[:MAX_NAMED]
+    )
+    if len(edit.session_ids) > MAX_NAMED:
+        where += f" and {len(edit.session_ids) - MAX_NAMED:,} more"
+    about, sessions = one_line(edit_subject(edit, names.facts), MAX_TEXT_CHARACTERS), edit.session_ids[:1]
+    return EditRow(edit.id, edit_label(edit), about, where, edit.at, sessions, edit.undone_by, edit.blanked)
 
 
-def done(edit: Edit) -> str:
+def edit_label(edit: Edit) -> str:
     """`fact reworded`, `undo of 12`."""
     if edit.undoes is not None:
         return f"undo of {edit.undoes}"
-    return DONE.get(edit.kind) or one_line(edit.kind, SHORT)
+    return EDIT_LABELS.get(edit.kind) or one_line(edit.kind, MAX_SHORT_CHARACTERS)
 
 
-def about_of(edit: Edit, facts: Mapping[int, str]) -> str:
+def edit_subject(edit: Edit, facts: Mapping[int, str]) -> str:
     """The title, the fact, the names of the tags: whatever an edit is told apart by."""
-    changes = list(islice((*own_changes(edit), *foreign_changes(edit)), CHANGES_SHOWN))
+    changes = list(islice((*diff_own_rows(edit), *diff_foreign_rows(edit)), MAX_CHANGES))
     if secrets := [change.key.rpartition(" ")[0] for change in changes if change.table == "secrets"]:
         return ", ".join(dict.fromkeys(secrets))
-    for column in _TELLING:
+    for column in _SUBJECT_COLUMNS:
         values = [change.new or change.old for change in changes if change.column == column]
         if values:
             return " · ".join(dict.fromkeys(values))
     known = [facts[change.key] for change in edit.changes if change.table == "facts" and change.key in facts]
-    return " · ".join(dict.fromkeys(known[:CHANGES_SHOWN]))
+    return " · ".join(dict.fromkeys(known[:MAX_CHANGES]))
 
 
-def sentence(edit: Edit, names: Names) -> str:
+def describe_edit(edit: Edit, names: EditLabels) -> str:
     """`fact reworded “…”, in Fix the flaky upload test`."""
-    line = edit_line(edit, names)
-    about = f" “{one_line(line.about, SHORT)}”" if line.about else ""
-    return f"{line.done}{about}" + (f", in {one_line(line.where, SHORT)}" if line.where else "")
+    line = build_edit_row(edit, names)
+    about = f" “{one_line(line.subject, MAX_SHORT_CHARACTERS)}”" if line.subject else ""
+    return f"{line.label}{about}" + (
+        f", in {one_line(line.sessions_label, MAX_SHORT_CHARACTERS)}" if line.sessions_label else ""
+    )
 
 
 # ── the list ──────────────────────────────────────────────────────────────────────────────────────
 
-_NUMBER, _DONE, _AGE = 5, 17, 8
+_ID_CELLS, _LABEL_CELLS, _AGE_CELLS = 5, 17, 8
 
 
-def table_line(line: EditLine, now: datetime, width: int) -> Content:
+def render_edit_row(line: EditRow, now: datetime, width: int) -> Content:
     """`  12  fact reworded  Project uses FastAPI…   Fix the flaky upload test   3d`; what was undone is quieter."""
     undone = line.undone_by is not None or line.blanked
     ending = f"undone by {line.undone_by}" if line.undone_by is not None else "purged" if line.blanked else ""
-    end = content([(f"  {ending}" if ending else "", FAINT), (f"{age(line.at, now):>{_AGE}}", FAINT)])
-    said = one_line(line.done, max(width - _NUMBER - 2, 1))
-    said += " " * max(_DONE - cells(said), 0) + "  "
-    room = max(width - _NUMBER - 2 - cells(said) - end.cell_length, 0)
-    where = one_line(line.where, room * 2 // 5 if line.about else room)
-    about = one_line(line.about, max(room - cells(where) - 2 * bool(where), 0))
-    gap = " " * max(room - cells(about) - cells(where), 0)
-    pieces: list[Piece] = [(f"{line.id:>{_NUMBER},}  ", FAINT), (said, FAINT if undone else MUTED)]
+    end = build_content(
+        [(f"  {ending}" if ending else "", FAINT), (f"{format_age(line.at, now):>{_AGE_CELLS}}", FAINT)]
+    )
+    said = one_line(line.label, max(width - _ID_CELLS - 2, 1))
+    said += " " * max(_LABEL_CELLS - cell_width(said), 0) + "  "
+    room = max(width - _ID_CELLS - 2 - cell_width(said) - end.cell_length, 0)
+    where = one_line(line.sessions_label, room * 2 // 5 if line.subject else room)
+    about = one_line(line.subject, max(room - cell_width(where) - 2 * bool(where), 0))
+    gap = " " * max(room - cell_width(about) - cell_width(where), 0)
+    pieces: list[StyledText] = [(f"{line.id:>{_ID_CELLS},}  ", FAINT), (said, FAINT if undone else MUTED)]
     pieces += [(about, FAINT if undone else ""), (gap if about else "", ""), (where, FAINT if undone else MUTED)]
-    start = content(pieces).truncate(max(width - end.cell_length, 0))
+    start = build_content(pieces).truncate(max(width - end.cell_length, 0))
     return (start + Content(" " * max(width - end.cell_length - start.cell_length, 0)) + end).truncate(width)
 
 
-def heading(shown: int, known: int, more: bool) -> Content:
+def render_journal_heading(shown: int, known: int, more: bool) -> Content:
     """`Journal · 12 of 340 edits`."""
     of = f"{shown:,} of {known:,}" if shown != known else f"{known:,}"
     plus = "+" if more else ""
-    return content([("Journal", STRONG), (f" · {of}{plus} {'edit' if known == 1 else 'edits'}", MUTED)])
+    return build_content([("Journal", STRONG), (f" · {of}{plus} {'edit' if known == 1 else 'edits'}", MUTED)])
 
 
 # ── one edit ──────────────────────────────────────────────────────────────────────────────────────
 
 
-def page(edit: Edit, names: Names, later: Sequence[Edit], now: datetime) -> list[Content]:
+def render_edit_page(edit: Edit, names: EditLabels, later: Sequence[Edit], now: datetime) -> list[Content]:
     """All that there is to say of one: how it stands, where, and before and after."""
-    return [*_standing(edit, names, later, now), Content(""), *_differences(edit, names)]
+    return [*_render_edit_state(edit, names, later, now), Content(""), *_render_changes(edit, names)]
 
 
-def _standing(edit: Edit, names: Names, later: Sequence[Edit], now: datetime) -> Iterator[Content]:
-    then = moment(edit.at)
-    when = f"{then:%Y-%m-%d %H:%M}, {age(edit.at, now)}" if then else one_line(edit.at, SHORT)
-    yield content([(f"{edit.id:,} {done(edit)}", STRONG), (f"   {when}", MUTED)])
-    for name in edit.session_ids[:NAMED]:
-        yield content([("in ", FAINT), (one_line(names.titles.get(name, name), LONGEST), MUTED)])
-    if len(edit.session_ids) > NAMED:
-        yield content([(f"and {count(len(edit.session_ids) - NAMED, 'more session')}", FAINT)])
+def _render_edit_state(edit: Edit, names: EditLabels, later: Sequence[Edit], now: datetime) -> Iterator[Content]:
+    then = parse_time(edit.at)
+    when = f"{then:%Y-%m-%d %H:%M}, {format_age(edit.at, now)}" if then else one_line(edit.at, MAX_SHORT_CHARACTERS)
+    yield build_content([(f"{edit.id:,} {edit_label(edit)}", STRONG), (f"   {when}", MUTED)])
+    for name in edit.session_ids[:MAX_NAMED]:
+        yield build_content([("in ", FAINT), (one_line(names.titles.get(name, name), MAX_TEXT_CHARACTERS), MUTED)])
+    if len(edit.session_ids) > MAX_NAMED:
+        yield build_content([(f"and {format_count(len(edit.session_ids) - MAX_NAMED, 'more session')}", FAINT)])
     if edit.undone_by is not None:
-        yield content([(f"Undone by edit {edit.undone_by}; undo that one to have it again.", "$text-warning")])
+        yield build_content([(f"Undone by edit {edit.undone_by}; undo that one to have it again.", "$text-warning")])
     elif later:
-        yield content([(build_on(later), "$text-warning")])
+        yield build_content([(describe_later_edits(later), "$text-warning")])
 
 
-def build_on(later: Sequence[Edit]) -> str:
+def describe_later_edits(later: Sequence[Edit]) -> str:
     """`Edits 14 and 15 build on it.`"""
     numbers = [str(edit.id) for edit in reversed(later)]
     if len(numbers) == 1:
         return f"Edit {numbers[0]} builds on it."
-    named = ", ".join(numbers[:NAMED])
-    rest = f" and {len(numbers) - NAMED:,} more" if len(numbers) > NAMED else ""
+    named = ", ".join(numbers[:MAX_NAMED])
+    rest = f" and {len(numbers) - MAX_NAMED:,} more" if len(numbers) > MAX_NAMED else ""
     return (
         f"Edits {named}{rest} build on it."
         if rest
@@ -188,21 +194,25 @@ def build_on(later: Sequence[Edit]) -> str:
     )
 
 
-def _differences(edit: Edit, names: Names) -> Iterator[Content]:
+def _render_changes(edit: Edit, names: EditLabels) -> Iterator[Content]:
     if edit.blanked:
-        yield content([("What it changed was purged, and is gone for good.", MUTED)])
-    for locator in locators(edit):
-        yield content([("in the store ", FAINT), (one_line(locator, LONGEST), MUTED)])
-    yield from _rows(foreign_changes(edit), Names({}, {}))
-    for moved in moved_rows(edit):
-        told = ", ".join(moved.keys[:NAMED]) if len(moved.keys) <= NAMED else count(len(moved.keys), "row")
+        yield build_content([("What it changed was purged, and is gone for good.", MUTED)])
+    for locator in list_locators(edit):
+        yield build_content([("in the store ", FAINT), (one_line(locator, MAX_TEXT_CHARACTERS), MUTED)])
+    yield from _render_rows(diff_foreign_rows(edit), EditLabels({}, {}))
+    for moved in list_added_and_removed_rows(edit):
+        told = (
+            ", ".join(moved.keys[:MAX_NAMED]) if len(moved.keys) <= MAX_NAMED else format_count(len(moved.keys), "row")
+        )
         style = ADDED if moved.sign == "+" else REMOVED
-        yield content([(f"{_minus(moved.sign)} {one_line(f'{moved.table}: {told}', LONGEST)}", style)])
-    yield from _summaries(edit, names)
-    yield from _rows((change for change in own_changes(edit) if change.table != "summaries"), names)
+        yield build_content(
+            [(f"{_sign_character(moved.sign)} {one_line(f'{moved.table}: {told}', MAX_TEXT_CHARACTERS)}", style)]
+        )
+    yield from _render_summary_change(edit, names)
+    yield from _render_rows((change for change in diff_own_rows(edit) if change.table != "summaries"), names)
 
 
-def _summaries(edit: Edit, names: Names) -> Iterator[Content]:
+def _render_summary_change(edit: Edit, names: EditLabels) -> Iterator[Content]:
     """One version took another's place: what matters is what the one says and the other does not."""
     versions = [change for change in edit.changes if change.table == "summaries"]
     if not versions:
@@ -212,62 +222,62 @@ def _summaries(edit: Edit, names: Names) -> Iterator[Content]:
         for side, columns in (("before", change.before), ("after", change.after)):
             if columns is not None and columns.get("current") == 1:
                 sides[side] = columns.get("text") or names.summaries.get(change.key, "")
-    yield content([("summary", MUTED)])
-    lines = difference(sides["before"], sides["after"])
+    yield build_content([("summary", MUTED)])
+    lines = render_text_diff(sides["before"], sides["after"])
     yield from (Content("  ") + line for line in lines)
     for change in versions:
         if change.before is None and change.after is not None and change.after.get("up_to_turn") is not None:
-            yield content([(f"  covers turns up to {change.after['up_to_turn']}", FAINT)])
+            yield build_content([(f"  covers turns up to {change.after['up_to_turn']}", FAINT)])
 
 
-def _rows(changes: Iterator[ColumnChange], names: Names) -> Iterator[Content]:
+def _render_rows(changes: Iterator[ColumnDiff], names: EditLabels) -> Iterator[Content]:
     """Row by row, and so many of them; an edit may have touched thousands."""
-    shown = list(islice(changes, CHANGES_SHOWN))
+    shown = list(islice(changes, MAX_CHANGES))
     for (table, key, sign), columns in groupby(shown, key=lambda change: change[:3]):
-        if label := _label(table, key, names):
+        if label := _row_label(table, key, names):
             style = {"+": ADDED, "-": REMOVED}.get(sign, MUTED)
-            yield content([(f"{_minus(sign)} " if sign else "", style), (label, style)])
+            yield build_content([(f"{_sign_character(sign)} " if sign else "", style), (label, style)])
         for change in columns:
-            yield from _column(change)
+            yield from _render_column(change)
     if left := sum(1 for _ in changes):
-        yield content([(f"… {count(left, 'more change')}", FAINT)])
+        yield build_content([(f"… {format_count(left, 'more change')}", FAINT)])
 
 
-def _label(table: str, key: str, names: Names) -> str:
+def _row_label(table: str, key: str, names: EditLabels) -> str:
     """Which row it was; a session is named above."""
     if table == "sessions":
         return ""
     if table == "secrets":
         name, _, version = key.rpartition(" ")
-        return one_line(f"secret {name}, version {version}", LONGEST)
+        return one_line(f"secret {name}, version {version}", MAX_TEXT_CHARACTERS)
     said = names.facts.get(int(key), "") if table == "facts" and key.isdecimal() else ""
-    told = f"{_TABLES.get(table, table)} {key}" + (f"  “{one_line(said, SHORT)}”" if said else "")
-    return one_line(told, LONGEST)
+    told = f"{_TABLE_LABELS.get(table, table)} {key}" + (f"  “{one_line(said, MAX_SHORT_CHARACTERS)}”" if said else "")
+    return one_line(told, MAX_TEXT_CHARACTERS)
 
 
-def _column(change: ColumnChange) -> Iterator[Content]:
+def _render_column(change: ColumnDiff) -> Iterator[Content]:
     """A short value on one line, a text as a difference of its lines."""
-    old, new = (_value(change.column, value) for value in (change.old, change.new))
-    label = f"  {_COLUMNS.get(change.column) or one_line(change.column, SHORT)}: "
-    if len(old) + len(new) > SHORT or "\n" in old + new:
-        yield content([(label, FAINT)])
-        for line in difference(old, new):
+    old, new = (_format_value(change.column, value) for value in (change.old, change.new))
+    label = f"  {_COLUMN_LABELS.get(change.column) or one_line(change.column, MAX_SHORT_CHARACTERS)}: "
+    if len(old) + len(new) > MAX_SHORT_CHARACTERS or "\n" in old + new:
+        yield build_content([(label, FAINT)])
+        for line in render_text_diff(old, new):
             yield Content("  ") + line
         return
-    pieces: list[Piece] = [(label, FAINT)]
+    pieces: list[StyledText] = [(label, FAINT)]
     pieces += [(one_line(old), REMOVED)] if old else []
     pieces += [(" → ", FAINT)] if old and new else []
     pieces += [(one_line(new), ADDED)] if new else [(" taken away", FAINT)] if not change.sign else []
-    yield content(pieces)
+    yield build_content(pieces)
 
 
-def _value(column: str, value: str) -> str:
-    if column in _FLAGS:
+def _format_value(column: str, value: str) -> str:
+    if column in _FLAG_COLUMNS:
         return {"0": "no", "1": "yes"}.get(value, value)
     if column == "retired_at":
         return "yes" if value else "no"
     return value
 
 
-def _minus(sign: str) -> str:
+def _sign_character(sign: str) -> str:
     return "−" if sign == "-" else sign

@@ -8,44 +8,46 @@ from typing import NamedTuple
 
 from textual.content import Content
 
-from tui.render.styles import FAINT, content
-from tui.render.viewport import Look
+from tui.render.styles import FAINT, build_content
+from tui.render.viewport import Viewport
 
-GAP = 2
-NARROWEST = 4
+COLUMN_GAP = 2
+MIN_COLUMN_CELLS = 4
 """Cells of a column under which nothing can be read any more."""
 
 
-class Cell(NamedTuple):
+class TableCell(NamedTuple):
     text: Content
     align: str = ""
 
 
-def table_lines(rows: Sequence[Sequence[Cell]], look: Look) -> list[Content]:
+def render_table(rows: Sequence[Sequence[TableCell]], look: Viewport) -> list[Content]:
     """The first row is the heading. A table with more columns than fit is told row by row."""
     columns = max(map(len, rows), default=0)
-    if columns * (NARROWEST + GAP) - GAP > look.width:
-        return _told(rows, look)
-    widths = _fitted([_natural(rows, column) for column in range(columns)], look.width - GAP * (columns - 1))
+    if columns * (MIN_COLUMN_CELLS + COLUMN_GAP) - COLUMN_GAP > look.width:
+        return _render_as_list(rows, look)
+    widths = _fit_widths(
+        [_natural_width(rows, column) for column in range(columns)], look.width - COLUMN_GAP * (columns - 1)
+    )
     lines: list[Content] = []
     for n, row in enumerate(rows):
-        lines += _row(row, widths, look)
+        lines += _render_row(row, widths, look)
         if not n:
-            lines.append(content([("─" * (sum(widths) + GAP * (columns - 1)), FAINT)]))
+            lines.append(build_content([("─" * (sum(widths) + COLUMN_GAP * (columns - 1)), FAINT)]))
     return lines
 
 
-def _natural(rows: Sequence[Sequence[Cell]], column: int) -> int:
+def _natural_width(rows: Sequence[Sequence[TableCell]], column: int) -> int:
     return max([row[column].text.cell_length for row in rows if column < len(row)] + [1])
 
 
-def _fitted(widths: list[int], room: int) -> list[int]:
+def _fit_widths(widths: list[int], room: int) -> list[int]:
     """The widest give way first."""
     while sum(widths) > room:
         widest = max(widths)
         second = max([width for width in widths if width < widest], default=0)
         count = widths.count(widest)
-        target = max(second, widest - max((sum(widths) - room) // count, 1), NARROWEST)
+        target = max(second, widest - max((sum(widths) - room) // count, 1), MIN_COLUMN_CELLS)
         if target == widest:
             break
         over = sum(widths) - room
@@ -56,12 +58,12 @@ def _fitted(widths: list[int], room: int) -> list[int]:
     return widths
 
 
-def _row(row: Sequence[Cell], widths: Sequence[int], look: Look) -> list[Content]:
+def _render_row(row: Sequence[TableCell], widths: Sequence[int], look: Viewport) -> list[Content]:
     wrapped = [
-        [_placed(line, cell.align, width) for line in look._replace(width=width).wrap(cell.text)]
+        [_align(line, cell.align, width) for line in look._replace(width=width).wrap(cell.text)]
         for cell, width in zip(row, widths, strict=False)
     ]
-    gap = Content(" " * GAP)
+    gap = Content(" " * COLUMN_GAP)
     return [
         gap.join(
             [line if line is not None else Content(" " * width) for line, width in zip(lines, widths, strict=False)]
@@ -70,13 +72,13 @@ def _row(row: Sequence[Cell], widths: Sequence[int], look: Look) -> list[Content
     ]
 
 
-def _placed(line: Content, align: str, width: int) -> Content:
+def _align(line: Content, align: str, width: int) -> Content:
     free = max(width - line.cell_length, 0)
     before = free if align == "right" else free // 2 if align == "center" else 0
     return Content(" " * before) + line + Content(" " * (free - before))
 
 
-def _told(rows: Sequence[Sequence[Cell]], look: Look) -> list[Content]:
+def _render_as_list(rows: Sequence[Sequence[TableCell]], look: Viewport) -> list[Content]:
     heading, *rest = rows
     lines: list[Content] = []
     for row in rest or [heading]:

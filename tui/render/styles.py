@@ -12,45 +12,45 @@ from typing import NamedTuple
 from textual.content import Content
 
 from store.model.session import Session
-from store.text.sanitize import cells, cut, one_line
+from store.text.sanitize import cell_width, one_line, truncate
 
 MUTED = "$foreground 65%"
 FAINT = "$foreground 45%"
 STRONG = "bold"
 ERROR = "$text-error"
-STAR = "$text-warning"
+WARNING = "$text-warning"
 
-Piece = tuple[str, str]
+StyledText = tuple[str, str]
 """Text and its style."""
 
-Line = list[Piece]
+StyledLine = list[StyledText]
 """One line of a list: much sooner on the screen than Content, which a list of many lines would be made of anew at every
 key."""
 
 
-def content(pieces: Iterable[Piece]) -> Content:
+def build_content(pieces: Iterable[StyledText]) -> Content:
     return Content.assemble(*pieces)
 
 
-def plain(line: Iterable[Piece]) -> str:
+def plain_text(line: Iterable[StyledText]) -> str:
     return "".join(text for text, _ in line)
 
 
-def fitted(line: Line, width: int) -> Line:
+def fit_line(line: StyledLine, width: int) -> StyledLine:
     """So much of it as has room."""
     room = width
     for at, (text, style) in enumerate(line):
-        left = room - cells(text)
-        if left < 0 or (not left and plain(line[at + 1 :])):
-            return [*line[:at], (cut(plain(line[at:]), room), style)]
+        left = room - cell_width(text)
+        if left < 0 or (not left and plain_text(line[at + 1 :])):
+            return [*line[:at], (truncate(plain_text(line[at:]), room), style)]
         room = left
     return line
 
 
-def marked(line: Iterable[Piece], words: re.Pattern[str], style: str) -> Iterator[Piece]:
+def highlight_matches(line: Iterable[StyledText], words: re.Pattern[str], style: str) -> Iterator[StyledText]:
     """The words set off, wherever they stand."""
     line = list(line)
-    found = [match.span() for match in words.finditer(plain(line)) if match.group()]
+    found = [match.span() for match in words.finditer(plain_text(line)) if match.group()]
     at = 0
     for text, own in line:
         begin, end = at, at + len(text)
@@ -63,56 +63,56 @@ def marked(line: Iterable[Piece], words: re.Pattern[str], style: str) -> Iterato
         at = end
 
 
-def count(n: int, thing: str) -> str:
+def format_count(n: int, thing: str) -> str:
     return f"{n:,} {thing}{'' if n == 1 else 's'}" if n else ""
 
 
-class Mark(NamedTuple):
+class AgentBadge(NamedTuple):
     """How an agent is told from the others: two letters first, a colour besides."""
 
     letters: str
     style: str
 
 
-MARKS = {
-    "adk": Mark("ad", "$text-primary"),
-    "chatgpt": Mark("gp", "$text-success"),
-    "claude": Mark("cc", "$text-warning"),
-    "claude-ai": Mark("ca", "$text-warning"),
-    "codex": Mark("cx", "$text-success"),
-    "copilot": Mark("cp", "$text-primary"),
-    "crush": Mark("cr", "$text-error"),
-    "gemini": Mark("gm", "$text-primary"),
-    "goose": Mark("go", "$text-secondary"),
-    "kiso": Mark("ki", "$text-accent"),
-    "library": Mark("li", "$text-secondary"),
-    "llm": Mark("lm", "$text-secondary"),
-    "opencode": Mark("oc", "$text-accent"),
-    "pi": Mark("pi", "$text-success"),
-    "pingu": Mark("pg", "$text-primary"),
-    "qwen": Mark("qw", "$text-accent"),
-    "rubichan": Mark("ru", "$text-error"),
-    "wuhu": Mark("wu", "$text-success"),
+AGENT_BADGES = {
+    "adk": AgentBadge("ad", "$text-primary"),
+    "chatgpt": AgentBadge("gp", "$text-success"),
+    "claude": AgentBadge("cc", "$text-warning"),
+    "claude-ai": AgentBadge("ca", "$text-warning"),
+    "codex": AgentBadge("cx", "$text-success"),
+    "copilot": AgentBadge("cp", "$text-primary"),
+    "crush": AgentBadge("cr", "$text-error"),
+    "gemini": AgentBadge("gm", "$text-primary"),
+    "goose": AgentBadge("go", "$text-secondary"),
+    "kiso": AgentBadge("ki", "$text-accent"),
+    "library": AgentBadge("li", "$text-secondary"),
+    "llm": AgentBadge("lm", "$text-secondary"),
+    "opencode": AgentBadge("oc", "$text-accent"),
+    "pi": AgentBadge("pi", "$text-success"),
+    "pingu": AgentBadge("pg", "$text-primary"),
+    "qwen": AgentBadge("qw", "$text-accent"),
+    "rubichan": AgentBadge("ru", "$text-error"),
+    "wuhu": AgentBadge("wu", "$text-success"),
 }
 
 
-def mark_of(source: str) -> Mark:
-    return MARKS.get(source) or Mark(one_line(source, 2).ljust(2), "$text-secondary")
+def agent_badge(source: str) -> AgentBadge:
+    return AGENT_BADGES.get(source) or AgentBadge(one_line(source, 2).ljust(2), "$text-secondary")
 
 
-def title_of(session: Session) -> str:
+def session_title(session: Session) -> str:
     return session.title or session.id
 
 
-def place_of(session: Session) -> str:
+def session_location(session: Session) -> str:
     """Where it happened: the folder's name, else the channel's, else whatever else names a place."""
     folder = PurePath(session.cwd).name
     return folder or session.channel or session.environment_name or session.user
 
 
-def age(at: str, now: datetime) -> str:
+def format_age(at: str, now: datetime) -> str:
     """How long ago, as short as it can be said; a date when it is long ago."""
-    then = moment(at)
+    then = parse_time(at)
     if then is None:
         return ""
     minutes = int((now - then).total_seconds()) // 60
@@ -128,7 +128,7 @@ def age(at: str, now: datetime) -> str:
 
 
 @lru_cache(maxsize=1024)
-def moment(at: str) -> datetime | None:
+def parse_time(at: str) -> datetime | None:
     """None for a time that a foreign program spelled in a way of its own."""
     try:
         then = datetime.fromisoformat(at)

@@ -10,44 +10,54 @@ from textual.content import Content
 from store.model.knowledge import Summary
 from store.model.session import Session
 from store.model.timeline import TurnOutline
-from store.text.sanitize import clean, expand_tabs, one_line
-from tui.render.line_diff import ADDED, REMOVED, difference
-from tui.render.styles import FAINT, MUTED, STAR, STRONG, Piece, age, content, count, title_of
+from store.text.sanitize import expand_tabs, one_line, sanitize
+from tui.render.line_diff import ADDED, REMOVED, render_text_diff
+from tui.render.styles import (
+    FAINT,
+    MUTED,
+    STRONG,
+    WARNING,
+    StyledText,
+    build_content,
+    format_age,
+    format_count,
+    session_title,
+)
 
-BAR = 24
-AUTHORS = {"source": "its agent", "person": "a person", "library": "the library"}
-COVERED = "$text-accent"
+BAR_CELLS = 24
+AUTHOR_LABELS = {"source": "its agent", "person": "a person", "library": "the library"}
+COVERED_STYLE = "$text-accent"
 
 
-def heading(session: Session, width: int) -> Content:
-    return content([("Summary ", STRONG), (f" {one_line(title_of(session), width)}", MUTED)]).truncate(
+def render_summary_heading(session: Session, width: int) -> Content:
+    return build_content([("Summary ", STRONG), (f" {one_line(session_title(session), width)}", MUTED)]).truncate(
         width, ellipsis=True
     )
 
 
-def coverage(saved: int | None, planned: int | None, last: int, unsaved: bool) -> Content:
+def render_coverage(saved: int | None, planned: int | None, last: int, unsaved: bool) -> Content:
     """`covers ███████░░░ 9 of 14 · 5 turns since`."""
-    pieces: list[Piece] = []
+    pieces: list[StyledText] = []
     if planned is None:
         pieces.append(("does not say which turns it covers", MUTED))
     elif last:
-        full = min(round(BAR * planned / last), BAR) or int(planned > 0)
-        pieces += [("covers ", MUTED), ("█" * full, COVERED), ("░" * (BAR - full), FAINT)]
+        full = min(round(BAR_CELLS * planned / last), BAR_CELLS) or int(planned > 0)
+        pieces += [("covers ", MUTED), ("█" * full, COVERED_STYLE), ("░" * (BAR_CELLS - full), FAINT)]
         pieces.append((f" {planned:,} of {last:,}", ""))
-        since = count(max(last - planned, 0), "turn")
+        since = format_count(max(last - planned, 0), "turn")
         pieces.append((f" · {since} since" if since else " · all of it", MUTED))
     if planned != saved and saved is not None:
         pieces.append((f" · was {saved:,}", MUTED))
     if unsaved:
-        pieces.append(("   not saved", STAR))
-    return content(pieces)
+        pieces.append(("   not saved", WARNING))
+    return build_content(pieces)
 
 
-def turn_line(turn: TurnOutline, saved: int | None, planned: int | None, digits: int, width: int) -> Content:
+def render_covered_turn(turn: TurnOutline, saved: int | None, planned: int | None, digits: int, width: int) -> Content:
     """The bar says what is covered; in colour, what would be covered once it is saved, or no longer."""
     before, after = turn.n <= (saved or 0), turn.n <= (planned or 0)
     bar = {
-        (True, True): ("┃", COVERED),
+        (True, True): ("┃", COVERED_STYLE),
         (False, True): ("┃", ADDED),
         (True, False): ("┊", REMOVED),
         (False, False): ("┊", FAINT),
@@ -55,50 +65,58 @@ def turn_line(turn: TurnOutline, saved: int | None, planned: int | None, digits:
     end = "◂ ends here" if turn.n == planned else "◂ ended here" if turn.n == saved else ""
     room = max(width - digits - 3 - (len(end) + 1 if end else 0), 1)
     prompt = one_line(turn.prompt, room) or "…"
-    line = content([bar, (f" {turn.n:>{digits}} ", FAINT), (prompt, "" if after else MUTED)])
+    line = build_content([bar, (f" {turn.n:>{digits}} ", FAINT), (prompt, "" if after else MUTED)])
     if not end:
         return line
-    return line + Content(" " * max(width - line.cell_length - len(end), 1)) + content([(end, COVERED)])
+    return line + Content(" " * max(width - line.cell_length - len(end), 1)) + build_content([(end, COVERED_STYLE)])
 
 
-def version_line(version: Summary, now: datetime, width: int) -> Content:
+def render_version_row(version: Summary, now: datetime, width: int) -> Content:
     turns = "" if version.up_to_turn is None else f"to turn {version.up_to_turn:,}"
-    author = AUTHORS.get(version.origin, one_line(version.origin, 12))
-    pieces: list[Piece] = [
-        ("● " if version.current else "  ", COVERED),
-        (f"{age(version.created_at, now):>8}", MUTED),
+    author = AUTHOR_LABELS.get(version.origin, one_line(version.origin, 12))
+    pieces: list[StyledText] = [
+        ("● " if version.current else "  ", COVERED_STYLE),
+        (f"{format_age(version.created_at, now):>8}", MUTED),
         (f"  by {author:<11}", MUTED),
         (f" {turns:<14} ", FAINT),
     ]
-    start = content(pieces)
+    start = build_content(pieces)
     return (start + Content(one_line(version.text, max(width - start.cell_length, 1)))).truncate(width, ellipsis=True)
 
 
-def compared(version: Summary, current: Summary | None) -> list[Content]:
+def render_version_diff(version: Summary, current: Summary | None) -> list[Content]:
     """What an older version says and the current one does not, and the other way round."""
     if current is not None and version.key == current.key:
-        return [content([("This is the current one.", MUTED)])]
+        return [build_content([("This is the current one.", MUTED)])]
     now_said = current.text if current else ""
-    lines = difference(now_said, version.text)
-    head = [content([("Put back, it would change so:", MUTED)]), Content("")]
-    return [*head, *(lines or [content([("The same words.", MUTED)])]), *_ends(current, version)]
+    lines = render_text_diff(now_said, version.text)
+    head = [build_content([("Put back, it would change so:", MUTED)]), Content("")]
+    return [
+        *head,
+        *(lines or [build_content([("The same words.", MUTED)])]),
+        *_render_coverage_change(current, version),
+    ]
 
 
-def _ends(current: Summary | None, version: Summary) -> Iterator[Content]:
+def _render_coverage_change(current: Summary | None, version: Summary) -> Iterator[Content]:
     ends = [None if one is None else one.up_to_turn for one in (current, version)]
     if ends[0] != ends[1]:
         said = [f"to turn {end:,}" if end is not None else "nothing said" for end in ends]
         yield Content("")
-        yield content([("covers  ", MUTED), (said[0], REMOVED), (" → ", MUTED), (said[1], ADDED)])
+        yield build_content([("covers  ", MUTED), (said[0], REMOVED), (" → ", MUTED), (said[1], ADDED)])
 
 
-def both(theirs: Summary | None, text: str, end: int | None) -> list[Content]:
+def render_conflict(theirs: Summary | None, text: str, end: int | None) -> list[Content]:
     """Two people wrote: one text below the other, each whole."""
-    lines = [*_whole("Theirs, saved meanwhile", theirs.text if theirs else "", theirs.up_to_turn if theirs else None)]
-    return [*lines, Content(""), *_whole("Yours, not saved", text, end)]
+    lines = [
+        *_render_full_text(
+            "Theirs, saved meanwhile", theirs.text if theirs else "", theirs.up_to_turn if theirs else None
+        )
+    ]
+    return [*lines, Content(""), *_render_full_text("Yours, not saved", text, end)]
 
 
-def _whole(title: str, text: str, end: int | None) -> Sequence[Content]:
+def _render_full_text(title: str, text: str, end: int | None) -> Sequence[Content]:
     covers = "" if end is None else f" · to turn {end:,}"
-    lines = expand_tabs(clean(text[:20_000])).split("\n") if text.strip() else ["(no summary)"]
-    return [content([(title, STRONG), (covers, MUTED)]), *(Content("  " + line) for line in lines)]
+    lines = expand_tabs(sanitize(text[:20_000])).split("\n") if text.strip() else ["(no summary)"]
+    return [build_content([(title, STRONG), (covers, MUTED)]), *(Content("  " + line) for line in lines)]

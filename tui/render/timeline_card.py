@@ -8,23 +8,35 @@ from datetime import datetime
 
 from textual.content import Content
 
-from store.model.entry import UNKNOWN_USER, Attachment, readable
+from store.model.entry import UNKNOWN_USER, Attachment, readable_text
 from store.model.session import Session
-from store.model.timeline import Outline, TurnOutline
-from store.text.sanitize import cells, one_line
-from tui.render.code import highlighted
-from tui.render.markdown import CODE_GROUND, markdown
-from tui.render.session_lines import with_tilde
-from tui.render.styles import ERROR, FAINT, MUTED, STRONG, Piece, age, content, count, mark_of, moment, title_of
-from tui.render.timeline_items import Block
-from tui.render.tool_call import call_body, call_line, duration, why_failed
-from tui.render.viewport import Look, plain, prefixed
+from store.model.timeline import TimelineOutline, TurnOutline
+from store.text.sanitize import cell_width, one_line
+from tui.render.code import highlight_code
+from tui.render.markdown import CODE_BACKGROUND, render_markdown
+from tui.render.session_lines import abbreviate_home
+from tui.render.styles import (
+    ERROR,
+    FAINT,
+    MUTED,
+    STRONG,
+    StyledText,
+    agent_badge,
+    build_content,
+    format_age,
+    format_count,
+    parse_time,
+    session_title,
+)
+from tui.render.timeline_items import TimelineItem
+from tui.render.tool_call import format_duration, render_call_body, render_call_line, render_failure_reason
+from tui.render.viewport import Viewport, prefix_lines, render_plain_text
 
 COVERAGE_CELLS = 15
-GUTTER = 12
+GUTTER_CELLS = 12
 """Cells at the end of a card's title: a number and a bar."""
 
-RULE = "$foreground 15%"
+RULE_STYLE = "$foreground 15%"
 
 _BARS = "▁▂▃▄▅▆▇█"
 _INDENT = ("  ", "")
@@ -33,61 +45,61 @@ _FENCE = re.compile(r"^(```+|~~~+)[ \t]*([\w+#.-]*)[^\n]*\n(.*?)^\1[ \t]*$", re.
 # ── the heading ───────────────────────────────────────────────────────────────────────────────────
 
 
-def heading(session: Session, width: int, now: datetime) -> Content:
+def render_session_heading(session: Session, width: int, now: datetime) -> Content:
     """Two lines: what it is called, and where and how big it was."""
-    facts: list[Piece] = [
-        (one_line(session.source, 20), mark_of(session.source).style),
+    facts: list[StyledText] = [
+        (one_line(session.source, 20), agent_badge(session.source).style),
         (one_line(session.model, 40), MUTED),
-        (count(session.turns, "turn"), MUTED),
-        (count(session.tool_calls, "call"), MUTED),
+        (format_count(session.turns, "turn"), MUTED),
+        (format_count(session.tool_calls, "call"), MUTED),
         (f"{session.errors:,} failed" if session.errors else "", ERROR),
         ("being read …" if session.depth == "text" else "", STRONG),
-        (age(session.updated_at, now), MUTED),
-        (one_line(with_tilde(session.cwd) or session.channel, width), MUTED),
+        (format_age(session.updated_at, now), MUTED),
+        (one_line(abbreviate_home(session.cwd) or session.channel, width), MUTED),
     ]
-    told = Content.styled(" · ", MUTED).join([content([fact]) for fact in facts if fact[0]])
-    title = one_line(title_of(session), width)
+    told = Content.styled(" · ", MUTED).join([build_content([fact]) for fact in facts if fact[0]])
+    title = one_line(session_title(session), width)
     return Content.assemble((title, STRONG), "\n", told.truncate(width, ellipsis=True))
 
 
-def coverage(outline: Outline, width: int) -> Content:
+def render_summary_coverage(outline: TimelineOutline, width: int) -> Content:
     """`summary covers ━━━━━━━━━━━──── 9 of 14`; nothing when there is no summary that says."""
     last = outline.turns[-1].n if outline.turns else 0
-    covered = min(outline.covered, last)
+    covered = min(outline.summarized_up_to, last)
     if not covered:
         return Content("")
     full = max(COVERAGE_CELLS * covered // last, 1)
-    bar: list[Piece] = [("━" * full, "$text-success"), ("─" * (COVERAGE_CELLS - full), FAINT)]
-    told = content([("summary covers ", MUTED), *bar, (f" {covered:,} of {last:,}", MUTED)])
+    bar: list[StyledText] = [("━" * full, "$text-success"), ("─" * (COVERAGE_CELLS - full), FAINT)]
+    told = build_content([("summary covers ", MUTED), *bar, (f" {covered:,} of {last:,}", MUTED)])
     return told.truncate(width, ellipsis=True)
 
 
 # ── a card's title ────────────────────────────────────────────────────────────────────────────────
 
 
-class Gutter:
+class TurnGutter:
     """What the turns of a conversation took, in numbers and in bars that can be compared."""
 
-    def __init__(self, outline: Outline, *, of_time: bool = False) -> None:
-        self.of_time = of_time
-        self._most = max(map(self._amount, outline.turns), default=0)
+    def __init__(self, outline: TimelineOutline, *, show_time: bool = False) -> None:
+        self.shows_time = show_time
+        self._maximum = max(map(self._amount, outline.turns), default=0)
 
     def _amount(self, turn: TurnOutline) -> float:
-        if not self.of_time:
+        if not self.shows_time:
             return turn.tokens
-        began, ended = moment(turn.started_at), moment(turn.ended_at)
+        began, ended = parse_time(turn.started_at), parse_time(turn.ended_at)
         return max((ended - began).total_seconds(), 0) if began and ended else 0
 
-    def told(self, turn: TurnOutline) -> Content:
+    def render(self, turn: TurnOutline) -> Content:
         amount = self._amount(turn)
         if not amount:
-            return Content(" " * GUTTER)
-        number = duration(amount * 1000) if self.of_time else short(int(amount))
-        bar = _BARS[min(int(amount / self._most * len(_BARS)), len(_BARS) - 1)]
-        return content([(f"{number} ".rjust(GUTTER - 2), FAINT), (bar, "$text-secondary"), (" ", "")])
+            return Content(" " * GUTTER_CELLS)
+        number = format_duration(amount * 1000) if self.shows_time else format_short_number(int(amount))
+        bar = _BARS[min(int(amount / self._maximum * len(_BARS)), len(_BARS) - 1)]
+        return build_content([(f"{number} ".rjust(GUTTER_CELLS - 2), FAINT), (bar, "$text-secondary"), (" ", "")])
 
 
-def short(number: int) -> str:
+def format_short_number(number: int) -> str:
     """1234 is 1.2k."""
     for unit, size in (("G", 10**9), ("M", 10**6), ("k", 10**3)):
         if number >= size:
@@ -95,130 +107,136 @@ def short(number: int) -> str:
     return str(number)
 
 
-def title_line(
-    turn: TurnOutline, look: Look, gutter: Gutter, *, folded: bool = False, dated: bool = True, model: str = ""
+def render_card_title(
+    turn: TurnOutline,
+    look: Viewport,
+    gutter: TurnGutter,
+    *,
+    folded: bool = False,
+    with_date: bool = True,
+    model: str = "",
 ) -> Content:
     """`12  you · 10:41`; folded with how it goes on. The model is told where it changes."""
-    room = max(look.width - GUTTER, 1)
-    told: list[Piece] = [("▸ " if folded else "", MUTED), (f"{turn.n:,}  " if turn.n else "", FAINT)]
-    told += _speaker(turn, dated) if turn.n else [("before the first prompt", MUTED)]
+    room = max(look.width - GUTTER_CELLS, 1)
+    told: list[StyledText] = [("▸ " if folded else "", MUTED), (f"{turn.n:,}  " if turn.n else "", FAINT)]
+    told += _render_speaker(turn, with_date) if turn.n else [("before the first prompt", MUTED)]
     if model:
         told.append((f" · now {one_line(model, 40)}", MUTED))
     if folded:
         told += [("  ", ""), (one_line(turn.prompt, room), STRONG)]
         ending = f"  {turn.calls:,}⚙" if turn.calls else ""
         failed = f" {turn.errors:,}✗" if turn.errors else ""
-        room -= cells(ending + failed)
-        line = look.mark(content(told)).truncate(room, ellipsis=True)
-        line += Content(" " * (room - line.cell_length)) + content([(ending, FAINT), (failed, ERROR)])
+        room -= cell_width(ending + failed)
+        line = look.apply_highlight(build_content(told)).truncate(room, ellipsis=True)
+        line += Content(" " * (room - line.cell_length)) + build_content([(ending, FAINT), (failed, ERROR)])
     else:
-        line = content([*told, (" ", "")]).truncate(room, ellipsis=True)
-        line += content([("─" * (room - line.cell_length), RULE)])
-    return (line + gutter.told(turn)).truncate(look.width)
+        line = build_content([*told, (" ", "")]).truncate(room, ellipsis=True)
+        line += build_content([("─" * (room - line.cell_length), RULE_STYLE)])
+    return (line + gutter.render(turn)).truncate(look.width)
 
 
-def _speaker(turn: TurnOutline, dated: bool) -> list[Piece]:
+def _render_speaker(turn: TurnOutline, dated: bool) -> list[StyledText]:
     speaker = "you" if turn.author in ("", UNKNOWN_USER) else one_line(turn.author, 30)
-    at = moment(turn.started_at)
+    at = parse_time(turn.started_at)
     told = f" · {at:%Y-%m-%d %H:%M}" if at and dated else f" · {at:%H:%M}" if at else ""
     return [(speaker, "bold $text-primary"), (told, FAINT)]
 
 
-def waiting_lines(turn: TurnOutline, title: Content, look: Look) -> list[Content]:
+def render_unloaded_card(turn: TurnOutline, title: Content, look: Viewport) -> list[Content]:
     """A card whose text is not here yet."""
     told = [Content(""), title]
-    return [*told, look.cut(content([(one_line(turn.prompt, look.width), STRONG)]))] if turn.n else told
+    return [*told, look.truncate(build_content([(one_line(turn.prompt, look.width), STRONG)]))] if turn.n else told
 
 
 # ── its blocks ────────────────────────────────────────────────────────────────────────────────────
 
 
-def block_lines(block: Block, look: Look, *, is_open: bool) -> Iterator[Content]:
+def render_item(block: TimelineItem, look: Viewport, *, is_open: bool) -> Iterator[Content]:
     """Without its blank line, and without the title above a prompt."""
     match block.kind:
         case "prompt":
-            yield from _prompt(block.text, look)
+            yield from _render_prompt(block.text, look)
         case "text":
             if block.label:
-                yield look.cut(content([(one_line(block.label, look.width), "bold $text-secondary")]))
-            yield from markdown(block.text.strip("\n"), look)
+                yield look.truncate(build_content([(one_line(block.label, look.width), "bold $text-secondary")]))
+            yield from render_markdown(block.text.strip("\n"), look)
         case "thinking":
-            yield from _folding(block, look, "thinking", is_open, f"italic {MUTED}")
+            yield from _render_foldable(block, look, "thinking", is_open, f"italic {MUTED}")
         case "context":
-            yield from _folding(block, look, one_line(block.label, 40) or "context", is_open, MUTED)
+            yield from _render_foldable(block, look, one_line(block.label, 40) or "context", is_open, MUTED)
         case "call" | "result":
-            yield call_line(block, look, is_open=is_open)
-            yield from call_body(block, look) if is_open else why_failed(block, look)
+            yield render_call_line(block, look, is_open=is_open)
+            yield from render_call_body(block, look) if is_open else render_failure_reason(block, look)
         case "compaction":
-            yield from _compaction(block, look, is_open=is_open)
+            yield from _render_compaction(block, look, is_open=is_open)
         case "event":
-            style, sign = (ERROR, "✗ ") if block.failed else (FAINT, "· ")
-            yield look.cut(content([(sign, style), (one_line(block.text, look.width), style)]))
+            style, sign = (ERROR, "✗ ") if block.has_failed else (FAINT, "· ")
+            yield look.truncate(build_content([(sign, style), (one_line(block.text, look.width), style)]))
         case "attachment":
-            yield look.cut(content(_attachment(block)))
+            yield look.truncate(build_content(_render_attachment(block)))
         case "opaque":
-            yield look.cut(content([("⋯ ", FAINT), (one_line(block.label, 40) or "something else", FAINT)]))
+            yield look.truncate(build_content([("⋯ ", FAINT), (one_line(block.label, 40) or "something else", FAINT)]))
 
 
-def _prompt(text: str, look: Look) -> Iterator[Content]:
+def _render_prompt(text: str, look: Viewport) -> Iterator[Content]:
     """As it was typed, since people type paths and patterns, not Markdown; but for the code that they fence."""
-    text, left = look.limited(text.strip("\n"))
+    text, left = look.limit_text(text.strip("\n"))
     at = 0
     for fence in _FENCE.finditer(text):
         if before := text[at : fence.start()].strip("\n"):
-            yield from plain(before, look, STRONG)
-        for line in highlighted(fence[3].rstrip("\n"), fence[2]):
-            for part in look.narrower(2).fold(line):
+            yield from render_plain_text(before, look, STRONG)
+        for line in highlight_code(fence[3].rstrip("\n"), fence[2]):
+            for part in look.narrow_by(2).hard_wrap(line):
                 padded = Content(" ") + part.pad_right(max(look.width - 1 - part.cell_length, 0))
-                yield padded.stylize_before(CODE_GROUND)
+                yield padded.stylize_before(CODE_BACKGROUND)
         at = fence.end()
     if at == 0 or text[at:].strip("\n"):
-        yield from plain(text[at:], look, STRONG)
-    yield from look.more(left, "characters")
+        yield from render_plain_text(text[at:], look, STRONG)
+    yield from look.render_more(left, "characters")
 
 
-def _folding(block: Block, look: Look, label: str, is_open: bool, style: str) -> Iterator[Content]:
+def _render_foldable(block: TimelineItem, look: Viewport, label: str, is_open: bool, style: str) -> Iterator[Content]:
     lines = block.text.strip("\n").count("\n") + 1
-    head: list[Piece] = [("▾ " if is_open else "▸ ", MUTED), (f"{label}, {count(lines, 'line')}", MUTED)]
+    head: list[StyledText] = [("▾ " if is_open else "▸ ", MUTED), (f"{label}, {format_count(lines, 'line')}", MUTED)]
     if is_open:
-        yield look.cut(content(head))
-        yield from prefixed(_INDENT, plain(block.text, look.narrower(2), style))
+        yield look.truncate(build_content(head))
+        yield from prefix_lines(_INDENT, render_plain_text(block.text, look.narrow_by(2), style))
     else:
-        yield look.cut(content([*head, ("  ", ""), (one_line(block.text, look.width), f"italic {FAINT}")]))
+        yield look.truncate(build_content([*head, ("  ", ""), (one_line(block.text, look.width), f"italic {FAINT}")]))
 
 
-def _compaction(block: Block, look: Look, *, is_open: bool) -> Iterator[Content]:
-    sign = "" if not block.foldable else "▾ " if is_open else "▸ "
+def _render_compaction(block: TimelineItem, look: Viewport, *, is_open: bool) -> Iterator[Content]:
+    sign = "" if not block.is_foldable else "▾ " if is_open else "▸ "
     label = f" {sign}∑ what came before was summarised "
     before = min(4, look.width)
-    after = max(look.width - before - cells(label), 0)
-    rule = content([("─" * before, FAINT), (label, "$text-secondary"), ("─" * after, FAINT)])
+    after = max(look.width - before - cell_width(label), 0)
+    rule = build_content([("─" * before, FAINT), (label, "$text-secondary"), ("─" * after, FAINT)])
     yield rule.truncate(look.width, ellipsis=True)
     if is_open:
-        yield from markdown(block.text.strip("\n"), look)
+        yield from render_markdown(block.text.strip("\n"), look)
 
 
-def _attachment(block: Block) -> list[Piece]:
+def _render_attachment(block: TimelineItem) -> list[StyledText]:
     """What it is and how big; the picture itself has a screen of its own."""
-    part = block.entry.parts[block.part or 0]
+    part = block.entry.parts[block.part_index or 0]
     if not isinstance(part, Attachment):
         return []
     sign = "▣ " if part.media_type.startswith("image") else "⎘ "
-    size = bytes_told(part.size) if part.size is not None else ""
+    size = format_bytes(part.size) if part.size is not None else ""
     told = [one_line(part.name, 60), one_line(part.media_type, 40), size]
     return [(sign, "$text-secondary"), (" · ".join(filter(None, told)) or "an attachment", MUTED)]
 
 
-def bytes_told(size: int) -> str:
+def format_bytes(size: int) -> str:
     for unit, unit_size in (("GB", 10**9), ("MB", 10**6), ("kB", 10**3)):
         if size >= unit_size:
             return f"{size / unit_size:.1f} {unit}"
-    return count(size, "byte") or "empty"
+    return format_count(size, "byte") or "empty"
 
 
-def estimated(block: Block, width: int, *, is_open: bool) -> int:
+def estimate_height(block: TimelineItem, width: int, *, is_open: bool) -> int:
     """How many lines it will take, more or less, without laying it out."""
-    if block.kind in ("prompt", "text") or (is_open and block.foldable):
-        text = readable(block.call.result)[:20_000] if block.call else block.text[:20_000]
+    if block.kind in ("prompt", "text") or (is_open and block.is_foldable):
+        text = readable_text(block.call.result)[:20_000] if block.call else block.text[:20_000]
         return text.count("\n") + len(text) // max(width, 1) + 1
-    return 1 + block.failed
+    return 1 + block.has_failed

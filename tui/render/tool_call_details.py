@@ -8,144 +8,151 @@ from typing import NamedTuple
 from textual.content import Content
 
 from store.model.entry import PairedCall, Status
-from store.text.sanitize import cells, one_line
+from store.text.sanitize import cell_width, one_line
 from tui.render.line_diff import ADDED, REMOVED
-from tui.render.styles import ERROR, FAINT, MUTED, STRONG, Piece, content, count, moment
-from tui.render.tool_call import brief, duration
+from tui.render.styles import ERROR, FAINT, MUTED, STRONG, StyledText, build_content, format_count, parse_time
+from tui.render.tool_call import describe_arguments, format_duration
 
-LONGEST_BRIEF = 300
-NAMED_BEFORE_AND_AFTER = 3
+MAX_SUBJECT_CHARACTERS = 300
+MAX_TURNS_EACH_SIDE = 3
 
-SIGNS: dict[Status, Piece] = {
+STATUS_SIGNS: dict[Status, StyledText] = {
     "ok": ("✓", "$text-success"),
     "error": ("✗", ERROR),
     "pending": ("…", MUTED),
     "orphan": ("?", MUTED),
 }
-WORDS: dict[Status, str] = {"ok": "ok", "error": "failed", "pending": "no answer", "orphan": "not asked for"}
+STATUS_WORDS: dict[Status, str] = {"ok": "ok", "error": "failed", "pending": "no answer", "orphan": "not asked for"}
 
 
-class CallLine(NamedTuple):
+class ToolCallRow(NamedTuple):
     """A call in the table: small, since a session may have very many."""
 
     key: int
     turn: int
     name: str
-    about: str
+    subject: str
     status: Status
     duration_ms: float | None
-    where: str = ""
+    session_label: str = ""
     "When, and in which session, among calls of many."
 
-    def holds(self, words: Sequence[str]) -> bool:
-        told = f"{self.name} {self.about} turn {self.turn} {WORDS[self.status]}".casefold()
+    def matches(self, words: Sequence[str]) -> bool:
+        told = f"{self.name} {self.subject} turn {self.turn} {STATUS_WORDS[self.status]}".casefold()
         return all(word in told for word in words)
 
 
-def call_line(call: PairedCall, cwd: str = "") -> CallLine:
+def build_call_row(call: PairedCall, cwd: str = "") -> ToolCallRow:
     """Paths are told from where the session was at work."""
-    told = brief(call.arguments)[: 2 * LONGEST_BRIEF]
-    about = one_line(told.removeprefix(f"{cwd}/") if cwd else told, LONGEST_BRIEF)
-    return CallLine(call.key, call.turn, call.name, about, call.status, call.duration_ms)
+    told = describe_arguments(call.arguments)[: 2 * MAX_SUBJECT_CHARACTERS]
+    about = one_line(told.removeprefix(f"{cwd}/") if cwd else told, MAX_SUBJECT_CHARACTERS)
+    return ToolCallRow(call.key, call.turn, call.name, about, call.status, call.duration_ms)
 
 
 # ── one call ──────────────────────────────────────────────────────────────────────────────────────
 
 
-def heading(call: PairedCall, at: int, of: int, exit_code: int | None) -> Content:
+def render_call_heading(call: PairedCall, at: int, of: int, exit_code: int | None) -> Content:
     """`Bash · 3 of 52 · ✗ exit 1 · 2.1 s · turn 12, 10:41:07`."""
-    sign, style = SIGNS[call.status]
-    ended = WORDS[call.status] if exit_code is None else f"exit {exit_code}"
-    then = moment(call.at)
-    told: list[Piece] = [
+    sign, style = STATUS_SIGNS[call.status]
+    ended = STATUS_WORDS[call.status] if exit_code is None else f"exit {exit_code}"
+    then = parse_time(call.at)
+    told: list[StyledText] = [
         (one_line(call.name, 60) or "a tool", STRONG),
         (f"{at + 1:,} of {of:,}" if of else "", MUTED),
         (f"{sign} {ended}", style),
-        (duration(call.duration_ms) if call.duration_ms is not None else "", MUTED),
+        (format_duration(call.duration_ms) if call.duration_ms is not None else "", MUTED),
         (", ".join(filter(None, [f"turn {call.turn}", f"{then:%H:%M:%S}" if then else ""])), MUTED),
     ]
-    return Content.styled(" · ", FAINT).join([content([piece]) for piece in told if piece[0]])
+    return Content.styled(" · ", FAINT).join([build_content([piece]) for piece in told if piece[0]])
 
 
-def arguments_title(changed: tuple[int, int] | None) -> Content:
+def render_arguments_title(changed: tuple[int, int] | None) -> Content:
     if changed is None:
         return Content("arguments")
-    return content([("edit  ", ""), (f"+{changed[0]:,}", ADDED), (f" −{changed[1]:,}", REMOVED)])
+    return build_content([("edit  ", ""), (f"+{changed[0]:,}", ADDED), (f" −{changed[1]:,}", REMOVED)])
 
 
-def result_title(text: str, status: Status) -> Content:
+def render_result_title(text: str, status: Status) -> Content:
     if status == "pending":
         return Content("result, not there yet")
-    return Content(f"result, {count(text.count(chr(10)) + 1, 'line')}" if text else "result")
+    return Content(f"result, {format_count(text.count(chr(10)) + 1, 'line')}" if text else "result")
 
 
-def same_calls(lines: Sequence[CallLine], at: int) -> Content:
+def render_same_tool_calls(lines: Sequence[ToolCallRow], at: int) -> Content:
     """`same call before: turn 9 ✗, turn 11 ✗   after: turn 13 ✓`."""
     name = lines[at].name
     before = [line for line in lines[:at] if line.name == name]
     after = [line for line in lines[at + 1 :] if line.name == name]
     if not before and not after:
         return Content.styled("no other call of this name", FAINT)
-    pieces: list[Piece] = [("same call ", MUTED)]
+    pieces: list[StyledText] = [("same call ", MUTED)]
     if before:
-        more = len(before) - NAMED_BEFORE_AND_AFTER
+        more = len(before) - MAX_TURNS_EACH_SIDE
         pieces += [("before: ", MUTED), (f"{more:,} more … " if more > 0 else "", FAINT)]
-        pieces += _turns(before[-NAMED_BEFORE_AND_AFTER:])
+        pieces += _render_turns(before[-MAX_TURNS_EACH_SIDE:])
     if after:
-        more = len(after) - NAMED_BEFORE_AND_AFTER
-        pieces += [("   after: " if before else "after: ", MUTED), *_turns(after[:NAMED_BEFORE_AND_AFTER])]
+        more = len(after) - MAX_TURNS_EACH_SIDE
+        pieces += [("   after: " if before else "after: ", MUTED), *_render_turns(after[:MAX_TURNS_EACH_SIDE])]
         pieces.append((f" … {more:,} more" if more > 0 else "", FAINT))
-    return content(pieces)
+    return build_content(pieces)
 
 
-def _turns(lines: Sequence[CallLine]) -> list[Piece]:
-    pieces: list[Piece] = []
+def _render_turns(lines: Sequence[ToolCallRow]) -> list[StyledText]:
+    pieces: list[StyledText] = []
     for line in lines:
-        pieces += [(f"{', ' if pieces else ''}turn {line.turn} ", ""), SIGNS[line.status]]
+        pieces += [(f"{', ' if pieces else ''}turn {line.turn} ", ""), STATUS_SIGNS[line.status]]
     return pieces
 
 
 # ── the table ─────────────────────────────────────────────────────────────────────────────────────
 
-_TURN, _NAME, _TOOK, _BETWEEN = 5, 24, 9, 7
-_WHERE = 40
+_TURN_CELLS, _MAX_NAME_CELLS, _DURATION_CELLS, _GAP_CELLS = 5, 24, 9, 7
+_MAX_SESSION_CELLS = 40
 """What the session's name may take, within a third of the line."""
 
 
-def longest_name(lines: Sequence[CallLine]) -> int:
-    return max((cells(name) for name in {line.name for line in lines}), default=4)
+def widest_name(lines: Sequence[ToolCallRow]) -> int:
+    return max((cell_width(name) for name in {line.name for line in lines}), default=4)
 
 
-def _rooms(longest: int, width: int, where: bool) -> tuple[int, int, int]:
+def _column_widths(longest: int, width: int, where: bool) -> tuple[int, int, int]:
     """For the session, where there are many; for the name, within reason; and for what it was done to."""
-    session = min(_WHERE, width // 3) if where else 0
-    name = max(min(longest, _NAME, width // 4), 4)
-    return session, name, max(width - session - _TURN - name - _TOOK - _BETWEEN, 1)
+    session = min(_MAX_SESSION_CELLS, width // 3) if where else 0
+    name = max(min(longest, _MAX_NAME_CELLS, width // 4), 4)
+    return session, name, max(width - session - _TURN_CELLS - name - _DURATION_CELLS - _GAP_CELLS, 1)
 
 
-def table_head(longest: int, width: int, *, where: bool = False) -> Content:
-    session, name, about = _rooms(longest, width, where)
+def render_table_head(longest: int, width: int, *, with_session: bool = False) -> Content:
+    session, name, about = _column_widths(longest, width, with_session)
     left = "when      session".ljust(session)[:session]
-    return content([(f"{left}{'turn':>{_TURN}}     {'name':<{name}}  {'what on':<{about}}{'took':>{_TOOK}}", FAINT)])
+    return build_content(
+        [
+            (
+                f"{left}{'turn':>{_TURN_CELLS}}     {'name':<{name}}  {'what on':<{about}}{'took':>{_DURATION_CELLS}}",
+                FAINT,
+            )
+        ]
+    )
 
 
-def _filled(text: str, room: int) -> str:
+def _pad(text: str, room: int) -> str:
     shown = one_line(text, room)
-    return shown + " " * (room - cells(shown))
+    return shown + " " * (room - cell_width(shown))
 
 
-def table_line(line: CallLine, longest: int, width: int) -> Content:
-    rooms = _rooms(longest, width, bool(line.where))
-    session, name, about = map(_filled, (line.where, line.name, line.about), rooms)
-    took = duration(line.duration_ms) if line.duration_ms is not None else ""
-    return content(
+def render_call_row(line: ToolCallRow, longest: int, width: int) -> Content:
+    rooms = _column_widths(longest, width, bool(line.session_label))
+    session, name, about = map(_pad, (line.session_label, line.name, line.subject), rooms)
+    took = format_duration(line.duration_ms) if line.duration_ms is not None else ""
+    return build_content(
         [
             (session, MUTED),
-            (f"{line.turn:>{_TURN},}  ", MUTED),
-            SIGNS[line.status],
+            (f"{line.turn:>{_TURN_CELLS},}  ", MUTED),
+            STATUS_SIGNS[line.status],
             ("  ", ""),
             (f"{name}  ", STRONG),
             (about, ""),
-            (f"{took:>{_TOOK}}", MUTED),
+            (f"{took:>{_DURATION_CELLS}}", MUTED),
         ]
     ).truncate(width)

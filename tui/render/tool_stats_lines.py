@@ -4,38 +4,40 @@ from __future__ import annotations
 
 from textual.content import Content
 
-from store.model.tool_stats import Tally
-from store.text.sanitize import cells, one_line
-from tui.render.styles import ERROR, FAINT, MUTED, STRONG, content
-from tui.render.tool_call import duration
+from store.model.tool_stats import ToolStats
+from store.text.sanitize import cell_width, one_line
+from tui.render.styles import ERROR, FAINT, MUTED, STRONG, build_content
+from tui.render.tool_call import format_duration
 
-_HEADS = ("calls", "failed", "share", "median", "slowest")
-_CELLS = 10
-_NAME = 40
-
-
-def _room(width: int) -> int:
-    return max(min(width - _CELLS * len(_HEADS), _NAME), 4)
+_COLUMN_TITLES = ("calls", "failed", "share", "median", "slowest")
+_COLUMN_CELLS = 10
+_MAX_NAME_CELLS = 40
 
 
-def tally_head(width: int) -> Content:
-    return content([("tool".ljust(_room(width)) + "".join(head.rjust(_CELLS) for head in _HEADS), FAINT)])
+def _name_width(width: int) -> int:
+    return max(min(width - _COLUMN_CELLS * len(_COLUMN_TITLES), _MAX_NAME_CELLS), 4)
 
 
-def tally_line(one: Tally, width: int) -> Content:
-    name = one_line(one.name, _room(width)) or "a tool"
+def render_tool_stats_head(width: int) -> Content:
+    return build_content(
+        [("tool".ljust(_name_width(width)) + "".join(head.rjust(_COLUMN_CELLS) for head in _COLUMN_TITLES), FAINT)]
+    )
+
+
+def render_tool_stats_row(one: ToolStats, width: int) -> Content:
+    name = one_line(one.name, _name_width(width)) or "a tool"
     failing = ERROR if one.failed else FAINT
-    return content(
+    return build_content(
         [
-            (name + " " * (_room(width) - cells(name)), STRONG),
-            (f"{one.calls:,}".rjust(_CELLS), ""),
-            (f"{one.failed:,}".rjust(_CELLS), failing),
-            (f"{one.share:.1%}".rjust(_CELLS), failing),
-            (_took(one.median_ms).rjust(_CELLS), MUTED),
-            (_took(one.slowest_ms).rjust(_CELLS), MUTED),
+            (name + " " * (_name_width(width) - cell_width(name)), STRONG),
+            (f"{one.calls:,}".rjust(_COLUMN_CELLS), ""),
+            (f"{one.failed:,}".rjust(_COLUMN_CELLS), failing),
+            (f"{one.failure_rate:.1%}".rjust(_COLUMN_CELLS), failing),
+            (_format_optional_duration(one.median_ms).rjust(_COLUMN_CELLS), MUTED),
+            (_format_optional_duration(one.slowest_ms).rjust(_COLUMN_CELLS), MUTED),
         ]
     ).truncate(width)
 
 
-def _took(milliseconds: float | None) -> str:
-    return "" if milliseconds is None else duration(milliseconds)
+def _format_optional_duration(milliseconds: float | None) -> str:
+    return "" if milliseconds is None else format_duration(milliseconds)

@@ -12,26 +12,33 @@ from textual.screen import Screen
 
 from store.errors import BadValue, ChangedMeanwhile
 from store.model.knowledge import Fact
-from store.model.session import GLOBAL, Session
-from tui.dialogs.preview import ShowingScreen
-from tui.dialogs.text import AskScreen, WriteScreen
-from tui.render.fact_lines import EVERY_SCOPE, FactLine, PlannedRow, consolidated, planned, scope_name
-from tui.render.line_diff import difference
-from tui.render.styles import STRONG, content, count
-from tui.screens.table_screen import WatchingScreen
+from store.model.session import GLOBAL_SCOPE, Session
+from tui.dialogs.preview import PreviewDialog
+from tui.dialogs.text import MultilineDialog, SingleLineDialog
+from tui.render.fact_lines import (
+    ALL_SCOPES,
+    FactRow,
+    PlannedRow,
+    render_consolidation,
+    render_fact_write_back,
+    scope_name,
+)
+from tui.render.line_diff import render_text_diff
+from tui.render.styles import STRONG, build_content, format_count
+from tui.screens.table_screen import TableScreen
 from tui.workers import threaded
 
 if TYPE_CHECKING:
     from store.store import Store
-    from store.write_back.service import Preview
+    from store.write_back.service import WriteBackPreview
 
-ONE_LINE = "A fact is one line; line breaks become spaces."
-A_LINE_EACH = "A fact a line."
+ONE_LINE_NOTE = "A fact is one line; line breaks become spaces."
+LINE_PER_FACT_NOTE = "A fact a line."
 
-_PARAGRAPHS = re.compile(r"\n\s*\n")
+_PARAGRAPH_BREAK = re.compile(r"\n\s*\n")
 
 
-def make_fact(screen: Screen[object], store: Store, session: Session, entry_seq: int | None, text: str) -> None:
+def open_fact_dialog(screen: Screen[object], store: Store, session: Session, entry_seq: int | None, text: str) -> None:
     """Ask what of a text should be remembered beyond its conversation; the fact knows where it was learnt."""
 
     def learn(typed: str) -> None:
@@ -45,49 +52,53 @@ def make_fact(screen: Screen[object], store: Store, session: Session, entry_seq:
         if typed is not None:
             screen.notify("Learnt; f shows all facts, u undoes it.", timeout=3, markup=False)
 
-    first = next(filter(None, map(str.strip, _PARAGRAPHS.split(text))), "")
-    screen.app.push_screen(WriteScreen("Make this a fact", " ".join(first.split()), learn, note=ONE_LINE), tell)
+    first = next(filter(None, map(str.strip, _PARAGRAPH_BREAK.split(text))), "")
+    screen.app.push_screen(
+        MultilineDialog("Make this a fact", " ".join(first.split()), learn, note=ONE_LINE_NOTE), tell
+    )
 
 
-def _key(keys: str, action: str, told: str, tooltip: str, *, show: bool = True) -> Binding:
+def _fact_binding(keys: str, action: str, told: str, tooltip: str, *, show: bool = True) -> Binding:
     return Binding(keys, action, told, id=f"facts.{action}", tooltip=tooltip, show=show)
 
 
-class FactEdits(WatchingScreen):
+class FactEditScreen(TableScreen):
     """Subclasses say which facts are meant, and of which scope they are."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        _key("a", "add", "Add", "Add a fact"),
-        _key("e,enter", "edit", "Edit", "Say this fact otherwise"),
-        _key("x", "retire", "Retire", "Let the fact, or all marked ones, stand no longer; bring a retired one back"),
-        _key("m", "merge", "Merge", "Make one fact of all marked ones"),
-        _key("c", "categorise", "Category", "Say what the fact, or all marked ones, are about"),
-        _key("C", "consolidate", "Consolidate", "All facts of this scope as one text, to say them shorter"),
-        _key("w", "write_back", "Write back", "Carry corrections into the store that the fact came from"),
-        _key("u", "undo", "Undo", "Take the newest edit back"),
+        _fact_binding("a", "add", "Add", "Add a fact"),
+        _fact_binding("e,enter", "edit", "Edit", "Say this fact otherwise"),
+        _fact_binding(
+            "x", "retire", "Retire", "Let the fact, or all marked ones, stand no longer; bring a retired one back"
+        ),
+        _fact_binding("m", "merge", "Merge", "Make one fact of all marked ones"),
+        _fact_binding("c", "categorise", "Category", "Say what the fact, or all marked ones, are about"),
+        _fact_binding("C", "consolidate", "Consolidate", "All facts of this scope as one text, to say them shorter"),
+        _fact_binding("w", "write_back", "Write back", "Carry corrections into the store that the fact came from"),
+        _fact_binding("u", "undo", "Undo", "Take the newest edit back"),
     ]
 
-    scope = GLOBAL
+    scope = GLOBAL_SCOPE
 
     @property
-    def meant(self) -> Sequence[FactLine]:
+    def selected_facts(self) -> Sequence[FactRow]:
         """All that are marked, else the one under the cursor."""
         raise NotImplementedError
 
     @property
-    def under_cursor(self) -> FactLine | None:
+    def current_fact(self) -> FactRow | None:
         raise NotImplementedError
 
     @property
-    def own_scope(self) -> str:
+    def scope_for_new_facts(self) -> str:
         """To which a new fact is added."""
-        return GLOBAL if self.scope == EVERY_SCOPE else self.scope
+        return GLOBAL_SCOPE if self.scope == ALL_SCOPES else self.scope
 
-    def done(self) -> None:
+    def clear_marks(self) -> None:
         """What was marked was dealt with."""
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        line = self.under_cursor
+        line = self.current_fact
         match action:
             case "edit":
                 return line is not None and line.fact.retired_at is None
@@ -98,24 +109,24 @@ class FactEdits(WatchingScreen):
         return super().check_action(action, parameters)
 
     @threaded(group="edit")
-    def _do(self, edit: Callable[[], object], told: str) -> None:
+    def _run_edit(self, edit: Callable[[], object], told: str) -> None:
         """An edit that asks nothing. What was changed meanwhile is told, and shown as it is now."""
         try:
             edit()
         except ChangedMeanwhile as clash:
             self.app.call_from_thread(self.app.show_error, BadValue(f"{clash} It says now: {clash.current}"))
         else:
-            self.app.call_from_thread(self._told, told)
+            self.app.call_from_thread(self._notify_done, told)
         self.app.call_from_thread(self.load)
 
-    def _told(self, told: str) -> None:
+    def _notify_done(self, told: str) -> None:
         self.notify(told, timeout=3, markup=False)
-        self.done()
+        self.clear_marks()
 
-    def _after(self, told: str) -> Callable[[str | None], None]:
+    def _notify_after(self, told: str) -> Callable[[str | None], None]:
         def tell(typed: str | None) -> None:
             if typed is not None:
-                self._told(told)
+                self._notify_done(told)
                 self.load()
 
         return tell
@@ -123,17 +134,19 @@ class FactEdits(WatchingScreen):
     # ── adding and rewording ──────────────────────────────────────────────────────────────────────
 
     def action_add(self) -> None:
-        scope = self.own_scope
+        scope = self.scope_for_new_facts
 
         def learn(text: str) -> None:
             if not self._store.facts.learn(text, scope=scope).facts:
                 raise BadValue("That is known already.")
 
-        note = f"{A_LINE_EACH} Who may know it: {scope_name(scope)}."
-        self.app.push_screen(WriteScreen("New facts", "", learn, note=note), self._after("Learnt; u undoes it."))
+        note = f"{LINE_PER_FACT_NOTE} Who may know it: {scope_name(scope)}."
+        self.app.push_screen(
+            MultilineDialog("New facts", "", learn, note=note), self._notify_after("Learnt; u undoes it.")
+        )
 
     def action_edit(self) -> None:
-        if (line := self.under_cursor) is None:
+        if (line := self.current_fact) is None:
             return
         fact = line.fact
         seen = fact.text
@@ -146,11 +159,11 @@ class FactEdits(WatchingScreen):
                 seen = str(clash.current)  # they are told, and may go on
                 raise
 
-        asked = WriteScreen(f"Fact {fact.id}", fact.text, reword, note=ONE_LINE)
-        self.app.push_screen(asked, self._after("Reworded; u undoes it."))
+        asked = MultilineDialog(f"Fact {fact.id}", fact.text, reword, note=ONE_LINE_NOTE)
+        self.app.push_screen(asked, self._notify_after("Reworded; u undoes it."))
 
     def action_categorise(self) -> None:
-        facts = [line.fact for line in self.meant]
+        facts = [line.fact for line in self.selected_facts]
         seen = {fact.id: fact.category for fact in facts}
 
         def categorise(text: str) -> None:
@@ -161,24 +174,24 @@ class FactEdits(WatchingScreen):
                 raise
 
         worn = {fact.category for fact in facts}
-        note = f"Of {count(len(facts), 'fact')}; nothing takes it away."
-        asked = AskScreen("Category", worn.pop() if len(worn) == 1 else "", categorise, note=note)
-        self.app.push_screen(asked, self._after("Categorised; u undoes it."))
+        note = f"Of {format_count(len(facts), 'fact')}; nothing takes it away."
+        asked = SingleLineDialog("Category", worn.pop() if len(worn) == 1 else "", categorise, note=note)
+        self.app.push_screen(asked, self._notify_after("Categorised; u undoes it."))
 
     # ── retiring and merging ──────────────────────────────────────────────────────────────────────
 
     def action_retire(self) -> None:
         """A retired one alone stands again."""
-        facts = [line.fact for line in self.meant]
+        facts = [line.fact for line in self.selected_facts]
         if [fact.retired_at is not None for fact in facts] == [True]:
-            self._do(lambda: self._store.facts.restore(facts[0].id), "Brought back; u undoes it.")
+            self._run_edit(lambda: self._store.facts.restore(facts[0].id), "Brought back; u undoes it.")
             return
         seen = {fact.id: fact.text for fact in facts if fact.retired_at is None}
-        told = f"Retired {count(len(seen), 'fact')}; u brings back."
-        self._do(lambda: self._store.facts.retire_all(list(seen), seen=seen), told)
+        told = f"Retired {format_count(len(seen), 'fact')}; u brings back."
+        self._run_edit(lambda: self._store.facts.retire_all(list(seen), seen=seen), told)
 
     def action_merge(self) -> None:
-        facts = [line.fact for line in self.meant]
+        facts = [line.fact for line in self.selected_facts]
         if len(facts) < 2:
             self.notify("Space marks facts; m makes one of two or more.", timeout=3)
             return
@@ -192,47 +205,49 @@ class FactEdits(WatchingScreen):
                 raise
 
         together = "\n".join(fact.text for fact in facts)
-        asked = WriteScreen(f"Make one of {len(facts):,} facts", together, merge, note=ONE_LINE)
-        self.app.push_screen(asked, self._after("Merged; u undoes it."))
+        asked = MultilineDialog(f"Make one of {len(facts):,} facts", together, merge, note=ONE_LINE_NOTE)
+        self.app.push_screen(asked, self._notify_after("Merged; u undoes it."))
 
     # ── consolidating ─────────────────────────────────────────────────────────────────────────────
 
     @threaded(group="edit")
     def action_consolidate(self) -> None:
-        scope = self.own_scope
-        self.app.call_from_thread(self._consolidate, Consolidation(self._store, scope))
+        scope = self.scope_for_new_facts
+        self.app.call_from_thread(self._open_consolidation, Consolidation(self._store, scope))
 
-    def _consolidate(self, consolidation: Consolidation) -> None:
+    def _open_consolidation(self, consolidation: Consolidation) -> None:
         """The text is there again for whoever looks at the difference and thinks better of it."""
 
         def show(text: str | None) -> None:
             if text is not None:
-                shown = ShowingScreen(f"Consolidate facts · {name}", consolidation.look, consolidation.apply)
+                shown = PreviewDialog(f"Consolidate facts · {name}", consolidation.preview, consolidation.apply)
                 self.app.push_screen(shown, tell)
 
         def tell(was_done: bool | None) -> None:
             if was_done:
-                self._told("Consolidated, as one edit; u undoes it.")
+                self._notify_done("Consolidated, as one edit; u undoes it.")
                 self.load()
             else:
-                self._consolidate(consolidation)
+                self._open_consolidation(consolidation)
 
         name = scope_name(consolidation.scope)
-        note = f"{A_LINE_EACH} Facts that came from other programs are not among them. What changes is shown first."
-        asked = WriteScreen(f"All facts · {name}", consolidation.text, consolidation.take, note=note)
+        note = (
+            f"{LINE_PER_FACT_NOTE} Facts that came from other programs are not among them. What changes is shown first."
+        )
+        asked = MultilineDialog(f"All facts · {name}", consolidation.text, consolidation.set_text, note=note)
         self.app.push_screen(asked, show)
 
     # ── back to where they came from ──────────────────────────────────────────────────────────────
 
     def action_write_back(self) -> None:
-        if (line := self.under_cursor) is not None and line.fact.foreign_place:
-            writing = Writing(self._store, line.fact)
+        if (line := self.current_fact) is not None and line.fact.foreign_place:
+            writing = FactWriteBack(self._store, line.fact)
             title = f"Write facts back to {line.origin.program}"
-            self.app.push_screen(ShowingScreen(title, writing.look, writing.write), self._tell_written)
+            self.app.push_screen(PreviewDialog(title, writing.preview, writing.write), self._finish_write_back)
 
-    def _tell_written(self, was_done: bool | None) -> None:
+    def _finish_write_back(self, was_done: bool | None) -> None:
         if was_done:
-            self._told("Written back, after a backup; u undoes it there, too.")
+            self._notify_done("Written back, after a backup; u undoes it there, too.")
             self.load()
 
     @threaded(group="edit")
@@ -240,7 +255,7 @@ class FactEdits(WatchingScreen):
         from tui.screens.journal import undo_newest
 
         told = undo_newest(self._store)
-        self.app.call_from_thread(self._told, told)
+        self.app.call_from_thread(self._notify_done, told)
         self.app.call_from_thread(self.load)
 
 
@@ -251,45 +266,45 @@ class Consolidation:
         self.scope = scope
         self._store = store
         self._seen = self.text = store.facts.blob(scope)
-        self._theirs: list[Content] = []
+        self._conflict_lines: list[Content] = []
 
-    def take(self, text: str) -> None:
+    def set_text(self, text: str) -> None:
         if not text.strip():
             raise BadValue("That would retire every fact; retire them one by one if that is meant.")
         self.text = text
-        self._store.facts.difference(text, self.scope)
+        self._store.facts.diff(text, self.scope)
 
-    def look(self) -> tuple[list[Content], bool]:
-        change = self._store.facts.difference(self.text, self.scope)
+    def preview(self) -> tuple[list[Content], bool]:
+        change = self._store.facts.diff(self.text, self.scope)
         told = f"{len(change.edited)} reworded, {len(change.added)} added, {len(change.retired)} retired"
-        lines = [content([(told if change.changes else "Nothing changes.", STRONG)]), Content("")]
-        return [*self._theirs, *lines, *consolidated(change.text)], bool(change.changes)
+        lines = [build_content([(told if change.change_count else "Nothing changes.", STRONG)]), Content("")]
+        return [*self._conflict_lines, *lines, *render_consolidation(change.text)], bool(change.change_count)
 
     def apply(self) -> None:
         try:
             self._store.facts.consolidate(self.text, self.scope, seen=self._seen)
         except ChangedMeanwhile as clash:
-            theirs = difference(self._seen, str(clash.current))
-            self._theirs = [content([("What was changed meanwhile:", STRONG)]), *theirs, Content("")]
+            theirs = render_text_diff(self._seen, str(clash.current))
+            self._conflict_lines = [build_content([("What was changed meanwhile:", STRONG)]), *theirs, Content("")]
             self._seen = str(clash.current)
             raise
 
 
-class Writing:
+class FactWriteBack:
     """Facts on their way back into the store they came from. In threads."""
 
     def __init__(self, store: Store, fact: Fact) -> None:
         self._store = store
         self._fact = fact
-        self._preview: Preview | None = None
+        self._preview: WriteBackPreview | None = None
 
-    def look(self) -> tuple[list[Content], bool]:
-        preview = self._preview = self._store.writing_back.preview_facts(self._fact)
+    def preview(self) -> tuple[list[Content], bool]:
+        preview = self._preview = self._store.write_back.preview_facts(self._fact)
         plan = preview.plan
         rows = [PlannedRow(change.table, change.key, change.before, change.after) for change in plan.changes]
-        lines = planned(preview.locator, rows, plan.unplaced, plan.conflicts)
+        lines = render_fact_write_back(preview.locator, rows, plan.unsupported, plan.conflicts)
         return lines, bool(plan.changes) and not plan.conflicts
 
     def write(self) -> None:
         if self._preview is not None:
-            self._store.writing_back.write(self._preview)
+            self._store.write_back.write(self._preview)

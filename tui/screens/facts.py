@@ -13,37 +13,37 @@ from textual.content import Content
 from textual.getters import query_one
 from textual.widgets import Static
 
-from store.database.cancel import until_stale
-from store.edits.facts import LINE_LIMIT, line_limit
-from store.edits.labels import of_facts
+from store.database.cancel import cancel_when
+from store.edits.facts import DEFAULT_MAX_LINES, read_max_lines
+from store.edits.labels import find_fact_origins
 from store.errors import StoreError
 from store.model.knowledge import Edit
-from store.model.session import GLOBAL, entry_id
-from tui.messages import Told
-from tui.render.fact_lines import EVERY_SCOPE, FactLine, heading
+from store.model.session import GLOBAL_SCOPE, entry_id
+from tui.messages import DataMessage
+from tui.render.fact_lines import ALL_SCOPES, FactRow, render_facts_heading
 from tui.render.styles import MUTED
-from tui.screens.fact_edits import FactEdits, make_fact
+from tui.screens.fact_edits import FactEditScreen, open_fact_dialog
 from tui.screens.store_screen import Clock
-from tui.widgets.filter_line import FilterLine, FilterWords
-from tui.widgets.key_hints import KeysLine
-from tui.widgets.tables.fact_table import FactHistory, FactsTable
+from tui.widgets.filter_line import FilterInput, FilterLine
+from tui.widgets.key_hints import KeyHintBar
+from tui.widgets.tables.fact_table import FactHistory, FactTable
 from tui.workers import threaded
 
 if TYPE_CHECKING:
     from store.store import Store
 
-__all__ = ["FactsScreen", "make_fact"]
+__all__ = ["FactsScreen", "open_fact_dialog"]
 
 
-class FactsScreen(FactEdits):
-    AUTO_FOCUS = "FactsTable"
+class FactsScreen(FactEditScreen):
+    AUTO_FOCUS = "FactTable"
     DEFAULT_CSS = """
     FactsScreen {
         #facts {
             height: 1fr;
         }
 
-        FactsTable {
+        FactTable {
             height: 3fr;
         }
 
@@ -81,132 +81,134 @@ class FactsScreen(FactEdits):
     ]
 
     bar = query_one(FilterLine)
-    table = query_one(FactsTable)
+    table = query_one(FactTable)
     history = query_one(FactHistory)
-    none = query_one("#none", Static)
+    empty_message = query_one("#none", Static)
 
-    class Listed(Told):
+    class FactsLoaded(DataMessage):
         generation: int
-        lines: Sequence[FactLine]
+        lines: Sequence[FactRow]
         scopes: Sequence[str]
-        own: int
-        limit: int
+        line_count: int
+        line_limit: int
 
-    class Read(Told):
-        looked: int
-        line: FactLine
+    class HistoryLoaded(DataMessage):
+        generation: int
+        line: FactRow
         edits: Sequence[Edit]
 
-    def __init__(self, store: Store, clock: Clock, *, focus: int | None = None) -> None:
+    def __init__(self, store: Store, clock: Clock, *, fact_id: int | None = None) -> None:
         super().__init__(store, clock)
-        self.scope = EVERY_SCOPE
-        self._focus_on = focus
-        self._with_retired = False
-        self._listed = self.Listed(0, (), (GLOBAL,), 0, LINE_LIMIT)
-        self._limit: int | None = None
-        self._looked = 0
-        self._current: FactLine | None = None
-        self._meant: Sequence[FactLine] = ()
+        self.scope = ALL_SCOPES
+        self._initial_fact_id = fact_id
+        self._shows_retired = False
+        self._loaded = self.FactsLoaded(0, (), (GLOBAL_SCOPE,), 0, DEFAULT_MAX_LINES)
+        self._line_limit: int | None = None
+        self._history_generation = 0
+        self._current_fact: FactRow | None = None
+        self._selected_facts: Sequence[FactRow] = ()
 
     def compose(self) -> ComposeResult:
         now = self._clock()
         yield FilterLine("filter by words, category, where from …")
         with Vertical(id="facts"):
-            yield FactsTable(now)
+            yield FactTable(now)
             yield FactHistory(now)
         yield Static(id="none")
-        yield KeysLine()
+        yield KeyHintBar()
 
-    def tell_time(self) -> None:
+    def refresh_ages(self) -> None:
         self.table.now = self.history.now = self._clock()
-        self.table.forget_strips()
+        self.table.invalidate_strips()
 
     @property
-    def meant(self) -> Sequence[FactLine]:
-        return self._meant
+    def selected_facts(self) -> Sequence[FactRow]:
+        return self._selected_facts
 
     @property
-    def under_cursor(self) -> FactLine | None:
-        return self._current
+    def current_fact(self) -> FactRow | None:
+        return self._current_fact
 
     # ── what the store says ───────────────────────────────────────────────────────────────────────
 
     def load(self) -> None:
         self._generation += 1
-        self._list(self._generation, self.scope, self._with_retired)
+        self._load_facts(self._generation, self.scope, self._shows_retired)
 
     @threaded(exclusive=True, group="list")
-    def _list(self, generation: int, scope: str, retired: bool) -> None:
+    def _load_facts(self, generation: int, scope: str, retired: bool) -> None:
         facts = self._store.facts
-        with until_stale(self._store, lambda: generation != self._generation):
+        with cancel_when(self._store, lambda: generation != self._generation):
             found = facts.current([scope] if scope else None, retired=retired)
-            origins = of_facts(self._store, found)
+            origins = find_fact_origins(self._store, found)
             # What everybody may know first; within a scope, as they were learnt.
-            found.sort(key=lambda fact: (fact.scope != GLOBAL, fact.scope, fact.id))
-            lines = [FactLine(fact, origins[fact.id]) for fact in found]
+            found.sort(key=lambda fact: (fact.scope != GLOBAL_SCOPE, fact.scope, fact.id))
+            lines = [FactRow(fact, origins[fact.id]) for fact in found]
             scopes = [name for name, _ in facts.scopes()]
-            own = len(facts.blob(scope or GLOBAL).splitlines())
-            self.post_message(self.Listed(generation, lines, scopes, own, self._lines_allowed()))
+            own = len(facts.blob(scope or GLOBAL_SCOPE).splitlines())
+            self.post_message(self.FactsLoaded(generation, lines, scopes, own, self._read_line_limit()))
 
-    def _lines_allowed(self) -> int:
+    def _read_line_limit(self) -> int:
         """What is wrong with the config file is told once."""
-        if self._limit is None:
+        if self._line_limit is None:
             try:
-                self._limit = line_limit()
+                self._line_limit = read_max_lines()
             except StoreError as reason:
-                self._limit = LINE_LIMIT
+                self._line_limit = DEFAULT_MAX_LINES
                 self.app.call_from_thread(self.app.show_error, reason)
-        return self._limit
+        return self._line_limit
 
-    @on(Listed)
-    def _take_list(self, listed: Listed) -> None:
+    @on(FactsLoaded)
+    def _accept_facts(self, listed: FactsLoaded) -> None:
         if listed.generation == self._generation:
-            self._listed = listed
-            self._show()
+            self._loaded = listed
+            self._show_facts()
 
-    def _show(self) -> None:
-        words, lines = self.bar.asked, self._listed.lines
-        found = [line for line in lines if line.holds(words)] if words else lines
-        told = heading(self._listed.own, self._listed.limit, self.scope, len(found), len(lines), self._with_retired)
-        self.bar.tell(told)
-        self.show_nothing(not found, self.table, self.bar.words)
-        self.none.update(Content.styled("No fact has these words." if words else _NO_FACTS, MUTED))
-        self.table.show(found, with_scope=self.scope == EVERY_SCOPE, focus=self._focus_on)
-        self._focus_on = None
+    def _show_facts(self) -> None:
+        words, lines = self.bar.filter_words, self._loaded.lines
+        found = [line for line in lines if line.matches(words)] if words else lines
+        told = render_facts_heading(
+            self._loaded.line_count, self._loaded.line_limit, self.scope, len(found), len(lines), self._shows_retired
+        )
+        self.bar.show_heading(told)
+        self.show_empty_state(not found, self.table, self.bar.input)
+        self.empty_message.update(Content.styled("No fact has these words." if words else _NO_FACTS, MUTED))
+        self.table.show(found, with_scope=self.scope == ALL_SCOPES, focus=self._initial_fact_id)
+        self._initial_fact_id = None
 
-    @on(FactsTable.Chosen)
-    def _look_at(self) -> None:
-        self._looked += 1
-        self._current, self._meant = self.table.selected, self.table.meant
+    @on(FactTable.Highlighted)
+    def _select_fact(self) -> None:
+        self._history_generation += 1
+        self._current_fact, self._selected_facts = self.table.selected, self.table.selected_facts
         self.refresh_bindings()
-        if self._current is not None:
-            self._read(self._current, self._looked)
+        if self._current_fact is not None:
+            self._load_history(self._current_fact, self._history_generation)
         else:
             self.history.show(None)
 
     @threaded(exclusive=True, group="read")
-    def _read(self, line: FactLine, looked: int) -> None:
-        with until_stale(self._store, lambda: looked != self._looked):
-            edits = self._store.journal.touching("facts", line.fact.id)
-            self.post_message(self.Read(looked, line, edits))
+    def _load_history(self, line: FactRow, looked: int) -> None:
+        with cancel_when(self._store, lambda: looked != self._history_generation):
+            edits = self._store.journal.list_edits_of_row("facts", line.fact.id)
+            self.post_message(self.HistoryLoaded(looked, line, edits))
 
-    @on(Read)
-    def _show_history(self, read: Read) -> None:
-        if read.looked == self._looked:
+    @on(HistoryLoaded)
+    def _show_history(self, read: HistoryLoaded) -> None:
+        if read.generation == self._history_generation:
             self.history.show(read.line, read.edits)
 
     # ── where it came from ────────────────────────────────────────────────────────────────────────
 
     def action_go(self) -> None:
-        if self._current is not None:
-            fact = self._current.fact
-            self._go_to(fact.entry or (entry_id(fact.session_id, 0) if fact.session_id else None))
+        if self._current_fact is not None:
+            fact = self._current_fact.fact
+            self._open_entry(fact.entry or (entry_id(fact.session_id, 0) if fact.session_id else None))
 
-    @on(FactHistory.Followed)
-    def _follow(self, followed: FactHistory.Followed) -> None:
-        self._go_to(followed.entry)
+    @on(FactHistory.LinkFollowed)
+    def _open_history_entry(self, followed: FactHistory.LinkFollowed) -> None:
+        self._open_entry(followed.entry)
 
-    def _go_to(self, entry: str | None) -> None:
+    def _open_entry(self, entry: str | None) -> None:
         if entry is not None:
             self.dismiss(entry)
         else:
@@ -214,33 +216,33 @@ class FactsScreen(FactEdits):
 
     # ── around ────────────────────────────────────────────────────────────────────────────────────
 
-    @on(FactsTable.Pressed)
-    def _edit_pressed(self) -> None:
+    @on(FactTable.DoubleClicked)
+    def _edit_clicked(self) -> None:
         if self.check_action("edit", ()):
             self.action_edit()
 
-    def done(self) -> None:
-        self.table.unmark()
+    def clear_marks(self) -> None:
+        self.table.clear_marked()
 
-    @on(FilterLine.Asked)
+    @on(FilterLine.WordsChanged)
     def _filter(self) -> None:
-        self._show()
+        self._show_facts()
 
-    @on(FilterWords.Left)
-    def _to_list(self) -> None:
+    @on(FilterInput.Exited)
+    def _focus_table(self) -> None:
         self.set_focus(self.table)
 
     def action_filter(self) -> None:
-        self.set_focus(self.bar.words)
+        self.set_focus(self.bar.input)
 
     def action_scope(self) -> None:
-        scopes = [EVERY_SCOPE, *self._listed.scopes]
+        scopes = [ALL_SCOPES, *self._loaded.scopes]
         at = scopes.index(self.scope) if self.scope in scopes else 0
         self.scope = scopes[(at + 1) % len(scopes)]
         self.load()
 
     def action_retired(self) -> None:
-        self._with_retired = not self._with_retired
+        self._shows_retired = not self._shows_retired
         self.load()
 
     def action_side(self) -> None:
@@ -248,8 +250,8 @@ class FactsScreen(FactEdits):
 
     def action_leave(self) -> None:
         """The words first."""
-        if self.bar.words.value:
-            self.bar.words.value = ""
+        if self.bar.input.value:
+            self.bar.input.value = ""
         else:
             self.dismiss(None)
 

@@ -13,25 +13,25 @@ from textual.widgets import Static, TextArea
 
 from store.model.session import Session
 from store.text.sanitize import one_line
-from tui.dialogs.text import DIALOG, WriteScreen
-from tui.render.styles import MUTED, title_of
+from tui.dialogs.text import DIALOG_CSS, MultilineDialog
+from tui.render.styles import MUTED, session_title
 
 if TYPE_CHECKING:
     from store.store import Store
 
-TITLE = 60
+MAX_TITLE_CHARACTERS = 60
 """Characters of the session's title."""
 
 
 @dataclass(frozen=True)
-class Forked:
+class ForkResult:
     session: Session
     is_native: bool
     "It is a transcript of its agent's, which can go on with it."
 
 
 @dataclass(frozen=True)
-class Place:
+class ForkPoint:
     """The turn after which a session is forked."""
 
     session: Session
@@ -42,22 +42,22 @@ class Place:
     "The agent that would go on with a transcript of its own; empty where there is none."
 
 
-def place_of(store: Store, session: Session, turn: int) -> Place:
+def read_fork_point(store: Store, session: Session, turn: int) -> ForkPoint:
     """In a thread."""
     from store import sources
-    from store.write_back.fork_transcript import can_fork_natively
+    from store.write_back.fork_transcript import can_fork_transcript
 
     prompt = store.chains.turns(session.key, turn)[0].prompt
-    source = sources.by_name(session.source) if turn and can_fork_natively(session) else None
-    return Place(session, turn, prompt, source.LABEL if source else "")
+    source = sources.load_source(session.source) if turn and can_fork_transcript(session) else None
+    return ForkPoint(session, turn, prompt, source.LABEL if source else "")
 
 
-class ForkScreen(WriteScreen):
+class ForkScreen(MultilineDialog):
     """Answers with the last prompt, once `made` is there."""
 
     DEFAULT_CSS = (
         "ForkScreen {"
-        + DIALOG
+        + DIALOG_CSS
         + """
         TextArea {
             height: auto;
@@ -81,13 +81,13 @@ class ForkScreen(WriteScreen):
         ),
     ]
 
-    def __init__(self, store: Store, place: Place) -> None:
-        super().__init__(f"Fork at turn {place.turn}", place.prompt, self._fork)
+    def __init__(self, store: Store, fork_point: ForkPoint) -> None:
+        super().__init__(f"Fork at turn {fork_point.turn}", fork_point.prompt, self._save_fork)
         self._store = store
-        self._place = place
-        self.made: Forked | None = None
+        self._fork_point = fork_point
+        self.fork_result: ForkResult | None = None
         self._is_native = False
-        self._untouched = ""
+        self._original_text = ""
         "What was said, as a text area spells it."
 
     @property
@@ -95,76 +95,76 @@ class ForkScreen(WriteScreen):
         """A fork is made by one of two keys; leaving is to make none."""
         return False
 
-    def field(self) -> ComposeResult:
+    def compose_field(self) -> ComposeResult:
         yield Static(Content.styled("Its last prompt:", MUTED), id="asked")
-        yield from super().field()
+        yield from super().compose_field()
         yield Static(id="ending")
 
     def on_mount(self) -> None:
-        self._untouched = self.area.text
-        self.area.display = self.query_one("#asked").display = bool(self._place.turn)
-        self.query_one("#note", Static).update(self._told())
-        self._tell_ending()
+        self._original_text = self.area.text
+        self.area.display = self.query_one("#asked").display = bool(self._fork_point.turn)
+        self.query_one("#note", Static).update(self._build_note())
+        self._update_ending()
 
-    def _told(self) -> Content:
-        title = one_line(title_of(self._place.session), TITLE)
+    def _build_note(self) -> Content:
+        title = one_line(session_title(self._fork_point.session), MAX_TITLE_CHARACTERS)
         return Content.assemble(("A new session under ", MUTED), (title, ""), (", which stays as it is.", MUTED))
 
     @on(TextArea.Changed)
-    def _tell_ending(self) -> None:
-        place = self._place
+    def _update_ending(self) -> None:
+        place = self._fork_point
         if not place.turn:
             told = "It begins anew, with the same instructions."
-        elif self._prompt(self.typed()) is None:
-            told = f"It shares {_turns(place.turn)}. Change the prompt, and it ends with that, not yet answered."
+        elif self._changed_prompt(self.read_text()) is None:
+            told = f"It shares {_format_turns(place.turn)}. Change the prompt, and it ends with that, not yet answered."
         else:
-            told = f"It shares {_turns(place.turn - 1)} and ends with this prompt, not yet answered."
+            told = f"It shares {_format_turns(place.turn - 1)} and ends with this prompt, not yet answered."
         if place.program:
             told += f"\nF5 makes it a new {place.program} session, which {place.program} lists and resumes."
         self.query_one("#ending", Static).update(Content.styled(told, MUTED))
 
-    def _prompt(self, typed: str) -> str | None:
+    def _changed_prompt(self, typed: str) -> str | None:
         """None while it is as it was."""
-        return typed if self._place.turn and typed != self._untouched else None
+        return typed if self._fork_point.turn and typed != self._original_text else None
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         match action:
             case "native":
-                return bool(self._place.program)
+                return bool(self._fork_point.program)
             case "editor":
-                return bool(self._place.turn)
+                return bool(self._fork_point.turn)
         return super().check_action(action, parameters)
 
     def action_save(self) -> None:
         self._is_native = False
-        self.take()
+        self.submit()
 
     def action_native(self) -> None:
         self._is_native = True
-        self.take()
+        self.submit()
 
-    def take(self) -> None:
+    def submit(self) -> None:
         """What was said once may hold whatever it held; only what is said now must be tidy."""
-        if self._prompt(self.typed()) is not None:
-            super().take()
+        if self._changed_prompt(self.read_text()) is not None:
+            super().submit()
         elif not self._is_busy:
-            self.refuse("")
+            self.show_error("")
             self._is_busy = True
-            self._take(self.typed())
+            self._save_in_thread(self.read_text())
 
-    def _fork(self, typed: str) -> None:
-        from store.conversations.fork import fork
-        from store.write_back.fork_transcript import fork_natively
+    def _save_fork(self, typed: str) -> None:
+        from store.conversations.fork import fork_session
+        from store.write_back.fork_transcript import fork_transcript
 
-        place, prompt = self._place, self._prompt(typed)
+        place, prompt = self._fork_point, self._changed_prompt(typed)
         if self._is_native:
-            made = fork_natively(self._store, place.session, place.turn, prompt=prompt).session
+            made = fork_transcript(self._store, place.session, place.turn, prompt=prompt).session
         else:
-            made = fork(self._store, place.session, place.turn, prompt=prompt)
-        self.made = Forked(made, self._is_native)
+            made = fork_session(self._store, place.session, place.turn, prompt=prompt)
+        self.fork_result = ForkResult(made, self._is_native)
 
 
-def _turns(last: int) -> str:
+def _format_turns(last: int) -> str:
     if last < 1:
         return "no turn"
     return f"turns 1 to {last}" if last > 1 else "turn 1"

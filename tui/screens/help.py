@@ -12,14 +12,14 @@ from textual.content import Content
 from textual.screen import ModalScreen
 from textual.widgets import Static
 
-from store.text.sanitize import cells
+from store.text.sanitize import cell_width
 from tui.render.styles import MUTED
 
-Line = tuple[str, str]
+HelpLine = tuple[str, str]
 """Keys and what they do, or a sign and what it means."""
 
 PADDING = 2
-BESIDE = 2 * PADDING + 2 + 4
+HORIZONTAL_MARGIN = 2 * PADDING + 2 + 4
 """Cells of a row that are not for the text: around it, the scrollbar, and what is seen of the screen beneath."""
 
 
@@ -48,7 +48,7 @@ class HelpScreen(ModalScreen[None]):
         Binding("escape,question_mark,enter,q", "dismiss", "Close", id="help.close", tooltip="Close this page"),
     ]
 
-    def __init__(self, keys: Iterable[Line], signs: Iterable[Line]) -> None:
+    def __init__(self, keys: Iterable[HelpLine], signs: Iterable[HelpLine]) -> None:
         super().__init__()
         self._keys = list(keys)
         self._signs = list(signs)
@@ -58,17 +58,17 @@ class HelpScreen(ModalScreen[None]):
             yield Static()
 
     def on_resize(self) -> None:
-        self.query_one(Static).update(self._page(self.size.width - BESIDE))
+        self.query_one(Static).update(self._build_page(self.size.width - HORIZONTAL_MARGIN))
 
-    def _page(self, room: int) -> Content:
-        width = max(cells(sign) for sign, _ in self._keys)
-        keys, signs = ([_line(line, width, room) for line in lines] for lines in (self._keys, self._signs))
+    def _build_page(self, room: int) -> Content:
+        width = max(cell_width(sign) for sign, _ in self._keys)
+        keys, signs = ([_format_line(line, width, room) for line in lines] for lines in (self._keys, self._signs))
         closing = Content.styled("Esc closes this page", MUTED)
         return Content("\n").join([*keys, Content(""), *signs, Content(""), closing])
 
 
-def _line(line: Line, width: int, room: int) -> Content:
+def _format_line(line: HelpLine, width: int, room: int) -> Content:
     """What has no room goes on below itself."""
     sign, told = line
-    head = Content.assemble((" " * (width - cells(sign)) + sign, "bold $text-accent"), "  ")
+    head = Content.assemble((" " * (width - cell_width(sign)) + sign, "bold $text-accent"), "  ")
     return head + Content("\n" + " " * (width + 2)).join(Content(told).wrap(max(room - width - 2, 20)))

@@ -15,25 +15,32 @@ from textual.getters import query_one
 from textual.screen import Screen
 from textual.widgets import Static
 
-from store.database.cancel import until_stale
+from store.database.cancel import cancel_when
 from store.errors import StoreError
-from store.model.entry import PairedCall, ToolResult, readable
+from store.model.entry import PairedCall, ToolResult, readable_text
 from store.model.session import Session
 from store.text.validate import decode
-from tui.json_document.large_containers import spelled
-from tui.json_document.tree import Tree
-from tui.messages import Copy, Told
-from tui.render.exit_code import IN_A_RECORD, exit_code
-from tui.render.line_diff import diff_of, tally
-from tui.render.tool_call_details import CallLine, arguments_title, call_line, heading, result_title, same_calls
-from tui.widgets.key_hints import KeysLine
-from tui.widgets.tool_call_pane import CallPane
+from tui.json_document.large_containers import format_json
+from tui.json_document.tree import JsonTree
+from tui.messages import Copy, DataMessage
+from tui.render.exit_code import RECORD_DEPTH, find_exit_code
+from tui.render.line_diff import count_changed_lines, render_edit_diff
+from tui.render.tool_call_details import (
+    ToolCallRow,
+    build_call_row,
+    render_arguments_title,
+    render_call_heading,
+    render_result_title,
+    render_same_tool_calls,
+)
+from tui.widgets.key_hints import KeyHintBar
+from tui.widgets.tool_call_pane import ToolCallPane
 from tui.workers import threaded
 
 if TYPE_CHECKING:
     from store.store import Store
 
-NOBODY_ASKED = "This result answers no call that is known"
+NO_MATCHING_CALL = "This result answers no call that is known"
 
 
 class InspectorScreen(Screen[str | None]):
@@ -114,80 +121,80 @@ class InspectorScreen(Screen[str | None]):
         Binding("Y", "copy_output", "Copy result", id="call.copy_output", tooltip="Copy what came of it"),
     ]
 
-    told = query_one("#call", Static)
-    same = query_one("#same", Static)
-    asked = query_one("#asked", CallPane)
-    answered = query_one("#answered", CallPane)
+    heading_line = query_one("#call", Static)
+    same_name_line = query_one("#same", Static)
+    arguments_pane = query_one("#asked", ToolCallPane)
+    result_pane = query_one("#answered", ToolCallPane)
 
-    class Listed(Told):
+    class SessionCallsLoaded(DataMessage):
         """All calls of the session, in order."""
 
-        calls: Sequence[CallLine]
+        calls: Sequence[ToolCallRow]
 
-    class Read(Told):
+    class CallLoaded(DataMessage):
         """A call with its result, ready to be shown."""
 
         generation: int
         call: PairedCall
-        arguments: Tree | None
+        arguments: JsonTree | None
         diff: Sequence[Content] | None
-        changed: tuple[int, int] | None
+        changed_lines: tuple[int, int] | None
         output: str
-        result: Tree | None
+        result: JsonTree | None
         exit_code: int | None
 
     def __init__(self, store: Store, session: Session, call_key: int) -> None:
         super().__init__()
         self._store = store
         self._session = session
-        self._key = call_key
+        self._call_key = call_key
         self._generation = 0
-        self._calls: Sequence[CallLine] = ()
-        self._shown: InspectorScreen.Read | None = None
+        self._calls: Sequence[ToolCallRow] = ()
+        self._loaded: InspectorScreen.CallLoaded | None = None
 
     def compose(self) -> ComposeResult:
         yield Static(id="call")
         with Container(id="sides"):
-            yield CallPane(id="asked")
-            yield CallPane(id="answered")
+            yield ToolCallPane(id="asked")
+            yield ToolCallPane(id="answered")
         yield Static(id="same")
-        yield KeysLine()
+        yield KeyHintBar()
 
     def on_mount(self) -> None:
-        self._look_at(self._key)
-        self._list()
+        self._open_call(self._call_key)
+        self._load_calls()
 
     # ── what the store says ───────────────────────────────────────────────────────────────────────
 
     @threaded(group="list")
-    def _list(self) -> None:
+    def _load_calls(self) -> None:
         from store.conversations import tool_calls
 
-        found = tool_calls.of_session(self._store, self._session.key)
-        self.post_message(self.Listed([call_line(call, self._session.cwd) for call in found]))
+        found = tool_calls.iter_session_calls(self._store, self._session.key)
+        self.post_message(self.SessionCallsLoaded([build_call_row(call, self._session.cwd) for call in found]))
 
     @threaded(exclusive=True, group="read")
-    def _read(self, key: int, generation: int) -> None:
+    def _load_call(self, key: int, generation: int) -> None:
         from store.conversations import tool_calls
 
-        with until_stale(self._store, lambda: generation != self._generation):
-            call = tool_calls.get(self._store, key)
+        with cancel_when(self._store, lambda: generation != self._generation):
+            call = tool_calls.get_call(self._store, key)
             self.post_message(
-                self.Read(
+                self.CallLoaded(
                     generation,
                     call,
-                    Tree(call.arguments) if call.entry else None,
-                    diff_of(call.name, call.arguments),
-                    tally(call.name, call.arguments),
-                    readable(call.result),
-                    Tree(call.result) if isinstance(call.result, dict | list) else None,
-                    self._exit_code(call),
+                    JsonTree(call.arguments) if call.entry else None,
+                    render_edit_diff(call.name, call.arguments),
+                    count_changed_lines(call.name, call.arguments),
+                    readable_text(call.result),
+                    JsonTree(call.result) if isinstance(call.result, dict | list) else None,
+                    self._find_exit_code(call),
                 )
             )
 
-    def _exit_code(self, call: PairedCall) -> int | None:
+    def _find_exit_code(self, call: PairedCall) -> int | None:
         """What the output does not tell may stand beside it in its record, where that is of no other call."""
-        told = exit_code(call.result)
+        told = find_exit_code(call.result)
         if told is not None or call.result_entry is None:
             return told
         entry = self._store.chains.entry(self._session.key, int(call.result_entry.rpartition("#")[2]))
@@ -195,58 +202,62 @@ class InspectorScreen(Screen[str | None]):
         if entry.record is None or not is_alone:
             return None
         with suppress(StoreError):
-            return exit_code(decode(self._store.records.get(entry.record)), IN_A_RECORD)
+            return find_exit_code(decode(self._store.records.get(entry.record)), RECORD_DEPTH)
         return None
 
-    def _look_at(self, key: int) -> None:
+    def _open_call(self, key: int) -> None:
         """What is shown stays until the other call is there."""
-        self._key = key
+        self._call_key = key
         self._generation += 1
-        self._read(key, self._generation)
+        self._load_call(key, self._generation)
 
     # ── what goes down ────────────────────────────────────────────────────────────────────────────
 
-    @on(Listed)
-    def _take_list(self, listed: Listed) -> None:
+    @on(SessionCallsLoaded)
+    def _accept_calls(self, listed: SessionCallsLoaded) -> None:
         self._calls = listed.calls
-        self._tell()
+        self._update_heading()
 
-    @on(Read)
-    def _show(self, read: Read) -> None:
+    @on(CallLoaded)
+    def _show_call(self, read: CallLoaded) -> None:
         if read.generation != self._generation:
             return
-        self._shown = read
-        self.asked.show(arguments_title(read.changed), read.diff, read.arguments, NOBODY_ASKED)
+        self._loaded = read
+        self.arguments_pane.show(
+            render_arguments_title(read.changed_lines), read.diff, read.arguments, NO_MATCHING_CALL
+        )
         output = read.output if read.output or read.result is None else None
-        self.answered.show(result_title(read.output, read.call.status), output, read.result)
-        self._tell()
+        self.result_pane.show(render_result_title(read.output, read.call.status), output, read.result)
+        self._update_heading()
 
-    def _tell(self) -> None:
+    def _update_heading(self) -> None:
         """Where among all calls this one is; known once both have been read."""
-        if self._shown is not None:
-            call, at = self._shown.call, self._at
-            self.told.update(heading(call, at or 0, len(self._calls) if at is not None else 0, self._shown.exit_code))
-            self.same.update(same_calls(self._calls, at) if at is not None else Content(""))
+        if self._loaded is not None:
+            call, at = self._loaded.call, self._call_index
+            self.heading_line.update(
+                render_call_heading(call, at or 0, len(self._calls) if at is not None else 0, self._loaded.exit_code)
+            )
+            self.same_name_line.update(render_same_tool_calls(self._calls, at) if at is not None else Content(""))
         self.refresh_bindings()
 
     @property
-    def _at(self) -> int | None:
-        return next((at for at, call in enumerate(self._calls) if call.key == self._key), None)
+    def _call_index(self) -> int | None:
+        return next((at for at, call in enumerate(self._calls) if call.key == self._call_key), None)
 
     # ── to other calls ────────────────────────────────────────────────────────────────────────────
 
     def action_step(self, by: int) -> None:
-        at = self._at
+        at = self._call_index
         if at is not None and 0 <= at + by < len(self._calls):
-            self._look_at(self._calls[at + by].key)
+            self._open_call(self._calls[at + by].key)
 
     def action_same(self, by: int) -> None:
-        other = self._same(by)
+        other = self._find_same_name(by)
         if other is not None:
-            self._look_at(other.key)
+            self._open_call(other.key)
 
-    def _same(self, by: int) -> CallLine | None:
-        at = self._at
+    def _find_same_name(self, by: int) -> ToolCallRow | None:
+        at = self._call_index
         if at is None:
             return None
         others = self._calls[at + 1 :] if by > 0 else self._calls[:at][::-1]
@@ -255,36 +266,36 @@ class InspectorScreen(Screen[str | None]):
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         match action, parameters:
             case "same", (int(by),):
-                return self._same(by) is not None
+                return self._find_same_name(by) is not None
             case (("go" | "copy_arguments" | "copy_output"), _):
-                return self._shown is not None
+                return self._loaded is not None
             case "all", _:
                 return bool(self._calls)
         return super().check_action(action, parameters)
 
     @work
     async def action_all(self) -> None:
-        from tui.dialogs.tool_call_picker import CallsScreen
+        from tui.dialogs.tool_call_picker import ToolCallPickerDialog
 
-        chosen = await self.app.push_screen_wait(CallsScreen(self._calls, self._key))
+        chosen = await self.app.push_screen_wait(ToolCallPickerDialog(self._calls, self._call_key))
         if chosen is not None:
-            self._look_at(chosen)
+            self._open_call(chosen)
 
     # ── away from here ────────────────────────────────────────────────────────────────────────────
 
     def action_go(self) -> None:
-        if self._shown is not None:
-            self.dismiss(self._shown.call.entry or self._shown.call.result_entry)
+        if self._loaded is not None:
+            self.dismiss(self._loaded.call.entry or self._loaded.call.result_entry)
 
     def action_copy_arguments(self) -> None:
-        if self._shown is not None:
-            self._copy_arguments(self._shown.call)
+        if self._loaded is not None:
+            self._copy_arguments(self._loaded.call)
 
     @threaded(group="copy")
     def _copy_arguments(self, call: PairedCall) -> None:
         arguments = call.arguments
-        self.post_message(Copy(arguments if isinstance(arguments, str) else spelled(arguments), "arguments"))
+        self.post_message(Copy(arguments if isinstance(arguments, str) else format_json(arguments), "arguments"))
 
     def action_copy_output(self) -> None:
-        if self._shown is not None:
-            self.post_message(Copy(self._shown.output, "output"))
+        if self._loaded is not None:
+            self.post_message(Copy(self._loaded.output, "output"))

@@ -13,31 +13,39 @@ from textual.content import Content
 from textual.getters import query_one
 from textual.widgets import Footer, Static
 
-from store.database.cancel import until_stale
-from store.edits.labels import of_edit, of_edits
+from store.database.cancel import cancel_when
+from store.edits.labels import label_edit, label_edits
 from store.errors import NothingToUndo
 from store.model.knowledge import Edit
 from store.model.session import entry_id
-from tui.messages import Told
-from tui.render.journal_lines import EditLine, build_on, done, edit_line, heading, page, sentence
+from tui.messages import DataMessage
+from tui.render.journal_lines import (
+    EditRow,
+    build_edit_row,
+    describe_edit,
+    describe_later_edits,
+    edit_label,
+    render_edit_page,
+    render_journal_heading,
+)
 from tui.render.styles import MUTED
 from tui.screens.store_screen import Clock
-from tui.screens.table_screen import WatchingScreen
-from tui.widgets.filter_line import FilterLine, FilterWords
-from tui.widgets.tables.edit_table import EditsTable
+from tui.screens.table_screen import TableScreen
+from tui.widgets.filter_line import FilterInput, FilterLine
+from tui.widgets.tables.edit_table import EditTable
 from tui.widgets.text_view import TextView
 from tui.workers import threaded
 
 if TYPE_CHECKING:
     from store.store import Store
 
-PAGE = 500
+PAGE_SIZE = 500
 """Edits that are read at once; more when somebody scrolls there, all when somebody looks for words."""
 
-SHOWN = 8
+MAX_NAMED_EDITS = 8
 """Edits that are named before they are undone together."""
 
-NOTHING = "There is nothing to undo."
+NOTHING_TO_UNDO = "There is nothing to undo."
 
 
 def undo_newest(store: Store) -> str:
@@ -45,12 +53,12 @@ def undo_newest(store: Store) -> str:
     try:
         edit = store.journal.undo()
     except NothingToUndo:
-        return NOTHING
-    return f"Undone: {sentence(edit, of_edits(store, [edit]))}."
+        return NOTHING_TO_UNDO
+    return f"Undone: {describe_edit(edit, label_edits(store, [edit]))}."
 
 
-class JournalScreen(WatchingScreen):
-    AUTO_FOCUS = "EditsTable"
+class JournalScreen(TableScreen):
+    AUTO_FOCUS = "EditTable"
     HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (120, "-wide")]  # noqa: RUF012 (declared so by Textual)
     DEFAULT_CSS = """
     JournalScreen {
@@ -58,7 +66,7 @@ class JournalScreen(WatchingScreen):
             height: 1fr;
         }
 
-        EditsTable {
+        EditTable {
             height: 1fr;
         }
 
@@ -88,7 +96,7 @@ class JournalScreen(WatchingScreen):
                 layout: horizontal;
             }
 
-            EditsTable {
+            EditTable {
                 width: 11fr;
             }
 
@@ -111,198 +119,198 @@ class JournalScreen(WatchingScreen):
     ]
 
     bar = query_one(FilterLine)
-    table = query_one(EditsTable)
-    difference = query_one(TextView)
-    none = query_one("#none", Static)
+    table = query_one(EditTable)
+    diff_view = query_one(TextView)
+    empty_message = query_one("#none", Static)
 
-    class Listed(Told):
+    class EditsLoaded(DataMessage):
         generation: int
-        lines: Sequence[EditLine]
-        more: bool
+        lines: Sequence[EditRow]
+        has_more: bool
 
-    class Read(Told):
+    class EditLoaded(DataMessage):
         """One edit, ready to be shown."""
 
-        looked: int
+        generation: int
         page: list[Content]
 
-    class Refused(Told):
+    class UndoBlocked(DataMessage):
         """Others build on it; they would have to go first."""
 
         edit: Edit
         later: list[Edit]
-        told: str
+        text: str
 
     def __init__(self, store: Store, clock: Clock) -> None:
         super().__init__(store, clock)
-        self._wanted = PAGE
-        self._lines: Sequence[EditLine] = ()
-        self._more = False
-        self._looked = 0
-        self._line: EditLine | None = None
-        self._shown: list[Content] = []
+        self._requested_count = PAGE_SIZE
+        self._lines: Sequence[EditRow] = ()
+        self._has_more = False
+        self._edit_generation = 0
+        self._selected_line: EditRow | None = None
+        self._shown_page: list[Content] = []
 
     def compose(self) -> ComposeResult:
         yield FilterLine("filter by what, where, number, undone …")
         with Container(id="sides"):
-            yield EditsTable(self._clock())
+            yield EditTable(self._clock())
             yield TextView()
         yield Static(id="none")
         yield Footer(show_command_palette=False)
 
-    def tell_time(self) -> None:
+    def refresh_ages(self) -> None:
         self.table.now = self._clock()
-        self.table.forget_strips()
+        self.table.invalidate_strips()
 
     # ── what the store says ───────────────────────────────────────────────────────────────────────
 
     def load(self) -> None:
         self._generation += 1
-        self._list(self._generation, self._wanted)
+        self._load_edits(self._generation, self._requested_count)
 
     @threaded(exclusive=True, group="list")
-    def _list(self, generation: int, wanted: int) -> None:
+    def _load_edits(self, generation: int, wanted: int) -> None:
         """Page by page: what the rows said before and after is not kept."""
-        lines: list[EditLine] = []
-        with until_stale(self._store, lambda: generation != self._generation):
+        lines: list[EditRow] = []
+        with cancel_when(self._store, lambda: generation != self._generation):
             while not wanted or len(lines) < wanted:
-                edits = self._store.journal.newest(limit=PAGE, before=lines[-1].id if lines else None)
-                names = of_edits(self._store, edits)
-                lines += [edit_line(edit, names) for edit in edits]
-                if len(edits) < PAGE:
-                    self.post_message(self.Listed(generation, lines, more=False))
+                edits = self._store.journal.list_edits(limit=PAGE_SIZE, before=lines[-1].id if lines else None)
+                names = label_edits(self._store, edits)
+                lines += [build_edit_row(edit, names) for edit in edits]
+                if len(edits) < PAGE_SIZE:
+                    self.post_message(self.EditsLoaded(generation, lines, has_more=False))
                     return
-            self.post_message(self.Listed(generation, lines, more=True))
+            self.post_message(self.EditsLoaded(generation, lines, has_more=True))
 
-    @on(Listed)
-    def _take_list(self, listed: Listed) -> None:
+    @on(EditsLoaded)
+    def _accept_edits(self, listed: EditsLoaded) -> None:
         if listed.generation == self._generation:
-            self._lines, self._more = listed.lines, listed.more
-            self._show()
+            self._lines, self._has_more = listed.lines, listed.has_more
+            self._show_edits()
 
-    def _show(self) -> None:
-        words = self.bar.asked
-        found = [line for line in self._lines if line.holds(words)] if words else self._lines
-        self.bar.tell(heading(len(found), len(self._lines), self._more))
-        self.show_nothing(not found, self.table, self.bar.words)
+    def _show_edits(self) -> None:
+        words = self.bar.filter_words
+        found = [line for line in self._lines if line.matches(words)] if words else self._lines
+        self.bar.show_heading(render_journal_heading(len(found), len(self._lines), self._has_more))
+        self.show_empty_state(not found, self.table, self.bar.input)
         told = "No edit has these words." if words else "Nothing was edited yet."
-        self.none.update(Content.styled(told, MUTED))
+        self.empty_message.update(Content.styled(told, MUTED))
         self.table.show(found)
 
-    @on(EditsTable.Chosen)
-    def _look_at(self, chosen: EditsTable.Chosen) -> None:
-        self._looked += 1
-        self._line = chosen.line
+    @on(EditTable.Highlighted)
+    def _select_edit(self, chosen: EditTable.Highlighted) -> None:
+        self._edit_generation += 1
+        self._selected_line = chosen.row
         self.refresh_bindings()
-        if chosen.line is not None:
-            self._read(chosen.line.id, self._looked)
-        if chosen.is_near_end and self._more:
-            self._want(self._wanted and len(self._lines) + PAGE)
+        if chosen.row is not None:
+            self._load_edit(chosen.row.id, self._edit_generation)
+        if chosen.is_near_end and self._has_more:
+            self._request_edits(self._requested_count and len(self._lines) + PAGE_SIZE)
 
-    def _want(self, edits: int) -> None:
+    def _request_edits(self, edits: int) -> None:
         """So many of them; none means all."""
-        if edits != self._wanted:
-            self._wanted = edits
+        if edits != self._requested_count:
+            self._requested_count = edits
             self.load()
 
     @threaded(exclusive=True, group="read")
-    def _read(self, number: int, looked: int) -> None:
-        with until_stale(self._store, lambda: looked != self._looked):
+    def _load_edit(self, number: int, looked: int) -> None:
+        with cancel_when(self._store, lambda: looked != self._edit_generation):
             edit = self._store.journal.get(number)
-            later = [] if edit.undone_by is not None else self._store.journal.building_on(number)
-            shown = page(edit, of_edit(self._store, edit), later, self._clock())
-            self.post_message(self.Read(looked, shown))
+            later = [] if edit.undone_by is not None else self._store.journal.list_dependent_edits(number)
+            shown = render_edit_page(edit, label_edit(self._store, edit), later, self._clock())
+            self.post_message(self.EditLoaded(looked, shown))
 
-    @on(Read)
-    def _show_edit(self, read: Read) -> None:
+    @on(EditLoaded)
+    def _show_edit(self, read: EditLoaded) -> None:
         """What is being read stays where it was scrolled to, as long as it says the same."""
-        if read.looked == self._looked and read.page != self._shown:
-            self._shown = read.page
-            self.difference.show(read.page)
+        if read.generation == self._edit_generation and read.page != self._shown_page:
+            self._shown_page = read.page
+            self.diff_view.show(read.page)
 
     # ── undo ──────────────────────────────────────────────────────────────────────────────────────
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         match action:
             case "undo":
-                return self._line is not None
+                return self._selected_line is not None
             case "go":
-                return self._line is not None and bool(self._line.sessions)
+                return self._selected_line is not None and bool(self._selected_line.sessions)
         return super().check_action(action, parameters)
 
-    @on(EditsTable.Pressed)
+    @on(EditTable.DoubleClicked)
     def action_undo(self) -> None:
-        if (line := self._line) is None:
+        if (line := self._selected_line) is None:
             return
         if line.undone_by is not None:
             told = f"Edit {line.id} is undone already; undo edit {line.undone_by} to have it again."
             self.notify(told, timeout=4, markup=False)
         else:
-            self._undo(line.id)
+            self._undo_in_thread(line.id)
 
     @threaded(group="undo")
-    def _undo(self, number: int) -> None:
+    def _undo_in_thread(self, number: int) -> None:
         """Unless other edits build on it: then they are told first."""
         journal = self._store.journal
-        if later := journal.building_on(number):
+        if later := journal.list_dependent_edits(number):
             edits = [*later, journal.get(number)]
-            names = of_edits(self._store, edits)
-            told = "\n".join(f"{edit.id}  {sentence(edit, names)}" for edit in edits[-SHOWN:])
-            told = f"{len(edits) - SHOWN:,} more, then\n{told}" if len(edits) > SHOWN else told
-            self.post_message(self.Refused(edits[-1], later, told))
+            names = label_edits(self._store, edits)
+            told = "\n".join(f"{edit.id}  {describe_edit(edit, names)}" for edit in edits[-MAX_NAMED_EDITS:])
+            told = f"{len(edits) - MAX_NAMED_EDITS:,} more, then\n{told}" if len(edits) > MAX_NAMED_EDITS else told
+            self.post_message(self.UndoBlocked(edits[-1], later, told))
         else:
-            self._tell_undone([journal.undo(number)])
+            self._notify_undone([journal.undo(number)])
 
-    @on(Refused)
-    def _ask(self, refused: Refused) -> None:
-        from tui.dialogs.text import ConfirmScreen
+    @on(UndoBlocked)
+    def _confirm_undo_all(self, refused: UndoBlocked) -> None:
+        from tui.dialogs.text import ConfirmDialog
 
         numbers = [refused.edit.id, *(edit.id for edit in refused.later)]
-        told = f"{build_on(refused.later)} Undo all of these, newest first?\n\n{refused.told}"
-        title = f"Undo edit {refused.edit.id}, {done(refused.edit)}"
+        told = f"{describe_later_edits(refused.later)} Undo all of these, newest first?\n\n{refused.text}"
+        title = f"Undo edit {refused.edit.id}, {edit_label(refused.edit)}"
 
         def go_on(sure: bool | None) -> None:
             if sure:
                 self._undo_all(numbers)
 
-        self.app.push_screen(ConfirmScreen(title, told), go_on)
+        self.app.push_screen(ConfirmDialog(title, told), go_on)
 
     @threaded(group="undo")
     def _undo_all(self, numbers: Sequence[int]) -> None:
-        self._tell_undone(self._store.journal.undo_together(numbers))
+        self._notify_undone(self._store.journal.undo_all(numbers))
 
-    def _tell_undone(self, undone: Sequence[Edit]) -> None:
-        names = of_edits(self._store, undone)
-        told = "Undone: " + "; ".join(sentence(edit, names) for edit in undone[-3:]) + "."
+    def _notify_undone(self, undone: Sequence[Edit]) -> None:
+        names = label_edits(self._store, undone)
+        told = "Undone: " + "; ".join(describe_edit(edit, names) for edit in undone[-3:]) + "."
         more = f" And {len(undone) - 3:,} that built on it." if len(undone) > 3 else ""
         self.app.call_from_thread(self.notify, told + more, timeout=4, markup=False)
         self.app.call_from_thread(self.load)
 
     # ── around ────────────────────────────────────────────────────────────────────────────────────
 
-    @on(FilterLine.Asked)
-    def _filter(self, asked: FilterLine.Asked) -> None:
-        self._show()
-        if asked.words and self._more:
-            self._want(0)
+    @on(FilterLine.WordsChanged)
+    def _filter(self, asked: FilterLine.WordsChanged) -> None:
+        self._show_edits()
+        if asked.words and self._has_more:
+            self._request_edits(0)
 
-    @on(FilterWords.Left)
-    def _to_list(self) -> None:
+    @on(FilterInput.Exited)
+    def _focus_table(self) -> None:
         self.set_focus(self.table)
 
     def action_filter(self) -> None:
-        self.set_focus(self.bar.words)
+        self.set_focus(self.bar.input)
 
     def action_side(self) -> None:
-        self.set_focus(self.difference if self.table.has_focus else self.table)
+        self.set_focus(self.diff_view if self.table.has_focus else self.table)
 
     def action_go(self) -> None:
-        if self._line is not None and self._line.sessions:
-            self.dismiss(entry_id(self._line.sessions[0], 0))
+        if self._selected_line is not None and self._selected_line.sessions:
+            self.dismiss(entry_id(self._selected_line.sessions[0], 0))
 
     def action_leave(self) -> None:
         """The words first."""
-        if self.bar.words.value:
-            self.bar.words.value = ""
+        if self.bar.input.value:
+            self.bar.input.value = ""
         else:
             self.dismiss(None)

@@ -15,15 +15,15 @@ from textual.widgets import Footer, Static
 from store.errors import BadValue
 from store.model.entry import Attachment, Entry
 from store.text.validate import decode
-from tui.messages import Told
-from tui.render.image import painted, pictures_in
+from tui.messages import DataMessage
+from tui.render.image import find_pictures, render_picture
 from tui.render.styles import MUTED
 from tui.workers import threaded
 
 if TYPE_CHECKING:
     from store.store import Store
 
-NOT_KEPT = "The picture itself is not in the record; its agent kept it elsewhere, or only told of it."
+NO_PICTURE_DATA = "The picture itself is not in the record; its agent kept it elsewhere, or only told of it."
 NO_COLOUR = "A picture is painted in colours, and NO_COLOR asks for none."
 NO_PILLOW = "Pictures need the package Pillow: install Backscroll with its extra `images`."
 
@@ -44,49 +44,53 @@ class PictureScreen(ModalScreen[None]):
         Binding("escape,enter,q", "dismiss(None)", "Close", id="picture.close", tooltip="Back to the conversation"),
     ]
 
-    class Painted(Told):
+    class PictureRendered(DataMessage):
         lines: Sequence[Content]
 
     def __init__(self, store: Store, entry: Entry, part: int) -> None:
         super().__init__()
         self._store = store
         self._entry = entry
-        self._number = sum(_is_picture(one) for one in entry.parts[:part])
+        self._picture_index = sum(_is_picture(one) for one in entry.parts[:part])
 
     def compose(self) -> ComposeResult:
         yield Static(Content.styled("…", MUTED), id="picture")
         yield Footer(show_command_palette=False)
 
     def on_mount(self) -> None:
-        self._paint()
+        self._render_in_thread()
 
     def on_resize(self) -> None:
-        self._paint()
+        self._render_in_thread()
 
     @threaded(exclusive=True, group="paint")
-    def _paint(self) -> None:
+    def _render_in_thread(self) -> None:
         try:
-            data = self._data()
-            lines = [Content(NO_COLOUR)] if self.app.no_color else painted(data, self.size.width, self.size.height - 1)
+            data = self._read_picture()
+            lines = (
+                [Content(NO_COLOUR)]
+                if self.app.no_color
+                else render_picture(data, self.size.width, self.size.height - 1)
+            )
         except ModuleNotFoundError:
             lines = [Content(NO_PILLOW)]
         except ValueError as reason:
             lines = [Content(str(reason))]
-        self.post_message(self.Painted(lines))
+        self.post_message(self.PictureRendered(lines))
 
-    def _data(self) -> bytes:
+    def _read_picture(self) -> bytes:
         if self._entry.record is not None:
             try:
                 record = decode(self._store.records.get(self._entry.record))
             except BadValue:
                 record = None
-            for number, data in enumerate(pictures_in(record)):
-                if number == self._number:
+            for number, data in enumerate(find_pictures(record)):
+                if number == self._picture_index:
                     return data
-        raise ValueError(NOT_KEPT)
+        raise ValueError(NO_PICTURE_DATA)
 
-    @on(Painted)
-    def _show(self, shown: Painted) -> None:
+    @on(PictureRendered)
+    def _show_picture(self, shown: PictureRendered) -> None:
         self.query_one("#picture", Static).update(Content("\n").join(shown.lines))
 
 

@@ -15,24 +15,24 @@ from textual.content import Content
 from textual.screen import ModalScreen
 from textual.widgets import Static
 
-from store.errors import AlreadyThere, Refused, StoreError
+from store.errors import AlreadyExists, Refused, StoreError
 from store.model.session import Session
-from store.text.sanitize import clean, one_line
-from store.text.validate import spell
-from tui.dialogs.text import DIALOG, AskScreen
-from tui.messages import Copy, Told
-from tui.render.resume_card import Carrying, input_card
-from tui.render.styles import ERROR, title_of
-from tui.widgets.key_hints import KeysLine
+from store.text.sanitize import one_line, sanitize
+from store.text.validate import serialize
+from tui.dialogs.text import DIALOG_CSS, SingleLineDialog
+from tui.messages import Copy, DataMessage
+from tui.render.resume_card import RebuildReport, render_input_card
+from tui.render.styles import ERROR, session_title
+from tui.widgets.key_hints import KeyHintBar
 from tui.workers import threaded
 
 if TYPE_CHECKING:
-    from store.rebuild import Rebuilt, Shape
+    from store.rebuild import ApiFormat, RebuildResult
     from store.store import Store
 
 
-class RebuiltScreen(ModalScreen[None]):
-    DEFAULT_CSS = "RebuiltScreen {" + DIALOG + "}"
+class RebuildScreen(ModalScreen[None]):
+    DEFAULT_CSS = "RebuildScreen {" + DIALOG_CSS + "}"
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("r", "shape('responses')", "Responses", id="rebuilt.responses", tooltip="OpenAI's Responses API"),
         Binding("t", "shape('chat')", "Chat", id="rebuilt.chat", tooltip="OpenAI's Chat Completions API, and its kin"),
@@ -42,96 +42,100 @@ class RebuiltScreen(ModalScreen[None]):
         Binding("escape,q", "dismiss(None)", "Back", id="rebuilt.leave", tooltip="Back to the card"),
     ]
 
-    class Made(Told):
-        shape: Shape
-        made: Rebuilt | StoreError
+    class RebuildFinished(DataMessage):
+        shape: ApiFormat
+        outcome: RebuildResult | StoreError
 
     def __init__(self, store: Store, session: Session) -> None:
         super().__init__()
         self._store = store
         self._session = session
-        self._shape: Shape = fitting(session)
-        self._made: Rebuilt | None = None
+        self._shape: ApiFormat = guess_shape(session)
+        self._rebuilt: RebuildResult | None = None
 
     def compose(self) -> ComposeResult:
         with Vertical():
             yield Static(id="told")
-        yield KeysLine()
+        yield KeyHintBar()
 
     def on_mount(self) -> None:
         self.action_shape(self._shape)
 
-    def action_shape(self, shape: Shape) -> None:
+    def action_shape(self, shape: ApiFormat) -> None:
         self._shape = shape
-        self._made = None
-        self._paint()
-        self._make(shape)
+        self._rebuilt = None
+        self._update_card()
+        self._rebuild_in_thread(shape)
 
     @threaded(group="rebuild", exclusive=True)
-    def _make(self, shape: Shape) -> None:
-        from store.rebuild import rebuilt
+    def _rebuild_in_thread(self, shape: ApiFormat) -> None:
+        from store.rebuild import rebuild_session
 
         try:
-            self.post_message(self.Made(shape, rebuilt(self._store, self._session, shape)))
+            self.post_message(self.RebuildFinished(shape, rebuild_session(self._store, self._session, shape)))
         except StoreError as reason:
-            self.post_message(self.Made(shape, reason))
+            self.post_message(self.RebuildFinished(shape, reason))
 
-    @on(Made)
-    def _show(self, told: Made) -> None:
+    @on(RebuildFinished)
+    def _show_outcome(self, told: RebuildFinished) -> None:
         if told.shape != self._shape:
             return
-        if isinstance(told.made, StoreError):
-            self.query_one("#told", Static).update(Content.styled(clean(str(told.made)), ERROR))
+        if isinstance(told.outcome, StoreError):
+            self.query_one("#told", Static).update(Content.styled(sanitize(str(told.outcome)), ERROR))
             return
-        self._made = told.made
-        self._paint()
+        self._rebuilt = told.outcome
+        self._update_card()
 
-    def _paint(self) -> None:
+    def _update_card(self) -> None:
         carried = None
-        if self._made is not None:
-            parts = tuple((one.field, one.how, one.count, one.why) for one in self._made.carried)
-            carried = Carrying(parts, self._made.mended)
+        if self._rebuilt is not None:
+            parts = tuple((one.field, one.how, one.count, one.why) for one in self._rebuilt.carried)
+            carried = RebuildReport(parts, self._rebuilt.mended)
         width = min(80, self.app.size.width * 96 // 100) - 4
-        self.query_one("#told", Static).update(input_card(title_of(self._session), self._shape, carried, width))
+        self.query_one("#told", Static).update(
+            render_input_card(session_title(self._session), self._shape, carried, width)
+        )
         self.refresh_bindings()
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         if action in ("save", "copy"):
-            return self._made is not None
+            return self._rebuilt is not None
         return super().check_action(action, parameters)
 
     @property
-    def _text(self) -> str:
-        return spell(self._made.body).decode() if self._made else ""
+    def _json_text(self) -> str:
+        return serialize(self._rebuilt.body).decode() if self._rebuilt else ""
 
     def action_copy(self) -> None:
-        self.post_message(Copy(self._text, "the input"))
+        self.post_message(Copy(self._json_text, "the input"))
 
     def action_save(self) -> None:
         name = f"{one_line(self._session.id, 40).replace('/', '-').replace(':', '-')}.{self._shape}.json"
-        ask = AskScreen("Save the input as", f"~/{name}", partial(_save, self._text), note="A new file, for you alone.")
-        self.app.push_screen(ask, self._tell)
+        ask = SingleLineDialog(
+            "Save the input as", f"~/{name}", partial(_save_to_file, self._json_text), note="A new file, for you alone."
+        )
+        self.app.push_screen(ask, self._notify_saved)
 
-    def _tell(self, path: str | None) -> None:
+    def _notify_saved(self, path: str | None) -> None:
         if path is not None:
-            self.notify(f"Saved as {clean(path)}.", timeout=3, markup=False)
+            self.notify(f"Saved as {sanitize(path)}.", timeout=3, markup=False)
 
 
-def fitting(session: Session) -> Shape:
+def guess_shape(session: Session) -> ApiFormat:
     """The shape that the session's own model was given, as far as one can tell."""
     if "anthropic" in session.provider or session.model.startswith("claude"):
         return "anthropic"
     return "responses" if "openai" in session.provider else "chat"
 
 
-def _save(text: str, typed: str) -> None:
+def _save_to_file(text: str, typed: str) -> None:
     """Never over a file that is there."""
     try:
         path = Path(typed.strip()).expanduser().absolute()
         with os.fdopen(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600), "w", encoding="utf-8") as file:
             file.write(text + "\n")
     except FileExistsError:
-        raise AlreadyThere(f"There is a {one_line(typed, 200)} already; name another.") from None
+        raise AlreadyExists(f"There is a {one_line(typed, 200)} already; name another.") from None
     except (OSError, RuntimeError, ValueError) as reason:
         told = reason.strerror if isinstance(reason, OSError) else str(reason)
         raise Refused(f"{one_line(typed, 200)} cannot be written: {told}.") from None

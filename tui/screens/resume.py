@@ -15,29 +15,29 @@ from textual.getters import query_one
 from textual.screen import ModalScreen
 from textual.widgets import Static
 
-from store.resume.command import Resumption, resumption
-from tui.messages import Copy, Told
-from tui.render.resume_card import Going, card
-from tui.render.styles import title_of
+from store.resume.command import ResumePlan, plan_resume
+from tui.messages import Copy, DataMessage
+from tui.render.resume_card import ResumeCard, render_resume_card
+from tui.render.styles import session_title
 from tui.screens.browser.session_list import current_folder
-from tui.widgets.key_hints import KeysLine
+from tui.widgets.key_hints import KeyHintBar
 from tui.workers import threaded
 
 if TYPE_CHECKING:
     from store.model.session import Session
-    from store.resume.check import Preflight
+    from store.resume.check import ResumeChecks
     from store.store import Store
     from tui.settings import Settings
 
-WIDTH = 84
-PADDING = 3
+CARD_WIDTH = 84
+CARD_PADDING = 3
 
 
-def _key(keys: str, action: str, told: str, tooltip: str) -> Binding:
+def _resume_binding(keys: str, action: str, told: str, tooltip: str) -> Binding:
     return Binding(keys, action, told, id=f"resume.{action}", tooltip=tooltip)
 
 
-class ResumeScreen(ModalScreen[Resumption | None]):
+class ResumeScreen(ModalScreen[ResumePlan | None]):
     """Answers with what to hand the terminal over to, if the person goes."""
 
     DEFAULT_CSS = f"""
@@ -45,11 +45,11 @@ class ResumeScreen(ModalScreen[Resumption | None]):
         align: center middle;
 
         #card {{
-            width: {WIDTH};
+            width: {CARD_WIDTH};
             max-width: 96%;
             height: auto;
             max-height: 90%;
-            padding: 1 {PADDING};
+            padding: 1 {CARD_PADDING};
             background: $surface;
             scrollbar-size-vertical: 1;
         }}
@@ -60,22 +60,26 @@ class ResumeScreen(ModalScreen[Resumption | None]):
     }}
     """
     BINDINGS: ClassVar[list[BindingType]] = [
-        _key("enter", "go", "Go", "Hand the terminal over to the agent"),
-        _key("d", "folder", "Folder", "Choose another folder to go on in"),
-        _key("h", "here", "Here", "In the folder of this terminal, or back in its own"),
-        _key("f", "fork", "Fork", "Go on in a copy that the agent makes, or in the session itself"),
-        _key("p", "permissions", "Permissions", "Let this agent act without asking, from now on; or have it ask again"),
-        _key("c", "copy", "Copy", "Copy the command, or how it goes on"),
-        _key("i", "input", "As input", "The conversation as an API takes it, as a file or on the clipboard"),
-        _key("w", "write_back", "Write back", "First carry what was corrected here into the agent's own store"),
+        _resume_binding("enter", "go", "Go", "Hand the terminal over to the agent"),
+        _resume_binding("d", "folder", "Folder", "Choose another folder to go on in"),
+        _resume_binding("h", "here", "Here", "In the folder of this terminal, or back in its own"),
+        _resume_binding("f", "fork", "Fork", "Go on in a copy that the agent makes, or in the session itself"),
+        _resume_binding(
+            "p", "permissions", "Permissions", "Let this agent act without asking, from now on; or have it ask again"
+        ),
+        _resume_binding("c", "copy", "Copy", "Copy the command, or how it goes on"),
+        _resume_binding("i", "input", "As input", "The conversation as an API takes it, as a file or on the clipboard"),
+        _resume_binding(
+            "w", "write_back", "Write back", "First carry what was corrected here into the agent's own store"
+        ),
         Binding("escape,q", "dismiss(None)", "Stay", id="resume.stay", tooltip="Stay in Backscroll"),
     ]
 
-    told = query_one("#told", Static)
+    card_text = query_one("#told", Static)
 
-    class Looked(Told):
+    class ChecksFinished(DataMessage):
         generation: int
-        found: Preflight
+        checks: ResumeChecks
 
     def __init__(self, store: Store, session: Session, settings: Settings) -> None:
         super().__init__()
@@ -84,140 +88,140 @@ class ResumeScreen(ModalScreen[Resumption | None]):
         self._settings = settings
         self._folder: Path | None = None
         "In place of the session's own."
-        self._fork = False
-        self._said = ""
-        self._preflight: Preflight | None = None
+        self._is_fork = False
+        self._notice = ""
+        self._checks: ResumeChecks | None = None
         self._generation = 0
-        self.found = self._resumption()
+        self.plan = self._build_plan()
 
-    def _resumption(self) -> Resumption:
-        found = resumption(self._session, self._folder, fork=self._fork)
-        if found.skipping and self._session.source in self._settings.freely:
-            return resumption(self._session, self._folder, fork=self._fork, flags=found.skipping)
+    def _build_plan(self) -> ResumePlan:
+        found = plan_resume(self._session, self._folder, fork=self._is_fork)
+        if found.skip_permission_flags and self._session.source in self._settings.skip_permissions:
+            return plan_resume(self._session, self._folder, fork=self._is_fork, flags=found.skip_permission_flags)
         return found
 
     def compose(self) -> ComposeResult:
         with VerticalScroll(id="card", can_focus=False):
             yield Static(id="told")
-        yield KeysLine()
+        yield KeyHintBar()
 
     def on_mount(self) -> None:
-        self._look()
+        self._start_checks()
 
     def on_resize(self) -> None:
-        self._paint()
+        self._update_card()
 
     # ── looking around ────────────────────────────────────────────────────────────────────────────
 
-    def _look(self) -> None:
-        self._preflight = None
+    def _start_checks(self) -> None:
+        self._checks = None
         self._generation += 1
-        self._look_around(self.found, self._generation)
-        self._paint()
+        self._check_in_thread(self.plan, self._generation)
+        self._update_card()
 
     @threaded(group="look around", exclusive=True)
-    def _look_around(self, found: Resumption, generation: int) -> None:
-        from store.resume.checks import preflight
+    def _check_in_thread(self, found: ResumePlan, generation: int) -> None:
+        from store.resume.checks import check_resume
 
-        self.post_message(self.Looked(generation, preflight(self._store, found)))
+        self.post_message(self.ChecksFinished(generation, check_resume(self._store, found)))
 
-    @on(Looked)
-    def _tell(self, looked: Looked) -> None:
+    @on(ChecksFinished)
+    def _show_checks(self, looked: ChecksFinished) -> None:
         if looked.generation == self._generation:
-            self._preflight = looked.found
-            self._paint()
+            self._checks = looked.checks
+            self._update_card()
 
-    def _paint(self) -> None:
-        self.told.update(self._page())
+    def _update_card(self) -> None:
+        self.card_text.update(self._build_card())
         self.refresh_bindings()
 
-    def _page(self) -> Content:
-        found = self.found
-        going = Going(
-            program=found.program,
-            title=title_of(found.session),
-            words=shlex.join(found.argv or ()),
-            name=found.argv[0] if found.argv else "",
-            installed=found.installed,
-            install=found.install,
+    def _build_card(self) -> Content:
+        found = self.plan
+        going = ResumeCard(
+            program=found.agent_label,
+            title=session_title(found.session),
+            command=shlex.join(found.argv or ()),
+            program_name=found.argv[0] if found.argv else "",
+            program_path=found.program_path,
+            install_hint=found.install_command,
             folder=str(found.folder) if found.folder else None,
-            folder_is_there=found.folder_is_there,
+            folder_exists=found.folder_exists,
             hint=found.hint,
             is_fork=found.is_fork,
-            skipping=" ".join(found.skipping),
-            skips=found.skips,
-            checks=self._preflight.checks() if self._preflight else None,
-            said=self._said,
+            skip_options=" ".join(found.skip_permission_flags),
+            skips_prompts=found.skips_permissions,
+            checks=self._checks.list_checks() if self._checks else None,
+            message=self._notice,
         )
-        return card(going, min(WIDTH, self.app.size.width * 96 // 100) - 2 * PADDING)
+        return render_resume_card(going, min(CARD_WIDTH, self.app.size.width * 96 // 100) - 2 * CARD_PADDING)
 
     # ── what can be done ──────────────────────────────────────────────────────────────────────────
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        found = self.found
+        found = self.plan
         match action:
             case "go":
-                return found.is_clear
+                return found.can_run
             case "here" | "folder":
                 return found.argv is not None or found.folder is not None
             case "fork":
                 return found.argv is not None
             case "permissions":
-                return bool(found.argv and found.skipping)
+                return bool(found.argv and found.skip_permission_flags)
             case "write_back":
-                seen = self._preflight
-                return seen is not None and bool(seen.unwritten) and seen.takes_edits
+                seen = self._checks
+                return seen is not None and bool(seen.unwritten_edits) and seen.can_write_back
         return super().check_action(action, parameters)
 
-    def _change(self, said: str = "") -> None:
-        self.found, before = self._resumption(), self.found
-        self._said = said
-        if self.found.folder == before.folder:
-            self._paint()
+    def _update_plan(self, notice: str = "") -> None:
+        self.plan, before = self._build_plan(), self.plan
+        self._notice = notice
+        if self.plan.folder == before.folder:
+            self._update_card()
         else:
-            self._look()
+            self._start_checks()
 
     def action_go(self) -> None:
-        self.dismiss(self.found)
+        self.dismiss(self.plan)
 
     def action_here(self) -> None:
         here = current_folder()
         self._folder = here if self._folder != here else None
-        self._change()
+        self._update_plan()
 
     def action_folder(self) -> None:
-        from tui.dialogs.folder import FolderScreen
+        from tui.dialogs.folder import FolderDialog
 
-        self.app.push_screen(FolderScreen(self.found.folder), self._go_on_in)
+        self.app.push_screen(FolderDialog(self.plan.folder), self._set_folder)
 
-    def _go_on_in(self, typed: str | None) -> None:
-        from tui.dialogs.folder import meant
+    def _set_folder(self, typed: str | None) -> None:
+        from tui.dialogs.folder import parse_folder
 
         if typed is not None:
-            self._folder = meant(typed)
-            self._change()
+            self._folder = parse_folder(typed)
+            self._update_plan()
 
     def action_fork(self) -> None:
-        self._fork = not self._fork
-        forked = self._resumption()
+        self._is_fork = not self._is_fork
+        forked = self._build_plan()
         if forked.argv is None:
-            self._fork = False
-        self._change("" if forked.argv else forked.hint)
+            self._is_fork = False
+        self._update_plan("" if forked.argv else forked.hint)
 
     def action_permissions(self) -> None:
-        self._settings.let_act(self._session.source, not self.found.skips)
-        self._change()
+        self._settings.set_skip_permissions(self._session.source, not self.plan.skips_permissions)
+        self._update_plan()
 
     def action_copy(self) -> None:
-        found = self.found
+        found = self.plan
         self.post_message(Copy(found.command or found.hint, "the command" if found.command else "how it goes on"))
 
     def action_input(self) -> None:
-        from tui.screens.rebuild import RebuiltScreen
+        from tui.screens.rebuild import RebuildScreen
 
-        self.app.push_screen(RebuiltScreen(self._store, self._session))
+        self.app.push_screen(RebuildScreen(self._store, self._session))
 
     def action_write_back(self) -> None:
         from tui.screens.write_back import WriteBackScreen
 
-        self.app.push_screen(WriteBackScreen(self._store, self._session), lambda _: self._look())
+        self.app.push_screen(WriteBackScreen(self._store, self._session), lambda _: self._start_checks())

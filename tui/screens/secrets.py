@@ -17,28 +17,28 @@ from textual.timer import Timer
 from textual.widgets import Footer, Static
 
 from store.conversations.sessions import UNSEEN
-from store.database.cancel import until_stale
+from store.database.cancel import cancel_when
 from store.errors import ChangedMeanwhile, StoreError
-from store.model.knowledge import ExposedSecret, SecretName, SecretUse
+from store.model.knowledge import ExposedSecret, SecretInfo, SecretUse
 from store.model.session import Session
-from store.secrets.usage import uses
-from tui.messages import Told
-from tui.privacy.secret_value import Confided
-from tui.render.secret_lines import SecretRow, detail, heading
+from store.secrets.usage import find_uses
+from tui.messages import DataMessage
+from tui.privacy.secret_value import SecretValue
+from tui.render.secret_lines import SecretRow, render_secret_detail, render_secrets_heading
 from tui.screens.store_screen import Clock
 from tui.widgets.secret_view import SecretView
-from tui.widgets.tables.secret_table import SecretsTable
+from tui.widgets.tables.secret_table import SecretTable
 from tui.workers import threaded
 
 if TYPE_CHECKING:
     from store.store import Store
     from tui.app import Backscroll
-    from tui.dialogs.secret import Seal
+    from tui.dialogs.secret import SealSecret
 
 REVEAL_SECONDS = 10
 TICK_SECONDS = 1.0
 
-STILL_OPEN = "Sealed here. It still lies open there: change it where it is used, then write the new one back."
+STILL_EXPOSED = "Sealed here. It still lies open there: change it where it is used, then write the new one back."
 
 T = TypeVar("T")
 
@@ -53,7 +53,7 @@ SecretsScreen {
         margin-bottom: 1;
     }
 
-    SecretsTable {
+    SecretTable {
         height: 1fr;
     }
 
@@ -72,7 +72,7 @@ SecretsScreen {
 class SecretsScreen(Screen[str | None]):
     """Answers with the public id of the entry to go to, if the person wants to read where a secret was used."""
 
-    AUTO_FOCUS = "SecretsTable"
+    AUTO_FOCUS = "SecretTable"
     DEFAULT_CSS = _CSS
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("r,enter", "reveal", "Reveal", id="secrets.reveal", tooltip="Show the value for ten seconds"),
@@ -93,16 +93,16 @@ class SecretsScreen(Screen[str | None]):
     ]
 
     app: Backscroll
-    table = query_one(SecretsTable)
-    value = query_one(SecretView)
+    table = query_one(SecretTable)
+    value_view = query_one(SecretView)
 
-    class Read(Told):
+    class SecretsLoaded(DataMessage):
         """Names first; where they were used may take longer to find."""
 
         generation: int
         rows: Sequence[SecretRow]
         protection: str
-        locked: bool
+        is_locked: bool
 
     def __init__(self, store: Store, session: Session, clock: Clock) -> None:
         super().__init__()
@@ -110,77 +110,83 @@ class SecretsScreen(Screen[str | None]):
         self._session = session
         self._clock = clock
         self._generation = 0
-        self._state: SecretsScreen.Read | None = None
-        self._left = 0
-        self._countdown: Timer | None = None
+        self._loaded: SecretsScreen.SecretsLoaded | None = None
+        self._seconds_left = 0
+        self._countdown_timer: Timer | None = None
 
     def compose(self) -> ComposeResult:
         yield Static(id="heading")
-        yield SecretsTable()
+        yield SecretTable()
         with Vertical(id="value"):
             yield Static(id="detail")
             yield SecretView()
         yield Footer(show_command_palette=False)
 
     def on_mount(self) -> None:
-        self.app.keep_quiet(True)
-        self.app.hide_signal.subscribe(self, lambda _: self._look_again(), immediate=True)
+        self.app.suppress_logging(True)
+        self.app.hide_secrets_signal.subscribe(self, lambda _: self._reload_secrets(), immediate=True)
         self.table.now = self._clock()
-        self.value.show(None)
-        self._look_again()
+        self.value_view.show(None)
+        self._reload_secrets()
 
     def on_unmount(self) -> None:
-        self.app.keep_quiet(False)
+        self.app.suppress_logging(False)
 
     # ── what the store says ───────────────────────────────────────────────────────────────────────
 
-    def _look_again(self) -> None:
-        self._hide()
+    def _reload_secrets(self) -> None:
+        self._hide_value()
         self._generation += 1
-        self._read(self._generation)
+        self._load_secrets(self._generation)
 
     @threaded(exclusive=True, group="read")
-    def _read(self, generation: int) -> None:
+    def _load_secrets(self, generation: int) -> None:
         def is_stale() -> bool:
             return generation != self._generation
 
         secrets = self._store.secrets
-        with until_stale(self._store, is_stale):
+        with cancel_when(self._store, is_stale):
             session = self._store.sessions.by_key(self._session.key)
-            names: list[SecretName | ExposedSecret] = [*secrets.names(session), *secrets.exposed(session)]
-            told = secrets.protection, secrets.locked
+            names: list[SecretInfo | ExposedSecret] = [*secrets.names(session), *secrets.exposed(session)]
+            told = secrets.protection, secrets.is_locked
             known = self._known_uses()
-            self.post_message(self.Read(generation, [SecretRow(name, known.get(name.key)) for name in names], *told))
-            found = uses(self._store, session.key, {name.key for name in names}, is_stale)
-            self.post_message(self.Read(generation, [SecretRow(name, found[name.key]) for name in names], *told))
+            self.post_message(
+                self.SecretsLoaded(generation, [SecretRow(name, known.get(name.key)) for name in names], *told)
+            )
+            found = find_uses(self._store, session.key, {name.key for name in names}, is_stale)
+            self.post_message(
+                self.SecretsLoaded(generation, [SecretRow(name, found[name.key]) for name in names], *told)
+            )
 
     def _known_uses(self) -> Mapping[str, Sequence[SecretUse] | None]:
-        return {row.key: row.uses for row in self._state.rows} if self._state else {}
+        return {row.key: row.uses for row in self._loaded.rows} if self._loaded else {}
 
-    @on(Read)
-    def _show(self, read: Read) -> None:
+    @on(SecretsLoaded)
+    def _show_secrets(self, read: SecretsLoaded) -> None:
         if read.generation == self._generation:
-            self._state = read
+            self._loaded = read
             self.table.show(read.rows)
-            self._tell()
+            self._update_heading()
 
     def on_resize(self) -> None:
-        self._tell()
+        self._update_heading()
 
-    def _tell(self) -> None:
-        if self._state is not None:
-            told = heading(self._session, self._state.protection, self._state.locked, self.size.width - 2)
+    def _update_heading(self) -> None:
+        if self._loaded is not None:
+            told = render_secrets_heading(
+                self._session, self._loaded.protection, self._loaded.is_locked, self.size.width - 2
+            )
             self.query_one("#heading", Static).update(told)
-            self.query_one("#detail", Static).update(detail(self.table.selected, self._left))
+            self.query_one("#detail", Static).update(render_secret_detail(self.table.selected, self._seconds_left))
         self.refresh_bindings()
 
-    async def _done(self, ask: Callable[[], T]) -> T | None:
+    async def _run_in_thread(self, ask: Callable[[], T]) -> T | None:
         """In a thread; a refusal is told."""
         try:
             return await asyncio.to_thread(ask)
         except StoreError as error:
             self.app.show_error(error)
-            self._look_again()
+            self._reload_secrets()
             return None
 
     # ── revealing ─────────────────────────────────────────────────────────────────────────────────
@@ -188,102 +194,104 @@ class SecretsScreen(Screen[str | None]):
     @work(exclusive=True, group="reveal")
     async def action_reveal(self) -> None:
         row = self.table.selected
-        if row is None or not await self._is_open():
+        if row is None or not await self._ensure_unlocked():
             return
-        value = await self._done(partial(self._confided, row))
+        value = await self._run_in_thread(partial(self._read_value, row))
         # Whoever went elsewhere meanwhile did not ask to see it there.
         if value is not None and self.is_current and self.table.has_focus and self.table.selected == row:
-            self.value.show(value)
-            self._left = REVEAL_SECONDS
-            self._countdown = self.set_interval(TICK_SECONDS, self._count_down)
-            self._tell()
+            self.value_view.show(value)
+            self._seconds_left = REVEAL_SECONDS
+            self._countdown_timer = self.set_interval(TICK_SECONDS, self._count_down)
+            self._update_heading()
 
-    def _confided(self, row: SecretRow) -> Confided:
-        return Confided(self._store.secrets.get(self._session, row.key, row.version))
+    def _read_value(self, row: SecretRow) -> SecretValue:
+        return SecretValue(self._store.secrets.get(self._session, row.key, row.version))
 
     def _count_down(self) -> None:
-        self._left -= 1
-        if self._left > 0:
-            self._tell()
+        self._seconds_left -= 1
+        if self._seconds_left > 0:
+            self._update_heading()
         else:
-            self._hide()
+            self._hide_value()
 
-    @on(SecretsTable.Chosen)
-    @on(SecretsTable.Left)
-    def _hide(self) -> None:
-        if self._countdown is not None:
-            self._countdown.stop()
-            self._countdown = None
-        self._left = 0
-        if self.value.is_revealed:
-            self.value.show(None)
-        self._tell()
+    @on(SecretTable.Highlighted)
+    @on(SecretTable.FocusLost)
+    def _hide_value(self) -> None:
+        if self._countdown_timer is not None:
+            self._countdown_timer.stop()
+            self._countdown_timer = None
+        self._seconds_left = 0
+        if self.value_view.is_revealed:
+            self.value_view.show(None)
+        self._update_heading()
 
     def on_screen_suspend(self) -> None:
-        self._hide()
+        self._hide_value()
 
     def on_app_blur(self) -> None:
-        self._hide()
+        self._hide_value()
 
     def action_scroll(self, by: int) -> None:
-        self.value.scroll_relative(y=by, animate=False)
+        self.value_view.scroll_relative(y=by, animate=False)
 
     @work(exclusive=True, group="reveal")
     async def action_copy(self) -> None:
         row = self.table.selected
-        if row is None or not await self._is_open():
+        if row is None or not await self._ensure_unlocked():
             return
-        value = await self._done(partial(self._confided, row))
+        value = await self._run_in_thread(partial(self._read_value, row))
         if value is not None:
-            self.app.copy_in_confidence(value, row.key)
+            self.app.copy_secret(value, row.key)
 
     # ── unlocking ─────────────────────────────────────────────────────────────────────────────────
 
-    async def _is_open(self) -> bool:
+    async def _ensure_unlocked(self) -> bool:
         """After having asked for the passphrase, where one is needed."""
-        from tui.dialogs.secret import opened
+        from tui.dialogs.secret import unlock_secrets
 
-        was_locked = self._state is not None and self._state.locked
-        is_open = bool(await self._done(lambda: not self._store.secrets.locked)) or await opened(self.app, self._store)
+        was_locked = self._loaded is not None and self._loaded.is_locked
+        is_open = bool(await self._run_in_thread(lambda: not self._store.secrets.is_locked)) or await unlock_secrets(
+            self.app, self._store
+        )
         if was_locked and is_open:
-            self._look_again()
+            self._reload_secrets()
         return is_open
 
     @work(exclusive=True, group="reveal")
     async def action_lock(self) -> None:
-        if self._state is not None and self._state.locked:
-            await self._is_open()
+        if self._loaded is not None and self._loaded.is_locked:
+            await self._ensure_unlocked()
         else:
             self._store.secrets.lock()
-            self._look_again()
+            self._reload_secrets()
 
     # ── changing ──────────────────────────────────────────────────────────────────────────────────
 
     @work(exclusive=True, group="edit")
     async def action_add(self) -> None:
-        from tui.dialogs.secret import SecretScreen
+        from tui.dialogs.secret import SecretDialog
 
-        if await self._is_open():
-            dialog = SecretScreen("A new secret", self._sealer(None), note=_ABOUT_NAMES)
+        if await self._ensure_unlocked():
+            dialog = SecretDialog("A new secret", self._make_seal(None), note=_NAME_NOTE)
             if (name := await self.app.push_screen_wait(dialog)) is not None:
-                self.table.at = name
-                self._look_again()
+                self.table.pending_key = name
+                self._reload_secrets()
 
     @work(exclusive=True, group="edit")
     async def action_replace(self) -> None:
-        from tui.dialogs.secret import SecretScreen
+        from tui.dialogs.secret import SecretDialog
 
         row = self.table.selected
-        if row is not None and await self._is_open():
+        if row is not None and await self._ensure_unlocked():
             note = "The version before stays, for undo, until the secret is deleted for ever."
-            dialog = SecretScreen(f"Another value of {row.key}", self._sealer(row.version), name=row.key, note=note)
+            dialog = SecretDialog(f"Another value of {row.key}", self._make_seal(row.version), name=row.key, note=note)
             if await self.app.push_screen_wait(dialog) is not None:
-                self._look_again()
+                self._reload_secrets()
 
-    def _sealer(self, seen: int | None) -> Seal:
+    def _make_seal(self, seen: int | None) -> SealSecret:
         """Told once that somebody else was faster, a person may go on."""
 
-        def seal(name: str, value: Confided) -> None:
+        def seal(name: str, value: SecretValue) -> None:
             nonlocal seen
             try:
                 self._store.secrets.set(self._session, name, value.text, seen=seen)
@@ -297,38 +305,38 @@ class SecretsScreen(Screen[str | None]):
     async def action_remove(self) -> None:
         if (row := self.table.selected) is not None:
             remove = partial(self._store.secrets.remove, self._session, row.key, seen=row.version)
-            if await self._done(lambda: remove() or True):
+            if await self._run_in_thread(lambda: remove() or True):
                 self.app.notify(f"Deleted {row.key}; u brings it back.", timeout=4, markup=False)
-                self._look_again()
+                self._reload_secrets()
 
     @threaded(group="edit")
     def action_undo(self) -> None:
         from tui.screens.journal import undo_newest
 
         told = undo_newest(self._store)
-        self.app.call_from_thread(self._look_again)
+        self.app.call_from_thread(self._reload_secrets)
         self.app.notify(told, timeout=4, markup=False)
 
     @work(exclusive=True, group="edit")
     async def action_erase(self) -> None:
-        from tui.dialogs.text import ConfirmScreen
+        from tui.dialogs.text import ConfirmDialog
 
         row = self.table.selected
         if row is None:
             return
         told = "Every version of it goes, from the store and from its journal. It cannot be undone."
-        if await self.app.push_screen_wait(ConfirmScreen(f"Delete {row.key} for ever?", told)):
-            await self._done(partial(self._store.secrets.remove, self._session, row.key, forever=True))
-            self._look_again()
+        if await self.app.push_screen_wait(ConfirmDialog(f"Delete {row.key} for ever?", told)):
+            await self._run_in_thread(partial(self._store.secrets.remove, self._session, row.key, forever=True))
+            self._reload_secrets()
 
     @work(exclusive=True, group="edit")
     async def action_seal(self) -> None:
         row = self.table.selected
-        if row is not None and await self._is_open():
-            seal = partial(self._store.writing_back.seal, self._session, row.key)
-            if await self._done(lambda: seal() or True):
-                self.app.notify(STILL_OPEN, timeout=8, markup=False)
-                self._look_again()
+        if row is not None and await self._ensure_unlocked():
+            seal = partial(self._store.write_back.seal, self._session, row.key)
+            if await self._run_in_thread(lambda: seal() or True):
+                self.app.notify(STILL_EXPOSED, timeout=8, markup=False)
+                self._reload_secrets()
 
     # ── away from here ────────────────────────────────────────────────────────────────────────────
 
@@ -337,8 +345,8 @@ class SecretsScreen(Screen[str | None]):
         if row is not None and row.uses and row.uses[-1].entry:
             self.dismiss(row.uses[-1].entry)
 
-    @on(SecretsTable.Opened)
-    def _open(self) -> None:
+    @on(SecretTable.DoubleClicked)
+    def _open_selected(self) -> None:
         row = self.table.selected
         if row is not None and row.version is None:
             self.action_seal()
@@ -346,7 +354,7 @@ class SecretsScreen(Screen[str | None]):
             self.action_reveal()
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        row = self.table.selected if self._state is not None else None
+        row = self.table.selected if self._loaded is not None else None
         match action:
             case "reveal" | "copy" | "replace" | "remove" | "erase":
                 return row is not None and row.version is not None
@@ -355,10 +363,10 @@ class SecretsScreen(Screen[str | None]):
             case "go":
                 return row is not None and bool(row.uses and row.uses[-1].entry)
             case "lock":
-                return self._state is not None and self._state.protection != "none"
+                return self._loaded is not None and self._loaded.protection != "none"
             case "scroll":
-                return self.value.is_revealed
+                return self.value_view.is_revealed
         return super().check_action(action, parameters)
 
 
-_ABOUT_NAMES = "The name is not sealed; the value is. ctrl+t shows what is typed."
+_NAME_NOTE = "The name is not sealed; the value is. ctrl+t shows what is typed."

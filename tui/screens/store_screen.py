@@ -14,14 +14,14 @@ if TYPE_CHECKING:
     from store.store import Store
     from tui.app import Backscroll
 
-Answer = TypeVar("Answer")
+Result = TypeVar("Result")
 Clock = Callable[[], datetime]
 
 POLL_SECONDS = 0.25
-AGES_SECONDS = 30
+AGE_REFRESH_SECONDS = 30
 
 
-class NoticingScreen(Screen[Answer]):
+class StoreScreen(Screen[Result]):
     app: Backscroll
 
     def __init__(self, store: Store, clock: Clock) -> None:
@@ -30,27 +30,27 @@ class NoticingScreen(Screen[Answer]):
         self._clock = clock
         self._generation = 0
         "Of what was asked for last; an answer to anything before is dropped."
-        self._version = store.sessions.data_version()
+        self._data_version = store.sessions.data_version()
 
     def on_mount(self) -> None:
-        self._poll = self.set_interval(POLL_SECONDS, self.notice_changes)
-        self.set_interval(AGES_SECONDS, self.tell_time)
+        self._poll_timer = self.set_interval(POLL_SECONDS, self.check_for_changes)
+        self.set_interval(AGE_REFRESH_SECONDS, self.refresh_ages)
 
-    def changed(self) -> None:
+    def handle_store_change(self) -> None:
         """Somebody wrote to the store: read again what is shown."""
         raise NotImplementedError
 
-    def tell_time(self) -> None:
+    def refresh_ages(self) -> None:
         """Ages are told from now on by another hour."""
 
-    def notice_changes(self) -> None:
+    def check_for_changes(self) -> None:
         """Here and not in a worker: the number tells of changes only to the connection that asked before."""
         try:
             version = self._store.sessions.data_version()
         except StoreError as error:
-            self._poll.stop()
+            self._poll_timer.stop()
             self.app.show_error(error)
             return
-        if version != self._version:
-            self._version = version
-            self.changed()
+        if version != self._data_version:
+            self._data_version = version
+            self.handle_store_change()

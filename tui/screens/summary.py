@@ -14,17 +14,17 @@ from textual.getters import query_one
 from textual.screen import Screen
 from textual.widgets import Footer, Static, TextArea
 
-from store.conversations.timeline import Outlines
+from store.conversations.timeline import Timelines
 from store.errors import ChangedMeanwhile, StoreError
 from store.model.knowledge import Summary
 from store.model.session import Session
 from store.model.timeline import TurnOutline
-from store.text.sanitize import clean
-from tui.messages import Told
-from tui.render.styles import ERROR, STAR, age
-from tui.render.summary_lines import both, compared, coverage, heading
+from store.text.sanitize import sanitize
+from tui.messages import DataMessage
+from tui.render.styles import ERROR, WARNING, format_age
+from tui.render.summary_lines import render_conflict, render_coverage, render_summary_heading, render_version_diff
 from tui.screens.store_screen import Clock
-from tui.widgets.tables.summary_tables import TurnsView, VersionsView
+from tui.widgets.tables.summary_tables import SummaryTurnTable, SummaryVersionTable
 from tui.widgets.text_view import TextView
 from tui.workers import threaded
 
@@ -49,7 +49,7 @@ SummaryScreen {
         margin-top: 1;
     }
 
-    TurnsView {
+    SummaryTurnTable {
         width: 2fr;
         height: 1fr;
         border-right: solid $foreground 15%;
@@ -107,29 +107,29 @@ class SummaryScreen(Screen[str | None]):
     ]
 
     app: Backscroll
-    turns = query_one(TurnsView)
-    versions = query_one(VersionsView)
+    turns = query_one(SummaryTurnTable)
+    versions = query_one(SummaryVersionTable)
     area = query_one(TextArea)
     comparison = query_one(TextView)
 
-    class Read(Told):
+    class SummaryLoaded(DataMessage):
         """The summary as the store has it; when it is asked for, in place of what is written."""
 
         current: Summary | None
         versions: Sequence[Summary]
-        newer: Summary | None
+        newer_from_agent: Summary | None
         into_editor: bool
 
-    class Outlined(Told):
+    class TurnOutlinesLoaded(DataMessage):
         turns: Sequence[TurnOutline]
 
-    class Conflict(Told):
+    class ConflictFound(DataMessage):
         theirs: Summary | None
 
-    class Refused(Told):
+    class SaveFailed(DataMessage):
         reason: str
 
-    class Saved(Told):
+    class Saved(DataMessage):
         leave: bool
 
     def __init__(self, store: Store, session: Session, clock: Clock) -> None:
@@ -137,200 +137,202 @@ class SummaryScreen(Screen[str | None]):
         self._store = store
         self._session = session
         self._clock = clock
-        self._seen: Summary | None = None
-        self._loaded = ""
-        self._end: int | None = None
-        self._is_known = False
+        self._seen_summary: Summary | None = None
+        self._loaded_text = ""
+        self._end_turn: int | None = None
+        self._is_loaded = False
         self._is_busy = False
-        self._leaving = False
+        self._leave_after_save = False
 
     def compose(self) -> ComposeResult:
-        yield Static(heading(self._session, 200), id="heading")
+        yield Static(render_summary_heading(self._session, 200), id="heading")
         yield Static(id="coverage")
         with Horizontal(id="beside"):
-            yield TurnsView()
+            yield SummaryTurnTable()
             with Vertical(id="text"):
                 yield TextArea(soft_wrap=True, show_line_numbers=False, tab_behavior="focus")
                 yield TextView()
         yield Static(id="told")
         with Vertical(id="versions"):
-            yield VersionsView()
+            yield SummaryVersionTable()
         yield Footer(show_command_palette=False)
 
     def on_mount(self) -> None:
         self.versions.now = self._clock()
-        self._read(into_editor=True)
-        self._outline()
+        self._load_summary(into_editor=True)
+        self._load_turns()
 
     # ── what the store says ───────────────────────────────────────────────────────────────────────
 
     @threaded(group="read")
-    def _read(self, into_editor: bool) -> None:
+    def _load_summary(self, into_editor: bool) -> None:
         shelf = self._store.summaries
         try:
             session = self._store.sessions.by_key(self._session.key)
             current, versions, newer = shelf.current(session), shelf.history(session), shelf.newer_from_source(session)
         except StoreError as reason:
-            self.post_message(self.Refused(str(reason)))
+            self.post_message(self.SaveFailed(str(reason)))
         else:
-            self.post_message(self.Read(current, versions, newer, into_editor))
+            self.post_message(self.SummaryLoaded(current, versions, newer, into_editor))
 
     @threaded(group="outline")
-    def _outline(self) -> None:
-        outline = Outlines(self._store).outline(self._session.key)
-        self.post_message(self.Outlined([turn for turn in outline.turns if turn.n]))
+    def _load_turns(self) -> None:
+        outline = Timelines(self._store).load_outline(self._session.key)
+        self.post_message(self.TurnOutlinesLoaded([turn for turn in outline.turns if turn.n]))
 
-    @on(Read)
-    def _show(self, read: Read) -> None:
-        self._seen = read.current
+    @on(SummaryLoaded)
+    def _show_summary(self, read: SummaryLoaded) -> None:
+        self._seen_summary = read.current
         if read.into_editor:
-            self._write(read.current.text if read.current else "", first=not self._is_known)
-            self._loaded = self.area.text
-            self._end = read.current.up_to_turn if read.current else None
-            self.turns.seek(self._end)
-        self._is_known = True
+            self._set_text(read.current.text if read.current else "", first=not self._is_loaded)
+            self._loaded_text = self.area.text
+            self._end_turn = read.current.up_to_turn if read.current else None
+            self.turns.move_to_turn(self._end_turn)
+        self._is_loaded = True
         self.versions.show(read.versions)
-        if read.newer:
-            when = age(read.newer.created_at, self._clock())
-            self._say(f"Its agent has summed it up anew ({when}); that version is below.", STAR)
-        self._tell()
+        if read.newer_from_agent:
+            when = format_age(read.newer_from_agent.created_at, self._clock())
+            self._show_status(f"Its agent has summed it up anew ({when}); that version is below.", WARNING)
+        self._update_coverage()
 
-    def _write(self, text: str, *, first: bool = False) -> None:
+    def _set_text(self, text: str, *, first: bool = False) -> None:
         """So that ctrl+z brings back what stood there before, if anybody wrote it."""
         if first:
             self.area.load_text(text)
         else:
             self.area.replace(text, self.area.document.start, self.area.document.end)
 
-    @on(Outlined)
-    def _show_turns(self, outlined: Outlined) -> None:
+    @on(TurnOutlinesLoaded)
+    def _show_turns(self, outlined: TurnOutlinesLoaded) -> None:
         self.turns.show(outlined.turns)
-        self.turns.seek(self._end)
-        self._tell()
+        self.turns.move_to_turn(self._end_turn)
+        self._update_coverage()
 
-    def _tell(self) -> None:
-        saved = self._seen.up_to_turn if self._seen else None
-        self.turns.cover(saved, self._end)
-        last = self.turns.last or self._session.turns
-        self.query_one("#coverage", Static).update(coverage(saved, self._end, last, self.is_unsaved))
+    def _update_coverage(self) -> None:
+        saved = self._seen_summary.up_to_turn if self._seen_summary else None
+        self.turns.set_coverage(saved, self._end_turn)
+        last = self.turns.last_turn or self._session.turns
+        self.query_one("#coverage", Static).update(render_coverage(saved, self._end_turn, last, self.is_unsaved))
         self.refresh_bindings()
 
-    def _say(self, text: str, style: str = ERROR) -> None:
-        self.query_one("#told", Static).update(Content.styled(clean(text), style))
+    def _show_status(self, text: str, style: str = ERROR) -> None:
+        self.query_one("#told", Static).update(Content.styled(sanitize(text), style))
 
     # ── what is written ───────────────────────────────────────────────────────────────────────────
 
     @property
     def is_unsaved(self) -> bool:
-        saved = self._seen.up_to_turn if self._seen else None
-        return self._is_known and (self.area.text != self._loaded or self._end != saved)
+        saved = self._seen_summary.up_to_turn if self._seen_summary else None
+        return self._is_loaded and (self.area.text != self._loaded_text or self._end_turn != saved)
 
     @property
-    def _is_rewritten(self) -> bool:
-        return self._seen is None or self.area.text != self._loaded
+    def _is_text_changed(self) -> bool:
+        return self._seen_summary is None or self.area.text != self._loaded_text
 
     @on(TextArea.Changed)
-    def _changed(self) -> None:
-        self._tell()
+    def _handle_text_change(self) -> None:
+        self._update_coverage()
 
-    @on(TurnsView.EndChosen)
-    def _end_at(self, chosen: TurnsView.EndChosen) -> None:
-        self._end = chosen.turn
-        self._tell()
+    @on(SummaryTurnTable.EndChosen)
+    def _set_end_turn(self, chosen: SummaryTurnTable.EndChosen) -> None:
+        self._end_turn = chosen.turn
+        self._update_coverage()
 
     def action_editor(self) -> None:
-        from tui.dialogs.text import edited
+        from tui.dialogs.text import edit_in_external_editor
 
         try:
             with self.app.suspend():
-                text = edited(self.area.text)
+                text = edit_in_external_editor(self.area.text)
         except StoreError as reason:
-            self._say(str(reason))
+            self._show_status(str(reason))
         except SuspendNotSupported:
-            self._say("This terminal cannot be lent to an editor.")
+            self._show_status("This terminal cannot be lent to an editor.")
         else:
-            self._write(text)
+            self._set_text(text)
 
     def action_tidy(self) -> None:
-        from tui.dialogs.text import CONTROLS
+        from tui.dialogs.text import CONTROL_CHARACTERS
 
-        self._write(CONTROLS.sub("", self.area.text))
-        self._say("")
+        self._set_text(CONTROL_CHARACTERS.sub("", self.area.text))
+        self._show_status("")
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         if action == "tidy":
-            from tui.dialogs.text import CONTROLS
+            from tui.dialogs.text import CONTROL_CHARACTERS
 
-            return self._is_known and self._is_rewritten and CONTROLS.search(self.area.text) is not None
+            return self._is_loaded and self._is_text_changed and CONTROL_CHARACTERS.search(self.area.text) is not None
         return super().check_action(action, parameters)
 
     # ── saving ────────────────────────────────────────────────────────────────────────────────────
 
     def action_save(self) -> None:
-        self._save_it(leave=False)
+        self._start_save(leave=False)
 
-    def _save_it(self, *, leave: bool) -> None:
-        from tui.dialogs.text import CONTROLS
+    def _start_save(self, *, leave: bool) -> None:
+        from tui.dialogs.text import CONTROL_CHARACTERS
 
-        if self._is_busy or not self._is_known:
+        if self._is_busy or not self._is_loaded:
             return
         # Exactly as it was read where nobody touched it: the editor has one kind of line break.
-        text = self._seen.text if self._seen and not self._is_rewritten else self.area.text
-        if self._is_rewritten and CONTROLS.search(text):
-            self._say("It holds control characters; F6 takes them out.")
-        elif not text.strip() and self._seen is None:
-            self._say("There is no text yet, so there is nothing to save.")
+        text = self._seen_summary.text if self._seen_summary and not self._is_text_changed else self.area.text
+        if self._is_text_changed and CONTROL_CHARACTERS.search(text):
+            self._show_status("It holds control characters; F6 takes them out.")
+        elif not text.strip() and self._seen_summary is None:
+            self._show_status("There is no text yet, so there is nothing to save.")
         else:
-            self._say("")
+            self._show_status("")
             self._is_busy = True
-            self._leaving = leave
-            self._save(text, self._end if text.strip() else None)
+            self._leave_after_save = leave
+            self._save_in_thread(text, self._end_turn if text.strip() else None)
 
     @threaded(group="save")
-    def _save(self, text: str, end: int | None) -> None:
+    def _save_in_thread(self, text: str, end: int | None) -> None:
         try:
-            self._store.summaries.set(self._session, text, up_to_turn=end, seen=self._seen)
+            self._store.summaries.set(self._session, text, up_to_turn=end, seen=self._seen_summary)
         except ChangedMeanwhile as meanwhile:
             theirs = meanwhile.current
-            self.post_message(self.Conflict(theirs if isinstance(theirs, Summary) else None))
+            self.post_message(self.ConflictFound(theirs if isinstance(theirs, Summary) else None))
         except StoreError as reason:
-            self.post_message(self.Refused(str(reason)))
+            self.post_message(self.SaveFailed(str(reason)))
         else:
-            self.post_message(self.Saved(self._leaving))
+            self.post_message(self.Saved(self._leave_after_save))
 
-    @on(Refused)
-    def _refuse(self, refused: Refused) -> None:
+    @on(SaveFailed)
+    def _show_save_error(self, refused: SaveFailed) -> None:
         """What was written stays."""
         self._is_busy = False
-        self._say(refused.reason)
+        self._show_status(refused.reason)
 
     @on(Saved)
-    def _go_on(self, saved: Saved) -> None:
+    def _finish_save(self, saved: Saved) -> None:
         self._is_busy = False
         self.app.notify("Saved the summary; undo takes it back.", timeout=3, markup=False)
         if saved.leave:
             self.dismiss(None)
         else:
-            self._loaded = self.area.text
-            self._read(into_editor=not self.area.text.strip())
+            self._loaded_text = self.area.text
+            self._load_summary(into_editor=not self.area.text.strip())
 
-    @on(Conflict)
-    async def _choose(self, conflict: Conflict) -> None:
-        from tui.dialogs.choice import BothScreen
+    @on(ConflictFound)
+    async def _resolve_conflict(self, conflict: ConflictFound) -> None:
+        from tui.dialogs.choice import ConflictDialog
 
         self._is_busy = False
         told = "Somebody saved another summary while you wrote. Whichever you keep, the other can be put back."
-        screen = BothScreen("Changed meanwhile", told, both(conflict.theirs, self.area.text, self._end))
+        screen = ConflictDialog(
+            "Changed meanwhile", told, render_conflict(conflict.theirs, self.area.text, self._end_turn)
+        )
 
         def decide(choice: str | None) -> None:
             if choice is None:
-                self._say("The summary was changed meanwhile; yours is not saved.")
+                self._show_status("The summary was changed meanwhile; yours is not saved.")
                 return
-            self._seen = conflict.theirs
+            self._seen_summary = conflict.theirs
             if choice == "yours":
-                self._save_it(leave=self._leaving)
+                self._start_save(leave=self._leave_after_save)
             else:
-                self._read(into_editor=True)
+                self._load_summary(into_editor=True)
 
         await self.app.push_screen(screen, decide)
 
@@ -340,40 +342,40 @@ class SummaryScreen(Screen[str | None]):
         if event.widget is not self.comparison:
             self.set_class(event.widget is self.versions, "-comparing")
 
-    @on(VersionsView.Chosen)
+    @on(SummaryVersionTable.Highlighted)
     def _compare(self) -> None:
         version = self.versions.selected
-        self.comparison.show(compared(version, self._seen) if version else "")
+        self.comparison.show(render_version_diff(version, self._seen_summary) if version else "")
 
-    @on(VersionsView.PutBack)
-    def _put_back(self, asked: VersionsView.PutBack) -> None:
+    @on(SummaryVersionTable.RestoreRequested)
+    def _start_restore(self, asked: SummaryVersionTable.RestoreRequested) -> None:
         if self.is_unsaved:
-            self._say("Your text is not saved; save it first (ctrl+s), then put the other back.")
+            self._show_status("Your text is not saved; save it first (ctrl+s), then put the other back.")
         elif not self._is_busy and not asked.version.current:
             self._is_busy = True
-            self._restore(asked.version.key)
+            self._restore_in_thread(asked.version.key)
 
     @threaded(group="save")
-    def _restore(self, key: int) -> None:
+    def _restore_in_thread(self, key: int) -> None:
         try:
-            self._store.summaries.put_back(self._session, key, seen=self._seen)
+            self._store.summaries.restore_version(self._session, key, seen=self._seen_summary)
         except ChangedMeanwhile:
-            self.app.call_from_thread(self._read, into_editor=True)
-            self.post_message(self.Refused("The summary was changed meanwhile; here is what it says now."))
+            self.app.call_from_thread(self._load_summary, into_editor=True)
+            self.post_message(self.SaveFailed("The summary was changed meanwhile; here is what it says now."))
         except StoreError as reason:
-            self.post_message(self.Refused(str(reason)))
+            self.post_message(self.SaveFailed(str(reason)))
         else:
-            self.app.call_from_thread(self._restored)
+            self.app.call_from_thread(self._finish_restore)
 
-    def _restored(self) -> None:
+    def _finish_restore(self) -> None:
         self._is_busy = False
         self.app.notify("Put back; undo takes it back.", timeout=3, markup=False)
-        self._read(into_editor=True)
+        self._load_summary(into_editor=True)
 
     # ── away from here ────────────────────────────────────────────────────────────────────────────
 
     async def action_leave(self) -> None:
-        from tui.dialogs.choice import LeaveScreen
+        from tui.dialogs.choice import UnsavedDialog
 
         if not self.is_unsaved:
             self.dismiss(None)
@@ -381,8 +383,8 @@ class SummaryScreen(Screen[str | None]):
 
         def decide(choice: str | None) -> None:
             if choice == "save":
-                self._save_it(leave=True)
+                self._start_save(leave=True)
             elif choice == "drop":
                 self.dismiss(None)
 
-        await self.app.push_screen(LeaveScreen("The summary is not saved", "What becomes of it?"), decide)
+        await self.app.push_screen(UnsavedDialog("The summary is not saved", "What becomes of it?"), decide)

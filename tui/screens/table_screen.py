@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from textual.widget import Widget
 
-from tui.screens.store_screen import NoticingScreen
+from tui.screens.store_screen import StoreScreen
 
 
-class WatchingScreen(NoticingScreen[str | None]):
+class TableScreen(StoreScreen[str | None]):
     """Answers with the public id of the entry to go to, or None. Subclasses say what to read with `load`."""
 
     def on_mount(self) -> None:
@@ -16,12 +16,12 @@ class WatchingScreen(NoticingScreen[str | None]):
     def load(self) -> None:
         raise NotImplementedError
 
-    def changed(self) -> None:
+    def handle_store_change(self) -> None:
         self.load()
 
-    def show_nothing(self, nothing: bool, table: Widget, words: Widget) -> None:
+    def show_empty_state(self, is_empty: bool, table: Widget, search_input: Widget) -> None:
         """What is not displayed cannot have the focus: it goes, and comes back with the first row."""
-        if nothing != self.has_class("-nothing"):
-            self.set_class(nothing, "-nothing")
-            if not words.has_focus:
-                self.call_after_refresh(self.set_focus, None if nothing else table)
+        if is_empty != self.has_class("-nothing"):
+            self.set_class(is_empty, "-nothing")
+            if not search_input.has_focus:
+                self.call_after_refresh(self.set_focus, None if is_empty else table)

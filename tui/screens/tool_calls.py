@@ -13,46 +13,46 @@ from textual.content import Content
 from textual.getters import query_one
 from textual.widgets import Static
 
-from store.database.cancel import until_stale
+from store.database.cancel import cancel_when
 from store.model.entry import PairedCall
 from store.model.session import Session
-from store.model.tool_stats import CALL_ORDERS, TOOL_ORDERS, CallOrder, Tally, ToolOrder
+from store.model.tool_stats import CALL_ORDERS, TOOL_ORDERS, CallOrder, ToolOrder, ToolStats
 from store.search import all_tool_calls
-from store.search.explain import instead
+from store.search.explain import explain_corrections
 from store.search.query import Query, Vocabulary
-from store.search.typos import found_or_forgiven
-from tui.messages import Told
-from tui.render.styles import MUTED, age, count, title_of
-from tui.render.tool_call_details import CallLine, call_line, table_head
-from tui.render.tool_stats_lines import tally_head
-from tui.screens.browser.session_list import Scope, next_scope, searching
+from store.search.typos import find_or_correct
+from tui.messages import DataMessage
+from tui.render.styles import MUTED, format_age, format_count, session_title
+from tui.render.tool_call_details import ToolCallRow, build_call_row, render_table_head
+from tui.render.tool_stats_lines import render_tool_stats_head
+from tui.screens.browser.session_list import FolderScope, next_folder_scope, search_binding
 from tui.screens.store_screen import Clock
-from tui.screens.table_screen import WatchingScreen
-from tui.widgets.key_hints import KeysLine
-from tui.widgets.tables.tool_call_table import CallsTable
-from tui.widgets.tables.tool_stats_table import TalliesTable
+from tui.screens.table_screen import TableScreen
+from tui.widgets.key_hints import KeyHintBar
+from tui.widgets.tables.tool_call_table import ToolCallTable
+from tui.widgets.tables.tool_stats_table import ToolStatsTable
 from tui.widgets.top_bar import TopBar
-from tui.workers import pauses, threaded
+from tui.workers import threaded, wait_for_typing_pause
 
 if TYPE_CHECKING:
     from store.store import Store
 
-PAGE = 500
+MAX_LISTED_CALLS = 500
 """Calls that are listed: who has not found it among so many narrows the words."""
 
-_CALLS_TOLD: dict[CallOrder, str] = {"newest": "newest first", "slowest": "slowest first"}
-_TOOLS_TOLD: dict[ToolOrder, str] = {"used": "most used", "failing": "most failing", "slowest": "slowest"}
+_CALL_ORDER_LABELS: dict[CallOrder, str] = {"newest": "newest first", "slowest": "slowest first"}
+_TOOL_ORDER_LABELS: dict[ToolOrder, str] = {"used": "most used", "failing": "most failing", "slowest": "slowest"}
 
 
-class ToolsScreen(WatchingScreen):
-    AUTO_FOCUS = "CallsTable"
+class ToolCallsScreen(TableScreen):
+    AUTO_FOCUS = "ToolCallTable"
     DEFAULT_CSS = """
-    ToolsScreen {
+    ToolCallsScreen {
         #head {
             height: 1;
         }
 
-        TalliesTable, #none {
+        ToolStatsTable, #none {
             display: none;
         }
 
@@ -62,17 +62,17 @@ class ToolsScreen(WatchingScreen):
         }
 
         &.-by-name {
-            CallsTable {
+            ToolCallTable {
                 display: none;
             }
 
-            TalliesTable {
+            ToolStatsTable {
                 display: block;
             }
         }
 
         &.-nothing {
-            CallsTable, TalliesTable, #head {
+            ToolCallTable, ToolStatsTable, #head {
                 display: none;
             }
 
@@ -83,7 +83,7 @@ class ToolsScreen(WatchingScreen):
     }
     """
     BINDINGS: ClassVar[list[BindingType]] = [
-        searching("tools.search", "Only the calls with these words, or that these filters let through"),
+        search_binding("tools.search", "Only the calls with these words, or that these filters let through"),
         Binding("o", "order", "Order", id="tools.order", tooltip="Newest or slowest; used, failing or slowest"),
         Binding("s", "scope", "Scope", id="tools.scope", tooltip="Everywhere, this folder, this git work tree"),
         Binding("n", "names", "By name", id="tools.names", tooltip="The tools by their names, and back to the calls"),
@@ -91,231 +91,249 @@ class ToolsScreen(WatchingScreen):
     ]
 
     bar = query_one(TopBar)
-    table = query_one(CallsTable)
-    tallies = query_one(TalliesTable)
+    calls_table = query_one(ToolCallTable)
+    stats_table = query_one(ToolStatsTable)
 
-    class Listed(Told):
+    class ToolCallsLoaded(DataMessage):
         """The calls that match, and what they matched; how many there are in all, where that is known."""
 
         generation: int
         query: Query
-        lines: Sequence[CallLine]
-        sessions: Mapping[int, str]
+        lines: Sequence[ToolCallRow]
+        session_ids: Mapping[int, str]
         total: int | None
 
-    class Tallied(Told):
+    class ToolStatsLoaded(DataMessage):
         generation: int
         query: Query
-        tallies: Sequence[Tally]
+        tool_stats: Sequence[ToolStats]
 
-    class Known(Told):
+    class VocabularyLoaded(DataMessage):
         vocabulary: Vocabulary
 
-    class Chosen(Told):
+    class CallSessionLoaded(DataMessage):
         """A call is to be looked at."""
 
         session: Session
         call: int
 
-    def __init__(self, store: Store, clock: Clock, words: str, scopes: Sequence[Scope], folder: str) -> None:
+    def __init__(self, store: Store, clock: Clock, words: str, scopes: Sequence[FolderScope], folder: str) -> None:
         super().__init__(store, clock)
-        self._words = words
-        self._scopes = scopes
-        self._scope = next(scope for scope in scopes if scope.folder == folder)
-        self._order: CallOrder = "newest"
+        self._query_text = words
+        self._folder_scopes = scopes
+        self._folder_scope = next(scope for scope in scopes if scope.folder == folder)
+        self._call_order: CallOrder = "newest"
         self._tool_order: ToolOrder = "used"
-        self._sessions: Mapping[int, str] = {}
-        self._stays = True
+        self._session_ids: Mapping[int, str] = {}
+        self._keeps_cursor = True
         "Whether the cursor stays on its call when others come; not where others are wanted."
 
     def compose(self) -> ComposeResult:
         yield TopBar("tool calls")
         yield Static(id="head")
-        yield CallsTable()
-        yield TalliesTable()
+        yield ToolCallTable()
+        yield ToolStatsTable()
         yield Static(Content.styled("No tool call is like that.", MUTED), id="none")
-        yield KeysLine()
+        yield KeyHintBar()
 
     def on_mount(self) -> None:
-        self.bar.words.value = self._words
+        self.bar.query_input.value = self._query_text
 
     # ── what the store says ───────────────────────────────────────────────────────────────────────
 
     def load(self) -> None:
         self._generation += 1
-        query = Query.parse(self._words, typing=True).within(self._scope.folder)
+        query = Query.parse(self._query_text, is_typing=True).limit_to_folder(self._folder_scope.folder)
         if self.has_class("-by-name"):
-            self._tally(query, self._tool_order, self._generation)
+            self._load_stats(query, self._tool_order, self._generation)
         else:
-            self._list(query, self._order, self._generation)
+            self._load_calls(query, self._call_order, self._generation)
 
     @threaded(exclusive=True, group="calls")
-    def _list(self, query: Query, order: CallOrder, generation: int) -> None:
+    def _load_calls(self, query: Query, order: CallOrder, generation: int) -> None:
         """As one types, what there is at once; after a pause, how much, and what may have been meant."""
 
         def stale() -> bool:
             return generation != self._generation
 
         def matching(meant: Query) -> list[PairedCall]:
-            return all_tool_calls.matching(self._store, meant, by=order, limit=PAGE, now=self._clock())
+            return all_tool_calls.find_calls(self._store, meant, order=order, limit=MAX_LISTED_CALLS, now=self._clock())
 
-        with until_stale(self._store, stale):
+        with cancel_when(self._store, stale):
             found = matching(query)
             if found:
-                self.post_message(self._listed(generation, query, found, None))
-            if pauses(stale):
+                self.post_message(self._build_loaded(generation, query, found, None))
+            if wait_for_typing_pause(stale):
                 if not found:
-                    query, found = found_or_forgiven(self._store, query, ["tools_fts"], matching, lambda few: not few)
-                total = all_tool_calls.count(self._store, query, self._clock()) if len(found) == PAGE else len(found)
-                self.post_message(self._listed(generation, query, found, total))
+                    query, found = find_or_correct(self._store, query, ["tools_fts"], matching, lambda few: not few)
+                total = (
+                    all_tool_calls.count_calls(self._store, query, self._clock())
+                    if len(found) == MAX_LISTED_CALLS
+                    else len(found)
+                )
+                self.post_message(self._build_loaded(generation, query, found, total))
 
-    def _listed(self, generation: int, query: Query, found: Sequence[PairedCall], total: int | None) -> Listed:
+    def _build_loaded(
+        self, generation: int, query: Query, found: Sequence[PairedCall], total: int | None
+    ) -> ToolCallsLoaded:
         now, names = self._clock(), {call.session_id for call in found}
         sessions = {session.id: session for session in map(self._store.sessions.get, names)}
         lines = [
-            call_line(call, session.cwd)._replace(where=f"{age(call.at, now):<8}  {title_of(session)}")
+            build_call_row(call, session.cwd)._replace(
+                session_label=f"{format_age(call.at, now):<8}  {session_title(session)}"
+            )
             for call, session in ((call, sessions[call.session_id]) for call in found)
         ]
-        return self.Listed(generation, query, lines, {call.key: call.session_id for call in found}, total)
+        return self.ToolCallsLoaded(generation, query, lines, {call.key: call.session_id for call in found}, total)
 
     @threaded(exclusive=True, group="calls")
-    def _tally(self, query: Query, order: ToolOrder, generation: int) -> None:
-        with until_stale(self._store, lambda: generation != self._generation):
-            query, found = found_or_forgiven(
+    def _load_stats(self, query: Query, order: ToolOrder, generation: int) -> None:
+        with cancel_when(self._store, lambda: generation != self._generation):
+            query, found = find_or_correct(
                 self._store,
                 query,
                 ["tools_fts"],
-                lambda meant: all_tool_calls.tallies(self._store, meant, by=order, now=self._clock()),
+                lambda meant: all_tool_calls.compute_tool_stats(self._store, meant, order=order, now=self._clock()),
                 lambda few: not few,
             )
-            self.post_message(self.Tallied(generation, query, found))
+            self.post_message(self.ToolStatsLoaded(generation, query, found))
 
     @threaded(exclusive=True, group="vocabulary")
-    def _learn_words(self) -> None:
-        self.post_message(self.Known(self._store.search.vocabulary()))
+    def _load_vocabulary(self) -> None:
+        self.post_message(self.VocabularyLoaded(self._store.search.load_vocabulary()))
 
     @threaded(exclusive=True, group="session")
-    def _find_session(self, session_id: str, call: int) -> None:
-        self.post_message(self.Chosen(self._store.sessions.get(session_id), call))
+    def _load_session(self, session_id: str, call: int) -> None:
+        self.post_message(self.CallSessionLoaded(self._store.sessions.get(session_id), call))
 
     # ── what goes down ────────────────────────────────────────────────────────────────────────────
 
-    @on(Listed)
-    def _show_calls(self, listed: Listed) -> None:
+    @on(ToolCallsLoaded)
+    def _show_calls(self, listed: ToolCallsLoaded) -> None:
         if listed.generation != self._generation:
             return
-        self._sessions = listed.sessions
-        self.table.show(listed.lines, self.table.selected if self._stays else None)
-        self._stays = True
+        self._session_ids = listed.session_ids
+        self.calls_table.show(listed.lines, self.calls_table.selected if self._keeps_cursor else None)
+        self._keeps_cursor = True
         if listed.total is not None:
-            self._tell(listed.query, count(listed.total, "call") or "no calls", _CALLS_TOLD[self._order])
+            self._update_status(
+                listed.query, format_count(listed.total, "call") or "no calls", _CALL_ORDER_LABELS[self._call_order]
+            )
         self.call_after_refresh(self._show_head)  # once what is shown has its width
-        self.show_nothing(not listed.lines, self.table, self.bar.words)
+        self.show_empty_state(not listed.lines, self.calls_table, self.bar.query_input)
 
-    @on(Tallied)
-    def _show_tallies(self, tallied: Tallied) -> None:
+    @on(ToolStatsLoaded)
+    def _show_stats(self, tallied: ToolStatsLoaded) -> None:
         if tallied.generation != self._generation:
             return
-        self.tallies.show(tallied.tallies)
-        self._tell(tallied.query, count(len(tallied.tallies), "tool") or "no tools", _TOOLS_TOLD[self._tool_order])
+        self.stats_table.show(tallied.tool_stats)
+        self._update_status(
+            tallied.query,
+            format_count(len(tallied.tool_stats), "tool") or "no tools",
+            _TOOL_ORDER_LABELS[self._tool_order],
+        )
         self.call_after_refresh(self._show_head)  # once what is shown has its width
-        self.show_nothing(not tallied.tallies, self.tallies, self.bar.words)
+        self.show_empty_state(not tallied.tool_stats, self.stats_table, self.bar.query_input)
 
-    def _tell(self, query: Query, counted: str, order: str) -> None:
-        where = f" · {self._scope.name}" if self._scope.folder else ""
+    def _update_status(self, query: Query, counted: str, order: str) -> None:
+        where = f" · {self._folder_scope.name}" if self._folder_scope.folder else ""
         self.bar.show_count(f"{counted}{where} · {order}")
-        if query.instead:
-            self.bar.show_understood(instead(query), doubtful=True)
+        if query.corrections:
+            self.bar.show_explanation(explain_corrections(query), is_warning=True)
 
     def on_resize(self) -> None:
         self.call_after_refresh(self._show_head)
 
     def _show_head(self) -> None:
         by_name = self.has_class("-by-name")
-        width = (self.tallies if by_name else self.table).text_width
-        head = tally_head(width) if by_name else table_head(self.table.longest, width, where=True)
+        width = (self.stats_table if by_name else self.calls_table).text_width
+        head = (
+            render_tool_stats_head(width)
+            if by_name
+            else render_table_head(self.calls_table.name_width, width, with_session=True)
+        )
         self.query_one("#head", Static).update(Content.assemble(" ", head))
 
-    @on(Known)
-    def _offer_words(self, known: Known) -> None:
-        self.bar.know(known.vocabulary)
+    @on(VocabularyLoaded)
+    def _set_vocabulary(self, known: VocabularyLoaded) -> None:
+        self.bar.set_vocabulary(known.vocabulary)
 
     # ── what comes up ─────────────────────────────────────────────────────────────────────────────
 
-    @on(TopBar.Entered)
-    def _prepare_offers(self) -> None:
-        self._learn_words()
+    @on(TopBar.Focused)
+    def _prepare_suggestions(self) -> None:
+        self._load_vocabulary()
 
-    @on(TopBar.Asked)
-    def _ask(self, asked: TopBar.Asked) -> None:
-        if asked.query != self._words:
-            self._words = asked.query
-            self._stays = False
+    @on(TopBar.QueryChanged)
+    def _search(self, asked: TopBar.QueryChanged) -> None:
+        if asked.query != self._query_text:
+            self._query_text = asked.query
+            self._keeps_cursor = False
             self.load()
 
-    @on(TopBar.Left)
-    def _leave_bar(self) -> None:
+    @on(TopBar.Exited)
+    def _focus_table(self) -> None:
         if not self.has_class("-nothing"):
-            self.set_focus(self._shown)
+            self.set_focus(self._visible_table)
 
     @property
-    def _shown(self) -> CallsTable | TalliesTable:
-        return self.tallies if self.has_class("-by-name") else self.table
+    def _visible_table(self) -> ToolCallTable | ToolStatsTable:
+        return self.stats_table if self.has_class("-by-name") else self.calls_table
 
-    @on(CallsTable.Opened)
-    def _open(self) -> None:
-        if self.table.selected is not None:
-            self._find_session(self._sessions[self.table.selected], self.table.selected)
+    @on(ToolCallTable.Opened)
+    def _open_selected(self) -> None:
+        if self.calls_table.selected is not None:
+            self._load_session(self._session_ids[self.calls_table.selected], self.calls_table.selected)
 
-    @on(Chosen)
-    def _look_at(self, chosen: Chosen) -> None:
+    @on(CallSessionLoaded)
+    def _open_inspector(self, chosen: CallSessionLoaded) -> None:
         from tui.screens.inspector import InspectorScreen
 
-        self.app.push_screen(InspectorScreen(self._store, chosen.session, chosen.call), self._read_on)
+        self.app.push_screen(InspectorScreen(self._store, chosen.session, chosen.call), self._dismiss_to_entry)
 
-    def _read_on(self, entry: str | None) -> None:
+    def _dismiss_to_entry(self, entry: str | None) -> None:
         if entry is not None:
             self.dismiss(entry)
 
-    @on(TalliesTable.Opened)
-    def _show_calls_of(self, opened: TalliesTable.Opened) -> None:
+    @on(ToolStatsTable.Opened)
+    def _filter_by_tool(self, opened: ToolStatsTable.Opened) -> None:
         """The calls of that tool, of those that were found."""
-        words = self._words.strip()
-        self.bar.words.value = f'{words} tool:"{opened.name}" '.lstrip() if '"' not in opened.name else words
+        words = self._query_text.strip()
+        self.bar.query_input.value = f'{words} tool:"{opened.name}" '.lstrip() if '"' not in opened.name else words
         self.action_names()
 
     # ── keys ──────────────────────────────────────────────────────────────────────────────────────
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         if action in ("search", "order", "scope", "names"):
-            return not self.bar.words.has_focus
+            return not self.bar.query_input.has_focus
         return super().check_action(action, parameters)
 
     def action_search(self) -> None:
-        self.set_focus(self.bar.words)
+        self.set_focus(self.bar.query_input)
 
     def action_order(self) -> None:
         if self.has_class("-by-name"):
             self._tool_order = TOOL_ORDERS[(TOOL_ORDERS.index(self._tool_order) + 1) % len(TOOL_ORDERS)]
         else:
-            self._order = CALL_ORDERS[(CALL_ORDERS.index(self._order) + 1) % len(CALL_ORDERS)]
-            self._stays = False
+            self._call_order = CALL_ORDERS[(CALL_ORDERS.index(self._call_order) + 1) % len(CALL_ORDERS)]
+            self._keeps_cursor = False
         self.load()
 
     def action_scope(self) -> None:
-        self._scope = next_scope(self._scopes, self._scope.folder)
+        self._folder_scope = next_folder_scope(self._folder_scopes, self._folder_scope.folder)
         self.load()
 
     def action_names(self) -> None:
         self.toggle_class("-by-name")
         self.remove_class("-nothing")
-        self.call_after_refresh(self.set_focus, self._shown)
+        self.call_after_refresh(self.set_focus, self._visible_table)
         self.load()
 
     def action_leave(self) -> None:
-        if self.bar.words.value:
+        if self.bar.query_input.value:
             self.bar.clear()
-            self.set_focus(self._shown)
+            self.set_focus(self._visible_table)
         elif self.has_class("-by-name"):
             self.action_names()
         else:

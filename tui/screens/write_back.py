@@ -16,19 +16,19 @@ from textual.widgets import Footer, Static
 
 from store.errors import ChangedMeanwhile, SecretLocked, StoreError
 from store.model.session import Session
-from store.text.sanitize import clean, one_line
-from tui.render.session_lines import with_tilde
-from tui.render.styles import ERROR, MUTED, STRONG, content, title_of
-from tui.render.write_back_lines import ChangedRow, ColumnChange, plan_lines, tally
+from store.text.sanitize import one_line, sanitize
+from tui.render.session_lines import abbreviate_home
+from tui.render.styles import ERROR, MUTED, STRONG, build_content, session_title
+from tui.render.write_back_lines import ShownColumnChange, ShownRowChange, describe_row_changes, render_write_back_plan
 from tui.widgets.text_view import TextView
 
 if TYPE_CHECKING:
     from store.sources.kit.write_plan import RowChange
     from store.store import Store
-    from store.write_back.service import Preview
+    from store.write_back.service import WriteBackPreview
     from tui.app import Backscroll
 
-GOOD = "$text-success"
+SUCCESS = "$text-success"
 
 
 class WriteBackScreen(Screen[None]):
@@ -54,14 +54,14 @@ class WriteBackScreen(Screen[None]):
     ]
 
     app: Backscroll
-    lines = query_one(TextView)
+    plan_view = query_one(TextView)
 
     def __init__(self, store: Store, session: Session) -> None:
         super().__init__()
         self._store = store
         self._session = session
-        self._preview: Preview | None = None
-        self._told = ""
+        self._preview: WriteBackPreview | None = None
+        self._change_summary = ""
         self._is_busy = False
 
     def compose(self) -> ComposeResult:
@@ -71,12 +71,12 @@ class WriteBackScreen(Screen[None]):
         yield Footer(show_command_palette=False)
 
     def on_mount(self) -> None:
-        title = one_line(title_of(self._session), 200)
-        self.query_one("#heading", Static).update(content([("Write back ", STRONG), (f" {title}", MUTED)]))
+        title = one_line(session_title(self._session), 200)
+        self.query_one("#heading", Static).update(build_content([("Write back ", STRONG), (f" {title}", MUTED)]))
         self.action_look()
 
-    def _tell(self, text: str, style: str = MUTED) -> None:
-        self.query_one("#told", Static).update(Content.styled(clean(text), style))
+    def _show_status(self, text: str, style: str = MUTED) -> None:
+        self.query_one("#told", Static).update(Content.styled(sanitize(text), style))
         self.refresh_bindings()
 
     @property
@@ -101,90 +101,90 @@ class WriteBackScreen(Screen[None]):
 
     @work(exclusive=True, group="write back")
     async def action_look(self) -> None:
-        await self._look()
+        await self._load_preview()
 
-    async def _look(self, first: str = "") -> None:
+    async def _load_preview(self, first: str = "") -> None:
         """After a sentence that says why again, if it is again."""
-        from tui.dialogs.secret import opened
+        from tui.dialogs.secret import unlock_secrets
 
         self._preview = None
-        self._tell(first or "Looking what is there …")
+        self._show_status(first or "Looking what is there …")
         try:
-            self._preview = await asyncio.to_thread(self._store.writing_back.preview, self._session)
+            self._preview = await asyncio.to_thread(self._store.write_back.preview, self._session)
         except SecretLocked as locked:
-            if await opened(self.app, self._store):
-                await self._look(first)
+            if await unlock_secrets(self.app, self._store):
+                await self._load_preview(first)
             else:
-                self._tell(str(locked), ERROR)
+                self._show_status(str(locked), ERROR)
             return
         except StoreError as reason:
-            self.lines.show([])
-            self._tell(str(reason), ERROR if first else MUTED)
+            self.plan_view.show([])
+            self._show_status(str(reason), ERROR if first else MUTED)
             return
         preview = self._preview
-        rows = await asyncio.to_thread(_rows, preview.plan.changes)
-        self.lines.show(plan_lines(rows, preview.plan.unplaced, preview.plan.conflicts))
-        self._tell_plan(preview, rows, first)
+        rows = await asyncio.to_thread(_build_rows, preview.plan.changes)
+        self.plan_view.show(render_write_back_plan(rows, preview.plan.unsupported, preview.plan.conflicts))
+        self._show_plan_status(preview, rows, first)
 
-    def _tell_plan(self, preview: Preview, rows: Sequence[ChangedRow], first: str) -> None:
-        where = with_tilde(preview.locator)
+    def _show_plan_status(self, preview: WriteBackPreview, rows: Sequence[ShownRowChange], first: str) -> None:
+        where = abbreviate_home(preview.locator)
         if preview.plan.conflicts:
-            self._tell(f"{first} Nothing can be written to {where} now.".strip(), ERROR)
+            self._show_status(f"{first} Nothing can be written to {where} now.".strip(), ERROR)
         elif not rows:
-            self._tell(f"{first} There is nothing to write back to {where}.".strip())
+            self._show_status(f"{first} There is nothing to write back to {where}.".strip())
         else:
-            self._told = tally(rows)
-            told = f"In {where}: {self._told}. A backup is taken first, and undo takes it back."
-            self._tell(f"{first} {told}".strip(), ERROR if first else MUTED)
+            self._change_summary = describe_row_changes(rows)
+            told = f"In {where}: {self._change_summary}. A backup is taken first, and undo takes it back."
+            self._show_status(f"{first} {told}".strip(), ERROR if first else MUTED)
 
     # ── doing it ──────────────────────────────────────────────────────────────────────────────────
 
     @work(exclusive=True, group="write back")
     async def action_write(self) -> None:
-        from tui.dialogs.secret import opened
+        from tui.dialogs.secret import unlock_secrets
 
         preview = self._preview
         if preview is None or not self._is_ready:
             return
         self._is_busy = True
-        self._tell(f"Writing: {self._told} …")
+        self._show_status(f"Writing: {self._change_summary} …")
         try:
-            backup = await asyncio.to_thread(self._store.writing_back.write, preview)
+            backup = await asyncio.to_thread(self._store.write_back.write, preview)
         except ChangedMeanwhile as reason:
             self._is_busy = False
-            await self._look(str(reason))
+            await self._load_preview(str(reason))
         except SecretLocked as locked:
             self._is_busy = False
-            if await opened(self.app, self._store):
-                await self._look("The secrets are open now.")
+            if await unlock_secrets(self.app, self._store):
+                await self._load_preview("The secrets are open now.")
             else:
-                self._tell(str(locked), ERROR)
+                self._show_status(str(locked), ERROR)
         except StoreError as reason:
             self._is_busy = False
-            self._tell(str(reason), ERROR)
+            self._show_status(str(reason), ERROR)
         else:
             self._is_busy = False
             self._preview = None
-            done = f"Wrote to {with_tilde(preview.locator)}: {self._told}."
-            kept = f" How it was before is in {with_tilde(str(backup))}." if backup else ""
-            self._tell(f"✓ {done}{kept} Undo takes it back.", GOOD)
+            done = f"Wrote to {abbreviate_home(preview.locator)}: {self._change_summary}."
+            kept = f" How it was before is in {abbreviate_home(str(backup))}." if backup else ""
+            self._show_status(f"✓ {done}{kept} Undo takes it back.", SUCCESS)
 
 
-def _rows(changes: Sequence[RowChange]) -> list[ChangedRow]:
-    from store.sources.kit.write_plan import spelled
+def _build_rows(changes: Sequence[RowChange]) -> list[ShownRowChange]:
+    from store.sources.kit.write_plan import format_value
 
     def side(value: object, there: bool) -> str | None:
-        return spelled(value) if there else None
+        return format_value(value) if there else None
 
     rows = []
     for change in changes:
         before, after = change.before or {}, change.after or {}
         what = "new" if change.before is None else "deleted" if change.after is None else "changed"
         columns = [
-            ColumnChange(name, side(before.get(name), name in before), side(after.get(name), name in after))
+            ShownColumnChange(name, side(before.get(name), name in before), side(after.get(name), name in after))
             for name in dict.fromkeys([*before, *after])
             if what != "changed" or before.get(name) != after.get(name)
         ]
-        key = " ".join(f"{name}={spelled(value)}" for name, value in change.key.items())
-        rows.append(ChangedRow(change.table, key, what, columns))
+        key = " ".join(f"{name}={format_value(value)}" for name, value in change.key.items())
+        rows.append(ShownRowChange(change.table, key, what, columns))
     return rows

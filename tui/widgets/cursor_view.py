@@ -51,16 +51,16 @@ class CursorView(LineView):
 
     cursor: reactive[int] = reactive(0, repaint=False)
 
-    def line(self, index: int, width: int) -> Content:
+    def render_row(self, index: int, width: int) -> Content:
         raise NotImplementedError
 
-    def chosen(self) -> None:
+    def handle_cursor_moved(self) -> None:
         """The cursor stands elsewhere now."""
 
-    def pressed(self, x: int) -> None:
+    def handle_click(self, x: int) -> None:
         """The row under the cursor was clicked, so many cells from its left."""
 
-    def pressed_twice(self) -> None:
+    def handle_double_click(self) -> None:
         pass
 
     @property
@@ -73,12 +73,12 @@ class CursorView(LineView):
     def strip_key(self, line: int) -> Hashable:
         return line, line == self.cursor, line == self.cursor and self.has_focus
 
-    def paint_line(self, line: int, width: int) -> Strip:
-        text = self.line(line, self.text_width)
+    def build_strip(self, line: int, width: int) -> Strip:
+        text = self.render_row(line, self.text_width)
         if line != self.cursor:
-            return self.strip_of(Content.assemble(" ", text), width, self.visual_style)
+            return self.make_strip(Content.assemble(" ", text), width, self.visual_style)
         style = self.cursor_style("cursor-view--cursor")
-        return self.strip_of(Content.assemble(("▌", ".cursor-view--bar"), text), width, style)
+        return self.make_strip(Content.assemble(("▌", ".cursor-view--bar"), text), width, style)
 
     # ── moving ────────────────────────────────────────────────────────────────────────────────────
 
@@ -88,10 +88,10 @@ class CursorView(LineView):
     def watch_cursor(self, before: int, after: int) -> None:
         self.refresh_lines(before)
         self.refresh_lines(after)
-        self.keep_in_sight()
-        self.chosen()
+        self.scroll_to_cursor()
+        self.handle_cursor_moved()
 
-    def keep_in_sight(self) -> None:
+    def scroll_to_cursor(self) -> None:
         self.scroll_to_region(Region(0, self.cursor, 1, 1), animate=False, force=True, immediate=True)
 
     def on_focus(self) -> None:
@@ -106,9 +106,9 @@ class CursorView(LineView):
             return
         self.cursor = index
         if event.chain == 2:
-            self.pressed_twice()
+            self.handle_double_click()
         else:
-            self.pressed(event.x - 1)
+            self.handle_click(event.x - 1)
 
     def action_move(self, by: int) -> None:
         self.cursor += by

@@ -13,24 +13,24 @@ from textual.getters import query_one
 from textual.message import Message
 from textual.widgets import Input, Static
 
-from tui.messages import Told
+from tui.messages import DataMessage
 
 
-class FilterWords(Input):
+class FilterInput(Input):
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape", "drop", "All again", id="filter.drop", tooltip="Without words"),
         Binding("enter,down,tab", "leave", "To the list", id="filter.leave", tooltip="Keep the words, go to the list"),
     ]
 
-    class Left(Message):
+    class Exited(Message):
         """To the list."""
 
     def action_drop(self) -> None:
         self.value = ""
-        self.post_message(self.Left())
+        self.post_message(self.Exited())
 
     def action_leave(self) -> None:
-        self.post_message(self.Left())
+        self.post_message(self.Exited())
 
 
 class FilterLine(Horizontal):
@@ -51,17 +51,17 @@ class FilterLine(Horizontal):
             color: $foreground 45%;
         }
 
-        FilterWords {
+        FilterInput {
             width: 1fr;
             background: transparent;
         }
     }
     """
 
-    told = query_one("#told", Static)
-    words = query_one(FilterWords)
+    heading = query_one("#told", Static)
+    input = query_one(FilterInput)
 
-    class Asked(Told):
+    class WordsChanged(DataMessage):
         """As one types."""
 
         words: list[str]
@@ -73,17 +73,17 @@ class FilterLine(Horizontal):
     def compose(self) -> ComposeResult:
         yield Static(id="told")
         yield Static(Content("/"), id="slash")
-        yield FilterWords(compact=True, placeholder=self._placeholder, select_on_focus=False)
+        yield FilterInput(compact=True, placeholder=self._placeholder, select_on_focus=False)
 
-    def tell(self, told: Content) -> None:
-        self.told.update(told)
+    def show_heading(self, told: Content) -> None:
+        self.heading.update(told)
 
     @property
-    def asked(self) -> list[str]:
+    def filter_words(self) -> list[str]:
         """All of them must be there, in any case."""
-        return self.words.value.casefold().split()
+        return self.input.value.casefold().split()
 
     @on(Input.Changed)
-    def _ask(self, changed: Input.Changed) -> None:
+    def _post_words_changed(self, changed: Input.Changed) -> None:
         changed.stop()
-        self.post_message(self.Asked(self.asked))
+        self.post_message(self.WordsChanged(self.filter_words))

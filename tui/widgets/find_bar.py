@@ -14,26 +14,26 @@ from textual.message import Message
 from textual.timer import Timer
 from textual.widgets import Input, Static
 
-from tui.messages import Told
-from tui.workers import surely
+from tui.messages import DataMessage
+from tui.workers import reliable_timer
 
-PAUSE = 0.08
+TYPING_PAUSE = 0.08
 """Seconds without a key before the words are looked for."""
 
 NOTHING_FOUND = "nothing found"
 
 
-class FindWords(Input):
+class FindInput(Input):
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("enter", "submit", "Keep", id="find.keep", tooltip="Go to what was found"),
         Binding("escape", "drop", "Drop", id="find.drop", tooltip="Stop finding"),
     ]
 
-    class Dropped(Message):
+    class Cancelled(Message):
         """Escape: no hits any more, please."""
 
     def action_drop(self) -> None:
-        self.post_message(self.Dropped())
+        self.post_message(self.Cancelled())
 
 
 class FindBar(Horizontal):
@@ -54,89 +54,91 @@ class FindBar(Horizontal):
             color: $text-error;
         }
 
-        FindWords {
+        FindInput {
             width: 1fr;
             background: transparent;
         }
     }
     """
 
-    words = query_one(FindWords)
-    told = query_one("#told", Static)
+    input = query_one(FindInput)
+    counter = query_one("#told", Static)
 
-    class Asked(Told):
+    class TextChanged(DataMessage):
         """As one types, after the shortest of pauses."""
 
         text: str
 
-    class Left(Told):
+    class Exited(DataMessage):
         """The person is done typing: Enter keeps the hits, Escape drops them and closes the bar."""
 
         kept: bool
 
     def __init__(self) -> None:
         super().__init__()
-        self._pause: Timer | None = None
-        self._asked = ""
+        self._typing_timer: Timer | None = None
+        self._last_text = ""
 
     def compose(self) -> ComposeResult:
         yield Static(Content("find "))
-        yield FindWords(compact=True)
+        yield FindInput(compact=True)
         yield Static(id="told")
 
     @property
     def text(self) -> str:
-        return self.words.value
+        return self.input.value
 
     def open(self, text: str = "") -> None:
         """With what was looked for last, selected, so that typing replaces it and Enter finds it again."""
         self.display = True
         if text:
-            self.words.value = text
-        self.words.focus()
-        self.words.select_all()
-        self._ask()
+            self.input.value = text
+        self.input.focus()
+        self.input.select_all()
+        self._post_text_changed()
 
     def close(self) -> None:
-        self._stop_waiting()
-        self._asked = ""
+        self._stop_typing_timer()
+        self._last_text = ""
         self.display = False
 
-    def tell(self, at: int, of: int, *, more: bool = False) -> None:
+    def show_position(self, at: int, of: int, *, more: bool = False) -> None:
         """Which hit of how many: 3, 17 is `3 of 17`; `3 of 17+` when there are more than were counted."""
         nothing = not of and bool(self.text)
-        self.told.set_class(nothing, "find-bar--none")
-        self.told.update(Content(f"{at:,} of {of:,}{'+' if more else ''}" if of else NOTHING_FOUND if nothing else ""))
+        self.counter.set_class(nothing, "find-bar--none")
+        self.counter.update(
+            Content(f"{at:,} of {of:,}{'+' if more else ''}" if of else NOTHING_FOUND if nothing else "")
+        )
 
     # ── typing ────────────────────────────────────────────────────────────────────────────────────
 
     @on(Input.Changed)
-    def _wait_for_a_pause(self, changed: Input.Changed) -> None:
+    def _restart_typing_timer(self, changed: Input.Changed) -> None:
         changed.stop()
-        self._stop_waiting()
-        self._pause = surely(self.set_timer(PAUSE, self._ask))
+        self._stop_typing_timer()
+        self._typing_timer = reliable_timer(self.set_timer(TYPING_PAUSE, self._post_text_changed))
 
     @on(Input.Submitted)
-    def _keep(self, submitted: Input.Submitted) -> None:
+    def _submit(self, submitted: Input.Submitted) -> None:
         submitted.stop()
         if not self.text:
-            self._drop()
+            self._cancel()
             return
-        self._ask()
-        self.post_message(self.Left(kept=True))
+        self._post_text_changed()
+        self.post_message(self.Exited(kept=True))
 
-    @on(FindWords.Dropped)
-    def _drop(self) -> None:
+    @on(FindInput.Cancelled)
+    def _cancel(self) -> None:
         self.close()
-        self.post_message(self.Left(kept=False))
+        self.post_message(self.Exited(kept=False))
 
-    def _ask(self) -> None:
-        self._stop_waiting()
-        if self.text != self._asked:
-            self._asked = self.text
-            self.post_message(self.Asked(self.text))
+    def _post_text_changed(self) -> None:
+        self._stop_typing_timer()
+        if self.text != self._last_text:
+            self._last_text = self.text
+            self.post_message(self.TextChanged(self.text))
 
-    def _stop_waiting(self) -> None:
-        if self._pause is not None:
-            self._pause.stop()
-            self._pause = None
+    def _stop_typing_timer(self) -> None:
+        if self._typing_timer is not None:
+            self._typing_timer.stop()
+            self._typing_timer = None

@@ -12,25 +12,25 @@ from textual.containers import Vertical
 from textual.getters import query_one
 from textual.worker import get_current_worker
 
-from tui.messages import Told
+from tui.messages import DataMessage
 from tui.widgets.find_bar import FindBar
 from tui.workers import threaded
 
-HITS_AT_MOST = 10_000
+MAX_HITS = 10_000
 
-Hit = Any
+FindHit = Any
 """Where a hit is; only what found it needs to know how to go there."""
 
-Search = Callable[[Callable[[], bool]], Iterable[Hit]]
+FindSearch = Callable[[Callable[[], bool]], Iterable[FindHit]]
 """Runs in a thread, and may ask whether anybody still wants to know."""
 
 
 class Findable(Protocol):
-    def search_for(self, words: str) -> Search: ...
+    def make_search(self, words: str) -> FindSearch: ...
 
-    def reveal(self, hit: Hit) -> None: ...
+    def reveal(self, hit: FindHit) -> None: ...
 
-    def set_off(self, words: str) -> None:
+    def highlight_words(self, words: str) -> None:
         """Show where the words stand; no words, nothing to show."""
 
     def focus(self, scroll_visible: bool = True) -> Any: ...
@@ -48,15 +48,15 @@ class FindPane(Vertical):
 
     find_bar = query_one(FindBar)
 
-    class Found(Told):
+    class SearchFinished(DataMessage):
         generation: int
-        hits: Sequence[Hit]
+        hits: Sequence[FindHit]
 
     def __init__(self, *, id: str | None = None) -> None:  # noqa: A002 (Textual calls it so)
         super().__init__(id=id)
-        self._hits: Sequence[Hit] = ()
-        self._at = 0
-        self._looked = 0
+        self._hits: Sequence[FindHit] = ()
+        self._hit_index = 0
+        self._search_generation = 0
 
     @property
     def view(self) -> Findable:
@@ -65,62 +65,62 @@ class FindPane(Vertical):
 
     # ── looking ───────────────────────────────────────────────────────────────────────────────────
 
-    @on(FindBar.Asked)
-    def _ask(self, asked: FindBar.Asked) -> None:
+    @on(FindBar.TextChanged)
+    def _start_search(self, asked: FindBar.TextChanged) -> None:
         asked.stop()
-        self.view.set_off(asked.text)
+        self.view.highlight_words(asked.text)
         self._hits = ()
-        self._looked += 1
+        self._search_generation += 1
         if asked.text:
-            self._look(self.view.search_for(asked.text), self._looked)
+            self._run_search(self.view.make_search(asked.text), self._search_generation)
         else:
-            self.find_bar.tell(0, 0)
+            self.find_bar.show_position(0, 0)
 
     @threaded(exclusive=True, group="find")
-    def _look(self, search: Search, generation: int) -> None:
+    def _run_search(self, search: FindSearch, generation: int) -> None:
         worker = get_current_worker()
-        hits = list(islice(search(lambda: worker.is_cancelled), HITS_AT_MOST + 1))
+        hits = list(islice(search(lambda: worker.is_cancelled), MAX_HITS + 1))
         if not worker.is_cancelled:
-            self.post_message(self.Found(generation, hits))
+            self.post_message(self.SearchFinished(generation, hits))
 
-    @on(Found)
-    def _show_hits(self, found: Found) -> None:
+    @on(SearchFinished)
+    def _show_hits(self, found: SearchFinished) -> None:
         found.stop()
-        if found.generation == self._looked:
+        if found.generation == self._search_generation:
             self._hits = found.hits
-            self._go(0)
+            self._go_to_hit(0)
 
-    def look_again(self) -> None:
+    def search_again(self) -> None:
         """What is shown is another: hits in what was there before mean nothing now."""
         if self.find_bar.display and self.find_bar.text:
-            self._ask(FindBar.Asked(self.find_bar.text))
+            self._start_search(FindBar.TextChanged(self.find_bar.text))
 
-    def _go(self, at: int) -> None:
-        count = min(len(self._hits), HITS_AT_MOST)
+    def _go_to_hit(self, at: int) -> None:
+        count = min(len(self._hits), MAX_HITS)
         if count:
-            self._at = at % count
-            self.view.reveal(self._hits[self._at])
-        self.find_bar.tell(self._at + 1, count, more=len(self._hits) > count)
+            self._hit_index = at % count
+            self.view.reveal(self._hits[self._hit_index])
+        self.find_bar.show_position(self._hit_index + 1, count, more=len(self._hits) > count)
 
     # ── keys ──────────────────────────────────────────────────────────────────────────────────────
 
-    @on(FindBar.Left)
-    def _leave(self, left: FindBar.Left) -> None:
+    @on(FindBar.Exited)
+    def _handle_bar_exited(self, left: FindBar.Exited) -> None:
         left.stop()
         if not left.kept:
-            self._forget()
+            self._clear_hits()
         self.view.focus()
 
-    def _forget(self) -> None:
+    def _clear_hits(self) -> None:
         self._hits = ()
-        self._looked += 1
-        self.view.set_off("")
+        self._search_generation += 1
+        self.view.highlight_words("")
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         if action in ("hit", "forget_hits"):
             return self.find_bar.display
         if action == "find":
-            return not self.find_bar.words.has_focus
+            return not self.find_bar.input.has_focus
         return super().check_action(action, parameters)
 
     def action_find(self) -> None:
@@ -128,9 +128,9 @@ class FindPane(Vertical):
 
     def action_hit(self, by: int) -> None:
         if self._hits:
-            self._go(self._at + by)
+            self._go_to_hit(self._hit_index + by)
 
     def action_forget_hits(self) -> None:
         self.find_bar.close()
-        self._forget()
+        self._clear_hits()
         self.view.focus()

@@ -16,20 +16,20 @@ from textual.screen import Screen
 from textual.widget import Widget
 
 
-class Hint(NamedTuple):
+class KeyHint(NamedTuple):
     key: str
     label: Content
     enabled: bool
 
 
-LAST = 2
+ALWAYS_SHOWN = 2
 """How to leave, and where all keys are told, stand last, and stay when not all have room."""
 
 
-class KeysLine(Widget):
+class KeyHintBar(Widget):
     ALLOW_SELECT = False
     DEFAULT_CSS = """
-    KeysLine {
+    KeyHintBar {
         dock: bottom;
         height: 1;
         text-wrap: nowrap;
@@ -52,19 +52,19 @@ class KeysLine(Widget):
     """
     COMPONENT_CLASSES: ClassVar[set[str]] = {"keys-line--key", "keys-line--told", "keys-line--disabled"}
 
-    hints: reactive[tuple[Hint, ...]] = reactive(())
+    hints: reactive[tuple[KeyHint, ...]] = reactive(())
 
     def on_mount(self) -> None:
-        self.screen.bindings_updated_signal.subscribe(self, self._look_again)
+        self.screen.bindings_updated_signal.subscribe(self, self._refresh_hints)
         # On a busy machine they may have been told of before.
-        self.call_later(self._look_again, self.screen)
+        self.call_later(self._refresh_hints, self.screen)
 
-    def _look_again(self, screen: Screen[object]) -> None:
+    def _refresh_hints(self, screen: Screen[object]) -> None:
         """Not while the terminal is left: nothing has the focus then, and the same keys come back with it."""
         if self.is_attached and screen is self.screen and self.app.app_focus:
-            self.hints = tuple(self._hints())
+            self.hints = tuple(self._build_hints())
 
-    def _hints(self) -> Iterator[Hint]:
+    def _build_hints(self) -> Iterator[KeyHint]:
         """One for each action, however many keys it has; what two widgets call the same may be two things."""
         told = set()
         for node, binding, enabled, _ in self.screen.active_bindings.values():
@@ -73,21 +73,21 @@ class KeysLine(Widget):
                 shown, does = f" {self.app.get_key_display(binding)} ", f"{binding.description} "
                 styles = ("key", "told") if enabled else ("disabled", "disabled")
                 pieces = ((text, f".keys-line--{style}") for text, style in zip((shown, does), styles, strict=True))
-                yield Hint(binding.key, Content.assemble(*pieces), enabled)
+                yield KeyHint(binding.key, Content.assemble(*pieces), enabled)
 
     @property
-    def _with_room(self) -> list[Hint]:
+    def _visible_hints(self) -> list[KeyHint]:
         shown = list(self.hints)
-        while len(shown) > LAST and sum(hint.label.cell_length for hint in shown) > self.size.width:
-            del shown[-LAST - 1]
+        while len(shown) > ALWAYS_SHOWN and sum(hint.label.cell_length for hint in shown) > self.size.width:
+            del shown[-ALWAYS_SHOWN - 1]
         return shown
 
     def render(self) -> Content:
-        return Content("").join([hint.label for hint in self._with_room])
+        return Content("").join([hint.label for hint in self._visible_hints])
 
     def on_click(self, event: events.Click) -> None:
         right = 0
-        for hint in self._with_room:
+        for hint in self._visible_hints:
             right += hint.label.cell_length
             if event.x < right:
                 if hint.enabled:

@@ -15,8 +15,8 @@ from textual.scrollbar import ScrollBar
 from textual.strip import Strip
 from textual.style import Style
 
-from tui.privacy.terminal_filter import is_plain
-from tui.render.styles import Line
+from tui.privacy.terminal_filter import is_safe_for_terminal
+from tui.render.styles import StyledLine
 
 if TYPE_CHECKING:
     from rich.style import Style as RichStyle
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 REVERSED = Style(reverse=True)
 
 
-class _Styled(Strip):
+class _FilteredStrip(Strip):
     """All styles of which have gone through the filters already, each of them once and not on every line."""
 
     __slots__ = ()
@@ -37,17 +37,17 @@ class LineView(ScrollView, can_focus=True, inherit_bindings=False):
 
     ALLOW_SELECT = False
     ALLOW_MAXIMIZE = False
-    STRIPS_KEPT = 512
+    MAX_CACHED_STRIPS = 512
 
     def __init__(self) -> None:
         super().__init__()
         self._line_count = 0
-        self._strips: LRUCache[Hashable, Strip] = LRUCache(self.STRIPS_KEPT)
-        self._styles: dict[str, Style] = {}
-        self._parts_styles: dict[str, Style] = {}
+        self._strips: LRUCache[Hashable, Strip] = LRUCache(self.MAX_CACHED_STRIPS)
+        self._style_cache: dict[str, Style] = {}
+        self._component_style_cache: dict[str, Style] = {}
         "Of what is being painted; who has the focus, and whether it is dark, may be another matter the next time."
-        self._painted_styles: dict[tuple[Style, str], RichStyle] = {}
-        self._finish: tuple[Sequence[LineFilter], tuple[Color, Color]] | None = None
+        self._filtered_styles: dict[tuple[Style, str], RichStyle] = {}
+        self._finish_inputs: tuple[Sequence[LineFilter], tuple[Color, Color]] | None = None
         "What every line has gone through that is kept finished."
 
     @property
@@ -70,18 +70,18 @@ class LineView(ScrollView, can_focus=True, inherit_bindings=False):
         else:
             self.virtual_size = size
 
-    def expect_lines(self, count: int) -> None:
+    def set_expected_line_count(self, count: int) -> None:
         """So many at least, while the others are being counted: until then the scrollbar stays as it is."""
         self._line_count = count
 
-    def paint_line(self, line: int, width: int) -> Strip:
+    def build_strip(self, line: int, width: int) -> Strip:
         raise NotImplementedError
 
     def strip_key(self, line: int) -> Hashable:
         """What a painted line depends on besides the data; two keys of one line are two strips."""
         return line
 
-    def forget_strips(self) -> None:
+    def invalidate_strips(self) -> None:
         """Call when what the lines say has changed."""
         self._strips.clear()
         self.refresh_lines(self.scroll_offset.y, self.size.height)
@@ -119,32 +119,32 @@ class LineView(ScrollView, can_focus=True, inherit_bindings=False):
     def render_lines(self, crop: Region) -> list[Strip]:
         """Textual looks for borders and the like around each line, and makes it anew three times over, at every key
         that scrolls. Where there are none, a line is finished once and kept."""
-        self._parts_styles.clear()
+        self._component_style_cache.clear()
         if self.styles.gutter:
             return super().render_lines(crop)
         finish = (self.get_line_filters(), self.background_colors)
-        if finish != self._finish:
-            self._finish = finish
+        if finish != self._finish_inputs:
+            self._finish_inputs = finish
             self._strips.clear()
-            self._painted_styles.clear()
+            self._filtered_styles.clear()
         top, width, whole = self.scroll_offset.y, *self._widths
         lines = range(top + crop.y, min(top + crop.bottom, self.line_count))
-        strips = [self._finished(line, width, whole) for line in lines]
+        strips = [self._cached_strip(line, width, whole) for line in lines]
         if len(strips) < crop.height:
-            strips += [self._finish_off(Strip.blank(width, self.rich_style), whole)] * (crop.height - len(strips))
+            strips += [self._finish_strip(Strip.blank(width, self.rich_style), whole)] * (crop.height - len(strips))
         if crop.column_span != (0, self.size.width):
             return [strip.crop(*crop.column_span) for strip in strips]
         return strips
 
-    def paint_ahead(self, lines: Iterable[int], at_most: int) -> int:
+    def prerender_lines(self, lines: Iterable[int], at_most: int) -> int:
         """Lines that will be seen soon; so many of them as were not painted yet."""
         painted, (width, whole) = 0, self._widths
-        self._parts_styles.clear()
+        self._component_style_cache.clear()
         for line in lines:
             if painted == at_most:
                 break
-            if self._finish and (self.strip_key(line), width, whole) not in self._strips:
-                self._finished(line, width, whole)
+            if self._finish_inputs and (self.strip_key(line), width, whole) not in self._strips:
+                self._cached_strip(line, width, whole)
                 painted += 1
         return painted
 
@@ -156,18 +156,18 @@ class LineView(ScrollView, can_focus=True, inherit_bindings=False):
         is_covered = self.show_vertical_scrollbar and self.vertical_scrollbar.is_on_screen
         return width, width if is_covered else self.size.width
 
-    def _finished(self, line: int, width: int, whole: int) -> Strip:
+    def _cached_strip(self, line: int, width: int, whole: int) -> Strip:
         key = (self.strip_key(line), width, whole)
         strip = self._strips.get(key)
         if strip is None:
-            strip = self._strips[key] = self._finish_off(self.paint_line(line, width), whole)
+            strip = self._strips[key] = self._finish_strip(self.build_strip(line, width), whole)
         return strip
 
-    def _finish_off(self, strip: Strip, width: int) -> Strip:
-        filters, (beneath, background) = self._finish or ((), self.background_colors)
+    def _finish_strip(self, strip: Strip, width: int) -> Strip:
+        filters, (beneath, background) = self._finish_inputs or ((), self.background_colors)
         if strip.cell_length != width:
             strip = strip.adjust_cell_length(width, Style(background=beneath + background).rich_style)
-        if isinstance(strip, _Styled) and is_plain(strip.text):
+        if isinstance(strip, _FilteredStrip) and is_safe_for_terminal(strip.text):
             return strip
         segments = list(strip)
         for each in filters:
@@ -181,34 +181,34 @@ class LineView(ScrollView, can_focus=True, inherit_bindings=False):
         key = (self.strip_key(line), width)
         strip = self._strips.get(key)
         if strip is None:
-            strip = self._strips[key] = self.paint_line(line, width)
+            strip = self._strips[key] = self.build_strip(line, width)
         return strip
 
     def notify_style_update(self) -> None:
         self._strips.clear()
-        self._styles.clear()
-        self._painted_styles.clear()
+        self._style_cache.clear()
+        self._filtered_styles.clear()
         super().notify_style_update()
 
-    def strip_of(self, line: Content | Line, width: int, style: Style) -> Strip:
+    def make_strip(self, line: Content | StyledLine, width: int, style: Style) -> Strip:
         """Of one line, by hand: Textual's own way would wrap and align it first, and takes ten times as long."""
         if isinstance(line, Content):
-            pieces = line.render(style, "", self._style_of)
+            pieces = line.render(style, "", self._lookup_style)
             segments = [Segment(text, piece.rich_style) for text, piece in pieces if text]
         else:
-            segments = [Segment(text, self._painted(style, name)) for text, name in line if text]
+            segments = [Segment(text, self._filtered_style_on(style, name)) for text, name in line if text]
         room = width - sum(len(text) if text.isascii() else cell_len(text) for text, _, _ in segments)
         if room < 0:
             return Strip(segments).adjust_cell_length(width)
         if room:
-            segments.append(Segment(" " * room, self._painted(style, "")))
-        return _Styled(segments, width) if isinstance(line, list) else Strip(segments, width)
+            segments.append(Segment(" " * room, self._filtered_style_on(style, "")))
+        return _FilteredStrip(segments, width) if isinstance(line, list) else Strip(segments, width)
 
     def component_style(self, name: str) -> Style:
         """Of a part of it that the stylesheet knows."""
-        style = self._parts_styles.get(name)
+        style = self._component_style_cache.get(name)
         if style is None:
-            style = self._parts_styles[name] = self.get_visual_style(name)
+            style = self._component_style_cache[name] = self.get_visual_style(name)
         return style
 
     def cursor_style(self, name: str) -> Style:
@@ -216,26 +216,26 @@ class LineView(ScrollView, can_focus=True, inherit_bindings=False):
         style = self.component_style(name)
         return style + REVERSED if self.get_component_styles(name).text_style.reverse else style
 
-    def _painted(self, beneath: Style, name: str) -> RichStyle:
+    def _filtered_style_on(self, beneath: Style, name: str) -> RichStyle:
         """That style on what lies beneath it."""
         key = (beneath, name)
-        style = self._painted_styles.get(key)
+        style = self._filtered_styles.get(key)
         if style is None:
-            whole = beneath + self._style_of(name) if name else beneath
-            style = self._painted_styles[key] = self._filtered(whole.rich_style)
+            whole = beneath + self._lookup_style(name) if name else beneath
+            style = self._filtered_styles[key] = self._filter_style(whole.rich_style)
         return style
 
-    def _filtered(self, style: RichStyle) -> RichStyle:
+    def _filter_style(self, style: RichStyle) -> RichStyle:
         segments = [Segment(" ", style)]
-        filters, (_, background) = self._finish or ((), self.background_colors)
+        filters, (_, background) = self._finish_inputs or ((), self.background_colors)
         for each in filters:
             segments = each.apply(segments, background)
         return segments[0].style or style
 
-    def _style_of(self, name: str | Style) -> Style:
+    def _lookup_style(self, name: str | Style) -> Style:
         if isinstance(name, Style):
             return name
-        style = self._styles.get(name)
+        style = self._style_cache.get(name)
         if style is None:
-            style = self._styles[name] = self._get_style(name)
+            style = self._style_cache[name] = self._get_style(name)
         return style

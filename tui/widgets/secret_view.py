@@ -11,16 +11,16 @@ from textual.content import Content
 from textual.strip import Strip
 from textual.widgets import Input
 
-from store.text.sanitize import clean
-from tui.privacy.secret_value import MASK, Confided
+from store.text.sanitize import sanitize
+from tui.privacy.secret_value import MASK, SecretValue
 from tui.render.styles import FAINT
-from tui.render.word_wrap import wrapped
+from tui.render.word_wrap import wrap_text
 from tui.widgets.line_view import LineView
 
-SHOWN = 20_000
+MAX_SHOWN_CHARACTERS = 20_000
 """Characters of a value that are laid out; nobody reads more in ten seconds, and copying takes all of it."""
 
-_PICTURES = {code: chr(0x2400 + code) for code in range(0x20)}
+_CONTROL_PICTURES = {code: chr(0x2400 + code) for code in range(0x20)}
 
 
 class SecretView(LineView, can_focus=False):
@@ -29,16 +29,18 @@ class SecretView(LineView, can_focus=False):
         self._lines: list[str] = []
         self._is_concealed = False
 
-    def show(self, value: Confided | None) -> None:
+    def show(self, value: SecretValue | None) -> None:
         """None: dots. Nothing of what was shown is kept then."""
         self._lines = []
         if value is not None:
-            cut = value.text[:SHOWN]
-            self._lines += wrapped(cut, max(self.page.width - 2, 1))
+            cut = value.text[:MAX_SHOWN_CHARACTERS]
+            self._lines += wrap_text(cut, max(self.page.width - 2, 1))
             if cut != value.text:
-                self._lines.append(f"… {len(value.text) - SHOWN:,} more characters; copying takes all of it")
+                self._lines.append(
+                    f"… {len(value.text) - MAX_SHOWN_CHARACTERS:,} more characters; copying takes all of it"
+                )
         self.line_count = max(len(self._lines), 1)
-        self.forget_strips()
+        self.invalidate_strips()
         self.scroll_to(y=0, animate=False, force=True)
 
     def on_unmount(self) -> None:
@@ -49,22 +51,22 @@ class SecretView(LineView, can_focus=False):
     def is_revealed(self) -> bool:
         return bool(self._lines)
 
-    def paint_line(self, line: int, width: int) -> Strip:
+    def build_strip(self, line: int, width: int) -> Strip:
         if self._is_concealed or not self._lines:
             shown = Content.styled(MASK if line == 0 else "", FAINT)
         else:
             shown = Content.styled(self._lines[line], "bold $text-warning")
-        return self.strip_of(Content.assemble(" ", shown), width, self.visual_style)
+        return self.make_strip(Content.assemble(" ", shown), width, self.visual_style)
 
     @contextmanager
     def concealed(self) -> Iterator[None]:
         self._is_concealed = True
-        self.forget_strips()
+        self.invalidate_strips()
         try:
             yield
         finally:
             self._is_concealed = False
-            self.forget_strips()
+            self.invalidate_strips()
 
 
 class HiddenInput(Input):
@@ -77,7 +79,7 @@ class HiddenInput(Input):
     def _value(self) -> Text:
         if self.password:
             return super()._value
-        pictured = clean(self.value.translate(_PICTURES))
+        pictured = sanitize(self.value.translate(_CONTROL_PICTURES))
         return Text(pictured, no_wrap=True, overflow="ignore", end="")
 
     def _on_paste(self, event: events.Paste) -> None:

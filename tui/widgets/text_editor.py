@@ -5,16 +5,16 @@ from __future__ import annotations
 from textual import events
 from textual.widgets import TextArea
 
-WRAPPED_AT_MOST = 50_000
+MAX_WRAPPED_CHARACTERS = 50_000
 """Characters."""
 
 
-class WritingArea(TextArea):
+class TextEditor(TextArea):
     def __init__(self, text: str = "") -> None:
-        wraps = len(text) <= WRAPPED_AT_MOST
+        wraps = len(text) <= MAX_WRAPPED_CHARACTERS
         super().__init__(text, soft_wrap=wraps, show_line_numbers=False, tab_behavior="focus")
 
     def on_paste(self, event: events.Paste) -> None:
         """Before it is taken in."""
-        if len(self.text) + len(event.text) > WRAPPED_AT_MOST:
+        if len(self.text) + len(event.text) > MAX_WRAPPED_CHARACTERS:
             self.soft_wrap = False

@@ -12,20 +12,20 @@ from textual.content import Content
 from textual.strip import Strip
 from textual.worker import get_current_worker
 
-from tui.messages import Told
-from tui.render.highlight import with_hits
-from tui.render.word_wrap import wrapped
-from tui.widgets.find_pane import Search
+from tui.messages import DataMessage
+from tui.render.highlight import highlight_words
+from tui.render.word_wrap import wrap_text
+from tui.widgets.find_pane import FindSearch
 from tui.widgets.line_view import LineView
 from tui.workers import threaded
 
-SMALL = 64_000
+MAX_SYNC_CHARACTERS = 64_000
 """Characters that are laid out at once."""
 
 FIRST_LINES = 2_000
 """So many are shown before the rest of a long text is laid out."""
 
-Source = str | Sequence[Content]
+TextSource = str | Sequence[Content]
 """Foreign text as it is kept, or lines that were painted elsewhere."""
 
 
@@ -39,22 +39,22 @@ class TextView(LineView):
         Binding("end", "scroll_end", "End", id="text.last", show=False, tooltip="The end"),
     ]
 
-    class LaidOut(Told):
+    class TextWrapped(DataMessage):
         generation: int
         lines: Sequence[str]
 
     def __init__(self) -> None:
         super().__init__()
-        self._source: Source = ""
+        self._source: TextSource = ""
         self._lines: Sequence[str | Content] = ()
         self._width = 0
         self._generation = 0
         self._words = ""
-        self._hit: int | None = None
+        self._hit_line: int | None = None
 
-    def show(self, source: Source) -> None:
+    def show(self, source: TextSource) -> None:
         self._source = source
-        self._hit = None
+        self._hit_line = None
         self._lay_out()
         self.scroll_to(y=0, animate=False, force=True)
 
@@ -74,8 +74,8 @@ class TextView(LineView):
         self._width = self.text_width
         if not isinstance(self._source, str):
             self._show_lines([line for whole in self._source for line in whole.wrap(self._width) or [whole]])
-        elif len(self._source) <= SMALL:
-            self._show_lines(list(wrapped(self._source, self._width)) if self._source else [])
+        elif len(self._source) <= MAX_SYNC_CHARACTERS:
+            self._show_lines(list(wrap_text(self._source, self._width)) if self._source else [])
         else:
             self._wrap(self._source, self._width, self._generation)
 
@@ -83,44 +83,44 @@ class TextView(LineView):
     def _wrap(self, text: str, width: int, generation: int) -> None:
         worker = get_current_worker()
         lines: list[str] = []
-        for line in wrapped(text, width):
+        for line in wrap_text(text, width):
             lines.append(line)
             if len(lines) % FIRST_LINES == 0:
                 if worker.is_cancelled:
                     return
                 if len(lines) == FIRST_LINES:
-                    self.post_message(self.LaidOut(generation, lines.copy()))
-        self.post_message(self.LaidOut(generation, lines))
+                    self.post_message(self.TextWrapped(generation, lines.copy()))
+        self.post_message(self.TextWrapped(generation, lines))
 
-    @on(LaidOut)
-    def _show_laid_out(self, laid_out: LaidOut) -> None:
+    @on(TextWrapped)
+    def _show_wrapped(self, laid_out: TextWrapped) -> None:
         if laid_out.generation == self._generation:
             self._show_lines(laid_out.lines)
 
     def _show_lines(self, lines: Sequence[str | Content]) -> None:
         self._lines = lines
         self.line_count = len(lines)
-        self.forget_strips()
+        self.invalidate_strips()
 
     # ── painting ──────────────────────────────────────────────────────────────────────────────────
 
     def strip_key(self, line: int) -> Hashable:
-        return line, line == self._hit
+        return line, line == self._hit_line
 
-    def paint_line(self, line: int, width: int) -> Strip:
+    def build_strip(self, line: int, width: int) -> Strip:
         text = self._lines[line]
         shown = text if isinstance(text, Content) else Content(text)
-        mark = ("▌", "$accent") if line == self._hit else (" ", "")
-        return self.strip_of(Content.assemble(mark, with_hits(shown, self._words)), width, self.visual_style)
+        mark = ("▌", "$accent") if line == self._hit_line else (" ", "")
+        return self.make_strip(Content.assemble(mark, highlight_words(shown, self._words)), width, self.visual_style)
 
     # ── finding ───────────────────────────────────────────────────────────────────────────────────
 
-    def search_for(self, words: str) -> Search:
+    def make_search(self, words: str) -> FindSearch:
         lines = self._lines
-        return lambda stopped: _lines_with(lines, words.casefold(), stopped)
+        return lambda stopped: _find_lines(lines, words.casefold(), stopped)
 
     def reveal(self, hit: int) -> None:
-        before, self._hit = self._hit, hit
+        before, self._hit_line = self._hit_line, hit
         for line in (before, hit):
             if line is not None:
                 self.refresh_lines(line)
@@ -128,10 +128,10 @@ class TextView(LineView):
         if not top <= hit < top + self.page.height:
             self.scroll_to(y=hit - self.page.height // 3, animate=False, force=True, immediate=True)
 
-    def set_off(self, words: str) -> None:
+    def highlight_words(self, words: str) -> None:
         self._words = words
-        self._hit = None
-        self.forget_strips()
+        self._hit_line = None
+        self.invalidate_strips()
 
     # ── scrolling ─────────────────────────────────────────────────────────────────────────────────
 
@@ -148,26 +148,26 @@ class TextView(LineView):
         self.scroll_to(y=self.max_scroll_y, animate=False)
 
 
-class FittedText(TextView):
+class AutoHeightText(TextView):
     """In a dialog: as high as what it says, up to a part of the screen.
 
     In this way round: what is as high as its contents asks them for cells alone, and a part of the screen as the most
     would leave it higher than they are.
     """
 
-    MOST = "55vh"
+    MAX_HEIGHT = "55vh"
     """Leaves room on a small screen for a title above, and for a sentence of two lines below."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.styles.height = self.MOST
+        self.styles.height = self.MAX_HEIGHT
 
     def _show_lines(self, lines: Sequence[str | Content]) -> None:
         super()._show_lines(lines)
         self.styles.max_height = max(len(lines), 1)
 
 
-def _lines_with(lines: Sequence[str | Content], words: str, stopped: Callable[[], bool]) -> Iterator[int]:
+def _find_lines(lines: Sequence[str | Content], words: str, stopped: Callable[[], bool]) -> Iterator[int]:
     """Words may have been parted by the end of a line; then they are where they begin."""
     texts = (line.plain if isinstance(line, Content) else line for line in (*lines, ""))
     reach = len(words)

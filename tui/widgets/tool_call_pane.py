@@ -11,18 +11,18 @@ from textual.content import Content
 from textual.getters import query_one
 from textual.widgets import Static
 
-from tui.json_document.tree import Tree
+from tui.json_document.tree import JsonTree
 from tui.widgets.find_bar import FindBar
 from tui.widgets.find_pane import FindPane
 from tui.widgets.json.json_view import JsonView
-from tui.widgets.text_view import Source, TextView
+from tui.widgets.text_view import TextSource, TextView
 
 AS_TEXT = "-as-text"
 
 
-class CallPane(FindPane):
+class ToolCallPane(FindPane):
     DEFAULT_CSS = """
-    CallPane {
+    ToolCallPane {
         .title {
             height: 1;
             padding: 0 1;
@@ -62,7 +62,7 @@ class CallPane(FindPane):
     def __init__(self, *, id: str) -> None:  # noqa: A002 (Textual calls it so)
         super().__init__(id=id)
         self.set_class(True, AS_TEXT)
-        self._is_both = False
+        self._has_both = False
 
     def compose(self) -> ComposeResult:
         yield Static(classes="title")
@@ -70,12 +70,12 @@ class CallPane(FindPane):
         yield TextView()
         yield FindBar()
 
-    def show(self, title: Content, text: Source | None, tree: Tree | None, note: str = "") -> None:
+    def show(self, title: Content, text: TextSource | None, tree: JsonTree | None, note: str = "") -> None:
         """The text first, where there is one; the note where there is neither."""
         self.title.update(title)
         self.text.show(text or "")
         self.tree_view.show(tree, note)
-        self._is_both = text is not None and tree is not None
+        self._has_both = text is not None and tree is not None
         self._switch(to_text=text is not None)
 
     @property
@@ -87,17 +87,17 @@ class CallPane(FindPane):
         self.set_class(to_text, AS_TEXT)
         if had_focus:
             self.view.focus()
-        self.look_again()
+        self.search_again()
         self.refresh_bindings()
 
-    @on(TextView.LaidOut)
-    def _find_in_the_rest(self) -> None:
-        self.look_again()
+    @on(TextView.TextWrapped)
+    def _search_wrapped_text(self) -> None:
+        self.search_again()
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         match action:
             case "switch":
-                return self._is_both
+                return self._has_both
             case "copy_value":
                 return not self.has_class(AS_TEXT)
         return super().check_action(action, parameters)

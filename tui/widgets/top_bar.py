@@ -17,19 +17,19 @@ from textual.reactive import Reactive
 from textual.widgets import Input, Static
 from textual.widgets.input import Selection
 
-from store.search.query import Query, Vocabulary, accept, complete
+from store.search.query import Query, Vocabulary, accept_completion, list_completions
 from store.text.sanitize import one_line
-from tui.messages import Told
+from tui.messages import DataMessage
 from tui.render.styles import FAINT
-from tui.widgets.completion_list import Offers
+from tui.widgets.completion_list import CompletionList
 
-TOLD_AFTER = 0.05
+EXPLAIN_DELAY = 0.05
 """Seconds: what was found comes first, then how the words were understood."""
 
-HINT = "words, or agent: tool: cwd: tag: is:error after:3d …"
+PLACEHOLDER = "words, or agent: tool: cwd: tag: is:error after:3d …"
 
 
-class Words(Input):
+class QueryInput(Input):
     """Offers what a filter could be as one types. Nothing is taken unless it was asked for: Enter means the list."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -44,78 +44,78 @@ class Words(Input):
     virtual_size: Reactive[Size] = Reactive(Size(0, 0))
     "As it is in every widget, but for the layout of the whole screen, which no letter changes."
 
-    class Left(Told):
+    class Exited(DataMessage):
         entered: bool
         "With Enter; else with an arrow."
 
-    def __init__(self, offers: Offers) -> None:
+    def __init__(self, offers: CompletionList) -> None:
         self.vocabulary = Vocabulary()
-        self._offers = offers
-        self._typed = False
-        super().__init__(compact=True, placeholder=HINT, select_on_focus=False)
+        self._completion_list = offers
+        self._value_changed = False
+        super().__init__(compact=True, placeholder=PLACEHOLDER, select_on_focus=False)
 
     @property
-    def offering(self) -> bool:
-        return self._offers.display
+    def is_completing(self) -> bool:
+        return self._completion_list.display
 
     # Here and not by a message: Tab may follow in the same breath. Typing changes the words, then moves the cursor.
     def watch_value(self, value: str) -> None:
-        self._typed = True
-        self._offer()
+        self._value_changed = True
+        self._update_completions()
 
     def watch_selection(self, selection: Selection) -> None:
-        if self._typed:
-            self._typed = False
-            self._offer()
+        if self._value_changed:
+            self._value_changed = False
+            self._update_completions()
 
-    def _offer(self) -> None:
-        self._offers.show(self._known() if self.has_focus and self._is_begun() else ())
+    def _update_completions(self) -> None:
+        self._completion_list.show(self._find_completions() if self.has_focus and self._has_prefix() else ())
 
     def on_blur(self) -> None:
-        self._offers.show(())
+        self._completion_list.show(())
 
-    def _known(self) -> list[str]:
-        return complete(self.value, self.cursor_position, self.vocabulary)
+    def _find_completions(self) -> list[str]:
+        return list_completions(self.value, self.cursor_position, self.vocabulary)
 
-    def _is_begun(self) -> bool:
+    def _has_prefix(self) -> bool:
         """One letter may become anything."""
         typed = self.value[: self.cursor_position].split(" ")[-1].removeprefix("-")
         return len(typed) > 1
 
-    def take(self, offer: str) -> None:
-        text, cursor = accept(self.value, self.cursor_position, offer)
+    def insert_completion(self, offer: str) -> None:
+        text, cursor = accept_completion(self.value, self.cursor_position, offer)
         self.value = text
         self.cursor_position = cursor
-        self._offers.show(self._known() if offer.endswith(":") else ())
+        self._completion_list.show(self._find_completions() if offer.endswith(":") else ())
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         if action in ("accept", "close"):
-            return self.offering
+            return self.is_completing
         if action == "choose" and parameters == (-1,):
-            return self.offering
+            return self.is_completing
         return super().check_action(action, parameters)
 
     def action_leave(self) -> None:
-        if self.offering and self._offers.chosen is not None:
-            self.take(self._offers.offer)
+        if self.is_completing and self._completion_list.selected_index is not None:
+            self.insert_completion(self._completion_list.selected_completion)
         else:
-            self._offers.show(())
-            self.post_message(self.Left(entered=True))
+            self._completion_list.show(())
+            self.post_message(self.Exited(entered=True))
 
     def action_choose(self, by: int) -> None:
-        if self.offering:
-            self._offers.move(by)
+        if self.is_completing:
+            self._completion_list.move(by)
         else:
-            self.post_message(self.Left(entered=False))
+            self.post_message(self.Exited(entered=False))
 
     def action_accept(self) -> None:
-        self.take(self._offers.offer)
+        self.insert_completion(self._completion_list.selected_completion)
 
     def action_offer(self) -> None:
-        self._offers.show(self._known())
+        self._completion_list.show(self._find_completions())
 
     def action_close(self) -> None:
-        self._offers.show(())
+        self._completion_list.show(())
 
 
 class TopBar(Horizontal):
@@ -126,7 +126,7 @@ class TopBar(Horizontal):
             height: 2;
         }
 
-        Words {
+        QueryInput {
             width: 1fr;
             height: 1;
         }
@@ -139,98 +139,98 @@ class TopBar(Horizontal):
     }
     """
 
-    words = query_one(Words)
-    offers = query_one(Offers)
+    query_input = query_one(QueryInput)
+    completion_list = query_one(CompletionList)
 
-    class Asked(Told):
+    class QueryChanged(DataMessage):
         query: str
 
-    class Left(Told):
+    class Exited(DataMessage):
         """The person is done with the words and wants the list, or, by Enter, what is chosen in it."""
 
         entered: bool
 
-    class Entered(Message):
+    class Focused(Message):
         """Somebody is about to type: what is there to be offered?"""
 
     def __init__(self, name: str) -> None:
         super().__init__()
         self._shown_name = name
-        self._told: dict[str, str] = {}
+        self._shown_texts: dict[str, str] = {}
 
     def on_mount(self) -> None:
-        self._telling = self.set_interval(TOLD_AFTER, self._tell_understood, pause=True)
+        self._explain_timer = self.set_interval(EXPLAIN_DELAY, self._explain_query, pause=True)
         # Sooner than by a message, which would come when the letter has been painted.
-        self.watch(self.words, "value", self._ask, init=False)
+        self.watch(self.query_input, "value", self._post_query_changed, init=False)
 
     def compose(self) -> ComposeResult:
         yield Static(Content(self._shown_name), id="name")
         yield Static(Content("/"), id="slash")
-        offers = Offers()
+        offers = CompletionList()
         with Vertical(id="ask"):
-            yield Words(offers)
+            yield QueryInput(offers)
             yield offers
             yield Static(id="understood")
         yield Static(id="status")
         yield Static(id="count")
 
     def show_count(self, text: str) -> None:
-        self._tell("#count", text)
+        self._update_text("#count", text)
 
     def show_status(self, text: str) -> None:
         self.query_one("#status", Static).display = bool(text)
-        self._tell("#status", text)
+        self._update_text("#status", text)
 
-    def _tell(self, place: str, text: str) -> None:
+    def _update_text(self, place: str, text: str) -> None:
         """Only what is new: another text makes the whole screen be laid out again."""
-        if self._told.get(place) != text:
-            self._told[place] = text
+        if self._shown_texts.get(place) != text:
+            self._shown_texts[place] = text
             self.query_one(place, Static).update(Content(text))
 
-    def know(self, vocabulary: Vocabulary) -> None:
+    def set_vocabulary(self, vocabulary: Vocabulary) -> None:
         """What can be offered from now on."""
-        self.words.vocabulary = vocabulary
+        self.query_input.vocabulary = vocabulary
 
     def clear(self) -> None:
-        self.words.value = ""
+        self.query_input.value = ""
 
     def on_descendant_focus(self) -> None:
-        self.post_message(self.Entered())
+        self.post_message(self.Focused())
 
     @on(Input.Changed)
-    def _keep_to_itself(self, changed: Input.Changed) -> None:
+    def _stop_input_changed(self, changed: Input.Changed) -> None:
         changed.stop()
 
-    @on(Words.Left)
-    def _leave(self, left: Words.Left) -> None:
-        self.post_message(self.Left(left.entered))
+    @on(QueryInput.Exited)
+    def _post_exited(self, left: QueryInput.Exited) -> None:
+        self.post_message(self.Exited(left.entered))
 
-    @on(Offers.Clicked)
-    def _take(self, clicked: Offers.Clicked) -> None:
-        self.words.take(clicked.offer)
-        self.words.focus()
+    @on(CompletionList.Clicked)
+    def _insert_clicked(self, clicked: CompletionList.Clicked) -> None:
+        self.query_input.insert_completion(clicked.completion)
+        self.query_input.focus()
 
-    def _ask(self) -> None:
+    def _post_query_changed(self) -> None:
         """At every key: whoever answers knows what can be answered at once, and what should wait for a pause."""
-        self.post_message(self.Asked(self.words.value))
-        if self.words.value.strip():
-            self._telling.reset()
+        self.post_message(self.QueryChanged(self.query_input.value))
+        if self.query_input.value.strip():
+            self._explain_timer.reset()
         else:
-            self.show_understood("")
+            self.show_explanation("")
 
-    def _tell_understood(self) -> None:
+    def _explain_query(self) -> None:
         """Not of a filter that is still being chosen."""
-        query = Query.parse(self.words.value, typing=True)
-        if self.words.offering:
-            self.show_understood("")
-        elif query.puzzles:
-            self.show_understood(query.puzzled, doubtful=True)
+        query = Query.parse(self.query_input.value, is_typing=True)
+        if self.query_input.is_completing:
+            self.show_explanation("")
+        elif query.warnings:
+            self.show_explanation(query.warning_text, is_warning=True)
         else:
-            from store.search.explain import understood
+            from store.search.explain import explain_query
 
-            self.show_understood(understood(query, datetime.now(UTC)))
+            self.show_explanation(explain_query(query, datetime.now(UTC)))
 
-    def show_understood(self, text: str, *, doubtful: bool = False) -> None:
-        self._telling.pause()
-        told = Content.styled(one_line(text), "$text-warning" if doubtful else FAINT)
+    def show_explanation(self, text: str, *, is_warning: bool = False) -> None:
+        self._explain_timer.pause()
+        told = Content.styled(one_line(text), "$text-warning" if is_warning else FAINT)
         self.query_one("#understood", Static).update(told, layout=False)

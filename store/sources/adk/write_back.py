@@ -9,61 +9,61 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from store.errors import BadValue
-from store.formats.genai import state_line, state_value
+from store.formats.genai import format_state, parse_state
 from store.model.entry import Json
-from store.sources.adk.state import STATE_KEYS, parsed, places_of, rewritten, row_and_name
-from store.sources.kit.write_plan import RowChange, Rows, Wanted, WantedFact, WritePlan
-from store.text.validate import column_text, encode
+from store.sources.adk.state import STATE_KEYS, parse_json_as, parse_state_place, rewrite_state, split_native_id
+from store.sources.kit.write_plan import FactUpdate, ForeignRows, RowChange, WriteBackEdits, WritePlan
+from store.text.validate import encode, replace_surrogates
 
-_OF_SESSION = "app_name = ? and user_id = ? and session_id = ?"
+_SESSION_CONDITION = "app_name = ? and user_id = ? and session_id = ?"
 
 StateRow = tuple[str, tuple[str, ...]]
 """A table, and the key of one of its rows."""
 
 
-def plan(rows: Rows, wanted: Wanted) -> WritePlan:
+def plan(rows: ForeignRows, edits: WriteBackEdits) -> WritePlan:
     made = WritePlan()
-    places = tuple(places_of(wanted.native_id))
-    session = _found(rows, ("sessions", places))
+    places = tuple(split_native_id(edits.native_id))
+    session = _find_row(rows, ("sessions", places))
     if session is None:
-        if not wanted.delete:
+        if not edits.delete:
             name = "/".join(places)
             made.conflicts.append(f"google-adk does not have the session {name!r} any more; your edits stay here.")
         return made
-    if wanted.delete:
-        made.delete_rows(rows, "events", _OF_SESSION, *places)
+    if edits.delete:
+        made.delete_rows(rows, "events", _SESSION_CONDITION, *places)
         made.delete_row(rows, "sessions", session)
         return made
-    for what, told in (("titles", wanted.title), ("summaries", wanted.summary), ("secrets", wanted.secrets)):
+    for what, told in (("titles", edits.title), ("summaries", edits.summary), ("secrets", edits.secrets)):
         if told:
-            made.unplaced.append(f"google-adk has no place for {what}; yours stay here.")
-    for row, facts in _by_row(wanted.facts).items():
+            made.unsupported.append(f"google-adk has no place for {what}; yours stay here.")
+    for row, facts in _group_by_row(edits.facts).items():
         _plan_state(rows, row, facts, made)
     return made
 
 
-def _found(rows: Rows, row: StateRow) -> Mapping[str, Any] | None:
+def _find_row(rows: ForeignRows, row: StateRow) -> Mapping[str, Any] | None:
     table, places = row
     names = " and ".join(f"{name} = ?" for name in STATE_KEYS[table])
     return next(iter(rows.select(table, names, *places)), None)
 
 
-def _by_row(facts: Iterable[WantedFact]) -> dict[StateRow, dict[str, WantedFact]]:
+def _group_by_row(facts: Iterable[FactUpdate]) -> dict[StateRow, dict[str, FactUpdate]]:
     """By the names in their state. In the order of google-adk's own locks, so that neither waits for the other."""
-    gathered: dict[StateRow, dict[str, WantedFact]] = {}
+    gathered: dict[StateRow, dict[str, FactUpdate]] = {}
     for fact in facts:
-        table, places, name = row_and_name(fact.place)
+        table, places, name = parse_state_place(fact.place)
         gathered.setdefault((table, places), {})[name] = fact
     order = list(STATE_KEYS)
     return dict(sorted(gathered.items(), key=lambda item: order.index(item[0][0])))
 
 
-def _plan_state(rows: Rows, row: StateRow, facts: Mapping[str, WantedFact], made: WritePlan) -> None:
+def _plan_state(rows: ForeignRows, row: StateRow, facts: Mapping[str, FactUpdate], made: WritePlan) -> None:
     table, places = row
-    found = _found(rows, row)
+    found = _find_row(rows, row)
     before = found["state"] if found else "{}"
     try:
-        state = parsed(before, dict)
+        state = parse_json_as(before, dict)
     except BadValue as reason:
         made.conflicts.append(f"The state of {'/'.join(places)} in {table} cannot be read any more: {reason}")
         return
@@ -71,25 +71,27 @@ def _plan_state(rows: Rows, row: StateRow, facts: Mapping[str, WantedFact], made
     told = {name: fact for name, fact in facts.items() if _plan_value(name, fact, state, values, made)}
     if values:
         key = dict(zip(STATE_KEYS[table], places, strict=True))
-        change = rows.as_kept(RowChange(table, key, {"state": before}, {"state": rewritten(before, values)}))
+        change = rows.normalize_change(
+            RowChange(table, key, {"state": before}, {"state": rewrite_state(before, values)})
+        )
         made.changes.append(change)
-        state = parsed((change.after or {})["state"], dict)
+        state = parse_json_as((change.after or {})["state"], dict)
     for name, fact in told.items():
-        made.facts[fact.place] = fact.place
-        if (line := _line(name, state[name])) != fact.text:
-            made.words[fact.place] = line
+        made.fact_places[fact.place] = fact.place
+        if (line := _format_state_line(name, state[name])) != fact.text:
+            made.fact_texts[fact.place] = line
 
 
 def _plan_value(
-    name: str, fact: WantedFact, state: Mapping[str, Json], values: dict[str, str | None], made: WritePlan
+    name: str, fact: FactUpdate, state: Mapping[str, Json], values: dict[str, str | None], made: WritePlan
 ) -> bool:
     """Whether the state says then what the person does."""
     if name not in state:
         if fact.text is not None:
-            made.unplaced.append(f"google-adk does not keep {name!r} any more; your correction of it stays here.")
+            made.unsupported.append(f"google-adk does not keep {name!r} any more; your correction of it stays here.")
         return False
-    value = None if fact.text is None else state_value(name, fact.text)
-    said, line = _line(name, state[name]), None if fact.text is None else _line(name, value)
+    value = None if fact.text is None else parse_state(name, fact.text)
+    said, line = _format_state_line(name, state[name]), None if fact.text is None else _format_state_line(name, value)
     if said not in (fact.seen, line):
         made.conflicts.append(f"{name!r} was changed there since it was read; sync first.")
         return False
@@ -97,11 +99,11 @@ def _plan_value(
         try:
             values[name] = None if line is None else encode(value).decode()
         except BadValue as reason:
-            made.unplaced.append(f"What {name!r} is to be stays here, since a state cannot hold it. {reason}")
+            made.unsupported.append(f"What {name!r} is to be stays here, since a state cannot hold it. {reason}")
             return False
     return line is not None
 
 
-def _line(name: str, value: Json) -> str:
+def _format_state_line(name: str, value: Json) -> str:
     """As a reader tells it."""
-    return column_text(state_line(name, value))
+    return replace_surrogates(format_state(name, value))

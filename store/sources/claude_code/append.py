@@ -8,34 +8,34 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from store.model.entry import Json, NewEntry
-from store.sources.claude_code.branches import TALKING, TITLES
-from store.sources.claude_code.entries import Telling
-from store.sources.claude_code.prompts import is_command, is_command_output, said
+from store.sources.claude_code.branches import MESSAGE_TYPES, TITLE_FIELDS
+from store.sources.claude_code.entries import ClaudeEntryReader
+from store.sources.claude_code.prompts import extract_prompt, is_command, is_command_output
 from store.sources.contract import Batch, Problem
 from store.sources.kit import transcripts
-from store.sources.kit.jsonl import Line, Mark, mapping, words
-from store.text.validate import column_text
+from store.sources.kit.jsonl import FileMark, JsonLine, as_dict, as_str
+from store.text.validate import replace_surrogates
 
-REMEMBERED = 500
+MAX_TURN_RECORDS = 500
 """Records of the turn that is under way. What hangs on one further back is not plain."""
 
 
 @dataclass(slots=True, kw_only=True)
-class Tail(transcripts.Tail):
+class ClaudeMark(transcripts.TranscriptMark):
     turn: list[str]
     "The uuids of the last prompt and of what hangs on it."
     titles: dict[str, str]
 
-    def go_on(self, path: Path) -> list[Batch] | None:
-        grown = self.file.grown(path)
-        if grown is None or not all(self._goes_on(mapping(line.value)) for line in grown[0]):
+    def read_appended(self, path: Path) -> list[Batch] | None:
+        grown = self.file.read_appended(path)
+        if grown is None or not all(self._continues_turn(as_dict(line.value)) for line in grown[0]):
             return None
-        return self._told(path, *grown)
+        return self._read_lines(path, *grown)
 
-    def _goes_on(self, value: Mapping[str, Json]) -> bool:
-        kind, uuid = words(value.get("type")), column_text(words(value.get("uuid")))
-        parent = column_text(words(value.get("parentUuid")) or words(value.get("logicalParentUuid")))
-        if kind in TITLES and words(value.get(TITLES[kind])) != self.titles.get(kind):
+    def _continues_turn(self, value: Mapping[str, Json]) -> bool:
+        kind, uuid = as_str(value.get("type")), replace_surrogates(as_str(value.get("uuid")))
+        parent = replace_surrogates(as_str(value.get("parentUuid")) or as_str(value.get("logicalParentUuid")))
+        if kind in TITLE_FIELDS and as_str(value.get(TITLE_FIELDS[kind])) != self.titles.get(kind):
             return False
         if "forkedFrom" in value or (value.get("isSidechain") is True and not self.is_agent):
             return False
@@ -43,28 +43,30 @@ class Tail(transcripts.Tail):
             return True
         if parent not in self.turn or uuid in self.turn:
             return False
-        begins = kind == "user" and said(value) is not None
-        self.turn = [uuid] if begins else [*self.turn[-REMEMBERED:], uuid]
+        begins = kind == "user" and extract_prompt(value) is not None
+        self.turn = [uuid] if begins else [*self.turn[-MAX_TURN_RECORDS:], uuid]
         return True
 
-    def _told(self, path: Path, lines: list[Line], file: Mark) -> list[Batch]:
+    def _read_lines(self, path: Path, lines: list[JsonLine], file: FileMark) -> list[Batch]:
         met: list[Problem] = []
-        telling = Telling(met, is_agent=self.is_agent)
-        telling.remember(self.told)
-        entries = [self._entry(telling, path, lines, at) for at in range(len(lines))]
-        self.file, self.told = file, telling.remembered()
-        told = self.batches(entries, met, {})
+        telling = ClaudeEntryReader(met, is_subagent=self.is_agent)
+        telling.restore_state(self.told)
+        entries = [self._read_entry(telling, path, lines, at) for at in range(len(lines))]
+        self.file, self.told = file, telling.save_state()
+        told = self.build_batches(entries, met, {})
         told[-1].summary = telling.summary
         return told
 
-    def _entry(self, telling: Telling, path: Path, lines: list[Line], at: int) -> NewEntry:
-        value = mapping(lines[at].value)
-        command = value.get("type") == "user" and is_command(words(mapping(value.get("message")).get("content")))
-        entry = telling.entry(lines[at].value, path, silent=command and _is_answered(lines[at + 1 :]))
-        return self.placed(entry, lines[at], path)
+    def _read_entry(self, telling: ClaudeEntryReader, path: Path, lines: list[JsonLine], at: int) -> NewEntry:
+        value = as_dict(lines[at].value)
+        command = value.get("type") == "user" and is_command(as_str(as_dict(value.get("message")).get("content")))
+        entry = telling.read_entry(
+            lines[at].value, path, is_local_command=command and _has_command_output(lines[at + 1 :])
+        )
+        return self.attach_record(entry, lines[at], path)
 
 
-def _is_answered(lines: list[Line]) -> bool:
+def _has_command_output(lines: list[JsonLine]) -> bool:
     """Whether the next that is said is what a command itself had to say."""
-    talk = (value for line in lines if (value := mapping(line.value)).get("type") in TALKING)
+    talk = (value for line in lines if (value := as_dict(line.value)).get("type") in MESSAGE_TYPES)
     return is_command_output(next(talk, {}))

@@ -10,5 +10,5 @@ DEPTH = 6
 SUFFIXES = (".jsonl", ".meta.json")
 
 
-def folder_of(locator: Path) -> Path:
+def projects_folder(locator: Path) -> Path:
     return locator / "projects" if (locator / "projects").is_dir() else locator

@@ -9,94 +9,97 @@ from pathlib import Path
 
 from store.model.entry import Json
 from store.model.session import SessionFields
-from store.sources.claude_code.files import Transcript, transcripts
-from store.sources.claude_code.prompts import blocks_of, said
-from store.sources.contract import Skim
+from store.sources.claude_code.files import Transcript, find_transcripts
+from store.sources.claude_code.prompts import content_blocks, extract_prompt
+from store.sources.contract import QuickSession
 from store.sources.kit import sqlite
-from store.sources.kit.jsonl import mapping, moment, words
-from store.sources.kit.line_scan import STRING, pieces, text_in, told_in
-from store.text.validate import column_text
+from store.sources.kit.jsonl import as_dict, as_str, as_time
+from store.sources.kit.line_scan import JSON_STRING, parse_object, parse_string, read_chunks
+from store.text.validate import replace_surrogates
 
-_HEAD = 640
+_HEAD_BYTES = 640
 """Bytes at the beginning of a line that tell what it is."""
 
-_TITLES = (b'{"type":"custom-title"', b'{"type":"ai-title"')
-_CONTENT, _TOOL = b'"content":[{"type":"t', b'"content":[{"type":"tool_'
-_ALONE = re.compile(
-    rb'"content":\[\{"type":"(?:text","text|thinking","thinking)":(%s)(?:,"signature":%s)?\}\]' % (STRING, STRING)
+_TITLE_STARTS = (b'{"type":"custom-title"', b'{"type":"ai-title"')
+_CONTENT_START, _TOOL_CONTENT_START = b'"content":[{"type":"t', b'"content":[{"type":"tool_'
+_SINGLE_BLOCK = re.compile(
+    rb'"content":\[\{"type":"(?:text","text|thinking","thinking)":(%s)(?:,"signature":%s)?\}\]'
+    % (JSON_STRING, JSON_STRING)
 )
 """An answer or a thought as nearly all are written, each in a record of its own: the rest of it says nothing more."""
 
 
-def skim(locator: str, known: Container[str]) -> Iterator[Skim]:
-    found = sorted(transcripts(Path(locator), []), key=lambda one: one.touched, reverse=True)
+def quick_read(locator: str, known: Container[str]) -> Iterator[QuickSession]:
+    found = sorted(find_transcripts(Path(locator), []), key=lambda one: one.modified_at, reverse=True)
     for one in found:
-        if one.native_id not in known and (seen := _Sight(one)).is_told:
-            yield seen.skim()
+        if one.native_id not in known and (seen := _ClaudeQuickReader(one)).has_text:
+            yield seen.build_session()
 
 
-class _Sight:
+class _ClaudeQuickReader:
     def __init__(self, one: Transcript) -> None:
-        self._one = one
+        self._transcript = one
         self._prompts: list[str] = []
-        self._said: list[str] = []
+        self._answers: list[str] = []
         self._titles: dict[str, str] = {}
-        self._first = self._last = self._answer = b""
+        self._first_line = self._last_line = self._last_answer_line = b""
         for path in one.files:
-            for piece in pieces(path):
+            for piece in read_chunks(path):
                 # A quarter of what splitting it takes.
                 for line in BytesIO(piece):
-                    self._look(line)
+                    self._scan_line(line)
 
     @property
-    def is_told(self) -> bool:
-        return bool(self._prompts or self._said)
+    def has_text(self) -> bool:
+        return bool(self._prompts or self._answers)
 
-    def _look(self, line: bytes) -> None:
+    def _scan_line(self, line: bytes) -> None:
         """At every line there is: in the order in which most are done with."""
-        content = line.find(_CONTENT, 0, _HEAD)
-        if content >= 0 and line.startswith(_TOOL, content):
+        content = line.find(_CONTENT_START, 0, _HEAD_BYTES)
+        if content >= 0 and line.startswith(_TOOL_CONTENT_START, content):
             return
-        if content >= 0 and b'"role":"assistant"' in line[:content] and (alone := _ALONE.match(line, content)):
-            self._said.append(text_in(alone[1]))
-            self._first, self._last, self._answer = self._first or line, line, line
-        elif _is_said(line[:_HEAD]):
-            self._hear(line, told_in(line))
-        elif line.startswith(_TITLES):
-            self._name(told_in(line))
+        if content >= 0 and b'"role":"assistant"' in line[:content] and (alone := _SINGLE_BLOCK.match(line, content)):
+            self._answers.append(parse_string(alone[1]))
+            self._first_line, self._last_line, self._last_answer_line = self._first_line or line, line, line
+        elif _is_message(line[:_HEAD_BYTES]):
+            self._read_message(line, parse_object(line))
+        elif line.startswith(_TITLE_STARTS):
+            self._read_title(parse_object(line))
 
-    def _name(self, told: Mapping[str, Json]) -> None:
-        self._titles[words(told.get("type"))] = words(told.get("customTitle")) or words(told.get("aiTitle"))
+    def _read_title(self, told: Mapping[str, Json]) -> None:
+        self._titles[as_str(told.get("type"))] = as_str(told.get("customTitle")) or as_str(told.get("aiTitle"))
 
-    def _hear(self, line: bytes, told: Mapping[str, Json]) -> None:
+    def _read_message(self, line: bytes, told: Mapping[str, Json]) -> None:
         if "message" not in told:
             return
-        self._first, self._last = self._first or line, line
+        self._first_line, self._last_line = self._first_line or line, line
         if told.get("type") == "user":
-            if (text := said(told)) is not None:
+            if (text := extract_prompt(told)) is not None:
                 self._prompts.append(text)
             return
-        self._answer = line
-        for block in map(mapping, blocks_of(told)):
-            if text := words(block.get("text")) or words(block.get("thinking")):
-                self._said.append(text)
+        self._last_answer_line = line
+        for block in map(as_dict, content_blocks(told)):
+            if text := as_str(block.get("text")) or as_str(block.get("thinking")):
+                self._answers.append(text)
 
-    def skim(self) -> Skim:
-        first, last = told_in(self._first), told_in(self._last)
-        answer = last if self._answer is self._last else told_in(self._answer)
+    def build_session(self) -> QuickSession:
+        first, last = parse_object(self._first_line), parse_object(self._last_line)
+        answer = last if self._last_answer_line is self._last_line else parse_object(self._last_answer_line)
         fields: SessionFields = {
-            "agent_title": column_text(self._titles.get("custom-title") or self._titles.get("ai-title") or ""),
+            "agent_title": replace_surrogates(self._titles.get("custom-title") or self._titles.get("ai-title") or ""),
             "provider": "anthropic",
-            "model": column_text(words(mapping(answer.get("message")).get("model"))),
-            "cwd": column_text(words(first.get("cwd"))),
+            "model": replace_surrogates(as_str(as_dict(answer.get("message")).get("model"))),
+            "cwd": replace_surrogates(as_str(first.get("cwd"))),
         }
-        fields |= sqlite.lifetime(words(first.get("timestamp")), moment(last.get("timestamp")) or self._one.touched)
-        if self._one.parent:
-            fields |= {"parent_id": self._one.parent, "relation": "delegate"}
-        return Skim(self._one.native_id, fields, self._prompts, self._said)
+        fields |= sqlite.time_fields(
+            as_str(first.get("timestamp")), as_time(last.get("timestamp")) or self._transcript.modified_at
+        )
+        if self._transcript.parent:
+            fields |= {"parent_id": self._transcript.parent, "relation": "delegate"}
+        return QuickSession(self._transcript.native_id, fields, self._prompts, self._answers)
 
 
-def _is_said(head: bytes) -> bool:
+def _is_message(head: bytes) -> bool:
     """Spelled out, since a loop over the marks would take three times as long."""
     if b'"type":"tool_' in head and b'"type":"text"' not in head and b'"type":"thinking"' not in head:
         return False

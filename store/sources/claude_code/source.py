@@ -12,36 +12,36 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from store.sources.claude_code.layout import DEPTH, SUFFIXES, folder_of
+from store.sources.claude_code.layout import DEPTH, SUFFIXES, projects_folder
 from store.sources.kit import homes
-from store.sources.kit.stamps import UNREADABLE, digest, file_digest_stamp, tree_stamp
+from store.sources.kit.stamps import PATH_ERRORS, digest, plain_file_stamp, tree_stamp
 
 if TYPE_CHECKING:
     from store.model.entry import Json
     from store.model.session import Session
-    from store.sources.claude_code.reader import Claude
-    from store.sources.contract import Continuing, NewTranscript, Past, Ref, Skim
+    from store.sources.claude_code.reader import ClaudeReader
+    from store.sources.contract import ForkRequest, NewTranscript, QuickSession, ResumeCommand, SessionRef
 
 NAME = "claude"
 LABEL = "Claude Code"
 READER = 1
 LOCAL_IDS = False
 
-_TRIED = 200
-_SKIPPING = ("--dangerously-skip-permissions",)
+_MAX_DETECT_FILES = 200
+_SKIP_PERMISSIONS = ("--dangerously-skip-permissions",)
 _INSTALL = "npm install -g @anthropic-ai/claude-code"
-_SUBAGENT = "A sub-agent's conversation cannot be resumed; resume the session that sent it off."
-_LEFT_BEHIND = "Claude Code goes on with the newest branch; resume its session and press Esc twice to go back."
+_SUBAGENT_HINT = "A sub-agent's conversation cannot be resumed; resume the session that sent it off."
+_OLD_BRANCH_HINT = "Claude Code goes on with the newest branch; resume its session and press Esc twice to go back."
 
-roots = homes.claude
+roots = homes.claude_roots
 
 
 def detect(locator: str) -> bool:
-    from store.sources.claude_code.files import looks_like_ours, some_transcripts
+    from store.sources.claude_code.files import find_transcript_files, is_claude_transcript
 
     try:
-        return any(map(looks_like_ours, islice(some_transcripts(Path(locator)), _TRIED)))
-    except UNREADABLE:
+        return any(map(is_claude_transcript, islice(find_transcript_files(Path(locator)), _MAX_DETECT_FILES)))
+    except PATH_ERRORS:
         return False
 
 
@@ -49,64 +49,70 @@ def stamp(locator: str) -> str:
     path = Path(locator)
     try:
         if path.is_file():
-            return _stamp_alone(path)
-        tree = tree_stamp(folder_of(path), suffixes=SUFFIXES, depth=DEPTH)
-        return digest(tree, file_digest_stamp(path / "settings.json")) if tree else ""
-    except UNREADABLE:
+            return _stamp_session(path)
+        tree = tree_stamp(projects_folder(path), suffixes=SUFFIXES, depth=DEPTH)
+        return digest(tree, plain_file_stamp(path / "settings.json")) if tree else ""
+    except PATH_ERRORS:
         return ""
 
 
-def _stamp_alone(path: Path) -> str:
+def _stamp_session(path: Path) -> str:
     """Of one session with its sub-agents."""
-    from store.sources.claude_code.files import transcripts
+    from store.sources.claude_code.files import find_transcripts
 
-    return digest(*(one.stamp for one in transcripts(path, [])))
-
-
-def open(locator: str) -> AbstractContextManager[Claude]:  # noqa: A001 the shape's own word
-    from store.sources.claude_code.reader import Claude
-
-    return nullcontext(Claude(Path(locator)))
+    return digest(*(one.stamp for one in find_transcripts(path, [])))
 
 
-def skim(locator: str, known: Container[str]) -> Iterator[Skim]:
+def open(locator: str) -> AbstractContextManager[ClaudeReader]:  # noqa: A001 the shape's own word
+    from store.sources.claude_code.reader import ClaudeReader
+
+    return nullcontext(ClaudeReader(Path(locator)))
+
+
+def quick_read(locator: str, known: Container[str]) -> Iterator[QuickSession]:
     from store.sources.claude_code import quick
 
-    return quick.skim(locator, known)
+    return quick.quick_read(locator, known)
 
 
-def expires(locator: str, refs: Iterable[Ref]) -> Mapping[str, str]:
+def expiry(locator: str, refs: Iterable[SessionRef]) -> Mapping[str, str]:
     from store.sources.claude_code import reader
 
-    return reader.expires(locator, refs)
+    return reader.expiry(locator, refs)
 
 
-def resume(session: Session) -> Continuing:
-    from store.sources.contract import Continuing
+def resume(session: Session) -> ResumeCommand:
+    from store.sources.contract import ResumeCommand
 
     if session.relation in ("delegate", "sidechain"):
-        return Continuing(None, cwd=session.cwd, hint=_SUBAGENT)
+        return ResumeCommand(None, cwd=session.cwd, hint=_SUBAGENT_HINT)
     if "/" in session.native_id:
-        return Continuing(None, cwd=session.cwd, hint=_LEFT_BEHIND)
+        return ResumeCommand(None, cwd=session.cwd, hint=_OLD_BRANCH_HINT)
     argv = ("claude", "--resume", session.native_id)
-    return Continuing(argv, session.cwd, fork=(*argv, "--fork-session"), skipping=_SKIPPING, install=_INSTALL)
+    return ResumeCommand(
+        argv,
+        session.cwd,
+        fork_argv=(*argv, "--fork-session"),
+        skip_permission_flags=_SKIP_PERMISSIONS,
+        install_command=_INSTALL,
+    )
 
 
 def git_branch(record: Json) -> str:
     """HEAD is written where there is none, and where there is no repository at all."""
-    from store.sources.kit.jsonl import mapping, words
+    from store.sources.kit.jsonl import as_dict, as_str
 
-    branch = words(mapping(record).get("gitBranch"))
+    branch = as_str(as_dict(record).get("gitBranch"))
     return "" if branch == "HEAD" else branch
 
 
-def used_by(native_id: str) -> Iterator[int]:
+def processes(native_id: str) -> Iterator[int]:
     """Claude Code opens a transcript only to write to it; but each that runs leaves a note of what it works on."""
-    from store.sources.kit.jsonl import count, json_file, mapping, words
+    from store.sources.kit.jsonl import as_count, as_dict, as_str, read_json_file
 
     for path in (Path(next(iter(roots()))) / "sessions").glob("*.json"):
-        told = mapping(json_file(path, []))
-        if words(told.get("sessionId")) == native_id and (pid := count(told.get("pid"))):
+        told = as_dict(read_json_file(path, []))
+        if as_str(told.get("sessionId")) == native_id and (pid := as_count(told.get("pid"))):
             yield pid
 
 
@@ -116,7 +122,7 @@ def can_fork(session: Session) -> bool:
     return forking.can_fork(session)
 
 
-def fork(past: Past) -> NewTranscript:
+def fork(past: ForkRequest) -> NewTranscript:
     from store.sources.claude_code import fork as forking
 
-    return forking.forked(past, Path(next(iter(roots()))))
+    return forking.build_fork(past, Path(next(iter(roots()))))

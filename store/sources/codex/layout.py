@@ -10,11 +10,11 @@ SUFFIXES = (".jsonl", ".jsonl.zst")
 FOLDERS = ("sessions", "archived_sessions")
 
 
-def folders_of(locator: Path) -> list[Path]:
+def rollout_folders(locator: Path) -> list[Path]:
     return [locator / name for name in FOLDERS if (locator / name).is_dir()] or [locator]
 
 
-def databases(root: Path) -> list[Path]:
+def find_databases(root: Path) -> list[Path]:
     """The number in the name grows with the schema; the newest last."""
     with suppress(OSError):
         found = [path for path in root.glob("state_*.sqlite") if path.stem.removeprefix("state_").isdecimal()]

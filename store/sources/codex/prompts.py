@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 
 from store.model.entry import Json
-from store.sources.kit.jsonl import items, mapping, words
+from store.sources.kit.jsonl import as_dict, as_list, as_str
 
 _TAGS = (
     "user_instructions environment_context INSTRUCTIONS skill skills_instructions turn_aborted goal_context"
@@ -14,39 +14,39 @@ _TAGS = (
     " subagent_notification collaboration_mode personality_spec model_switch hook_prompt"
 ).split()
 _TAG = "|".join([*_TAGS, "permissions instructions"])
-_ENVELOPE = re.compile(
+_INJECTED_BLOCK = re.compile(
     rf"\s*(?:# AGENTS\.md instructions.*?</INSTRUCTIONS>|<({_TAG})\b[^>]*>.*?</\1>)\s*",
     re.DOTALL,
 )
-_BEGUN = re.compile(rf"\s*(?:# AGENTS\.md instructions|<(?:{_TAG})\b)")
-_AROUND_AN_IMAGE = re.compile(r"</?image\b[^>]*>")
-_REQUEST = "## My request for Codex:"
+_INJECTED_START = re.compile(rf"\s*(?:# AGENTS\.md instructions|<(?:{_TAG})\b)")
+_IMAGE_TAG = re.compile(r"</?image\b[^>]*>")
+_REQUEST_HEADING = "## My request for Codex:"
 
 
-def typed(text: str) -> str:
+def extract_typed_text(text: str) -> str:
     """What of a text a person typed; an editor puts what is open there before it, Codex what the model should know."""
-    while found := _ENVELOPE.match(text):
+    while found := _INJECTED_BLOCK.match(text):
         text = text[found.end() :]
-    if _BEGUN.match(text) or _AROUND_AN_IMAGE.fullmatch(text.strip()):
+    if _INJECTED_START.match(text) or _IMAGE_TAG.fullmatch(text.strip()):
         return ""
-    _, mark, request = text.partition(_REQUEST)
+    _, mark, request = text.partition(_REQUEST_HEADING)
     return request.strip() if mark else text
 
 
-def said(item: Mapping[str, Json]) -> str | None:
+def extract_prompt(item: Mapping[str, Json]) -> str | None:
     """What a person said in a user's message; None when it was none. An image alone is said without words."""
     content = item.get("content")
     blocks = (
-        [{"type": "input_text", "text": content}] if isinstance(content, str) else list(map(mapping, items(content)))
+        [{"type": "input_text", "text": content}] if isinstance(content, str) else list(map(as_dict, as_list(content)))
     )
-    kinds = items(mapping(item.get("internal_chat_message_metadata_passthrough")).get("content_item_kinds"))
+    kinds = as_list(as_dict(item.get("internal_chat_message_metadata_passthrough")).get("content_item_kinds"))
     told: list[str] = []
     pictured = False
     for place, block in enumerate(blocks):
-        kind = words(kinds[place]) if place < len(kinds) else ""
+        kind = as_str(kinds[place]) if place < len(kinds) else ""
         if kind and kind != "unknown" and not kind.startswith("user"):
             continue
-        told.append(typed(words(block.get("text"))))
+        told.append(extract_typed_text(as_str(block.get("text"))))
         pictured = pictured or block.get("type") in ("input_image", "input_audio", "input_file")
     text = "\n\n".join(filter(str.strip, told))
     return text if text or pictured else None

@@ -8,84 +8,90 @@ from pathlib import Path
 
 from store.model.entry import Json
 from store.model.session import SessionFields
-from store.sources.codex.entries import prompt_of
-from store.sources.codex.files import Found, Named, Rollout, names, understood
-from store.sources.contract import Skim
+from store.sources.codex.entries import find_prompt
+from store.sources.codex.files import Rollout, RolloutCatalog, ThreadInfo, read_thread_infos, unwrap_line
+from store.sources.contract import QuickSession
 from store.sources.kit import sqlite
-from store.sources.kit.jsonl import items, mapping, words
-from store.sources.kit.line_scan import STRING, last_line_with, lines_with, pieces, text_in, told_in
-from store.text.validate import column_text
+from store.sources.kit.jsonl import as_dict, as_list, as_str
+from store.sources.kit.line_scan import JSON_STRING, find_last_line, find_lines, parse_object, parse_string, read_chunks
+from store.text.validate import replace_surrogates
 
-_META, _CONTEXT, _MESSAGE = b'"type":"session_meta"', b'"type":"turn_context"', b'"payload":{"type":"message"'
-_NEAR = 160
+_META_TYPE, _CONTEXT_TYPE, _MESSAGE_TYPE = (
+    b'"type":"session_meta"',
+    b'"type":"turn_context"',
+    b'"payload":{"type":"message"',
+)
+_HEAD_BYTES = 160
 """Bytes: the envelope comes before anything that is long."""
 
-_ALONE = re.compile(
-    rb'"payload":\{"type":"message","role":"assistant","content":\[\{"type":"output_text","text":(%s)\}\]' % STRING
+_SINGLE_BLOCK = re.compile(
+    rb'"payload":\{"type":"message","role":"assistant","content":\[\{"type":"output_text","text":(%s)\}\]' % JSON_STRING
 )
 """An answer as nearly all are written."""
 
 
-def skim(locator: str, known: Container[str]) -> Iterator[Skim]:
+def quick_read(locator: str, known: Container[str]) -> Iterator[QuickSession]:
     path = Path(locator)
-    found, named = Found(path, []), names(path) if path.is_dir() else {}
+    found, named = RolloutCatalog(path, []), read_thread_infos(path) if path.is_dir() else {}
     newest = [written[-1] for written in found.threads.values()]
-    for one in sorted(newest, key=lambda one: _touched(one.path), reverse=True):
-        seen = _Sight(one) if one.thread not in known else None
-        if seen and seen.is_told:
-            yield seen.skim(named.get(one.thread, Named()))
+    for one in sorted(newest, key=lambda one: _modified_time(one.path), reverse=True):
+        seen = _CodexQuickReader(one) if one.thread_id not in known else None
+        if seen and seen.has_text:
+            yield seen.build_session(named.get(one.thread_id, ThreadInfo()))
 
 
-def _touched(path: Path) -> float:
+def _modified_time(path: Path) -> float:
     try:
         return path.stat().st_mtime
     except OSError:
         return 0.0
 
 
-class _Sight:
+class _CodexQuickReader:
     def __init__(self, one: Rollout) -> None:
-        self._one = one
+        self._rollout = one
         self._prompts: list[str] = []
-        self._said: list[str] = []
+        self._answers: list[str] = []
         self._meta: Mapping[str, Json] = {}
         self._context: Mapping[str, Json] = {}
-        self._last = b""
-        for piece in pieces(one.path):
-            self._look(piece)
+        self._last_line = b""
+        for piece in read_chunks(one.path):
+            self._scan_chunk(piece)
 
-    def _look(self, piece: bytes) -> None:
-        for line in lines_with(_MESSAGE, piece, _NEAR):
-            self._last = line
-            if alone := _ALONE.search(line):
-                self._said.append(text_in(alone[1]))
+    def _scan_chunk(self, piece: bytes) -> None:
+        for line in find_lines(_MESSAGE_TYPE, piece, _HEAD_BYTES):
+            self._last_line = line
+            if alone := _SINGLE_BLOCK.search(line):
+                self._answers.append(parse_string(alone[1]))
             else:
-                self._hear(*understood(told_in(line)))
-        if context := last_line_with(_CONTEXT, piece, _NEAR):
-            self._context = understood(told_in(context))[1]
-        if not self._meta and (meta := next(lines_with(_META, piece, _NEAR), b"")):
-            self._meta = understood(told_in(meta))[1]
+                self._read_message(*unwrap_line(parse_object(line)))
+        if context := find_last_line(_CONTEXT_TYPE, piece, _HEAD_BYTES):
+            self._context = unwrap_line(parse_object(context))[1]
+        if not self._meta and (meta := next(find_lines(_META_TYPE, piece, _HEAD_BYTES), b"")):
+            self._meta = unwrap_line(parse_object(meta))[1]
 
     @property
-    def is_told(self) -> bool:
+    def has_text(self) -> bool:
         """What goes on from another rollout is told with that one's words, and so not at first sight."""
-        return bool(self._prompts or self._said) and "history_base" not in self._meta
+        return bool(self._prompts or self._answers) and "history_base" not in self._meta
 
-    def _hear(self, kind: str, payload: Mapping[str, Json]) -> None:
+    def _read_message(self, kind: str, payload: Mapping[str, Json]) -> None:
         if payload.get("role") == "assistant":
-            self._said += (words(mapping(block).get("text")) for block in items(payload.get("content")))
-        elif (text := prompt_of(kind, payload)) is not None:
+            self._answers += (as_str(as_dict(block).get("text")) for block in as_list(payload.get("content")))
+        elif (text := find_prompt(kind, payload)) is not None:
             self._prompts.append(text)
 
-    def skim(self, named: Named) -> Skim:
+    def build_session(self, named: ThreadInfo) -> QuickSession:
         fields: SessionFields = {
-            "agent_title": column_text(named.title),
-            "provider": column_text(words(self._meta.get("model_provider"))),
-            "model": column_text(words(self._context.get("model"))),
-            "cwd": column_text(words(self._context.get("cwd")) or words(self._meta.get("cwd"))),
+            "agent_title": replace_surrogates(named.title),
+            "provider": replace_surrogates(as_str(self._meta.get("model_provider"))),
+            "model": replace_surrogates(as_str(self._context.get("model"))),
+            "cwd": replace_surrogates(as_str(self._context.get("cwd")) or as_str(self._meta.get("cwd"))),
         }
-        fields |= sqlite.lifetime(words(self._meta.get("timestamp")), words(told_in(self._last).get("timestamp")))
-        parent = words(self._meta.get("parent_thread_id")) or named.parent
+        fields |= sqlite.time_fields(
+            as_str(self._meta.get("timestamp")), as_str(parse_object(self._last_line).get("timestamp"))
+        )
+        parent = as_str(self._meta.get("parent_thread_id")) or named.parent_id
         if parent:
-            fields |= {"parent_id": column_text(parent), "relation": "delegate"}
-        return Skim(self._one.thread, fields, self._prompts, self._said)
+            fields |= {"parent_id": replace_surrogates(parent), "relation": "delegate"}
+        return QuickSession(self._rollout.thread_id, fields, self._prompts, self._answers)

@@ -5,74 +5,76 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from store.sources.codex.append import Tail
-from store.sources.codex.chain import Thread
-from store.sources.codex.files import Found, Named, Rollout, names, rolls_back
-from store.sources.contract import Batch, Problem, Ref
+from store.sources.codex.append import CodexMark
+from store.sources.codex.chain import ThreadChain
+from store.sources.codex.files import Rollout, RolloutCatalog, ThreadInfo, has_rollback, read_thread_infos
+from store.sources.contract import Batch, Problem, SessionRef
 from store.sources.kit import sqlite
-from store.sources.kit.transcripts import Transcripts
+from store.sources.kit.transcripts import TranscriptReader
 
 
-class Codex(Transcripts):
+class CodexReader(TranscriptReader):
     """The rollouts as they are now. A line that comes while they are read is read the next time."""
 
     def __init__(self, locator: Path) -> None:
         super().__init__()
-        self._found = Found(locator, self.problems)
-        self._names = names(locator) if locator.is_dir() else {}
+        self._catalog = RolloutCatalog(locator, self.problems)
+        self._thread_infos = read_thread_infos(locator) if locator.is_dir() else {}
 
-    def scan(self) -> Iterator[Ref]:
-        for ref in self.heads():
+    def scan(self) -> Iterator[SessionRef]:
+        for ref in self.scan_files():
             yield ref
-            yield from self.beside(ref)
+            yield from self.scan_branches(ref)
 
-    def heads(self) -> Iterator[Ref]:
-        for thread, written in self._found.threads.items():
-            newest = [(rollout.id, end) for rollout, end in self._found.segments(written[-1])]
+    def scan_files(self) -> Iterator[SessionRef]:
+        for thread, written in self._catalog.threads.items():
+            newest = [(rollout.id, end) for rollout, end in self._catalog.segments(written[-1])]
             for one in written:
                 native_id = thread if one == written[-1] else f"{thread}/{one.id}"
-                stamp = sqlite.digest(self._found.stamps(one), newest, self._names.get(thread), one.is_archived)
-                yield Ref(native_id, stamp, _modified(one.path))
+                stamp = sqlite.digest(
+                    self._catalog.segment_stamps(one), newest, self._thread_infos.get(thread), one.is_archived
+                )
+                yield SessionRef(native_id, stamp, _modified_at(one.path))
 
-    def beside(self, ref: Ref) -> Iterator[Ref]:
-        one, _ = self._named(ref)
-        if one and any(rolls_back(rollout.path) for rollout, _ in self._found.segments(one)):
-            for name in Thread(self._found, one, "", Named()).names:
-                yield Ref(f"{ref.native_id}/{name}", ref.stamp, ref.updated_at)
+    def scan_branches(self, ref: SessionRef) -> Iterator[SessionRef]:
+        one, _ = self._resolve(ref)
+        if one and any(has_rollback(rollout.path) for rollout, _ in self._catalog.segments(one)):
+            for name in ThreadChain(self._catalog, one, "", ThreadInfo()).branch_names:
+                yield SessionRef(f"{ref.native_id}/{name}", ref.stamp, ref.updated_at)
 
-    def go_on(self, ref: Ref, mark: str) -> list[Batch] | None:
-        one, _ = self._named(ref)
-        tail = Tail.from_mark(mark)
-        if tail is None or one is None or len(self._found.segments(one)) != 1:
+    def read_appended(self, ref: SessionRef, mark: str) -> list[Batch] | None:
+        one, _ = self._resolve(ref)
+        tail = CodexMark.decode(mark)
+        if tail is None or one is None or len(self._catalog.segments(one)) != 1:
             return None
-        named = self._names.get(one.thread, Named())
-        return tail.go_on(one.path, named._replace(is_archived=named.is_archived or one.is_archived))
+        named = self._thread_infos.get(one.thread_id, ThreadInfo())
+        return tail.read_appended(one.path, named._replace(is_archived=named.is_archived or one.is_archived))
 
-    def _named(self, ref: Ref) -> tuple[Rollout | None, str]:
+    def _resolve(self, ref: SessionRef) -> tuple[Rollout | None, str]:
         """The rollout and the branch of it that a native id names."""
         thread, *rest = ref.native_id.split("/")
-        written = self._found.threads.get(thread)
+        written = self._catalog.threads.get(thread)
         if not written:
             return None, ""
-        one = self._found.by_id[rest.pop(0)] if rest and rest[0] in self._found.by_id else written[-1]
+        one = self._catalog.by_id[rest.pop(0)] if rest and rest[0] in self._catalog.by_id else written[-1]
         return one, rest[0] if rest else ""
 
-    def read(self, ref: Ref) -> Iterator[Batch]:
-        one, branch = self._named(ref)
+    def read(self, ref: SessionRef) -> Iterator[Batch]:
+        one, branch = self._resolve(ref)
         if one is None:
             return
-        chain = Thread(self._found, one, branch, self._names.get(one.thread, Named()))
-        if not chain.is_known:
+        chain = ThreadChain(self._catalog, one, branch, self._thread_infos.get(one.thread_id, ThreadInfo()))
+        if not chain.exists:
             return
-        yield chain.about()
+        yield chain.build_header_batch()
         met: list[Problem] = []
-        telling = chain.telling()
-        yield from sqlite.batches(chain.entries(telling, met), met)
-        yield Batch(summary=telling.summary, mark="" if branch else chain.mark(telling))
+        telling = chain.make_entry_reader()
+        yield from sqlite.build_batches(chain.read_entries(telling, met), met)
+        yield Batch(summary=telling.summary, mark="" if branch else chain.build_mark(telling))
 
 
-def _modified(path: Path) -> str:
+def _modified_at(path: Path) -> str:
     try:
-        return sqlite.utc(path.stat().st_mtime)
+        return sqlite.normalize_time(path.stat().st_mtime)
     except OSError:
         return ""

@@ -12,83 +12,85 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from store.sources.codex.layout import DEPTH, SUFFIXES, databases, folders_of
+from store.sources.codex.layout import DEPTH, SUFFIXES, find_databases, rollout_folders
 from store.sources.kit import homes
-from store.sources.kit.stamps import UNREADABLE, digest, file_digest_stamp, file_stamp, tree_stamp
+from store.sources.kit.stamps import PATH_ERRORS, database_stamp, digest, plain_file_stamp, tree_stamp
 
 if TYPE_CHECKING:
     from store.model.entry import Json
     from store.model.session import Session
     from store.sources.codex.files import Rollout
-    from store.sources.codex.reader import Codex
-    from store.sources.contract import Continuing, NewTranscript, Past, Skim
+    from store.sources.codex.reader import CodexReader
+    from store.sources.contract import ForkRequest, NewTranscript, QuickSession, ResumeCommand
 
 NAME = "codex"
 LABEL = "Codex"
 READER = 1
 LOCAL_IDS = False
 
-_TRIED = 200
-_TOLD_OF_ITSELF = frozenset(["cwd", "originator", "cli_version", "model_provider", "instructions"])
-_SKIPPING = ("--dangerously-bypass-approvals-and-sandbox",)
+_MAX_DETECT_FILES = 200
+_KNOWN_META_FIELDS = frozenset(["cwd", "originator", "cli_version", "model_provider", "instructions"])
+_SKIP_PERMISSIONS = ("--dangerously-bypass-approvals-and-sandbox",)
 _INSTALL = "npm install -g @openai/codex"
-_LEFT_BEHIND = "Codex goes on with what was kept; resume the thread itself, or start anew from here."
+_OLD_BRANCH_HINT = "Codex goes on with what was kept; resume the thread itself, or start anew from here."
 
-roots = homes.codex
+roots = homes.codex_roots
 
 
 def detect(locator: str) -> bool:
-    from store.sources.codex.files import rollouts
+    from store.sources.codex.files import find_rollouts
 
     try:
-        return any(map(_is_ours, islice(rollouts(Path(locator), []), _TRIED)))
-    except UNREADABLE:
+        return any(map(_is_codex_rollout, islice(find_rollouts(Path(locator), []), _MAX_DETECT_FILES)))
+    except PATH_ERRORS:
         return False
 
 
-def _is_ours(one: Rollout) -> bool:
-    from store.sources.codex.files import meta_of
+def _is_codex_rollout(one: Rollout) -> bool:
+    from store.sources.codex.files import read_meta
 
-    meta, _ = meta_of(one.path)
-    return bool(_TOLD_OF_ITSELF & meta.keys()) and isinstance(meta.get("id"), str)
+    meta, _ = read_meta(one.path)
+    return bool(_KNOWN_META_FIELDS & meta.keys()) and isinstance(meta.get("id"), str)
 
 
 def stamp(locator: str) -> str:
     path = Path(locator)
     if path.is_file():
-        return file_digest_stamp(path)
-    trees = [tree_stamp(folder, suffixes=SUFFIXES, depth=DEPTH) for folder in folders_of(path)]
-    beside = [file_stamp(database) for database in databases(path)]
-    return digest(*trees, *beside, file_digest_stamp(path / "session_index.jsonl")) if all(trees) else ""
+        return plain_file_stamp(path)
+    trees = [tree_stamp(folder, suffixes=SUFFIXES, depth=DEPTH) for folder in rollout_folders(path)]
+    beside = [database_stamp(database) for database in find_databases(path)]
+    return digest(*trees, *beside, plain_file_stamp(path / "session_index.jsonl")) if all(trees) else ""
 
 
-def open(locator: str) -> AbstractContextManager[Codex]:  # noqa: A001 the shape's own word
-    from store.sources.codex.reader import Codex
+def open(locator: str) -> AbstractContextManager[CodexReader]:  # noqa: A001 the shape's own word
+    from store.sources.codex.reader import CodexReader
 
-    return nullcontext(Codex(Path(locator)))
+    return nullcontext(CodexReader(Path(locator)))
 
 
-def skim(locator: str, known: Container[str]) -> Iterator[Skim]:
+def quick_read(locator: str, known: Container[str]) -> Iterator[QuickSession]:
     from store.sources.codex import quick
 
-    return quick.skim(locator, known)
+    return quick.quick_read(locator, known)
 
 
-def resume(session: Session) -> Continuing:
-    from store.sources.contract import Continuing
+def resume(session: Session) -> ResumeCommand:
+    from store.sources.contract import ResumeCommand
 
     if "/" in session.native_id:
-        return Continuing(None, cwd=session.cwd, hint=_LEFT_BEHIND)
+        return ResumeCommand(None, cwd=session.cwd, hint=_OLD_BRANCH_HINT)
     argv, fork = (("codex", verb, session.native_id) for verb in ("resume", "fork"))
-    return Continuing(argv, session.cwd, fork=fork, skipping=_SKIPPING, install=_INSTALL)
+    return ResumeCommand(
+        argv, session.cwd, fork_argv=fork, skip_permission_flags=_SKIP_PERMISSIONS, install_command=_INSTALL
+    )
 
 
 def git_branch(record: Json) -> str:
     """Of a rollout's first line, which once had no envelope."""
-    from store.sources.kit.jsonl import mapping, words
+    from store.sources.kit.jsonl import as_dict, as_str
 
-    meta = mapping(record).get("payload", record)
-    return words(mapping(mapping(meta).get("git")).get("branch"))
+    meta = as_dict(record).get("payload", record)
+    return as_str(as_dict(as_dict(meta).get("git")).get("branch"))
 
 
 def can_fork(session: Session) -> bool:
@@ -97,7 +99,7 @@ def can_fork(session: Session) -> bool:
     return forking.can_fork(session)
 
 
-def fork(past: Past) -> NewTranscript:
+def fork(past: ForkRequest) -> NewTranscript:
     from store.sources.codex import fork as forking
 
-    return forking.forked(past, Path(next(iter(roots()))))
+    return forking.build_fork(past, Path(next(iter(roots()))))

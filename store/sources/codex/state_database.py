@@ -9,11 +9,11 @@ from datetime import datetime
 from pathlib import Path
 
 from store.model.entry import Json
-from store.sources.codex.layout import databases
+from store.sources.codex.layout import find_databases
 from store.sources.kit import sqlite
 
-_WAITING_SECONDS = 2.0
-_OF_THE_ORIGINAL = (
+_LOCK_TIMEOUT_SECONDS = 2.0
+_RESET_COLUMNS = (
     "name",
     "archived_at",
     "agent_nickname",
@@ -26,10 +26,10 @@ _OF_THE_ORIGINAL = (
 )
 
 
-def enter(root: Path, parent: str, thread: str, path: Path, at: datetime, first_prompt: str) -> None:
+def register_thread(root: Path, parent: str, thread: str, path: Path, at: datetime, first_prompt: str) -> None:
     """Where Codex knows the original; elsewhere the thread is listed once it was resumed."""
     seconds, moment = int(at.timestamp()), int(at.timestamp() * 1000)
-    changes: dict[str, Json] = dict.fromkeys(_OF_THE_ORIGINAL) | {
+    changes: dict[str, Json] = dict.fromkeys(_RESET_COLUMNS) | {
         "id": thread,
         "rollout_path": str(path),
         "source": "cli",
@@ -41,14 +41,14 @@ def enter(root: Path, parent: str, thread: str, path: Path, at: datetime, first_
         changes |= {name: seconds, f"{name}_ms": moment}
     if first_prompt:
         changes |= dict.fromkeys(("title", "first_user_message", "preview"), first_prompt)
-    for database in databases(root)[-1:]:
-        with suppress(*sqlite.BROKEN):
+    for database in find_databases(root)[-1:]:
+        with suppress(*sqlite.SQLITE_ERRORS):
             _copy_row(database, parent, changes)
 
 
 def _copy_row(database: Path, parent: str, changes: dict[str, Json]) -> None:
     uri = f"{database.absolute().as_uri()}?mode=rw"
-    with closing(sqlite3.connect(uri, uri=True, isolation_level=None, timeout=_WAITING_SECONDS)) as connection:
+    with closing(sqlite3.connect(uri, uri=True, isolation_level=None, timeout=_LOCK_TIMEOUT_SECONDS)) as connection:
         connection.execute("pragma trusted_schema = off")
         if connection.execute("pragma journal_mode").fetchone() != ("wal",):
             return  # its owner would lose what it writes meanwhile

@@ -8,7 +8,7 @@ from operator import itemgetter
 
 from store.model.entry import NewRecord
 from store.sources.kit import sqlite
-from store.sources.kit.sqlite import Row
+from store.sources.kit.sqlite import RowLike
 
 _COLUMNS = {
     "sessions": "session connector webhook description summary project_id created_at updated_at",
@@ -23,7 +23,7 @@ _COLUMNS = {
     "published": "id session filename path created_at",
 }
 """What is asked of each table, and nothing else of `secrets`, whose values stay where they are."""
-_NEEDED = {
+_REQUIRED_COLUMNS = {
     "plans": {"id", "session", "message_id"},
     "tasks": {"id", "session", "plan_id", "type"},
     "facts": {"id", "content"},
@@ -33,7 +33,7 @@ _NEEDED = {
     "published": {"id", "session", "filename", "path"},
 }
 """Without these a table is another program's, or of a design that never was; it is left alone."""
-_CHANGED_IN_PLACE = {
+_CHANGING_COLUMNS = {
     "sessions": {"updated_at"},
     "messages": {"processed"},
     "plans": {"total_input_tokens", "total_output_tokens", "model", "install_proposal", "awaits_input"},
@@ -41,7 +41,7 @@ _CHANGED_IN_PLACE = {
 _DEFAULTS = {"source": "user", "retry_count": 0, "input_tokens": 0, "output_tokens": 0}
 """What an upgrade writes into the rows it finds: as good as absent, or every record would change with it."""
 
-_PLANS = """
+_PLANS_SQL = """
     select coalesce(cast(message_id as integer), 0) as message_id, id from plans where session = ?1
     union all
     select (select coalesce(max(cast(message_id as integer)), 0) from plans where session = ?1 and id < tasks.plan_id),
@@ -51,62 +51,62 @@ _PLANS = """
 """
 
 
-class Tables:
+class KisoTables:
     def __init__(self, connection: sqlite3.Connection) -> None:
         self._connection = connection
         self._columns = {
             table: columns
-            for table, columns in sqlite.tables(connection).items()
-            if table in _COLUMNS and columns >= _NEEDED.get(table, set())
+            for table, columns in sqlite.read_tables(connection).items()
+            if table in _COLUMNS and columns >= _REQUIRED_COLUMNS.get(table, set())
         }
 
     @property
-    def keep_plans(self) -> bool:
+    def has_plans(self) -> bool:
         return {"plans", "tasks"} <= self._columns.keys()
 
-    def rows(self, table: str, clause: str = "", *values: object) -> Iterator[Row]:
+    def rows(self, table: str, clause: str = "", *values: object) -> Iterator[RowLike]:
         """Whole rows; those of a table that is not there are none."""
-        nulls = "".join(f", null as {name}" for name in self._lacking(table))
+        nulls = "".join(f", null as {name}" for name in self._missing_columns(table))
         return self._select(f"*{nulls}", table, clause, values)
 
-    def chosen(self, table: str, clause: str = "", *values: object) -> Iterator[Row]:
+    def select_known_columns(self, table: str, clause: str = "", *values: object) -> Iterator[RowLike]:
         """Only the columns that are asked of the table."""
-        lacking = self._lacking(table)
+        lacking = self._missing_columns(table)
         names = [f"null as {name}" if name in lacking else name for name in _COLUMNS[table].split()]
         return self._select(", ".join(names), table, clause, values)
 
-    def lasting(self, table: str) -> Callable[[Row], object]:
+    def make_stable_getter(self, table: str) -> Callable[[RowLike], object]:
         """Takes out of a row what does not change while nothing is said."""
-        kept = self._columns.get(table, frozenset()) - _CHANGED_IN_PLACE.get(table, set())
+        kept = self._columns.get(table, frozenset()) - _CHANGING_COLUMNS.get(table, set())
         return itemgetter(*sorted(kept | {"session"}))
 
-    def one(self, table: str, clause: str, *values: object) -> Row | None:
+    def first_row(self, table: str, clause: str, *values: object) -> RowLike | None:
         return next(self.rows(table, f"{clause} limit 1", *values), None)
 
-    def plans(self, session: str) -> list[Row]:
+    def list_plans(self, session: str) -> list[RowLike]:
         """Where the session's plans stand: `message_id`, `id`. Also those of which only the tasks are left."""
-        return self._connection.execute(_PLANS, (session,)).fetchall() if self.keep_plans else []
+        return self._connection.execute(_PLANS_SQL, (session,)).fetchall() if self.has_plans else []
 
-    def _lacking(self, table: str) -> set[str]:
+    def _missing_columns(self, table: str) -> set[str]:
         return set(_COLUMNS[table].split()) - self._columns.get(table, frozenset())
 
-    def _select(self, columns: str, table: str, clause: str, values: Iterable[object]) -> Iterator[Row]:
+    def _select(self, columns: str, table: str, clause: str, values: Iterable[object]) -> Iterator[RowLike]:
         if table not in self._columns:
             return iter(())
         return self._connection.execute(f"select {columns} from {table} {clause}", tuple(values))
 
 
-def record(row: Row, table: str, key: object, *without: str) -> NewRecord:
+def make_record(row: RowLike, table: str, key: object, *without: str) -> NewRecord:
     """The row but for what says nothing, or nothing that lasts."""
     empty = {name for name in row.keys() if row[name] is None or row[name] == _DEFAULTS.get(name)}  # noqa: SIM118
-    return sqlite.row_record(row, table, key, without=empty.union(_CHANGED_IN_PLACE.get(table, ()), without))
+    return sqlite.record_from_row(row, table, key, exclude=empty.union(_CHANGING_COLUMNS.get(table, ()), without))
 
 
-def text(value: object) -> str:
+def as_text(value: object) -> str:
     if isinstance(value, bytes):
         return value.decode("utf-8", "replace")
     return "" if value is None else str(value)
 
 
-def number(value: object) -> int:
+def as_count(value: object) -> int:
     return value if isinstance(value, int) and 0 < value < 2**53 else 0

@@ -18,126 +18,132 @@ from typing import IO, NamedTuple
 from store.errors import BadValue, Unreadable
 from store.model.entry import Json, NewEntry, NewRecord
 from store.model.session import SessionFields
-from store.sources.contract import Batch, ForeignSummary, Problem, Ref
+from store.sources.contract import Batch, ForeignSummary, Problem, SessionRef
 from store.sources.kit import jsonl, sqlite
-from store.sources.kit.jsonl import mapping
-from store.sources.kit.transcripts import Branch, Node, Transcripts, branches, holdable
-from store.text.validate import column_text, encode_derived
+from store.sources.kit.jsonl import as_dict
+from store.sources.kit.transcripts import Branch, Node, TranscriptReader, find_branches, sanitize_fields
+from store.text.validate import encode_derived, replace_surrogates
 
-LONGEST_ITEM = 64 * 1024 * 1024
-LONGEST_EXPORT = 4 * 1024 * 1024 * 1024
+MAX_ITEM_BYTES = 64 * 1024 * 1024
+MAX_EXPORT_BYTES = 4 * 1024 * 1024 * 1024
 """Of what an archive holds: a few kilobytes can stand for any amount."""
 
-_CHUNK = 1024 * 1024
-_LOOKED_AT = 5
-_LOOKED_INTO = 4 * LONGEST_ITEM
+_CHUNK_BYTES = 1024 * 1024
+_MAX_DETECT_ITEMS = 5
+_MAX_DETECT_BYTES = 4 * MAX_ITEM_BYTES
 _BLANK = b"\xef\xbb\xbf \t\r\n"
-_NAME = re.compile(r"(?:.*/)?conversations(?:-\d+)?\.json")
+_FILE_NAME = re.compile(r"(?:.*/)?conversations(?:-\d+)?\.json")
 _STRING = rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"'
-_BETWEEN = rb'(?:[^"\[\]{}]++|' + _STRING + rb")*+"
+_NO_BRACKETS = rb'(?:[^"\[\]{}]++|' + _STRING + rb")*+"
 # Up to the next bracket, whole strings stepped over; and as far as one can step where none comes.
-_NEXT = re.compile(_BETWEEN + rb"[\[\]{}]", re.DOTALL)
-_REST = re.compile(_BETWEEN, re.DOTALL)
+_UP_TO_BRACKET = re.compile(_NO_BRACKETS + rb"[\[\]{}]", re.DOTALL)
+_UP_TO_END = re.compile(_NO_BRACKETS, re.DOTALL)
 _OPENING = frozenset(b"[{")
 _BRACE = ord("{")
 
-BROKEN = (OSError, ValueError, EOFError, RuntimeError, NotImplementedError, zipfile.BadZipFile, zlib.error)
+ARCHIVE_ERRORS = (OSError, ValueError, EOFError, RuntimeError, NotImplementedError, zipfile.BadZipFile, zlib.error)
 """What a damaged, locked or strange archive raises."""
 
 
-Part = tuple[str, IO[bytes]]
+ExportFile = tuple[str, IO[bytes]]
 """A file of an export: its name and its content."""
 
 
-class Item(NamedTuple):
+class ArrayItem(NamedTuple):
     offset: int
     data: bytes
 
 
-class Place(NamedTuple):
+class ItemLocation(NamedTuple):
     "Where a conversation stands; what it holds is read again when it is told."
 
-    part: int
+    file_index: int
     offset: int
     length: int
 
 
-def items_of(file: IO[bytes], name: str, problems: list[Problem], most: int = LONGEST_EXPORT) -> Iterator[Item]:
+def split_array(
+    file: IO[bytes], name: str, problems: list[Problem], max_bytes: int = MAX_EXPORT_BYTES
+) -> Iterator[ArrayItem]:
     """The objects of one array, however many; one that is too large, or cut off, is a problem."""
-    splitting = _Splitting(name, problems)
-    size = _CHUNK
-    while splitting.scanned < most and (chunk := file.read(size)):
+    splitting = _ArraySplitter(name, problems)
+    size = _CHUNK_BYTES
+    while splitting.scanned < max_bytes and (chunk := file.read(size)):
         before = splitting.scanned
         if not before and not chunk.lstrip(_BLANK).startswith(b"["):
             problems.append(Problem(name, "It is not a list of conversations."))
             return
-        yield from splitting.take(chunk)
+        yield from splitting.feed(chunk)
         # A long string is looked at again with every chunk, so they become longer with it.
-        size = _CHUNK if splitting.scanned > before else min(size * 2, LONGEST_ITEM)
-    splitting.end()
+        size = _CHUNK_BYTES if splitting.scanned > before else min(size * 2, MAX_ITEM_BYTES)
+    splitting.finish()
 
 
-class _Splitting:
+class _ArraySplitter:
     def __init__(self, name: str, problems: list[Problem]) -> None:
         self._name = name
         self._problems = problems
         self._buffer = b""
-        self._base = 0
-        self._at = 0
+        self._buffer_offset = 0
+        self._position = 0
         self._depth = 0
-        self._start: int | None = None
-        self._too_large = False
+        self._item_start: int | None = None
+        self._is_too_large = False
 
     @property
     def scanned(self) -> int:
-        return self._base + self._at
+        return self._buffer_offset + self._position
 
-    def take(self, chunk: bytes) -> Iterator[Item]:
+    def feed(self, chunk: bytes) -> Iterator[ArrayItem]:
         self._buffer += chunk
-        while (found := _NEXT.match(self._buffer, self._at)) is not None:
-            self._at = found.end()
-            bracket = self._buffer[self._at - 1]
+        while (found := _UP_TO_BRACKET.match(self._buffer, self._position)) is not None:
+            self._position = found.end()
+            bracket = self._buffer[self._position - 1]
             if bracket in _OPENING:
                 if self._depth == 1 and bracket == _BRACE:
-                    self._start = self._at - 1
+                    self._item_start = self._position - 1
                 self._depth += 1
             else:
                 self._depth = max(self._depth - 1, 0)
-                if self._depth == 1 and self._start is not None:
-                    yield from self._close()
-        if (rest := _REST.match(self._buffer, self._at)) is not None:
-            self._at = rest.end()
-        self._forget()
+                if self._depth == 1 and self._item_start is not None:
+                    yield from self._finish_item()
+        if (rest := _UP_TO_END.match(self._buffer, self._position)) is not None:
+            self._position = rest.end()
+        self._drop_scanned()
 
-    def _close(self) -> Iterator[Item]:
-        start, self._start = self._start or 0, None
-        if self._too_large:
-            self._too_large = False
+    def _finish_item(self) -> Iterator[ArrayItem]:
+        start, self._item_start = self._item_start or 0, None
+        if self._is_too_large:
+            self._is_too_large = False
         else:
-            yield Item(self._base + start, self._buffer[start : self._at])
+            yield ArrayItem(self._buffer_offset + start, self._buffer[start : self._position])
 
-    def _forget(self) -> None:
+    def _drop_scanned(self) -> None:
         """What was scanned and belongs to no item that is still to come."""
-        if self._start is not None and len(self._buffer) - self._start > LONGEST_ITEM and not self._too_large:
-            too_large = f"The conversation is larger than {LONGEST_ITEM >> 20} MB and is left out."
-            self._problems.append(Problem(f"{self._name}:{self._base + self._start}", too_large))
-            self._too_large = True
-        keep = self._at if self._start is None or self._too_large else self._start
+        if (
+            self._item_start is not None
+            and len(self._buffer) - self._item_start > MAX_ITEM_BYTES
+            and not self._is_too_large
+        ):
+            too_large = f"The conversation is larger than {MAX_ITEM_BYTES >> 20} MB and is left out."
+            self._problems.append(Problem(f"{self._name}:{self._buffer_offset + self._item_start}", too_large))
+            self._is_too_large = True
+        keep = self._position if self._item_start is None or self._is_too_large else self._item_start
         self._buffer = self._buffer[keep:]
-        self._base += keep
-        self._at -= keep
-        if self._start is not None:
-            self._start = 0
-        if self._too_large and len(self._buffer) > LONGEST_ITEM:
-            self._shorten()
+        self._buffer_offset += keep
+        self._position -= keep
+        if self._item_start is not None:
+            self._item_start = 0
+        if self._is_too_large and len(self._buffer) > MAX_ITEM_BYTES:
+            self._truncate_string()
 
-    def _shorten(self) -> None:
+    def _truncate_string(self) -> None:
         """One string that is far too long, whose end is still to come: its beginning and what may escape its end."""
         kept = b'"\\' if (len(self._buffer) - len(self._buffer.rstrip(b"\\"))) % 2 else b'"'
-        self._base += len(self._buffer) - len(kept)
+        self._buffer_offset += len(self._buffer) - len(kept)
         self._buffer = kept
 
-    def end(self) -> None:
+    def finish(self) -> None:
         if self._depth > 0:
             self._problems.append(Problem(f"{self._name}:{self.scanned}", "The file ends in the middle."))
 
@@ -145,77 +151,79 @@ class _Splitting:
 # ── archives, folders and files ───────────────────────────────────────────────────────────────────
 
 
-def _parts(path: Path) -> list[Path]:
+def _find_files(path: Path) -> list[Path]:
     """The files of an export that was unpacked, or the one that was named."""
     if os.path.isdir(path):
         try:
-            return sorted(found for found in path.iterdir() if _NAME.fullmatch(found.name) and os.path.isfile(found))
+            return sorted(
+                found for found in path.iterdir() if _FILE_NAME.fullmatch(found.name) and os.path.isfile(found)
+            )
         except OSError:
             return []
     return [path] if os.path.isfile(path) else []
 
 
 def stamp(locator: str) -> str:
-    found = _parts(Path(locator))
-    return sqlite.digest(*((str(path), jsonl.file_digest_stamp(path)) for path in found)) if found else ""
+    found = _find_files(Path(locator))
+    return sqlite.digest(*((str(path), jsonl.plain_file_stamp(path)) for path in found)) if found else ""
 
 
 @contextmanager
-def _streams(path: Path) -> Iterator[list[Part]]:
+def _open_streams(path: Path) -> Iterator[list[ExportFile]]:
     """Each part's name and content; an archive's are unpacked as they are read."""
     with ExitStack() as held:
         if os.path.isfile(path) and zipfile.is_zipfile(path):
             archive = held.enter_context(zipfile.ZipFile(path))
-            names = sorted(name for name in archive.namelist() if _NAME.fullmatch(name))
+            names = sorted(name for name in archive.namelist() if _FILE_NAME.fullmatch(name))
             yield [(name, held.enter_context(archive.open(name))) for name in names]
         else:
-            yield [(str(part), held.enter_context(jsonl.opened(part))) for part in _parts(path)]
+            yield [(str(part), held.enter_context(jsonl.open_file(part))) for part in _find_files(path)]
 
 
 def detect(locator: str, is_ours: Callable[[Mapping[str, Json]], bool]) -> bool:
     """By one of its first conversations."""
     try:
-        with _streams(Path(locator)) as streams:
+        with _open_streams(Path(locator)) as streams:
             for name, stream in streams:
-                items = islice(items_of(stream, name, [], _LOOKED_INTO), _LOOKED_AT)
-                if any(is_ours(_value(item, name, [])) for item in items):
+                items = islice(split_array(stream, name, [], _MAX_DETECT_BYTES), _MAX_DETECT_ITEMS)
+                if any(is_ours(_parse_item(item, name, [])) for item in items):
                     return True
-    except BROKEN:
+    except ARCHIVE_ERRORS:
         return False
     return False
 
 
-def _value(item: Item, name: str, problems: list[Problem]) -> Mapping[str, Json]:
+def _parse_item(item: ArrayItem, name: str, problems: list[Problem]) -> Mapping[str, Json]:
     try:
-        return mapping(jsonl.parsed(item.data))
+        return as_dict(jsonl.parse_json(item.data))
     except BadValue as reason:
         problems.append(Problem(f"{name}:{item.offset}", str(reason)))
         return {}
 
 
 @contextmanager
-def opened(locator: str) -> Iterator[list[Part]]:
+def open_files(locator: str) -> Iterator[list[ExportFile]]:
     """Each part's name and a file that can be read at any place."""
     with ExitStack() as held:
         try:
-            streams = held.enter_context(_streams(Path(locator)))
-            parts = [(name, held.enter_context(_unpacked(stream))) for name, stream in streams]
-        except BROKEN as reason:
-            raise Unreadable(f"{locator} cannot be read: {sqlite.in_a_line(reason)}.") from None
+            streams = held.enter_context(_open_streams(Path(locator)))
+            parts = [(name, held.enter_context(_extract(stream))) for name, stream in streams]
+        except ARCHIVE_ERRORS as reason:
+            raise Unreadable(f"{locator} cannot be read: {sqlite.to_one_line(reason)}.") from None
         if not parts:
             raise Unreadable(f"{locator} holds no conversations.json.")
         yield parts
 
 
 @contextmanager
-def _unpacked(stream: IO[bytes]) -> Iterator[IO[bytes]]:
+def _extract(stream: IO[bytes]) -> Iterator[IO[bytes]]:
     """Gone when it is closed, even if we are killed. What comes after damage is missing, and will be told so."""
     if not isinstance(stream, zipfile.ZipExtFile):
         yield stream
         return
     with tempfile.TemporaryFile(prefix="backscroll-") as file:
-        with suppress(*BROKEN):
-            for chunk in islice(iter(lambda: stream.read(_CHUNK), b""), LONGEST_EXPORT // _CHUNK):
+        with suppress(*ARCHIVE_ERRORS):
+            for chunk in islice(iter(lambda: stream.read(_CHUNK_BYTES), b""), MAX_EXPORT_BYTES // _CHUNK_BYTES):
                 file.write(chunk)
         file.seek(0)
         yield file
@@ -224,7 +232,7 @@ def _unpacked(stream: IO[bytes]) -> Iterator[IO[bytes]]:
 # ── conversations ─────────────────────────────────────────────────────────────────────────────────
 
 
-class Told(NamedTuple):
+class ExportMessage(NamedTuple):
     "A message on its way to an entry."
 
     node: Node
@@ -234,21 +242,21 @@ class Told(NamedTuple):
 
 
 @dataclass(slots=True)
-class Conversation:
+class ExportConversation:
     native_id: str
-    head: Mapping[str, Json]
+    header: Mapping[str, Json]
     fields: SessionFields
-    messages: list[Told] = field(default_factory=list)
+    messages: list[ExportMessage] = field(default_factory=list)
     "Parents before their children."
     leaf: int | None = None
     summary: str = ""
     archived: bool = False
 
     def branches(self) -> list[Branch]:
-        return branches([told.node for told in self.messages], self.leaf)
+        return find_branches([told.node for told in self.messages], self.leaf)
 
 
-def parents_first(messages: Sequence[Told]) -> list[Told]:
+def sort_parents_first(messages: Sequence[ExportMessage]) -> list[ExportMessage]:
     """Level by level, so that what is added later moves nothing; a circle is cut open."""
     places = {told.node.id: place for place, told in enumerate(messages)}
     below: dict[int | None, list[int]] = {}
@@ -265,80 +273,86 @@ def parents_first(messages: Sequence[Told]) -> list[Told]:
     return [messages[place] for place in order]
 
 
-class Export(Transcripts, ABC):
-    def __init__(self, parts: Sequence[Part]) -> None:
+class ExportReader(TranscriptReader, ABC):
+    def __init__(self, parts: Sequence[ExportFile]) -> None:
         super().__init__()
-        self._parts = parts
-        self._places: dict[str, Place] = {}
+        self._files = parts
+        self._locations: dict[str, ItemLocation] = {}
         self._branches: dict[str, tuple[str, str]] = {}
 
     @abstractmethod
-    def understand(self, value: Mapping[str, Json]) -> Conversation | None: ...
+    def parse_conversation(self, value: Mapping[str, Json]) -> ExportConversation | None: ...
 
     @abstractmethod
-    def entries(self, conversation: Conversation) -> list[NewEntry]:
+    def build_entries(self, conversation: ExportConversation) -> list[NewEntry]:
         """One for each message."""
         ...
 
-    def scan(self) -> Iterator[Ref]:
-        for number, (name, stream) in enumerate(self._parts):
+    def scan(self) -> Iterator[SessionRef]:
+        for number, (name, stream) in enumerate(self._files):
             try:
-                for item in items_of(stream, name, self.problems):
-                    yield from self._refs(number, item)
-            except BROKEN as reason:
-                self.problems.append(Problem(name, f"It cannot be read: {sqlite.in_a_line(reason)}."))
+                for item in split_array(stream, name, self.problems):
+                    yield from self._refs_of_item(number, item)
+            except ARCHIVE_ERRORS as reason:
+                self.problems.append(Problem(name, f"It cannot be read: {sqlite.to_one_line(reason)}."))
 
-    def _refs(self, number: int, item: Item) -> Iterator[Ref]:
-        name = self._parts[number][0]
-        value = _value(item, name, self.problems)
-        conversation = self.understand(value)
+    def _refs_of_item(self, number: int, item: ArrayItem) -> Iterator[SessionRef]:
+        name = self._files[number][0]
+        value = _parse_item(item, name, self.problems)
+        conversation = self.parse_conversation(value)
         if conversation is None:
             if value:
                 self.problems.append(Problem(f"{name}:{item.offset}", "It is not a conversation."))
             return
         native = conversation.native_id
-        if not any(told.node.spoken for told in conversation.messages):
+        if not any(told.node.is_message for told in conversation.messages):
             return
-        if native in self._places:
+        if native in self._locations:
             self.problems.append(Problem(f"{name}:{item.offset}", f"The conversation {native} comes twice."))
             return
-        self._places[native] = Place(number, item.offset, len(item.data))
+        self._locations[native] = ItemLocation(number, item.offset, len(item.data))
         stamp = sqlite.digest(item.data)
         for branch in conversation.branches():
             self._branches[branch.native_id(native)] = native, branch.name
-            yield Ref(branch.native_id(native), stamp, conversation.fields.get("updated_at", ""))
+            yield SessionRef(branch.native_id(native), stamp, conversation.fields.get("updated_at", ""))
 
-    def read(self, ref: Ref) -> Iterator[Batch]:
+    def read(self, ref: SessionRef) -> Iterator[Batch]:
         met: list[Problem] = []
         native, name = self._branches[ref.native_id]
-        place = self._places[native]
-        where, stream = self._parts[place.part]
+        place = self._locations[native]
+        where, stream = self._files[place.file_index]
         stream.seek(place.offset)
-        conversation = self.understand(_value(Item(place.offset, stream.read(place.length)), where, met))
+        conversation = self.parse_conversation(
+            _parse_item(ArrayItem(place.offset, stream.read(place.length)), where, met)
+        )
         if conversation is None or conversation.native_id != native:
             raise Unreadable("The file was changed while it was read; it will be read later.")
         branch = next((branch for branch in conversation.branches() if branch.name == name), None)
         if branch is not None:
-            told = list(self._told(conversation, branch, column_text(where)))
-            yield self._about(conversation, branch, column_text(where), place.offset, told[-1].created_at)
-            yield from sqlite.batches(([entry] for entry in told), met)
+            told = list(self._branch_entries(conversation, branch, replace_surrogates(where)))
+            yield self._build_header_batch(
+                conversation, branch, replace_surrogates(where), place.offset, told[-1].created_at
+            )
+            yield from sqlite.build_batches(([entry] for entry in told), met)
 
-    def _about(self, conversation: Conversation, branch: Branch, where: str, offset: int, ended: str) -> Batch:
-        fields: SessionFields = {**conversation.fields, **branch.fields(conversation.native_id)}
+    def _build_header_batch(
+        self, conversation: ExportConversation, branch: Branch, where: str, offset: int, ended: str
+    ) -> Batch:
+        fields: SessionFields = {**conversation.fields, **branch.fork_fields(conversation.native_id)}
         if branch.name and ended:
             fields["updated_at"] = ended
         return Batch(
-            header=NewEntry(kind="header", record=NewRecord(encode_derived(conversation.head), where, str(offset))),
-            fields=holdable(fields),
+            header=NewEntry(kind="header", record=NewRecord(encode_derived(conversation.header), where, str(offset))),
+            fields=sanitize_fields(fields),
             summary=ForeignSummary(conversation.summary) if conversation.summary and not branch.name else None,
             archived=conversation.archived,
         )
 
-    def _told(self, conversation: Conversation, branch: Branch, where: str) -> Iterator[NewEntry]:
-        past = branch.past()
-        entries = self.entries(conversation)
-        for n, place in enumerate(past + branch.own):
+    def _branch_entries(self, conversation: ExportConversation, branch: Branch, where: str) -> Iterator[NewEntry]:
+        past = branch.shared_nodes()
+        entries = self.build_entries(conversation)
+        for n, place in enumerate(past + branch.own_nodes):
             message, entry = conversation.messages[place], entries[place]
-            entry.record = NewRecord(encode_derived(message.record), where, column_text(message.node.id))
+            entry.record = NewRecord(encode_derived(message.record), where, replace_surrogates(message.node.id))
             entry.inherited = n < len(past)
             yield entry

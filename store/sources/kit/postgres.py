@@ -11,18 +11,18 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from store.errors import Busy, StoreError, Unreadable, WriteFailed
-from store.sources.kit.locator import place_of, scheme_of
+from store.sources.kit.locator import parse_location, url_scheme
 
 if TYPE_CHECKING:
     from sqlalchemy import URL, Connection, Engine
     from sqlalchemy.exc import SQLAlchemyError
 
 SCHEMES = ("postgresql", "postgres")
-ANSWERS_WITHIN_SECONDS = 3
-ROWS_AT_ONCE = 100
+CONNECT_TIMEOUT_SECONDS = 3
+FETCH_ROWS = 100
 
 # A statement may be slow, but nobody's schema change waits for it, and a sync that was put to sleep lets go.
-_READING = {
+_READ_SETTINGS = {
     "statement_timeout": "60s",
     "lock_timeout": "3s",
     "idle_in_transaction_session_timeout": "5min",
@@ -32,57 +32,57 @@ _READING = {
     "extra_float_digits": "1",
 }
 # Sooner than a server looks for a deadlock, so that it is never the agent who has to give way.
-_WRITING = {
-    **_READING,
+_WRITE_SETTINGS = {
+    **_READ_SETTINGS,
     "statement_timeout": "10s",
     "lock_timeout": "500ms",
     "idle_in_transaction_session_timeout": "10s",
 }
-_HELD_BY_OTHERS = ("40P01", "55P03")
-_TABLES = """
+_LOCK_ERRORS = ("40P01", "55P03")
+_SELECT_TABLES = """
     select relname, attname from pg_class join pg_attribute on attrelid = pg_class.oid
     where relkind in ('r', 'p') and relnamespace <> cast('pg_catalog' as regnamespace)
         and pg_table_is_visible(pg_class.oid) and attnum > 0 and not attisdropped
 """
-_SPELLED_AS_TEXT = ("json", "jsonb", "timestamp", "timestamptz")
-_NOT_GIVEN = "no password supplied"
+_TYPES_AS_TEXT = ("json", "jsonb", "timestamp", "timestamptz")
+_NO_PASSWORD = "no password supplied"  # noqa: S105 (what the server says, not a password)
 _SSL_MODES = ("disable", "allow", "prefer", "require", "verify-ca", "verify-full")
 
 
-def is_address(address: str) -> bool:
-    return scheme_of(address) in SCHEMES
+def is_postgres_url(address: str) -> bool:
+    return url_scheme(address) in SCHEMES
 
 
 @contextmanager
-def opened(address: str) -> Iterator[Postgres]:
+def open_database(address: str) -> Iterator[PostgresDatabase]:
     """The database as it is at one moment."""
-    with connected(address) as connection:
-        yield Postgres(connection)
+    with connect(address) as connection:
+        yield PostgresDatabase(connection)
 
 
 @contextmanager
-def connected(address: str, *, writing: bool = False) -> Iterator[Connection]:
+def connect(address: str, *, writing: bool = False) -> Iterator[Connection]:
     """One transaction, committed in the end if it is to write. Else read-only, so that not even a function in the
     database can change anything."""
-    engine = _engine(address)
+    engine = _create_engine(address)
     from sqlalchemy.exc import SQLAlchemyError
 
     level = "READ COMMITTED" if writing else "REPEATABLE READ"
     try:
         with engine.connect().execution_options(isolation_level=level, postgresql_readonly=not writing) as connection:
-            settings = (_WRITING if writing else _READING).items()
+            settings = (_WRITE_SETTINGS if writing else _READ_SETTINGS).items()
             told = ", ".join(f"set_config('{name}', '{value}', true)" for name, value in settings)
             connection.exec_driver_sql(f"select {told}")
             yield connection
             if writing:
                 connection.commit()
     except SQLAlchemyError as error:
-        raise _failure(error, engine.url, place_of(address).locator, writing) from None
+        raise _translate_error(error, engine.url, parse_location(address).locator, writing) from None
     finally:
         engine.dispose()
 
 
-class Postgres:
+class PostgresDatabase:
     append_order = "id"
 
     def __init__(self, connection: Connection) -> None:
@@ -90,20 +90,20 @@ class Postgres:
 
         self._connection = connection
         adapters: Any = getattr(connection.connection.dbapi_connection, "adapters", None)
-        for name in _SPELLED_AS_TEXT:
+        for name in _TYPES_AS_TEXT:
             adapters.register_loader(name, TextLoader)
         self.tables: Mapping[str, frozenset[str]] = self._find_tables()
 
     def _find_tables(self) -> dict[str, frozenset[str]]:
         found: dict[str, set[str]] = {}
-        for row in self.select(_TABLES):
+        for row in self.select(_SELECT_TABLES):
             found.setdefault(row["relname"], set()).add(row["attname"])
         return {name: frozenset(columns) for name, columns in found.items()}
 
     def select(self, sql: str, **values: str) -> Iterator[Mapping[str, Any]]:
         from sqlalchemy import text
 
-        result = self._connection.execution_options(yield_per=ROWS_AT_ONCE).execute(text(sql), values)
+        result = self._connection.execution_options(yield_per=FETCH_ROWS).execute(text(sql), values)
         for row in result.mappings():
             yield dict(row)
 
@@ -114,11 +114,11 @@ class Postgres:
         rows = self.select(f"select {names}, {summed} as told from {table} group by {names}")
         return {tuple(row[name] for name in by): row["told"] for row in rows}
 
-    def number_in(self, column: str, name: str) -> str:
+    def json_number_sql(self, column: str, name: str) -> str:
         value = f"cast({column} as jsonb) -> '{name}'"
         return f"case when jsonb_typeof({value}) = 'number' then cast({value} as double precision) end"
 
-    def visible(self) -> str:
+    def snapshot_id(self) -> str:
         """The name of what can be seen: the same for as long as no transaction anywhere has ended."""
         (row,) = self.select("select cast(pg_current_snapshot() as text) as visible")
         return str(row["visible"])
@@ -127,27 +127,27 @@ class Postgres:
 # ── getting there ─────────────────────────────────────────────────────────────────────────────────
 
 
-def _engine(address: str) -> Engine:
+def _create_engine(address: str) -> Engine:
     try:
         from sqlalchemy import NullPool, create_engine
 
-        url = _url(address)
+        url = _build_url(address)
     except ImportError:
         raise Unreadable("Opening PostgreSQL needs two more packages: pip install 'backscroll[postgres]'.") from None
-    known = {"connect_timeout": ANSWERS_WITHIN_SECONDS, "application_name": "backscroll", "prepare_threshold": None}
+    known = {"connect_timeout": CONNECT_TIMEOUT_SECONDS, "application_name": "backscroll", "prepare_threshold": None}
     return create_engine(url, poolclass=NullPool, connect_args=known)
 
 
-def _url(address: str) -> URL:
+def _build_url(address: str) -> URL:
     """For psycopg, whichever driver the address names; asyncpg's own options mean nothing to it."""
     from psycopg.pq import Conninfo
     from sqlalchemy import make_url
     from sqlalchemy.exc import ArgumentError
 
     try:
-        url = make_url(_with_password(address))
+        url = make_url(_add_password(address))
     except (ArgumentError, ValueError):
-        raise Unreadable(f"{place_of(address).locator} is not a database's address.") from None
+        raise Unreadable(f"{parse_location(address).locator} is not a database's address.") from None
     query = dict(url.query)
     if (mode := query.pop("ssl", None)) in _SSL_MODES:
         query["sslmode"] = mode
@@ -155,29 +155,33 @@ def _url(address: str) -> URL:
     return url.set(drivername="postgresql+psycopg", query={name: query[name] for name in query if name in options})
 
 
-def _with_password(address: str) -> str:
+def _add_password(address: str) -> str:
     """Asked for by its locator, a database opens with the password that the agent is given. Else libpq looks where it
     always does: in PGPASSWORD and .pgpass."""
     agents = os.environ.get("SESSION_SERVICE_URI", "")
-    same = address == place_of(address).locator == place_of(agents).locator if is_address(agents) else False
+    same = (
+        address == parse_location(address).locator == parse_location(agents).locator
+        if is_postgres_url(agents)
+        else False
+    )
     return agents if same else address
 
 
-def _failure(error: SQLAlchemyError, url: URL, locator: str, writing: bool) -> StoreError:
+def _translate_error(error: SQLAlchemyError, url: URL, locator: str, writing: bool) -> StoreError:
     if not writing:
-        return Unreadable(f"{locator} cannot be read: {_reason(error, url)}.")
-    if getattr(getattr(error, "orig", None), "sqlstate", "") in _HELD_BY_OTHERS:
+        return Unreadable(f"{locator} cannot be read: {_error_reason(error, url)}.")
+    if getattr(getattr(error, "orig", None), "sqlstate", "") in _LOCK_ERRORS:
         return Busy(f"Another program is writing to {locator}; try again in a moment.")
     if getattr(error, "connection_invalidated", False):
         return WriteFailed(f"The connection to {locator} was lost; sync to see whether it was written to.")
-    return WriteFailed(f"{locator} could not be written, and is as it was: {_reason(error, url)}.")
+    return WriteFailed(f"{locator} could not be written, and is as it was: {_error_reason(error, url)}.")
 
 
-def _reason(error: SQLAlchemyError, url: URL) -> str:
+def _error_reason(error: SQLAlchemyError, url: URL) -> str:
     """The first line of what the server or the driver said, without any password it may quote."""
     said = str(getattr(error, "orig", None) or error).strip().partition("\n")[0].rstrip(".")
     secrets = [url.password, *(value for name, value in url.query.items() if "pass" in name)]
     for secret in secrets:
         if isinstance(secret, str) and secret:
             said = said.replace(secret, "…")
-    return f"{said}; give one in SESSION_SERVICE_URI, PGPASSWORD or ~/.pgpass" if said.endswith(_NOT_GIVEN) else said
+    return f"{said}; give one in SESSION_SERVICE_URI, PGPASSWORD or ~/.pgpass" if said.endswith(_NO_PASSWORD) else said

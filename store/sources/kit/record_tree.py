@@ -10,53 +10,61 @@ from typing import NamedTuple
 
 from store.model.entry import Json, NewEntry
 from store.model.session import SessionFields
-from store.sources.contract import Batch, Problem, Ref
+from store.sources.contract import Batch, Problem, SessionRef
 from store.sources.kit import jsonl, sqlite
-from store.sources.kit.jsonl import Line, mapping
-from store.sources.kit.transcripts import Branch, Layout, Node, Transcripts, about, branches, place_of
+from store.sources.kit.jsonl import JsonLine, as_dict
+from store.sources.kit.transcripts import (
+    Branch,
+    Layout,
+    Node,
+    TranscriptReader,
+    build_header_batch,
+    find_branches,
+    path_text,
+)
 
-Teller = Callable[[Json], NewEntry]
+EntryParser = Callable[[Json], NewEntry]
 
 
-class Outline(ABC):
+class RecordTree(ABC):
     """Who is whose parent, and what is said of the whole; the records themselves are read when they are told."""
 
     def __init__(self, path: Path, problems: list[Problem]) -> None:
         self.path = path
-        self.head: Line | None = None
+        self.header_line: JsonLine | None = None
         "The record that only tells of the session; the header of its chain."
         self.nodes: list[Node] = []
         self.offsets: list[int] = []
         self.times: list[str] = []
         self.costs: dict[int, float] = {}
         "What was paid for it, where a record says so."
-        self.begun = ""
-        for line in jsonl.json_lines(path, problems):
-            self._take(line, mapping(line.value))
+        self.started_at = ""
+        for line in jsonl.read_json_lines(path, problems):
+            self._add_line(line, as_dict(line.value))
 
-    def _take(self, line: Line, value: Mapping[str, Json]) -> None:
-        at = self.time(value)
-        self.begun = self.begun or at
-        if self.head is None and self.is_head(value):
-            self.head = line
+    def _add_line(self, line: JsonLine, value: Mapping[str, Json]) -> None:
+        at = self.parse_time(value)
+        self.started_at = self.started_at or at
+        if self.header_line is None and self.is_header(value):
+            self.header_line = line
             return
-        self.nodes.append(self.node(value))
+        self.nodes.append(self.parse_node(value))
         self.offsets.append(line.offset)
-        self.times.append(at or (self.times[-1] if self.times else self.begun))
+        self.times.append(at or (self.times[-1] if self.times else self.started_at))
 
     def branches(self) -> list[Branch]:
         """The session itself first."""
-        return branches(self.nodes) or [Branch()]
+        return find_branches(self.nodes) or [Branch()]
 
-    def branch(self, name: str) -> Branch | None:
+    def find_branch(self, name: str) -> Branch | None:
         return next((branch for branch in self.branches() if branch.name == name), None)
 
     @classmethod
     def stamp(cls, path: Path) -> str:
         """Differs when anything that it is made of differs."""
-        return jsonl.file_digest_stamp(path)
+        return jsonl.plain_file_stamp(path)
 
-    def is_head(self, value: Mapping[str, Json]) -> bool:
+    def is_header(self, value: Mapping[str, Json]) -> bool:
         return False
 
     @property
@@ -64,23 +72,23 @@ class Outline(ABC):
     def native_id(self) -> str: ...
 
     @abstractmethod
-    def node(self, value: Mapping[str, Json]) -> Node: ...
+    def parse_node(self, value: Mapping[str, Json]) -> Node: ...
 
     @abstractmethod
-    def time(self, value: Mapping[str, Json]) -> str: ...
+    def parse_time(self, value: Mapping[str, Json]) -> str: ...
 
     @abstractmethod
-    def fields(self, line: Sequence[int]) -> SessionFields:
+    def session_fields(self, line: Sequence[int]) -> SessionFields:
         """What is said of the session, or of the fork that has these records."""
         ...
 
     @abstractmethod
-    def teller(self) -> Teller:
+    def entry_parser(self) -> EntryParser:
         """Makes an entry of each record of a branch, in order."""
         ...
 
 
-class _Found(NamedTuple):
+class _ScannedFile(NamedTuple):
     native_id: str
     branches: tuple[str, ...]
     updated_at: str
@@ -88,35 +96,35 @@ class _Found(NamedTuple):
 
 
 @lru_cache(maxsize=8192)
-def _peek(kind: type[Outline], path: Path, stamp: str) -> _Found:
+def _scan_file(kind: type[RecordTree], path: Path, stamp: str) -> _ScannedFile:
     """Looked at once for as long as the file stays as it is."""
     problems: list[Problem] = []
     outline = kind(path, problems)
-    if not outline.head and not any(node.spoken for node in outline.nodes):
-        return _Found("", (), "", tuple(problems or [Problem(str(path), "Nobody speaks in it.")]))
+    if not outline.header_line and not any(node.is_message for node in outline.nodes):
+        return _ScannedFile("", (), "", tuple(problems or [Problem(str(path), "Nobody speaks in it.")]))
     if not outline.native_id:
-        return _Found("", (), "", (Problem(str(path), "The session has no id."),))
+        return _ScannedFile("", (), "", (Problem(str(path), "The session has no id."),))
     names = tuple(branch.name for branch in outline.branches())
-    return _Found(outline.native_id, names, max(outline.times, default=outline.begun), ())
+    return _ScannedFile(outline.native_id, names, max(outline.times, default=outline.started_at), ())
 
 
-class Trees(Transcripts):
+class RecordTreeReader(TranscriptReader):
     """Files of which each holds a session and its forks."""
 
-    def __init__(self, root: Path, layout: Layout, kind: type[Outline]) -> None:
+    def __init__(self, root: Path, layout: Layout, kind: type[RecordTree]) -> None:
         super().__init__()
         self._root = root
         self._layout = layout
-        self._kind = kind
-        self.places: dict[str, tuple[Path, str]] = {}
+        self._tree_type = kind
+        self.locations: dict[str, tuple[Path, str]] = {}
         "By native id: the file, and the name of the branch."
 
-    def scan(self) -> Iterator[Ref]:
+    def scan(self) -> Iterator[SessionRef]:
         """Of two files of one session, the one that goes on further."""
-        sessions: dict[str, tuple[Path, str, _Found]] = {}
-        for path in self._layout.files(self._root, self.problems):
-            stamp = self._kind.stamp(path)
-            here = path, stamp, _peek(self._kind, path, stamp)
+        sessions: dict[str, tuple[Path, str, _ScannedFile]] = {}
+        for path in self._layout.find_files(self._root, self.problems):
+            stamp = self._tree_type.stamp(path)
+            here = path, stamp, _scan_file(self._tree_type, path, stamp)
             native = here[2].native_id
             self.problems += here[2].problems
             if not native:
@@ -130,37 +138,41 @@ class Trees(Transcripts):
         for path, stamp, found in sessions.values():
             for name in found.branches:
                 native = Branch(name).native_id(found.native_id)
-                self.places[native] = path, name
-                yield Ref(native, stamp, found.updated_at)
+                self.locations[native] = path, name
+                yield SessionRef(native, stamp, found.updated_at)
 
-    def read(self, ref: Ref) -> Iterator[Batch]:
+    def read(self, ref: SessionRef) -> Iterator[Batch]:
         met: list[Problem] = []
-        path, name = self.places[ref.native_id]
+        path, name = self.locations[ref.native_id]
         # A fork's file is its session's, which tells of its problems.
-        outline = self._kind(path, [] if name else met)
-        branch = outline.branch(name)
+        outline = self._tree_type(path, [] if name else met)
+        branch = outline.find_branch(name)
         if branch is None:
             return
-        past = branch.past()
-        copied, fields = self.origin(outline, branch)
-        fields |= outline.fields(past + branch.own)
-        fields |= sqlite.lifetime(outline.begun, max((outline.times[place] for place in branch.own), default=""))
-        fields |= jsonl.cost(sum(outline.costs.get(place, 0) for place in branch.own if place not in copied))
-        yield about(fields, outline.head, path)
-        places = {outline.offsets[place]: place for place in past + branch.own}
-        yield from sqlite.batches(_entries(outline, places, {*past, *copied}), met)
+        past = branch.shared_nodes()
+        copied, fields = self.find_origin(outline, branch)
+        fields |= outline.session_fields(past + branch.own_nodes)
+        fields |= sqlite.time_fields(
+            outline.started_at, max((outline.times[place] for place in branch.own_nodes), default="")
+        )
+        fields |= jsonl.cost_fields(
+            sum(outline.costs.get(place, 0) for place in branch.own_nodes if place not in copied)
+        )
+        yield build_header_batch(fields, outline.header_line, path)
+        places = {outline.offsets[place]: place for place in past + branch.own_nodes}
+        yield from sqlite.build_batches(_read_entries(outline, places, {*past, *copied}), met)
 
-    def origin(self, outline: Outline, branch: Branch) -> tuple[list[int], SessionFields]:
+    def find_origin(self, outline: RecordTree, branch: Branch) -> tuple[list[int], SessionFields]:
         """What it was made from, and which of its own records are copies of that one's."""
-        return [], branch.fields(outline.native_id)
+        return [], branch.fork_fields(outline.native_id)
 
 
-def _entries(outline: Outline, places: Mapping[int, int], inherited: set[int]) -> Iterator[list[NewEntry]]:
-    where, tell = place_of(outline.path), outline.teller()
-    for line in jsonl.json_lines(outline.path, []):
+def _read_entries(outline: RecordTree, places: Mapping[int, int], inherited: set[int]) -> Iterator[list[NewEntry]]:
+    where, tell = path_text(outline.path), outline.entry_parser()
+    for line in jsonl.read_json_lines(outline.path, []):
         place = places.get(line.offset)
         if place is not None:
             entry = tell(line.value)
-            entry.record = jsonl.record(line, where)
+            entry.record = jsonl.record_from_line(line, where)
             entry.inherited, entry.created_at = place in inherited, outline.times[place]
             yield [entry]

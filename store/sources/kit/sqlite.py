@@ -23,21 +23,21 @@ from store.model.entry import NewEntry, NewRecord
 from store.model.session import SessionFields
 from store.sources.contract import Batch
 from store.sources.kit.problem import Problem
-from store.sources.kit.stamps import QUIET_SECONDS, side_file
+from store.sources.kit.stamps import QUIET_SECONDS, sidecar_path
+from store.sources.kit.stamps import database_stamp as database_stamp
 from store.sources.kit.stamps import digest as digest
-from store.sources.kit.stamps import file_stamp as file_stamp
-from store.sources.kit.stamps import in_a_line as in_a_line
-from store.sources.kit.stamps import resting_stamp as resting_stamp
+from store.sources.kit.stamps import quiet_stamp as quiet_stamp
+from store.sources.kit.stamps import to_one_line as to_one_line
 
-Row = Mapping[str, Any] | sqlite3.Row
+RowLike = Mapping[str, Any] | sqlite3.Row
 """A row by its columns' names."""
 
-BROKEN = (sqlite3.Error, UnicodeDecodeError)
+SQLITE_ERRORS = (sqlite3.Error, UnicodeDecodeError)
 """What damage that no check found makes of a statement; the second where a name in the schema is no text."""
 
-LONGEST_VALUE = 64 * 1024 * 1024
-SECONDS_PER_STATEMENT = 60.0
-COPY_TRIES = 3
+MAX_VALUE_BYTES = 64 * 1024 * 1024
+STATEMENT_TIMEOUT_SECONDS = 60.0
+MAX_COPY_ATTEMPTS = 3
 BATCH_ENTRIES = 500
 BATCH_BYTES = 1024 * 1024
 
@@ -47,10 +47,10 @@ BATCH_BYTES = 1024 * 1024
 
 def is_quiet(at: str) -> bool:
     """Whether it is long enough ago, of a time in our spelling; none is no time to wait for."""
-    return at < _from_epoch(time.time() - QUIET_SECONDS)
+    return at < _format_epoch(time.time() - QUIET_SECONDS)
 
 
-def refuse_damaged(path: Path) -> None:
+def raise_if_damaged(path: Path) -> None:
     """Raises Unreadable for a SQLite database that is not whole; any other file is another's affair."""
     if is_sqlite(path):
         with snapshot(path):
@@ -72,13 +72,13 @@ def snapshot(path: Path, *, check: bool = True) -> Iterator[sqlite3.Connection]:
     """The store as it was at one moment, readable for as long as it takes."""
     with private_copy(path) as copy:
         try:
-            with closing(_guarded(copy, path, check)) as connection:
+            with closing(_open_guarded(copy, path, check)) as connection:
                 # From here on only this connection can reach it, and it is gone even if we are killed.
                 for file in copy.parent.iterdir():
                     file.unlink()
                 yield connection
-        except BROKEN as reason:
-            raise Unreadable(f"{path} cannot be read: {in_a_line(reason)}.") from None
+        except SQLITE_ERRORS as reason:
+            raise Unreadable(f"{path} cannot be read: {to_one_line(reason)}.") from None
 
 
 @contextmanager
@@ -93,7 +93,7 @@ def private_copy(path: Path) -> Iterator[Path]:
     with made as folder:
         copy = Path(folder) / "copy.db"
         os.close(os.open(copy, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
-        _copy(path, copy)
+        _copy_with_retries(path, copy)
         yield copy
 
 
@@ -102,18 +102,20 @@ def _is_wal(path: Path) -> bool:
         return file.read(20)[18:20] == b"\x02\x02"
 
 
-def _copy(path: Path, copy: Path) -> None:
+def _copy_with_retries(path: Path, copy: Path) -> None:
     try:
-        for attempt in range(COPY_TRIES):
+        for attempt in range(MAX_COPY_ATTEMPTS):
             time.sleep(0.05 * attempt)
-            if _copied(path, copy, journal_too=attempt == COPY_TRIES - 1) or _copied_live(path, copy):
+            if _try_copy_files(path, copy, journal_too=attempt == MAX_COPY_ATTEMPTS - 1) or _try_backup_live(
+                path, copy
+            ):
                 return
     except OSError as reason:
         raise Unreadable(f"{path} cannot be read: {reason.strerror}.") from None
     raise Busy(f"{path} is being written to; it will be read later.")
 
 
-def _copied(path: Path, copy: Path, *, journal_too: bool) -> bool:
+def _try_copy_files(path: Path, copy: Path, *, journal_too: bool) -> bool:
     """No SQLite lock at all: byte for byte, accepted when nothing moved meanwhile.
 
     A WAL comes after its file, so that it holds whatever was carried from it into the file by then. A journal means
@@ -121,22 +123,22 @@ def _copied(path: Path, copy: Path, *, journal_too: bool) -> bool:
     hurry: with it, the copy goes back to where the transaction began.
     """
     before = _all_stamps(path)
-    if not journal_too and _size(side_file(path, "-journal")):
+    if not journal_too and _size(sidecar_path(path, "-journal")):
         return False
     ending = "-wal" if _is_wal(path) else "-journal"
     shutil.copyfile(path, copy)
-    side_file(copy, ending).unlink(missing_ok=True)
+    sidecar_path(copy, ending).unlink(missing_ok=True)
     with suppress(FileNotFoundError):
-        shutil.copyfile(side_file(path, ending), side_file(copy, ending))
+        shutil.copyfile(sidecar_path(path, ending), sidecar_path(copy, ending))
     return _all_stamps(path) == before
 
 
-def _copied_live(path: Path, copy: Path) -> bool:
+def _try_backup_live(path: Path, copy: Path) -> bool:
     """One short read transaction, which in WAL mode no writer ever waits for."""
-    if not (_is_wal(path) and _size(side_file(path, "-wal")) and _size(side_file(path, "-shm"))):
+    if not (_is_wal(path) and _size(sidecar_path(path, "-wal")) and _size(sidecar_path(path, "-shm"))):
         return False
     os.truncate(copy, 0)
-    side_file(copy, "-wal").unlink(missing_ok=True)
+    sidecar_path(copy, "-wal").unlink(missing_ok=True)
     try:
         with (
             closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)) as live,
@@ -157,13 +159,13 @@ def _size(path: Path) -> int:
 
 def _all_stamps(path: Path) -> tuple[str, str, bytes]:
     """With the WAL's header, which differs each time the WAL begins anew."""
-    wal = side_file(path, "-wal")
+    wal = sidecar_path(path, "-wal")
     try:
         with wal.open("rb") as file:
             header = file.read(32)
     except FileNotFoundError:
         header = b""
-    return file_stamp(path), file_stamp(side_file(path, "-journal")), header
+    return database_stamp(path), database_stamp(sidecar_path(path, "-journal")), header
 
 
 _PRAGMAS = (
@@ -173,9 +175,9 @@ _PRAGMAS = (
     "query_only = on",
     "mmap_size = 0",
 )
-_HARMLESS = ("table_info", "foreign_key_list")
-_COMPUTED_WHEN_READ = 2
-_ALLOWED = frozenset(
+_ALLOWED_PRAGMAS = ("table_info", "foreign_key_list")
+_VIRTUAL_GENERATED = 2
+_ALLOWED_ACTIONS = frozenset(
     {
         sqlite3.SQLITE_SELECT,
         sqlite3.SQLITE_READ,
@@ -185,18 +187,18 @@ _ALLOWED = frozenset(
 )
 
 
-def _guarded(copy: Path, path: Path, check: bool) -> sqlite3.Connection:
+def _open_guarded(copy: Path, path: Path, check: bool) -> sqlite3.Connection:
     """Selects only, bounded in time and size, nothing of the schema trusted."""
     connection = sqlite3.connect(copy, isolation_level=None)
     connection.text_factory = lambda data: data.decode("utf-8", "replace")
     connection.row_factory = sqlite3.Row
-    connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, LONGEST_VALUE)
+    connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, MAX_VALUE_BYTES)
     for pragma in _PRAGMAS:
         connection.execute(f"pragma {pragma}")
     try:
-        if check and (found := _damage(connection)) != "ok":
-            raise Unreadable(f"{path} is damaged: {in_a_line(found)}.")
-        _give_up_after(connection, SECONDS_PER_STATEMENT)
+        if check and (found := _quick_check(connection)) != "ok":
+            raise Unreadable(f"{path} is damaged: {to_one_line(found)}.")
+        _set_statement_timeout(connection, STATEMENT_TIMEOUT_SECONDS)
         _allow_reading_only(connection)
     except BaseException:
         connection.close()
@@ -204,7 +206,7 @@ def _guarded(copy: Path, path: Path, check: bool) -> sqlite3.Connection:
     return connection
 
 
-def _damage(connection: sqlite3.Connection) -> str:
+def _quick_check(connection: sqlite3.Connection) -> str:
     try:
         return str(connection.execute("pragma quick_check(1)").fetchone()[0])
     except sqlite3.DataError:
@@ -217,42 +219,42 @@ def _allow_reading_only(connection: sqlite3.Connection) -> None:
     computed = {
         (table, row["name"])
         for table in _table_names(connection)
-        for row in connection.execute(f"pragma table_xinfo({_quoted(table)})")
-        if row["hidden"] == _COMPUTED_WHEN_READ
+        for row in connection.execute(f"pragma table_xinfo({_quote_identifier(table)})")
+        if row["hidden"] == _VIRTUAL_GENERATED
     }
 
-    def judged(action: int, first: str | None, second: str | None, *_: object) -> int:
+    def authorize(action: int, first: str | None, second: str | None, *_: object) -> int:
         if action == sqlite3.SQLITE_READ and (first, second) in computed:
             return sqlite3.SQLITE_IGNORE
         if action == sqlite3.SQLITE_PRAGMA:
-            return sqlite3.SQLITE_OK if first in _HARMLESS else sqlite3.SQLITE_DENY
-        return sqlite3.SQLITE_OK if action in _ALLOWED else sqlite3.SQLITE_DENY
+            return sqlite3.SQLITE_OK if first in _ALLOWED_PRAGMAS else sqlite3.SQLITE_DENY
+        return sqlite3.SQLITE_OK if action in _ALLOWED_ACTIONS else sqlite3.SQLITE_DENY
 
-    connection.set_authorizer(judged)
+    connection.set_authorizer(authorize)
 
 
-def _give_up_after(connection: sqlite3.Connection, seconds: float) -> None:
+def _set_statement_timeout(connection: sqlite3.Connection, seconds: float) -> None:
     """A hostile view can select for ever; an honest table soon gives its next row, and with it some text."""
     waiting_since: list[float] = []
 
-    def come(data: bytes) -> str:
+    def decode_text(data: bytes) -> str:
         waiting_since.clear()
         return data.decode("utf-8", "replace")
 
-    def too_long() -> bool:
+    def is_timed_out() -> bool:
         if not waiting_since:
             waiting_since.append(time.monotonic())
         return time.monotonic() - waiting_since[0] > seconds
 
-    connection.text_factory = come
+    connection.text_factory = decode_text
     connection.set_trace_callback(lambda _: waiting_since.clear())
-    connection.set_progress_handler(too_long, 100_000)
+    connection.set_progress_handler(is_timed_out, 100_000)
 
 
-def tables(connection: sqlite3.Connection) -> dict[str, frozenset[str]]:
+def read_tables(connection: sqlite3.Connection) -> dict[str, frozenset[str]]:
     """Real tables and their columns; views and virtual tables are not looked at."""
     return {
-        name: frozenset(row[1] for row in connection.execute(f"pragma table_info({_quoted(name)})"))
+        name: frozenset(row[1] for row in connection.execute(f"pragma table_info({_quote_identifier(name)})"))
         for name in _table_names(connection)
     }
 
@@ -263,38 +265,38 @@ def _table_names(connection: sqlite3.Connection) -> list[str]:
     return [name for (name,) in found.fetchall()]
 
 
-def _quoted(name: str) -> str:
+def _quote_identifier(name: str) -> str:
     return '"' + name.replace('"', '""') + '"'
 
 
-def looks_like(locator: str, wanted: Mapping[str, Iterable[str]]) -> bool:
+def has_tables(locator: str, wanted: Mapping[str, Iterable[str]]) -> bool:
     """Whether the file is a SQLite database with these tables and columns. By content, never by name.
 
     Raises Busy where it cannot be told yet.
     """
     path = Path(locator)
     try:
-        found = _peek(path, file_stamp(path))
+        found = _read_schema(path, database_stamp(path))
     except Unreadable:
         return False
-    return fits(found, wanted)
+    return has_columns(found, wanted)
 
 
-def fits(found: Mapping[str, frozenset[str]], wanted: Mapping[str, Iterable[str]]) -> bool:
+def has_columns(found: Mapping[str, frozenset[str]], wanted: Mapping[str, Iterable[str]]) -> bool:
     return all(set(columns) <= found.get(table, frozenset()) for table, columns in wanted.items())
 
 
 @lru_cache(maxsize=32)
-def _peek(path: Path, stamp: str) -> dict[str, frozenset[str]]:
+def _read_schema(path: Path, stamp: str) -> dict[str, frozenset[str]]:
     """Tables and columns, looked up once however many sources ask whether the file is theirs."""
     with snapshot(path, check=False) as connection:
-        return tables(connection)
+        return read_tables(connection)
 
 
 # ── rows and records ──────────────────────────────────────────────────────────────────────────────
 
 
-def rows(
+def read_rows(
     connection: sqlite3.Connection, table: str, problems: list[Problem], clause: str = "order by rowid", *values: object
 ) -> Iterator[dict[str, Any]]:
     """Whole rows. One that is too large to be held is a problem, and its neighbours come."""
@@ -309,23 +311,23 @@ def rows(
             yield dict(zip(names, row, strict=False))
     except sqlite3.DataError:
         numbers = connection.execute(f"select rowid from {table} {clause}", values).fetchall()
-        yield from _one_by_one(connection, table, problems, [number for (number,) in numbers[came:]])
+        yield from _read_rows_one_by_one(connection, table, problems, [number for (number,) in numbers[came:]])
 
 
-def _one_by_one(
+def _read_rows_one_by_one(
     connection: sqlite3.Connection, table: str, problems: list[Problem], numbers: Iterable[int]
 ) -> Iterator[dict[str, Any]]:
     for number in numbers:
         try:
             row = connection.execute(f"select * from {table} where rowid = ?", (number,)).fetchone()
         except sqlite3.DataError:
-            reason = f"It is larger than {LONGEST_VALUE >> 20} MB and is left out."
+            reason = f"It is larger than {MAX_VALUE_BYTES >> 20} MB and is left out."
             problems.append(Problem(f"{table}:{number}", reason))
         else:
             yield dict(row)
 
 
-def sweep(connection: sqlite3.Connection, table: str, *columns: str) -> Iterator[tuple[Any, ...]]:
+def scan_columns(connection: sqlite3.Connection, table: str, *columns: str) -> Iterator[tuple[Any, ...]]:
     """Every row in the order of the file: its rowid and these columns, which are null where it is too large."""
     cursor = connection.cursor()
     cursor.row_factory = None
@@ -342,7 +344,7 @@ def sweep(connection: sqlite3.Connection, table: str, *columns: str) -> Iterator
             yield (last, *(None for _ in columns))
 
 
-def strays(connection: sqlite3.Connection, table: str) -> Iterator[Problem]:
+def find_orphan_rows(connection: sqlite3.Connection, table: str) -> Iterator[Problem]:
     """Rows of sessions that are not there, each session by its first."""
     its_session = f"select 1 from sessions where sessions.id = {table}.session_id"
     try:
@@ -355,7 +357,7 @@ def strays(connection: sqlite3.Connection, table: str) -> Iterator[Problem]:
         yield Problem(f"{table}:{number}", f"There is no session {session!r}.")
 
 
-def text(value: object) -> str:
+def as_text(value: object) -> str:
     """Of a column that should hold text, whatever it holds."""
     if type(value) is str:
         return value
@@ -364,22 +366,22 @@ def text(value: object) -> str:
     return "" if value is None else str(value)
 
 
-def row_record(
-    row: Row,
+def record_from_row(
+    row: RowLike,
     place: str,
     position: object,
     *,
-    without: Collection[str] = (),
-    instead: Mapping[str, object] | None = None,
+    exclude: Collection[str] = (),
+    replacements: Mapping[str, object] | None = None,
 ) -> NewRecord:
     """The row verbatim, as a JSON object; `without` what must not be kept, `instead` of what changes in place."""
-    shown = row if type(row) is dict and not without and not instead else dict(row) | dict(instead or {})
-    for name in without:
+    shown = row if type(row) is dict and not exclude and not replacements else dict(row) | dict(replacements or {})
+    for name in exclude:
         shown.pop(name, None)
-    return NewRecord(orjson.dumps(shown, default=_blob), place, str(position))
+    return NewRecord(orjson.dumps(shown, default=_encode_blob), place, str(position))
 
 
-def _blob(value: object) -> object:
+def _encode_blob(value: object) -> object:
     if not isinstance(value, bytes):
         raise TypeError
     try:
@@ -391,46 +393,46 @@ def _blob(value: object) -> object:
 # ── times ─────────────────────────────────────────────────────────────────────────────────────────
 
 
-_IN_MILLISECONDS = re.compile(r"....-..-..T..:..:..\....Z").fullmatch
+_match_milliseconds = re.compile(r"....-..-..T..:..:..\....Z").fullmatch
 """As most programs spell a time, which is ours but for three digits."""
 
 
 @lru_cache(maxsize=4096)
-def utc(value: object) -> str:
+def normalize_time(value: object) -> str:
     """A time as foreign programs spell it, in ours; empty when it is none. Without a zone it is UTC."""
     if isinstance(value, str):
         try:
             at = datetime.fromisoformat(value.strip())
-            return f"{value[:23]}000Z" if _IN_MILLISECONDS(value) else _spelled(at)
+            return f"{value[:23]}000Z" if _match_milliseconds(value) else _format_time(at)
         except (ValueError, OverflowError):
             return ""
     if isinstance(value, int | float) and not isinstance(value, bool):
-        return _from_epoch(float(value))
+        return _format_epoch(float(value))
     return ""
 
 
-def _from_epoch(seconds: float) -> str:
+def _format_epoch(seconds: float) -> str:
     if abs(seconds) > 1e11:  # milliseconds
         seconds /= 1000
     try:
-        return _spelled(datetime.fromtimestamp(seconds, UTC))
+        return _format_time(datetime.fromtimestamp(seconds, UTC))
     except (ValueError, OverflowError, OSError):
         return ""
 
 
-def _spelled(moment: datetime) -> str:
+def _format_time(moment: datetime) -> str:
     if moment.tzinfo is not None:
         moment = moment.astimezone(UTC).replace(tzinfo=None)
     return moment.isoformat(timespec="microseconds") + "Z"
 
 
-def lifetime(created: object, updated: object) -> SessionFields:
+def time_fields(created: object, updated: object) -> SessionFields:
     """A session's times as far as they can be told; without a time that means anything, nothing is said of them."""
-    made, moved = utc(created) or utc(updated), utc(updated) or utc(created)
+    made, moved = normalize_time(created) or normalize_time(updated), normalize_time(updated) or normalize_time(created)
     return {"created_at": made, "updated_at": moved} if made else {}
 
 
-def batches(told: Iterable[Sequence[NewEntry]], met: list[Problem]) -> Iterator[Batch]:
+def build_batches(told: Iterable[Sequence[NewEntry]], met: list[Problem]) -> Iterator[Batch]:
     """Entries, record by record, gathered until they are enough for a batch; with the problems met by then."""
     batch, size = Batch(), 0
     for entries in told:

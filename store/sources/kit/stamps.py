@@ -18,20 +18,20 @@ from store.sources.kit.giving_way import give_way
 from store.sources.kit.problem import Problem
 
 if TYPE_CHECKING:
-    from store.sources.kit.watch import Watches
+    from store.sources.kit.watch import TreeWatcher
 
 QUIET_SECONDS = 3600.0
 """What nobody touched for so long is told as it is, finished or not."""
 
-DEEPEST_FOLDER = 12
+MAX_FOLDER_DEPTH = 12
 _NAME = attrgetter("name")
-_ALL_BITS = 2**64 - 1
+_UINT64_MASK = 2**64 - 1
 """Of a time, which may lie before 1970."""
 
-watches: ContextVar[Watches | None] = ContextVar("watches", default=None)
+current_watcher: ContextVar[TreeWatcher | None] = ContextVar("watches", default=None)
 """Of whoever asks for the same stamps again and again."""
 
-UNREADABLE = (OSError, ValueError)
+PATH_ERRORS = (OSError, ValueError)
 """What a path that cannot be read raises; the second for a name that no file can have."""
 
 
@@ -45,37 +45,37 @@ def digest(*values: object) -> str:
     return sum_.hexdigest()
 
 
-def in_a_line(reason: object) -> str:
+def to_one_line(reason: object) -> str:
     """What SQLite says of damage quotes the damaged words, line breaks and all."""
     return " ".join(str(reason).split())
 
 
-def said(reason: Exception) -> str:
+def error_text(reason: Exception) -> str:
     """What the system says of a path that cannot be read."""
-    return in_a_line(getattr(reason, "strerror", None) or reason)
+    return to_one_line(getattr(reason, "strerror", None) or reason)
 
 
 # ── folders ───────────────────────────────────────────────────────────────────────────────────────
 
 
-def walk(
-    root: Path, problems: list[Problem], *, suffixes: Collection[str] = (".jsonl",), depth: int = DEEPEST_FOLDER
+def walk_files(
+    root: Path, problems: list[Problem], *, suffixes: Collection[str] = (".jsonl",), depth: int = MAX_FOLDER_DEPTH
 ) -> Iterator[Path]:
     """The regular files below, sorted, each folder once however many links lead to it."""
-    return (Path(entry.path) for entry in _walk(str(root), problems, tuple(suffixes), depth))
+    return (Path(entry.path) for entry in _walk_entries(str(root), problems, tuple(suffixes), depth))
 
 
-def walk_stamped(
+def walk_with_stat(
     root: Path,
     problems: list[Problem],
     *,
     suffixes: Collection[str] = (".jsonl",),
-    depth: int = DEEPEST_FOLDER,
-    enter: Callable[[str], object] = str,
+    depth: int = MAX_FOLDER_DEPTH,
+    on_folder: Callable[[str], object] = str,
 ) -> Iterator[tuple[str, os.stat_result]]:
     """The same as they are named, each with what the system says of it: cheap enough for ten thousand a second.
     Enter: told of each folder before it is looked into."""
-    for entry in _walk(str(root), problems, tuple(suffixes), depth, enter):
+    for entry in _walk_entries(str(root), problems, tuple(suffixes), depth, on_folder):
         try:
             known = entry.stat()
         except OSError:
@@ -83,7 +83,7 @@ def walk_stamped(
         yield entry.path, known
 
 
-def _walk(
+def _walk_entries(
     root: str, problems: list[Problem], suffixes: tuple[str, ...], depth: int, enter: Callable[[str], object] = str
 ) -> Iterator[os.DirEntry[str]]:
     """The files of a folder, then those of each folder in it. In one loop, since most of what it meets is unchanged."""
@@ -99,8 +99,8 @@ def _walk(
         try:
             with os.scandir(folder) as entries:
                 ordered = sorted(entries, key=_NAME)
-        except UNREADABLE as reason:
-            problems.append(Problem(folder, f"The folder cannot be read: {said(reason)}."))
+        except PATH_ERRORS as reason:
+            problems.append(Problem(folder, f"The folder cannot be read: {error_text(reason)}."))
             continue
         folders: list[tuple[str, int, tuple[int, int]]] = []
         for entry in ordered:
@@ -122,50 +122,50 @@ def _identity(folder: str) -> tuple[int, int]:
     """The same whichever way leads to it."""
     try:
         known = os.stat(folder)
-    except UNREADABLE:
+    except PATH_ERRORS:
         return 0, 0  # to list it tells why
     return known.st_dev, known.st_ino
 
 
-def tree_stamp(root: Path, *, suffixes: Collection[str] = (".jsonl",), depth: int = DEEPEST_FOLDER) -> str:
+def tree_stamp(root: Path, *, suffixes: Collection[str] = (".jsonl",), depth: int = MAX_FOLDER_DEPTH) -> str:
     """Differs when a file below came, went or changed; empty when it cannot be told."""
     try:
         if not root.is_dir():
             return ""
-    except UNREADABLE:
+    except PATH_ERRORS:
         return ""
-    if (known := watches.get()) is None:
-        return _stamp_walked(root, suffixes, depth)
-    return known.stamp((root, *suffixes, depth), lambda enter: _stamp_walked(root, suffixes, depth, enter))
+    if (known := current_watcher.get()) is None:
+        return _compute_tree_stamp(root, suffixes, depth)
+    return known.stamp((root, *suffixes, depth), lambda enter: _compute_tree_stamp(root, suffixes, depth, enter))
 
 
-def _stamp_walked(root: Path, suffixes: Collection[str], depth: int, enter: Callable[[str], object] = str) -> str:
+def _compute_tree_stamp(root: Path, suffixes: Collection[str], depth: int, enter: Callable[[str], object] = str) -> str:
     names: list[str] = []
     # As they are: to spell those of ten thousand files takes milliseconds in which no other thread can do anything.
     numbers = array("Q")
-    for name, known in walk_stamped(root, [], suffixes=suffixes, depth=depth, enter=enter):
+    for name, known in walk_with_stat(root, [], suffixes=suffixes, depth=depth, on_folder=enter):
         names.append(name)
-        numbers.extend((known.st_size, known.st_mtime_ns & _ALL_BITS, known.st_ino))
+        numbers.extend((known.st_size, known.st_mtime_ns & _UINT64_MASK, known.st_ino))
     return digest("\0".join(names).encode("utf-8", "surrogatepass"), numbers.tobytes())
 
 
 # ── files and databases ───────────────────────────────────────────────────────────────────────────
 
 
-def stamp_of(found: os.stat_result) -> str:
+def stat_stamp(found: os.stat_result) -> str:
     return f"{found.st_size}:{found.st_mtime_ns}:{found.st_ino}"
 
 
-def file_digest_stamp(path: Path) -> str:
+def plain_file_stamp(path: Path) -> str:
     """Size, time and inode of one regular file; empty when it cannot be told."""
     try:
         found = path.stat()
-    except UNREADABLE:
+    except PATH_ERRORS:
         return ""
-    return stamp_of(found) if stat.S_ISREG(found.st_mode) else ""
+    return stat_stamp(found) if stat.S_ISREG(found.st_mode) else ""
 
 
-def file_stamp(path: Path) -> str:
+def database_stamp(path: Path) -> str:
     """Size, time and change counter of the file, and of the WAL beside it. Empty when it cannot be told."""
     try:
         main = path.stat()
@@ -174,7 +174,7 @@ def file_stamp(path: Path) -> str:
             return ""
         with path.open("rb") as file:
             counter = file.read(28)[24:28].hex()
-        wal = side_file(path, "-wal")
+        wal = sidecar_path(path, "-wal")
         beside = wal.stat() if wal.exists() else None
     except (OSError, ValueError):
         return ""
@@ -184,15 +184,15 @@ def file_stamp(path: Path) -> str:
     return ":".join(map(str, told))
 
 
-def resting_stamp(path: Path) -> str:
+def quiet_stamp(path: Path) -> str:
     """Also tells a store at rest from one that moves, so that what was held back unfinished is told in the end."""
-    told = file_stamp(path)
+    told = database_stamp(path)
     try:
-        moved = max(file.stat().st_mtime for file in (path, side_file(path, "-wal")) if file.exists())
+        moved = max(file.stat().st_mtime for file in (path, sidecar_path(path, "-wal")) if file.exists())
     except (OSError, ValueError):
         return ""
     return f"{told}:{time.time() - moved > QUIET_SECONDS}" if told else ""
 
 
-def side_file(path: Path, ending: str) -> Path:
+def sidecar_path(path: Path, ending: str) -> Path:
     return path.with_name(path.name + ending)

@@ -17,11 +17,11 @@ from store.model.entry import Json, NewEntry
 from store.model.session import SessionFields
 from store.sources.contract import Batch, ForeignFact, ForeignFile, ForeignSecret, Problem
 from store.sources.kit import jsonl, sqlite
-from store.sources.kit.jsonl import Line, Mark
-from store.text.validate import column_text, decode, encode_derived
+from store.sources.kit.jsonl import FileMark, JsonLine
+from store.text.validate import decode, encode_derived, replace_surrogates
 
 
-class Transcripts:
+class TranscriptReader:
     """A folder or file of conversations, which holds nothing beside them."""
 
     def __init__(self) -> None:
@@ -37,21 +37,21 @@ class Transcripts:
         return ()
 
 
-def about(fields: SessionFields, head: Line | None, path: Path) -> Batch:
+def build_header_batch(fields: SessionFields, head: JsonLine | None, path: Path) -> Batch:
     """A session's first batch."""
-    record = jsonl.record(head, place_of(path)) if head else None
-    return Batch(header=NewEntry(kind="header", record=record), fields=holdable(fields))
+    record = jsonl.record_from_line(head, path_text(path)) if head else None
+    return Batch(header=NewEntry(kind="header", record=record), fields=sanitize_fields(fields))
 
 
-def holdable(fields: SessionFields) -> SessionFields:
+def sanitize_fields(fields: SessionFields) -> SessionFields:
     """What a foreign program says of a session may be no text that SQLite can hold."""
-    told = {name: column_text(value) if isinstance(value, str) else value for name, value in fields.items()}
+    told = {name: replace_surrogates(value) if isinstance(value, str) else value for name, value in fields.items()}
     return cast("SessionFields", told)
 
 
-def place_of(path: Path) -> str:
+def path_text(path: Path) -> str:
     """A file's name need not be text either."""
-    return column_text(str(path))
+    return replace_surrogates(str(path))
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,49 +63,51 @@ class Layout:
     depth: int
     "How many folders down the transcripts are."
     suffixes: tuple[str, ...] = (".jsonl",)
-    among: Callable[[Path], bool] = lambda path: True
+    is_transcript: Callable[[Path], bool] = lambda path: True
     "Which of the files that are there are transcripts."
 
-    def files(self, root: Path, problems: list[Problem]) -> Iterator[Path]:
+    def find_files(self, root: Path, problems: list[Problem]) -> Iterator[Path]:
         if os.path.isfile(root):
             yield root
-        elif os.path.isdir(folder := self._folder(root)):
-            yield from filter(self.among, jsonl.walk(folder, problems, suffixes=self.suffixes, depth=self.depth))
+        elif os.path.isdir(folder := self._transcript_folder(root)):
+            yield from filter(
+                self.is_transcript, jsonl.walk_files(folder, problems, suffixes=self.suffixes, depth=self.depth)
+            )
 
     def stamp(self, locator: str) -> str:
         """By the files' sizes and times alone; empty when it cannot be told."""
         path = Path(locator)
         if os.path.isfile(path):
-            return jsonl.file_digest_stamp(path)
-        return jsonl.tree_stamp(self._folder(path), suffixes=self.suffixes, depth=self.depth)
+            return jsonl.plain_file_stamp(path)
+        return jsonl.tree_stamp(self._transcript_folder(path), suffixes=self.suffixes, depth=self.depth)
 
-    def holds(self, locator: str, is_ours: Callable[[Path], bool]) -> bool:
+    def detect(self, locator: str, is_ours: Callable[[Path], bool]) -> bool:
         """By the content of some of its files."""
-        return any(map(is_ours, islice(self.files(Path(locator), []), _LOOKED_AT)))
+        return any(map(is_ours, islice(self.find_files(Path(locator), []), _MAX_DETECT_FILES)))
 
-    def _folder(self, root: Path) -> Path:
+    def _transcript_folder(self, root: Path) -> Path:
         return next((root / name for name in self.folders if os.path.isdir(root / name)), root)
 
 
-_LOOKED_AT = 50
-_LONGEST_MARK = 256 * 1024
-_FIRST_LINE = 8 * 1024 * 1024
+_MAX_DETECT_FILES = 50
+_MAX_MARK_BYTES = 256 * 1024
+_MAX_FIRST_LINE_BYTES = 8 * 1024 * 1024
 
 
-def first_value(path: Path) -> Json:
+def read_first_value(path: Path) -> Json:
     """Of a file of JSON lines; None when it has none that is worth a look."""
     try:
-        with jsonl.opened(path) as file:
-            return jsonl.parsed(file.readline(_FIRST_LINE))
-    except (*jsonl.UNREADABLE, BadValue):
+        with jsonl.open_file(path) as file:
+            return jsonl.parse_json(file.readline(_MAX_FIRST_LINE_BYTES))
+    except (*jsonl.PATH_ERRORS, BadValue):
         return None
 
 
 @dataclass(slots=True, kw_only=True)
-class Tail:
+class TranscriptMark:
     """Where a transcript ends, and what must be known to go on from there. It is kept as text until it grows."""
 
-    file: Mark
+    file: FileMark
     is_agent: bool
     when: str
     "When its last record was written, or that before it which says so."
@@ -113,33 +115,33 @@ class Tail:
     told: dict[str, Json]
     "What who tells it remembers."
 
-    def spelled(self) -> str:
+    def encode(self) -> str:
         """Empty when it is more than is worth keeping: it is read anew then."""
         mark = encode_derived({one.name: getattr(self, one.name) for one in fields(self)} | {"file": [*self.file]})
         # Every session has one, full of names that resemble each other: it takes a third of the room so.
-        return b64encode(zlib.compress(mark)).decode() if len(mark) < _LONGEST_MARK else ""
+        return b64encode(zlib.compress(mark)).decode() if len(mark) < _MAX_MARK_BYTES else ""
 
     @classmethod
-    def from_mark(cls, mark: str) -> Self | None:
+    def decode(cls, mark: str) -> Self | None:
         try:
             kept = decode(zlib.decompress(b64decode(mark)))
-            return cls(**{**kept, "file": Mark(*kept["file"])})
+            return cls(**{**kept, "file": FileMark(*kept["file"])})
         except (BadValue, ValueError, TypeError, KeyError, zlib.error):
             return None
 
-    def placed(self, entry: NewEntry, line: Line, path: Path) -> NewEntry:
+    def attach_record(self, entry: NewEntry, line: JsonLine, path: Path) -> NewEntry:
         """With its record and its time."""
-        entry.record = jsonl.record(line, place_of(path))
-        self.when = jsonl.moment(jsonl.mapping(line.value).get("timestamp")) or self.when
+        entry.record = jsonl.record_from_line(line, path_text(path))
+        self.when = jsonl.as_time(jsonl.as_dict(line.value).get("timestamp")) or self.when
         self.newest = max(self.newest, self.when)
         entry.created_at = self.when
         return entry
 
-    def batches(self, entries: Sequence[NewEntry], met: list[Problem], fields: SessionFields) -> list[Batch]:
+    def build_batches(self, entries: Sequence[NewEntry], met: list[Problem], fields: SessionFields) -> list[Batch]:
         """What came since, and the next mark with the last of them."""
         if self.newest:
             fields["updated_at"] = self.newest
-        told = [*sqlite.batches(([entry] for entry in entries), met), Batch(mark=self.spelled())]
+        told = [*sqlite.build_batches(([entry] for entry in entries), met), Batch(mark=self.encode())]
         told[0].fields = fields
         return told
 
@@ -148,7 +150,7 @@ class Node(NamedTuple):
     id: str
     parent: str | None
     "None at a root. One that nobody has is taken for the node before: a lost record is no branch."
-    spoken: bool
+    is_message: bool
     "Whether it is part of a conversation; a branch without such a node is none."
 
 
@@ -156,44 +158,44 @@ class Node(NamedTuple):
 class Branch:
     name: str = ""
     "The id of the first node that only it has; empty for the session itself."
-    own: list[int] = field(default_factory=list)
+    own_nodes: list[int] = field(default_factory=list)
     "The nodes that only it has, by their places among all nodes."
-    leaves: Branch | None = None
+    parent: Branch | None = None
     "The branch it shares its past with."
-    left: int | None = None
+    last_shared_node: int | None = None
     "The last node that it shares."
 
-    def past(self) -> list[int]:
+    def shared_nodes(self) -> list[int]:
         """What it shares, from the root on. Made when asked for, since every branch may have the same long one."""
         line: list[int] = []
         lineage = [self]
-        while (before := lineage[-1].leaves) is not None:
+        while (before := lineage[-1].parent) is not None:
             lineage.append(before)
         for branch, after in zip(lineage[:0:-1], lineage[-2::-1], strict=True):
-            line += branch.own
-            line = line[: line.index(after.left) + 1] if after.left is not None else []
+            line += branch.own_nodes
+            line = line[: line.index(after.last_shared_node) + 1] if after.last_shared_node is not None else []
         return line
 
     def native_id(self, session: str) -> str:
         return f"{session}/{self.name}" if self.name else session
 
-    def fields(self, session: str) -> SessionFields:
+    def fork_fields(self, session: str) -> SessionFields:
         """What makes it a fork. Every node is one entry of the chain."""
-        if self.leaves is None:
+        if self.parent is None:
             return {}
         return {
-            "parent_id": self.leaves.native_id(session),
+            "parent_id": self.parent.native_id(session),
             "relation": "fork",
-            "forked_at": len(self.past()) - 1,
+            "forked_at": len(self.shared_nodes()) - 1,
         }
 
 
-def branches(nodes: Sequence[Node], leaf: int | None = None) -> list[Branch]:
+def find_branches(nodes: Sequence[Node], leaf: int | None = None) -> list[Branch]:
     """Parents come before their children. The branch of the leaf is the session; without one, that of the last node."""
-    parents = _parents(nodes)
+    parents = _resolve_parents(nodes)
     owners: dict[int, Branch] = {}
     found: list[Branch] = []
-    for end in _ends(parents, leaf):
+    for end in _find_leaves(parents, leaf):
         own: list[int] = []
         at: int | None = end
         while at is not None and at not in owners:
@@ -202,22 +204,22 @@ def branches(nodes: Sequence[Node], leaf: int | None = None) -> list[Branch]:
         if not own:
             continue
         branch = owners[at] if at is not None else found[0] if found else None
-        if branch is None or any(nodes[place].spoken for place in own):
-            branch = Branch(_name(nodes, own[-1], found) if branch else "", leaves=branch, left=at)
+        if branch is None or any(nodes[place].is_message for place in own):
+            branch = Branch(_branch_name(nodes, own[-1], found) if branch else "", parent=branch, last_shared_node=at)
             found.append(branch)
-        branch.own += own
+        branch.own_nodes += own
         owners.update(dict.fromkeys(own, branch))
     for branch in found:
-        branch.own.sort()
+        branch.own_nodes.sort()
     return found
 
 
-def _name(nodes: Sequence[Node], first: int, found: Sequence[Branch]) -> str:
+def _branch_name(nodes: Sequence[Node], first: int, found: Sequence[Branch]) -> str:
     name = nodes[first].id
     return name if name and all(name != branch.name for branch in found) else f"{name}.{first}"
 
 
-def _parents(nodes: Sequence[Node]) -> list[int | None]:
+def _resolve_parents(nodes: Sequence[Node]) -> list[int | None]:
     parents: list[int | None] = []
     places: dict[str, int] = {}
     for place, node in enumerate(nodes):
@@ -232,7 +234,7 @@ def _parents(nodes: Sequence[Node]) -> list[int | None]:
     return parents
 
 
-def _ends(parents: Sequence[int | None], leaf: int | None) -> Iterable[int]:
+def _find_leaves(parents: Sequence[int | None], leaf: int | None) -> Iterable[int]:
     """The leaf first, then all others from the last on."""
     if leaf is not None:
         yield leaf

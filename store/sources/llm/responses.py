@@ -9,113 +9,125 @@ from typing import Any
 from store.model.entry import NewEntry, NewRecord, Part, Text, Thinking, ToolCall, ToolResult
 from store.sources.contract import Problem
 from store.sources.kit import sqlite
-from store.sources.kit.sqlite import Row
-from store.sources.llm.tables import Pairing, Tables, attached, borrowed, columns_of, json_of, tokens
+from store.sources.kit.sqlite import RowLike
+from store.sources.llm.tables import (
+    LlmTables,
+    ToolCallPairing,
+    parse_attachment,
+    parse_fragment,
+    parse_json_column,
+    row_to_dict,
+    sum_tokens,
+)
 
 SIGNATURE = {
     "conversations": ("id", "name", "model"),
     "responses": ("id", "model", "prompt", "system", "response", "conversation_id", "datetime_utc"),
 }
-_LOG = ("model", "timestamp", "prompt", "system", "response", "chat_id")
-LOG_SIGNATURES = ({"logs": _LOG}, {"log": _LOG})
+_LOG_COLUMNS = ("model", "timestamp", "prompt", "system", "response", "chat_id")
+LOG_SIGNATURES = ({"logs": _LOG_COLUMNS}, {"log": _LOG_COLUMNS})
 
 Columns = dict[str, Any]
-_SATELLITES = ("tool_calls", "tool_results", "prompt_attachments", "prompt_fragments", "system_fragments")
+_CHILD_TABLES = ("tool_calls", "tool_results", "prompt_attachments", "prompt_fragments", "system_fragments")
 
 
-class Responses:
+class ResponseEntryReader:
     """The rows of one conversation as entries; what hangs on them stands in tables of its own."""
 
-    def __init__(self, tables: Tables) -> None:
+    def __init__(self, tables: LlmTables) -> None:
         self._tables = tables
-        self._hanging = {name: self._rowids(name) for name in _SATELLITES}
-        self._shown = self._rowids("tool_results_attachments", "tool_result_id")
+        self._child_rowids = {name: self._find_rowids(name) for name in _CHILD_TABLES}
+        self._attachment_rowids = self._find_rowids("tool_results_attachments", "tool_result_id")
 
-    def _rowids(self, table: str, column: str = "response_id") -> dict[Any, list[int]]:
+    def _find_rowids(self, table: str, column: str = "response_id") -> dict[Any, list[int]]:
         """By what they hang on, since llm has no index for it."""
         found: dict[Any, list[int]] = {}
-        for number, owner in self._tables.sweep(table, column):
+        for number, owner in self._tables.scan_columns(table, column):
             found.setdefault(owner, []).append(number)
         return found
 
     def digest(self, response: object) -> str:
-        return sqlite.digest(*(self._hanging[name].get(response) for name in _SATELLITES))
+        return sqlite.digest(*(self._child_rowids[name].get(response) for name in _CHILD_TABLES))
 
-    def told(self, row: Row, pairing: Pairing, problems: list[Problem], before: str) -> list[NewEntry]:
+    def read_entries(
+        self, row: RowLike, pairing: ToolCallPairing, problems: list[Problem], before: str
+    ) -> list[NewEntry]:
         """`before` is what the system prompt was until then: llm repeats it in every row."""
-        hanging = {name: self._rows(name, self._hanging[name].get(row["id"], []), problems) for name in _SATELLITES}
-        pictures = self._attachments(hanging["prompt_attachments"])
-        texts, systems = (self._fragments(hanging[name]) for name in ("prompt_fragments", "system_fragments"))
-        shown = [self._shown_by(result, problems) for result in hanging["tool_results"]]
+        hanging = {
+            name: self._read_rows(name, self._child_rowids[name].get(row["id"], []), problems) for name in _CHILD_TABLES
+        }
+        pictures = self._read_attachments(hanging["prompt_attachments"])
+        texts, systems = (self._read_fragments(hanging[name]) for name in ("prompt_fragments", "system_fragments"))
+        shown = [self._read_result_attachments(result, problems) for result in hanging["tool_results"]]
         kept = hanging | {"attachments": [*pictures, *chain.from_iterable(shown)], "fragments": texts + systems}
-        record = sqlite.row_record(
-            row, "responses", row["id"], instead={name: rows for name, rows in kept.items() if rows}
+        record = sqlite.record_from_row(
+            row, "responses", row["id"], replacements={name: rows for name, rows in kept.items() if rows}
         )
-        asked: list[Part] = [*map(borrowed, texts), *map(attached, pictures)]
-        entries = [_result(*one, pairing) for one in zip(hanging["tool_results"], shown, strict=True)]
-        entries += _asked(row, asked, systems, before)
-        return _finished(row, [*entries, _reply(row, hanging["tool_calls"], pairing)], record)
+        asked: list[Part] = [*map(parse_fragment, texts), *map(parse_attachment, pictures)]
+        entries = [_parse_result(*one, pairing) for one in zip(hanging["tool_results"], shown, strict=True)]
+        entries += _parse_prompt(row, asked, systems, before)
+        return _complete_entries(row, [*entries, _parse_reply(row, hanging["tool_calls"], pairing)], record)
 
-    def _rows(self, table: str, numbers: list[int], problems: list[Problem]) -> list[Columns]:
-        rows = (self._tables.one(table, problems, "where rowid = ?", number) for number in numbers)
-        return [columns_of(row) for row in rows if row is not None]
+    def _read_rows(self, table: str, numbers: list[int], problems: list[Problem]) -> list[Columns]:
+        rows = (self._tables.first_row(table, problems, "where rowid = ?", number) for number in numbers)
+        return [row_to_dict(row) for row in rows if row is not None]
 
-    def _attachments(self, pointing: list[Columns]) -> list[Columns]:
-        return list(filter(None, (self._tables.attachment(one.get("attachment_id")) for one in pointing)))
+    def _read_attachments(self, pointing: list[Columns]) -> list[Columns]:
+        return list(filter(None, (self._tables.read_attachment(one.get("attachment_id")) for one in pointing)))
 
-    def _fragments(self, pointing: list[Columns]) -> list[Columns]:
-        return list(filter(None, (self._tables.fragment(one.get("fragment_id")) for one in pointing)))
+    def _read_fragments(self, pointing: list[Columns]) -> list[Columns]:
+        return list(filter(None, (self._tables.read_fragment(one.get("fragment_id")) for one in pointing)))
 
-    def _shown_by(self, result: Columns, problems: list[Problem]) -> list[Columns]:
-        numbers = self._shown.get(result.get("id"), [])
-        return self._attachments(self._rows("tool_results_attachments", numbers, problems))
+    def _read_result_attachments(self, result: Columns, problems: list[Problem]) -> list[Columns]:
+        numbers = self._attachment_rowids.get(result.get("id"), [])
+        return self._read_attachments(self._read_rows("tool_results_attachments", numbers, problems))
 
 
-def _result(told: Columns, pictures: list[Columns], pairing: Pairing) -> NewEntry:
-    name = sqlite.text(told.get("name"))
+def _parse_result(told: Columns, pictures: list[Columns], pairing: ToolCallPairing) -> NewEntry:
+    name = sqlite.as_text(told.get("name"))
     failure = told.get("exception")
-    output = sqlite.text(told.get("output")) or sqlite.text(failure)
-    result = ToolResult(pairing.answered(name, told.get("tool_call_id")), output, failure is not None, name)
-    return NewEntry(role="tool", parts=(result, *map(attached, pictures)))
+    output = sqlite.as_text(told.get("output")) or sqlite.as_text(failure)
+    result = ToolResult(pairing.match_result(name, told.get("tool_call_id")), output, failure is not None, name)
+    return NewEntry(role="tool", parts=(result, *map(parse_attachment, pictures)))
 
 
-def _asked(row: Row, beside: list[Part], more: list[Columns], before: str) -> Iterator[NewEntry]:
+def _parse_prompt(row: RowLike, beside: list[Part], more: list[Columns], before: str) -> Iterator[NewEntry]:
     """In a chain of tools only the first row has a prompt."""
-    system, prompt = sqlite.text(row["system"]), sqlite.text(row["prompt"])
+    system, prompt = sqlite.as_text(row["system"]), sqlite.as_text(row["prompt"])
     if (system or more) and system != before:
-        yield NewEntry(role="system", parts=(*map(borrowed, more), Text(system)))
+        yield NewEntry(role="system", parts=(*map(parse_fragment, more), Text(system)))
     if prompt or beside:
         said = (Text(prompt),) if prompt else ()
-        yield NewEntry(role="user", parts=(*beside, *said), prompt=True)
+        yield NewEntry(role="user", parts=(*beside, *said), is_prompt=True)
 
 
-def _reply(row: Row, called: list[Columns], pairing: Pairing) -> NewEntry:
-    told = columns_of(row)
+def _parse_reply(row: RowLike, called: list[Columns], pairing: ToolCallPairing) -> NewEntry:
+    told = row_to_dict(row)
     parts: list[Part] = []
-    if thought := sqlite.text(told.get("reasoning")):
+    if thought := sqlite.as_text(told.get("reasoning")):
         parts.append(Thinking(thought))
-    if answer := sqlite.text(row["response"]):
+    if answer := sqlite.as_text(row["response"]):
         parts.append(Text(answer))
     for one in called:
-        name, given = sqlite.text(one.get("name")), sqlite.text(one.get("arguments"))
-        call_id = pairing.called(name, one.get("tool_call_id"))
-        arguments = json_of(given)
+        name, given = sqlite.as_text(one.get("name")), sqlite.as_text(one.get("arguments"))
+        call_id = pairing.add_call(name, one.get("tool_call_id"))
+        arguments = parse_json_column(given)
         parts.append(ToolCall(call_id, name, given if arguments is None else arguments))
-    return NewEntry(role="assistant", parts=tuple(parts), tokens=tokens([told]))
+    return NewEntry(role="assistant", parts=tuple(parts), tokens=sum_tokens([told]))
 
 
-def _finished(row: Row, entries: list[NewEntry], record: NewRecord) -> list[NewEntry]:
-    told = columns_of(row)
-    model = sqlite.text(told.get("resolved_model")) or sqlite.text(told.get("model"))
+def _complete_entries(row: RowLike, entries: list[NewEntry], record: NewRecord) -> list[NewEntry]:
+    told = row_to_dict(row)
+    model = sqlite.as_text(told.get("resolved_model")) or sqlite.as_text(told.get("model"))
     for entry in entries:
         entry.record = record
-        entry.created_at = sqlite.utc(told.get("datetime_utc") or told.get("timestamp"))
+        entry.created_at = sqlite.normalize_time(told.get("datetime_utc") or told.get("timestamp"))
         if entry.role == "assistant":
             entry.model, entry.message_key = model, f"{record.place}:{record.position}"
     return entries
 
 
-def told_of_log(row: Row, table: str, number: object) -> list[NewEntry]:
+def parse_log_row(row: RowLike, table: str, number: object) -> list[NewEntry]:
     """A row of 2023."""
-    record = sqlite.row_record(row, table, number)
-    return _finished(row, [*_asked(row, [], [], ""), _reply(row, [], Pairing())], record)
+    record = sqlite.record_from_row(row, table, number)
+    return _complete_entries(row, [*_parse_prompt(row, [], [], ""), _parse_reply(row, [], ToolCallPairing())], record)

@@ -9,31 +9,31 @@ from collections.abc import Iterator, Mapping
 
 from store.model.entry import Json
 from store.sources.kit import sqlite
-from store.sources.kit.jsonl import items, mapping, words
-from store.sources.kit.sqlite import Row
-from store.sources.opencode.entries import Message, Piece
+from store.sources.kit.jsonl import as_dict, as_list, as_str
+from store.sources.kit.sqlite import RowLike
+from store.sources.opencode.entries import OpencodeMessage, OpencodePart
 
-_ROLES = {"synthetic": "user", "shell": "assistant", "compaction": "assistant"}
-_SPEAKING = ("user", "assistant", "system")
+_ROLE_BY_TYPE = {"synthetic": "user", "shell": "assistant", "compaction": "assistant"}
+_ROLE_TYPES = ("user", "assistant", "system")
 
 
-def message_of(row: Row, data: Json) -> Message:
-    kind, told = sqlite.text(row["type"]), mapping(data)
-    name = sqlite.text(row["id"])
-    record = sqlite.row_record(row, "session_message", name, without=("time_updated",))
-    role = kind if kind in _SPEAKING else _ROLES.get(kind, "")
+def message_from_row(row: RowLike, data: Json) -> OpencodeMessage:
+    kind, told = sqlite.as_text(row["type"]), as_dict(data)
+    name = sqlite.as_text(row["id"])
+    record = sqlite.record_from_row(row, "session_message", name, exclude=("time_updated",))
+    role = kind if kind in _ROLE_TYPES else _ROLE_BY_TYPE.get(kind, "")
     shown = {**told, "type": kind, "role": role, "summary": kind == "compaction"}
-    pieces = tuple(Piece(f"{name}:{n}", part, record) for n, part in enumerate(_parts(kind, told)))
-    return Message(name, shown, record, sqlite.utc(row["time_created"]), pieces)
+    pieces = tuple(OpencodePart(f"{name}:{n}", part, record) for n, part in enumerate(_build_parts(kind, told)))
+    return OpencodeMessage(name, shown, record, sqlite.normalize_time(row["time_created"]), pieces)
 
 
-def _parts(kind: str, told: Mapping[str, Json]) -> Iterator[Mapping[str, Json]]:
+def _build_parts(kind: str, told: Mapping[str, Json]) -> Iterator[Mapping[str, Json]]:
     match kind:
         case "user" | "system" | "synthetic":
             yield {"type": "text", "text": told.get("text"), "synthetic": kind == "synthetic"}
-            yield from ({**mapping(file), "type": "file"} for file in items(told.get("files")))
+            yield from ({**as_dict(file), "type": "file"} for file in as_list(told.get("files")))
         case "assistant":
-            yield from map(_content, items(told.get("content")))
+            yield from map(_build_part, as_list(told.get("content")))
         case "shell":
             state = {"status": "completed", "input": {"command": told.get("command")}, "output": told.get("output")}
             yield {"type": "tool", "callID": told.get("callID"), "tool": "shell", "state": state}
@@ -41,12 +41,12 @@ def _parts(kind: str, told: Mapping[str, Json]) -> Iterator[Mapping[str, Json]]:
             yield {"type": "text", "text": told.get("summary")}
 
 
-def _content(part: Json) -> Mapping[str, Json]:
-    told = mapping(part)
+def _build_part(part: Json) -> Mapping[str, Json]:
+    told = as_dict(part)
     if told.get("type") != "tool":
         return told or {"type": "", "value": part}
-    state = mapping(told.get("state"))
+    state = as_dict(told.get("state"))
     shown = {**state, "output": state.get("content", state.get("result"))}
     if state.get("status") == "error":
-        shown["error"] = words(mapping(state.get("error")).get("message")) or state.get("error")
+        shown["error"] = as_str(as_dict(state.get("error")).get("message")) or state.get("error")
     return {**told, "callID": told.get("id"), "tool": told.get("name"), "state": shown}

@@ -11,13 +11,13 @@ from pathlib import Path
 
 from store.model.entry import NewEntry
 from store.model.session import Session, SessionFields
-from store.sources.contract import Batch, Continuing, Problem, Ref
+from store.sources.contract import Batch, Problem, ResumeCommand, SessionRef
 from store.sources.kit import homes, jsonl, sqlite
-from store.sources.kit.jsonl import words
-from store.sources.kit.transcripts import Transcripts
-from store.sources.opencode.entries import Telling, Told, settled
-from store.sources.opencode.outputs import FOLDER
-from store.sources.opencode.storage import SIGNATURE, Database, Files, Generation, Info
+from store.sources.kit.jsonl import as_str
+from store.sources.kit.transcripts import TranscriptReader
+from store.sources.opencode.entries import OpencodeEntry, OpencodeEntryReader, take_settled
+from store.sources.opencode.outputs import OUTPUTS_FOLDER
+from store.sources.opencode.storage import SIGNATURE, DatabaseStorage, FileStorage, SessionInfo, SessionStorage
 
 __all__ = ["LABEL", "LOCAL_IDS", "NAME", "READER", "detect", "open", "resume", "roots", "stamp"]
 
@@ -26,29 +26,31 @@ LABEL = "opencode"
 READER = 1
 LOCAL_IDS = False
 
-_TREES = ("storage/session", "storage/message", "storage/part", "project")
+_FILE_TREES = ("storage/session", "storage/message", "storage/part", "project")
 
 
 # ── where ─────────────────────────────────────────────────────────────────────────────────────────
 
-roots = homes.opencode
+roots = homes.opencode_roots
 
 
 def detect(locator: str) -> bool:
     path = Path(locator)
     if not os.path.isdir(path):
-        return sqlite.looks_like(locator, SIGNATURE)
-    return any(sqlite.looks_like(str(one), SIGNATURE) for one in _databases(path)) or any(_infos(path))
+        return sqlite.has_tables(locator, SIGNATURE)
+    return any(sqlite.has_tables(str(one), SIGNATURE) for one in _find_databases(path)) or any(
+        _find_session_files(path)
+    )
 
 
-def _databases(folder: Path) -> Iterator[Path]:
+def _find_databases(folder: Path) -> Iterator[Path]:
     """One for each of the channels by which opencode is released, or one of the person's choice."""
-    for path in jsonl.walk(folder, [], suffixes=(".db",), depth=0):
+    for path in jsonl.walk_files(folder, [], suffixes=(".db",), depth=0):
         if path.name.startswith("opencode") or path.name == os.environ.get("OPENCODE_DB"):
             yield path
 
 
-def _infos(folder: Path) -> Iterator[Path]:
+def _find_session_files(folder: Path) -> Iterator[Path]:
     yield from folder.glob("storage/session/*/ses_*.json")
     yield from folder.glob("project/*/storage/session/info/ses_*.json")
 
@@ -56,99 +58,103 @@ def _infos(folder: Path) -> Iterator[Path]:
 def stamp(locator: str) -> str:
     path = Path(locator)
     if not os.path.isdir(path):
-        return sqlite.resting_stamp(path)
-    databases = map(sqlite.resting_stamp, _databases(path))
-    return sqlite.digest(*databases, *(jsonl.tree_stamp(path / tree, suffixes=(".json",)) for tree in _TREES))
+        return sqlite.quiet_stamp(path)
+    databases = map(sqlite.quiet_stamp, _find_databases(path))
+    return sqlite.digest(*databases, *(jsonl.tree_stamp(path / tree, suffixes=(".json",)) for tree in _FILE_TREES))
 
 
 @contextmanager
-def open(locator: str) -> Iterator[Opencode]:  # noqa: A001 the shape's own word
+def open(locator: str) -> Iterator[OpencodeReader]:  # noqa: A001 the shape's own word
     path = Path(locator)
     problems: list[Problem] = []
     is_folder = os.path.isdir(path)
     with ExitStack() as stack:
-        connections = [stack.enter_context(sqlite.snapshot(one)) for one in (_databases(path) if is_folder else [path])]
-        generations: list[Generation] = [
-            Database(connection, problems)
+        connections = [
+            stack.enter_context(sqlite.snapshot(one)) for one in (_find_databases(path) if is_folder else [path])
+        ]
+        generations: list[SessionStorage] = [
+            DatabaseStorage(connection, problems)
             for connection in connections
-            if sqlite.fits(sqlite.tables(connection), SIGNATURE)
+            if sqlite.has_columns(sqlite.read_tables(connection), SIGNATURE)
         ]
         if is_folder:
-            generations.append(Files(path, problems))
-        yield Opencode(generations, (path if is_folder else path.parent) / FOLDER, problems)
+            generations.append(FileStorage(path, problems))
+        yield OpencodeReader(generations, (path if is_folder else path.parent) / OUTPUTS_FOLDER, problems)
 
 
-def resume(session: Session) -> Continuing:
+def resume(session: Session) -> ResumeCommand:
     name, _, reverted = session.native_id.partition("/")
     if reverted:
-        return Continuing(None, session.cwd, f"This was taken back: go on with {name} and say /redo.")
+        return ResumeCommand(None, session.cwd, f"This was taken back: go on with {name} and say /redo.")
     where = (session.cwd,) if session.cwd else ()
     argv = ("opencode", *where, "--session", name)
-    return Continuing(argv, session.cwd, fork=(*argv, "--fork"), install="npm install -g opencode-ai")
+    return ResumeCommand(argv, session.cwd, fork_argv=(*argv, "--fork"), install_command="npm install -g opencode-ai")
 
 
 # ── the store ─────────────────────────────────────────────────────────────────────────────────────
 
 
-class Opencode(Transcripts):
-    def __init__(self, generations: list[Generation], outputs: Path, problems: list[Problem]) -> None:
+class OpencodeReader(TranscriptReader):
+    def __init__(self, generations: list[SessionStorage], outputs: Path, problems: list[Problem]) -> None:
         super().__init__()
         self.problems = problems
-        self._generations = generations
-        self._outputs = outputs
-        self._owners: dict[str, Generation] = {}
-        self._calls = cache(self._find_calls)
+        self._storages = generations
+        self._outputs_folder = outputs
+        self._storage_by_session: dict[str, SessionStorage] = {}
+        self._sub_agent_calls = cache(self._find_sub_agent_calls)
 
-    def scan(self) -> Iterator[Ref]:
+    def scan(self) -> Iterator[SessionRef]:
         """The newest generation first: what was taken over from an older one stands there still, as it was then."""
-        for generation in self._generations:
-            for ref in generation.refs():
-                if self._owners.setdefault(ref.native_id, generation) is not generation:
+        for generation in self._storages:
+            for ref in generation.list_refs():
+                if self._storage_by_session.setdefault(ref.native_id, generation) is not generation:
                     continue
                 yield ref
-                info = generation.info(ref.native_id)
-                if info is not None and (reverted := words(info.revert.get("messageID"))):
-                    yield Ref(f"{ref.native_id}/{reverted}", ref.stamp, ref.updated_at)
+                info = generation.read_info(ref.native_id)
+                if info is not None and (reverted := as_str(info.revert.get("messageID"))):
+                    yield SessionRef(f"{ref.native_id}/{reverted}", ref.stamp, ref.updated_at)
 
-    def read(self, ref: Ref) -> Iterator[Batch]:
+    def read(self, ref: SessionRef) -> Iterator[Batch]:
         name, _, reverted = ref.native_id.partition("/")
-        owner = self._owners.get(name)
-        info = owner.info(name) if owner else None
+        owner = self._storage_by_session.get(name)
+        info = owner.read_info(name) if owner else None
         if info is None:
             return
         met: list[Problem] = []
         quiet = sqlite.is_quiet(ref.updated_at)
         fields: SessionFields = {**info.fields}
-        kept = sum(1 for _ in _kept(self._told(name, []), info)) if reverted else 0
+        kept = sum(1 for _ in _take_until_revert(self._read_entries(name, []), info)) if reverted else 0
         if reverted:
             fields |= {"parent_id": name, "relation": "fork", "forked_at": kept - 1}
             fields.pop("cost", None)  # which is the session's
-        elif name in (calls := self._calls(fields.get("parent_id", ""))):
+        elif name in (calls := self._sub_agent_calls(fields.get("parent_id", ""))):
             fields["forked_at"] = calls[name]
         yield Batch(header=info.header, fields=fields, archived=info.archived)
-        told = settled(self._told(name, met), everything=quiet)
-        shown = told if reverted else _kept(told, info)
-        yield from sqlite.batches(_entries(shown, kept, fields.get("created_at", "")), met)
+        told = take_settled(self._read_entries(name, met), include_unsettled=quiet)
+        shown = told if reverted else _take_until_revert(told, info)
+        yield from sqlite.build_batches(_complete_entries(shown, kept, fields.get("created_at", "")), met)
 
-    def _told(self, session: str, met: list[Problem]) -> Iterator[Told]:
-        owner = self._owners[session]
-        telling = Telling(lambda message: owner.parts(session, message, met), self._outputs)
-        return telling.told(owner.messages(session, met))
+    def _read_entries(self, session: str, met: list[Problem]) -> Iterator[OpencodeEntry]:
+        owner = self._storage_by_session[session]
+        telling = OpencodeEntryReader(lambda message: owner.read_parts(session, message, met), self._outputs_folder)
+        return telling.read_entries(owner.read_messages(session, met))
 
-    def _find_calls(self, session: str) -> dict[str, int]:
+    def _find_sub_agent_calls(self, session: str) -> dict[str, int]:
         """Where in a session's chain the calls stand that started another."""
-        if session not in self._owners:
+        if session not in self._storage_by_session:
             return {}
-        return {told.started: place for place, told in enumerate(self._told(session, [])) if told.started}
+        return {
+            told.sub_agent_id: place for place, told in enumerate(self._read_entries(session, [])) if told.sub_agent_id
+        }
 
 
-def _kept(told: Iterable[Told], info: Info) -> Iterator[Told]:
+def _take_until_revert(told: Iterable[OpencodeEntry], info: SessionInfo) -> Iterator[OpencodeEntry]:
     """What of a session was not taken back."""
-    message, part = (words(info.revert.get(name)) for name in ("messageID", "partID"))
-    return takewhile(lambda one: not message or one.message != message or part not in ("", one.part), told)
+    message, part = (as_str(info.revert.get(name)) for name in ("messageID", "partID"))
+    return takewhile(lambda one: not message or one.message_id != message or part not in ("", one.part_id), told)
 
 
-def _entries(told: Iterable[Told], inherited: int, made: str) -> Iterator[list[NewEntry]]:
+def _complete_entries(told: Iterable[OpencodeEntry], inherited: int, made: str) -> Iterator[list[NewEntry]]:
     """Where a time is none, the one before."""
     for place, (entry, *_) in enumerate(told):
         entry.inherited = place < inherited

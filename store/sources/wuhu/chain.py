@@ -8,7 +8,7 @@ from typing import Any
 from store.sources.contract import Problem
 
 
-class Chain:
+class WuhuChain:
     """A session's entries in the order of their links. What the header does not lead to comes after, and is a problem.
 
     Wuhu itself refuses to open a session whose chain is broken.
@@ -22,11 +22,11 @@ class Chain:
             self._children.setdefault(parent, []).append(number)
         headers = self._children.get(None, [])
         self._header = next(iter(sorted(headers, key=lambda number: number != session.get("headEntryID"))), None)
-        self._runs = self._walk()
-        self.numbers = [number for run in self._runs for number in run]
-        self.problems = [self._problem(number, reason) for number, reason in self._breaks()]
+        self._runs = self._find_runs()
+        self.entry_ids = [number for run in self._runs for number in run]
+        self.problems = [self._make_problem(number, reason) for number, reason in self._find_breaks()]
 
-    def _walk(self) -> list[list[int]]:
+    def _find_runs(self) -> list[list[int]]:
         seen: set[int] = set()
         runs: list[list[int]] = []
         # What hangs on nothing begins a run; what is left then is a second child, or hangs on itself.
@@ -41,9 +41,9 @@ class Chain:
                 runs.append(run)
         return runs
 
-    def _breaks(self) -> Iterator[tuple[int | None, str]]:
+    def _find_breaks(self) -> Iterator[tuple[int | None, str]]:
         if self._header is None:
-            yield next(iter(self.numbers), None), "has no header before it"
+            yield next(iter(self.entry_ids), None), "has no header before it"
         for number, parent in self._parents.items():
             if parent is None and number != self._header:
                 yield number, "is a second header"
@@ -54,12 +54,12 @@ class Chain:
         for run in self._runs[1:]:
             yield run[0], "cannot be reached from the header"
         head, tail = self._session.get("headEntryID"), self._session.get("tailEntryID")
-        if self.numbers and head != self._header:
-            yield self.numbers[0], f"is the first, where the session names entry {head}"
-        if self.numbers and tail != self.numbers[-1]:
-            yield self.numbers[-1], f"is the last, where the session names entry {tail}"
+        if self.entry_ids and head != self._header:
+            yield self.entry_ids[0], f"is the first, where the session names entry {head}"
+        if self.entry_ids and tail != self.entry_ids[-1]:
+            yield self.entry_ids[-1], f"is the last, where the session names entry {tail}"
 
-    def _problem(self, number: int | None, reason: str) -> Problem:
+    def _make_problem(self, number: int | None, reason: str) -> Problem:
         session_id = self._session["id"]
         if number is None:
             return Problem(f"sessions:{session_id}", f"The session {session_id} has no entries, not even a header.")

@@ -8,39 +8,39 @@ from datetime import datetime
 from pathlib import Path
 
 from store.errors import BadValue
-from store.formats.content_blocks import part_of_block, part_of_item
+from store.formats.content_blocks import parse_block, parse_item
 from store.model.entry import Attachment, Json, NewEntry, Opaque, Part, Text, Tokens, ToolCall, ToolResult
 from store.sources.contract import ForeignSummary, Problem
 from store.sources.kit import sqlite
-from store.sources.kit.sqlite import Row
-from store.text.validate import column_text, parse
+from store.sources.kit.sqlite import RowLike
+from store.text.validate import parse, replace_surrogates
 
-CONTEXT = frozenset(["wuhu_mount_context_v1", "wuhu_agents_context_v1", "wuhu_skills_context_v1"])
-STOPPED = "wuhu_execution_stopped_v1"
-CUT_SHORT = frozenset(["error", "aborted", "length"])
-_BLOB = re.compile(r"blob://([^/\0]+)/([^/\0]+)")
+CONTEXT_TYPES = frozenset(["wuhu_mount_context_v1", "wuhu_agents_context_v1", "wuhu_skills_context_v1"])
+STOPPED_TYPE = "wuhu_execution_stopped_v1"
+ABNORMAL_STOP_REASONS = frozenset(["error", "aborted", "length"])
+_BLOB_URI = re.compile(r"blob://([^/\0]+)/([^/\0]+)")
 
 
-class Conversation:
+class WuhuEntryReader:
     """One session while its entries are read in order, since what one means can depend on those before it."""
 
     def __init__(self, blobs: Path) -> None:
         self._blobs = blobs
         self._turns = 0
         self._turns_before: dict[int, int] = {}
-        self._started: dict[str, str] = {}
-        self._took: dict[str, float] = {}
+        self._started_at: dict[str, str] = {}
+        self._durations: dict[str, float] = {}
         self.summary: ForeignSummary | None = None
 
-    def entries(self, row: Row, problems: list[Problem]) -> list[NewEntry]:
-        record = sqlite.row_record(row, "session_entries", row["id"])
-        at = sqlite.utc(row["createdAt"])
+    def read_entries(self, row: RowLike, problems: list[Problem]) -> list[NewEntry]:
+        record = sqlite.record_from_row(row, "session_entries", row["id"])
+        at = sqlite.normalize_time(row["createdAt"])
         try:
-            entries = self._understood(decoded(row["payload"]), at)
+            entries = self._parse_payload(decode_payload(row["payload"]), at)
         except BadValue as reason:
             where = f"session_entries:{row['id']}"
             problems.append(Problem(where, f"An entry of session {row['sessionID']} cannot be read: {reason}"))
-            entries = [_unknown(text_of(row["type"]), _raw(row["payload"]))]
+            entries = [_make_unknown(as_str(row["type"]), _decode_lossy(row["payload"]))]
         for entry in entries:
             entry.record = record
             entry.created_at = entry.created_at or at
@@ -50,105 +50,107 @@ class Conversation:
         self._turns += begins
         return entries
 
-    def _understood(self, envelope: Mapping[str, Json], at: str) -> list[NewEntry]:
+    def _parse_payload(self, envelope: Mapping[str, Json], at: str) -> list[NewEntry]:
         kind, payload = envelope["type"], envelope.get("payload")
         if kind == "custom":
-            return [_custom(text_of(envelope.get("customType")), envelope.get("data"))]
+            return [_parse_custom(as_str(envelope.get("customType")), envelope.get("data"))]
         if isinstance(payload, Mapping):
             match kind:
                 case "message":
-                    return self._message(payload)
+                    return self._parse_message(payload)
                 case "compaction" if isinstance(payload.get("summary"), str):
-                    return [self._compaction(payload)]
+                    return [self._parse_compaction(payload)]
                 case "tool_execution":
-                    return [self._execution(payload, at)]
+                    return [self._parse_execution(payload, at)]
                 case "session_settings":
-                    return [_event(kind, payload, "provider", "model", "reasoningEffort")]
+                    return [_make_event(kind, payload, "provider", "model", "reasoningEffort")]
                 case "header":
-                    return [_event(kind, payload, "systemPrompt")]
-        return [_unknown(kind, payload if "payload" in envelope else envelope)]
+                    return [_make_event(kind, payload, "systemPrompt")]
+        return [_make_unknown(kind, payload if "payload" in envelope else envelope)]
 
-    def _compaction(self, payload: Mapping[str, Json]) -> NewEntry:
+    def _parse_compaction(self, payload: Mapping[str, Json]) -> NewEntry:
         summary, kept = payload["summary"], payload.get("firstKeptEntryID")
         if summary.strip():
             covered = self._turns_before.get(kept) if isinstance(kept, int) else None
-            self.summary = ForeignSummary(column_text(summary), covered)
+            self.summary = ForeignSummary(replace_surrogates(summary), covered)
         return NewEntry(kind="compaction", role="system", parts=(Text(summary),))
 
-    def _execution(self, payload: Mapping[str, Json], at: str) -> NewEntry:
+    def _parse_execution(self, payload: Mapping[str, Json], at: str) -> NewEntry:
         """Start and end of a call's work, as Wuhu noted them until February 2026."""
-        call_id = text_of(payload.get("toolCallId"))
+        call_id = as_str(payload.get("toolCallId"))
         if payload.get("phase") == "start":
-            self._started[call_id] = at
-        elif at and (began := self._started.pop(call_id, "")):
+            self._started_at[call_id] = at
+        elif at and (began := self._started_at.pop(call_id, "")):
             took = datetime.fromisoformat(at) - datetime.fromisoformat(began)
-            self._took[call_id] = took.total_seconds() * 1000
-        return _event("tool_execution", payload, "toolName", "phase")
+            self._durations[call_id] = took.total_seconds() * 1000
+        return _make_event("tool_execution", payload, "toolName", "phase")
 
     # ── messages ──────────────────────────────────────────────────────────────────────────────────
 
-    def _message(self, payload: Mapping[str, Json]) -> list[NewEntry]:
-        role, message = text_of(payload.get("role")), payload.get("message")
+    def _parse_message(self, payload: Mapping[str, Json]) -> list[NewEntry]:
+        role, message = as_str(payload.get("role")), payload.get("message")
         readers = {
-            "user": self._user,
-            "assistant": self._assistant,
-            "tool_result": self._tool_result,
-            "custom_message": self._custom_message,
+            "user": self._parse_user,
+            "assistant": self._parse_assistant,
+            "tool_result": self._parse_tool_result,
+            "custom_message": self._parse_custom_message,
         }
         if role not in readers or not isinstance(message, Mapping) or not isinstance(message.get("content"), list):
-            return [_unknown(role or "message", payload.get("payload", payload), role)]
-        entries = readers[role](message, tuple(map(self._part, message["content"])))
+            return [_make_unknown(role or "message", payload.get("payload", payload), role)]
+        entries = readers[role](message, tuple(map(self._parse_part, message["content"])))
         for entry in entries:
-            entry.created_at = sqlite.utc(message.get("timestamp"))
+            entry.created_at = sqlite.normalize_time(message.get("timestamp"))
         return entries
 
-    def _user(self, message: Mapping[str, Json], parts: tuple[Part, ...]) -> list[NewEntry]:
-        return [NewEntry(role="user", parts=parts, author=text_of(message.get("user")), prompt=True)]
+    def _parse_user(self, message: Mapping[str, Json], parts: tuple[Part, ...]) -> list[NewEntry]:
+        return [NewEntry(role="user", parts=parts, author=as_str(message.get("user")), is_prompt=True)]
 
-    def _assistant(self, message: Mapping[str, Json], parts: tuple[Part, ...]) -> list[NewEntry]:
-        model = text_of(message.get("model"))
+    def _parse_assistant(self, message: Mapping[str, Json], parts: tuple[Part, ...]) -> list[NewEntry]:
+        model = as_str(message.get("model"))
         entries = [NewEntry(role="assistant", parts=parts, model=model)]
-        reason, error = text_of(message.get("stopReason")), text_of(message.get("errorMessage"))
-        if reason in CUT_SHORT or error:
+        reason, error = as_str(message.get("stopReason")), as_str(message.get("errorMessage"))
+        if reason in ABNORMAL_STOP_REASONS or error:
             words = ": ".join(filter(None, [reason, error]))
             told = Opaque("stop", {"stopReason": reason, "errorMessage": error})
             entries.append(NewEntry(kind="event", role="assistant", text=words, parts=(told,), model=model))
         if len(entries) > 1 and not parts:
             del entries[0]
-        entries[0].tokens = _tokens(message.get("usage"))
+        entries[0].tokens = _parse_tokens(message.get("usage"))
         return entries
 
-    def _tool_result(self, message: Mapping[str, Json], parts: tuple[Part, ...]) -> list[NewEntry]:
-        call_id = text_of(message.get("toolCallId"))
+    def _parse_tool_result(self, message: Mapping[str, Json], parts: tuple[Part, ...]) -> list[NewEntry]:
+        call_id = as_str(message.get("toolCallId"))
         result = ToolResult(
             call_id,
             parts[0].text if len(parts) == 1 and isinstance(parts[0], Text) else message["content"],
             message.get("isError") is True,
-            text_of(message.get("toolName")),
-            self._took.pop(call_id, None),
+            as_str(message.get("toolName")),
+            self._durations.pop(call_id, None),
         )
         images = (part for part in parts if isinstance(part, Attachment))
         return [NewEntry(role="tool", parts=(result, *images))]
 
-    def _custom_message(self, message: Mapping[str, Json], parts: tuple[Part, ...]) -> list[NewEntry]:
-        kind, details = text_of(message.get("customType")), message.get("details")
-        if kind == STOPPED:
-            by = text_of(details.get("user")) if isinstance(details, Mapping) else ""
+    def _parse_custom_message(self, message: Mapping[str, Json], parts: tuple[Part, ...]) -> list[NewEntry]:
+        kind, details = as_str(message.get("customType")), message.get("details")
+        if kind == STOPPED_TYPE:
+            by = as_str(details.get("user")) if isinstance(details, Mapping) else ""
             return [NewEntry(kind="event", parts=parts, author=by)]
-        return [_injected(kind, parts, shown=message.get("display") is not False)]
+        return [_make_injected(kind, parts, shown=message.get("display") is not False)]
 
-    def _part(self, block: Json) -> Part:
+    def _parse_part(self, block: Json) -> Part:
         kind = block.get("type") if isinstance(block, Mapping) else ""
         if kind == "tool_call" and isinstance(block.get("name"), str):
-            return ToolCall(text_of(block.get("id")), block["name"], block.get("arguments"))
+            return ToolCall(as_str(block.get("id")), block["name"], block.get("arguments"))
         if kind == "reasoning":
-            return part_of_item(block)[0]
+            return parse_item(block)[0]
         if kind == "image" and isinstance(uri := block.get("blobURI"), str):
-            return Attachment(text_of(block.get("mimeType")) or "image", uri.rpartition("/")[2], self._size(uri), uri)
-        return part_of_block(block)
+            return Attachment(
+                as_str(block.get("mimeType")) or "image", uri.rpartition("/")[2], self._blob_size(uri), uri
+            )
+        return parse_block(block)
 
-    def _size(self, uri: str) -> int | None:
-        found = _BLOB.fullmatch(uri)
+    def _blob_size(self, uri: str) -> int | None:
+        found = _BLOB_URI.fullmatch(uri)
         if not found or {".", ".."} & set(found.groups()):
             return None
         try:
@@ -157,37 +159,37 @@ class Conversation:
             return None
 
 
-def _custom(kind: str, data: Json) -> NewEntry:
+def _parse_custom(kind: str, data: Json) -> NewEntry:
     """State that is not in the model's context; but for what tells it where it works, which since March stands here."""
     said = data if isinstance(data, Mapping) else {}
-    if kind in CONTEXT and isinstance(said.get("text"), str):
-        return _injected(kind, (Text(said["text"]),), shown=False)
-    words = filter(None, [kind, text_of(said.get("error"))])
+    if kind in CONTEXT_TYPES and isinstance(said.get("text"), str):
+        return _make_injected(kind, (Text(said["text"]),), shown=False)
+    words = filter(None, [kind, as_str(said.get("error"))])
     return NewEntry(kind="event", text=" · ".join(words), parts=(Opaque(kind, data),))
 
 
-def _injected(kind: str, parts: tuple[Part, ...], *, shown: bool) -> NewEntry:
+def _make_injected(kind: str, parts: tuple[Part, ...], *, shown: bool) -> NewEntry:
     """The model reads it as the user's, though no person said it; at times no person is to read it either."""
-    return NewEntry(role="user", parts=parts, author=kind, prompt=False, text=None if shown else "")
+    return NewEntry(role="user", parts=parts, author=kind, is_prompt=False, text=None if shown else "")
 
 
-def _event(kind: str, payload: Mapping[str, Json], *telling: str) -> NewEntry:
-    words = filter(None, (text_of(payload.get(name)) for name in telling))
+def _make_event(kind: str, payload: Mapping[str, Json], *telling: str) -> NewEntry:
+    words = filter(None, (as_str(payload.get(name)) for name in telling))
     return NewEntry(kind="event", text=" · ".join(words), parts=(Opaque(kind, payload),))
 
 
-def _unknown(kind: str, value: Json, role: str = "") -> NewEntry:
-    return NewEntry(kind="unknown", role=column_text(role), parts=(Opaque(kind, value),))
+def _make_unknown(kind: str, value: Json, role: str = "") -> NewEntry:
+    return NewEntry(kind="unknown", role=replace_surrogates(role), parts=(Opaque(kind, value),))
 
 
-def is_header(row: Row) -> bool:
+def is_header(row: RowLike) -> bool:
     try:
-        return bool(decoded(row["payload"])["type"] == "header")
+        return bool(decode_payload(row["payload"])["type"] == "header")
     except BadValue:
         return False
 
 
-def decoded(payload: object) -> Mapping[str, Json]:
+def decode_payload(payload: object) -> Mapping[str, Json]:
     try:
         envelope = parse(payload.decode() if isinstance(payload, bytes) else str(payload))
     except UnicodeDecodeError:
@@ -197,16 +199,16 @@ def decoded(payload: object) -> Mapping[str, Json]:
     return envelope
 
 
-def _raw(payload: object) -> Json:
+def _decode_lossy(payload: object) -> Json:
     return payload.decode("utf-8", "replace") if isinstance(payload, bytes) else payload
 
 
-def _tokens(usage: Json) -> Tokens | None:
+def _parse_tokens(usage: Json) -> Tokens | None:
     if not isinstance(usage, Mapping):
         return None
     told = [usage.get("inputTokens"), usage.get("outputTokens")]
     return Tokens(*(count if isinstance(count, int) and 0 <= count < 2**53 else 0 for count in told))
 
 
-def text_of(value: Json) -> str:
+def as_str(value: Json) -> str:
     return value if isinstance(value, str) else ""

@@ -14,13 +14,13 @@ from typing import Any
 
 from store.model.entry import NewEntry, NewRecord
 from store.model.session import Session, SessionFields
-from store.sources.contract import Batch, Continuing, ForeignFact, ForeignFile, ForeignSecret, Problem, Ref
+from store.sources.contract import Batch, ForeignFact, ForeignFile, ForeignSecret, Problem, ResumeCommand, SessionRef
 from store.sources.kit import homes, sqlite
-from store.sources.kit.sqlite import Row
-from store.sources.wuhu.chain import Chain
-from store.sources.wuhu.entries import Conversation, decoded, is_header, text_of
+from store.sources.kit.sqlite import RowLike
+from store.sources.wuhu.chain import WuhuChain
+from store.sources.wuhu.entries import WuhuEntryReader, as_str, decode_payload, is_header
 from store.sources.wuhu.write_back import plan
-from store.text.validate import column_text, decode, encode
+from store.text.validate import decode, encode, replace_surrogates
 
 __all__ = ["LABEL", "LIVE_WRITES", "LOCAL_IDS", "NAME", "READER", "detect", "open", "plan", "resume", "roots", "stamp"]
 
@@ -30,53 +30,55 @@ READER = 1
 LOCAL_IDS = True
 LIVE_WRITES = False
 
-STATE = frozenset(["updatedAt", "executionStatus", "pendingProvider", "pendingModel", "pendingReasoningEffort"])
+CHANGING_COLUMNS = frozenset(
+    ["updatedAt", "executionStatus", "pendingProvider", "pendingModel", "pendingReasoningEffort"]
+)
 """What of a session's row moves while nothing is said."""
 
-_SCAN = "select sessionID, id, parentEntryID, type, createdAt, cast(payload as blob) from session_entries"
-_LINKS = "select id, parentEntryID from session_entries where sessionID is ? order by id"
-_ENTRY = "select * from session_entries where id = ?"
+_SCAN_SQL = "select sessionID, id, parentEntryID, type, createdAt, cast(payload as blob) from session_entries"
+_LINKS_SQL = "select id, parentEntryID from session_entries where sessionID is ? order by id"
+_ENTRY_SQL = "select * from session_entries where id = ?"
 
-roots = homes.wuhu
+roots = homes.wuhu_roots
 
 
 def detect(locator: str) -> bool:
-    return sqlite.looks_like(
+    return sqlite.has_tables(
         locator,
         {"sessions": ("id",), "session_entries": ("id", "sessionID", "parentEntryID", "type", "payload", "createdAt")},
     )
 
 
 def stamp(locator: str) -> str:
-    return sqlite.file_stamp(Path(locator))
+    return sqlite.database_stamp(Path(locator))
 
 
 @contextmanager
-def open(locator: str) -> Iterator[Wuhu]:  # noqa: A001 the shape's own word
+def open(locator: str) -> Iterator[WuhuReader]:  # noqa: A001 the shape's own word
     with sqlite.snapshot(Path(locator)) as connection:
-        yield Wuhu(connection, Path(locator).parent / "blobs")
+        yield WuhuReader(connection, Path(locator).parent / "blobs")
 
 
-def resume(session: Session) -> Continuing:
+def resume(session: Session) -> ResumeCommand:
     """Wuhu has no prompt of its own: a command sends one text to a server, and it cannot be run without the text."""
     command = f'wuhu client prompt --session-id {shlex.quote(session.native_id)} "what you want to say"'
-    return Continuing(None, hint=f"While `wuhu server` is running, run `{command}`.")
+    return ResumeCommand(None, hint=f"While `wuhu server` is running, run `{command}`.")
 
 
-class Wuhu:
+class WuhuReader:
     def __init__(self, connection: sqlite3.Connection, blobs: Path) -> None:
         self._connection = connection
-        self._tables = sqlite.tables(connection)
+        self._tables = sqlite.read_tables(connection)
         self._blobs = blobs
         self.problems: list[Problem] = []
 
-    def scan(self) -> Iterator[Ref]:
+    def scan(self) -> Iterator[SessionRef]:
         """In the order of the file: a row is hashed as it passes, whichever session it belongs to."""
         said: dict[str, Any] = {}
         first: dict[str, int] = {}
         cursor = self._connection.cursor()
         cursor.row_factory = None
-        for session_id, number, *told, payload in cursor.execute(_SCAN):
+        for session_id, number, *told, payload in cursor.execute(_SCAN_SQL):
             if session_id not in said:
                 said[session_id], first[session_id] = hashlib.blake2b(digest_size=12), number
             said[session_id].update(sqlite.digest(number, *told, payload or b"").encode())
@@ -86,25 +88,25 @@ class Wuhu:
             if not isinstance(session["id"], str):
                 self.problems.append(Problem(f"sessions:{session['id']!r}", "A session's id must be text."))
                 continue
-            told = [session[name] for name in session if name not in STATE]
-            told += [tuple(mount.values()) for mount in self._mounts(session["id"])]
+            told = [session[name] for name in session if name not in CHANGING_COLUMNS]
+            told += [tuple(mount.values()) for mount in self._read_mounts(session["id"])]
             if session["id"] in said:
                 told.append(said[session["id"]].hexdigest())
-            yield Ref(session["id"], sqlite.digest(*told), sqlite.utc(session.get("updatedAt")))
+            yield SessionRef(session["id"], sqlite.digest(*told), sqlite.normalize_time(session.get("updatedAt")))
         for session_id, number in first.items():
             self.problems.append(Problem(f"session_entries:{number}", f"There is no session {session_id!r}."))
 
-    def read(self, ref: Ref) -> Iterator[Batch]:
-        told = self._told(ref.native_id)
+    def read(self, ref: SessionRef) -> Iterator[Batch]:
+        told = self._load_session(ref.native_id)
         if told is None:
             return
-        shared, forked_at = self._shared_with_parent(told)
-        yield self._about(told, forked_at)
-        conversation = Conversation(self._blobs)
-        for chunk in sqlite.chunked(told.numbers):
+        shared, forked_at = self._find_fork_point(told)
+        yield self._build_header_batch(told, forked_at)
+        conversation = WuhuEntryReader(self._blobs)
+        for chunk in sqlite.chunked(told.entry_ids):
             batch = Batch()
-            for row in self._rows(chunk):
-                entries = conversation.entries(row, batch.problems)
+            for row in self._read_rows(chunk):
+                entries = conversation.read_entries(row, batch.problems)
                 for entry in entries:
                     entry.inherited = shared > 0
                 shared -= 1
@@ -112,33 +114,33 @@ class Wuhu:
             batch.summary = conversation.summary
             yield batch
 
-    def _told(self, session_id: str) -> _Told | None:
+    def _load_session(self, session_id: str) -> _WuhuSession | None:
         row = self._connection.execute("select * from sessions where id = ?", (session_id,)).fetchone()
         if row is None:
             return None
-        links = self._connection.execute(_LINKS, (session_id,)).fetchall()
-        chain = Chain(dict(links), dict(row))
-        header = next(self._rows(chain.numbers[:1]), None)
+        links = self._connection.execute(_LINKS_SQL, (session_id,)).fetchall()
+        chain = WuhuChain(dict(links), dict(row))
+        header = next(self._read_rows(chain.entry_ids[:1]), None)
         if header is None or not is_header(header):
-            return _Told(row, None, chain.numbers, chain.problems)
-        return _Told(row, header, chain.numbers[1:], chain.problems)
+            return _WuhuSession(row, None, chain.entry_ids, chain.problems)
+        return _WuhuSession(row, header, chain.entry_ids[1:], chain.problems)
 
-    def _rows(self, numbers: Iterable[int]) -> Iterator[Row]:
-        return (self._connection.execute(_ENTRY, (number,)).fetchone() for number in numbers)
+    def _read_rows(self, numbers: Iterable[int]) -> Iterator[RowLike]:
+        return (self._connection.execute(_ENTRY_SQL, (number,)).fetchone() for number in numbers)
 
-    def _shared_with_parent(self, child: _Told) -> tuple[int, int]:
+    def _find_fork_point(self, child: _WuhuSession) -> tuple[int, int]:
         """How many of a fork's first entries are its parent's, and where in the parent the last of them stands.
 
         Wuhu copies the messages and nothing else; the times in them tell a copy from chance.
         """
         shared, seq, forked_at = 0, -1, -1
-        parent = self._told(child.parent)
+        parent = self._load_session(child.parent_id)
         if parent is None:
             return shared, forked_at
-        conversation = Conversation(self._blobs)
-        copies = self._rows(child.numbers)
-        for row in self._rows(parent.numbers):
-            seq += len(conversation.entries(row, []))
+        conversation = WuhuEntryReader(self._blobs)
+        copies = self._read_rows(child.entry_ids)
+        for row in self._read_rows(parent.entry_ids):
+            seq += len(conversation.read_entries(row, []))
             if row["type"] != "message":
                 continue
             copy = next(copies, None)
@@ -149,24 +151,24 @@ class Wuhu:
 
     # ── the session ───────────────────────────────────────────────────────────────────────────────
 
-    def _about(self, told: _Told, forked_at: int) -> Batch:
+    def _build_header_batch(self, told: _WuhuSession, forked_at: int) -> Batch:
         session = told.session
-        made = sqlite.utc(session.get("createdAt"))
-        name, kind, path = self._environment(session)
+        made = sqlite.normalize_time(session.get("createdAt"))
+        name, kind, path = self._find_environment(session)
         fields: SessionFields = {
-            "agent_title": text_of(session.get("customTitle")),
-            "provider": text_of(session.get("provider")),
-            "model": text_of(session.get("model")),
-            "cwd": text_of(session.get("cwd")) or path,
+            "agent_title": as_str(session.get("customTitle")),
+            "provider": as_str(session.get("provider")),
+            "model": as_str(session.get("model")),
+            "cwd": as_str(session.get("cwd")) or path,
             "environment_name": name,
             "environment_type": kind,
             "environment_path": path,
             "system_prompt": told.system_prompt,
             "created_at": made,
-            "updated_at": sqlite.utc(session.get("updatedAt")) or made,
+            "updated_at": sqlite.normalize_time(session.get("updatedAt")) or made,
         }
-        if told.parent:
-            fields["parent_id"] = told.parent
+        if told.parent_id:
+            fields["parent_id"] = told.parent_id
             fields["relation"] = "fork" if forked_at >= 0 else "delegate"
         if forked_at >= 0:
             fields["forked_at"] = forked_at
@@ -177,17 +179,17 @@ class Wuhu:
             problems=told.problems[:1],
         )
 
-    def _environment(self, session: Mapping[str, Any]) -> tuple[str, str, str]:
+    def _find_environment(self, session: Mapping[str, Any]) -> tuple[str, str, str]:
         """Name, type and path: columns of the session until March 2026, since then its first mount."""
         if "environmentName" in session:
             names = ("environmentName", "environmentType", "environmentPath")
-            name, kind, path = (text_of(session.get(column)) for column in names)
+            name, kind, path = (as_str(session.get(column)) for column in names)
             return name, kind, path
-        for mount in self._mounts(session["id"]):
-            return text_of(mount.get("name")), text_of(mount.get("runnerID")) or "local", text_of(mount.get("path"))
+        for mount in self._read_mounts(session["id"]):
+            return as_str(mount.get("name")), as_str(mount.get("runnerID")) or "local", as_str(mount.get("path"))
         return "", "", ""
 
-    def _mounts(self, session_id: str) -> list[dict[str, Any]]:
+    def _read_mounts(self, session_id: str) -> list[dict[str, Any]]:
         """The primary one first."""
         if "sessionID" not in self._tables.get("mounts", ()):
             return []
@@ -205,12 +207,12 @@ class Wuhu:
 
 
 @dataclass
-class _Told:
+class _WuhuSession:
     """What Wuhu says of one session, its entries by number."""
 
-    row: Row
-    header: Row | None
-    numbers: list[int]
+    row: RowLike
+    header: RowLike | None
+    entry_ids: list[int]
     problems: list[Problem]
 
     @cached_property
@@ -218,19 +220,19 @@ class _Told:
         return dict(self.row)
 
     @property
-    def parent(self) -> str:
-        named = text_of(self.session.get("parentSessionID"))
+    def parent_id(self) -> str:
+        named = as_str(self.session.get("parentSessionID"))
         return named if named != self.session["id"] else ""
 
     @cached_property
     def system_prompt(self) -> str:
-        said = decoded(self.header["payload"]).get("payload") if self.header else None
-        return column_text(text_of(said.get("systemPrompt"))) if isinstance(said, Mapping) else ""
+        said = decode_payload(self.header["payload"]).get("payload") if self.header else None
+        return replace_surrogates(as_str(said.get("systemPrompt"))) if isinstance(said, Mapping) else ""
 
     @property
     def record(self) -> NewRecord:
         """Wuhu says what a session is in two rows; the chain's header holds both."""
-        rows = [sqlite.row_record(self.row, "sessions", self.row["id"], without=STATE)]
+        rows = [sqlite.record_from_row(self.row, "sessions", self.row["id"], exclude=CHANGING_COLUMNS)]
         if self.header:
-            rows.append(sqlite.row_record(self.header, "session_entries", self.header["id"]))
+            rows.append(sqlite.record_from_row(self.header, "session_entries", self.header["id"]))
         return NewRecord(encode({row.place: decode(row.data) for row in rows}), "sessions", self.row["id"])

@@ -15,12 +15,12 @@ from textual.worker import Worker, WorkerState, get_current_worker
 
 from store.errors import Busy
 from store.paths import data_dir
-from store.search.list_rows import Listing
+from store.search.list_rows import SessionListLayout
 from store.sources.kit.giving_way import ask_for, give_way
-from tui.messages import Told
-from tui.render.browser_notices import first_run, nothing_found, reading_progress, welcome
-from tui.render.session_lines import with_tilde
-from tui.screens.browser.session_edits import TRASH, EditingScreen
+from tui.messages import DataMessage
+from tui.render.browser_notices import format_progress, render_empty_list, render_first_run, render_welcome
+from tui.render.session_lines import abbreviate_home
+from tui.screens.browser.session_edits import TRASH_BINDING, SessionEditScreen
 from tui.screens.store_screen import Clock
 from tui.widgets.top_bar import TopBar
 from tui.workers import threaded
@@ -29,112 +29,116 @@ if TYPE_CHECKING:
     from store.store import Store
     from store.sync.refresh import Report
 
-Answer = TypeVar("Answer")
+Result = TypeVar("Result")
 
-FOLLOW_SECONDS = 0.3, 0.6
+SYNC_INTERVAL_SECONDS = 0.3, 0.6
 """Between two looks at what agents write: at least, and where one takes long, rather. With the list's own, what is said
 there is seen here within a second."""
 
-SHARE = 8
+CPU_SHARE_DIVISOR = 8
 """Who keeps the browser open shall not lose more than this part of a processor to the looks, where that can be."""
 
-GIVE_WAY_SECONDS = 0.3
+FIRST_ROWS_TIMEOUT_SECONDS = 0.3
 """What is found first is painted before more is looked for, unless that takes longer than this."""
 
-DEMO = "demo"
+DEMO_GROUP = "demo"
 
 
-class FillingScreen(EditingScreen[Answer]):
+class LiveSyncScreen(SessionEditScreen[Result]):
     """Subclasses compose a `#banner` and an `#empty` besides, and say with `begin_to_fill` when they are ready."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         # One key for two: where there is nothing to throw away, there is a demo to be shown.
         Binding("d", "demo", "Show a demo", id="list.demo", tooltip="Look around in made-up conversations"),
-        TRASH,
+        TRASH_BINDING,
         # The list has these keys, and is hidden where it has nothing to show.
         Binding("enter", "further", "Tool calls", id="list.further", tooltip="Look for the words among the tool calls"),
         Binding("s", "scope", "Scope", id="list.scope", tooltip="Everywhere, this folder, this git work tree"),
     ]
 
-    empty = query_one("#empty", Static)
+    empty_message = query_one("#empty", Static)
     banner = query_one("#banner", Static)
 
-    class DemoMade(Told):
+    class DemoMade(DataMessage):
         store: Store
 
-    class Progressed(Told):
+    class SyncProgressed(DataMessage):
         """How far the reading of the agents' own stores is, and how many sessions were found of each."""
 
         done: int
         total: int
-        found: Mapping[str, int]
-        over: bool
+        session_counts: Mapping[str, int]
+        is_finished: bool
 
-    def __init__(self, store: Store, clock: Clock, *, follow: bool = False, is_new: bool = False) -> None:
+    def __init__(self, store: Store, clock: Clock, *, follow: bool = False, is_new_store: bool = False) -> None:
         super().__init__(store, clock)
         self._follow = follow
         self._is_empty = False
-        self._is_first_run = is_new
+        self._is_first_run = is_new_store
         "Also where something was found before there was a screen."
-        self._making_demo = False
-        self._has_rows = Event()
+        self._is_making_demo = False
+        self._rows_shown = Event()
 
-    def begin_to_fill(self) -> None:
+    def start_sync(self) -> None:
         if self._follow:
             self._is_first_run = self._is_first_run or not self.sessions.keys
             ask_for(0)
-            self._sync()
+            self._sync_in_thread()
 
     # ── what agents write ─────────────────────────────────────────────────────────────────────────
 
     @threaded(group="sync")
-    def _sync(self) -> None:
+    def _sync_in_thread(self) -> None:
         """What the agents on this machine write, as long as the browser is open. The list hears of it by polling."""
-        from store.sources.kit.watch import watched
+        from store.sources.kit.watch import watch_trees
 
         worker = get_current_worker()
         found: dict[str, Report] = {}
         told: Mapping[str, int] | None = None
-        with watched():
+        with watch_trees():
             while not worker.is_cancelled:
                 begun = time.thread_time()
-                came = self._look(worker, found)
-                if came or told != _by_agent(found):
-                    told = _by_agent(found)
-                    self.post_message(self.Progressed(0, 0, told, over=True))
-                time.sleep(rest_after(time.thread_time() - begun))
+                came = self._sync_once(worker, found)
+                if came or told != _count_sessions_by_agent(found):
+                    told = _count_sessions_by_agent(found)
+                    self.post_message(self.SyncProgressed(0, 0, told, is_finished=True))
+                time.sleep(compute_sync_pause(time.thread_time() - begun))
                 give_way()
 
-    def _look(self, worker: Worker[None], found: dict[str, Report]) -> bool:
+    def _sync_once(self, worker: Worker[None], found: dict[str, Report]) -> bool:
         """Whether anything came. What was found is noted."""
         from store.sync import refresh
 
         came = False
         try:
-            for progress in refresh.sync(self._store, refresh.found(known_to=self._store)):
+            for progress in refresh.sync_targets(self._store, refresh.discover_targets(store=self._store)):
                 if worker.is_cancelled:
                     break
                 found[progress.report.locator] = progress.report
                 if progress.report.new or progress.report.updated or progress.done < progress.total:
                     came = True
-                    self.post_message(self.Progressed(progress.done, progress.total, _by_agent(found), over=False))
+                    self.post_message(
+                        self.SyncProgressed(
+                            progress.done, progress.total, _count_sessions_by_agent(found), is_finished=False
+                        )
+                    )
                     if self._is_first_run:
-                        self._has_rows.wait(GIVE_WAY_SECONDS)
-                        self._has_rows.set()
+                        self._rows_shown.wait(FIRST_ROWS_TIMEOUT_SECONDS)
+                        self._rows_shown.set()
         except Busy:
             pass  # another browser or a sync is at it; what it brings appears here, too
         return came
 
-    @on(Progressed)
-    def _show_progress(self, progress: Progressed) -> None:
-        self.notice_changes()
-        self.bar.show_status(reading_progress(progress.done, progress.total))
-        if self._is_first_run and progress.found:
-            self.banner.update(first_run(progress.found, progress.over))
+    @on(SyncProgressed)
+    def _show_progress(self, progress: SyncProgressed) -> None:
+        self.check_for_changes()
+        self.bar.show_status(format_progress(progress.done, progress.total))
+        if self._is_first_run and progress.session_counts:
+            self.banner.update(render_first_run(progress.session_counts, progress.is_finished))
             self.banner.display = True
 
     @property
-    def keeps_place(self) -> bool:
+    def keeps_cursor(self) -> bool:
         """While a first list fills, whoever has touched nothing looks at the newest session."""
         return not self._is_first_run or bool(self.sessions.cursor)
 
@@ -147,23 +151,23 @@ class FillingScreen(EditingScreen[Answer]):
 
     # ── nothing to list ───────────────────────────────────────────────────────────────────────────
 
-    def listed(self, shown: Listing) -> None:
-        self._is_empty = not shown.keys and not shown.wanted.query.strip() and not shown.wanted.folder
+    def handle_list_shown(self, shown: SessionListLayout) -> None:
+        self._is_empty = not shown.keys and not shown.options.query.strip() and not shown.options.folder
         self.set_class(self._is_empty, "-empty")
         self.set_class(not shown.keys, "-nothing")
         if self._is_empty:
             self._show_welcome()
         elif not shown.keys:
-            self.empty.update(nothing_found(shown.wanted, further=True))
+            self.empty_message.update(render_empty_list(shown.options, can_search_calls=True))
         else:
-            self.call_after_refresh(self._go_on_with_rows)
+            self.call_after_refresh(self._handle_rows_shown)
 
-    @on(TopBar.Left)
-    def _look_further(self, left: TopBar.Left) -> None:
-        if left.entered and self.sessions.listing.wanted == self._wanted and self._may_look_further():
+    @on(TopBar.Exited)
+    def _search_tool_calls_on_enter(self, left: TopBar.Exited) -> None:
+        if left.entered and self.sessions.listing.options == self._list_options and self._can_search_tool_calls():
             self.action_further()
 
-    def _may_look_further(self) -> bool:
+    def _can_search_tool_calls(self) -> bool:
         """What nobody said may stand in what was run."""
         shown = self.sessions.listing
         return not shown.keys and bool(shown.query.terms)
@@ -174,22 +178,22 @@ class FillingScreen(EditingScreen[Answer]):
     def action_scope(self) -> None:
         self.sessions.action_scope()
 
-    def _go_on_with_rows(self) -> None:
+    def _handle_rows_shown(self) -> None:
         """The focus only now that they are shown: word of the list's having been hidden would take it away again."""
-        self._has_rows.set()
+        self._rows_shown.set()
         if self.focused is None and not self._is_empty:
             self.set_focus(self.sessions)
 
     def _show_welcome(self) -> None:
         self.set_focus(None)
-        self.empty.update(welcome(with_tilde(str(self._store.path)), self._making_demo))
+        self.empty_message.update(render_welcome(abbreviate_home(str(self._store.path)), self._is_making_demo))
         self.refresh_bindings()
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         if action == "demo":
-            return self._is_empty and not self._making_demo
+            return self._is_empty and not self._is_making_demo
         if action == "further":
-            return self._may_look_further()
+            return self._can_search_tool_calls()
         if action == "scope":
             return self.has_class("-nothing") and not self._is_empty
         return super().check_action(action, parameters)
@@ -197,11 +201,11 @@ class FillingScreen(EditingScreen[Answer]):
     # ── the demo ──────────────────────────────────────────────────────────────────────────────────
 
     def action_demo(self) -> None:
-        self._making_demo = True
+        self._is_making_demo = True
         self._show_welcome()
         self._make_demo()
 
-    @threaded(group=DEMO)
+    @threaded(group=DEMO_GROUP)
     def _make_demo(self) -> None:
         """In a store of its own, so that the person's stays clean."""
         from store import demo
@@ -209,29 +213,29 @@ class FillingScreen(EditingScreen[Answer]):
 
         store = Store.open(data_dir() / "demo.db")
         if not store.sessions.newest(1):
-            demo.fill(store)
+            demo.fill_store(store)
         self.post_message(self.DemoMade(store))
 
     @on(Worker.StateChanged)
-    def _allow_another_try(self, changed: Worker.StateChanged) -> None:
-        if changed.worker.group == DEMO and changed.state is WorkerState.ERROR:
-            self._making_demo = False
+    def _handle_demo_failure(self, changed: Worker.StateChanged) -> None:
+        if changed.worker.group == DEMO_GROUP and changed.state is WorkerState.ERROR:
+            self._is_making_demo = False
             self._show_welcome()
 
 
-def rest_after(took: float) -> float:
+def compute_sync_pause(took: float) -> float:
     """Seconds, after a look that took so many of a processor's."""
-    least, rather = FOLLOW_SECONDS
-    return max(least, min((SHARE - 1) * took, rather), took)
+    least, rather = SYNC_INTERVAL_SECONDS
+    return max(least, min((CPU_SHARE_DIVISOR - 1) * took, rather), took)
 
 
-def _by_agent(found: Mapping[str, Report]) -> dict[str, int]:
+def _count_sessions_by_agent(found: Mapping[str, Report]) -> dict[str, int]:
     """How many sessions there are of each, by the name that people call it."""
     from store import sources
 
     told: dict[str, int] = {}
     for report in found.values():
-        source = sources.by_name(report.source)
+        source = sources.load_source(report.source)
         name = source.LABEL if source else report.source
         told[name] = told.get(name, 0) + report.seen
     return told

@@ -21,69 +21,69 @@ from textual.widget import Widget
 from textual.widgets import Static
 
 from store.model.session import Session
-from store.search.list_rows import Listing
+from store.search.list_rows import SessionListLayout
 from tui.messages import Copy
-from tui.render.browser_notices import whereabouts
-from tui.screens.browser.live_sync import FillingScreen
-from tui.screens.browser.session_list import ListingScreen
+from tui.render.browser_notices import render_breadcrumb
+from tui.screens.browser.live_sync import LiveSyncScreen
+from tui.screens.browser.session_list import SessionListScreen
 from tui.screens.store_screen import Clock
-from tui.widgets.key_hints import KeysLine
-from tui.widgets.session_list_view import SessionList
+from tui.widgets.key_hints import KeyHintBar
+from tui.widgets.session_list_view import SessionListView
 from tui.widgets.top_bar import TopBar
-from tui.workers import surely, threaded
+from tui.workers import reliable_timer, threaded
 
 if TYPE_CHECKING:
     from store.store import Store
-    from tui.screens.conversation import Reading
+    from tui.screens.conversation import ConversationPane
 
-REST_SECONDS = 0.3
+OPEN_DELAY_SECONDS = 0.3
 """The cursor of the list rests so long on a session before it is opened beside it: scrolling past reads nothing."""
 
-READING_CSS = Path(__file__).parents[1] / "conversation.tcss"
+CONVERSATION_CSS = Path(__file__).parents[1] / "conversation.tcss"
 
 
-def _pane(keys: str, action: str, name: str, told: str, tooltip: str) -> Binding:
+def _pane_binding(keys: str, action: str, name: str, told: str, tooltip: str) -> Binding:
     return Binding(keys, action, told, id=f"panes.{name}", tooltip=tooltip, show=False)
 
 
-def _session(keys: str, action: str, told: str, tooltip: str, *, show: bool = False) -> Binding:
+def _session_binding(keys: str, action: str, told: str, tooltip: str, *, show: bool = False) -> Binding:
     return Binding(keys, action, told, id=f"session.{action}", tooltip=tooltip, show=show)
 
 
-class BrowserScreen(FillingScreen[None]):
+class BrowserScreen(LiveSyncScreen[None]):
     DEFAULT_CLASSES = "-pane-0"
     HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (100, "-medium"), (140, "-wide")]  # noqa: RUF012 (declared so by Textual)
     BINDINGS: ClassVar[list[BindingType]] = [
-        _session("r", "resume", "Resume", "Continue this conversation in its agent", show=True),
-        _session("c", "copy_command", "Copy command", "Copy the command that continues this conversation"),
-        _session("C", "copy_id", "Copy id", "Copy the session's id"),
-        _pane("tab", "next_pane(1)", "next", "Next pane", "To the pane on the right"),
-        _pane("shift+tab", "next_pane(-1)", "previous", "Pane before", "To the pane on the left"),
-        _pane("1", "pane(0)", "sessions", "Sessions", "To the list of sessions"),
-        _pane("2", "pane(1)", "timeline", "Conversation", "To the conversation"),
-        _pane("3", "pane(2)", "record", "Record", "To the record as its agent wrote it"),
-        _pane("z", "zoom", "zoom", "Zoom", "This pane alone, and back"),
+        _session_binding("r", "resume", "Resume", "Continue this conversation in its agent", show=True),
+        _session_binding("c", "copy_command", "Copy command", "Copy the command that continues this conversation"),
+        _session_binding("C", "copy_id", "Copy id", "Copy the session's id"),
+        _pane_binding("tab", "next_pane(1)", "next", "Next pane", "To the pane on the right"),
+        _pane_binding("shift+tab", "next_pane(-1)", "previous", "Pane before", "To the pane on the left"),
+        _pane_binding("1", "pane(0)", "sessions", "Sessions", "To the list of sessions"),
+        _pane_binding("2", "pane(1)", "timeline", "Conversation", "To the conversation"),
+        _pane_binding("3", "pane(2)", "record", "Record", "To the record as its agent wrote it"),
+        _pane_binding("z", "zoom", "zoom", "Zoom", "This pane alone, and back"),
         Binding("escape", "clear", "All sessions", id="list.clear", tooltip="Without words; then, everywhere"),
-        _pane("escape,backspace", "back", "back", "Back", "One step back"),
+        _pane_binding("escape,backspace", "back", "back", "Back", "One step back"),
     ]
 
-    place = query_one("#place", Static)
-    reading: Reading
+    location_bar = query_one("#place", Static)
+    conversation: ConversationPane
     "There once the list has been painted: what shows conversations is loaded after that."
 
     def __init__(
-        self, store: Store, clock: Clock, title: str = "backscroll", *, follow: bool = False, is_new: bool = False
+        self, store: Store, clock: Clock, title: str = "backscroll", *, follow: bool = False, is_new_store: bool = False
     ) -> None:
-        super().__init__(store, clock, follow=follow, is_new=is_new)
+        super().__init__(store, clock, follow=follow, is_new_store=is_new_store)
         self._shown_title = title
-        self._has_reading = False
-        self._pane = 0
-        self._rest: Timer | None = None
-        self._moved_at = 0.0
-        self._turn: int | None = None
-        self._awaited: int | None = None
+        self._has_conversation = False
+        self._active_pane = 0
+        self._open_timer: Timer | None = None
+        self._cursor_moved_at = 0.0
+        self._selected_turn: int | None = None
+        self._pending_session_key: int | None = None
         "The session that the list goes to when it is listed."
-        self._hurried = False
+        self._is_enter_pending = False
         "Enter was pressed before the list of the words as they stand was there."
 
     def compose(self) -> ComposeResult:
@@ -91,222 +91,224 @@ class BrowserScreen(FillingScreen[None]):
         yield Static(id="place")
         yield Static(id="banner")
         with Horizontal(id="panes"):
-            yield SessionList()
+            yield SessionListView()
         yield Static(id="empty")
-        yield KeysLine()
+        yield KeyHintBar()
 
     def on_mount(self) -> None:
-        self.watch(self.sessions, "cursor", self._rest_on_session, init=False)
-        self.call_after_refresh(self._add_reading)
+        self.watch(self.sessions, "cursor", self._schedule_open, init=False)
+        self.call_after_refresh(self._mount_conversation)
 
-    async def _add_reading(self) -> None:
+    async def _mount_conversation(self) -> None:
         """Messages to the screen wait for it; the list scrolls meanwhile, and an empty one begins to fill."""
         is_empty = not self.sessions.keys
         if is_empty:
-            self.begin_to_fill()
+            self.start_sync()
         module = await asyncio.to_thread(import_module, "tui.screens.conversation")
-        self.app.stylesheet.read(READING_CSS)
+        self.app.stylesheet.read(CONVERSATION_CSS)
         self.app.stylesheet.parse()
-        reading: Reading = module.Reading(self._store, self._clock)
+        reading: ConversationPane = module.ConversationPane(self._store, self._clock)
         await self.query_one("#panes").mount(reading)
-        self.reading = reading
-        self._has_reading = True
-        self.app.keep_what_is()
-        self._rest_on_known()
+        self.conversation = reading
+        self._has_conversation = True
+        self.app.freeze_gc()
+        self._schedule_open_if_loaded()
         if not is_empty:
-            self.begin_to_fill()
+            self.start_sync()
 
     @property
-    def keeps_place(self) -> bool:
-        return super().keeps_place or bool(self._pane)
+    def keeps_cursor(self) -> bool:
+        return super().keeps_cursor or bool(self._active_pane)
 
-    def changed(self) -> None:
-        super().changed()
-        if self._has_reading:
-            self.reading.follow()
+    def handle_store_change(self) -> None:
+        super().handle_store_change()
+        if self._has_conversation:
+            self.conversation.handle_store_change()
 
-    def tell_time(self) -> None:
-        super().tell_time()
-        if self._has_reading:
-            self.reading.timeline.tell_heading()
+    def refresh_ages(self) -> None:
+        super().refresh_ages()
+        if self._has_conversation:
+            self.conversation.timeline_pane.update_heading()
 
     # ── the session under the cursor ──────────────────────────────────────────────────────────────
 
-    def _rest_on_session(self) -> None:
+    def _schedule_open(self) -> None:
         """Often, and a timer costs more than a look at the clock."""
-        self._moved_at = time.monotonic()
-        if self._rest is None:
-            self._rest = surely(self.set_timer(REST_SECONDS, self._rested))
+        self._cursor_moved_at = time.monotonic()
+        if self._open_timer is None:
+            self._open_timer = reliable_timer(self.set_timer(OPEN_DELAY_SECONDS, self._open_after_delay))
 
-    def _rested(self) -> None:
-        left = self._moved_at + REST_SECONDS - time.monotonic()
-        self._rest = surely(self.set_timer(left, self._rested)) if left > 0 else None
-        if self._rest is None:
-            self._open_beside()
+    def _open_after_delay(self) -> None:
+        left = self._cursor_moved_at + OPEN_DELAY_SECONDS - time.monotonic()
+        self._open_timer = reliable_timer(self.set_timer(left, self._open_after_delay)) if left > 0 else None
+        if self._open_timer is None:
+            self._open_selected()
 
-    @on(ListingScreen.Read)
-    def _await_rows(self, read: ListingScreen.Read) -> None:
+    @on(SessionListScreen.RowsLoaded)
+    def _handle_rows_loaded(self, read: SessionListScreen.RowsLoaded) -> None:
         """What the cursor stands on may be known only now; once the list has it, too."""
-        if self.sessions.selected_key in read.wanted.keys:
-            self.call_later(self._rest_on_known)
+        if self.sessions.selected_key in read.request.keys:
+            self.call_later(self._schedule_open_if_loaded)
 
-    def _rest_on_known(self) -> None:
+    def _schedule_open_if_loaded(self) -> None:
         selected = self.sessions.selected
-        if self._has_reading and selected is not None and not self.reading.is_open(selected.key):
-            if self.looked_for and self._rest is None:
-                self._open_beside()  # whoever has stopped typing waited long enough
+        if self._has_conversation and selected is not None and not self.conversation.is_open(selected.key):
+            if self.search_query and self._open_timer is None:
+                self._open_selected()  # whoever has stopped typing waited long enough
             else:
-                self._rest_on_session()
+                self._schedule_open()
             self.refresh_bindings()
 
-    def _open_beside(self) -> None:
+    def _open_selected(self) -> None:
         """Where nobody sees it, it need not be read yet."""
         selected = self.sessions.selected
-        if selected is None or not self._has_reading or not self.reading.is_on_screen:
+        if selected is None or not self._has_conversation or not self.conversation.is_on_screen:
             return
-        if not self.reading.is_open(selected.key):
-            self.reading.open(selected, looked_for=self.looked_for)
+        if not self.conversation.is_open(selected.key):
+            self.conversation.open(selected, query=self.search_query)
 
-    @on(SessionList.Opened)
-    def _open(self, opened: SessionList.Opened) -> None:
-        if not self._has_reading:
-            self.call_after_refresh(self._open, opened)
+    @on(SessionListView.Opened)
+    def _open_session(self, opened: SessionListView.Opened) -> None:
+        if not self._has_conversation:
+            self.call_after_refresh(self._open_session, opened)
             return
-        self._hurried = self.sessions.listing.wanted.query != self._wanted.query
-        if self._hurried:
+        self._is_enter_pending = self.sessions.listing.options.query != self._list_options.query
+        if self._is_enter_pending:
             return
         # What stands open beside the list is not opened once more.
-        is_open = self.reading.is_open(opened.session.key, self.looked_for)
+        is_open = self.conversation.is_open(opened.session.key, self.search_query)
         if not is_open:
-            self.reading.hold_keys()
+            self.conversation.buffer_keys()
         self.action_pane(1)
         if not is_open:
             # Once it is laid out: a pane without a size cannot be opened at an entry.
-            self.call_after_refresh(self.reading.open, opened.session, looked_for=self.looked_for)
+            self.call_after_refresh(self.conversation.open, opened.session, query=self.search_query)
 
-    @on(ListingScreen.Listed)
-    def _await_list(self) -> None:
-        self.call_later(self._open_if_hurried)
+    @on(SessionListScreen.SessionsLoaded)
+    def _handle_sessions_loaded(self) -> None:
+        self.call_later(self._open_if_enter_pending)
 
-    def _open_if_hurried(self) -> None:
-        if self._hurried and (selected := self.sessions.selected):
-            self._open(SessionList.Opened(selected))
+    def _open_if_enter_pending(self) -> None:
+        if self._is_enter_pending and (selected := self.sessions.selected):
+            self._open_session(SessionListView.Opened(selected))
 
-    def on_reading_moved(self, moved: Reading.Moved) -> None:
-        self._turn = moved.turn
-        self.place.update(whereabouts(moved.session, moved.turn, self._pane), layout=False)
+    def on_conversation_pane_turn_selected(self, moved: ConversationPane.TurnSelected) -> None:
+        self._selected_turn = moved.turn
+        self.location_bar.update(render_breadcrumb(moved.session, moved.turn, self._active_pane), layout=False)
 
-    def on_reading_forked(self, forked: Reading.Forked) -> None:
+    def on_conversation_pane_session_forked(self, forked: ConversationPane.SessionForked) -> None:
         """The list goes to it, under its parent; what its agent can go on with is offered to go on with."""
-        parent = self.reading.session
-        self._awaited = forked.session.key
-        self.reading.open(forked.session)
-        self.want(follow=True, unfolded=self._wanted.unfolded | ({parent.key} if parent else set()))
+        parent = self.conversation.session
+        self._pending_session_key = forked.session.key
+        self.conversation.open(forked.session)
+        self.change_list(keep_cursor=True, unfolded=self._list_options.unfolded | ({parent.key} if parent else set()))
         if forked.is_native:
-            self._offer_to_resume(forked.session)
+            self._open_resume_screen(forked.session)
         else:
             self.notify("Forked; u undoes it.", timeout=3, markup=False)
 
-    def listed(self, shown: Listing) -> None:
-        super().listed(shown)
-        awaited, self._awaited = self._awaited, None
-        if awaited is not None and (at := shown.index(awaited)) is not None:
+    def handle_list_shown(self, shown: SessionListLayout) -> None:
+        super().handle_list_shown(shown)
+        awaited, self._pending_session_key = self._pending_session_key, None
+        if awaited is not None and (at := shown.row_of(awaited)) is not None:
             self.sessions.cursor = at
 
     @property
-    def chosen(self) -> Session | None:
+    def current_session(self) -> Session | None:
         """The session that is read, or the one under the list's cursor, whichever is worked in."""
-        return self.reading.session if self._pane else self.sessions.selected
+        return self.conversation.session if self._active_pane else self.sessions.selected
 
-    def go_to(self, entry: str | None) -> None:
+    def open_entry(self, entry: str | None) -> None:
         if entry is not None:
-            self._find_session(entry)
+            self._load_session_of_entry(entry)
 
     @threaded(exclusive=True, group="go to")
-    def _find_session(self, entry: str) -> None:
+    def _load_session_of_entry(self, entry: str) -> None:
         session = self._store.sessions.get(entry.rpartition("#")[0])
-        self.app.call_from_thread(self._read_on_at, session, entry)
+        self.app.call_from_thread(self._open_at_entry, session, entry)
 
-    def _read_on_at(self, session: Session, entry: str) -> None:
-        self.reading.open(session, at=entry)
+    def _open_at_entry(self, session: Session, entry: str) -> None:
+        self.conversation.open(session, at_entry=entry)
         self.action_pane(1)
 
     # ── panes ─────────────────────────────────────────────────────────────────────────────────────
 
     @property
     def _panes(self) -> tuple[Widget, Widget, Widget]:
-        return self.sessions, self.reading.timeline.timeline, self.reading.record.json
+        return self.sessions, self.conversation.timeline_pane.timeline_view, self.conversation.record_pane.json_view
 
     def on_descendant_focus(self, event: events.DescendantFocus) -> None:
         ancestors = set(event.widget.ancestors_with_self)
-        if event.widget in (self.sessions, self.bar.words):
-            self._work_in(0)
-        elif self._has_reading and self.reading.record in ancestors:
-            self._work_in(2)
-        elif self._has_reading and self.reading.timeline in ancestors:
-            self._work_in(1)
+        if event.widget in (self.sessions, self.bar.query_input):
+            self._activate_pane(0)
+        elif self._has_conversation and self.conversation.record_pane in ancestors:
+            self._activate_pane(2)
+        elif self._has_conversation and self.conversation.timeline_pane in ancestors:
+            self._activate_pane(1)
 
-    def _work_in(self, pane: int) -> None:
-        if pane == self._pane:
+    def _activate_pane(self, pane: int) -> None:
+        if pane == self._active_pane:
             return
-        self.remove_class(f"-pane-{self._pane}")
-        self._pane = pane
+        self.remove_class(f"-pane-{self._active_pane}")
+        self._active_pane = pane
         self.add_class(f"-pane-{pane}")
-        if self.reading.session is not None:
-            self.place.update(whereabouts(self.reading.session, self._turn, pane), layout=False)
-        self.call_after_refresh(self._read_what_came_into_view)
+        if self.conversation.session is not None:
+            self.location_bar.update(
+                render_breadcrumb(self.conversation.session, self._selected_turn, pane), layout=False
+            )
+        self.call_after_refresh(self._load_visible_panes)
 
-    def _read_what_came_into_view(self) -> None:
-        self._open_beside()
+    def _load_visible_panes(self) -> None:
+        self._open_selected()
         # What waited while another screen was in front may be called when all of them are closed.
-        if self._has_reading and self.reading.is_running and self.reading.record.is_on_screen:
-            self.reading.show_record()
+        if self._has_conversation and self.conversation.is_running and self.conversation.record_pane.is_on_screen:
+            self.conversation.load_selected_record()
 
     def on_resize(self) -> None:
-        self.call_after_refresh(self._read_what_came_into_view)
+        self.call_after_refresh(self._load_visible_panes)
 
     def action_pane(self, pane: int) -> None:
         # Before the focus: what is not displayed cannot have it.
-        self._work_in(pane)
+        self._activate_pane(pane)
         self.set_focus(self._panes[pane])
 
     def action_next_pane(self, by: int) -> None:
-        self.action_pane((self._pane + by) % len(self._panes))
+        self.action_pane((self._active_pane + by) % len(self._panes))
 
     def action_zoom(self) -> None:
         self.toggle_class("-zoom")
-        self.call_after_refresh(self._read_what_came_into_view)
+        self.call_after_refresh(self._load_visible_panes)
 
     def action_back(self) -> None:
         if self.hide_banner():
             return
         if self.has_class("-zoom"):
             self.action_zoom()
-        elif self._pane:
-            self.action_pane(self._pane - 1)
+        elif self._active_pane:
+            self.action_pane(self._active_pane - 1)
         else:
             self.action_clear()
 
     # ── what can be done with a session ───────────────────────────────────────────────────────────
 
     def action_resume(self) -> None:
-        if (session := self.chosen) is not None:
-            self._offer_to_resume(session)
+        if (session := self.current_session) is not None:
+            self._open_resume_screen(session)
 
-    def _offer_to_resume(self, session: Session) -> None:
+    def _open_resume_screen(self, session: Session) -> None:
         from tui.screens.resume import ResumeScreen
 
-        self.app.push_screen(ResumeScreen(self._store, session, self.app.settings), self.app.hand_over)
+        self.app.push_screen(ResumeScreen(self._store, session, self.app.settings), self.app.exit_and_resume)
 
     def action_copy_command(self) -> None:
-        from store.resume.command import resumption
+        from store.resume.command import plan_resume
 
-        if (session := self.chosen) is not None:
-            found = resumption(session)
+        if (session := self.current_session) is not None:
+            found = plan_resume(session)
             self.post_message(Copy(found.command or found.hint, "the command" if found.command else "how it goes on"))
 
     def action_copy_id(self) -> None:
-        if (session := self.chosen) is not None:
+        if (session := self.current_session) is not None:
             self.post_message(Copy(session.id, "the id"))
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
@@ -314,12 +316,12 @@ class BrowserScreen(FillingScreen[None]):
             case "search":
                 return not self._is_empty and self.focused in (None, self.sessions)
             case "clear":
-                is_narrowed = bool(self._wanted.query or self._wanted.folder)
-                return self.bar.words.has_focus or (is_narrowed and not self._pane)
-            case "pane" | "next_pane" | "zoom" if not self._has_reading:
+                is_narrowed = bool(self._list_options.query or self._list_options.folder)
+                return self.bar.query_input.has_focus or (is_narrowed and not self._active_pane)
+            case "pane" | "next_pane" | "zoom" if not self._has_conversation:
                 return False
-            case "tags" | "pin" | "archive" | "trash" if self._pane:
+            case "tags" | "pin" | "archive" | "trash" if self._active_pane:
                 return False  # while one reads, a slip of the finger should move nothing
             case "resume" | "copy_command" | "copy_id" | "pane" | "next_pane" | "zoom":
-                return not self._is_empty and self.chosen is not None
+                return not self._is_empty and self.current_session is not None
         return super().check_action(action, parameters)

@@ -13,29 +13,29 @@ from textual.widgets import Static
 
 from store.model.entry import Json
 from store.text.sanitize import one_line
-from tui.json_document.large_containers import spelled
-from tui.json_document.parser import PAGE, parse
+from tui.json_document.large_containers import format_json
+from tui.json_document.parser import PAGE_BYTES, parse_record
 from tui.json_document.tree import (
     ARROW_CELLS,
-    EVERYTHING,
-    ROWS_AT_FIRST,
-    SHORT,
-    Path,
-    Row,
-    Tree,
-    find,
-    indent,
-    path_from,
-    path_of,
-    spell,
+    INITIAL_ROWS,
+    MAX_SYNC_CHARACTERS,
+    UNLIMITED,
+    JsonPath,
+    JsonRow,
+    JsonTree,
+    find_paths,
+    format_path,
+    indent_width,
+    parse_path,
+    row_path,
 )
-from tui.json_document.values import Lines
-from tui.messages import Copy, Told
-from tui.render.json_row import can_open, row_line, size_of
+from tui.json_document.values import TextLines
+from tui.messages import Copy, DataMessage
+from tui.render.json_row import can_open, format_size, render_json_row
 from tui.render.styles import MUTED
 from tui.widgets.cursor_view import CursorView
 from tui.widgets.find_bar import FindBar
-from tui.widgets.find_pane import FindPane, Search
+from tui.widgets.find_pane import FindPane, FindSearch
 from tui.workers import threaded
 
 
@@ -48,204 +48,204 @@ class JsonView(CursorView):
         Binding("H", "fold_all", "Fold all", show=False, id="json.fold_all", tooltip="Fold everything, or open it"),
     ]
 
-    class Moved(Told):
+    class PathChanged(DataMessage):
         """The cursor stands on another path, or on none."""
 
         path: str
 
-    class Built(Told):
+    class TreeBuilt(DataMessage):
         """Another tree of the same value."""
 
-        of: Tree
-        tree: Tree
+        replaces: JsonTree
+        tree: JsonTree
 
-    class LaidOut(Told):
+    class StringWrapped(DataMessage):
         """A string so long that a thread had to lay it out."""
 
-        row: Row
+        row: JsonRow
         width: int
-        lines: list[Row]
+        lines: list[JsonRow]
 
     def __init__(self) -> None:
         super().__init__()
-        self.outline: Tree | None = None
+        self.json_tree: JsonTree | None = None
         self._note = ""
         self._words = ""
 
     # ── what is handed down ───────────────────────────────────────────────────────────────────────
 
-    def show(self, tree: Tree | None, note: str = "", focus: Path = ()) -> None:
+    def show(self, tree: JsonTree | None, note: str = "", focus: JsonPath = ()) -> None:
         """The note stands where there is no tree."""
-        self.outline = tree
+        self.json_tree = tree
         self._note = note
         if tree is not None:
-            tree.wrap(self.text_width)
+            tree.rewrap(self.text_width)
         at = (tree.reveal(focus) if tree is not None and focus else 0) or 0
         self._redraw(at)
         self.scroll_to(y=max(at - self.page.height // 2, 0), animate=False, force=True)
 
-    def set_off(self, words: str) -> None:
+    def highlight_words(self, words: str) -> None:
         self._words = words
-        self.forget_strips()
+        self.invalidate_strips()
 
-    def reveal(self, path: Path) -> None:
-        if self.outline is not None:
-            self._redraw(self.outline.reveal(path))
+    def reveal(self, path: JsonPath) -> None:
+        if self.json_tree is not None:
+            self._redraw(self.json_tree.reveal(path))
 
     @property
-    def row(self) -> Row | None:
+    def current_row(self) -> JsonRow | None:
         """The row under the cursor."""
-        return self.outline.rows[self.cursor] if self.outline is not None else None
+        return self.json_tree.rows[self.cursor] if self.json_tree is not None else None
 
     @property
     def path(self) -> str:
         """Where the cursor stands."""
-        row = self.row
+        row = self.current_row
         if row is None:
             return ""
-        path = path_of(row)
-        is_text = self.outline is not None and isinstance(self.outline.root.held, Lines)
-        return f"line {path[0] + 1}" if is_text and isinstance(path[0], int) else spell(path)
+        path = row_path(row)
+        is_text = self.json_tree is not None and isinstance(self.json_tree.root.stored, TextLines)
+        return f"line {path[0] + 1}" if is_text and isinstance(path[0], int) else format_path(path)
 
     def _redraw(self, cursor: int | None = None) -> None:
-        self.line_count = len(self.outline.rows) if self.outline is not None else 1
-        self.forget_strips()
+        self.line_count = len(self.json_tree.rows) if self.json_tree is not None else 1
+        self.invalidate_strips()
         if cursor is not None and cursor != self.cursor:
             self.cursor = cursor
         else:
             self.cursor = self.validate_cursor(self.cursor)
-            self.chosen()
+            self.handle_cursor_moved()
 
-    def search_for(self, words: str) -> Search:
-        if self.outline is None:
+    def make_search(self, words: str) -> FindSearch:
+        if self.json_tree is None:
             return lambda stopped: ()
-        value, insides = self.outline.root.value, self.outline.insides()
-        return lambda stopped: find(value, words, insides, stopped)
+        value, insides = self.json_tree.root.value, self.json_tree.embedded_values()
+        return lambda stopped: find_paths(value, words, insides, stopped)
 
     def copy_value(self) -> None:
-        row = self.row
+        row = self.current_row
         if row is None:
             return
-        value = row.whole.value
+        value = row.value_row.value
         if type(value) is str:
             self.post_message(Copy(value, "value"))
         else:
-            self._copy_spelled(value)
+            self._copy_formatted(value)
 
     @threaded(group="copy")
-    def _copy_spelled(self, value: Json) -> None:
-        self.post_message(Copy(spelled(value), "value"))
+    def _copy_formatted(self, value: Json) -> None:
+        self.post_message(Copy(format_json(value), "value"))
 
     # ── painting ──────────────────────────────────────────────────────────────────────────────────
 
-    def line(self, index: int, width: int) -> Content:
-        if self.outline is None:
+    def render_row(self, index: int, width: int) -> Content:
+        if self.json_tree is None:
             return Content.styled(one_line(self._note, width), MUTED)
-        return row_line(self.outline.rows[index], width, self._words)
+        return render_json_row(self.json_tree.rows[index], width, self._words)
 
-    def chosen(self) -> None:
-        self.post_message(self.Moved(self.path))
+    def handle_cursor_moved(self) -> None:
+        self.post_message(self.PathChanged(self.path))
 
     def on_resize(self) -> None:
-        if self.outline is not None and self.outline.width != self.text_width:
-            whole = self.outline.rows[self.cursor].whole
-            for row in self.outline.wrap(self.text_width):
-                self._lay_out(self.outline, row)
-            self._redraw(self.outline.rows.index(whole))
+        if self.json_tree is not None and self.json_tree.width != self.text_width:
+            whole = self.json_tree.rows[self.cursor].value_row
+            for row in self.json_tree.rewrap(self.text_width):
+                self._wrap_string(self.json_tree, row)
+            self._redraw(self.json_tree.rows.index(whole))
 
     # ── folding ───────────────────────────────────────────────────────────────────────────────────
 
-    def pressed(self, x: int) -> None:
-        row = self.row
-        if row is not None and 0 <= x - indent(row.depth, self.text_width) < ARROW_CELLS:
+    def handle_click(self, x: int) -> None:
+        row = self.current_row
+        if row is not None and 0 <= x - indent_width(row.depth, self.text_width) < ARROW_CELLS:
             self.action_fold()
 
-    def pressed_twice(self) -> None:
+    def handle_double_click(self) -> None:
         self.action_fold()
 
     def action_fold(self) -> None:
-        row = self.row
-        if row is not None and row.whole.open:
+        row = self.current_row
+        if row is not None and row.value_row.is_open:
             self._close()
         else:
             self._open()
 
     def action_open(self) -> None:
-        row = self.row
-        if row is not None and row.open:
+        row = self.current_row
+        if row is not None and row.is_open:
             self.cursor += 1
         else:
             self._open()
 
     def action_close(self) -> None:
-        row = self.row
-        if row is None or self.outline is None:
+        row = self.current_row
+        if row is None or self.json_tree is None:
             return
-        if row.open:
+        if row.is_open:
             self._close()
         else:
-            self.cursor = self.outline.parent(self.cursor)
+            self.cursor = self.json_tree.parent_index(self.cursor)
 
     def _open(self) -> None:
-        row, tree = self.row, self.outline
+        row, tree = self.current_row, self.json_tree
         if row is None or tree is None or not can_open(row, self.text_width):
             return
-        if type(row.content) is str and len(row.content) > SHORT:
-            self._lay_out(tree, row)
+        if type(row.content) is str and len(row.content) > MAX_SYNC_CHARACTERS:
+            self._wrap_string(tree, row)
         else:
             tree.open(self.cursor)
             self._redraw()
 
     def _close(self) -> None:
         """What is open, from wherever in it one stands."""
-        if self.outline is not None:
+        if self.json_tree is not None:
             at = self.cursor
-            if self.outline.rows[at].whole is not self.outline.rows[at]:
-                at = self.outline.parent(at)
-            self.outline.close(at)
+            if self.json_tree.rows[at].value_row is not self.json_tree.rows[at]:
+                at = self.json_tree.parent_index(at)
+            self.json_tree.close(at)
             self._redraw(at)
 
     @threaded(group="lay out")
-    def _lay_out(self, tree: Tree, row: Row) -> None:
+    def _wrap_string(self, tree: JsonTree, row: JsonRow) -> None:
         width = tree.width
-        self.post_message(self.LaidOut(row, width, list(tree.children(row))))
+        self.post_message(self.StringWrapped(row, width, list(tree.children(row))))
 
-    @on(LaidOut)
-    def _show_laid_out(self, laid_out: LaidOut) -> None:
-        row, tree = laid_out.row, self.outline
+    @on(StringWrapped)
+    def _show_wrapped(self, laid_out: StringWrapped) -> None:
+        row, tree = laid_out.row, self.json_tree
         if tree is not None and row in tree.rows and tree.width == laid_out.width:
             tree.open(tree.rows.index(row), laid_out.lines)
             self._redraw()
 
     def action_inside(self) -> None:
-        row, tree = self.row, self.outline
+        row, tree = self.current_row, self.json_tree
         if row is None or tree is None:
             return
-        at = self.cursor if row.whole is row else tree.parent(self.cursor)
-        if tree.rows[at].inside is not None:
-            tree.close_inside(at)
-        elif not tree.open_inside(at):
+        at = self.cursor if row.value_row is row else tree.parent_index(self.cursor)
+        if tree.rows[at].embedded is not None:
+            tree.close_embedded(at)
+        elif not tree.open_embedded(at):
             self.notify("There is no JSON inside this value.", severity="warning", timeout=3)
         self._redraw(at)
 
     def action_fold_all(self) -> None:
-        tree = self.outline
+        tree = self.json_tree
         if tree is not None:
-            is_open = any(row.open for row in tree.rows)
-            self._build(tree, 0 if is_open else EVERYTHING, ROWS_AT_FIRST if is_open else EVERYTHING)
+            is_open = any(row.is_open for row in tree.rows)
+            self._build(tree, 0 if is_open else UNLIMITED, INITIAL_ROWS if is_open else UNLIMITED)
 
     @threaded(exclusive=True, group="build")
-    def _build(self, tree: Tree, levels: int, rows: int) -> None:
-        self.post_message(self.Built(tree, Tree(tree.root.value, tree.width, levels, rows)))
+    def _build(self, tree: JsonTree, levels: int, rows: int) -> None:
+        self.post_message(self.TreeBuilt(tree, JsonTree(tree.root.value, tree.width, levels, rows)))
 
-    @on(Built)
-    def _show_built(self, built: Built) -> None:
-        row = self.row
-        if self.outline is built.of and row is not None:
-            path = path_of(row)
-            self.outline = built.tree
-            self.outline.wrap(self.text_width)
-            self._redraw(self.outline.nearest(path))
+    @on(TreeBuilt)
+    def _show_built(self, built: TreeBuilt) -> None:
+        row = self.current_row
+        if self.json_tree is built.replaces and row is not None:
+            path = row_path(row)
+            self.json_tree = built.tree
+            self.json_tree.rewrap(self.text_width)
+            self._redraw(self.json_tree.find_nearest(path))
 
 
 class JsonPane(FindPane):
@@ -270,13 +270,13 @@ class JsonPane(FindPane):
         Binding("c", "copy_all", "Copy all", show=False, id="json.copy_all", tooltip="Copy the record as it was read"),
     ]
 
-    json = query_one(JsonView)
+    json_view = query_one(JsonView)
     path_line = query_one("#path", Static)
 
-    class Parsed(Told):
+    class RecordParsed(DataMessage):
         generation: int
-        tree: Tree
-        focus: Path
+        tree: JsonTree
+        focus: JsonPath
 
     def __init__(self, *, id: str | None = None) -> None:  # noqa: A002 (Textual calls it so)
         super().__init__(id=id)
@@ -292,60 +292,60 @@ class JsonPane(FindPane):
 
     def show(self, record: bytes | None, note: str = "", focus: str = "") -> None:
         """The record as it was read; a quiet line in its place where there is none. The focus is a path in it."""
-        path = path_from(focus) or ()
-        if record is not None and record == self._record and self.json.outline is not None:
+        path = parse_path(focus) or ()
+        if record is not None and record == self._record and self.json_view.json_tree is not None:
             if path:
-                self.json.reveal(path)
+                self.json_view.reveal(path)
             return
         self._record = record
         self._generation += 1
         if record is None:
-            self.json.show(None, note)
-        elif len(record) <= PAGE:
-            self._show_tree(Tree(parse(record), self.json.text_width), path)
+            self.json_view.show(None, note)
+        elif len(record) <= PAGE_BYTES:
+            self._show_tree(JsonTree(parse_record(record), self.json_view.text_width), path)
         else:
-            self.json.show(None, f"Reading {size_of(len(record))}…")
-            self._parse(record, path, self._generation, self.json.text_width)
+            self.json_view.show(None, f"Reading {format_size(len(record))}…")
+            self._parse(record, path, self._generation, self.json_view.text_width)
 
     @threaded(exclusive=True, group="parse")
-    def _parse(self, record: bytes, focus: Path, generation: int, width: int) -> None:
+    def _parse(self, record: bytes, focus: JsonPath, generation: int, width: int) -> None:
         if generation == self._generation:
-            self.post_message(self.Parsed(generation, Tree(parse(record), width), focus))
+            self.post_message(self.RecordParsed(generation, JsonTree(parse_record(record), width), focus))
 
-    @on(Parsed)
-    def _show_parsed(self, parsed: Parsed) -> None:
+    @on(RecordParsed)
+    def _show_parsed(self, parsed: RecordParsed) -> None:
         parsed.stop()
         if parsed.generation == self._generation:
             self._show_tree(parsed.tree, parsed.focus)
 
-    def _show_tree(self, tree: Tree, focus: Path) -> None:
-        self.json.show(tree, focus=focus)
-        if isinstance(tree.root.held, Lines) and tree.root.held.note:
-            self.notify(tree.root.held.note, severity="warning", timeout=5)
-        self.look_again()
+    def _show_tree(self, tree: JsonTree, focus: JsonPath) -> None:
+        self.json_view.show(tree, focus=focus)
+        if isinstance(tree.root.stored, TextLines) and tree.root.stored.note:
+            self.notify(tree.root.stored.note, severity="warning", timeout=5)
+        self.search_again()
         self.refresh_bindings()
 
-    @on(JsonView.Moved)
-    def _show_path(self, moved: JsonView.Moved) -> None:
+    @on(JsonView.PathChanged)
+    def _show_path(self, moved: JsonView.PathChanged) -> None:
         moved.stop()
         self.path_line.update(Content(one_line(moved.path)), layout=False)
 
     @property
     def view(self) -> JsonView:
-        return self.json
+        return self.json_view
 
     # ── copying ───────────────────────────────────────────────────────────────────────────────────
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         if action in ("copy_value", "copy_path", "copy_all"):
-            return self._record is not None and (action == "copy_all" or self.json.outline is not None)
+            return self._record is not None and (action == "copy_all" or self.json_view.json_tree is not None)
         return super().check_action(action, parameters)
 
     def action_copy_value(self) -> None:
-        self.json.copy_value()
+        self.json_view.copy_value()
 
     def action_copy_path(self) -> None:
-        self.post_message(Copy(self.json.path, "path"))
+        self.post_message(Copy(self.json_view.path, "path"))
 
     def action_copy_all(self) -> None:
         if self._record is not None:

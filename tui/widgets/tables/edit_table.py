@@ -8,45 +8,45 @@ from datetime import datetime
 from textual.content import Content
 from textual.message import Message
 
-from tui.messages import Told
-from tui.render.journal_lines import EditLine, table_line
+from tui.messages import DataMessage
+from tui.render.journal_lines import EditRow, render_edit_row
 from tui.widgets.cursor_view import CursorView
 
 
-class EditsTable(CursorView):
-    class Chosen(Told):
+class EditTable(CursorView):
+    class Highlighted(DataMessage):
         """The cursor stands on another edit, or the same one is told anew."""
 
-        line: EditLine | None
+        row: EditRow | None
         is_near_end: bool
 
-    class Pressed(Message):
+    class DoubleClicked(Message):
         """An edit was pressed twice."""
 
     def __init__(self, now: datetime) -> None:
         super().__init__()
         self.now = now
-        self._edits: Sequence[EditLine] = ()
+        self._edits: Sequence[EditRow] = ()
 
-    def show(self, edits: Sequence[EditLine]) -> None:
+    def show(self, edits: Sequence[EditRow]) -> None:
         """The cursor stays on its edit, if that is still there."""
         current = self.selected.id if self.selected else None
         self._edits = edits
         self.line_count = len(edits)
-        self.forget_strips()
+        self.invalidate_strips()
         self.cursor = next((at for at, edit in enumerate(edits) if edit.id == current), 0)
-        self.keep_in_sight()
-        self.chosen()
+        self.scroll_to_cursor()
+        self.handle_cursor_moved()
 
     @property
-    def selected(self) -> EditLine | None:
+    def selected(self) -> EditRow | None:
         return self._edits[self.cursor] if self.cursor < len(self._edits) else None
 
-    def line(self, index: int, width: int) -> Content:
-        return table_line(self._edits[index], self.now, width)
+    def render_row(self, index: int, width: int) -> Content:
+        return render_edit_row(self._edits[index], self.now, width)
 
-    def chosen(self) -> None:
-        self.post_message(self.Chosen(self.selected, self.cursor + self.page.height >= len(self._edits)))
+    def handle_cursor_moved(self) -> None:
+        self.post_message(self.Highlighted(self.selected, self.cursor + self.page.height >= len(self._edits)))
 
-    def pressed_twice(self) -> None:
-        self.post_message(self.Pressed())
+    def handle_double_click(self) -> None:
+        self.post_message(self.DoubleClicked())

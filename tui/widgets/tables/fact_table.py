@@ -11,32 +11,32 @@ from textual.content import Content
 from textual.message import Message
 
 from store.model.knowledge import Edit
-from tui.messages import Told
-from tui.render.fact_lines import FactLine, HistoryRow, history, table_line
+from tui.messages import DataMessage
+from tui.render.fact_lines import FactHistoryRow, FactRow, render_fact_history, render_fact_row
 from tui.widgets.cursor_view import CursorView
 
 
-class FactsTable(CursorView):
+class FactTable(CursorView):
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding(
             "space", "mark", "Mark", show=False, id="facts.mark", tooltip="Mark this fact, to do something with all"
         ),
     ]
 
-    class Chosen(Message):
+    class Highlighted(Message):
         """The cursor stands on another fact, the same one says another thing, or others are marked."""
 
-    class Pressed(Message):
+    class DoubleClicked(Message):
         """A fact was pressed twice."""
 
     def __init__(self, now: datetime) -> None:
         super().__init__()
         self.now = now
-        self._facts: Sequence[FactLine] = ()
+        self._facts: Sequence[FactRow] = ()
         self._with_scope = False
         self._marked: frozenset[int] = frozenset()
 
-    def show(self, facts: Sequence[FactLine], *, with_scope: bool, focus: int | None = None) -> None:
+    def show(self, facts: Sequence[FactRow], *, with_scope: bool, focus: int | None = None) -> None:
         """The cursor stays on its fact, if that is still there, or goes to the one that is named."""
         wanted = focus or (self.selected.fact.id if self.selected else None)
         stays = self.cursor
@@ -44,24 +44,24 @@ class FactsTable(CursorView):
         self._with_scope = with_scope
         self._marked &= {line.fact.id for line in facts}
         self.line_count = len(facts)
-        self.forget_strips()
+        self.invalidate_strips()
         self.cursor = next((at for at, line in enumerate(facts) if line.fact.id == wanted), stays)
-        self.keep_in_sight()
-        self.chosen()
+        self.scroll_to_cursor()
+        self.handle_cursor_moved()
 
     @property
-    def selected(self) -> FactLine | None:
+    def selected(self) -> FactRow | None:
         return self._facts[self.cursor] if self.cursor < len(self._facts) else None
 
     @property
-    def meant(self) -> list[FactLine]:
+    def selected_facts(self) -> list[FactRow]:
         """All that are marked, else the one under the cursor."""
         marked = [line for line in self._facts if line.fact.id in self._marked]
         return marked or ([self.selected] if self.selected else [])
 
-    def unmark(self) -> None:
+    def clear_marked(self) -> None:
         self._marked = frozenset()
-        self.forget_strips()
+        self.invalidate_strips()
 
     def action_mark(self) -> None:
         if self.selected is not None:
@@ -70,21 +70,21 @@ class FactsTable(CursorView):
             if self.cursor + 1 < self.line_count:
                 self.cursor += 1
             else:
-                self.chosen()
+                self.handle_cursor_moved()
 
     def strip_key(self, line: int) -> Hashable:
         return super().strip_key(line), self._facts[line].fact.id in self._marked
 
-    def line(self, index: int, width: int) -> Content:
+    def render_row(self, index: int, width: int) -> Content:
         line = self._facts[index]
         marked = line.fact.id in self._marked
-        return table_line(line, self.now, width, marked=marked, with_scope=self._with_scope)
+        return render_fact_row(line, self.now, width, marked=marked, with_scope=self._with_scope)
 
-    def chosen(self) -> None:
-        self.post_message(self.Chosen())
+    def handle_cursor_moved(self) -> None:
+        self.post_message(self.Highlighted())
 
-    def pressed_twice(self) -> None:
-        self.post_message(self.Pressed())
+    def handle_double_click(self) -> None:
+        self.post_message(self.DoubleClicked())
 
 
 class FactHistory(CursorView):
@@ -115,37 +115,37 @@ class FactHistory(CursorView):
         Binding("enter", "go", "Go there", id="facts.go_there", tooltip="To the turn that this line speaks of"),
     ]
 
-    class Followed(Told):
+    class LinkFollowed(DataMessage):
         entry: str | None
 
     def __init__(self, now: datetime) -> None:
         super().__init__()
         self.now = now
-        self._told: tuple[FactLine, Sequence[Edit]] | None = None
-        self._rows: Sequence[HistoryRow] = ()
+        self._shown_fact: tuple[FactRow, Sequence[Edit]] | None = None
+        self._rows: Sequence[FactHistoryRow] = ()
 
-    def show(self, line: FactLine | None, edits: Sequence[Edit] = ()) -> None:
+    def show(self, line: FactRow | None, edits: Sequence[Edit] = ()) -> None:
         """What is read already stays where it is."""
-        if line is None or self._told is None or self._told[0].fact.id != line.fact.id:
+        if line is None or self._shown_fact is None or self._shown_fact[0].fact.id != line.fact.id:
             self.scroll_to(y=0, animate=False, force=True, immediate=True)
             self.set_reactive(FactHistory.cursor, 0)
-        self._told = (line, edits) if line is not None else None
+        self._shown_fact = (line, edits) if line is not None else None
         self._lay_out()
 
     def on_resize(self) -> None:
         self._lay_out()
 
     def _lay_out(self) -> None:
-        self._rows = history(*self._told, self.now, self.text_width) if self._told else ()
+        self._rows = render_fact_history(*self._shown_fact, self.now, self.text_width) if self._shown_fact else ()
         self.line_count = len(self._rows)
-        self.forget_strips()
+        self.invalidate_strips()
 
-    def line(self, index: int, width: int) -> Content:
-        return self._rows[index].shown
+    def render_row(self, index: int, width: int) -> Content:
+        return self._rows[index].content
 
-    def pressed_twice(self) -> None:
+    def handle_double_click(self) -> None:
         self.action_go()
 
     def action_go(self) -> None:
         if self.cursor < len(self._rows):
-            self.post_message(self.Followed(self._rows[self.cursor].entry))
+            self.post_message(self.LinkFollowed(self._rows[self.cursor].entry))

@@ -13,18 +13,18 @@ from textual.message import Message
 
 from store.model.knowledge import Summary
 from store.model.timeline import TurnOutline
-from tui.messages import Told
-from tui.render.summary_lines import turn_line, version_line
+from tui.messages import DataMessage
+from tui.render.summary_lines import render_covered_turn, render_version_row
 from tui.widgets.cursor_view import CursorView
 
 
-class TurnsView(CursorView):
+class SummaryTurnTable(CursorView):
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("enter,space", "end_here", "Ends here", id="summary.end", tooltip="The summary covers up to this turn"),
         Binding("0", "no_end", "No end", show=False, id="summary.no_end", tooltip="Say nothing of what it covers"),
     ]
 
-    class EndChosen(Told):
+    class EndChosen(DataMessage):
         turn: int | None
 
     def __init__(self) -> None:
@@ -36,29 +36,29 @@ class TurnsView(CursorView):
     def show(self, turns: Sequence[TurnOutline]) -> None:
         self._turns = turns
         self.line_count = len(turns)
-        self.forget_strips()
+        self.invalidate_strips()
 
-    def seek(self, end: int | None) -> None:
+    def move_to_turn(self, end: int | None) -> None:
         """The cursor to where the summary ends."""
         last = len(self._turns) - 1
         self.cursor = last if end is None else min(bisect_left(self._turns, end, key=lambda turn: turn.n), last)
-        self.call_after_refresh(self.keep_in_sight)
+        self.call_after_refresh(self.scroll_to_cursor)
 
-    def cover(self, saved: int | None, planned: int | None) -> None:
+    def set_coverage(self, saved: int | None, planned: int | None) -> None:
         self._saved, self._planned = saved, planned
-        self.forget_strips()
+        self.invalidate_strips()
 
     @property
-    def last(self) -> int:
+    def last_turn(self) -> int:
         return self._turns[-1].n if self._turns else 0
 
     def strip_key(self, line: int) -> Hashable:
         return super().strip_key(line), self._saved, self._planned
 
-    def line(self, index: int, width: int) -> Content:
-        return turn_line(self._turns[index], self._saved, self._planned, len(str(self.last)), width)
+    def render_row(self, index: int, width: int) -> Content:
+        return render_covered_turn(self._turns[index], self._saved, self._planned, len(str(self.last_turn)), width)
 
-    def pressed_twice(self) -> None:
+    def handle_double_click(self) -> None:
         self.action_end_here()
 
     def action_end_here(self) -> None:
@@ -69,15 +69,15 @@ class TurnsView(CursorView):
         self.post_message(self.EndChosen(None))
 
 
-class VersionsView(CursorView):
+class SummaryVersionTable(CursorView):
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("enter", "put_back", "Put back", id="summary.put_back", tooltip="Make this version current again"),
     ]
 
-    class Chosen(Message):
+    class Highlighted(Message):
         """Another version stands under the cursor."""
 
-    class PutBack(Told):
+    class RestoreRequested(DataMessage):
         version: Summary
 
     def __init__(self) -> None:
@@ -88,23 +88,23 @@ class VersionsView(CursorView):
     def show(self, versions: Sequence[Summary]) -> None:
         self._versions = versions
         self.line_count = len(versions)
-        self.forget_strips()
+        self.invalidate_strips()
         self.cursor = min(self.cursor, max(len(versions) - 1, 0))
-        self.post_message(self.Chosen())
+        self.post_message(self.Highlighted())
 
     @property
     def selected(self) -> Summary | None:
         return self._versions[self.cursor] if self.cursor < len(self._versions) else None
 
-    def line(self, index: int, width: int) -> Content:
-        return version_line(self._versions[index], self.now, width)
+    def render_row(self, index: int, width: int) -> Content:
+        return render_version_row(self._versions[index], self.now, width)
 
-    def chosen(self) -> None:
-        self.post_message(self.Chosen())
+    def handle_cursor_moved(self) -> None:
+        self.post_message(self.Highlighted())
 
-    def pressed_twice(self) -> None:
+    def handle_double_click(self) -> None:
         self.action_put_back()
 
     def action_put_back(self) -> None:
         if self.selected is not None:
-            self.post_message(self.PutBack(self.selected))
+            self.post_message(self.RestoreRequested(self.selected))

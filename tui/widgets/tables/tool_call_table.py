@@ -9,11 +9,11 @@ from textual.binding import Binding, BindingType
 from textual.content import Content
 from textual.message import Message
 
-from tui.render.tool_call_details import CallLine, longest_name, table_line
+from tui.render.tool_call_details import ToolCallRow, render_call_row, widest_name
 from tui.widgets.cursor_view import CursorView
 
 
-class CallsTable(CursorView):
+class ToolCallTable(CursorView):
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("enter", "open", "Open", id="calls.open", tooltip="Look at this call"),
     ]
@@ -23,25 +23,25 @@ class CallsTable(CursorView):
 
     def __init__(self) -> None:
         super().__init__()
-        self._calls: Sequence[CallLine] = ()
-        self.longest = 0
+        self._calls: Sequence[ToolCallRow] = ()
+        self.name_width = 0
 
-    def show(self, calls: Sequence[CallLine], current: int | None = None) -> None:
+    def show(self, calls: Sequence[ToolCallRow], current: int | None = None) -> None:
         """With the cursor on the current one, if it is among them."""
         self._calls = calls
-        self.longest = max(self.longest, longest_name(calls))
+        self.name_width = max(self.name_width, widest_name(calls))
         self.line_count = len(calls)
-        self.forget_strips()
+        self.invalidate_strips()
         self.cursor = next((at for at, call in enumerate(calls) if call.key == current), 0)
 
     @property
     def selected(self) -> int | None:
         return self._calls[self.cursor].key if self._calls else None
 
-    def line(self, index: int, width: int) -> Content:
-        return table_line(self._calls[index], self.longest, width)
+    def render_row(self, index: int, width: int) -> Content:
+        return render_call_row(self._calls[index], self.name_width, width)
 
-    def pressed_twice(self) -> None:
+    def handle_double_click(self) -> None:
         self.action_open()
 
     def action_open(self) -> None:

@@ -8,36 +8,36 @@ from typing import ClassVar
 from textual.binding import Binding, BindingType
 from textual.content import Content
 
-from store.model.tool_stats import Tally
-from tui.messages import Told
-from tui.render.tool_stats_lines import tally_line
+from store.model.tool_stats import ToolStats
+from tui.messages import DataMessage
+from tui.render.tool_stats_lines import render_tool_stats_row
 from tui.widgets.cursor_view import CursorView
 
 
-class TalliesTable(CursorView):
+class ToolStatsTable(CursorView):
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("enter", "open", "Its calls", id="tallies.open", tooltip="The calls of this tool"),
     ]
 
-    class Opened(Told):
+    class Opened(DataMessage):
         name: str
 
     def __init__(self) -> None:
         super().__init__()
-        self._tallies: Sequence[Tally] = ()
+        self._tool_stats: Sequence[ToolStats] = ()
 
-    def show(self, tallies: Sequence[Tally]) -> None:
-        self._tallies = tallies
+    def show(self, tallies: Sequence[ToolStats]) -> None:
+        self._tool_stats = tallies
         self.line_count = len(tallies)
-        self.forget_strips()
+        self.invalidate_strips()
         self.cursor = 0
 
-    def line(self, index: int, width: int) -> Content:
-        return tally_line(self._tallies[index], width)
+    def render_row(self, index: int, width: int) -> Content:
+        return render_tool_stats_row(self._tool_stats[index], width)
 
-    def pressed_twice(self) -> None:
+    def handle_double_click(self) -> None:
         self.action_open()
 
     def action_open(self) -> None:
-        if self._tallies:
-            self.post_message(self.Opened(self._tallies[self.cursor].name))
+        if self._tool_stats:
+            self.post_message(self.Opened(self._tool_stats[self.cursor].name))

@@ -13,17 +13,17 @@ from textual.scrollbar import ScrollDown, ScrollUp
 from textual.strip import Strip
 
 from tui.widgets.line_view import LineView
-from tui.widgets.timeline.card_layout import Cards, Spot
+from tui.widgets.timeline.card_layout import CardLayout, ItemPosition
 
-LEFT, RIGHT = 2, 2
+LEFT_MARGIN, RIGHT_MARGIN = 2, 2
 """Cells beside the text: the bar of the turn in hand, and that of what the summary covers."""
 
 
-class StillView(LineView):
+class AnchoredView(LineView):
     COMPONENT_CLASSES: ClassVar[set[str]] = {"timeline--cursor", "timeline--bar", "timeline--covered"}
 
     DEFAULT_CSS = """
-    StillView {
+    AnchoredView {
         .timeline--cursor { background: $surface; }
         .timeline--bar { color: $foreground 30%; }
         .timeline--covered { color: $success 60%; }
@@ -37,75 +37,75 @@ class StillView(LineView):
 
     def __init__(self) -> None:
         super().__init__()
-        self.cards = Cards()
-        self.cursor = Spot(0, 0)
+        self.cards = CardLayout()
+        self.cursor = ItemPosition(0, 0)
         self.at_end = False
         "The page ends where everything ends, and is to stay there."
-        self._settling = False
+        self._is_scrolling_itself = False
 
-    def settled(self) -> None:
+    def visible_lines_changed(self) -> None:
         """Other lines are in view, or the same ones anew."""
 
     # ── holding still ─────────────────────────────────────────────────────────────────────────────
 
     @contextmanager
-    def steady(self) -> Iterator[None]:
+    def preserve_position(self) -> Iterator[None]:
         """Around whatever changes heights."""
-        anchor, row = self._anchor()
+        anchor, row = self._find_anchor()
         yield
-        self.settle(None if self.at_end else anchor, row)
+        self.scroll_to_anchor(None if self.at_end else anchor, row)
 
-    def _anchor(self) -> tuple[Spot, int]:
+    def _find_anchor(self) -> tuple[ItemPosition, int]:
         """The cursor's block while it is in view; else the first in view that is laid out; and its row."""
         top, page = self.scroll_offset.y, self.page.height
-        row = self.cards.start(self.cursor) - top if len(self.cards) else 0
+        row = self.cards.start_line(self.cursor) - top if len(self.cards) else 0
         if -self.height_of(self.cursor) < row < page:
             return self.cursor, row
         line, end = top, min(top + page, self.cards.line_count)
         while line < end:
-            spot, below = self.cards.at(line)
+            spot, below = self.cards.locate_line(line)
             if self.cards.is_laid_out(spot):
                 return spot, line - below - top
             line += self.cards.height(spot) - below
         if top < self.cards.line_count:
-            spot, below = self.cards.at(top)
+            spot, below = self.cards.locate_line(top)
             return spot, -below
         return self.cursor, 0
 
-    def height_of(self, spot: Spot) -> int:
+    def height_of(self, spot: ItemPosition) -> int:
         return self.cards.height(spot) if spot.turn < len(self.cards) else 0
 
-    def settle(self, anchor: Spot | None, row: int) -> None:
+    def scroll_to_anchor(self, anchor: ItemPosition | None, row: int) -> None:
         """Lay out what is in view when the anchor stands on that row; without one, the end of everything."""
         page = self.page.height
         for _ in range(4 * page + 4):
             last_top = max(self.cards.line_count - page, 0)
-            wished = self.cards.start(anchor) - row if anchor is not None and len(self.cards) else last_top
+            wished = self.cards.start_line(anchor) - row if anchor is not None and len(self.cards) else last_top
             top = max(min(wished, last_top), 0)
             if not self.cards.lay_out(top, top + page):
                 break
-        self._settling = True
+        self._is_scrolling_itself = True
         self.line_count = self.cards.line_count
         if top != self.scroll_offset.y:
             self.scroll_to(y=top, animate=False, force=True)
-        self._settling = False
-        self.settled()
+        self._is_scrolling_itself = False
+        self.visible_lines_changed()
         self.refresh()
 
     def watch_scroll_y(self, old_value: float, new_value: float) -> None:
         super().watch_scroll_y(old_value, new_value)
-        if not self._settling and round(old_value) != round(new_value):
+        if not self._is_scrolling_itself and round(old_value) != round(new_value):
             self.at_end = new_value >= self.max_scroll_y
-            self.settle(*self._scrolled())
+            self.scroll_to_anchor(*self._anchor_after_scroll())
 
-    def _scrolled(self) -> tuple[Spot | None, int]:
+    def _anchor_after_scroll(self) -> tuple[ItemPosition | None, int]:
         if self.at_end:
             return None, 0
-        return self._anchor()
+        return self._find_anchor()
 
     @on(ScrollUp)
     @on(ScrollDown)
-    def _page(self, pressed: ScrollUp | ScrollDown) -> None:
+    def _scroll_one_page(self, pressed: ScrollUp | ScrollDown) -> None:
         """Beside the scrollbar's handle. At once: what is laid out on the way would stop an animation."""
         pressed.stop()
         pressed.prevent_default()
@@ -113,22 +113,22 @@ class StillView(LineView):
         self.scroll_relative(y=by * max(self.page.height - 2, 1), animate=False)
 
     def on_resize(self) -> None:
-        with self.steady():
+        with self.preserve_position():
             self.cards.resize(self.text_width)
 
     # ── painting ──────────────────────────────────────────────────────────────────────────────────
 
     @property
     def text_width(self) -> int:
-        return max(self.page.width - LEFT - RIGHT, 10)
+        return max(self.page.width - LEFT_MARGIN - RIGHT_MARGIN, 10)
 
     def strip_key(self, line: int) -> Hashable:
-        spot, below = self.cards.at(line)
+        spot, below = self.cards.locate_line(line)
         in_hand = spot.turn == self.cursor.turn
-        return self.cards.edition, spot, below, in_hand and (spot == self.cursor, self.has_focus, True)
+        return self.cards.revision, spot, below, in_hand and (spot == self.cursor, self.has_focus, True)
 
-    def paint_line(self, line: int, width: int) -> Strip:
-        spot, below = self.cards.at(line)
+    def build_strip(self, line: int, width: int) -> Strip:
+        spot, below = self.cards.locate_line(line)
         lines = self.cards.lines(spot)
         text = lines[below] if below < len(lines) else Content("")
         under_cursor = spot == self.cursor and not self._is_gap(spot, below)
@@ -140,18 +140,18 @@ class StillView(LineView):
             if spot.turn == self.cursor.turn and not self._is_first_gap(spot, below)
             else "  "
         )
-        covered = 0 < self.cards.outline_of(spot.turn).n <= self.cards.outline.covered
+        covered = 0 < self.cards.turn_outline(spot.turn).n <= self.cards.outline.summarized_up_to
         end = ("▕", ".timeline--covered") if covered else (" ", "")
-        room = max(width - LEFT - 1 - text.cell_length, 0)
-        return self.strip_of(Content.assemble((bar, ".timeline--bar"), text, " " * room, end), width, style)
+        room = max(width - LEFT_MARGIN - 1 - text.cell_length, 0)
+        return self.make_strip(Content.assemble((bar, ".timeline--bar"), text, " " * room, end), width, style)
 
-    def _is_gap(self, spot: Spot, below: int) -> bool:
-        block = self.cards.block(spot)
+    def _is_gap(self, spot: ItemPosition, below: int) -> bool:
+        block = self.cards.item(spot)
         folded = self.cards.is_folded(spot.turn)
-        return not below and not folded and (block is None or block.gap)
+        return not below and not folded and (block is None or block.has_gap)
 
-    def _is_first_gap(self, spot: Spot, below: int) -> bool:
-        return not spot.block and self._is_gap(spot, below)
+    def _is_first_gap(self, spot: ItemPosition, below: int) -> bool:
+        return not spot.item and self._is_gap(spot, below)
 
     def on_focus(self) -> None:
         self.refresh()

@@ -7,7 +7,7 @@ from array import array
 from collections.abc import Iterable
 
 
-class Heights:
+class HeightIndex:
     def __init__(self, heights: Iterable[int] = ()) -> None:
         self._heights = array("q", heights)
         count = len(self._heights)
@@ -36,7 +36,7 @@ class Heights:
             self._sums[node] += taller
             node += node & -node
 
-    def start(self, index: int) -> int:
+    def start_line(self, index: int) -> int:
         """The line on which it begins; for one past the last, where all end."""
         line = 0
         while index:
@@ -44,7 +44,7 @@ class Heights:
             index &= index - 1
         return line
 
-    def find(self, line: int) -> tuple[int, int]:
+    def locate_line(self, line: int) -> tuple[int, int]:
         """Which one stands at a line, and how far below its beginning that is. Never one without height."""
         if not 0 <= line < self.total:
             raise IndexError(f"There is no line {line}.")

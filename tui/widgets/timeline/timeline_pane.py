@@ -18,14 +18,14 @@ from textual.widgets import Static
 
 from store.model.entry import Turn
 from store.model.session import Session
-from store.model.timeline import Outline, Place
-from tui.messages import Told
-from tui.render.timeline_card import coverage, heading
+from store.model.timeline import EntryPosition, TimelineOutline
+from tui.messages import DataMessage
+from tui.render.timeline_card import render_session_heading, render_summary_coverage
 from tui.widgets.find_bar import FindBar
-from tui.widgets.timeline.timeline_view import Timeline
-from tui.workers import surely, threaded
+from tui.widgets.timeline.timeline_view import TimelineView
+from tui.workers import reliable_timer, threaded
 
-IDLE = 0.5
+PRELOAD_DELAY = 0.5
 """Seconds after which the program has started and may load what the first conversation needs."""
 
 
@@ -49,167 +49,167 @@ class TimelinePane(Vertical):
         ),
     ]
 
-    Wanted: TypeAlias = Timeline.Wanted
-    Selected: TypeAlias = Timeline.Selected
-    Inspect: TypeAlias = Timeline.Inspect
-    Look: TypeAlias = Timeline.Look
+    TurnsRequested: TypeAlias = TimelineView.TurnsRequested
+    Selected: TypeAlias = TimelineView.Selected
+    InspectRequested: TypeAlias = TimelineView.InspectRequested
+    PictureRequested: TypeAlias = TimelineView.PictureRequested
 
-    class FindWanted(Told):
+    class FindRequested(DataMessage):
         """Where in the conversation do these words stand? `found` takes the answer."""
 
         generation: int
         text: str
         words: re.Pattern[str]
 
-    class Warm(Message):
+    class RenderersLoaded(Message):
         """What paints conversations is loaded."""
 
     about = query_one("#about", Static)
-    timeline = query_one(Timeline)
-    bar = query_one(FindBar)
+    timeline_view = query_one(TimelineView)
+    find_bar = query_one(FindBar)
 
     def __init__(self, clock: Callable[[], datetime] = lambda: datetime.now(UTC), *, id: str | None = None) -> None:  # noqa: A002
         super().__init__(id=id)
         self._clock = clock
         self._session: Session | None = None
-        self._finding = 0
-        self._goes = False
-        self._warming = self._warm = False
+        self._find_generation = 0
+        self._moves_to_hit = False
+        self._is_preloading = self._is_preloaded = False
         self._about_height = -1
-        self._waiting: list[tuple[Timeline.Wanted, Sequence[Turn]]] = []
+        self._waiting_turns: list[tuple[TimelineView.TurnsRequested, Sequence[Turn]]] = []
 
     def compose(self) -> ComposeResult:
         yield Static(id="about")
-        yield Timeline()
+        yield TimelineView()
         yield FindBar()
 
     def on_mount(self) -> None:
-        surely(self.set_timer(IDLE, self._warm_up))
+        reliable_timer(self.set_timer(PRELOAD_DELAY, self._preload))
 
-    def _warm_up(self) -> None:
-        if not self._warming:
-            self._warming = True
-            self._load()
+    def _preload(self) -> None:
+        if not self._is_preloading:
+            self._is_preloading = True
+            self._load_renderers()
 
     @threaded(group="warm up")
-    def _load(self) -> None:
-        from tui.render.markdown import warm_up
+    def _load_renderers(self) -> None:
+        from tui.render.markdown import preload_parsers
 
-        warm_up()
-        self.post_message(self.Warm())
+        preload_parsers()
+        self.post_message(self.RenderersLoaded())
 
-    @on(Warm)
-    def _go_on(self, warm: Warm) -> None:
+    @on(RenderersLoaded)
+    def _release_waiting_turns(self, warm: RenderersLoaded) -> None:
         warm.stop()
-        self._warm = True
-        waiting, self._waiting = self._waiting, []
+        self._is_preloaded = True
+        waiting, self._waiting_turns = self._waiting_turns, []
         for wanted, turns in waiting:
-            self.timeline.supply(wanted, turns)
+            self.timeline_view.receive_turns(wanted, turns)
 
     # ── what is handed down ───────────────────────────────────────────────────────────────────────
 
     @property
-    def outline(self) -> Outline:
-        return self.timeline.cards.outline
+    def outline(self) -> TimelineOutline:
+        return self.timeline_view.cards.outline
 
     def show(
         self,
         session: Session,
-        outline: Outline,
+        outline: TimelineOutline,
         *,
         at: str | None = None,
-        marks: re.Pattern[str] | None = None,
+        highlight: re.Pattern[str] | None = None,
         follow: bool = False,
     ) -> None:
         """A conversation, open at an entry (its public id) or at the end. Follow: the one that is shown has grown."""
-        self._warm_up()
+        self._preload()
         follow = follow and self._session is not None and self._session.id == session.id
         self._session = session
         if follow:
-            self.timeline.grow(outline)
+            self.timeline_view.update_outline(outline)
         else:
-            self.timeline.show(session, outline, at=_seq(at), marks=marks)
-            self.bar.close()
-            self._find("", marks, goes=False)
-        self.tell_heading()
+            self.timeline_view.show(session, outline, at=_parse_seq(at), highlight=highlight)
+            self.find_bar.close()
+            self._request_find("", highlight, move_to_hit=False)
+        self.update_heading()
 
-    def supply(self, wanted: Timeline.Wanted, turns: Sequence[Turn]) -> None:
+    def receive_turns(self, wanted: TimelineView.TurnsRequested, turns: Sequence[Turn]) -> None:
         """The answer to Wanted; held back while what paints it is being loaded, so that nothing waits for that."""
-        if self._warm:
-            self.timeline.supply(wanted, turns)
+        if self._is_preloaded:
+            self.timeline_view.receive_turns(wanted, turns)
         else:
-            self._waiting.append((wanted, turns))
+            self._waiting_turns.append((wanted, turns))
 
-    def found(self, generation: int, hits: Sequence[Place]) -> None:
-        if generation == self._finding:
-            self.timeline.set_hits(hits, go=self._goes)
+    def show_hits(self, generation: int, hits: Sequence[EntryPosition]) -> None:
+        if generation == self._find_generation:
+            self.timeline_view.set_hits(hits, move_to_hit=self._moves_to_hit)
 
-    def tell_heading(self) -> None:
+    def update_heading(self) -> None:
         if self._session is None:
             return
         width = max(self.size.width - 3, 10)
-        told = heading(self._session, width, self._clock())
-        covers = coverage(self.outline, width)
+        told = render_session_heading(self._session, width, self._clock())
+        covers = render_summary_coverage(self.outline, width)
         lines = Content("\n").join([told, covers]) if covers else told
         height = lines.plain.count("\n")
         self.about.update(lines, layout=height != self._about_height)
         self._about_height = height
 
     def on_resize(self) -> None:
-        self.tell_heading()
+        self.update_heading()
 
     # ── finding ───────────────────────────────────────────────────────────────────────────────────
 
     def action_find(self) -> None:
-        self.timeline.begin_finding()
-        self.bar.open()
+        self.timeline_view.begin_find()
+        self.find_bar.open()
 
     def action_drop_hits(self) -> None:
-        self.bar.close()
-        self._forget_hits()
+        self.find_bar.close()
+        self._clear_hits()
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         if action == "drop_hits":
-            return self.timeline.cards.marks is not None
+            return self.timeline_view.cards.highlight is not None
         if action == "find":
-            return not self.bar.words.has_focus
+            return not self.find_bar.input.has_focus
         return super().check_action(action, parameters)
 
-    @on(FindBar.Asked)
-    def _ask(self, asked: FindBar.Asked) -> None:
+    @on(FindBar.TextChanged)
+    def _find_typed_text(self, asked: FindBar.TextChanged) -> None:
         asked.stop()
         words = re.compile(re.escape(asked.text), re.IGNORECASE) if asked.text.strip() else None
-        self.timeline.mark(words)
-        self._find(asked.text, words, goes=True)
+        self.timeline_view.set_highlight(words)
+        self._request_find(asked.text, words, move_to_hit=True)
 
-    def _find(self, text: str, words: re.Pattern[str] | None, *, goes: bool) -> None:
-        self._finding += 1
-        self._goes = goes
+    def _request_find(self, text: str, words: re.Pattern[str] | None, *, move_to_hit: bool) -> None:
+        self._find_generation += 1
+        self._moves_to_hit = move_to_hit
         if words is None:
-            self.timeline.set_hits((), go=False)
+            self.timeline_view.set_hits((), move_to_hit=False)
         else:
-            self.post_message(self.FindWanted(self._finding, text, words))
+            self.post_message(self.FindRequested(self._find_generation, text, words))
         self.refresh_bindings()
 
-    @on(FindBar.Left)
-    def _leave_bar(self, left: FindBar.Left) -> None:
+    @on(FindBar.Exited)
+    def _handle_bar_exited(self, left: FindBar.Exited) -> None:
         left.stop()
-        self.timeline.end_finding()
+        self.timeline_view.end_find()
         if not left.kept:
-            self._forget_hits()
-        self.timeline.focus()
+            self._clear_hits()
+        self.timeline_view.focus()
 
-    @on(Timeline.AtHit)
-    def _tell_hit(self, told: Timeline.AtHit) -> None:
+    @on(TimelineView.HitSelected)
+    def _show_hit_position(self, told: TimelineView.HitSelected) -> None:
         told.stop()
-        self.bar.tell(told.at, told.of)
+        self.find_bar.show_position(told.at, told.of)
 
-    def _forget_hits(self) -> None:
-        self.timeline.mark(None)
-        self._find("", None, goes=False)
+    def _clear_hits(self) -> None:
+        self.timeline_view.set_highlight(None)
+        self._request_find("", None, move_to_hit=False)
 
 
-def _seq(entry: str | None) -> int | None:
+def _parse_seq(entry: str | None) -> int | None:
     """Of an entry's public id, `<session>#<seq>`."""
     try:
         return int(entry.rpartition("#")[2]) if entry else None
