@@ -1,100 +1,59 @@
-"""The command line. A command parses, calls the store, prints; names and JSON fields are a promise.
+"""This package is the command line. A command parses its options, calls the store and prints the result.
 
-`run` is the only way in. It never raises and never prints a traceback: every error is one sentence on stderr
-and an exit status. What is asked for most often is told apart by hand: what reads all commands, and what prints them,
-takes longer to load than the first screen to be painted, or ten thousand files to be looked at.
+`run` is the only entry point. It never raises and never prints a traceback: every error becomes one sentence on stderr
+and an exit status. Command names, JSON fields and exit statuses never change.
+
+The two commonest calls (no command, and `sync`) are recognized without click, because loading click and the output
+code takes longer than painting the first screen or checking ten thousand files.
 """
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
 
 from store.cli.console import configure_output
-from store.errors import Refused
-from store.paths import resolve_store_path
-
-if TYPE_CHECKING:
-    from store.store import Store
+from store.cli.context import BrowserLauncher, CliContext
 
 PROGRAM = "backscroll"
 
 
-class BrowserLauncher(Protocol):
-    """Opens the browser on a store.
-
-    `follow`: what the agents on this machine write is read into it meanwhile. `pick`: only to choose what to resume.
-    """
-
-    def __call__(self, path: Path, *, follow: bool, pick: bool) -> None: ...
-
-
-class CliContext:
-    """What every command is given: the store that is meant, opened when first asked for."""
-
-    def __init__(self, browse: BrowserLauncher | None) -> None:
-        self.launch_browser = browse
-        "None where there is no browser."
-        self.store_option: Path | None = None
-        "What --store said."
-
-    @property
-    def path(self) -> Path:
-        return resolve_store_path(self.store_option).absolute()
-
-    @cached_property
-    def store(self) -> Store:
-        from store.cli import output
-        from store.store import Store
-
-        return Store.open(self.path, notify=output.notify)
-
-    def close(self) -> None:
-        opened = self.__dict__.pop("store", None)
-        if opened is not None:
-            opened.close()
-
-    def open_browser(self, path: Path | None = None, *, follow: bool = False, pick: bool = False) -> None:
-        if self.launch_browser is None:
-            raise Refused("The browser is not installed; `list`, `show` and `search` work without it.")
-        self.close()
-        self.launch_browser(path or self.path, follow=follow, pick=pick)
-
-
 def run(browse: BrowserLauncher | None = None, argv: Sequence[str] | None = None) -> int:
-    """The exit status: 0 done; 1 not found, refused or nothing to undo; 2 wrong usage; 3 unreadable."""
+    """Run a command and return the exit status.
+
+    0: done. 1: not found, refused, or nothing to undo. 2: wrong usage. 3: a store or file cannot be read.
+    130: interrupted.
+    """
     configure_output()
-    console = CliContext(browse)
+    context = CliContext(browse)
     try:
-        return _dispatch(console, sys.argv[1:] if argv is None else list(argv))
+        return _dispatch(context, sys.argv[1:] if argv is None else list(argv))
     except KeyboardInterrupt:
-        print(file=sys.stderr)  # behind what the terminal shows of the key
+        print(file=sys.stderr)  # start a new line after the terminal's "^C"
         return 130
     except Exception as error:
         from store.cli import output
 
         return output.report_error(error)
     finally:
-        console.close()
+        context.close()
 
 
-def _dispatch(console: CliContext, words: list[str]) -> int:
-    command = words
-    match words:
+def _dispatch(context: CliContext, arguments: list[str]) -> int:
+    command = arguments
+    match arguments:
         case ["--store", path, *rest] if path and not path.startswith("-"):
-            console.store_option, command = Path(path), rest
+            context.store_option, command = Path(path), rest
     match command:
         case []:
-            console.open_browser(follow=True)
+            context.open_browser(follow=True)
         case ["sync"] | ["sync", "--json"]:
-            _run_sync_command(console, as_json="--json" in command)
+            _run_sync_command(context, as_json="--json" in command)
         case _:
             from store.cli.commands import main
 
-            status = main.main(words, PROGRAM, standalone_mode=False, obj=console)
+            status = main.main(arguments, PROGRAM, standalone_mode=False, obj=context)
             return status if isinstance(status, int) else 0
     return 0
 

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import click
 
-from store.cli import PROGRAM, CliContext
+from store.cli import PROGRAM
+from store.cli.context import CliContext
 from store.cli.lazy_group import LazyGroup
 from store.cli.options import cli_context
 from store.database.connection import APPLICATION_ID
@@ -91,7 +92,7 @@ def _is_store(path: str) -> bool:
 def _browse_foreign(paths: Sequence[str]) -> None:
     from store.cli.sync_runner import raise_if_unreadable, sync_with_progress_bar
     from store.store import Store
-    from store.sync.refresh import find_targets
+    from store.sync.targets import find_targets
 
     chosen = find_targets(paths)
     with Store.memory() as store:

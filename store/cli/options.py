@@ -11,7 +11,7 @@ from typing import Concatenate, ParamSpec, TypeVar
 
 import click
 
-from store.cli import CliContext
+from store.cli.context import CliContext
 from store.errors import Unreadable
 from store.model.session import Session
 from store.store import Store

@@ -20,7 +20,8 @@ from typing import Any
 
 from click.testing import CliRunner
 
-from store.cli import BrowserLauncher, run
+from store.cli import run
+from store.cli.context import BrowserLauncher
 from store.model.session import Session
 from store.store import Store
 
