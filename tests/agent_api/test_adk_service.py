@@ -20,16 +20,14 @@ for needed in ("aiosqlite", "asyncpg", "google.adk", "sqlalchemy"):
     pytest.importorskip(needed, reason=f"{needed} is not installed; `make test` installs it")
 adk_service = pytest.importorskip("store.agent_api.adk")
 adk_conversation = pytest.importorskip("adk_conversation")
-said, talk, called, answered = (
-    adk_conversation.said,
-    adk_conversation.talk,
-    adk_conversation.called,
-    adk_conversation.answered,
-)
-ask = adk_conversation.ask
+make_event = adk_conversation.make_event
+record_conversation = adk_conversation.record_conversation
+function_call_part = adk_conversation.function_call_part
+function_response_part = adk_conversation.function_response_part
+ask_agent = adk_conversation.ask_agent
 
 PLACE = {"app_name": "dak", "user_id": "a/b", "session_id": "s 1"}
-"""The session of `talk`."""
+"""The session that `record_conversation` makes."""
 
 
 @pytest.fixture
@@ -39,7 +37,7 @@ def service(store: Store) -> Any:
 
 def event(author: str = "user", text: str = "hi", **state: Any) -> Any:
     actions = adk_conversation.EventActions(state_delta={key.replace("__", ":"): value for key, value in state.items()})
-    return said(author, text, actions=actions)
+    return make_event(author, text, actions=actions)
 
 
 def texts(session: Any) -> list[str]:
@@ -50,7 +48,7 @@ def texts(session: Any) -> list[str]:
 
 
 async def test_a_session_comes_back_as_it_was(service: Any) -> None:
-    written = await talk(service)
+    written = await record_conversation(service)
     loaded = await service.get_session(**PLACE)
     assert loaded.events == written.events
     assert loaded.last_update_time == written.last_update_time
@@ -64,7 +62,7 @@ async def test_a_session_comes_back_as_it_was(service: Any) -> None:
 
 
 async def test_it_is_a_conversation_like_any_other(service: Any, store: Store) -> None:
-    written = await talk(service)
+    written = await record_conversation(service)
     (session,) = store.list_sessions()
     assert (session.id, session.native_id) == ("adk/dak/a%2Fb/s%201", "dak/a%2Fb/s%201")
     assert (session.user, session.channel, session.turns, session.tool_calls) == ("a/b", "dak", 1, 1)
@@ -85,16 +83,16 @@ async def test_it_is_a_conversation_like_any_other(service: Any, store: Store) -
 
 async def test_a_long_running_call_is_answered_by_what_follows_its_ticket(service: Any, store: Store) -> None:
     session = await service.create_session(app_name="dak", user_id="ana")
-    await service.append_event(session, said("w", called("pay", "c1"), long_running_tool_ids={"c1"}))
-    await service.append_event(session, said("w", answered("pay", "c1", ticket=12)))
-    await service.append_event(session, said("user", answered("pay", "c1", paid=True)))
+    await service.append_event(session, make_event("w", function_call_part("pay", "c1"), long_running_tool_ids={"c1"}))
+    await service.append_event(session, make_event("w", function_response_part("pay", "c1", ticket=12)))
+    await service.append_event(session, make_event("user", function_response_part("pay", "c1", paid=True)))
     (call,) = store.chains.tool_calls(store.list_sessions()[0].key)
     assert (call.status, call.result) == ("ok", {"paid": True})
 
 
 async def test_what_is_partial_is_not_kept(service: Any) -> None:
     session = await service.create_session(app_name="dak", user_id="ana")
-    await service.append_event(session, said("counter", "Sev", partial=True))
+    await service.append_event(session, make_event("counter", "Sev", partial=True))
     assert session.events == []
     assert (await service.get_session(app_name="dak", user_id="ana", session_id=session.id)).events == []
 
@@ -178,7 +176,7 @@ async def test_a_person_corrects_what_the_agent_remembers(service: Any, store: S
 
 
 async def test_an_agents_changes_are_not_a_persons_edits(service: Any, store: Store) -> None:
-    await talk(service)
+    await record_conversation(service)
     assert store.journal.list_edits() == []
 
 
@@ -210,7 +208,7 @@ async def test_sessions_are_listed_oldest_first_and_without_events(service: Any,
 async def test_only_the_events_that_are_asked_for(service: Any) -> None:
     session = await service.create_session(**PLACE)
     for number in range(5):
-        await service.append_event(session, said("user", str(number), timestamp=1000.0000004 + number))
+        await service.append_event(session, make_event("user", str(number), timestamp=1000.0000004 + number))
 
     async def asked(**config: Any) -> list[str]:
         wanted = adk_service.GetSessionConfig(**config)
@@ -225,7 +223,7 @@ async def test_only_the_events_that_are_asked_for(service: Any) -> None:
 
 
 async def test_deleting(service: Any, store: Store) -> None:
-    await talk(service)
+    await record_conversation(service)
     await service.delete_session(**PLACE)
     assert await service.get_session(**PLACE) is None
     assert {fact.text for fact in store.facts.current(None)} == {"motd: hello", "lang: en"}, "others' state stays"
@@ -262,7 +260,7 @@ async def test_a_session_that_others_went_on_with_must_be_loaded_again(service: 
 
 
 async def test_a_session_built_by_hand_is_judged_by_its_last_event(service: Any) -> None:
-    written = await talk(service)
+    written = await record_conversation(service)
     by_hand = adk_service.adk.Session(app_name="dak", user_id="a/b", id="s 1", events=[])
     with pytest.raises(adk_service.StaleSessionError):
         await service.append_event(by_hand, event())
@@ -313,8 +311,8 @@ def chosen(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.M
 async def test_a_real_agent_talks_on_every_service(chosen: Callable[[], Any]) -> None:
     service = chosen()
     await service.create_session(app_name="dak", user_id="ana", session_id="session_ana")
-    assert await ask(service, "How many are overdue?") == "{'overdue': 7, 'run': 1}"
-    assert await ask(service, "And now?") == "{'overdue': 7, 'run': 2}"
+    assert await ask_agent(service, "How many are overdue?") == "{'overdue': 7, 'run': 1}"
+    assert await ask_agent(service, "And now?") == "{'overdue': 7, 'run': 2}"
     session = await service.get_session(app_name="dak", user_id="ana", session_id="session_ana")
     assert [event.author for event in session.events] == ["user", *["dak_agent"] * 3] * 2
     assert session.state == {"user:runs": 2}
@@ -325,7 +323,7 @@ async def test_a_real_agent_talks_on_every_service(chosen: Callable[[], Any]) ->
 
 async def test_a_run_is_browsed_as_turns_and_calls(store: Store, service: Any) -> None:
     await service.create_session(app_name="dak", user_id="ana", session_id="session_ana")
-    await ask(service, "How many are overdue?")
+    await ask_agent(service, "How many are overdue?")
     (session,) = store.list_sessions()
     (turn,) = [turn for turn in store.chains.turns(session.key) if turn.n]
     (call,) = turn.tool_calls

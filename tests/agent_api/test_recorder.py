@@ -318,7 +318,7 @@ def test_a_read_only_folder_is_logged_and_tried_again() -> None:
             folder.chmod(0o500)
             with Recorder(folder / "store.db", "s") as recorder:
                 recorder.message("user", "hello")
-                print(recorder.waiting)
+                print(recorder.pending_count)
                 folder.chmod(0o700)
                 print(recorder.flush())
             if os.getuid() == 0:
@@ -326,7 +326,7 @@ def test_a_read_only_folder_is_logged_and_tried_again() -> None:
         """
     )
     assert (ran.returncode, ran.stdout.split()) == (0, ["1", "True"]), ran.stderr
-    assert "cannot be made: Permission denied" in ran.stderr
+    assert "cannot be created: Permission denied" in ran.stderr
 
 
 def test_a_file_that_is_no_store_is_left_alone(path: Path, caplog: pytest.LogCaptureFixture) -> None:
@@ -352,10 +352,10 @@ def test_a_full_disk_is_outlived(path: Path) -> None:
         resource.setrlimit(resource.RLIMIT_FSIZE, (600_000, hard))
         for n in range(5):
             recorder.message("user", f"{n}" * 300_000)
-        print(recorder.flush(), recorder.waiting > 0)
+        print(recorder.flush(), recorder.pending_count > 0)
         resource.setrlimit(resource.RLIMIT_FSIZE, (hard, hard))
         recorder.message("user", "after")
-        print(recorder.waiting, recorder.lost)
+        print(recorder.pending_count, recorder.lost)
         """,
         path,
     )
@@ -378,7 +378,7 @@ def test_leaving_the_program_writes_what_waits(path: Path) -> None:
         other.execute("begin immediate")
         recorder = Recorder(sys.argv[1], "s")
         recorder.message("user", "hello")
-        print(recorder.waiting)
+        print(recorder.pending_count)
         other.execute("rollback")
         sys.exit(3)
         """,
