@@ -1,4 +1,4 @@
-"""All commands by name, each loaded when it is called."""
+"""This module lists all commands by name. Each is loaded when it is called."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from store.database.connection import APPLICATION_ID
 
 COMMANDS = {
     "sync": "store.cli.sync:sync",
-    "sources": "store.cli.sync:sources",
+    "sources": "store.cli.sources:sources",
     "list": "store.cli.search:list_sessions",
     "show": "store.cli.show:show",
     "search": "store.cli.search:search",
@@ -33,7 +33,7 @@ COMMANDS = {
     "unpin": "store.cli.session_edits:unpin",
     "archive": "store.cli.session_edits:archive",
     "unarchive": "store.cli.session_edits:unarchive",
-    "summary": "store.cli.facts:summary",
+    "summary": "store.cli.summary:summary",
     "facts": "store.cli.facts:facts",
     "secrets": "store.cli.secrets:secrets",
     "publish": "store.cli.published:publish",
@@ -56,13 +56,13 @@ COMMANDS = {
     invoke_without_command=True,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-@click.option("--store", "path", metavar="PATH", type=click.Path(path_type=Path), help="The store to use.")
+@click.option("--store", "path", metavar="PATH", type=click.Path(path_type=Path), help="Use the store at PATH.")
 @click.version_option(package_name=PROGRAM, message="%(prog)s %(version)s")
 @click.pass_context
 def main(ctx: click.Context, path: Path | None) -> None:
-    """Browse, search, correct and resume every conversation your AI agents have had.
+    """Browse, search, edit and resume the conversations of your AI agents.
 
-    Without a command, the browser opens.
+    Without a command, open the browser. An ID is the id of a session or the beginning of it.
     """
     ctx.ensure_object(CliContext).store_option = path
     if ctx.invoked_subcommand is None:
@@ -72,16 +72,21 @@ def main(ctx: click.Context, path: Path | None) -> None:
 @main.command()
 @click.argument("paths", metavar="[PATH]...", nargs=-1)
 def browse(paths: Sequence[str] = ()) -> None:
-    """Open the browser; with PATHs, on just those files, folders or databases, in a temporary store."""
+    """Open the browser.
+
+    With PATHs, open it on just those files, folders or databases, in a temporary store. If the PATH is a store of
+    Backscroll, open that store.
+    """
     if len(paths) == 1 and _is_store(paths[0]):
         cli_context().open_browser(Path(paths[0]))
     elif paths:
-        _browse_foreign(paths)
+        _browse_in_temporary_store(paths)
     else:
         cli_context().open_browser(follow=True)
 
 
 def _is_store(path: str) -> bool:
+    """Return whether a file has the application id of our SQLite databases in its header."""
     try:
         with Path(path).open("rb") as file:
             return file.read(72)[68:] == APPLICATION_ID.to_bytes(4, "big")
@@ -89,12 +94,12 @@ def _is_store(path: str) -> bool:
         return False
 
 
-def _browse_foreign(paths: Sequence[str]) -> None:
+def _browse_in_temporary_store(paths: Sequence[str]) -> None:
     from store.cli.sync_runner import raise_if_unreadable, sync_with_progress_bar
     from store.store import Store
     from store.sync.targets import find_targets
 
-    chosen = find_targets(paths)
+    targets = find_targets(paths)
     with Store.memory() as store:
-        raise_if_unreadable(paths, sync_with_progress_bar(store, chosen))
+        raise_if_unreadable(paths, sync_with_progress_bar(store, targets))
         cli_context().open_browser(store.path)

@@ -1,4 +1,4 @@
-"""How text leaves the program, whatever the locale says."""
+"""This module sets up how stdout and stderr encode text."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from io import TextIOWrapper
 
 
 def configure_output() -> None:
-    """Data is UTF-8 whatever the locale says, with half characters spelled out; a terminal shows what it can."""
+    """Write UTF-8 to files and pipes in every locale, with lone surrogates escaped; replace what a terminal lacks."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):
             if stream.isatty():

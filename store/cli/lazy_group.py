@@ -1,4 +1,4 @@
-"""Commands that are imported when they are called, so that `list` never pays for what `secrets` needs."""
+"""This module defines a group that imports a command when it is called, so that each command loads only its own code."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from store.cli import output
 from store.sources.kit.locator import is_url
 
 if TYPE_CHECKING:
-    # What it adds has no types; what it is, is a group.
+    # click_default_group has no type hints; its class is a click.Group.
     from click import Group as DefaultGroup
 else:
     from click_default_group import DefaultGroup
@@ -22,7 +22,10 @@ __all__ = ["DefaultGroup", "LazyGroup"]
 
 
 class LazyGroup(DefaultGroup):
-    """Command names mapped to `module:function`; a first word that is no command but a path or URL is the default's."""
+    """Maps command names to `module:function`.
+
+    A first argument that is not a command but an existing path or a URL is passed to the default command.
+    """
 
     def __init__(self, *args: Any, lazy: Mapping[str, str], **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)

@@ -1,4 +1,4 @@
-"""The words that commands share, and how each comes by its store."""
+"""This module holds the options and arguments that commands share, and gives commands their store."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import wraps
 from pathlib import Path
-from typing import Concatenate, ParamSpec, TypeVar
+from typing import Any, Concatenate, ParamSpec, TypeVar
 
 import click
 
@@ -19,10 +19,32 @@ from store.store import Store
 P = ParamSpec("P")
 R = TypeVar("R")
 
-POSITIVE_INT = click.IntRange(1, 2**31)
-NON_NEGATIVE_INT = click.IntRange(0, 2**31)
+_MAX_NUMBER = 2**31
+"""Is the largest number that an option takes. A number beyond SQLite's integers would fail in a query."""
 
-json_option = click.option("--json", "as_json", is_flag=True, help="One JSON object on stdout.")
+
+class Number(click.ParamType):
+    """Parses a whole number. Unlike click.IntRange, it keeps the range out of the help texts."""
+
+    name = "n"
+
+    def __init__(self, minimum: int) -> None:
+        self._minimum = minimum
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        try:
+            number = int(value)
+        except ValueError:
+            number = -1
+        if not self._minimum <= number <= _MAX_NUMBER:
+            self.fail(f"{value!r} is not a whole number from {self._minimum} to {_MAX_NUMBER:,}.", param, ctx)
+        return number
+
+
+POSITIVE_INT = Number(1)
+NON_NEGATIVE_INT = Number(0)
+
+json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 session_id_argument = click.argument("session_id", metavar="ID")
 session_ids_argument = click.argument("session_ids", metavar="ID...", nargs=-1, required=True)
 
@@ -32,37 +54,37 @@ def cli_context() -> CliContext:
 
 
 def with_store(command: Callable[Concatenate[Store, P], R]) -> Callable[P, R]:
-    """Hands the command the open store before its own arguments."""
+    """Pass the open store to a command as its first argument."""
 
     @wraps(command)
-    def opened(*args: P.args, **kwargs: P.kwargs) -> R:
+    def run_with_store(*args: P.args, **kwargs: P.kwargs) -> R:
         return command(cli_context().store, *args, **kwargs)
 
-    return opened
+    return run_with_store
 
 
-def find_sessions(store: Store, names: Sequence[str]) -> list[Session]:
-    """Each session once, however often it was named, and all found before anything is done to one."""
-    return list(dict.fromkeys(store.sessions.find(name) for name in names))
+def find_sessions(store: Store, ids: Sequence[str]) -> list[Session]:
+    """Return each named session once. All ids are looked up before a command changes anything."""
+    return list(dict.fromkeys(store.sessions.find(session_id) for session_id in ids))
 
 
 def read_file_or_stdin(path: str) -> str:
-    """The text of a file, or of stdin for `-`."""
+    """Read the text of a file, or of stdin for `-`."""
     if path == "-":
         return read_stdin()
     try:
         return Path(path).read_bytes().decode("utf-8", "surrogateescape")
-    except (OSError, ValueError) as reason:
-        raise Unreadable(f"{path} cannot be read: {getattr(reason, 'strerror', reason)}.") from None
+    except (OSError, ValueError) as error:
+        raise Unreadable(f"Cannot read {path}: {getattr(error, 'strerror', error)}.") from None
 
 
 def read_stdin() -> str:
-    """What is not UTF-8 is left for the store to refuse with a reason."""
+    """Read stdin. Bytes that are not UTF-8 become surrogates, which the store refuses with a reason."""
     return sys.stdin.buffer.read().decode("utf-8", "surrogateescape")
 
 
 def is_interactive() -> bool:
-    """Whether somebody is there to be asked."""
+    """Return whether a person can answer a prompt: stdin is a terminal."""
     with suppress(AttributeError, ValueError):
         return sys.stdin.isatty()
     return False

@@ -1,4 +1,4 @@
-"""What `list`, `search` and `tools` share: a QUERY, what was understood of it, and what else was looked for."""
+"""This module holds what `list`, `search` and `tools` share: the QUERY argument and the messages about it."""
 
 from __future__ import annotations
 
@@ -16,13 +16,14 @@ from store.search.query import Query
 from store.search.typos import FtsTable, find_or_correct
 from store.store import Store
 
-FoundT = TypeVar("FoundT")
+ResultT = TypeVar("ResultT")
 
 query_argument = click.argument("words", metavar="[QUERY]", nargs=-1)
-explain_option = click.option("--explain", is_flag=True, help="Say on stderr how the QUERY was understood.")
+explain_option = click.option("--explain", is_flag=True, help="Print on stderr how the QUERY was understood.")
 
 
 def parse_query(words: Sequence[str], explain: bool) -> Query:
+    """Parse the QUERY argument, and print its warnings and, if wanted, its meaning on stderr."""
     query = Query.parse(" ".join(words))
     if query.warning_text:
         output.notify(query.warning_text)
@@ -35,18 +36,18 @@ def find_with_typo_correction(
     store: Store,
     query: Query,
     indexes: Sequence[FtsTable],
-    find: Callable[[Query], FoundT],
-    is_empty: Callable[[FoundT], bool],
-) -> tuple[Query, FoundT]:
-    """Typing errors are forgiven where nothing else is found, and it is said."""
-    meant, what = find_or_correct(store, query, indexes, find, is_empty)
-    if meant.corrections:
-        output.notify(explain_corrections(meant))
-    return meant, what
+    find: Callable[[Query], ResultT],
+    is_empty: Callable[[ResultT], bool],
+) -> tuple[Query, ResultT]:
+    """Run `find`. If it finds nothing, retry with typos corrected, and print the correction on stderr."""
+    corrected, result = find_or_correct(store, query, indexes, find, is_empty)
+    if corrected.corrections:
+        output.notify(explain_corrections(corrected))
+    return corrected, result
 
 
 def query_to_json(query: Query) -> JsonObject:
-    """For other programs."""
+    """Describe how a query was understood, as JSON fields."""
     return {
         "understood": explain_query(query, datetime.now(UTC)),
         "puzzles": list(query.warnings),
@@ -55,7 +56,8 @@ def query_to_json(query: Query) -> JsonObject:
 
 
 def report_count(shown: int, total: int, noun: str) -> None:
+    """Print on stderr that nothing was found, or that --limit left something out."""
     if not total:
         output.notify(f"No {noun}s found.")
     elif shown < total:
-        output.notify(f"{shown:,} of {format_count(total, noun)}; --limit shows more.")
+        output.notify(f"Showing {shown:,} of {format_count(total, noun)}; use --limit to see more.")

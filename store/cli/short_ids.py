@@ -1,4 +1,4 @@
-"""Short names of sessions: as few characters as `find` needs to know which one is meant."""
+"""This module shortens session ids to as few characters as identify a session."""
 
 from __future__ import annotations
 
@@ -27,24 +27,24 @@ _ADJACENT_IDS_SQL = """
 
 
 def shorten_ids(store: Store, sessions: Iterable[Session]) -> dict[str, str]:
-    """By id. Whole ids where nobody reads but a program."""
+    """Return a short id for each session id. Where stdout is not a terminal, ids stay complete."""
     if not output.stdout_is_terminal():
         return {session.id: session.id for session in sessions}
     return {session.id: _shorten_id(store, session) for session in sessions}
 
 
 def _shorten_id(store: Store, session: Session) -> str:
-    """The native id, cut one character after it parts from its neighbours in the order of names."""
-    name = session.native_id
-    neighbours = [other for (other,) in store.rows(_ADJACENT_IDS_SQL, name, session.key)]
-    if name in neighbours:
+    """Cut the native id one character after its common prefix with the ids next to it in alphabetical order."""
+    native_id = session.native_id
+    neighbours = [neighbour for (neighbour,) in store.rows(_ADJACENT_IDS_SQL, native_id, session.key)]
+    if native_id in neighbours:
         return session.id
-    if len(name) <= MIN_PREFIX:
-        return name
-    shortest = MIN_HEX_PREFIX if _HEX_PREFIX.match(name) else MIN_PREFIX
-    return name[: max([shortest, *(_common_prefix_length(name, other) + 1 for other in neighbours)])]
+    if len(native_id) <= MIN_PREFIX:
+        return native_id
+    minimum = MIN_HEX_PREFIX if _HEX_PREFIX.match(native_id) else MIN_PREFIX
+    return native_id[: max([minimum, *(_common_prefix_length(native_id, other) + 1 for other in neighbours)])]
 
 
-def _common_prefix_length(one: str, other: str) -> int:
-    """How many characters both begin with."""
-    return next((at for at, pair in enumerate(zip(one, other, strict=False)) if pair[0] != pair[1]), len(one))
+def _common_prefix_length(left: str, right: str) -> int:
+    pairs = enumerate(zip(left, right, strict=False))
+    return next((position for position, (a, b) in pairs if a != b), len(left))
