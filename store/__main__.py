@@ -1,4 +1,4 @@
-"""`python -m store`: the command line without a browser, for machines that only keep and query."""
+"""This module runs `python -m store`: the command line without the browser."""
 
 import sys
 

@@ -18,7 +18,8 @@ from zstandard import ZstdError
 from store.conversations.derive import compute_digest
 from store.conversations.entries import decode_parts
 from store.conversations.record_blocks import decompress_block
-from store.database import connection as connecting
+from store.database.backup import list_backups
+from store.database.connection import translate_errors
 from store.errors import StoreError
 from store.model.session import Session, entry_id
 from store.search.index import conversation_text
@@ -48,7 +49,7 @@ class _CheckScope:
         """One after the other, since all may not fit into memory. `{only …}` names the column that tells a session."""
         key = self.session.key if self.session else None
         scoped = _SCOPE_PLACEHOLDER.sub("1" if key is None else r"\1 = :session", sql)
-        with connecting.translate_errors(self.store.path):
+        with translate_errors(self.store.path):
             yield from self.store.connection.execute(scoped, {"session": key})
 
 
@@ -71,7 +72,7 @@ def _read_snapshot(store: Store) -> Iterator[None]:
         store.search.flush()
         yield
         return
-    with connecting.translate_errors(store.path):
+    with translate_errors(store.path):
         store.connection.execute("begin")
     try:
         yield
@@ -134,7 +135,7 @@ def _schema(ward: _CheckScope) -> Iterator[Finding]:
 def _permissions(ward: _CheckScope) -> Iterator[Finding]:
     path = ward.store.path
     beside = [path.with_name(path.name + ending) for ending in ("-wal", "-shm")]
-    for file in [path, *beside, *connecting.list_backups(path)]:
+    for file in [path, *beside, *list_backups(path)]:
         if file.exists() and stat.S_IMODE(file.stat().st_mode) & 0o077:
             yield Finding(str(file), "Others can reach it; run chmod 600 on it.")
 

@@ -1,39 +1,42 @@
-"""Everything the store refuses, under one root, so that callers catch one type and show one sentence."""
+"""This module defines the errors of the store. They share one base class, so that callers can catch one type.
+
+The docstring of an error is the message that is shown when it is raised without one.
+"""
 
 
 class StoreError(Exception):
-    "The store could not do what was asked"
+    "The operation failed"
 
     def __str__(self) -> str:
         return super().__str__() or type(self).__doc__ or ""
 
 
 class NotFound(StoreError):
-    "There is nothing by that name"
+    "Not found"
 
 
 class Ambiguous(StoreError):
-    "More than one session answers to that name"
+    "More than one session matches"
 
     def __init__(self, name: str, candidates: list[str]) -> None:
-        super().__init__(f"{name!r} fits {len(candidates)} sessions; give more of the id")
+        super().__init__(f"{name!r} matches {len(candidates)} sessions; type more of the id")
         self.candidates = candidates
 
 
 class AlreadyExists(StoreError):
-    "Something by that name is there already"
+    "That name already exists"
 
 
 class Refused(StoreError):
-    "The store does not allow that"
+    "That is not allowed"
 
 
 class BadValue(StoreError):
-    "That value cannot be kept faithfully"
+    "That value cannot be stored without loss"
 
 
 class ChangedMeanwhile(StoreError):
-    "Somebody else changed it since it was read"
+    "It was changed elsewhere in the meantime"
 
     def __init__(self, message: str, current: object) -> None:
         super().__init__(message)
@@ -41,7 +44,7 @@ class ChangedMeanwhile(StoreError):
 
 
 class NothingToUndo(StoreError):
-    "There is no edit to undo"
+    "Nothing to undo"
 
 
 class Unreadable(StoreError):
@@ -61,15 +64,15 @@ class Busy(WriteFailed):
 
 
 class SecretLocked(StoreError):
-    "The secrets are locked; give the passphrase first"
+    "The secrets are locked; unlock them with the passphrase first"
 
 
 class WrongPassphrase(StoreError):
-    "That is not the passphrase"
+    "Wrong passphrase"
 
 
 class SecretDamaged(StoreError):
-    "The sealed value does not open: it was damaged or moved"
+    "The sealed value cannot be opened: it was damaged or moved"
 
 
 class KeyFileUnsafe(StoreError):
@@ -77,4 +80,4 @@ class KeyFileUnsafe(StoreError):
 
 
 class KeyringUnavailable(StoreError):
-    "The system keyring does not answer"
+    "The system keyring is not available"

@@ -1,4 +1,4 @@
-"""Where things live, and the config file that may say otherwise."""
+"""This module finds the folders and files of the program, and reads the config file."""
 
 from __future__ import annotations
 
@@ -12,12 +12,15 @@ from store.errors import StoreError, Unreadable
 _MAC_FOLDER = "Library/Application Support"
 
 
-def _platform_folder(variable: str, usual: str) -> Path:
-    """Ours, where the platform keeps such. By hand: what knows all platforms is longer to load than a store to open."""
-    named = os.environ.get(variable, "")
-    if not os.path.isabs(named):
-        return Path.home() / (_MAC_FOLDER if sys.platform == "darwin" else usual) / "backscroll"
-    return Path(named) / "backscroll"
+def _platform_folder(variable: str, default: str) -> Path:
+    """Return our folder below the one in the environment variable, or below the default of the platform.
+
+    No library is used for this, because importing one takes longer than opening a store.
+    """
+    folder = os.environ.get(variable, "")
+    if not os.path.isabs(folder):
+        return Path.home() / (_MAC_FOLDER if sys.platform == "darwin" else default) / "backscroll"
+    return Path(folder) / "backscroll"
 
 
 def data_dir() -> Path:
@@ -33,12 +36,15 @@ def config_file() -> Path:
 
 
 def state_file() -> Path:
-    """What was chosen in the browser and should be so again."""
+    """Return the file in which the browser keeps its settings between two runs."""
     return _platform_folder("XDG_STATE_HOME", ".local/state") / "browser.json"
 
 
 def key_file() -> Path:
-    """Never beside the database: a copied store must not bring its key along."""
+    """Return the path of the key file.
+
+    It is never next to the store, so that a copied store does not include its key.
+    """
     return config_dir() / "key"
 
 
@@ -46,35 +52,33 @@ def load_config() -> dict[str, Any]:
     path = config_file()
     try:
         text = path.read_text("utf-8")
-        import tomllib  # most people have no such file, and a start need not wait for what would read it
+        import tomllib  # imported only when a config file exists, so that most starts do not wait for it
 
         return tomllib.loads(text)
     except FileNotFoundError:
         return {}
-    except (OSError, ValueError) as reason:
-        raise StoreError(f"The config file {path} cannot be read ({reason}); mend it or move it away.") from None
+    except (OSError, ValueError) as error:
+        raise StoreError(f"The config file {path} cannot be read ({error}); fix it or remove it.") from None
 
 
-def resolve_store_path(named: str | os.PathLike[str] | None = None) -> Path:
-    """The store that is meant: the one named, else BACKSCROLL_STORE, else `[store] path`, else the data folder's."""
-    chosen = named or os.environ.get("BACKSCROLL_STORE") or _configured_path()
+def resolve_store_path(path: str | os.PathLike[str] | None = None) -> Path:
+    """Return the path that was given, else BACKSCROLL_STORE, else `[store] path`, else the one in the data folder."""
+    chosen = path or os.environ.get("BACKSCROLL_STORE") or _configured_path()
     if not chosen:
         return data_dir() / "store.db"
     if "\0" in str(chosen):
-        raise Unreadable("The path of a store cannot hold a NUL character; name another.")
+        raise Unreadable("The path of a store cannot contain a NUL character; choose another path.")
     try:
         return Path(chosen).expanduser()
     except RuntimeError:
-        raise Unreadable(
-            f"{chosen} names the home of a user that is not there; name the store by its full path."
-        ) from None
+        raise Unreadable(f"{chosen} is in the home folder of a user that does not exist; choose a full path.") from None
 
 
 def _configured_path() -> str:
     section = load_config().get("store", {})
     path = section.get("path", "") if isinstance(section, dict) else ""
     if not isinstance(path, str):
-        raise StoreError(f"In {config_file()}, [store] path must be text in quotes.")
+        raise StoreError(f"In {config_file()}, [store] path must be a string in quotes.")
     return path
 
 

@@ -1,4 +1,4 @@
-"""The store itself: one file, a connection per thread, and the shelves on which everything stands."""
+"""This module defines the store: one SQLite file, a connection per thread, and the collections of its contents."""
 
 from __future__ import annotations
 
@@ -11,7 +11,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 from store.agent_api.methods import AgentMethods
-from store.database import connection as connecting
+from store.database.connection import (
+    WRITER_CACHE_PRAGMA,
+    connect,
+    create_private_file,
+    execute_with_retry,
+    prepare_database,
+    translate_errors,
+)
 from store.errors import StoreError
 from store.paths import resolve_store_path
 
@@ -35,7 +42,7 @@ if TYPE_CHECKING:
     from store.write_back.service import WriteBack
 
 
-# Savepoints of one name nest: a release or rollback means the innermost.
+# Savepoints of the same name nest: a release or a rollback applies to the innermost one.
 _OUTER_STATEMENTS = ("begin immediate", "commit", ("rollback",))
 _NESTED_STATEMENTS = ("savepoint nested", "release nested", ("rollback to nested", "release nested"))
 
@@ -43,11 +50,14 @@ _NESTED_STATEMENTS = ("savepoint nested", "release nested", ("rollback to nested
 CLOSE_TIMEOUT_SECONDS = 5.0
 
 FREE_PAGES_DIVISOR = 100
-"""Up to the hundredth part of a file may stand empty: what is written next will need it."""
+"""Allows one page in a hundred to stay free, because the next writes will use it."""
 
 
 class _ThreadConnection:
-    """A thread's connection, and the lock that says it is in use: closing one under a thread that reads is a crash."""
+    """Holds the connection of one thread, and the lock that protects it.
+
+    Closing a connection while its thread reads from it would crash the process.
+    """
 
     def __init__(self, connection: sqlite3.Connection) -> None:
         self.connection = connection
@@ -56,21 +66,22 @@ class _ThreadConnection:
         self.pending_statements: list[tuple[str, tuple[Any, ...]]] = []
         self.pending_blocks: PendingBlocks | None = None
 
-    def discard_pending(self, waiting: int, laid: BlocksSavepoint | None) -> None:
-        """What a transaction would have written as it ended, beyond what an outer one will."""
-        del self.pending_statements[waiting:]
+    def discard_pending(self, statement_count: int, blocks: BlocksSavepoint | None) -> None:
+        """Discard the pending writes of a failed transaction, and keep those of the transaction around it."""
+        del self.pending_statements[statement_count:]
         if self.pending_blocks:
-            self.pending_blocks.rollback(laid)
+            self.pending_blocks.rollback(blocks)
 
     def close(self) -> None:
         if not self.lock.acquire(blocking=False):
             self.connection.interrupt()
-            # A thread that never lets go keeps its connection; the system takes it when the program ends.
+            # A thread that never releases the lock keeps its connection until the program ends.
             if not self.lock.acquire(timeout=CLOSE_TIMEOUT_SECONDS):
                 return
         try:
             with suppress(sqlite3.Error):
-                # Ends an interrupt that came too late: it would stop the WAL from being emptied into the file.
+                # This consumes an interrupt that came too late. It would otherwise stop the final checkpoint of the
+                # WAL.
                 self.connection.execute("select 1")
             self.connection.close()
         finally:
@@ -78,7 +89,10 @@ class _ThreadConnection:
 
 
 class Store(AgentMethods):
-    """`Store.open()` for the person's own, `Store.open(path)` for another, `Store.memory()` for one without a trace."""
+    """Gives access to one store file.
+
+    `Store.open()` opens the default store, `Store.open(path)` another one, and `Store.memory()` a temporary one.
+    """
 
     def __init__(
         self,
@@ -92,15 +106,15 @@ class Store(AgentMethods):
         self._busy_timeout_ms = busy_timeout_ms
         self._ephemeral = ephemeral
         self.priority_ids: set[str] = set()
-        "The native ids of sessions that somebody waits for while a sync reads them all."
+        "Holds the native ids of sessions that somebody waits for. A sync reads these first."
         self._local = threading.local()
         self._connections: dict[threading.Thread, _ThreadConnection] = {}
         self._close_lock = threading.Lock()
         self._closed = False
         try:
-            connecting.create_private_file(path)
-            with connecting.translate_errors(path):
-                connecting.prepare_database(path, self.connection, lambda: self._rebuild_index(notify))
+            create_private_file(path)
+            with translate_errors(path):
+                prepare_database(path, self.connection, lambda: self._rebuild_index(notify))
         except BaseException:
             self.close()
             raise
@@ -113,27 +127,33 @@ class Store(AgentMethods):
         busy_timeout_ms: int = 5_000,
         notify: Callable[[str], object] = str,
     ) -> Self:
-        """What takes long is told before it is begun, to whoever wants to pass it on."""
+        """Open the store at this path, or the default store.
+
+        `notify` is called with a sentence before anything slow.
+        """
         return cls(resolve_store_path(path).absolute(), busy_timeout_ms=busy_timeout_ms, notify=notify)
 
-    def _rebuild_index(self, tell: Callable[[str], object]) -> None:
-        tell("The store is of an older version: its search index is made anew, a minute's work for a gigabyte.")
+    def _rebuild_index(self, notify: Callable[[str], object]) -> None:
+        notify("Rebuilding the search index of an older store: about a minute per gigabyte.")
         self.search.reindex()
 
     @classmethod
     def memory(cls) -> Self:
-        """The same store, gone at close. A private file: `:memory:` would be an empty database in every thread."""
+        """Open a temporary store that is deleted when it is closed.
+
+        It is a private file, because `:memory:` would be a separate, empty database in every thread.
+        """
         import tempfile
 
         return cls(Path(tempfile.mkdtemp(prefix="backscroll-")) / "store.db", ephemeral=True)
 
     def close(self) -> None:
-        """Also while other threads read: each is stopped in what it asks, and its connection closed when it lets go."""
+        """Close all connections. Threads that are still reading are interrupted first."""
         with self._close_lock:
             self._closed = True
-            held, self._connections = self._connections, {}
-        for one in held.values():
-            one.close()
+            connections, self._connections = self._connections, {}
+        for thread_connection in connections.values():
+            thread_connection.close()
         if self._ephemeral:
             import shutil
 
@@ -149,27 +169,27 @@ class Store(AgentMethods):
 
     @property
     def connection(self) -> sqlite3.Connection:
-        """This thread's own."""
+        """Return the connection of the current thread."""
         return self._thread_connection().connection
 
     def _thread_connection(self) -> _ThreadConnection:
-        mine: _ThreadConnection | None = getattr(self._local, "held", None)
-        if mine is None:
-            with connecting.translate_errors(self.path):
-                mine = _ThreadConnection(connecting.connect(self.path, busy_timeout_ms=self._busy_timeout_ms))
+        current: _ThreadConnection | None = getattr(self._local, "thread_connection", None)
+        if current is None:
+            with translate_errors(self.path):
+                current = _ThreadConnection(connect(self.path, busy_timeout_ms=self._busy_timeout_ms))
             with self._close_lock:
                 for thread in [thread for thread in self._connections if not thread.is_alive()]:
                     self._connections.pop(thread).close()
                 if not self._closed:
-                    self._connections[threading.current_thread()] = self._local.held = mine
+                    self._connections[threading.current_thread()] = self._local.thread_connection = current
             if self._closed:
-                mine.close()
+                current.close()
                 raise StoreError(f"The store {self.path} is closed.")
-        return mine
+        return current
 
     @property
     def db(self) -> Database:
-        """The same connection through sqlite-utils, which is imported when the first edit asks for it."""
+        """Return the same connection wrapped by sqlite-utils, which is imported at the first edit."""
         database: Database | None = getattr(self._local, "db", None)
         if database is None:
             from sqlite_utils import Database
@@ -179,45 +199,49 @@ class Store(AgentMethods):
 
     @property
     def pending_statements(self) -> list[tuple[str, tuple[Any, ...]]]:
-        """What this thread's open transaction writes as it ends: statements and their values."""
+        """Return the statements, with their values, that this thread's transaction executes before it commits."""
         return self._thread_connection().pending_statements
 
     @property
     def pending_blocks(self) -> PendingBlocks:
-        """The records that it puts into blocks then."""
-        mine = self._thread_connection()
-        if mine.pending_blocks is None:
-            # Not for a list, which is all that the browser begins with.
+        """Return the records that this thread's transaction puts into blocks before it commits."""
+        current = self._thread_connection()
+        if current.pending_blocks is None:
+            # Imported here, because the first screen of the browser only lists sessions.
             from store.conversations.record_blocks import PendingBlocks
 
-            mine.pending_blocks = PendingBlocks()
-        return mine.pending_blocks
+            current.pending_blocks = PendingBlocks()
+        return current.pending_blocks
 
     @contextmanager
     def transaction(self, *, durable: bool = True) -> Iterator[sqlite3.Connection]:
-        """All or nothing, also inside another one. Not durable: an import that can be run again."""
-        mine = self._thread_connection()
-        connection = mine.connection
+        """Run the `with` block in a transaction, or in a savepoint if one is already open.
+
+        `durable=False` does not wait for the disk. It suits imports, which can be repeated.
+        """
+        current = self._thread_connection()
+        connection = current.connection
         nested = connection.in_transaction
         begin, commit, rollback = _NESTED_STATEMENTS if nested else _OUTER_STATEMENTS
-        waiting, laid = len(mine.pending_statements), mine.pending_blocks.savepoint() if mine.pending_blocks else None
-        with connecting.translate_errors(self.path), mine.lock:
+        statement_count = len(current.pending_statements)
+        blocks = current.pending_blocks.savepoint() if current.pending_blocks else None
+        with translate_errors(self.path), current.lock:
             if nested:
                 connection.execute(begin)
             else:
-                if not mine.has_written:
-                    mine.has_written = True
-                    connection.execute(connecting.WRITER_CACHE_PRAGMA)
+                if not current.has_written:
+                    current.has_written = True
+                    connection.execute(WRITER_CACHE_PRAGMA)
                 connection.execute(f"pragma synchronous = {'full' if durable else 'normal'}")
-                connecting.execute_with_retry(connection, begin)
+                execute_with_retry(connection, begin)
             try:
                 yield connection
                 if not nested:
-                    self._write_pending(mine)
+                    self._write_pending(current)
                 connection.execute(commit)
             except BaseException:
-                mine.discard_pending(waiting, laid)
-                # A full disk ends the transaction by itself, savepoints and all.
+                current.discard_pending(statement_count, blocks)
+                # When the disk is full, SQLite has already ended the transaction with all its savepoints.
                 if connection.in_transaction:
                     for statement in rollback:
                         connection.execute(statement)
@@ -225,30 +249,33 @@ class Store(AgentMethods):
 
     @contextmanager
     def temp_store_in_memory(self) -> Iterator[None]:
-        """For many small transactions within large ones. To undo one of them SQLite copies every page it changes, and
-        what goes beyond a few kilobytes into a file: an import of 200 MB wrote five times as much there."""
+        """Keep SQLite's temporary data in memory, for many savepoints within a large transaction.
+
+        SQLite copies every page that a savepoint changes, and writes more than a few kilobytes of that to a temporary
+        file: an import of 200 MB wrote a gigabyte there.
+        """
         self.row("pragma temp_store = memory")
         try:
             yield
         finally:
-            with suppress(StoreError):  # it was closed meanwhile
+            with suppress(StoreError):  # the store may be closed by now
                 self.row("pragma temp_store = default")
 
-    def _write_pending(self, mine: _ThreadConnection) -> None:
-        if mine.pending_blocks:
+    def _write_pending(self, current: _ThreadConnection) -> None:
+        if current.pending_blocks:
             self.records.write_pending()
-        if mine.pending_statements:
+        if current.pending_statements:
             self.search.flush()
 
     @contextmanager
     def snapshot(self) -> Iterator[None]:
-        """Several reads of one moment, whatever others write meanwhile. Not for writing."""
-        mine = self._thread_connection()
-        connection = mine.connection
+        """Let all reads in the `with` block see the same state of the store. Do not write in it: it ends with a rollback."""
+        current = self._thread_connection()
+        connection = current.connection
         if connection.in_transaction:
             yield
             return
-        with connecting.translate_errors(self.path), mine.lock:
+        with translate_errors(self.path), current.lock:
             connection.execute("begin")
             try:
                 yield
@@ -257,38 +284,44 @@ class Store(AgentMethods):
                     connection.execute("rollback")
 
     def rows(self, sql: str, *values: Any) -> list[Any]:
-        mine = self._thread_connection()
-        with connecting.translate_errors(self.path), mine.lock:
-            return mine.connection.execute(sql, values).fetchall()
+        current = self._thread_connection()
+        with translate_errors(self.path), current.lock:
+            return current.connection.execute(sql, values).fetchall()
 
     def row(self, sql: str, *values: Any) -> Any:
-        mine = self._thread_connection()
-        with connecting.translate_errors(self.path), mine.lock:
-            return mine.connection.execute(sql, values).fetchone()
+        current = self._thread_connection()
+        with translate_errors(self.path), current.lock:
+            return current.connection.execute(sql, values).fetchone()
 
     def checkpoint(self) -> bool:
-        """Empty the WAL into the file, so that what was deleted stands in neither. False while somebody reads it."""
-        with connecting.translate_errors(self.path):
+        """Copy the WAL into the file and empty it, so that deleted rows are in neither.
+
+        Return False if another reader prevents it.
+        """
+        with translate_errors(self.path):
             (busy, *_) = self.connection.execute("pragma wal_checkpoint(truncate)").fetchone()
         return not busy
 
     def release_free_pages(self) -> None:
-        """To the disk, the room that nothing stands in any more, if it is much: an index in the making needs some that
-        the finished one does not."""
+        """Give free pages back to the disk if there are many of them, as there are after an index was built."""
         pages, unused = self.row("select page_count, freelist_count from pragma_page_count, pragma_freelist_count")
         if unused * FREE_PAGES_DIVISOR > pages:
-            with connecting.translate_errors(self.path):
-                # As a script, since the driver ends any other statement without columns after its first step, a page.
+            with translate_errors(self.path):
+                # This is a script, because the driver stops other statements without columns after one step, which is a
+                # page.
                 self.connection.executescript("pragma incremental_vacuum")
 
     def vacuum(self) -> bool:
-        """The whole file anew, of what lives. Zeroed pages are not enough: SQLite leaves copies of rows it moved."""
-        with connecting.translate_errors(self.path):
+        """Rewrite the file without deleted data, and return what `checkpoint` returns.
+
+        Overwriting free pages with zeros is not enough, because SQLite leaves copies of rows that it moved.
+        """
+        with translate_errors(self.path):
             self.connection.execute("vacuum")
         return self.checkpoint()
 
-    # ── shelves ───────────────────────────────────────────────────────────────────────────────────
-    # Made when first asked for: a warm start that only lists sessions imports nothing else.
+    # ── collections ───────────────────────────────────────────────────────────────────────────────
+    # They are imported when they are first used: a start that only lists sessions imports nothing else.
 
     @cached_property
     def sessions(self) -> Sessions:

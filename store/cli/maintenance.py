@@ -12,7 +12,8 @@ import click
 from store.cli import output
 from store.cli.options import cli_context, find_sessions, is_interactive, json_option, with_store
 from store.cli.output import TerminalText, format_count
-from store.database import connection as connecting
+from store.database.backup import list_backups
+from store.database.connection import connect
 from store.errors import Refused
 from store.model.session import Session
 from store.store import Store
@@ -92,7 +93,7 @@ def _confirm_purge(sessions: Sequence[Session]) -> None:
 
 def _backups_containing(path: Path, sessions: Sequence[Session]) -> list[Path]:
     ids = encode([session.id for session in sessions]).decode()
-    return [backup for backup in connecting.list_backups(path) if _contains_any(backup, ids)]
+    return [backup for backup in list_backups(path) if _contains_any(backup, ids)]
 
 
 def _foreign_backups(store: Store, sessions: Sequence[Session]) -> list[Path]:
@@ -104,7 +105,7 @@ def _foreign_backups(store: Store, sessions: Sequence[Session]) -> list[Path]:
 
 def _contains_any(backup: Path, ids: str) -> bool:
     """A backup that cannot be read may hold anything."""
-    with suppress(sqlite3.Error), closing(connecting.connect(backup)) as connection:
+    with suppress(sqlite3.Error), closing(connect(backup)) as connection:
         sql = "select 1 from sessions where id in (select value from json_each(?)) limit 1"
         return connection.execute(sql, (ids,)).fetchone() is not None
     return True

@@ -1,1 +1,1 @@
-"""The SQLite file: connections, migrations, backups, and reads that can be cancelled."""
+"""This package opens, migrates and backs up the SQLite file of a store, and cancels reads."""

@@ -1,4 +1,4 @@
-"""Reads that nobody waits for any more are stopped, however long they would have taken."""
+"""This module cancels reads whose result nobody needs any more."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ if TYPE_CHECKING:
     from store.store import Store
 
 STEPS_BETWEEN_CHECKS = 2_000
-"""Of SQLite's machine, between two looks; too few to be felt, too many to cost anything."""
+"""Counts the steps of SQLite's virtual machine between two checks: a cancel is immediate, and checking costs little."""
 
 
 @contextmanager
 def cancel_when(store: Store, stale: Callable[[], bool]) -> Iterator[None]:
-    """What this thread reads within is broken off as soon as it is stale, and the rest of the block with it."""
+    """Cancel this thread's reads inside the `with` block, and the rest of the block, as soon as `stale()` is true."""
     connection = store.connection
     connection.set_progress_handler(stale, STEPS_BETWEEN_CHECKS)
     try:

@@ -1,32 +1,30 @@
-"""Opening the file: the one connect() that sets the pragmas, what a file must be to be ours, migrations, backups."""
+"""This module opens the SQLite file of a store: it sets the pragmas, refuses other files, and migrates old stores."""
 
 from __future__ import annotations
 
 import os
 import sqlite3
 import time
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import closing, contextmanager, suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from store.errors import BadValue, Busy, Refused, StoreError, TooNew, Unreadable, WriteFailed
 from store.paths import make_private_folder
-from store.text.json import utc_timestamp
 
 SCHEMA_VERSION = 13
-"""How many migrations schema.py has; spelled here so that a warm start need not import sqlite-utils."""
+"""Equals the number of migrations. It is repeated here because `store.database.migrations` imports sqlite-utils, which
+an ordinary start does not need."""
 
 LAST_REINDEXING_MIGRATION = 11
-"""The last migration that leaves the search index empty."""
+"""Is the number of the last migration that leaves the search index empty."""
 
 APPLICATION_ID = 0x42534352
 """Marks the file as ours, so that another program's database is refused and never migrated."""
 
 PAGE_BYTES = 16 * 1024
-"""Of a new store. Four times SQLite's: an import writes a tenth faster, and long texts lie in fewer pieces."""
-
-MAX_BACKUPS = 3
-PARTIAL_SUFFIX = ".part"
+"""Is the page size of a new store, four times SQLite's default: imports are a tenth faster, and long texts need fewer
+pages."""
 
 _PRAGMAS = (
     "pragma foreign_keys = on",
@@ -39,20 +37,20 @@ _PRAGMAS = (
 
 
 WRITER_CACHE_PRAGMA = "pragma cache_size = -8000"
-"""An import fills pages of many trees at once; with SQLite's 2 MB it would write most of them many times over."""
+"""Raises the cache from SQLite's 2 MB: an import fills pages of many trees, and would write most of them repeatedly."""
 
 
 @contextmanager
 def translate_errors(path: Path) -> Iterator[None]:
-    """SQLite's errors in our words, in one place; and those of its driver, which cannot bind every value."""
+    """Translate the errors of SQLite, and of Python's driver for it, into the errors of the store."""
     try:
         yield
     except sqlite3.Error as error:
         raise _convert_error(error, path) from error
     except OverflowError:
-        raise BadValue("A number in it is larger than SQLite can hold.") from None
+        raise BadValue("A number is too large for SQLite.") from None
     except UnicodeEncodeError:
-        raise BadValue("It holds half a character (a lone surrogate), which SQLite cannot hold.") from None
+        raise BadValue("The text contains half a character (a lone surrogate), which SQLite cannot store.") from None
 
 
 def _convert_error(error: sqlite3.Error, path: Path) -> StoreError:
@@ -60,26 +58,29 @@ def _convert_error(error: sqlite3.Error, path: Path) -> StoreError:
     if name.startswith(("SQLITE_BUSY", "SQLITE_LOCKED")):
         return Busy(f"Another program is writing to {path}; try again in a moment.")
     if name.startswith("SQLITE_FULL"):
-        return WriteFailed(f"The disk that holds {path} is full, so nothing was written; make room and try again.")
+        return WriteFailed(f"The disk with {path} is full, so nothing was written; free some space and try again.")
     if name.startswith("SQLITE_IOERR"):
-        return WriteFailed(f"The disk would not read or write {path}, so nothing was written; check it and its room.")
+        return WriteFailed(f"{path} could not be read or written, so nothing was changed; check the disk.")
     if name.startswith("SQLITE_READONLY"):
-        return WriteFailed(f"{path} cannot be written; check its permissions and its folder's.")
+        return WriteFailed(f"{path} cannot be written; check the permissions of the file and its folder.")
     if name.startswith("SQLITE_CANTOPEN"):
-        return Unreadable(f"{path} cannot be opened; check its permissions and its folder's.")
+        return Unreadable(f"{path} cannot be opened; check the permissions of the file and its folder.")
     if name.startswith("SQLITE_NOTADB"):
-        return Unreadable(f"{path} is not a SQLite database; name a store of Backscroll's own.")
+        return Unreadable(f"{path} is not a SQLite database; choose a Backscroll store.")
     if name.startswith("SQLITE_CORRUPT"):
-        return Unreadable(f"{path} is damaged; run `backscroll doctor`, or put a backup in its place.")
+        return Unreadable(f"{path} is damaged; run `backscroll doctor`, or restore a backup.")
     if name.startswith("SQLITE_TOOBIG"):
-        return Refused("It is larger than SQLite can hold in one value.")
+        return Refused("The value is too large for SQLite.")
     if isinstance(error, sqlite3.IntegrityError):
-        return Refused(f"The store refused it: {error}.")
-    return StoreError(f"SQLite could not do it: {error}.")
+        return Refused(f"The store refused the change: {error}.")
+    return StoreError(f"SQLite failed: {error}.")
 
 
 def connect(path: Path, *, busy_timeout_ms: int = 5_000) -> sqlite3.Connection:
-    """A connection as every part of the program must have it. Transactions are begun by hand, never by the driver."""
+    """Open a connection with the pragmas that every part of the program needs.
+
+    The driver never begins a transaction by itself: `isolation_level` is None.
+    """
     connection = sqlite3.connect(path, timeout=busy_timeout_ms / 1000, isolation_level=None, check_same_thread=False)
     try:
         connection.execute(f"pragma busy_timeout = {busy_timeout_ms:d}")
@@ -92,19 +93,19 @@ def connect(path: Path, *, busy_timeout_ms: int = 5_000) -> sqlite3.Connection:
 
 
 def execute_with_retry(connection: sqlite3.Connection, statement: str) -> None:
-    """Execute it when the lock it needs is free, for as long as busy_timeout allows.
+    """Execute the statement as soon as the lock that it needs is free, and wait no longer than busy_timeout.
 
-    SQLite's own wait looks ever less often, at last ten times a second, and so loses to busier writers for seconds on
-    end; and to change the journal mode it does not wait at all.
+    SQLite's own wait checks less and less often, in the end ten times a second, so that busier writers can keep it
+    waiting for seconds. It does not wait at all before it changes the journal mode.
     """
-    (patience_ms,) = connection.execute("pragma busy_timeout").fetchone()
-    deadline = time.monotonic() + patience_ms / 1000
+    (timeout_ms,) = connection.execute("pragma busy_timeout").fetchone()
+    deadline = time.monotonic() + timeout_ms / 1000
     connection.execute("pragma busy_timeout = 0")
     try:
         while not _try_execute(connection, statement, deadline):
             time.sleep(0.002)
     finally:
-        connection.execute(f"pragma busy_timeout = {patience_ms:d}")
+        connection.execute(f"pragma busy_timeout = {timeout_ms:d}")
 
 
 def _try_execute(connection: sqlite3.Connection, statement: str, deadline: float) -> bool:
@@ -118,7 +119,7 @@ def _try_execute(connection: sqlite3.Connection, statement: str, deadline: float
 
 
 def prepare_database(path: Path, connection: sqlite3.Connection, reindex: Callable[[], object]) -> None:
-    """Make a new file ours, bring an old one up to date, refuse any other."""
+    """Create the tables in a new file, migrate an old store, and refuse any other file."""
     version = _read_schema_version(path, connection)
     _refuse_truncated(path, connection)
     if version < SCHEMA_VERSION:
@@ -128,44 +129,45 @@ def prepare_database(path: Path, connection: sqlite3.Connection, reindex: Callab
 
 
 def _refuse_truncated(path: Path, connection: sqlite3.Connection) -> None:
-    """SQLite reads zeros where the last page ends early, and says nothing."""
+    """Raise an error when the last page of the file is incomplete, because SQLite silently reads zeros there."""
     (page,) = connection.execute("pragma page_size").fetchone()
     log = path.with_name(f"{path.name}-wal")
-    # What a full log holds need not have reached the file yet.
+    # The pages in a write-ahead log may not have reached the file yet.
     if path.stat().st_size % page and not (log.exists() and log.stat().st_size):
-        raise Unreadable(f"{path} is cut short; put a backup in its place.")
+        raise Unreadable(f"{path} is truncated; restore a backup.")
 
 
 def _read_schema_version(path: Path, connection: sqlite3.Connection) -> int:
-    # One statement, since another process may be making the store between two.
+    # This is one statement, because another process may create the store between two.
     application, version, tables = connection.execute(
         "select application_id, user_version, (select count(*) from sqlite_master)"
         " from pragma_application_id, pragma_user_version"
     ).fetchone()
     if application != APPLICATION_ID:
         if tables or application:
-            raise Unreadable(f"{path} is another program's database; name a store of Backscroll's own.")
+            raise Unreadable(f"{path} is another program's database; choose a Backscroll store.")
         return 0
     if version > SCHEMA_VERSION:
-        raise TooNew(f"{path} was written by a newer version of Backscroll; update the program to open it.")
+        raise TooNew(f"{path} was written by a newer version of Backscroll; update Backscroll to open it.")
     return int(version)
 
 
 def _migrate(path: Path, connection: sqlite3.Connection, reindex: Callable[[], object]) -> None:
     from sqlite_utils import Database
 
+    from store.database.backup import back_up_before_migration
     from store.database.migrations import migrations
 
     connection.execute("pragma synchronous = full")
-    # Only an empty file heeds these two.
+    # These two pragmas have an effect only in an empty file.
     connection.execute(f"pragma page_size = {PAGE_BYTES:d}")
     connection.execute("pragma auto_vacuum = incremental")
     execute_with_retry(connection, "begin immediate")
     try:
-        # Somebody else may have migrated it while this process waited for the lock.
+        # Another process may have migrated the store while this one waited for the lock.
         version = _read_schema_version(path, connection)
         if 0 < version < SCHEMA_VERSION:
-            _back_up_before_migration(path, connection)
+            back_up_before_migration(path, connection)
         if version < SCHEMA_VERSION:
             migrations.apply(Database(connection))
             if 0 < version < LAST_REINDEXING_MIGRATION:
@@ -179,80 +181,18 @@ def _migrate(path: Path, connection: sqlite3.Connection, reindex: Callable[[], o
         raise
 
 
-def _back_up_before_migration(path: Path, connection: sqlite3.Connection) -> None:
-    """Under the migration's lock, so that several processes at once make one backup and not one each."""
-    (found,) = connection.execute("pragma quick_check(1)").fetchone()
-    if found != "ok":
-        raise Unreadable(
-            f"{path} is damaged and was not migrated ({' '.join(found.split())}); put a backup in its place."
-        )
-    for abandoned in backup_folder(path).glob(f"*{PARTIAL_SUFFIX}"):
-        abandoned.unlink(missing_ok=True)
-    # SQLite does not copy through a connection that is writing.
-    with closing(connect(path)) as reader:
-        create_backup(path, reader)
-
-
 def create_private_file(path: Path) -> bool:
-    """Before SQLite sees it, so that file and WAL are 0600 whatever the umask. True when it is new."""
+    """Create the file if it does not exist, and return whether it is new.
+
+    It exists before SQLite opens it, so that the file and its log are 0600 with any umask.
+    """
     try:
         make_private_folder(path.parent)
         os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
     except FileExistsError:
         if path.is_dir():
-            raise Unreadable(f"{path} is a folder, not a store; name a file in it.") from None
+            raise Unreadable(f"{path} is a folder, not a store; choose a file in it.") from None
         return False
-    except OSError as reason:
-        raise Unreadable(f"{path} cannot be made: {reason.strerror}; choose another place for it.") from None
+    except OSError as error:
+        raise Unreadable(f"{path} cannot be created: {error.strerror}; choose another path.") from None
     return True
-
-
-def create_backup(path: Path, connection: sqlite3.Connection) -> Path:
-    """A whole copy, 0600, beside the store in a folder of its own; the oldest beyond three go."""
-    target = backup_folder(path) / f"{utc_timestamp().replace(':', '')}.db"
-    copy_database(path, connection, target)
-    delete_backups(list_backups(path)[MAX_BACKUPS:])
-    return target
-
-
-def copy_database(path: Path, connection: sqlite3.Connection, target: Path) -> None:
-    """What a connection to `path` sees."""
-    with atomic_backup_file(path, target) as unfinished:
-        with closing(sqlite3.connect(unfinished)) as copy:
-            connection.backup(copy)
-            (found,) = copy.execute("pragma quick_check(1)").fetchone()
-        if found != "ok":
-            raise WriteFailed(f"The backup of {path} did not come out whole; nothing was changed.")
-
-
-@contextmanager
-def atomic_backup_file(path: Path | str, target: Path) -> Iterator[Path]:
-    """A backup of `path` in the making, 0600; by its right name only once it is whole, since half must never pass."""
-    unfinished = target.with_suffix(PARTIAL_SUFFIX)
-    try:
-        make_private_folder(target.parent)
-        create_private_file(unfinished)
-        yield unfinished
-        unfinished.rename(target)
-    except OSError as reason:
-        raise WriteFailed(
-            f"No backup of {path} could be made ({reason.strerror}), so nothing was changed; check {target.parent}."
-        ) from None
-    finally:
-        with suppress(OSError):
-            unfinished.unlink(missing_ok=True)
-
-
-def delete_backups(old: Iterable[Path]) -> None:
-    for one in old:
-        with suppress(OSError):
-            one.unlink()
-
-
-def list_backups(path: Path) -> list[Path]:
-    """Newest first."""
-    return sorted(backup_folder(path).glob("*.db"), reverse=True)
-
-
-def backup_folder(path: Path) -> Path:
-    return path.with_name(f"{path.name}.backups")

@@ -1,4 +1,8 @@
-"""Numbered migrations, one path for new and old files; never edited once released. The only file with DDL."""
+"""This module creates and changes the tables, in numbered migrations. It is the only file with DDL.
+
+New and old files run through the same migrations. A migration is never edited after its release, and its name is stored
+in the file.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +17,10 @@ migrations = Migrations("backscroll")
 
 
 def _execute(db: Database, statements: str) -> None:
-    """One by one, parted by blank lines: executescript would commit the migration's transaction."""
+    """Execute statements that are separated by blank lines.
+
+    `executescript` would commit the migration's transaction.
+    """
     for statement in statements.split("\n\n"):
         if statement.strip():
             db.execute(statement)
@@ -377,16 +384,16 @@ MARKS = """
 alter table sessions add column mark text not null default ''
 """
 
-# Only what lies loose is looked for by its session, on every small append; a purge can look at all of them.
+# Every small append looks up the loose records of its session. Only a purge needs the others, and it can scan them all.
 LOOSE_RECORDS = """
 drop index records_session
 
 create index records_loose on records(session) where data is not null
 """
 
-# A path is told once, not with every record of the file. What is derived from a record lies behind it in its block,
-# where it takes hardly any room: its words stand there already. An index in pages as large as the file's own is merged
-# with less ado, and a larger hash makes fewer pieces to merge.
+# A path is stored once and not with every record of the file. The parts that are derived from a record are stored
+# behind it in its block, where they compress well because they repeat its words. An index with pages as large as those
+# of the file is merged faster, and a larger hash table produces fewer segments to merge.
 PARTS_AFTER_RECORDS = """
 create table places (
     key integer primary key,
@@ -406,7 +413,8 @@ insert into tools_fts (tools_fts, rank) values ('hashsize', 16777216)
 insert into tools_fts (tools_fts, rank) values ('automerge', 8)
 """
 
-# Sessions that were only skimmed: their words, under their own keys. Emptied as a whole when all are read.
+# The quick index: the words of sessions whose entries are not read yet, under the keys of the sessions. It is emptied
+# in one go when all of them are read.
 QUICK_INDEX = """
 create virtual table skims_fts using fts5(
     text, content='', tokenize='unicode61 remove_diacritics 2'
@@ -415,8 +423,8 @@ create virtual table skims_fts using fts5(
 create index sessions_skimmed on sessions(key) where depth = 'text'
 """
 
-# Nobody asks in which column a word stands, and to tell so of every word took a quarter of the index. Empty at first:
-# whoever migrates fills it. What was skimmed comes in large pieces and is soon forgotten: it need not be merged much.
+# No query needs the column of a word, and storing it took a quarter of the index. The new tables are empty; the caller
+# of the migration fills them. The quick index is written in large pieces and soon deleted, so it is merged rarely.
 SINGLE_TEXT_COLUMN = """
 drop table conversation_fts
 
@@ -445,8 +453,8 @@ insert into skims_fts (skims_fts, rank) values ('hashsize', 16777216)
 insert into skims_fts (skims_fts, rank) values ('automerge', 16)
 """
 
-# An import writes a piece of index with every commit. To merge some of them again and again takes longer than to merge
-# all when it is over; a few dozen small ones in between are searched as fast.
+# An import writes one segment of the index per commit. Merging them all at the end is faster than merging some of them
+# repeatedly, and a search over a few dozen small segments is as fast.
 INDEX_MERGE_SETTINGS = """
 insert into conversation_fts (conversation_fts, rank) values ('hashsize', 16777216)
 
@@ -463,8 +471,9 @@ insert into skims_fts (skims_fts, rank) values ('automerge', 64)
 insert into skims_fts (skims_fts, rank) values ('crisismerge', 1000)
 """
 
-# All that a search asks of the newest thousand at every key: their rows are ten times as long, and most of that are
-# prompts and marks. What the index is limited to must be in it, too, or SQLite looks at the rows all the same.
+# A search reads these columns of the newest thousand sessions at every key press. The table rows are ten times as long,
+# mostly prompts and marks. The column of the partial index's condition must be in the index too, or SQLite reads the
+# rows.
 COVERING_NEWEST_INDEX = """
 drop index sessions_newest
 

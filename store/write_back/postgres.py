@@ -12,7 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from store.database import connection as connecting
+from store.database.backup import atomic_backup_file, delete_backups
 from store.errors import BadValue
 from store.sources.kit import postgres
 from store.sources.kit.locator import locator_name
@@ -122,7 +122,7 @@ def back_up(folder: Path, name: str, locator: str, changes: Sequence[RowChange])
     """There is no file to copy: just what will be changed, as JSON."""
     target = folder / f"{utc_timestamp().replace(':', '')}-{name}-{locator_name(locator)}.json"
     rows = [{"table": change.table, "key": change.key, "columns": change.before} for change in changes if change.before]
-    with connecting.atomic_backup_file(locator, target) as unfinished:
+    with atomic_backup_file(locator, target) as unfinished:
         unfinished.write_bytes(encode({"locator": locator, "rows": rows}))
-    connecting.delete_backups(list_backups(folder, name)[BACKUPS_KEPT:])
+    delete_backups(list_backups(folder, name)[BACKUPS_KEPT:])
     return target

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from store import sources
-from store.database import connection
+from store.database.backup import backup_folder
 from store.edits.journal import PendingEdit
 from store.errors import ChangedMeanwhile, NotFound, Refused, SecretLocked
 from store.model.identity import foreign_session_id
@@ -251,7 +251,7 @@ class WriteBack:
 
     @property
     def _backup_folder(self) -> Path:
-        return connection.backup_folder(self._store.path) / "foreign"
+        return backup_folder(self._store.path) / "foreign"
 
     @contextmanager
     def _prepare_swap(self, source: str, locator: str, changes: Sequence[RowChange]) -> Iterator[Callable[[], None]]:

@@ -18,7 +18,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Protocol
 
-from store.database import connection as connecting
+from store.database.backup import copy_database, delete_backups
 from store.errors import Busy, ChangedMeanwhile, Refused, WriteFailed
 from store.sources.kit import sqlite
 from store.sources.kit.write_plan import CascadeRule, RowChange
@@ -244,8 +244,8 @@ def back_up(folder: Path, name: str, locator: str, _: Sequence[RowChange]) -> Pa
     path = Path(locator)
     target = folder / f"{utc_timestamp().replace(':', '')}-{name}-{path.name}"
     with sqlite.private_copy(path) as copy, closing(sqlite3.connect(copy)) as connection:
-        connecting.copy_database(path, connection, target)
-    connecting.delete_backups(list_backups(folder, name)[BACKUPS_KEPT:])
+        copy_database(path, connection, target)
+    delete_backups(list_backups(folder, name)[BACKUPS_KEPT:])
     return target
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from command_line import CommandLine, add_upload_session
 
-from store.database import connection
+from store.database.backup import create_backup
 from store.model.session import Session
 from store.store import Store
 
@@ -113,9 +113,9 @@ def test_purge_names_sessions_or_the_trash(cli: CommandLine) -> None:
 
 
 def test_purge_tells_which_backups_still_hold_it(cli: CommandLine, store: Store) -> None:
-    holding = connection.create_backup(store.path, store.connection)
+    holding = create_backup(store.path, store.connection)
     store.create_session("later")
-    damaged = connection.create_backup(store.path, store.connection)
+    damaged = create_backup(store.path, store.connection)
     damaged.write_bytes(b"no database at all" * 100)
     told_of_later = cli("purge", "later", "--yes").err
     assert str(holding) not in told_of_later

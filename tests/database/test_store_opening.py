@@ -13,8 +13,9 @@ from pathlib import Path
 import pytest
 from sqlite_utils import Database
 
-from store.database import connection as connecting
-from store.database.connection import APPLICATION_ID, SCHEMA_VERSION, list_backups
+from store.database import connection as database_connection
+from store.database.backup import MAX_BACKUPS, create_backup, list_backups
+from store.database.connection import APPLICATION_ID, SCHEMA_VERSION
 from store.database.migrations import SEARCH, migrations
 from store.doctor import check_store
 from store.errors import Refused, StoreError, TooNew, Unreadable
@@ -140,7 +141,7 @@ def test_a_migration_that_fails_changes_nothing(tmp_path: Path, monkeypatch: pyt
 
     broken = [*migrations._migrations, migrations._Migration("m999_fails", fail)]
     monkeypatch.setattr(migrations, "_migrations", broken)
-    monkeypatch.setattr(connecting, "SCHEMA_VERSION", len(broken))
+    monkeypatch.setattr(database_connection, "SCHEMA_VERSION", len(broken))
     with pytest.raises(StoreError, match="no such table"):
         Store.open(path)
     assert schema_of(path) == before
@@ -166,8 +167,8 @@ def test_room_that_is_not_needed_any_more_is_given_back(store: Store) -> None:
 
 
 def test_only_the_newest_backups_are_kept(store: Store) -> None:
-    made = [connecting.create_backup(store.path, store.connection) for _ in range(5)]
-    assert list_backups(store.path) == sorted(made, reverse=True)[: connecting.MAX_BACKUPS]
+    made = [create_backup(store.path, store.connection) for _ in range(5)]
+    assert list_backups(store.path) == sorted(made, reverse=True)[: MAX_BACKUPS]
 
 
 def test_a_store_from_a_newer_version_is_refused_untouched(tmp_path: Path) -> None:
@@ -177,7 +178,7 @@ def test_a_store_from_a_newer_version_is_refused_untouched(tmp_path: Path) -> No
         connection.execute(f"pragma user_version = {SCHEMA_VERSION + 1}")
     connection.close()
     before = path.read_bytes()
-    with pytest.raises(TooNew, match="update the program"):
+    with pytest.raises(TooNew, match="update Backscroll"):
         Store.open(path)
     assert path.read_bytes() == before
 

@@ -23,7 +23,8 @@ from command_line import CommandLine
 from sqlite_utils import Database
 from store_integrity import find_faults
 
-from store.database.connection import APPLICATION_ID, SCHEMA_VERSION, list_backups
+from store.database.backup import list_backups
+from store.database.connection import APPLICATION_ID, SCHEMA_VERSION
 from store.database.migrations import migrations
 from store.errors import Busy, StoreError, TooNew, Unreadable, WriteFailed
 from store.paths import config_file
@@ -32,7 +33,7 @@ from store.store import Store
 AS_ROOT = os.geteuid() == 0
 """Whose rights are not checked, so that a child must give them up first."""
 
-ADVICE = "check|choose|make room|mend|must be|name|put|run|try again|update"
+ADVICE = "check|choose|fix|free|must be|restore|run|try again|update"
 
 
 @pytest.fixture

@@ -31,7 +31,8 @@ from child_processes import (
 from sqlite_utils import Database
 from store_integrity import find_faults
 
-from store.database.connection import APPLICATION_ID, list_backups
+from store.database.backup import list_backups
+from store.database.connection import APPLICATION_ID
 from store.database.migrations import migrations
 from store.doctor import check_store
 from store.store import Store

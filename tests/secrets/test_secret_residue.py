@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 import zstandard
 
-from store.database import connection
+from store.database.backup import create_backup
 from store.model.session import Session
 from store.paths import key_file
 from store.store import Store
@@ -240,7 +240,7 @@ def test_everything_is_for_its_owner_only(home: Path) -> None:
         session = store.create_session("s")
         store.secrets.set(session, "token", "v")
         store.published.folder(session)
-        backup = connection.create_backup(store.path, store.connection)
+        backup = create_backup(store.path, store.connection)
         store.secrets.rotate()
         store.connection.execute("vacuum")
         store.append_message("s", "user", "hello")
