@@ -27,7 +27,7 @@ try:
     from google.adk.sessions.base_session_service import GetSessionConfig, ListSessionsResponse
     from pydantic_core import to_jsonable_python
 except ImportError as missing:
-    raise ImportError("store.agent_api.adk needs google-adk: pip install 'backscroll[adk]'.") from missing
+    raise ImportError("google-adk is not installed; install it with: pip install 'backscroll[adk]'") from missing
 
 from store.errors import AlreadyExists, NotFound, StoreError
 from store.formats.genai import EventParser, find_answered_calls, format_state, parse_state
