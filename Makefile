@@ -1,9 +1,9 @@
-# Everything a newcomer or a maintainer does, by name: `make run` and `make test` first.
+# The commands for working with the project. `make help` lists them; start with `make run` and `make test`.
 
 PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
-WHOLE := .venv/.whole
+TEST_READY := .venv/.test-ready
 LOCK_ENV := build/lock-env
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
@@ -12,48 +12,48 @@ INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 help:
 	@echo "make run          open the browser (ARGS=... goes to backscroll)"
 	@echo "make test         run the tests (ARGS=... goes to pytest)"
-	@echo "make test-all     run the tests, the long ones too"
-	@echo "make test-agents  have Claude Code and Codex go on with what Backscroll hands over (needs npm)"
-	@echo "make check        ruff, mypy --strict and the import contracts"
-	@echo "make format       let ruff format and fix what it can"
-	@echo "make bench        measure beside the peers, and print the table (ARGS=\"--small\", ARGS=\"--only archive --runs 5\")"
-	@echo "make screenshots  make the pictures again"
-	@echo "make lock         pin the newest versions in the two locks"
+	@echo "make test-all     run all tests, including the long ones"
+	@echo "make test-agents  let the real Claude Code and Codex continue sessions (needs npm)"
+	@echo "make check        run ruff, mypy --strict and the import contracts"
+	@echo "make format       format the code, and fix what ruff can fix"
+	@echo "make bench        measure against other programs and print a table (ARGS=\"--small\", ARGS=\"--only archive --runs 5\")"
+	@echo "make screenshots  renew the pictures in screenshots/"
+	@echo "make lock         pin the newest versions in both lock files"
 	@echo "make clean        remove the environment and everything built"
 
 env: $(READY)
 
 $(READY): requirements.lock pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
-	    echo "Backscroll needs Python 3.11 or newer, and '$(PYTHON)' is not: try make PYTHON=python3.13" >&2; exit 1; }
+	    echo "Backscroll needs Python 3.11 or newer, but '$(PYTHON)' is older. Try: make PYTHON=python3.13" >&2; exit 1; }
 	$(PYTHON) -m venv .venv
 	$(INSTALL) --require-hashes --only-binary :all: --requirement requirements.lock
 	$(INSTALL) --no-deps --no-build-isolation --editable .
 	@touch $@
 
-# With google-adk and a PostgreSQL server, which only tests and types need: whoever browses need not wait for them.
-$(WHOLE): requirements-adk.lock $(READY)
+# Adds google-adk and a PostgreSQL server. Only tests and type checks need them, so `make run` does not wait for them.
+$(TEST_READY): requirements-adk.lock $(READY)
 	$(INSTALL) --require-hashes --only-binary :all: --requirement requirements-adk.lock
 	@touch $@
 
 run: env
 	@$(BIN)/backscroll $(ARGS)
 
-# One process more than small machines have cores: a good part of the tests waits for a terminal. What failed in that
-# crowd is run once more by itself, in full view: a machine that was busy passes, a fault does not. The pictures of the
-# tests that are not run again are then no sign of one.
-test: $(WHOLE)
+# Uses three processes, because many tests only wait for a terminal. Failed tests are repeated alone: a test that failed
+# because the machine was busy then passes, a real fault fails again. The repetition runs only some of the snapshot tests,
+# so snapshots that it does not use are no error.
+test: $(TEST_READY)
 	$(BIN)/pytest --numprocesses 3 --dist worksteal $(ARGS) || { [ $$? -eq 1 ] && \
 	    $(BIN)/pytest --last-failed --last-failed-no-failures none --snapshot-warn-unused $(ARGS); }
 
-# An empty -m overrides the default that leaves the long runs out.
-test-all: $(WHOLE)
+# The empty -m overrides the default, which skips the tests marked `long`.
+test-all: $(TEST_READY)
 	BACKSCROLL_KILLS=500 BACKSCROLL_EXAMPLES=500 $(BIN)/pytest --numprocesses 3 --dist worksteal -m "" $(ARGS)
 
 test-agents: env
 	@$(BIN)/python tests/agents/run.py $(ARGS)
 
-check: $(WHOLE)
+check: $(TEST_READY)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy --strict store tui
@@ -69,7 +69,7 @@ bench: env
 screenshots: env
 	$(BIN)/python screenshots/make.py
 
-# uv resolves for every platform at once, which pip cannot; it is needed for nothing else.
+# uv resolves versions for all platforms together, which pip cannot do. Nothing else needs uv.
 COMPILE = $(LOCK_ENV)/bin/uv pip compile --quiet --upgrade --universal --python-version 3.11 \
     --generate-hashes --no-emit-index-url --custom-compile-command "make lock" pyproject.toml
 
