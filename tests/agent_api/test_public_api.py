@@ -149,14 +149,11 @@ with Store.memory() as store:
 def check_types(program: str, folder: Path) -> str:
     client = folder / "client.py"
     client.write_text(program, encoding="utf-8")
-    # MYPYPATH does not matter here: the package is found as it is installed, by its py.typed.
-    command = [sys.executable, "-m", "mypy", "--strict", "--no-error-summary", "--cache-dir", str(ROOT / ".mypy_cache")]
-    ran = subprocess.run(
-        [*command, "--config-file", "", "--python-version", "3.11", str(client)],
-        cwd=folder,
-        capture_output=True,
-        text=True,
-    )
+    # The package is found as it is installed, by its py.typed. The cache is not the one of `make check`, whose options
+    # are different.
+    options = ["--strict", "--no-error-summary", "--config-file", "", "--cache-dir", str(ROOT / ".mypy_cache/client")]
+    command = [sys.executable, "-m", "mypy", *options, str(client)]
+    ran = subprocess.run(command, cwd=folder, capture_output=True, text=True)
     return ran.stdout + ran.stderr
 
 
@@ -182,8 +179,7 @@ def test_the_wheel_holds_the_type_markers_and_every_data_file(tmp_path: Path) ->
     with zipfile.ZipFile(wheel) as archive:
         names = set(archive.namelist())
     assert {"store/py.typed", "tui/py.typed"} <= names
-    data = [
-        path for pattern in ("*.toml", "*.tcss") for part in ("store", "tui") for path in (ROOT / part).rglob(pattern)
-    ]
+    suffixes = {".toml", ".tcss"}
+    data = [path for folder in ("store", "tui") for path in (ROOT / folder).rglob("*") if path.suffix in suffixes]
     assert "store/demo/world.toml" in names
     assert {path.relative_to(ROOT).as_posix() for path in data} <= names
