@@ -105,8 +105,6 @@ class Store(AgentMethods):
         self.path = path
         self._busy_timeout_ms = busy_timeout_ms
         self._ephemeral = ephemeral
-        self.priority_ids: set[str] = set()
-        "Holds the native ids of sessions that somebody waits for. A sync reads these first."
         self._local = threading.local()
         self._connections: dict[threading.Thread, _ThreadConnection] = {}
         self._close_lock = threading.Lock()
@@ -269,7 +267,10 @@ class Store(AgentMethods):
 
     @contextmanager
     def snapshot(self) -> Iterator[None]:
-        """Let all reads in the `with` block see the same state of the store. Do not write in it: it ends with a rollback."""
+        """Let all reads in the `with` block see the same state of the store.
+
+        Do not write in it: it ends with a rollback.
+        """
         current = self._thread_connection()
         connection = current.connection
         if connection.in_transaction:

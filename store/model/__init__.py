@@ -1,1 +1,1 @@
-"""The types that every component shares: plain values without SQL or I/O."""
+"""This package defines the types that every component shares. They are plain values without SQL or I/O."""

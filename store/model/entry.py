@@ -1,4 +1,4 @@
-"""The types that everybody shares. No SQL, no I/O: readers make them, the store keeps them, screens show them."""
+"""This module defines entries, their parts, tool calls and turns. Readers create them, the store keeps them."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
 Json = Any
-"""A value that JSON can spell: what a foreign program wrote, before anybody understood it."""
+"""Stands for any JSON value, as a foreign program wrote it."""
 
 Status = Literal["ok", "error", "pending", "orphan"]
 
 UNKNOWN_USER = "unknown_user"
-"""Who spoke when nobody says."""
+"""Is the author of a prompt whose author is not known."""
 
 
 # ── parts ─────────────────────────────────────────────────────────────────────────────────────────
@@ -27,7 +27,7 @@ class Text:
 class Thinking:
     text: str
     signature: str = ""
-    "Opaque to us; the provider wants it back."
+    "Is opaque to us. The provider requires it when the conversation continues."
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +56,7 @@ class Attachment:
 
 @dataclass(frozen=True, slots=True)
 class Opaque:
-    "Anything a reader did not understand: kept, shown raw, never dropped."
+    "Holds a value that a reader did not understand. It is kept and shown as JSON."
 
     kind: str
     value: Json
@@ -78,22 +78,21 @@ _PART_FIELDS = {kind: tuple(kind.__dataclass_fields__) for kind in _PART_NAMES}
 
 def part_to_json(part: Part) -> dict[str, Json]:
     kind = type(part)
-    shown: dict[str, Json] = {"type": _PART_NAMES[kind]}
+    value: dict[str, Json] = {"type": _PART_NAMES[kind]}
     for name in _PART_FIELDS[kind]:
-        shown[name] = getattr(part, name)
-    return shown
+        value[name] = getattr(part, name)
+    return value
 
 
 def part_from_json(value: Mapping[str, Json]) -> Part:
     kind = _PART_TYPES.get(value.get("type", ""))
     if kind is None:
         return Opaque(str(value.get("type", "")), dict(value))
-    known = _PART_FIELDS[kind]
-    return kind(**{name: value[name] for name in known if name in value})
+    return kind(**{name: value[name] for name in _PART_FIELDS[kind] if name in value})
 
 
 def readable_text(value: Json, levels: int = 200) -> str:
-    """What a person would read of a tool's output, whichever of the usual shapes it has; nothing from too deep down."""
+    """Return the text of a tool's output for a person to read. Values deeper than `levels` are left out."""
     if isinstance(value, str):
         return value
     if value is None or not levels:
@@ -108,12 +107,12 @@ def readable_text(value: Json, levels: int = 200) -> str:
     return str(value)
 
 
-# ── what is appended ──────────────────────────────────────────────────────────────────────────────
+# ── new entries ───────────────────────────────────────────────────────────────────────────────────
 
 
 class Tokens(NamedTuple):
     input: int = 0
-    "Without what came from a cache."
+    "Does not include cached tokens."
     output: int = 0
     cached: int = 0
 
@@ -124,18 +123,18 @@ class Tokens(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class NewRecord:
-    "A record as the foreign program wrote it, and where it stood."
+    "Holds a record as the foreign program wrote it, and its address."
 
     data: bytes
     place: str = ""
-    "A path or a table."
+    "Is a path or the name of a table."
     position: str = ""
-    "An offset or a row's key."
+    "Is an offset in the file or the key of the row."
 
 
 @dataclass(slots=True)
 class NewEntry:
-    "An entry on its way into a chain. The store gives it its id, parent, seq and turn."
+    "Describes an entry that is to be appended. The store assigns its key, parent, seq and turn."
 
     kind: str = "message"
     role: str = ""
@@ -143,15 +142,15 @@ class NewEntry:
     author: str = ""
     model: str = ""
     text: str | None = None
-    "What a person would read; taken from the parts when not given."
+    "Holds the text for a person to read. When it is None, the text parts are joined."
     is_prompt: bool | None = None
-    "Whether a person said this and a turn begins; told by role and parts when not given."
+    "Says whether a person wrote this and a turn begins. When it is None, role and parts decide."
     message_key: str = ""
-    "Shared by the entries of one API message."
+    "Is the same for all entries of one API message."
     record: NewRecord | None = None
-    "Entries of one record carry the same object."
+    "Is the same object for all entries of one record."
     inherited: bool = False
-    "A copy of what the parent holds already: shown, but counted and indexed only there."
+    "Is true for a copy of an entry of the parent session. It is shown, but only the original is counted and indexed."
     tokens: Tokens | None = None
     created_at: str = ""
 
@@ -168,11 +167,11 @@ class NewEntry:
         return "\n\n".join([part.text for part in self.parts if type(part) is Text])
 
 
-# ── what is read back ─────────────────────────────────────────────────────────────────────────────
+# ── stored entries ────────────────────────────────────────────────────────────────────────────────
 
 
 class Entry(NamedTuple):
-    """One link of a chain, as it is kept."""
+    """Describes a stored entry of a session."""
 
     key: int
     session: int
@@ -193,7 +192,7 @@ class Entry(NamedTuple):
 
 
 class PairedCall(NamedTuple):
-    """A tool call together with its result."""
+    """Describes a tool call together with its result."""
 
     key: int
     session_id: str
@@ -203,7 +202,7 @@ class PairedCall(NamedTuple):
     status: Status
     duration_ms: float | None
     entry: str | None
-    "The public id of the entry that called; None for a result nobody asked for."
+    "Is the public id of the entry with the call, or None for a result without a call."
     result_entry: str | None
     arguments: Json
     result: Json
@@ -221,7 +220,7 @@ class Turn:
 
 
 class StoredMessage(NamedTuple):
-    """A message in the fourth document's words: role, and content as the blocks it was given."""
+    """Describes a message as `Store.get_messages` returns it: its role, and its content as a list of content blocks."""
 
     id: str
     session_id: str
@@ -231,8 +230,5 @@ class StoredMessage(NamedTuple):
     created_at: str
 
 
-# ── identity ──────────────────────────────────────────────────────────────────────────────────────
-
-
 INTERRUPTED_RESULT = "Interrupted: the conversation was forked before this call had ended."
-"""What a fork answers a call with that had no answer yet: no vendor goes on with an open one."""
+"""Is the result that a fork adds to a pending call. No vendor continues a conversation with a pending call."""

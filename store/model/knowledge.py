@@ -1,4 +1,4 @@
-"""What a person knows, corrects and keeps beside the conversations: facts, summaries, notes, secrets, edits."""
+"""This module defines what a person keeps about conversations: facts, summaries, notes, secrets and edits."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 FOREIGN_TABLE = "@foreign"
-"""The table an edit names when what changed is a row of a foreign store, carried back there."""
+"""Is the table name in an edit that changed a row of a foreign store by write-back."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,7 +15,7 @@ class Summary:
     session_id: str
     text: str
     up_to_turn: int | None
-    "The last turn it covers; None when it says nothing of what it covers."
+    "Is the last turn that the summary covers, or None when that is unknown."
     origin: str
     current: bool
     created_at: str
@@ -37,7 +37,7 @@ class Fact:
 
 
 class FactOrigin(NamedTuple):
-    """The conversation that taught a fact, the program that had it, both or neither."""
+    """Describes where a fact comes from: a conversation, another program, both or neither."""
 
     session_id: str = ""
     title: str = ""
@@ -57,7 +57,7 @@ class Note:
 
 @dataclass(frozen=True, slots=True)
 class SecretInfo:
-    "What may be shown of a secret: everything but its value."
+    "Describes a secret without its value."
 
     session_id: str
     key: str
@@ -66,17 +66,17 @@ class SecretInfo:
 
 
 class SecretUse(NamedTuple):
-    """A tool call that names a secret."""
+    """Describes a tool call that mentions the key of a secret."""
 
     turn: int
     tool: str
     entry: str | None
-    "The public id of the entry that called."
+    "Is the public id of the entry with the call."
 
 
 @dataclass(frozen=True, slots=True)
 class ExposedSecret:
-    "A secret that lies open in a foreign store: where, never what."
+    "Describes where a foreign store holds an unsealed secret, without the value."
 
     session_id: str
     key: str
@@ -95,7 +95,7 @@ class PublishedFile:
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    "What an edit did to one row: the columns it touched, before and after; None where there was no row."
+    "Describes what an edit did to one row: the changed columns before and after, or None where there was no row."
 
     table: str
     key: Any
@@ -113,18 +113,18 @@ class Edit:
     undoes: int | None
     undone_by: int | None
     blanked: bool = False
-    "Purge removed what it spoke of."
+    "Is true when a purge removed the values of this edit."
 
 
 class EditLabels(NamedTuple):
-    """What the rows that edits speak of are called."""
+    """Holds the titles and texts by which a list of edits calls the changed rows."""
 
     titles: dict[str, str]
-    "Of sessions, by their id."
+    "Holds the titles of sessions by session id."
     facts: dict[int, str]
-    "What a fact says now, or the beginning of it."
+    "Holds the current texts of facts, or their beginnings, by fact id."
     summaries: dict[int, str] = {}  # noqa: RUF012 (a tuple's field, never written to)
-    "Versions of summaries, whole; only where they were asked for."
+    "Holds the full texts of summary versions by key, if they were requested."
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,13 +134,16 @@ class Hit:
     turn: int
     role: str
     field: str
-    "text, thinking, tool_call or tool_result."
+    "Is text, thinking, tool_call or tool_result."
     at: str
     snippet: str
     highlights: tuple[tuple[int, int], ...] = ()
-    "Where in the snippet the words stand."
+    "Holds the positions of the words in the snippet."
 
 
 def user_scope(app: str, user: str) -> str:
-    """A slash in the app's name is escaped, or user `b/c` of app `a` would be user `c` of app `a/b`."""
+    """Return the scope of facts about a user of an app.
+
+    A slash in the app's name is escaped. Otherwise user `b/c` of app `a` would be user `c` of app `a/b`.
+    """
     return f"user:{app.replace('%', '%25').replace('/', '%2F')}/{user}"

@@ -1,6 +1,6 @@
-"""A session and what identifies it.
+"""This module defines a session and its ids.
 
-These types are apart from `store.model.entry`, because the first screen of the browser needs nothing else.
+These types are separate from `store.model.entry`, because the first screen of the browser needs nothing else.
 """
 
 from __future__ import annotations
@@ -10,16 +10,19 @@ from typing import Literal, NamedTuple, TypedDict
 Relation = Literal["fork", "delegate", "sidechain", "superseded"]
 
 LIBRARY_SOURCE = "library"
-"""The source of a session that was made through the library rather than read from a foreign store."""
+"""Is the source of a session that was created through the library rather than read from a foreign store."""
 
 DELEGATE_SEPARATOR = ":delegate:"
 
 GLOBAL_SCOPE = "global"
-"""The scope of a fact that every agent may know."""
+"""Is the scope of a fact that every agent may know."""
 
 
 class Session(NamedTuple):
-    """One conversation. A tuple, since a hundred are made for every page of the list and a tuple is made in C."""
+    """Describes one conversation.
+
+    It is a tuple, because every page of the list creates a hundred of them, and tuples are created quickly.
+    """
 
     key: int
     id: str
@@ -63,7 +66,7 @@ class Session(NamedTuple):
     reader_version: int
     depth: str
     expires_at: str
-    "When its agent will delete it, if it is not used until then; empty when nobody says."
+    "Is the time at which its agent deletes the session if it is not used. Is empty when that is unknown."
 
     @property
     def title(self) -> str:
@@ -71,7 +74,7 @@ class Session(NamedTuple):
 
 
 class SessionFields(TypedDict, total=False):
-    "What may be said of a session when it is made or updated."
+    "Names the fields that can be given when a session is created or updated."
 
     source: str
     native_id: str
@@ -95,15 +98,15 @@ class SessionFields(TypedDict, total=False):
     tokens_cached: int
     tokens_total: int
     cost: float
-    "In dollars, where the agent says it."
+    "Is in dollars, if the agent reports it."
     created_at: str
     updated_at: str
 
 
 def delegate_parent_id(session_id: str) -> str | None:
-    """`{parent}:delegate:{agent}` names its parent; of nested ones, the nearest."""
-    parent, mark, agent = session_id.rpartition(DELEGATE_SEPARATOR)
-    return parent if mark and parent and agent else None
+    """Return the parent of a session whose id is `{parent}:delegate:{agent}`; of nested ones, the nearest."""
+    parent, separator, agent = session_id.rpartition(DELEGATE_SEPARATOR)
+    return parent if separator and parent and agent else None
 
 
 def entry_id(session_id: str, seq: int) -> str:

@@ -1,4 +1,4 @@
-"""What is known of a conversation's turns before any of their text is read. Pure: readers fill it, screens keep it."""
+"""This module defines the outline of a conversation: what is known of its turns before their text is read."""
 
 from __future__ import annotations
 
@@ -14,7 +14,10 @@ _FAILURE_WORDS = re.compile(
 
 
 class TurnOutline(NamedTuple):
-    """A tuple, since there may be ten thousand and a tuple is made in C."""
+    """Describes a turn without its entries.
+
+    It is a tuple, because a session may have ten thousand of them, and tuples are created quickly.
+    """
 
     n: int
     first_seq: int
@@ -22,19 +25,19 @@ class TurnOutline(NamedTuple):
     started_at: str
     ended_at: str
     prompt: str
-    "How it begins."
+    "Holds the beginning of the prompt."
     author: str
     calls: int
     errors: int
-    "Failed calls, and events that tell of a failure."
+    "Counts failed calls, and events that report a failure."
     tokens: int
-    "Read and written, without what came from a cache."
+    "Counts input and output tokens without cached ones."
     model: str
-    "That answered; the last by name when several did."
+    "Is the model that answered; of several, the last in alphabetical order."
 
 
 class EntryPosition(NamedTuple):
-    """Where an entry stands."""
+    """Identifies an entry within its session."""
 
     turn: int
     seq: int
@@ -43,21 +46,21 @@ class EntryPosition(NamedTuple):
 @dataclass(frozen=True, slots=True)
 class TimelineOutline:
     turns: tuple[TurnOutline, ...] = ()
-    "In order; what came before the first prompt is turn 0."
+    "Holds the turns in order. Entries before the first prompt are turn 0."
     summarized_up_to: int = 0
-    "The last turn that the summary covers; 0 when there is none, or when it does not say."
+    "Is the last turn that the summary covers, or 0 when there is no summary or that is unknown."
 
     def index_of_turn(self, n: int) -> int | None:
-        """Where among the turns the one of that number stands."""
-        at = bisect_left(self.turns, n, key=lambda turn: turn.n)
-        return at if at < len(self.turns) and self.turns[at].n == n else None
+        """Return the index of turn number `n`, or None."""
+        index = bisect_left(self.turns, n, key=lambda turn: turn.n)
+        return index if index < len(self.turns) and self.turns[index].n == n else None
 
     def index_of_entry(self, seq: int) -> int | None:
-        """Which of the turns holds that entry."""
-        at = bisect_right(self.turns, seq, key=lambda turn: turn.first_seq) - 1
-        return at if at >= 0 and seq <= self.turns[at].last_seq else None
+        """Return the index of the turn with that entry, or None."""
+        index = bisect_right(self.turns, seq, key=lambda turn: turn.first_seq) - 1
+        return index if index >= 0 and seq <= self.turns[index].last_seq else None
 
 
 def mentions_failure(text: str) -> bool:
-    """Whether an event's words speak of something that went wrong."""
+    """Return whether the text of an event reports a failure."""
     return _FAILURE_WORDS.search(text) is not None

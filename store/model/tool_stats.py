@@ -1,4 +1,4 @@
-"""How tool calls may be ordered, and what is told of a tool by its name. Pure."""
+"""This module defines the statistics of a tool, and the orders in which tools and calls are listed."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ TOOL_ORDERS: tuple[ToolOrder, ...] = get_args(ToolOrder)
 
 
 class ToolStats(NamedTuple):
-    """How a tool fares, by its name."""
+    """Summarizes all calls of the tool with this name."""
 
     name: str
     calls: int
     failed: int
     median_ms: float | None
-    "Of the calls whose duration is known."
+    "Covers the calls whose duration is known."
     slowest_ms: float | None
     last_at: str
 
     @property
     def failure_rate(self) -> float:
-        """Of its calls, those that failed."""
+        """Return the share of calls that failed, between 0 and 1."""
         return self.failed / self.calls

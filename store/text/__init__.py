@@ -1,1 +1,1 @@
-"""Text in and out: JSON, validation, safe display, and the scripts of the world."""
+"""This package handles text: JSON, validation, safe display, accents and CJK."""

@@ -1,6 +1,6 @@
-"""Encodes and decodes JSON, and tells the time.
+"""This module encodes and decodes JSON, and formats the current time.
 
-It needs only the standard library, so that the first screen does not wait for what `store.text.validate` loads.
+It needs only the standard library, so that the first screen does not wait for the imports of `store.text.validate`.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ _NOT_BRACKETS = bytes(set(range(256)) - set(b"[]{}"))
 _BRACES_TO_BRACKETS = bytes.maketrans(b"{}", b"[]")
 
 MAX_JSON_DEPTH = 200
-"""Far above what anybody writes, and far below where readers, screens and other encoders run out of stack."""
+"""Is far above what agents write, and far below the depth at which other code runs out of stack."""
 
-TOO_DEEP_MESSAGE = f"It is nested deeper than {MAX_JSON_DEPTH} levels and cannot be kept as JSON."
+TOO_DEEP_MESSAGE = f"The value is nested deeper than {MAX_JSON_DEPTH} levels and cannot be stored."
 
 
 def utc_timestamp() -> str:
@@ -30,14 +30,14 @@ def utc_timestamp() -> str:
 
 
 def encode(value: Any) -> bytes:
-    """JSON to keep, which `decode` turns into the same value again wherever it is called."""
+    """Encode a value to be stored. `decode` returns the same value."""
     return check_depth(serialize(value))
 
 
 def serialize(value: Any) -> bytes:
-    """JSON to print: big integers and lone surrogates kept, NaN refused.
+    """Encode a value to be printed. Big integers and lone surrogates are kept, and NaN is refused.
 
-    The standard encoder, since orjson writes NaN as null without a word and refuses the other two.
+    This is the standard encoder, because orjson silently writes NaN as null and refuses the other two.
     """
     try:
         return _encode(value).encode()
@@ -45,19 +45,20 @@ def serialize(value: Any) -> bytes:
         return _encode_ascii(value).encode()
     except RecursionError:
         raise BadValue(TOO_DEEP_MESSAGE) from None
-    except (ValueError, TypeError) as reason:
-        raise BadValue(f"It cannot be kept as JSON: {reason}.") from None
+    except (ValueError, TypeError) as error:
+        raise BadValue(f"The value cannot be stored as JSON: {error}.") from None
 
 
 def check_depth(data: bytes) -> bytes:
-    """JSON that can be read again wherever we stand, or a refusal."""
+    """Return the JSON, or raise BadValue if it is nested too deep to be read back."""
     if is_too_deep(data):
         raise BadValue(TOO_DEEP_MESSAGE)
     return data
 
 
 def is_too_deep(data: bytes, outer_levels: int = 0) -> bool:
-    """Whether JSON that will stand within so many levels is nested deeper than we keep. Mostly two counts can tell."""
+    """Return whether the JSON, inside `outer_levels` further levels, is nested deeper than can be stored."""
+    # In most cases two counts are enough to answer.
     levels = MAX_JSON_DEPTH - outer_levels
     if data.count(b"[") + data.count(b"{") <= levels:
         return False
@@ -70,10 +71,10 @@ def is_too_deep(data: bytes, outer_levels: int = 0) -> bool:
 
 
 def decode(data: bytes | str) -> Any:
-    """Raises BadValue for what is not JSON, so that a damaged record is one problem and not a crash."""
+    """Decode JSON. BadValue is raised for anything else, so that a damaged record is one problem and not a crash."""
     try:
         return json.loads(data)
     except RecursionError:
         raise BadValue("The JSON is nested too deep to be read.") from None
-    except ValueError as reason:
-        raise BadValue(f"Not JSON: {reason}.") from None
+    except ValueError as error:
+        raise BadValue(f"Not JSON: {error}.") from None

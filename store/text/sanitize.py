@@ -1,10 +1,9 @@
-"""Untrusted text made safe to show.
+"""This module makes untrusted text safe to show in a terminal.
 
-A conversation holds whatever a model, a tool or a web page said, and a terminal obeys what it is
-sent: an escape sequence can write the clipboard, clear the screen or make the terminal type an
-answer back; a direction override can make one command look like another. Here such characters
-become visible marks. What the store holds stays as it was: clean on the way to the screen, copy
-the original.
+A conversation contains text of models, tools and web pages, and a terminal obeys escape sequences in it: they can write
+the clipboard, clear the screen or make the terminal type something. A direction override can make one command look like
+another. This module replaces these characters by visible marks. The store keeps the original text, which is what a
+person copies.
 """
 
 import re
@@ -23,27 +22,27 @@ _HIDDEN = (
     r"\u061c\u200b\u200e\u200f\u2028-\u202e\u2060\u2066-\u2069\ufeff\ufff9-\ufffb"
     r"\U000e0000-\U000e007f"
 )
-"""Bidi controls, zero-width characters, separators and tags. Joiners and variation selectors are
-not among them: Persian, the scripts of India and emoji need those."""
+"""Lists bidi controls, zero-width characters, separators and tags. Joiners and variation selectors are not included,
+because Persian, the scripts of India and emoji need them."""
 
 _UNSAFE = re.compile(f"[{_CONTROLS}{_HIDDEN}{_SURROGATES}]+")
 _STRAY_JOINERS = re.compile(rf"(?<![^\s{JOINERS}])[{JOINERS}]+")
-"""Joiners with nothing before them to join: something may be written in them, and terminals disagree on their room."""
+"""Matches joiners that have nothing to join. A hidden message can be made of them, and terminals disagree on their
+width."""
 
 _LINE_BREAKS = re.compile(r"[\n\t][\n\t ]*")
 
 _CHARACTERS_PER_CELL = 8
-"""How much text is looked at to fill one cell of a cut line, so that a list row costs the same
-whether the text behind it has a hundred characters or a hundred million. No script needs as many
-for a letter and its marks."""
+"""Limits how much text is examined to fill one cell of a truncated line, so that a list row costs the same for a hundred
+characters and for a hundred million. No script needs that many characters for a letter and its marks."""
 
 _MAX_CACHED_LENGTH = 200
-"""Characters of a text up to which its room is remembered."""
+"""Limits the length of texts whose width is cached."""
 
 
 def sanitize(text: str) -> str:
-    """The text with every character that a terminal obeys, or an eye misses, made visible."""
-    # Nearly all text is clean: all scans run in C, and without a hit give back the text itself.
+    """Replace every character that a terminal obeys, or that is invisible, by a visible mark."""
+    # Nearly all text is clean. The scans run in C, and return the text itself when they find nothing.
     shown = _UNSAFE.sub(_replace_unsafe_run, text.replace("\r\n", "\n"))
     if shown.isascii() or not any(joiner in shown for joiner in JOINERS):
         return shown
@@ -55,7 +54,7 @@ def _replace_unsafe_run(run: re.Match[str]) -> str:
 
 
 def one_line(text: str, width: int | None = None) -> str:
-    """The text, clean and on one line, cut to so many terminal cells if a width is given."""
+    """Return the sanitized text on one line, truncated to `width` terminal cells if it is given."""
     if width is None:
         return _sanitize_to_one_line(text)
     text = text.lstrip(" \n\t")
@@ -66,14 +65,14 @@ def one_line(text: str, width: int | None = None) -> str:
 
 
 def cell_width(text: str) -> int:
-    """How many terminal cells the text takes, at times a little more than a terminal needs."""
+    """Return how many terminal cells the text takes. The result is sometimes a little too large, never too small."""
     if text.isascii():
         return len(text)
     return _cached_cell_width(text) if len(text) < _MAX_CACHED_LENGTH else sum(map(_character_width, text))
 
 
 def truncate(line: str, width: int) -> str:
-    """A clean line, so much of it as has room."""
+    """Cut a sanitized line to `width` cells, with an ellipsis at the end."""
     if width < 1:
         return ""
     if cell_width(line) <= width:
@@ -83,7 +82,7 @@ def truncate(line: str, width: int) -> str:
 
 
 def expand_tabs(text: str, size: int = 4) -> str:
-    """Tabs as spaces up to the next stop, counted in cells; nobody agrees how wide a tab is."""
+    """Replace tabs by spaces up to the next tab stop, counted in cells, because terminals disagree on tab widths."""
     if "\t" not in text or text.isascii():
         return text.expandtabs(size)
     return "\n".join(_expand_line(line, size) for line in text.split("\n"))
@@ -107,16 +106,16 @@ def _sanitize_to_one_line(text: str) -> str:
 
 @lru_cache(maxsize=2048)
 def _cached_cell_width(text: str) -> int:
-    """Of the pieces of a list's lines, which are asked for at every key."""
+    """Cache the widths of the texts in list rows, which are needed at every key press."""
     return sum(map(_character_width, text))
 
 
 @lru_cache(maxsize=4096)
 def _character_width(character: str) -> int:
-    # Python's own tables suffice for cutting a line, and keep the store free of a terminal library.
-    # Marks that sit on the letter before them count nothing, or accented and Indic text would be
-    # cut short; the selector that asks for a picture counts one, since it widens a narrow sign (❤)
-    # to two cells. Emoji joined into one picture count singly: better cut early than overflow.
+    # Python's own tables are good enough to truncate a line, and the store needs no terminal library. Combining marks
+    # count zero, or accented and Indic text would be truncated too early. The emoji selector counts one, because it
+    # widens a narrow sign (❤) to two cells. Each emoji of a joined picture counts, because a line that is too short is
+    # better than one that overflows.
     if character == EMOJI_STYLE:
         return 1
     if character in JOINERS or unicodedata.category(character) in ("Mn", "Me"):

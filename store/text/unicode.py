@@ -1,4 +1,4 @@
-"""Letters without their accents, and words however they are accented: the index makes no difference. Pure."""
+"""This module removes accents and separates CJK characters, as the search index does."""
 
 from __future__ import annotations
 
@@ -9,21 +9,21 @@ from functools import cache
 from store.text.validate import replace_surrogates
 
 _ACCENTED_RANGES = (range(0xC0, 0x250), range(0x370, 0x460), range(0x1E00, 0x2000))
-"""Latin, Greek and Cyrillic ones that are a plain letter and a mark in one."""
+"""Contain the Latin, Greek and Cyrillic letters that combine a plain letter and a mark."""
 
 _COMBINING_MARKS = "[\u0300-\u036f]*"
 
 
 def fold_accents(text: str) -> str:
-    """As the index has it: in small letters, without accents."""
+    """Return the text in lower case and without accents, as the index stores it."""
     text = text.lower()
     if text.isascii():
         return text
-    return "".join(one for one in unicodedata.normalize("NFD", text) if not unicodedata.combining(one))
+    return "".join(char for char in unicodedata.normalize("NFD", text) if not unicodedata.combining(char))
 
 
 def accent_insensitive_pattern(text: str) -> str:
-    """As a regular expression: `resume` also where `résumé` was written, in one piece or in two."""
+    """Return a regular expression with which `resume` also finds `résumé`, with composed or combining accents."""
     return "".join(map(_letter_pattern, fold_accents(text)))
 
 
@@ -35,22 +35,22 @@ def _letter_pattern(plain: str) -> str:
 
 @cache
 def _accented_letters() -> dict[str, str]:
-    found: dict[str, str] = {}
-    for number in (number for letters in _ACCENTED_RANGES for number in letters):
-        parts = unicodedata.normalize("NFD", chr(number)).lower()
-        if len(parts) > 1:
-            found[parts[0]] = found.get(parts[0], "") + chr(number)
-    return found
+    accented: dict[str, str] = {}
+    for code in (code for code_range in _ACCENTED_RANGES for code in code_range):
+        decomposed = unicodedata.normalize("NFD", chr(code)).lower()
+        if len(decomposed) > 1:
+            accented[decomposed[0]] = accented.get(decomposed[0], "") + chr(code)
+    return accented
 
 
 @cache
 def cjk_pattern() -> re.Pattern[str]:
-    """One character. Compiled when first asked for: with so wide a range that takes four milliseconds."""
+    """Return a pattern for one CJK character. It is compiled at the first use, because that takes four milliseconds."""
     return re.compile("[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff\U00020000-\U0003ffff]")
 
 
 def separate_cjk(text: str) -> str:
-    """CJK characters set apart, so that a word inside a sentence is found as a phrase of its characters."""
+    """Put spaces around CJK characters, so that a word in a sentence is found as a phrase of its characters."""
     if text.isascii():
         return text
     return cjk_pattern().sub(r" \g<0> ", replace_surrogates(text))

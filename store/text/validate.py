@@ -1,4 +1,4 @@
-"""Python values into what SQLite and JSON can hold, and back; what they cannot hold is refused with a reason."""
+"""This module converts values to what SQLite and JSON can store, and refuses other values with a reason."""
 
 from __future__ import annotations
 
@@ -20,11 +20,14 @@ from store.text.json import utc_timestamp as utc_timestamp
 MAX_ID_LENGTH = 65_536
 MAX_INTEGER = 2**63 - 1
 _WRAPPER_LEVELS = 8
-"""Levels that parts, lists and objects of our own put around a foreign value."""
+"""Counts the levels that our own parts, lists and objects add around a foreign value."""
 
 
 def parse(data: str) -> Any:
-    """Foreign JSON, fast. What is nested too deep is refused; integers beyond 64 bits are exact only in the record."""
+    """Parse foreign JSON quickly. Values that are nested too deep are refused.
+
+    Integers beyond 64 bits lose precision here; the record keeps them exactly.
+    """
     if data.count("[") + data.count("{") > MAX_JSON_DEPTH - _WRAPPER_LEVELS and is_too_deep(
         data.encode("utf-8", "replace"), _WRAPPER_LEVELS
     ):
@@ -36,17 +39,17 @@ def parse(data: str) -> Any:
 
 
 def parse_bytes(data: bytes) -> Any:
-    """The same of bytes that should be UTF-8: nearly all are, and need not become text first."""
+    """Parse foreign JSON in bytes that should be UTF-8. Nearly all are, and are not decoded to text first."""
     if data.count(b"[") + data.count(b"{") <= MAX_JSON_DEPTH - _WRAPPER_LEVELS:
         try:
             return orjson.loads(data)
         except orjson.JSONDecodeError:
-            pass  # what is wrong with it, the slow way tells
+            pass  # the slow path below raises the error
     return parse(data.decode("utf-8", "replace"))
 
 
 def encode_derived(value: Any) -> bytes:
-    """JSON of what can be derived again from a record, fast: a NaN in it may become null."""
+    """Encode quickly what can be derived again from a record. NaN becomes null."""
     try:
         return orjson.dumps(value)
     except orjson.JSONEncodeError:
@@ -62,19 +65,19 @@ def _replace_non_finite(value: Any) -> Any:
 
 
 def replace_surrogates(text: str) -> str:
-    """Text that SQLite can bind; for derived text, whose exact form is in the record."""
+    """Return text that SQLite can store. It is for derived text, whose exact form is in the record."""
     if text.isascii():
         return text
     try:
         text.encode()
     except UnicodeEncodeError:
-        # By way of UTF-16, where two halves side by side are one character, as they are in JSON.
+        # In UTF-16, as in JSON, two adjacent surrogates are one character.
         return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
     return text
 
 
 def validate_text(text: str, what: str) -> str:
-    """Text that must come back as it was given, or not go in."""
+    """Return the text, or raise BadValue if SQLite cannot store it exactly."""
     if not isinstance(text, str):
         raise BadValue(f"The {what} must be text, not {type(text).__name__}.")
     if text.isascii():
@@ -82,7 +85,7 @@ def validate_text(text: str, what: str) -> str:
     try:
         text.encode()
     except UnicodeEncodeError:
-        raise BadValue(f"The {what} holds half a character (a lone surrogate) and cannot be kept.") from None
+        raise BadValue(f"The {what} contains half a character (a lone surrogate) and cannot be stored.") from None
     return text
 
 
@@ -91,7 +94,7 @@ def validate_id(text: str, what: str = "session id") -> str:
     if not text:
         raise BadValue(f"The {what} is empty.")
     if "\0" in text:
-        raise BadValue(f"The {what} holds a NUL character.")
+        raise BadValue(f"The {what} contains a NUL character.")
     if len(text) > MAX_ID_LENGTH:
         raise BadValue(f"The {what} is longer than {MAX_ID_LENGTH:,} characters.")
     return text
@@ -99,7 +102,7 @@ def validate_id(text: str, what: str = "session id") -> str:
 
 def validate_amount(value: float, what: str) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < MAX_INTEGER:
-        raise BadValue(f"The {what} must be an amount, not {value!r}.")
+        raise BadValue(f"The {what} must be a non-negative number, not {value!r}.")
     return float(value)
 
 
@@ -107,5 +110,5 @@ def validate_integer(value: int, what: str) -> int:
     if isinstance(value, bool) or not isinstance(value, int):
         raise BadValue(f"The {what} must be a whole number, not {type(value).__name__}.")
     if not -MAX_INTEGER <= value <= MAX_INTEGER:
-        raise BadValue(f"The {what} is larger than SQLite can hold.")
+        raise BadValue(f"The {what} is too large for SQLite.")
     return value

@@ -208,7 +208,7 @@ def test_a_transaction_is_all_or_nothing_and_can_be_joined(store: Store) -> None
 
 
 def test_errors_of_sqlite_come_in_our_words(store: Store) -> None:
-    with pytest.raises(Refused, match="refused it"), store.transaction() as connection:
+    with pytest.raises(Refused, match="refused the change"), store.transaction() as connection:
         connection.execute("insert into tags (session, name) values (99, 'x')")
 
 
