@@ -1,4 +1,4 @@
-"""The pictures in screenshots/ show the program as it is."""
+"""This module checks that the pictures in screenshots/ show the program as it is now."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ def test_the_pictures_are_not_stale(tmp_path: Path) -> None:
         check=True,
         env=os.environ | {"TZ": "UTC", "PYTHONPATH": str(FOLDER.parent)},
     )
-    made = {path.name: path.read_text("utf-8") for path in tmp_path.glob("*.svg")}
-    kept = {path.name: path.read_text("utf-8") for path in FOLDER.glob("*.svg")}
-    assert made.keys() == kept.keys(), "`make screenshots` makes them anew; remove those that nobody makes"
-    stale = [name for name in made if made[name] != kept[name]]
-    assert not stale, f"{', '.join(stale)}: `make screenshots` makes them anew"
+    current = {path.name: path.read_text("utf-8") for path in tmp_path.glob("*.svg")}
+    committed = {path.name: path.read_text("utf-8") for path in FOLDER.glob("*.svg")}
+    assert current.keys() == committed.keys(), "Run `make screenshots`, and remove pictures that it does not make."
+    stale = [name for name in current if current[name] != committed[name]]
+    assert not stale, f"Out of date: {', '.join(stale)}. Run `make screenshots`."
