@@ -1,4 +1,4 @@
-"""How messages are written, and those that any widget may send to the app."""
+"""This module holds the base class of messages, and the messages that any widget may send to the app."""
 
 from __future__ import annotations
 
@@ -9,8 +9,10 @@ from textual.message import Message
 
 @dataclass_transform()
 class DataMessage(Message):
-    """A message with fields, which are written as those of a dataclass; but that would compile four functions for each
-    kind of message, while somebody waits for the first screen."""
+    """Is a message with fields that are declared like those of a dataclass.
+
+    A real dataclass would compile four functions for each class and delay the first screen.
+    """
 
     def __init__(self, *values: object, **named: object) -> None:
         super().__init__()
@@ -18,7 +20,7 @@ class DataMessage(Message):
 
 
 class Copy(DataMessage):
-    """The text as it is kept, not as it is shown; and what it is, in a word or two, to say that it was copied."""
+    """Asks the app to copy a text as it is stored, not as it is shown. The description names it in the notice."""
 
     text: str
     description: str

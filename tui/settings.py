@@ -1,6 +1,6 @@
-"""What a person chose for the browser.
+"""This module holds the settings of the browser.
 
-The config file is theirs and is only read; what they choose in the browser itself is remembered in a file of ours.
+The config file belongs to the person and is only read. Choices made in the browser are saved in a separate state file.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ VIM_KEYMAP = {
     "timeline.previous_turn": "K,left_curly_bracket",
     **{f"{pane}.{name}": keys for pane in ("list", "timeline", "rows") for name, keys in _VIM_PAGE_KEYS.items()},
 }
-"""On top of what a vim user's hands find by themselves: j k g G / n N."""
+"""Adds vim keys to those that always work: j k g G / n N."""
 
 _SKIP_PERMISSIONS = "skip_permissions"
 
@@ -33,7 +33,7 @@ KEYMAPS = {"default": dict[str, str](), "vim": VIM_KEYMAP}
 
 
 class Settings:
-    """Raises nothing: what is wrong with the config file is told in `problems`, and the rest of it holds."""
+    """Loads the settings. Never raises: errors in the config file are listed in `problems`, and the rest applies."""
 
     def __init__(self) -> None:
         self.problems: list[str] = []
@@ -42,36 +42,36 @@ class Settings:
         self.theme = str(self._state.get("theme") or section.get("theme") or "")
         motion = section.get("motion", True)
         self.motion = motion is not False
-        "Whether what scrolls may slide, and a cursor blink."
+        "Allows smooth scrolling and a blinking cursor."
         if not isinstance(motion, bool):
-            self.problems.append(f"In {config_file()}, motion must be true or false.")
-        freely = self._state.get(_SKIP_PERMISSIONS)
-        self.skip_permissions = frozenset(map(str, freely if isinstance(freely, list) else ()))
-        "The agents that are let act without asking for permission."
-        named = str(section.get("keymap", "default"))
-        if named not in KEYMAPS:
-            self.problems.append(f"In {config_file()}, there is no keymap {named!r}; there are {', '.join(KEYMAPS)}.")
+            self.problems.append(f"{config_file()}: motion must be true or false.")
+        agents = self._state.get(_SKIP_PERMISSIONS)
+        self.skip_permissions = frozenset(map(str, agents if isinstance(agents, list) else ()))
+        "The agents that may act without asking for permission."
+        keymap = str(section.get("keymap", "default"))
+        if keymap not in KEYMAPS:
+            self.problems.append(f"{config_file()}: no such keymap: {keymap!r}. Use one of: {', '.join(KEYMAPS)}.")
         self.own_keys = _as_dict(section.get("keys"))
-        self.keymap = KEYMAPS.get(named, {}) | {
+        self.keymap = KEYMAPS.get(keymap, {}) | {
             name: keys for name, keys in self.own_keys.items() if isinstance(keys, str)
         }
 
     def _load_config(self) -> dict[str, Any]:
         try:
             return load_config()
-        except StoreError as reason:
-            self.problems.append(str(reason))
+        except StoreError as error:
+            self.problems.append(str(error))
             return {}
 
     def check_own_keys(self, actions: Collection[str]) -> None:
-        """Tell of keys that were given to no action there is."""
+        """Report keys in the config file that belong to no known action."""
         for name, keys in self.own_keys.items():
             if name not in actions:
-                self.problems.append(f"In {config_file()}, {name!r} is no action of the browser; its help names all.")
+                self.problems.append(f"{config_file()}: no such action: {name!r}. Press ? to see all actions.")
             elif not isinstance(keys, str):
-                self.problems.append(f'In {config_file()}, the keys of {name} must be text such as "ctrl+e,f5".')
+                self.problems.append(f'{config_file()}: the keys of {name} must be a string like "ctrl+e,f5".')
 
-    # ── what was chosen in the browser ────────────────────────────────────────────────────────────
+    # ── choices made in the browser ───────────────────────────────────────────────────────────────
 
     @staticmethod
     def _load_state() -> object:
@@ -85,7 +85,7 @@ class Settings:
         self.save_state(**{_SKIP_PERMISSIONS: sorted(self.skip_permissions)})
 
     def save_state(self, **choices: str | list[str]) -> None:
-        """A choice that cannot be kept is only lost: nobody should be stopped for it."""
+        """Save choices. An error is ignored, because a lost choice should not interrupt anyone."""
         self._state |= choices
         path = state_file()
         with suppress(OSError):

@@ -167,7 +167,7 @@ async def test_nothing_found_says_so(filled: Store) -> None:
     async with make_browser(filled).run_test() as pilot:
         await wait_for_text(pilot, "6 sessions")
         await pilot.press("slash", *"zebra")
-        await wait_for_text(pilot, "0 found", "No title and no conversation has", "zebra")
+        await wait_for_text(pilot, "0 found", "No sessions match", "zebra")
         await pilot.press("escape")
         await wait_for_text(pilot, "6 sessions", "Rename")
 
@@ -320,7 +320,7 @@ async def test_a_store_that_fails_is_told_once_and_survived(filled: Store, monke
 async def test_an_empty_store_says_what_this_is_and_where_it_lies(home: Path) -> None:
     with Store.open() as store:
         async with make_browser(store).run_test() as pilot:
-            await wait_for_text(pilot, "There are no conversations here yet", "~/.local/share/backscroll/store.db")
+            await wait_for_text(pilot, "No sessions yet", "~/.local/share/backscroll/store.db")
             await wait_for_text(pilot, "Press d", "Show a demo")
             await pilot.press("slash")
             assert pilot.app.focused is None
@@ -328,7 +328,7 @@ async def test_an_empty_store_says_what_this_is_and_where_it_lies(home: Path) ->
 
 async def test_the_first_session_takes_the_place_of_the_welcome(store: Store) -> None:
     async with make_browser(store).run_test() as pilot:
-        await wait_for_text(pilot, "There are no conversations here yet")
+        await wait_for_text(pilot, "No sessions yet")
         with Store.open(store.path) as other:
             add_session(other, "first", time_ago(), prompt_entry("The very first", time_ago()))
         await wait_for_text(pilot, "1 session", "The very first")
@@ -425,12 +425,12 @@ async def test_the_first_run_says_what_was_found_until_it_is_told_to_hide(store:
         shutil.copytree(data / source, home / f".{source}")
     shutil.copytree(data / "pi", home / ".pi/agent")
     async with Backscroll(store, follow=True).run_test(size=(80, 24)) as pilot:
-        await wait_for_text(pilot, "on this machine   Esc hides this", "Claude Code", "pi", "Qwen Code", "Found")
+        await wait_for_text(pilot, "on this machine   Esc to hide", "Claude Code", "pi", "Qwen Code", "Found")
         lines = screen_text(pilot).splitlines()
         told = " ".join(" ".join(lines[3:6]).split())
         assert re.fullmatch(r"([\w ]+ \d+ · ){5}[\w ]+ \d+", told), "each with its number, none cut off"
         await pilot.press("escape")
-        await wait_until(pilot, lambda: "Esc hides this" not in screen_text(pilot))
+        await wait_until(pilot, lambda: "Esc to hide" not in screen_text(pilot))
 
 
 async def test_what_is_large_is_read_in_a_process_of_its_own(

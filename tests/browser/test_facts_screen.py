@@ -30,14 +30,14 @@ async def test_facts_stand_with_their_origin_and_the_count_beside_the_limit(
 ) -> None:
     async with open_screen(world, FactsScreen(world, fixed_clock), size) as one:
         await one.wait_for_text("3 of 200 lines", "stack", ", turn 1", "by hand", "app shop")
-        await one.wait_for_text("“The project uses Flask.” →", "learnt from Fix the flaky upload test, turn 1")
+        await one.wait_for_text("“The project uses Flask.” →", "learned from Fix the flaky upload test, turn 1")
 
 
 async def test_more_lines_than_the_limit_are_told(world: Store, home: Path) -> None:
     (home / ".config/backscroll").mkdir(parents=True)
     (home / ".config/backscroll/config.toml").write_text("[facts]\nmax_lines = 2\n")
     async with open_screen(world, FactsScreen(world, fixed_clock)) as one:
-        await one.wait_for_text("3 of 2 lines", "C makes them fewer")
+        await one.wait_for_text("3 of 2 lines", "C to consolidate")
 
 
 async def test_a_limit_that_is_none_is_told_once(world: Store, home: Path) -> None:
@@ -51,7 +51,7 @@ async def test_a_filter_narrows_as_one_types_and_the_cursor_stays(world: Store) 
     async with open_screen(world, FactsScreen(world, fixed_clock)) as one:
         await one.wait_for_text("Tabs are spaces.")
         await one.press("slash", *"TABS")
-        await one.wait_for_text("every scope: 1 of 4")
+        await one.wait_for_text("all scopes: 1 of 4")
         assert "FastAPI" not in one.text
         await one.press("x")
         await one.wait_for_text("No fact has these words.")
@@ -65,7 +65,7 @@ async def test_a_filter_narrows_as_one_types_and_the_cursor_stays(world: Store) 
 
 async def test_scopes_are_cycled_global_first(world: Store) -> None:
     async with open_screen(world, FactsScreen(world, fixed_clock)) as one:
-        await one.wait_for_text("every scope", "Sells tea.")
+        await one.wait_for_text("all scopes", "Sells tea.")
         await one.press("s")
         await one.wait_for_text("Facts · 3 of 200 lines · global")
         assert "Sells tea." not in one.text
@@ -73,7 +73,7 @@ async def test_scopes_are_cycled_global_first(world: Store) -> None:
         await one.wait_for_text("1 of 200 lines · app shop", "Sells tea.")
         assert "FastAPI" not in one.text
         await one.press("s")
-        await one.wait_for_text("every scope")
+        await one.wait_for_text("all scopes")
 
 
 async def test_retired_ones_are_shown_on_demand_and_brought_back(world: Store) -> None:
@@ -82,7 +82,7 @@ async def test_retired_ones_are_shown_on_demand_and_brought_back(world: Store) -
         await one.wait_for_text("2 of 200 lines")
         assert "FastAPI" not in one.text
         await one.press("R")
-        await one.wait_for_text("retired too", "The project uses FastAPI.")
+        await one.wait_for_text("with retired", "The project uses FastAPI.")
         await one.press("home", "e")
         assert one.pilot.app.screen is one.screen
         await one.press("x")
@@ -109,14 +109,14 @@ async def test_no_facts_say_how_to_make_one(store: Store) -> None:
 
 async def test_from_a_fact_to_the_very_turn(world: Store) -> None:
     async with open_screen(world, FactsScreen(world, fixed_clock)) as one:
-        await one.wait_for_text("g goes there")
+        await one.wait_for_text("g to open")
         await one.press("g")
         await one.wait_until(lambda: one.results == [f"{UPLOAD_SESSION}#3"])
 
 
 async def test_from_its_history_to_the_very_turn(world: Store) -> None:
     async with open_screen(world, FactsScreen(world, fixed_clock)) as one:
-        await one.wait_for_text("g goes there")
+        await one.wait_for_text("g to open")
         await one.press("tab")
         assert one.screen.query_one(FactHistory).has_focus
         await one.press("enter")
@@ -148,7 +148,7 @@ async def test_adding_a_fact_a_line(world: Store) -> None:
         await write_in_dialog(one, "  ")
         await one.wait_for_text("the text is empty")
         await one.press("escape", "u")
-        await one.wait_for_text("3 of 200 lines", "Undone: fact learnt")
+        await one.wait_for_text("3 of 200 lines", "Undone: fact added")
 
 
 async def test_adding_in_the_scope_that_is_shown(world: Store) -> None:

@@ -21,7 +21,7 @@ from PIL import Image
 
 from store.model.entry import Attachment, NewEntry, NewRecord, Text
 from store.store import Store
-from tui.render.image import find_pictures, render_picture
+from tui.render.picture import find_pictures, render_picture
 from tui.widgets.timeline.timeline_view import TimelineView
 
 

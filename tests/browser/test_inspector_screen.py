@@ -106,7 +106,7 @@ async def test_both_sides_stand_beside_each_other(store: Store) -> None:
         assert "Bash · 1 of 5 · ✗ exit 1 · 2.1 s · turn 1, 11:56:00" in text
         assert "result, 202 lines" in text
         assert any('command: "pytest -q"' in line and "line 0" in line for line in text.splitlines()), text
-        assert "same call after: turn 2 ✓, turn 2 …" in text
+        assert "same tool after: turn 2 ✓, turn 2 …" in text
         assert answered(pilot).text.has_focus
 
 
@@ -142,8 +142,8 @@ async def test_on_a_narrow_terminal_one_above_the_other(store: Store) -> None:
 async def test_a_call_without_an_answer(store: Store) -> None:
     async with inspecting(store, fill(store), 4) as pilot:
         text = screen_text(pilot)
-        assert "… no answer" in text
-        assert "result, not there yet" in text
+        assert "… no result" in text
+        assert "no result yet" in text
 
 
 async def test_an_edit_is_a_diff_and_its_arguments_a_key_away(store: Store) -> None:
@@ -222,7 +222,7 @@ async def test_all_calls_are_filtered_as_one_types(store: Store) -> None:
     async with inspecting(store, fill(store), 0) as pilot:
         await pilot.press("a")
         await wait_until(pilot, lambda: isinstance(pilot.app.screen, ToolCallPickerDialog))
-        await wait_for_text(pilot, "All calls of this session  5", "app.py", "what on")
+        await wait_for_text(pilot, "All calls of this session  5", "app.py", "argument")
         await pilot.press(*"bash pytest")
         await wait_for_text(pilot, "2 of 5")
         assert "sleep" not in screen_text(pilot)

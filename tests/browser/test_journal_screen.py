@@ -1,4 +1,4 @@
-"""A person who takes back what was done: looks what it was, undoes any of it, and is told what builds on it."""
+"""A person who takes back what was done: looks what it was, undoes any of it, and is told what depends on it."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ async def test_edits_stand_newest_first_with_before_and_after(
         await one.wait_for_text("Journal · 4 edits", "title: Mine → Better")
         assert one.text.index("Better") < one.text.index("summary written")
         await one.press("down")
-        await one.wait_for_text("title: Mine", "Edit 4 builds on it.")
+        await one.wait_for_text("title: Mine", "Edit 4 depends on it.")
 
 
 async def test_nothing_edited_is_said(store: Store) -> None:
@@ -120,7 +120,7 @@ async def test_the_selected_edit_is_undone_and_dimmed(world: Store, session: Ses
         await one.press("down")
         await one.wait_for_text("title: Mine")
         await one.press(key)
-        await one.wait_for_text("5 edits", "undone by 5", "undo of 3", "Undone: title given “Mine”")
+        await one.wait_for_text("5 edits", "undone by 5", "undo of 3", "Undone: title changed “Mine”")
         assert title(world, session) == ""
         await one.press(key)
         await one.wait_for_text("Edit 3 is undone already; undo edit 5")
@@ -135,10 +135,10 @@ async def test_what_builds_on_an_edit_is_told_first(world: Store, session: Sessi
     async with open_screen(world, JournalScreen(world, fixed_clock)) as one:
         await one.wait_for_text("5 edits", "title: two → three")
         await one.press("down", "down")
-        await one.wait_for_text("Edits 4 and 5 build on it.")
+        await one.wait_for_text("Edits 4 and 5 depend on it.")
         await one.press("u")
         await one.wait_until(lambda: isinstance(one.pilot.app.screen, ConfirmDialog))
-        await one.wait_for_text("Undo all of these, newest first?", "4  title given “two”", "5  title given “three”")
+        await one.wait_for_text("Undo all of these, newest first?", "4  title changed “two”", "5  title changed “three”")
         await one.press("n")
         assert title(world, session) == "three"
         await one.press("u")
@@ -173,14 +173,14 @@ async def test_a_purged_edit_says_so(world: Store, session: Session) -> None:
     world.sessions.delete([session])
     world.sessions.purge([session])
     async with open_screen(world, JournalScreen(world, fixed_clock)) as one:
-        await one.wait_for_text("purged", "gone for good")
+        await one.wait_for_text("purged", "cannot be restored")
         await one.press("u")
-        await one.wait_for_text("was purged, and is gone for good.")
+        await one.wait_for_text("were purged and cannot be restored.")
 
 
 def test_the_newest_edit_is_undone_in_a_sentence(world: Store, session: Session) -> None:
     world.sessions.set_title(session, "Mine")
-    assert undo_newest(world) == "Undone: title given “Mine”, in Fix the flaky upload test."
+    assert undo_newest(world) == "Undone: title changed “Mine”, in Fix the flaky upload test."
     assert undo_newest(world).startswith("Undone: summary written “The upload test was flaky.”")
     assert undo_newest(world) == "Undone: pinned, in Fix the flaky upload test."
     assert undo_newest(world) == NOTHING_TO_UNDO

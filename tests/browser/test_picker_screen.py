@@ -84,7 +84,7 @@ async def test_nothing_found_chooses_nothing_and_one_types_on(world: Store) -> N
     async with app.run_test(size=(80, 16)) as pilot:
         await wait_for_text(pilot, "6 sessions")
         await pilot.press(*"zebra", "enter")
-        await wait_for_text(pilot, "0 found", "No title and no conversation has")
+        await wait_for_text(pilot, "0 found", "No sessions match")
         assert typing(pilot)
         await pilot.press("ctrl+u", *"morning", "enter")
         assert await chosen_in(pilot) == "telegram:648079060"

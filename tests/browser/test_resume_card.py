@@ -65,7 +65,7 @@ def test_what_is_missing_is_told_with_a_way_on() -> None:
     ).plain
     assert "✗ claude is not installed" in told
     assert "Install it: npm install -g x" in told
-    assert "Choose another, or take the one of this terminal." in told
+    assert "Choose another folder, or use the one of this terminal." in told
 
 
 @pytest.mark.parametrize("width", [20, 70])
@@ -134,7 +134,7 @@ async def test_the_conversation_can_be_taken_along(world: Store, home: Path, cli
         await shown(world, "pingu")(pilot)
         await wait_for_text(pilot, "Write in the Telegram chat 648.")
         await pilot.press("i")
-        await wait_for_text(pilot, "The conversation as input", "● OpenAI Chat", "f To a file")
+        await wait_for_text(pilot, "Conversation as API input", "● OpenAI Chat", "f To a file")
         await pilot.press("c")
         await wait_until(pilot, lambda: clipboard.text)
         assert [message["role"] for message in json.loads(clipboard.text)["messages"]] == ["user", "assistant"]

@@ -135,7 +135,7 @@ async def test_what_is_missing_is_said_and_enter_does_nothing(
     async with app.run_test(size=(100, 30)) as pilot:
         await open_card(pilot, "down")
         await wait_for_text(
-            pilot, "✗ ~/shop [b]/gone is not there any more", "✗ claude is not installed", "Install it: npm"
+            pilot, "✗ ~/shop [b]/gone does not exist", "✗ claude is not installed", "Install it: npm"
         )
         assert "⏎ Go" not in screen_text(pilot)
         await pilot.press("enter")
@@ -153,11 +153,11 @@ async def test_h_goes_on_here_and_back_in_its_own_folder(
     app = make_browser(world)
     async with app.run_test(size=(100, 30)) as pilot:
         await open_card(pilot, "down")
-        await wait_for_text(pilot, "✗ ~/shop [b]/gone is not there any more")
+        await wait_for_text(pilot, "✗ ~/shop [b]/gone does not exist")
         await pilot.press("h")
         await wait_for_text(pilot, "✓ ~/here", "⏎ Go")
         await pilot.press("h")
-        await wait_for_text(pilot, "✗ ~/shop [b]/gone is not there any more")
+        await wait_for_text(pilot, "✗ ~/shop [b]/gone does not exist")
         await pilot.press("h", "enter")
         await wait_until(pilot, lambda: app._exit)
     assert app.return_value is not None
@@ -256,7 +256,7 @@ async def test_f_forks_where_the_agent_can(world: Store, agent: Agent, folder: P
     async with app.run_test(size=(100, 30)) as pilot:
         await open_card(pilot)
         await pilot.press("f")
-        await wait_for_text(pilot, "Fork, and continue in Claude Code", f"claude --resume {NATIVE} --fork-session")
+        await wait_for_text(pilot, "Fork and continue in Claude Code", f"claude --resume {NATIVE} --fork-session")
         await pilot.press("f")
         await wait_for_text(pilot, "Continue in Claude Code")
         assert "--fork-session" not in screen_text(pilot)
@@ -288,13 +288,13 @@ async def test_p_lets_the_agent_act_without_asking_and_that_is_remembered_for_it
         await open_card(pilot)
         await wait_for_text(pilot, "asks      · before it acts")
         await pilot.press("p")
-        await wait_for_text(pilot, "asks      ! nothing before it acts: --dangerously-skip-permissions")
+        await wait_for_text(pilot, "asks      ! never: --dangerously-skip-permissions")
     assert Settings().skip_permissions == {"claude"}
     app = Backscroll(world, pick=True)
     async with app.run_test(size=(80, 24)) as pilot:
         await wait_for_text(pilot, "backscroll resume", "8 sessions")
         await pilot.press(*"shop", "enter")
-        await wait_for_text(pilot, "Continue in Claude Code", "! nothing before it acts")
+        await wait_for_text(pilot, "Continue in Claude Code", "! never")
         await pilot.press("enter")
         await wait_until(pilot, lambda: app._exit)
     assert app.return_value is not None
@@ -302,7 +302,7 @@ async def test_p_lets_the_agent_act_without_asking_and_that_is_remembered_for_it
     app = make_browser(world)
     async with app.run_test(size=(100, 30)) as pilot:
         await open_card(pilot)
-        await wait_for_text(pilot, "! nothing before it acts")
+        await wait_for_text(pilot, "! never")
         await pilot.press("p")
         await wait_for_text(pilot, "asks      · before it acts")
     assert Settings().skip_permissions == set()
@@ -343,7 +343,7 @@ async def test_the_picker_shows_the_card_where_something_does_and_one_goes_back(
     async with app.run_test(size=(80, 24)) as pilot:
         await wait_for_text(pilot, "backscroll resume", "8 sessions")
         await pilot.press(*"gone", "enter")
-        await wait_for_text(pilot, "Continue in Claude Code", "✗ ~/shop [b]/gone is not there any more")
+        await wait_for_text(pilot, "Continue in Claude Code", "✗ ~/shop [b]/gone does not exist")
         await pilot.press("escape", "escape", "escape")
         await wait_until(pilot, lambda: app._exit)
     assert app.return_value is None

@@ -135,7 +135,7 @@ SCREENS: dict[str, tuple[list[str] | str, ...]] = {
     "marked": (*LIST, ["space", "space"], "✓"),
     "unfolded": (*LIST, ["down", "down", "right"], "▾ pg"),
     "order": (*LIST, ["o"], "Headings"),
-    "folders": (*LIST, ["o"], "Headings", ["f"], "no folder"),
+    "folders": (*LIST, ["o"], "Headings", ["f"], "No folder"),
     "filter": (*LIST, ["slash", *"uplo"], "1 found", "Fix the flaky"),
     "offers": (*LIST, ["slash", *"agent:"], "agent:claude"),
     "nothing": (*LIST, ["slash", *"zebra"], "0 found"),
@@ -200,7 +200,7 @@ def confided(world: Store) -> Store:
     return world
 
 
-SECRETS = (*LIST, ["dollar_sign"], "SMTP_PASSWORD", "no tool call names it")
+SECRETS = (*LIST, ["dollar_sign"], "SMTP_PASSWORD", "not used by any tool call")
 SEALED: dict[str, tuple[list[str] | str, ...]] = {
     "names": SECRETS,
     "new": (*SECRETS, ["a"], "A new secret", [*"API_KEY", "enter", *"hidden"], "••••••"),
@@ -256,6 +256,6 @@ def test_two_wrote(snap_compare: Compare, world: Store, size: Size) -> None:
     async def save_elsewhere(pilot: Pilot[Any]) -> None:
         await after(*READING, ["S"], "The upload test was flaky.", [*"Mine: "], "Mine: The")(pilot)
         world.summaries.set(world.sessions.get("claude:e0741090"), "Theirs: it was the retry.", up_to_turn=1)
-        await after(["ctrl+s"], "Theirs, saved meanwhile", "Take theirs")(pilot)
+        await after(["ctrl+s"], "Theirs, saved in the meantime", "Take theirs")(pilot)
 
     assert snap_compare(make_browser(world), terminal_size=size, run_before=save_elsewhere)

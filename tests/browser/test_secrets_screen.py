@@ -82,7 +82,7 @@ async def test_names_and_never_a_value(store: Store, session: Session, size: tup
     async with make_browser(store).run_test(size=size) as pilot:
         await opened(pilot, store, session)
         await wait_for_text(
-            pilot, "v2", "OTHER", "••••••••", "sealed with the key file · open", "no tool call names it"
+            pilot, "v2", "OTHER", "••••••••", "sealed with the key file · unlocked", "not used by any tool call"
         )
         assert VALUE not in screen_text(pilot)
 
@@ -99,8 +99,8 @@ async def test_where_they_were_used(store: Store) -> None:
     async with make_browser(store).run_test(size=(140, 45)) as pilot:
         await wait_for_text(pilot, "brackets")
         pilot.app.push_screen(SecretsScreen(store, session, fixed_clock), gone.append)
-        await wait_for_text(pilot, "no tool call names it")
-        lines = [line for line in screen_text(pilot).splitlines() if "named in turn 2" in line]
+        await wait_for_text(pilot, "not used by any tool call")
+        lines = [line for line in screen_text(pilot).splitlines() if "used in turn 2" in line]
         assert [line.split()[0].strip("▌") or line.split()[1] for line in lines] == ["API_KEY", "TOKEN"]
         await pilot.press("g")
         await wait_until(pilot, lambda: gone)
@@ -424,7 +424,7 @@ async def test_an_open_secret_is_offered_to_be_sealed(store: Store, tmp_path: An
     world = WriteBackCase(store, owner.path, "dev")
     fill_store(store)
     async with make_browser(store).run_test(size=(140, 30)) as pilot:
-        await opened(pilot, store, world.session, "lies open in")
+        await opened(pilot, store, world.session, "unprotected in")
         assert VALUE not in screen_text(pilot)
         await pilot.press("enter")
         await notified(pilot, "It still lies open there")

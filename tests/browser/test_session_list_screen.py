@@ -130,9 +130,9 @@ async def test_o_chooses_order_and_headings_and_the_cursor_stays(world: Store) -
         await pilot.press("o", "down", "down", "enter")
         await wait_until(pilot, lambda: "brackets" in lines(pilot)[3])
         await pilot.press("o", "f")
-        await wait_for_text(pilot, " /home/ada/code/beta  1", " no folder  3")
+        await wait_for_text(pilot, " /home/ada/code/beta  1", " No folder  3")
         await pilot.press("o", "x")
-        await wait_until(pilot, lambda: "no folder" not in screen_text(pilot))
+        await wait_until(pilot, lambda: "No folder" not in screen_text(pilot))
         await pilot.press("o", "o", "up", "escape")
         assert not isinstance(pilot.app.screen, SessionOrderDialog)
 
@@ -187,7 +187,7 @@ async def test_a_scope_with_nothing_in_it_says_so_and_lets_go(
     async with make_browser(world).run_test(size=(90, 20)) as pilot:
         await wait_for_text(pilot, "6 sessions")
         await pilot.press("s")
-        await wait_for_text(pilot, "0 sessions · in ", "Nothing happened here yet", "Esc shows everywhere", "s Scope")
+        await wait_for_text(pilot, "0 sessions · in ", "No sessions in", "Esc to show all folders", "s Scope")
         await pilot.press("s")
         await wait_for_text(pilot, "6 sessions · everywhere", "Rename")
         await pilot.press("s")
@@ -309,7 +309,7 @@ def test_lines_join_children(store: Store) -> None:
         ("2026-10-27", "Tue 27 Oct"),
         ("2025-10-27", "Mon 27 Oct 2025"),
         ("2026-11-04", "Wed 4 Nov"),
-        ("", "no date"),
+        ("", "No date"),
     ],
 )
 def test_days_are_named_as_people_name_them(day: str, name: str) -> None:

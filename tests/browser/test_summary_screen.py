@@ -52,7 +52,7 @@ async def opened(pilot: Pilot[Any], store: Store, session: Session, *shown: str)
 
 async def until_saved(pilot: Pilot[Any], store: Store, session: Session, text: str) -> None:
     await wait_until(pilot, lambda: (store.summaries.current(session) or session).text == text)  # type: ignore[union-attr]
-    await wait_until(pilot, lambda: "not saved" not in screen_text(pilot))
+    await wait_until(pilot, lambda: "unsaved" not in screen_text(pilot))
 
 
 def area(pilot: Pilot[Any]) -> TextArea:
@@ -66,7 +66,7 @@ async def test_what_it_covers_and_what_came_since(store: Store, session: Session
         await wait_for_text(pilot, "40 of 60 · 20 turns since", "┃ 40", "by a person", "to turn 20", "Another line.")
         await pilot.press("shift+tab", "end")
         await wait_for_text(pilot, "┊ 60 Question 60?")
-        assert "not saved" not in screen_text(pilot)
+        assert "unsaved" not in screen_text(pilot)
 
 
 async def test_text_and_coverage_are_one_edit(store: Store, session: Session) -> None:
@@ -74,7 +74,7 @@ async def test_text_and_coverage_are_one_edit(store: Store, session: Session) ->
     async with make_browser(store).run_test(size=WIDE) as pilot:
         await opened(pilot, store, session)
         await pilot.press(*"New: ", "shift+tab", "down", "down", "space")
-        await wait_for_text(pilot, "42 of 60", "was 40", "not saved", "◂ ended here")
+        await wait_for_text(pilot, "42 of 60", "was 40", "unsaved", "◂ ended here")
         assert store.summaries.current(session).up_to_turn == 40  # type: ignore[union-attr]
         await pilot.press("ctrl+s")
         await until_saved(pilot, store, session, f"New: {SECOND}")
@@ -110,7 +110,7 @@ async def test_a_version_is_compared_and_put_back(store: Store, session: Session
     async with make_browser(store).run_test(size=size) as pilot:
         await opened(pilot, store, session)
         await pilot.press("tab")
-        await wait_for_text(pilot, "This is the current one.")
+        await wait_for_text(pilot, "This is the current version.")
         await pilot.press("down")
         await wait_for_text(pilot, "− Another line.", "+ A second line.", "covers  to turn 40 → to turn 20")
         await pilot.press("enter")
@@ -172,7 +172,7 @@ async def test_two_windows(store: Store, session: Session, key: str) -> None:
         store.summaries.set(session, "Theirs.", up_to_turn=50)
         await pilot.press("ctrl+s")
         await wait_until(pilot, lambda: isinstance(pilot.app.screen, ConflictDialog))
-        await wait_for_text(pilot, "Theirs, saved meanwhile", "Yours, not saved", "Mine. The first words.", "Theirs.")
+        await wait_for_text(pilot, "Theirs, saved in the meantime", "Yours, unsaved", "Mine. The first words.", "Theirs.")
         assert store.summaries.current(session).text == "Theirs."  # type: ignore[union-attr]
         await pilot.press(key)
         if key == "y":
@@ -248,7 +248,7 @@ async def test_ten_thousand_turns(store: Store) -> None:
         await wait_for_text(pilot, "9,000 of 10,000", "9000 Question 9000?", "◂ ends here")
         assert len(screen.turns._strips) < 600
         await pilot.press("shift+tab", "end", "enter")
-        await wait_for_text(pilot, "10,000 of 10,000 · all of it")
+        await wait_for_text(pilot, "10,000 of 10,000 · all turns")
 
 
 async def test_the_mouse(store: Store, session: Session) -> None:
@@ -293,7 +293,7 @@ def test_the_persons_own_editor(
         terminal.press("\x1b[18~")  # f7
         terminal.wait_for_text("ends here", "Another line.")
         terminal.press("\x1bOS")  # f4
-        terminal.wait_for_text("by hand, The first words.", "not saved")
+        terminal.wait_for_text("by hand, The first words.", "unsaved")
         terminal.press("\x13")  # ctrl+s
         terminal.wait_for_text("Saved the summary")
         terminal.press("\x1b")

@@ -50,7 +50,7 @@ async def test_what_nobody_said_is_looked_for_among_the_calls(world: Store) -> N
     async with app.run_test(size=(140, 45)) as pilot:
         await wait_for_text(pilot, "Fix the flaky")
         await pilot.press("slash", *"dolphin")
-        await wait_for_text(pilot, "0 found · 1 in tools", "⏎ looks among the tool calls")
+        await wait_for_text(pilot, "0 found · 1 in tools", "⏎ to search tool calls")
         await pilot.press("enter")
         await wait_for_text(pilot, "1 call · newest first", "dolphin")
         await pilot.press("escape", "escape")
@@ -166,7 +166,7 @@ async def test_from_a_scope_in_which_nothing_is_found_enter_looks_among_its_call
         await pilot.press("slash", *"narwhal", "enter")
         await wait_for_text(pilot, "1 found · 1 in tools", "⏎ Open")
         await pilot.press("s")
-        await wait_for_text(pilot, "0 found · in", "⏎ looks among the tool calls", "⏎ Tool calls")
+        await wait_for_text(pilot, "0 found · in", "⏎ to search tool calls", "⏎ Tool calls")
         await pilot.press("enter")
         await wait_for_text(pilot, "no calls · in", "No tool call is like that.")
 

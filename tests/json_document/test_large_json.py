@@ -158,8 +158,8 @@ def test_a_key_given_again_on_another_page_is_told() -> None:
     record = b'{"id": 1, "x": "%b", "id": 2, "y": [%b], "y": 3}' % (b"x" * 50, b"1, " * 50 + b"1")
     tree = JsonTree(parse_record(record, 20))
     assert [render_json_row(row, 80).plain.rstrip() for row in (tree.rows[0], tree.rows[2])] == [
-        "  id: 2  ! given 2 times, this is the last",
-        "  y: 3  ! given 2 times, this is the last",
+        "  id: 2  ! duplicate key, last of 2",
+        "  y: 3  ! duplicate key, last of 2",
     ]
     assert format_json(parse_record(record, 20)) == format_json(parse_record(record))
 

@@ -21,8 +21,8 @@ from store.store import Store
 from tui.render.timeline_card import (
     TurnGutter,
     estimate_height,
-    format_bytes,
     format_short_number,
+    format_size,
     render_card_title,
     render_item,
     render_session_heading,
@@ -130,10 +130,10 @@ def test_what_has_no_text_is_still_told(store: Store, strange: Session) -> None:
         "",
         "▣ cat.png · image/png · 184.3 kB",
         "⋯ hologram",
-        "⚙ Slow  soon                                     … no answer",
-        "⚙ result of 77  nobody asked                 ? not asked for",
+        "⚙ Slow  soon                                     … no result",
+        "⚙ result of 77  nobody asked                       ? no call",
         "",
-        "──── ▸ ∑ what came before was summarised ───────────────────",
+        "──── ▸ ∑ earlier turns summarised ──────────────────────────",
         "",
         "▸ user · memory, 1 line  CLAUDE.md says so",
         "· Model set to opus",
@@ -161,7 +161,7 @@ def test_a_result_that_comes_a_turn_late_is_no_orphan(store: Store) -> None:
     late = NewEntry(role="tool", parts=(ToolResult("1", "done", name="Bash"),), created_at=at)
     session = add_session(store, "late", at, prompt_entry("Go", at), asked, prompt_entry("Well?", at), late)
     lines = list(conversation(store, session))
-    assert [line.split()[-1] for line in lines if "Bash" in line] == ["✓", "before"]
+    assert [line.split()[-1] for line in lines if "Bash" in line] == ["✓", "earlier"]
 
 
 def call_block(
@@ -222,7 +222,7 @@ def test_edits_are_shown_as_differences() -> None:
 def test_a_long_result_is_cut_until_asked_for() -> None:
     block = call_block("Bash", {"command": "seq"}, "\n".join(map(str, range(100))))
     short_form, whole = told(block, is_open=True), told(block, is_open=True, is_full=True)
-    assert short_form[-1] == "  │ … 70 more lines · w shows all"
+    assert short_form[-1] == "  │ … 70 more lines · w to show all"
     assert whole[-1] == "  │ 99"
 
 
@@ -294,7 +294,7 @@ def test_numbers_are_short(number: int, said: str) -> None:
 
 
 def test_sizes_and_durations() -> None:
-    assert [format_bytes(size) for size in (0, 1, 1500, 2 * 10**6)] == ["empty", "1 byte", "1.5 kB", "2.0 MB"]
+    assert [format_size(size) for size in (0, 1, 1500, 2 * 10**6)] == ["empty", "1 byte", "1.5 kB", "2.0 MB"]
     assert [format_duration(ms) for ms in (40, 61_000, 3_725_000)] == ["0.0 s", "1m 01s", "1h 02m"]
 
 
@@ -352,4 +352,4 @@ def test_a_line_of_a_hundred_thousand_characters_is_cut(store: Store) -> None:
         store, "long", time_ago(), prompt_entry("short", time_ago()), answer_entry("x" * 100_000, time_ago())
     )
     shown = list(conversation(store, session))
-    assert shown[-1] == "… 88,000 more characters · w shows all"
+    assert shown[-1] == "… 88,000 more characters · w to show all"

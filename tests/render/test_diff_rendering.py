@@ -104,7 +104,7 @@ def test_a_diff_with_lines_that_look_like_its_headings() -> None:
 
 
 def test_a_whole_file() -> None:
-    assert shown("Write", {"file_path": "a.py", "content": "x\ny"}) == ["a.py · written whole", "+ x", "+ y"]
+    assert shown("Write", {"file_path": "a.py", "content": "x\ny"}) == ["a.py · whole file", "+ x", "+ y"]
 
 
 @pytest.mark.parametrize(

@@ -61,10 +61,10 @@ def test_history_tells_what_it_said_before_down_to_the_turn(store: Store) -> Non
     )
     told = [part.content.plain for part in rows]
     assert told[0] == "Uses FastAPI."
-    assert any("brought back   undo of" in line for line in told)
+    assert any("restored   undo of" in line for line in told)
     assert any("retired   undone by" in line for line in told)
     assert any("“Uses Flask.” → “Uses FastAPI.”, category none → stack" in line for line in told)
-    assert any("learnt from Fix the flaky upload test, turn 1: “The retry ran" in line for line in told)
+    assert any("learned from Fix the flaky upload test, turn 1: “The retry ran" in line for line in told)
     assert {part.entry for part in rows} == {None, "claude:e0741090#3"}
 
 
@@ -87,18 +87,18 @@ def test_of_a_megabyte_the_beginning_is_shown() -> None:
 
 
 def test_the_count_stands_beside_the_limit() -> None:
-    assert render_facts_heading(37, 200, "", 99, 99, False).plain == "Facts · every scope: 99 · 37 of 200 lines global"
+    assert render_facts_heading(37, 200, "", 99, 99, False).plain == "Facts · all scopes: 99 · 37 of 200 lines global"
     assert (
-        render_facts_heading(37, 200, "", 5, 99, False).plain == "Facts · every scope: 5 of 99 · 37 of 200 lines global"
+        render_facts_heading(37, 200, "", 5, 99, False).plain == "Facts · all scopes: 5 of 99 · 37 of 200 lines global"
     )
     assert render_facts_heading(37, 200, "app:shop", 37, 37, False).plain == "Facts · 37 of 200 lines · app shop"
-    assert "C makes them fewer" in render_facts_heading(201, 200, "global", 5, 201, True).plain
+    assert "C to consolidate" in render_facts_heading(201, 200, "global", 5, 201, True).plain
     assert "5 of 201 shown" in render_facts_heading(201, 200, "global", 5, 201, True).plain
 
 
 def test_scopes_have_names_that_people_read() -> None:
     names = {
-        "": "every scope",
+        "": "all scopes",
         "global": "global",
         "source:kiso:@12ab": "source kiso",
         "source:pingu": "source pingu",
@@ -128,4 +128,4 @@ def test_a_plan_shows_rows_reasons_and_no_secret() -> None:
     assert f"  − {MASK}" in told
     assert told[-2:] == ["No place for it.", "Changed there."]
     assert "hush" not in "".join(told)
-    assert render_fact_write_back("x", [], [], [])[-1].plain == "There is nothing to write back."
+    assert render_fact_write_back("x", [], [], [])[-1].plain == "Nothing to write back."

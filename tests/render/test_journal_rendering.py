@@ -44,10 +44,10 @@ def test_a_title_is_told_with_before_and_after(world: Store) -> None:
     world.sessions.set_title(session, "Mine")
     world.sessions.set_title(session, "Better")
     edit = newest(world)
-    assert describe_edit(edit, label_edits(world, [edit])) == "title given “Better”, in Better"
+    assert describe_edit(edit, label_edits(world, [edit])) == "title changed “Better”, in Better"
     assert "  title: Mine → Better" in told(world, edit)
     first = world.journal.list_edits(limit=2)[1]
-    assert f"Edit {edit.id} builds on it." in told(world, first)
+    assert f"Edit {edit.id} depends on it." in told(world, first)
 
 
 def test_a_retired_fact_is_told_by_what_it_says(world: Store) -> None:
@@ -139,7 +139,7 @@ def test_a_filter_finds_what_is_shown(world: Store) -> None:
     world.facts.learn("Uses FastAPI")
     edit = newest(world)
     line = build_edit_row(edit, label_edits(world, [edit]))
-    assert line.matches(["fastapi", "learnt"])
+    assert line.matches(["fastapi", "added"])
     assert not line.matches(["fastapi", "undone"])
 
 
@@ -147,9 +147,9 @@ def test_edits_that_build_on_it_are_named() -> None:
     def edits(*numbers: int) -> list[Edit]:
         return [Edit(number, "title", time_ago(), (), (), None, None) for number in numbers]
 
-    assert describe_later_edits(edits(7)) == "Edit 7 builds on it."
-    assert describe_later_edits(edits(9, 7)) == "Edits 7 and 9 build on it."
-    assert describe_later_edits(edits(*range(19, 10, -1))) == "Edits 11, 12, 13, 14, 15 and 4 more build on it."
+    assert describe_later_edits(edits(7)) == "Edit 7 depends on it."
+    assert describe_later_edits(edits(9, 7)) == "Edits 7 and 9 depend on it."
+    assert describe_later_edits(edits(*range(19, 10, -1))) == "Edits 11, 12, 13, 14, 15 and 4 more depend on it."
 
 
 def assert_harmless(line: Content) -> None:

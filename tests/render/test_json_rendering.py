@@ -175,7 +175,7 @@ def test_numbers_keep_their_spelling() -> None:
 def test_a_key_given_twice_is_told() -> None:
     value = parse_record(b'{"id": 1, "x": 0, "id": 2}')
     assert isinstance(value, DuplicateKeyObject)
-    assert shown(JsonTree(value)) == ["  id: 2  ! given 2 times, this is the last", "  x: 0"]
+    assert shown(JsonTree(value)) == ["  id: 2  ! duplicate key, last of 2", "  x: 0"]
 
 
 @pytest.mark.parametrize("record", [b"not json\nat all", b'{"a": 1', b"\xff\xfe", b"[" * 100_000, b""])
@@ -234,8 +234,8 @@ def test_strings_too_long_to_wait_for_are_folded_when_the_width_changes() -> Non
 
 
 def test_what_a_string_seems_to_be() -> None:
-    assert describe_string("iVBORw0KGgo" + "A" * 40_000) == "image/png, base64, 30 KB"
-    assert describe_string("data:image/webp;base64," + "A" * 4_000) == "image/webp, base64, 3 KB"
+    assert describe_string("iVBORw0KGgo" + "A" * 40_000) == "image/png, base64, 30.0 kB"
+    assert describe_string("data:image/webp;base64," + "A" * 4_000) == "image/webp, base64, 3.0 kB"
     assert describe_string("x\n" * 11) == "12 lines"
     assert describe_string("two words " * 100) == "1,000 characters"
 

@@ -96,7 +96,7 @@ def test_the_words_looked_for_are_marked_also_across_a_wrapped_line() -> None:
 
 def test_a_message_too_long_to_lay_out_at_once_says_how_much_is_left() -> None:
     text = "word " * 20_000
-    assert lines(text)[-1] == f"… {len(text) - DEFAULT_TEXT_LIMIT:,} more characters · w shows all"
+    assert lines(text)[-1] == f"… {len(text) - DEFAULT_TEXT_LIMIT:,} more characters · w to show all"
     whole = lines(text, is_full=True)
     assert len(text) > LONGEST_MARKDOWN
     assert sum(line.count("word") for line in whole) == 20_000

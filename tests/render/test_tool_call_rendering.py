@@ -40,29 +40,29 @@ def line(key: int, turn: int, name: str = "Bash", status: Status = "ok") -> Tool
 def test_the_heading() -> None:
     assert render_call_heading(called(), 2, 52, 1).plain == "Bash · 3 of 52 · ✗ exit 1 · 2.1 s · turn 12, 10:41:07"
     unknown = called(status="pending", duration_ms=None, at="whenever")
-    assert render_call_heading(unknown, 0, 0, None).plain == "Bash · … no answer · turn 12"
-    assert render_call_heading(called(name="", status="ok"), 0, 1, None).plain.startswith("a tool · 1 of 1 · ✓ ok")
+    assert render_call_heading(unknown, 0, 0, None).plain == "Bash · … no result · turn 12"
+    assert render_call_heading(called(name="", status="ok"), 0, 1, None).plain.startswith("unnamed tool · 1 of 1 · ✓ ok")
 
 
 def test_titles() -> None:
     assert render_result_title("a\nb", "ok").plain == "result, 2 lines"
     assert render_result_title("", "ok").plain == "result"
-    assert render_result_title("", "pending").plain == "result, not there yet"
+    assert render_result_title("", "pending").plain == "no result yet"
     assert render_arguments_title(None).plain == "arguments"
     assert render_arguments_title((12, 3)).plain == "edit  +12 −3"
 
 
 def test_the_calls_of_the_same_name() -> None:
     lines = [line(1, 9, status="error"), line(2, 10, "Read"), line(3, 11, status="error"), line(4, 12), line(5, 13)]
-    assert render_same_tool_calls(lines, 3).plain == "same call before: turn 9 ✗, turn 11 ✗   after: turn 13 ✓"
-    assert render_same_tool_calls(lines, 0).plain == "same call after: turn 11 ✗, turn 12 ✓, turn 13 ✓"
-    assert render_same_tool_calls(lines, 1).plain == "no other call of this name"
+    assert render_same_tool_calls(lines, 3).plain == "same tool before: turn 9 ✗, turn 11 ✗   after: turn 13 ✓"
+    assert render_same_tool_calls(lines, 0).plain == "same tool after: turn 11 ✗, turn 12 ✓, turn 13 ✓"
+    assert render_same_tool_calls(lines, 1).plain == "no other calls of this tool"
 
 
 def test_only_the_nearest_of_very_many_are_named() -> None:
     told = render_same_tool_calls([line(n, n) for n in range(100)], 50).plain
     assert told == (
-        "same call before: 47 more … turn 47 ✓, turn 48 ✓, turn 49 ✓   after: turn 51 ✓, turn 52 ✓, turn 53 ✓ … 46 more"
+        "same tool before: 47 more … turn 47 ✓, turn 48 ✓, turn 49 ✓   after: turn 51 ✓, turn 52 ✓, turn 53 ✓ … 46 more"
     )
 
 

@@ -29,6 +29,7 @@ from store.sources.contract import QuickSession, SessionRef, SupportsQuickRead
 from store.sources.kit import line_scan
 from store.store import Store
 from store.sync import child_process, reader_process, refresh
+from store.sync.targets import Progress, find_targets
 
 PROMPT, ANSWER, THOUGHT, OUTPUT = "retry the walrus upload", "the pelican closed it", "a heron thinks", "ostrich.txt"
 
@@ -102,9 +103,9 @@ def home(tmp_path: Path) -> Path:
     return folder
 
 
-def skim(store: Store, home: Path) -> Iterator[refresh.Progress]:
+def skim(store: Store, home: Path) -> Iterator[Progress]:
     """A sync that has had its first look at both."""
-    under_way = refresh.sync_targets(store, refresh.find_targets([str(home / "claude"), str(home / "codex")]))
+    under_way = refresh.sync_targets(store, find_targets([str(home / "claude"), str(home / "codex")]))
     for progress in under_way:
         assert progress.done == 0
         if progress.report.source == "codex" and progress.total:
@@ -112,9 +113,9 @@ def skim(store: Store, home: Path) -> Iterator[refresh.Progress]:
     raise AssertionError("There was no first look.")
 
 
-def skim_first(store: Store, home: Path) -> Iterator[refresh.Progress]:
+def skim_first(store: Store, home: Path) -> Iterator[Progress]:
     """A sync that has told of its first rows."""
-    under_way = refresh.sync_targets(store, refresh.find_targets([str(home / "claude"), str(home / "codex")]))
+    under_way = refresh.sync_targets(store, find_targets([str(home / "claude"), str(home / "codex")]))
     next(under_way)
     return under_way
 
@@ -338,8 +339,8 @@ async def test_an_unread_conversation_appears_when_it_is_read(store: Store, home
     async with make_browser(store).run_test(size=(140, 45)) as pilot:
         await wait_for_text(pilot, "count the salmon")
         await pilot.press("slash", *"walrus", "enter", "enter")
-        await wait_for_text(pilot, "being read")
+        await wait_for_text(pilot, "loading …")
         assert store.priority_ids
         await asyncio.to_thread(list, under_way)  # elsewhere, as it is in the browser
         await wait_for_text(pilot, ANSWER)
-        assert "being read" not in screen_text(pilot)
+        assert "loading …" not in screen_text(pilot)

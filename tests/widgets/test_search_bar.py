@@ -13,7 +13,8 @@ from textual.pilot import Pilot
 from textual.widgets import Static
 
 import tui.app
-from store.search.query import FILTERS, Vocabulary
+from store.search.complete import Vocabulary
+from store.search.query import FILTERS
 from tui.widgets.top_bar import QueryInput, TopBar
 
 KNOWN = Vocabulary(

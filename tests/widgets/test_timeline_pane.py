@@ -293,7 +293,7 @@ async def test_a_long_text_is_shown_whole_when_asked_for(store: Store) -> None:
         store, "huge", time_ago(), prompt_entry("Go on", time_ago()), answer_entry("word " * 20_000, time_ago())
     )
     async with TimelineApp(store, session).run_test(size=SIZE) as pilot:
-        await wait_for_text(pilot, "more characters · w shows all")
+        await wait_for_text(pilot, "more characters · w to show all")
         lines = timeline(pilot).line_count
         await pilot.press("w")
         await wait_until(pilot, lambda: timeline(pilot).line_count > 5 * lines)

@@ -1,4 +1,4 @@
-"""What things look like: values in, Content out.
+"""This package renders values as Textual Content.
 
-Everything here has passed `clean`, and Content is never parsed as markup: a title is only ever text.
+All foreign text is sanitized first. Content is never parsed as markup, so a title cannot style the screen.
 """

@@ -1,4 +1,4 @@
-"""What the browser says around its panes: where one is, what was found, how far it is, why nothing is there."""
+"""This module renders the notices of the browser: breadcrumbs, the first run, progress and empty lists."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ PANE_NAMES = ("conversation", "record")
 
 
 def render_breadcrumb(session: Session, turn: int | None, pane: int) -> Content:
-    """`sessions › Fix the flaky upload test › turn 12`, where only one pane has room."""
+    """Render `sessions › Fix the flaky upload test › turn 12` for a screen that shows one pane at a time."""
     pieces: list[StyledText] = [("sessions", MUTED)]
     if pane:
         pieces += [(" › ", FAINT), (one_line(session_title(session), 50), STRONG)]
@@ -29,24 +29,24 @@ def render_breadcrumb(session: Session, turn: int | None, pane: int) -> Content:
 
 
 def render_first_run(found: Mapping[str, int], is_done: bool) -> Content:
-    """What was found on this machine, by the names of the agents; said once, above the list that fills."""
-    told = [f"{name} {sessions:,}" for name, sessions in sorted(found.items(), key=lambda one: -one[1]) if sessions]
+    """Render how many sessions of each agent were found on this machine. Is shown above the list on the first run."""
+    agents = [f"{name} {count:,}" for name, count in sorted(found.items(), key=lambda item: -item[1]) if count]
     total = sum(found.values())
-    begin = "Found" if is_done else "Reading"
-    pieces: list[StyledText] = [(f"{begin} {format_count(total, 'conversation')} on this machine", STRONG)]
-    pieces += [("   Esc hides this\n", FAINT), (" · ".join(map(sanitize, told)), MUTED)]
+    verb = "Found" if is_done else "Reading"
+    pieces: list[StyledText] = [(f"{verb} {format_count(total, 'session')} on this machine", STRONG)]
+    pieces += [("   Esc to hide\n", FAINT), (" · ".join(map(sanitize, agents)), MUTED)]
     return build_content(pieces)
 
 
 def render_welcome(store_path: str, busy: bool) -> Content:
-    """What a person sees whose store is empty."""
-    demo = [("Making a demo…", MUTED)] if busy else [("Press ", ""), ("d", "bold $text-accent"), (_DEMO_TEXT, "")]
+    """Render the screen of an empty store."""
+    demo = [("Creating the demo…", MUTED)] if busy else [("Press ", ""), ("d", "bold $text-accent"), (_DEMO_TEXT, "")]
     return build_content(
         [
             ("Backscroll", "bold $text-primary"),
             ("\nevery conversation your AI agents have had, in one file that you own\n\n", MUTED),
-            ("There are no conversations here yet.\n", STRONG),
-            ("They appear by themselves, as soon as an agent on this machine has one,\nand are kept in ", ""),
+            ("No sessions yet.\n", STRONG),
+            ("Sessions of the agents on this machine appear here automatically.\nThey are kept in ", ""),
             (sanitize(store_path), "$text-accent"),
             ("\n\n", ""),
             *demo,
@@ -54,29 +54,28 @@ def render_welcome(store_path: str, busy: bool) -> Content:
     )
 
 
-_DEMO_TEXT = " to look around in a demo first.\nIt is kept in a file of its own; your store stays empty."
+_DEMO_TEXT = " to try the demo first.\nIt has its own file. Your store stays empty."
 
 
-def render_empty_list(wanted: SessionListOptions, *, can_search_calls: bool = False) -> Content:
-    """Why the list is empty, and the way back; further: Enter looks for the words elsewhere."""
-    if not wanted.query.strip():
-        told = [("Nothing happened here yet, in\n", ""), (one_line(abbreviate_home(wanted.folder), 60), STRONG)]
-        return build_content([*told, ("\n\nEsc shows everywhere", MUTED)])
-    has_words = bool(Query.parse(wanted.query).terms)
-    why = "No title and no conversation has\n" if has_words else "No session is\n"
-    pieces = [(why, ""), (one_line(wanted.query, 60), STRONG)]
-    if wanted.folder:
-        pieces += [("\nin ", ""), (one_line(abbreviate_home(wanted.folder), 60), "")]
-    ways = "\n⏎ looks among the tool calls" if has_words and can_search_calls else ""
-    return build_content([*pieces, (f"\n{ways}\nEsc shows all again", MUTED)])
+def render_empty_list(options: SessionListOptions, *, can_search_calls: bool = False) -> Content:
+    """Render why the list is empty, and the keys that help. The query can also be searched for in tool calls."""
+    if not options.query.strip():
+        pieces = [("No sessions in\n", ""), (one_line(abbreviate_home(options.folder), 60), STRONG)]
+        return build_content([*pieces, ("\n\nEsc to show all folders", MUTED)])
+    has_words = bool(Query.parse(options.query).terms)
+    pieces = [("No sessions match\n", ""), (one_line(options.query, 60), STRONG)]
+    if options.folder:
+        pieces += [("\nin ", ""), (one_line(abbreviate_home(options.folder), 60), "")]
+    hint = "\n⏎ to search tool calls" if has_words and can_search_calls else ""
+    return build_content([*pieces, (f"\n{hint}\nEsc to show all", MUTED)])
 
 
 PROGRESS_CELLS = 6
 
 
 def format_progress(done: int, total: int) -> str:
-    """`reading 312/2,000 ▓▓▓░░░`, while there is something left to read."""
+    """Return `reading 312/2,000 ▓▓▓░░░`, or nothing when everything is read."""
     if done >= total:
         return ""
-    full = PROGRESS_CELLS * done // total
-    return f"reading {done:,}/{total:,} {'▓' * full}{'░' * (PROGRESS_CELLS - full)}"
+    filled_cells = PROGRESS_CELLS * done // total
+    return f"reading {done:,}/{total:,} {'▓' * filled_cells}{'░' * (PROGRESS_CELLS - filled_cells)}"

@@ -1,4 +1,4 @@
-"""Code in the colours of the theme. Pygments tells the words apart; it is loaded when the first code is shown."""
+"""This module highlights code with Pygments, in the colours of the theme. Pygments is loaded with the first code."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ if TYPE_CHECKING:
     from pygments.lexer import Lexer  # type: ignore[import-untyped]
 
 MAX_HIGHLIGHTED_CHARACTERS = 20_000
-"""Characters; longer code is shown in one colour."""
+"""Limits the code to highlight. Longer code is shown in one colour."""
 
 MAX_LINE_CHARACTERS = 2_000
-"""Some lexers take minutes over a line that no person wrote."""
+"""Limits the line length to highlight, because some lexers need minutes for a very long line."""
 
 _TOKEN_STYLES = {
     "Comment": "italic $foreground 55%",
@@ -42,7 +42,7 @@ _TOKEN_STYLES = {
 
 
 def highlight_code(code: str, language: str) -> list[Content]:
-    """A Content a line. Foreign: cleaned here."""
+    """Sanitize foreign code and return one Content for each line."""
     code = to_display_text(code)
     lines = code.split("\n")
     lexer = _find_lexer(language.lower()) if language else None
@@ -52,12 +52,12 @@ def highlight_code(code: str, language: str) -> list[Content]:
 
 
 def _highlight_spans(lexer: Lexer, code: str) -> list[Span]:
-    spans, at = [], 0
+    spans, position = [], 0
     for kind, text in lexer.get_tokens(code):
-        end = min(at + len(text), len(code))
-        if end > at and (style := _token_style(kind)):
-            spans.append(Span(at, end, style))
-        at = end
+        end = min(position + len(text), len(code))
+        if end > position and (style := _token_style(kind)):
+            spans.append(Span(position, end, style))
+        position = end
     return spans
 
 

@@ -1,4 +1,4 @@
-"""The exit status of a command, where its result tells."""
+"""This module finds the exit code of a command in its result."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ _CODE_FIELDS = ("exit_code", "exitCode", "exit_status", "exitStatus", "returncod
 _WRAPPER_FIELDS = ("metadata", "details", "output", "result", "structuredContent")
 _RECORD_FIELDS = ("shellExecution", "state", "data", "payload")
 _NESTED_FIELDS = (*_WRAPPER_FIELDS, *_RECORD_FIELDS, "text", "content", "stdout")
-"""Fields that a status may stand within."""
+"""Lists the fields that may contain an exit code at a deeper level."""
 
 RECORD_DEPTH = 6
-"""So deep it may stand in a whole record."""
+"""The depth at which an exit code is searched for in a whole record."""
 
 _EXIT_LINE = re.compile(
     r"\W*(?:error: ?)?(?:the )?(?:(?:process|command|shell|program) )?(?:failed |finished |ended |exited )?(?:with )?"
@@ -26,14 +26,14 @@ _EXIT_LINE = re.compile(
     re.IGNORECASE,
 )
 _LINES_CHECKED = 5
-"""From either end of a text."""
+"""The number of lines to check at each end of a text."""
 
 _CHARACTERS_CHECKED = 2_000
 _MAX_JSON_CHARACTERS = 100_000
 
 
 def find_exit_code(result: Json, max_depth: int = 4) -> int | None:
-    """From a field that says so, or a line that says nothing else at the beginning or the end of the text."""
+    """Find the exit code in a known field, or in a line near the start or the end of the text that has nothing else."""
     if not max_depth:
         return None
     if isinstance(result, Mapping):
@@ -47,17 +47,17 @@ def find_exit_code(result: Json, max_depth: int = 4) -> int | None:
     return _find_in_text(result, max_depth) if isinstance(result, str) else None
 
 
-def _find_in_text(text: str, levels: int) -> int | None:
-    inside = parse_embedded_json(text) if len(text) <= _MAX_JSON_CHARACTERS else None
-    if isinstance(inside, dict):
-        return find_exit_code(inside, levels - 1)
+def _find_in_text(text: str, max_depth: int) -> int | None:
+    parsed = parse_embedded_json(text) if len(text) <= _MAX_JSON_CHARACTERS else None
+    if isinstance(parsed, dict):
+        return find_exit_code(parsed, max_depth - 1)
     lines = (
         text[:_CHARACTERS_CHECKED].split("\n")[:_LINES_CHECKED]
         + text[-_CHARACTERS_CHECKED:].rstrip().split("\n")[-_LINES_CHECKED:]
     )
-    said = _first_found(_EXIT_LINE.fullmatch(line) for line in lines if len(line) < 100)
-    return int(said["code"]) if said is not None else None
+    match = _first_found(_EXIT_LINE.fullmatch(line) for line in lines if len(line) < 100)
+    return int(match["code"]) if match is not None else None
 
 
-def _first_found(found: Iterable[T | None]) -> T | None:
-    return next((item for item in found if item is not None), None)
+def _first_found(candidates: Iterable[T | None]) -> T | None:
+    return next((item for item in candidates if item is not None), None)

@@ -1,4 +1,4 @@
-"""Facts as a person reads them: a line each with where it came from, and below how it came to say what it says."""
+"""This module renders facts: one line each with its origin, the history of one fact, and planned changes."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from tui.render.styles import FAINT, MUTED, STRONG, StyledText, build_content, f
 from tui.render.viewport import DEFAULT_TEXT_LIMIT, Viewport
 
 ALL_SCOPES = ""
-"""Where all facts are shown, whoever may know them."""
+"""Stands for the facts of every scope."""
 
 BY_HAND = "by hand"
 MASK = "••••"
 MAX_QUOTE_CHARACTERS = 400
-"""Characters of what a fact said before, or of what was said where it was learnt."""
+"""Limits an older text of a fact, and the quote from the entry it was learned from."""
 
 _STORE_IDENTITY = re.compile(r"(?:@[\w-]+)?:@[0-9a-f]+\Z")
 _MAX_CATEGORY_CELLS, _AGE_CELLS, _NARROW_WIDTH = 12, 8, 60
@@ -36,13 +36,13 @@ class FactRow(NamedTuple):
 
     @property
     def needs_write_back(self) -> bool:
-        """Corrected here, and its program does not know."""
+        """True if the fact was changed here and its agent still has the old text."""
         fact = self.fact
         return bool(fact.foreign_place) and fact.retired_at is None and fact.text != fact.foreign_text
 
     @property
     def origin_label(self) -> str:
-        """`Kiso: default`, `from Fix the flaky upload test`, `by hand`."""
+        """The origin of the fact, e.g. `Kiso: default`, `from Fix the flaky upload test` or `by hand`."""
         title, program = self.origin.title, self.origin.program
         if program:
             return (
@@ -57,14 +57,14 @@ class FactRow(NamedTuple):
 
     def matches(self, words: Sequence[str]) -> bool:
         fact = self.fact
-        told = f"{fact.id} {fact.text} {fact.category} {self.origin_label}{self.turn_label} {fact.scope}".casefold()
-        return all(word in told for word in words)
+        text = f"{fact.id} {fact.text} {fact.category} {self.origin_label}{self.turn_label} {fact.scope}".casefold()
+        return all(word in text for word in words)
 
 
 def scope_name(scope: str) -> str:
-    """As short as it can be said: what the identity of a foreign store adds is for machines."""
+    """Return the name of a scope for people, without the identity of the store it came from."""
     if scope in (ALL_SCOPES, GLOBAL_SCOPE):
-        return scope or "every scope"
+        return scope or "all scopes"
     kind, _, name = scope.partition(":")
     return one_line(f"{kind} {_STORE_IDENTITY.sub('', name)}", 40)
 
@@ -73,49 +73,50 @@ def scope_name(scope: str) -> str:
 
 
 def render_facts_heading(lines: int, limit: int, scope: str, shown: int, known: int, retired: bool) -> Content:
-    """`Facts · 37 of 200 lines · global`, or `Facts · every scope: 99 · 37 of 200 lines global`."""
-    over, narrowed = lines > limit, shown != known
-    used: StyledText = (f"{lines:,} of {limit:,} lines", "bold $text-warning" if over else MUTED)
-    warned: list[StyledText] = [(" · C makes them fewer", "$text-warning")] if over else []
+    """Render `Facts · 37 of 200 lines · global` or `Facts · all scopes: 99 · 37 of 200 lines global`."""
+    is_over, is_filtered = lines > limit, shown != known
+    usage: StyledText = (f"{lines:,} of {limit:,} lines", "bold $text-warning" if is_over else MUTED)
+    warning: list[StyledText] = [(" · C to consolidate", "$text-warning")] if is_over else []
     pieces: list[StyledText] = [("Facts", STRONG), (" · ", FAINT)]
     if scope == ALL_SCOPES:
-        told = f"{shown:,} of {known:,}" if narrowed else f"{known:,}"
-        pieces += [(f"{scope_name(scope)}: {told}", MUTED), (" · ", FAINT), used, (f" {GLOBAL_SCOPE}", MUTED), *warned]
+        count = f"{shown:,} of {known:,}" if is_filtered else f"{known:,}"
+        pieces += [(f"{scope_name(scope)}: {count}", MUTED), (" · ", FAINT), usage]
+        pieces += [(f" {GLOBAL_SCOPE}", MUTED), *warning]
     else:
-        pieces += [used, *warned, (" · ", FAINT), (scope_name(scope), MUTED)]
-        pieces += [(f" · {shown:,} of {known:,} shown", MUTED)] if narrowed else []
-    pieces += [(" · retired too", MUTED)] if retired else []
+        pieces += [usage, *warning, (" · ", FAINT), (scope_name(scope), MUTED)]
+        pieces += [(f" · {shown:,} of {known:,} shown", MUTED)] if is_filtered else []
+    pieces += [(" · with retired", MUTED)] if retired else []
     return build_content(pieces)
 
 
 def render_fact_row(
-    line: FactRow, now: datetime, width: int, *, marked: bool = False, with_scope: bool = False
+    row: FactRow, now: datetime, width: int, *, marked: bool = False, with_scope: bool = False
 ) -> Content:
-    fact = line.fact
-    quiet = fact.retired_at is not None
-    category_room = min(_MAX_CATEGORY_CELLS, width // 6)
-    where_room = 0 if width < _NARROW_WIDTH else min(max(width // 3 - 2, 16), 44)
-    room = max(width - 2 - category_room - where_room - _AGE_CELLS - 4, 1)
-    said = one_line(fact.text, room)
-    about = one_line(fact.category, category_room)
-    where = _origin_cell(line, where_room, with_scope)
-    style = "$text-warning" if line.needs_write_back else FAINT
+    fact = row.fact
+    is_retired = fact.retired_at is not None
+    category_width = min(_MAX_CATEGORY_CELLS, width // 6)
+    origin_width = 0 if width < _NARROW_WIDTH else min(max(width // 3 - 2, 16), 44)
+    text_width = max(width - 2 - category_width - origin_width - _AGE_CELLS - 4, 1)
+    text = one_line(fact.text, text_width)
+    category = one_line(fact.category, category_width)
+    origin = _origin_cell(row, origin_width, with_scope)
+    style = "$text-warning" if row.needs_write_back else FAINT
     pieces: list[StyledText] = [
         ("● " if marked else "  ", "$text-accent"),
-        (said + " " * (room - cell_width(said) + 2), f"{FAINT} strike" if quiet else ""),
-        (about + " " * (category_room - cell_width(about) + 2), FAINT if quiet else "$text-secondary"),
-        (where + " " * (where_room - cell_width(where)), style),
-        (f"{'retired' if quiet else format_age(fact.updated_at, now):>{_AGE_CELLS}}", FAINT),
+        (text + " " * (text_width - cell_width(text) + 2), f"{FAINT} strike" if is_retired else ""),
+        (category + " " * (category_width - cell_width(category) + 2), FAINT if is_retired else "$text-secondary"),
+        (origin + " " * (origin_width - cell_width(origin)), style),
+        (f"{'retired' if is_retired else format_age(fact.updated_at, now):>{_AGE_CELLS}}", FAINT),
     ]
     return build_content(pieces).truncate(width)
 
 
-def _origin_cell(line: FactRow, room: int, with_scope: bool) -> str:
-    """The turn is told whatever else must be cut; and who may know it, where that is not said by where it came from."""
-    fact, turn = line.fact, line.turn_label
-    is_said = fact.scope == GLOBAL_SCOPE or (fact.foreign_place and fact.scope.startswith(("source:", "session:")))
-    scope = f"{scope_name(fact.scope)} · " if with_scope and not is_said else ""
-    return one_line(scope + line.origin_label, max(room - cell_width(turn), 0)) + (
+def _origin_cell(row: FactRow, room: int, with_scope: bool) -> str:
+    """Return the origin and the turn, which is never cut. The scope is added unless the origin implies it."""
+    fact, turn = row.fact, row.turn_label
+    is_implied = fact.scope == GLOBAL_SCOPE or (fact.foreign_place and fact.scope.startswith(("source:", "session:")))
+    scope = f"{scope_name(fact.scope)} · " if with_scope and not is_implied else ""
+    return one_line(scope + row.origin_label, max(room - cell_width(turn), 0)) + (
         turn if cell_width(turn) <= room else ""
     )
 
@@ -126,85 +127,91 @@ def _origin_cell(line: FactRow, room: int, with_scope: bool) -> str:
 class FactHistoryRow(NamedTuple):
     content: Content
     entry: str | None = None
-    "The turn that it speaks of, to go there."
+    "The entry that the row refers to, so that a key can open it."
 
 
-def render_fact_history(line: FactRow, edits: Sequence[Edit], now: datetime, width: int) -> list[FactHistoryRow]:
-    """The whole of it, then what became of it, newest first, down to where it came from."""
-    look = Viewport(max(width, 1))
-    rows = [FactHistoryRow(shown) for shown in _render_full_fact(line, look)]
-    rows += [FactHistoryRow(shown) for shown in _render_foreign_text(line, look)]
-    learnt = False
+def render_fact_history(row: FactRow, edits: Sequence[Edit], now: datetime, width: int) -> list[FactHistoryRow]:
+    """Render a fact in full, then its changes, the newest first, and its origin last."""
+    viewport = Viewport(max(width, 1))
+    rows = [FactHistoryRow(content) for content in _render_full_fact(row, viewport)]
+    rows += [FactHistoryRow(content) for content in _render_foreign_text(row, viewport)]
+    has_origin = False
     for edit in reversed(edits):
         for change in edit.changes:
-            if change.table == "facts" and change.key == line.fact.id:
-                learnt |= change.before is None
-                begins = change.before is None and edit.undoes is None
-                told = _describe_origin(line) if begins else _describe_change(edit, change)
-                entry = line.fact.entry if begins else None
-                rows += [FactHistoryRow(part, entry) for part in _with_age(edit.at, now, told, look)]
-    if not learnt:
+            if change.table == "facts" and change.key == row.fact.id:
+                has_origin |= change.before is None
+                is_origin = change.before is None and edit.undoes is None
+                pieces = _describe_origin(row) if is_origin else _describe_change(edit, change)
+                entry = row.fact.entry if is_origin else None
+                rows += [FactHistoryRow(content, entry) for content in _with_age(edit.at, now, pieces, viewport)]
+    if not has_origin:
         rows += [
-            FactHistoryRow(part, line.fact.entry)
-            for part in _with_age(line.fact.created_at, now, _describe_origin(line), look)
+            FactHistoryRow(content, row.fact.entry)
+            for content in _with_age(row.fact.created_at, now, _describe_origin(row), viewport)
         ]
     return rows
 
 
-def _with_age(at: str, now: datetime, told: Sequence[StyledText], look: Viewport) -> Iterator[Content]:
-    """With how long ago beside the first of its lines."""
-    begin = f"{format_age(at, now):>{_AGE_CELLS}}  "
-    for part in look.narrow_by(len(begin)).wrap(build_content(told)):
-        yield build_content([(begin, FAINT)]) + part
-        begin = " " * len(begin)
+def _with_age(at: str, now: datetime, pieces: Sequence[StyledText], viewport: Viewport) -> Iterator[Content]:
+    """Wrap the text and put its age before the first line."""
+    prefix = f"{format_age(at, now):>{_AGE_CELLS}}  "
+    for line in viewport.narrow_by(len(prefix)).wrap(build_content(pieces)):
+        yield build_content([(prefix, FAINT)]) + line
+        prefix = " " * len(prefix)
 
 
-def _render_full_fact(line: FactRow, look: Viewport) -> Iterator[Content]:
-    text, left = line.fact.text[:DEFAULT_TEXT_LIMIT], len(line.fact.text) - DEFAULT_TEXT_LIMIT
-    for shown in expand_tabs(sanitize(text)).split("\n"):
-        yield from look.wrap(build_content([(shown, STRONG)]))
+def _render_full_fact(row: FactRow, viewport: Viewport) -> Iterator[Content]:
+    text, left = row.fact.text[:DEFAULT_TEXT_LIMIT], len(row.fact.text) - DEFAULT_TEXT_LIMIT
+    for text_line in expand_tabs(sanitize(text)).split("\n"):
+        yield from viewport.wrap(build_content([(text_line, STRONG)]))
     if left > 0:
-        yield look.truncate(build_content([(f"… {left:,} more characters · e opens all of them", f"italic {FAINT}")]))
-    fact = line.fact
-    told = [
+        yield viewport.truncate(
+            build_content([(f"… {left:,} more characters · e to open the full text", f"italic {FAINT}")])
+        )
+    fact = row.fact
+    details = [
         f"fact {fact.id}",
         scope_name(fact.scope),
         one_line(fact.category, 60),
         "retired" if fact.retired_at else "",
     ]
-    yield look.truncate(build_content([(" · ".join(filter(None, told)), FAINT)]))
+    yield viewport.truncate(build_content([(" · ".join(filter(None, details)), FAINT)]))
 
 
-def _render_foreign_text(line: FactRow, look: Viewport) -> Iterator[Content]:
-    """What its program still says, where that is another thing."""
-    if line.needs_write_back:
-        said = one_line(line.fact.foreign_text, MAX_QUOTE_CHARACTERS)
-        told = f"{line.origin.program} still says “{said}”" if said else f"{line.origin.program} says it no more"
-        yield from look.wrap(build_content([(told, "$text-warning"), ("   w writes it back", FAINT)]))
+def _render_foreign_text(row: FactRow, viewport: Viewport) -> Iterator[Content]:
+    """Render the text that the agent still has, if it differs."""
+    if row.needs_write_back:
+        foreign_text = one_line(row.fact.foreign_text, MAX_QUOTE_CHARACTERS)
+        sentence = (
+            f"{row.origin.program} still says “{foreign_text}”"
+            if foreign_text
+            else f"{row.origin.program} no longer has it"
+        )
+        yield from viewport.wrap(build_content([(sentence, "$text-warning"), ("   w to write back", FAINT)]))
 
 
-def _describe_origin(line: FactRow) -> list[StyledText]:
-    origin = line.origin
+def _describe_origin(row: FactRow) -> list[StyledText]:
+    origin = row.origin
     pieces: list[StyledText] = []
     if origin.program:
         pieces += [("read from ", MUTED), (origin.program, "")]
         pieces += [(", ", MUTED), (one_line(origin.title, MAX_QUOTE_CHARACTERS), "")] if origin.title else []
     elif origin.title:
         pieces += [
-            ("learnt from ", MUTED),
+            ("learned from ", MUTED),
             (one_line(origin.title, MAX_QUOTE_CHARACTERS), ""),
-            (line.turn_label, MUTED),
+            (row.turn_label, MUTED),
         ]
         pieces += [(": ", MUTED), (f"“{one_line(origin.quote, MAX_QUOTE_CHARACTERS)}”", "")] if origin.quote else []
     else:
         pieces += [(f"added {BY_HAND}", MUTED)]
-    if line.fact.entry:
-        pieces += [("   g goes there", "$text-accent")]
+    if row.fact.entry:
+        pieces += [("   g to open", "$text-accent")]
     return pieces
 
 
 def _describe_change(edit: Edit, change: Change) -> list[StyledText]:
-    """`“Project uses Flask.” → “Project uses FastAPI.”`."""
+    """Describe a change, e.g. `“Project uses Flask.” → “Project uses FastAPI.”`."""
     before, after = change.before or {}, change.after or {}
     pieces: list[StyledText] = [(edit_label(edit), MUTED)] if change.after is None or change.before is None else []
     old, new = before.get("text"), after.get("text")
@@ -219,7 +226,7 @@ def _describe_change(edit: Edit, change: Change) -> list[StyledText]:
         pieces += [(one_line(before["category"], 60) or "none", MUTED), (" → ", FAINT)]
         pieces += [(one_line(after["category"], 60) or "none", "")]
     if "retired_at" in after and change.before is not None:
-        pieces += [(_separator(pieces) + ("retired" if after["retired_at"] else "brought back"), MUTED)]
+        pieces += [(_separator(pieces) + ("retired" if after["retired_at"] else "restored"), MUTED)]
     if edit.kind in ("merge facts", "consolidate facts", "write-back") or edit.undoes is not None:
         pieces += [(f"   {edit_label(edit)}", FAINT)]
     if edit.undone_by is not None:
@@ -231,11 +238,11 @@ def _separator(pieces: Sequence[StyledText]) -> str:
     return ", " if pieces else ""
 
 
-# ── what an edit would do ─────────────────────────────────────────────────────────────────────────
+# ── planned changes ───────────────────────────────────────────────────────────────────────────────
 
 
 def render_consolidation(unified: str) -> list[Content]:
-    """A unified diff of the facts before and after, without its head; every line that changes, and its neighbours."""
+    """Render a unified diff of the facts before and after, without its header."""
     styles = {"+": ("+ ", "$text-success"), "-": ("− ", "$text-error"), "@": ("⋯", FAINT)}
     lines = []
     for line in unified.splitlines()[3:]:
@@ -247,7 +254,7 @@ def render_consolidation(unified: str) -> list[Content]:
 
 
 class PlannedRow(NamedTuple):
-    """A row of another program's, as it is and as it would be."""
+    """Holds a row of an agent's store before and after a planned write-back."""
 
     table: str
     key: Mapping[str, Any]
@@ -256,28 +263,28 @@ class PlannedRow(NamedTuple):
 
 
 def render_fact_write_back(
-    where: str, rows: Sequence[PlannedRow], unplaced: Sequence[str], conflicts: Sequence[str]
+    locator: str, rows: Sequence[PlannedRow], unplaced: Sequence[str], conflicts: Sequence[str]
 ) -> list[Content]:
-    """Exactly what would be written, and what would not."""
-    lines = [build_content([("in ", FAINT), (one_line(abbreviate_home(where), 300), MUTED)]), Content("")]
+    """Render the rows that a write-back would change, and what it cannot write."""
+    lines = [build_content([("in ", FAINT), (one_line(abbreviate_home(locator), 300), MUTED)]), Content("")]
     for row in rows:
-        named = " ".join(_format_value(value) for value in row.key.values())
-        lines.append(build_content([(one_line(f"{row.table} {named}", 300), STRONG)]))
+        key = " ".join(_format_value(value) for value in row.key.values())
+        lines.append(build_content([(one_line(f"{row.table} {key}", 300), STRONG)]))
         before, after = row.before or {}, row.after or {}
         for column in dict.fromkeys([*before, *after]):
             old, new = (_format_value(side[column]) if column in side else "" for side in (before, after))
             if old != new or row.before is None or row.after is None:
                 lines.append(build_content([(f"  {one_line(column, 60)}", FAINT)]))
                 lines += [Content("  ") + part for part in render_text_diff(old, new)]
-    lines += [build_content([(sanitize(told), MUTED)]) for told in unplaced]
-    lines += [build_content([(sanitize(told), "$text-error")]) for told in conflicts]
+    lines += [build_content([(sanitize(sentence), MUTED)]) for sentence in unplaced]
+    lines += [build_content([(sanitize(sentence), "$text-error")]) for sentence in conflicts]
     if not rows and not conflicts:
-        lines.append(build_content([("There is nothing to write back.", MUTED)]))
+        lines.append(build_content([("Nothing to write back.", MUTED)]))
     return lines
 
 
 def _format_value(value: object) -> str:
-    """A text that is more than a text is a secret on its way."""
+    """Return a value as text. A subclass of `str` marks a secret, which is masked."""
     if isinstance(value, str):
         return value if type(value) is str else MASK
     return "" if value is None else f"{format_count(len(value), 'byte')}" if isinstance(value, bytes) else str(value)

@@ -1,4 +1,4 @@
-"""Words that were found, set off from the rest."""
+"""This module highlights the words that a person searches for in a pane."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from textual.content import Content
 FIND_HIT_STYLE = "$block-cursor-foreground on $warning"
 
 
-def highlight_words(shown: Content, words: str) -> Content:
-    """The words set off, wherever they stand and whatever their case."""
+def highlight_words(content: Content, words: str) -> Content:
+    """Highlight every occurrence of the words, ignoring case."""
     if not words:
-        return shown
-    for found in re.finditer(re.escape(words), shown.plain, re.IGNORECASE):
-        shown = shown.stylize(FIND_HIT_STYLE, found.start(), found.end())
-    return shown
+        return content
+    for match in re.finditer(re.escape(words), content.plain, re.IGNORECASE):
+        content = content.stylize(FIND_HIT_STYLE, match.start(), match.end())
+    return content

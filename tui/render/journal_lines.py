@@ -1,4 +1,4 @@
-"""The journal as a person reads it: what was edited, where and when; and of one edit, before and after."""
+"""This module renders the journal: one line for each edit, and one edit with its values before and after."""
 
 from __future__ import annotations
 
@@ -16,53 +16,53 @@ from tui.render.line_diff import ADDED, REMOVED, render_text_diff
 from tui.render.styles import FAINT, MUTED, STRONG, StyledText, build_content, format_age, format_count, parse_time
 
 MAX_TEXT_CHARACTERS = 300
-"""Characters of what an edit is about, and of where it was."""
+"""Limits the subject of an edit and the names of its sessions."""
 
 MAX_NAMED = 5
 MAX_CHANGES = 200
 MAX_SHORT_CHARACTERS = 60
 
 EDIT_LABELS = {
-    "title": "title given",
+    "title": "title changed",
     "pin": "pinned",
     "unpin": "unpinned",
     "archive": "archived",
-    "unarchive": "brought back from the archive",
-    "delete": "moved to the trash",
-    "restore": "taken out of the trash",
+    "unarchive": "unarchived",
+    "delete": "moved to trash",
+    "restore": "restored from trash",
     "fork": "forked",
     "tag": "tagged",
-    "untag": "tag taken off",
-    "note": "note written",
+    "untag": "untagged",
+    "note": "note added",
     "unnote": "note removed",
     "summary": "summary written",
-    "learn": "fact learnt",
-    "edit fact": "fact reworded",
+    "learn": "fact added",
+    "edit fact": "fact edited",
     "categorise fact": "fact categorised",
     "retire fact": "fact retired",
-    "restore fact": "fact brought back",
+    "restore fact": "fact restored",
     "merge facts": "facts merged",
     "consolidate facts": "facts consolidated",
     "set secret": "secret set",
     "seal secret": "secret sealed",
     "remove secret": "secret removed",
     "publish": "file published",
-    "unpublish": "file withdrawn",
+    "unpublish": "file unpublished",
     "meta": "value set",
     "write-back": "written back",
 }
-"""Kinds of edits in words; a kind that is not here is told as it is."""
+"""Names the kinds of edits for people. A kind that is missing here is shown unchanged."""
 
 _SUBJECT_COLUMNS = ("own_title", "text", "name", "filename", "content", "value", "category")
-"""Columns that say what an edit is about, the best first."""
+"""Lists the columns that describe an edit, the best first."""
 
 _TABLE_LABELS = {"facts": "fact", "tags": "tag", "notes": "note", "summaries": "summary", "meta": "value"}
 _COLUMN_LABELS = {
     "own_title": "title",
-    "agent_title": "its agent's title",
+    "agent_title": "agent title",
     "up_to_turn": "covers turns up to",
-    "foreign_text": "as its program says it",
-    "foreign_place": "place there",
+    "foreign_text": "text in its agent",
+    "foreign_place": "location there",
     "entry_seq": "entry",
     "retired_at": "retired",
     "current": "in use",
@@ -71,7 +71,7 @@ _FLAG_COLUMNS = ("pinned", "archived", "deleted", "gone", "current")
 
 
 class EditRow(NamedTuple):
-    """An edit in the list: small, since there may be very many."""
+    """Describes an edit in the list. It is small, because there may be very many."""
 
     id: int
     label: str
@@ -84,29 +84,29 @@ class EditRow(NamedTuple):
 
     def matches(self, words: Sequence[str]) -> bool:
         undone = "undone" if self.undone_by is not None else ""
-        told = f"{self.id} {self.label} {self.subject} {self.sessions_label} {undone}".casefold()
-        return all(word in told for word in words)
+        text = f"{self.id} {self.label} {self.subject} {self.sessions_label} {undone}".casefold()
+        return all(word in text for word in words)
 
 
 def build_edit_row(edit: Edit, names: EditLabels) -> EditRow:
-    where = ", ".join(
+    session_names = ", ".join(
         one_line(names.titles.get(name, name), MAX_TEXT_CHARACTERS) for name in edit.session_ids[:MAX_NAMED]
     )
     if len(edit.session_ids) > MAX_NAMED:
-        where += f" and {len(edit.session_ids) - MAX_NAMED:,} more"
-    about, sessions = one_line(edit_subject(edit, names.facts), MAX_TEXT_CHARACTERS), edit.session_ids[:1]
-    return EditRow(edit.id, edit_label(edit), about, where, edit.at, sessions, edit.undone_by, edit.blanked)
+        session_names += f" and {len(edit.session_ids) - MAX_NAMED:,} more"
+    subject, sessions = one_line(edit_subject(edit, names.facts), MAX_TEXT_CHARACTERS), edit.session_ids[:1]
+    return EditRow(edit.id, edit_label(edit), subject, session_names, edit.at, sessions, edit.undone_by, edit.blanked)
 
 
 def edit_label(edit: Edit) -> str:
-    """`fact reworded`, `undo of 12`."""
+    """Return what an edit did, e.g. `fact edited` or `undo of 12`."""
     if edit.undoes is not None:
         return f"undo of {edit.undoes}"
     return EDIT_LABELS.get(edit.kind) or one_line(edit.kind, MAX_SHORT_CHARACTERS)
 
 
 def edit_subject(edit: Edit, facts: Mapping[int, str]) -> str:
-    """The title, the fact, the names of the tags: whatever an edit is told apart by."""
+    """Return what an edit is about: the new title, the fact or the names of the tags."""
     changes = list(islice((*diff_own_rows(edit), *diff_foreign_rows(edit)), MAX_CHANGES))
     if secrets := [change.key.rpartition(" ")[0] for change in changes if change.table == "secrets"]:
         return ", ".join(dict.fromkeys(secrets))
@@ -114,16 +114,16 @@ def edit_subject(edit: Edit, facts: Mapping[int, str]) -> str:
         values = [change.new or change.old for change in changes if change.column == column]
         if values:
             return " · ".join(dict.fromkeys(values))
-    known = [facts[change.key] for change in edit.changes if change.table == "facts" and change.key in facts]
-    return " · ".join(dict.fromkeys(known[:MAX_CHANGES]))
+    fact_texts = [facts[change.key] for change in edit.changes if change.table == "facts" and change.key in facts]
+    return " · ".join(dict.fromkeys(fact_texts[:MAX_CHANGES]))
 
 
 def describe_edit(edit: Edit, names: EditLabels) -> str:
-    """`fact reworded “…”, in Fix the flaky upload test`."""
-    line = build_edit_row(edit, names)
-    about = f" “{one_line(line.subject, MAX_SHORT_CHARACTERS)}”" if line.subject else ""
-    return f"{line.label}{about}" + (
-        f", in {one_line(line.sessions_label, MAX_SHORT_CHARACTERS)}" if line.sessions_label else ""
+    """Return an edit as a phrase, e.g. `fact edited “…”, in Fix the flaky upload test`."""
+    row = build_edit_row(edit, names)
+    subject = f" “{one_line(row.subject, MAX_SHORT_CHARACTERS)}”" if row.subject else ""
+    return f"{row.label}{subject}" + (
+        f", in {one_line(row.sessions_label, MAX_SHORT_CHARACTERS)}" if row.sessions_label else ""
     )
 
 
@@ -132,37 +132,35 @@ def describe_edit(edit: Edit, names: EditLabels) -> str:
 _ID_CELLS, _LABEL_CELLS, _AGE_CELLS = 5, 17, 8
 
 
-def render_edit_row(line: EditRow, now: datetime, width: int) -> Content:
-    """`  12  fact reworded  Project uses FastAPI…   Fix the flaky upload test   3d`; what was undone is quieter."""
-    undone = line.undone_by is not None or line.blanked
-    ending = f"undone by {line.undone_by}" if line.undone_by is not None else "purged" if line.blanked else ""
-    end = build_content(
-        [(f"  {ending}" if ending else "", FAINT), (f"{format_age(line.at, now):>{_AGE_CELLS}}", FAINT)]
-    )
-    said = one_line(line.label, max(width - _ID_CELLS - 2, 1))
-    said += " " * max(_LABEL_CELLS - cell_width(said), 0) + "  "
-    room = max(width - _ID_CELLS - 2 - cell_width(said) - end.cell_length, 0)
-    where = one_line(line.sessions_label, room * 2 // 5 if line.subject else room)
-    about = one_line(line.subject, max(room - cell_width(where) - 2 * bool(where), 0))
-    gap = " " * max(room - cell_width(about) - cell_width(where), 0)
-    pieces: list[StyledText] = [(f"{line.id:>{_ID_CELLS},}  ", FAINT), (said, FAINT if undone else MUTED)]
-    pieces += [(about, FAINT if undone else ""), (gap if about else "", ""), (where, FAINT if undone else MUTED)]
+def render_edit_row(row: EditRow, now: datetime, width: int) -> Content:
+    """Render `12  fact edited  Project uses FastAPI…   Fix the flaky upload test   3d`. Undone edits are fainter."""
+    undone = row.undone_by is not None or row.blanked
+    ending = f"undone by {row.undone_by}" if row.undone_by is not None else "purged" if row.blanked else ""
+    end = build_content([(f"  {ending}" if ending else "", FAINT), (f"{format_age(row.at, now):>{_AGE_CELLS}}", FAINT)])
+    label = one_line(row.label, max(width - _ID_CELLS - 2, 1))
+    label += " " * max(_LABEL_CELLS - cell_width(label), 0) + "  "
+    room = max(width - _ID_CELLS - 2 - cell_width(label) - end.cell_length, 0)
+    sessions = one_line(row.sessions_label, room * 2 // 5 if row.subject else room)
+    subject = one_line(row.subject, max(room - cell_width(sessions) - 2 * bool(sessions), 0))
+    gap = " " * max(room - cell_width(subject) - cell_width(sessions), 0)
+    pieces: list[StyledText] = [(f"{row.id:>{_ID_CELLS},}  ", FAINT), (label, FAINT if undone else MUTED)]
+    pieces += [(subject, FAINT if undone else ""), (gap if subject else "", ""), (sessions, FAINT if undone else MUTED)]
     start = build_content(pieces).truncate(max(width - end.cell_length, 0))
     return (start + Content(" " * max(width - end.cell_length - start.cell_length, 0)) + end).truncate(width)
 
 
 def render_journal_heading(shown: int, known: int, more: bool) -> Content:
-    """`Journal · 12 of 340 edits`."""
-    of = f"{shown:,} of {known:,}" if shown != known else f"{known:,}"
+    """Render `Journal · 12 of 340 edits`."""
+    count = f"{shown:,} of {known:,}" if shown != known else f"{known:,}"
     plus = "+" if more else ""
-    return build_content([("Journal", STRONG), (f" · {of}{plus} {'edit' if known == 1 else 'edits'}", MUTED)])
+    return build_content([("Journal", STRONG), (f" · {count}{plus} {'edit' if known == 1 else 'edits'}", MUTED)])
 
 
 # ── one edit ──────────────────────────────────────────────────────────────────────────────────────
 
 
 def render_edit_page(edit: Edit, names: EditLabels, later: Sequence[Edit], now: datetime) -> list[Content]:
-    """All that there is to say of one: how it stands, where, and before and after."""
+    """Render everything about one edit: its state, its sessions, and the values before and after."""
     return [*_render_edit_state(edit, names, later, now), Content(""), *_render_changes(edit, names)]
 
 
@@ -175,45 +173,43 @@ def _render_edit_state(edit: Edit, names: EditLabels, later: Sequence[Edit], now
     if len(edit.session_ids) > MAX_NAMED:
         yield build_content([(f"and {format_count(len(edit.session_ids) - MAX_NAMED, 'more session')}", FAINT)])
     if edit.undone_by is not None:
-        yield build_content([(f"Undone by edit {edit.undone_by}; undo that one to have it again.", "$text-warning")])
+        yield build_content([(f"Undone by edit {edit.undone_by}. Undo that edit to restore it.", "$text-warning")])
     elif later:
         yield build_content([(describe_later_edits(later), "$text-warning")])
 
 
 def describe_later_edits(later: Sequence[Edit]) -> str:
-    """`Edits 14 and 15 build on it.`"""
+    """Return a sentence that names the edits that depend on this one, e.g. `Edits 14 and 15 depend on it.`"""
     numbers = [str(edit.id) for edit in reversed(later)]
     if len(numbers) == 1:
-        return f"Edit {numbers[0]} builds on it."
+        return f"Edit {numbers[0]} depends on it."
     named = ", ".join(numbers[:MAX_NAMED])
     rest = f" and {len(numbers) - MAX_NAMED:,} more" if len(numbers) > MAX_NAMED else ""
     return (
-        f"Edits {named}{rest} build on it."
+        f"Edits {named}{rest} depend on it."
         if rest
-        else f"Edits {', '.join(numbers[:-1])} and {numbers[-1]} build on it."
+        else f"Edits {', '.join(numbers[:-1])} and {numbers[-1]} depend on it."
     )
 
 
 def _render_changes(edit: Edit, names: EditLabels) -> Iterator[Content]:
     if edit.blanked:
-        yield build_content([("What it changed was purged, and is gone for good.", MUTED)])
+        yield build_content([("The changes of this edit were purged and cannot be restored.", MUTED)])
     for locator in list_locators(edit):
         yield build_content([("in the store ", FAINT), (one_line(locator, MAX_TEXT_CHARACTERS), MUTED)])
     yield from _render_rows(diff_foreign_rows(edit), EditLabels({}, {}))
-    for moved in list_added_and_removed_rows(edit):
-        told = (
-            ", ".join(moved.keys[:MAX_NAMED]) if len(moved.keys) <= MAX_NAMED else format_count(len(moved.keys), "row")
-        )
-        style = ADDED if moved.sign == "+" else REMOVED
+    for rows in list_added_and_removed_rows(edit):
+        keys = ", ".join(rows.keys[:MAX_NAMED]) if len(rows.keys) <= MAX_NAMED else format_count(len(rows.keys), "row")
+        style = ADDED if rows.sign == "+" else REMOVED
         yield build_content(
-            [(f"{_sign_character(moved.sign)} {one_line(f'{moved.table}: {told}', MAX_TEXT_CHARACTERS)}", style)]
+            [(f"{_sign_character(rows.sign)} {one_line(f'{rows.table}: {keys}', MAX_TEXT_CHARACTERS)}", style)]
         )
     yield from _render_summary_change(edit, names)
     yield from _render_rows((change for change in diff_own_rows(edit) if change.table != "summaries"), names)
 
 
 def _render_summary_change(edit: Edit, names: EditLabels) -> Iterator[Content]:
-    """One version took another's place: what matters is what the one says and the other does not."""
+    """Render the difference between the summaries that were current before and after the edit."""
     versions = [change for change in edit.changes if change.table == "summaries"]
     if not versions:
         return
@@ -231,7 +227,7 @@ def _render_summary_change(edit: Edit, names: EditLabels) -> Iterator[Content]:
 
 
 def _render_rows(changes: Iterator[ColumnDiff], names: EditLabels) -> Iterator[Content]:
-    """Row by row, and so many of them; an edit may have touched thousands."""
+    """Render the changed rows up to a limit, because an edit may have changed thousands."""
     shown = list(islice(changes, MAX_CHANGES))
     for (table, key, sign), columns in groupby(shown, key=lambda change: change[:3]):
         if label := _row_label(table, key, names):
@@ -244,19 +240,21 @@ def _render_rows(changes: Iterator[ColumnDiff], names: EditLabels) -> Iterator[C
 
 
 def _row_label(table: str, key: str, names: EditLabels) -> str:
-    """Which row it was; a session is named above."""
+    """Return the name of a row. A session has none, because the page names it above."""
     if table == "sessions":
         return ""
     if table == "secrets":
         name, _, version = key.rpartition(" ")
         return one_line(f"secret {name}, version {version}", MAX_TEXT_CHARACTERS)
-    said = names.facts.get(int(key), "") if table == "facts" and key.isdecimal() else ""
-    told = f"{_TABLE_LABELS.get(table, table)} {key}" + (f"  “{one_line(said, MAX_SHORT_CHARACTERS)}”" if said else "")
-    return one_line(told, MAX_TEXT_CHARACTERS)
+    fact_text = names.facts.get(int(key), "") if table == "facts" and key.isdecimal() else ""
+    label = f"{_TABLE_LABELS.get(table, table)} {key}" + (
+        f"  “{one_line(fact_text, MAX_SHORT_CHARACTERS)}”" if fact_text else ""
+    )
+    return one_line(label, MAX_TEXT_CHARACTERS)
 
 
 def _render_column(change: ColumnDiff) -> Iterator[Content]:
-    """A short value on one line, a text as a difference of its lines."""
+    """Render a short value on one line, and a longer text as a diff of its lines."""
     old, new = (_format_value(change.column, value) for value in (change.old, change.new))
     label = f"  {_COLUMN_LABELS.get(change.column) or one_line(change.column, MAX_SHORT_CHARACTERS)}: "
     if len(old) + len(new) > MAX_SHORT_CHARACTERS or "\n" in old + new:
@@ -267,7 +265,7 @@ def _render_column(change: ColumnDiff) -> Iterator[Content]:
     pieces: list[StyledText] = [(label, FAINT)]
     pieces += [(one_line(old), REMOVED)] if old else []
     pieces += [(" → ", FAINT)] if old and new else []
-    pieces += [(one_line(new), ADDED)] if new else [(" taken away", FAINT)] if not change.sign else []
+    pieces += [(one_line(new), ADDED)] if new else [(" removed", FAINT)] if not change.sign else []
     yield build_content(pieces)
 
 

@@ -1,4 +1,4 @@
-"""What a row of a JSON value looks like: what fits on one line, and a word about what does not."""
+"""This module renders a row of a JSON value: what fits on one line, and a short description of what does not."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tui.json_document.parser import looks_like_json
 from tui.json_document.tree import JsonRow, indent_width, text_width
 from tui.json_document.values import DuplicateKeyObject, TextLines, VerbatimNumber, encode_scalar, encode_string
 from tui.render.highlight import highlight_words
-from tui.render.styles import FAINT, MUTED, WARNING, StyledText, build_content
+from tui.render.styles import FAINT, MUTED, WARNING, StyledText, build_content, format_size
 from tui.render.word_wrap import WrappedLine
 
 KEY_STYLE = "$text-primary"
@@ -23,10 +23,10 @@ NUMBER_STYLE = "$text-warning"
 LITERAL_STYLE = "$text-accent"
 
 HIT_CONTEXT = 20
-"""Characters shown before the words that were found in a long string."""
+"""The number of characters to show before a match in a long string."""
 
 MIN_COUNTED_CHARACTERS = 200
-"""Characters of a string from which on it is told how many there are; a shorter one shows all it can instead."""
+"""The length from which the row shows the number of characters. A shorter string uses that room for its text."""
 
 _BASE64 = re.compile(r"[A-Za-z0-9+/_-]{256}")
 _DATA_URL = re.compile(r"data:([\w.+-]+/[\w.+-]+)?[^,]{0,100};base64,")
@@ -40,21 +40,23 @@ _MAGIC_PREFIXES = {
 
 
 def render_json_row(row: JsonRow, width: int, words: str = "") -> Content:
-    """The row within so many cells; with the words that are being looked for set off."""
+    """Render a row within a width. The words that a person searches for are highlighted."""
     space = text_width(row.depth, width)
     if isinstance(row.stored, WrappedLine):
-        shown = Content(row.stored)
+        content = Content(row.stored)
     elif _is_text_line(row):
-        shown = build_content(_render_text_line(row, space))
+        content = build_content(_render_text_line(row, space))
     else:
-        shown = build_content(_render_pair(row, space, words))
-    shown = highlight_words(shown, words)
+        content = build_content(_render_pair(row, space, words))
+    content = highlight_words(content, words)
     arrow = ("▾ " if row.is_open else "▸ ") if can_open(row, width) else "  "
-    return Content.assemble(" " * indent_width(row.depth, width), (arrow, FAINT), shown).truncate(width, ellipsis=True)
+    return Content.assemble(" " * indent_width(row.depth, width), (arrow, FAINT), content).truncate(
+        width, ellipsis=True
+    )
 
 
 def can_open(row: JsonRow, width: int) -> bool:
-    """Whether there is more to it than the line shows."""
+    """Return whether a row has more than its line shows."""
     if isinstance(row.stored, WrappedLine):
         return False
     if type(row.value) is str and row.embedded is None:
@@ -63,8 +65,8 @@ def can_open(row: JsonRow, width: int) -> bool:
 
 
 def _text_width(row: JsonRow, width: int) -> int:
-    around = 0 if _is_text_line(row) else 4 if row.key is not None else 2
-    return text_width(row.depth, width) - cell_width(_key_text(row)) - around
+    punctuation = 0 if _is_text_line(row) else 4 if row.key is not None else 2
+    return text_width(row.depth, width) - cell_width(_key_text(row)) - punctuation
 
 
 def _fits(text: str, space: int) -> bool:
@@ -76,7 +78,7 @@ def _is_text_line(row: JsonRow) -> bool:
 
 
 def format_folded(value: Json, width: int = 60) -> str:
-    """What is in a container: `{type, text}`, `{31}` when the names do not fit, `[12]`."""
+    """Describe a container: `{type, text}`, `{31}` if the names do not fit, or `[12]`."""
     if isinstance(value, LIST_TYPES):
         return f"[{len(value):,}]" if value else "[]"
     names = ", ".join(one_line(str(key), 30) for key in islice(iter_keys(value), 16))
@@ -85,7 +87,7 @@ def format_folded(value: Json, width: int = 60) -> str:
 
 
 def describe_string(text: str) -> str:
-    """How much there is of a string that is not shown whole, and what it seems to be."""
+    """Describe a string that is not shown in full: its type if it is base64, and its size."""
     start = text[:600]
     url = _DATA_URL.match(start)
     body = start[url.end() :] if url else start
@@ -95,12 +97,6 @@ def describe_string(text: str) -> str:
         return ", ".join(filter(None, [sanitize(kind), "base64", format_size(size)]))
     lines = text.count("\n") + 1
     return f"{lines:,} lines" if lines > 1 else f"{len(text):,} characters"
-
-
-def format_size(n: int) -> str:
-    if n < 1_000:
-        return f"{n} bytes"
-    return f"{n / 1_000:,.0f} KB" if n < 1_000_000 else f"{n / 1_000_000:,.1f} MB"
 
 
 # ── a key and its value ───────────────────────────────────────────────────────────────────────────
@@ -127,10 +123,10 @@ def _key_text(row: JsonRow) -> str:
 
 
 def _render_container(row: JsonRow, space: int) -> list[StyledText]:
-    told = format_folded(row.content, min(space, 60))
+    text = format_folded(row.content, min(space, 60))
     if row.is_open and isinstance(row.content, OBJECT_TYPES):
-        told = ""
-    return [(told, MUTED), (" from a string" if row.embedded is not None else "", FAINT)]
+        text = ""
+    return [(text, MUTED), (" from a string" if row.embedded is not None else "", FAINT)]
 
 
 def _render_string(row: JsonRow, space: int, words: str) -> list[StyledText]:
@@ -139,37 +135,37 @@ def _render_string(row: JsonRow, space: int, words: str) -> list[StyledText]:
     if row.is_open:
         return [(describe_string(text), FAINT)]
     if len(text) + 2 <= space and "\n" not in text and not is_json:
-        spelled = sanitize(encode_string(text))
-        if cell_width(spelled) <= space:
-            return [(spelled, TEXT_STYLE)]
-    told = (
+        encoded = sanitize(encode_string(text))
+        if cell_width(encoded) <= space:
+            return [(encoded, TEXT_STYLE)]
+    suffix = (
         "  JSON"
         if is_json
         else "  " + describe_string(text)
         if len(text) > MIN_COUNTED_CHARACTERS or "\n" in text
         else ""
     )
-    left = max(space - cell_width(told) - 2, 8)
-    return [(_excerpt(text, left, words), TEXT_STYLE), (told, FAINT)]
+    width = max(space - cell_width(suffix) - 2, 8)
+    return [(_excerpt(text, width, words), TEXT_STYLE), (suffix, FAINT)]
 
 
 def _excerpt(text: str, width: int, words: str) -> str:
-    """The beginning, or what is around the words that are looked for."""
+    """Return the start of a text, or the part around the words that a person searches for."""
     start = 0
     if words:
-        at = text.casefold().find(words.casefold())
-        if at + len(words) > width - 2:
-            start = max(at - HIT_CONTEXT, 0)
+        position = text.casefold().find(words.casefold())
+        if position + len(words) > width - 2:
+            start = max(position - HIT_CONTEXT, 0)
     cut = text[start : start + width + 1]
-    spelled = sanitize(encode_string(cut))[1:-1]
-    shown = one_line(("…" if start else '"') + spelled, width - 1)
+    encoded = sanitize(encode_string(cut))[1:-1]
+    shown = one_line(("…" if start else '"') + encoded, width - 1)
     return shown.removesuffix("…") + "…" if len(text) > start + len(cut) or shown.endswith("…") else shown + '"'
 
 
 def _render_warning(row: JsonRow) -> list[StyledText]:
-    holder = row.parent.content if row.parent is not None else None
-    if isinstance(holder, DuplicateKeyObject | LargeObject) and row.key in holder.times:
-        return [(f"  ! given {holder.times[str(row.key)]} times, this is the last", WARNING)]
+    parent = row.parent.content if row.parent is not None else None
+    if isinstance(parent, DuplicateKeyObject | LargeObject) and row.key in parent.times:
+        return [(f"  ! duplicate key, last of {parent.times[str(row.key)]}", WARNING)]
     return []
 
 
@@ -178,8 +174,8 @@ def _render_text_line(row: JsonRow, space: int) -> list[StyledText]:
         return [(describe_string(row.value), FAINT)]
     if _fits(row.value, space):
         return [(expand_tabs(sanitize(row.value)), TEXT_STYLE)]
-    told = "  " + describe_string(row.value)
-    return [(expand_tabs(one_line(row.value, max(space - cell_width(told), 8))), TEXT_STYLE), (told, FAINT)]
+    suffix = "  " + describe_string(row.value)
+    return [(expand_tabs(one_line(row.value, max(space - cell_width(suffix), 8))), TEXT_STYLE), (suffix, FAINT)]
 
 
 def _value_style(value: Json) -> str:

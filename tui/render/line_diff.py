@@ -1,7 +1,7 @@
-"""What an edit changed, as a person reads it: lines that came and lines that went.
+"""This module renders the file edits of tool calls as diffs.
 
-Every agent spells its edits in a way of its own; here are the ways there are: a piece of text and what replaces it, one
-or many; a whole file; a patch, in the format of diff or in the one that begins with `*** Begin Patch`.
+It knows the formats that agents use: one or several pairs of old and new text, the content of a whole file, a unified
+diff, and a patch that begins with `*** Begin Patch`.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ DiffSign = Literal["+", "-", " ", "@"]
 
 class DiffLine(NamedTuple):
     sign: DiffSign
-    "Added, removed, kept; or `@` for a line that says where."
+    "Added, removed or unchanged. `@` marks a line that names a file or a position."
     text: str
 
 
 MAX_LINES = 2_000
 MAX_LINE_CHARACTERS = 2_000
 MAX_COMPARED_LINES = 2_000
-"""Longer texts are shown as all of the old, then all of the new: comparing takes the square of their length."""
+"""Limits the comparison, because its time grows with the square of the length. Longer texts are shown old, then new."""
 
 CONTEXT_LINES = 3
 
@@ -60,13 +60,13 @@ _DIFF_NOISE = re.compile(r"diff |index [0-9a-f]+\.\.|\\ No newline|\*\*\* (?:Beg
 
 
 def render_edit_diff(name: str, arguments: Json) -> list[Content] | None:
-    """The lines of the edit; None when this call is none that we know."""
+    """Return the diff of an edit, or None if the call is not a known kind of edit."""
     lines = parse_edit_lines(name, arguments)
     return None if lines is None else _render_lines(lines)
 
 
 def render_text_diff(old: str, new: str) -> list[Content]:
-    """What one text says and the other does not, line by line; nothing when they say the same."""
+    """Return the line diff of two texts. Equal texts give no lines."""
     return _render_lines(_diff_lines(old.splitlines(), new.splitlines()))
 
 
@@ -77,7 +77,7 @@ def _render_lines(lines: Iterator[DiffLine]) -> list[Content]:
 
 
 def count_changed_lines(name: str, arguments: Json) -> tuple[int, int] | None:
-    """How many lines came and went: `+12 −3`."""
+    """Count the lines that an edit adds and removes. Return None if the call is not a known kind of edit."""
     lines = parse_edit_lines(name, arguments)
     if lines is None:
         return None
@@ -92,15 +92,15 @@ def parse_edit_lines(name: str, arguments: Json) -> Iterator[DiffLine] | None:
     if not isinstance(arguments, Mapping):
         return None
     edits = arguments.get("edits")
-    each = [arguments, *edits] if isinstance(edits, list) else [arguments]
-    replaced = [pair for edit in each if (pair := _find_replacement(edit)) is not None]
-    if replaced:
-        return _replacement_lines(_find_path(arguments), replaced)
-    written = _find_text(arguments, _CONTENT_ARGUMENTS) if name.lower() in _WRITE_TOOLS else None
-    return None if written is None else _written_lines(_find_path(arguments), written)
+    candidates = [arguments, *edits] if isinstance(edits, list) else [arguments]
+    pairs = [pair for edit in candidates if (pair := _find_replacement(edit)) is not None]
+    if pairs:
+        return _replacement_lines(_find_path(arguments), pairs)
+    content = _find_text(arguments, _CONTENT_ARGUMENTS) if name.lower() in _WRITE_TOOLS else None
+    return None if content is None else _written_lines(_find_path(arguments), content)
 
 
-# ── a piece of text and what replaces it ──────────────────────────────────────────────────────────
+# ── old text and new text ─────────────────────────────────────────────────────────────────────────
 
 
 def _find_replacement(edit: Json) -> tuple[str, str] | None:
@@ -126,7 +126,7 @@ def _diff_lines(old: list[str], new: list[str]) -> Iterator[DiffLine]:
         yield from _with_sign("-", old)
         yield from _with_sign("+", new)
         return
-    from difflib import SequenceMatcher  # only who looks at an edit needs it
+    from difflib import SequenceMatcher  # imported late: only diffs need it
 
     groups = SequenceMatcher(None, old, new, autojunk=False).get_grouped_opcodes(CONTEXT_LINES)
     for number, group in enumerate(groups):
@@ -141,7 +141,7 @@ def _diff_lines(old: list[str], new: list[str]) -> Iterator[DiffLine]:
 
 
 def _written_lines(path: str, text: str) -> Iterator[DiffLine]:
-    yield DiffLine("@", f"{path} · written whole".lstrip(" ·"))
+    yield DiffLine("@", f"{path} · whole file".lstrip(" ·"))
     yield from _with_sign("+", text.splitlines())
 
 
@@ -153,11 +153,11 @@ def _with_sign(sign: DiffSign, lines: Iterable[str]) -> Iterator[DiffLine]:
 
 
 def _find_patch(arguments: Json) -> str | None:
-    """A patch may stand alone, under a name that says so, or within the words of a command."""
+    """Find a patch: the arguments themselves, a named argument, or a word of a command."""
     if isinstance(arguments, Mapping):
-        under = _find_text(arguments, _PATCH_ARGUMENTS)
-        if under is not None and (_BEGIN_PATCH.search(under) or _UNIFIED_DIFF.search(under)):
-            return under
+        patch = _find_text(arguments, _PATCH_ARGUMENTS)
+        if patch is not None and (_BEGIN_PATCH.search(patch) or _UNIFIED_DIFF.search(patch)):
+            return patch
         arguments = arguments.get("command")
     words = arguments if isinstance(arguments, list) else [arguments]
     return next((word for word in words if isinstance(word, str) and _BEGIN_PATCH.search(word)), None)
@@ -174,8 +174,8 @@ def _parse_patch(patch: str) -> Iterator[DiffLine]:
             continue
         if line.startswith("+++ ") and number and lines[number - 1].startswith("--- "):
             yield DiffLine("@", _patched_file_name(lines[number - 1][4:], line[4:]))
-        elif told := _PATCHED_FILE.match(line):
-            yield DiffLine("@", told[2] if told[1] == "Update File" else f"{told[2]} · {told[1].lower()}")
+        elif header := _PATCHED_FILE.match(line):
+            yield DiffLine("@", header[2] if header[1] == "Update File" else f"{header[2]} · {header[1].lower()}")
         elif line.startswith(("+", "-", " ")):
             yield DiffLine(line[0], line[1:])  # type: ignore[arg-type]
         else:
@@ -183,7 +183,7 @@ def _parse_patch(patch: str) -> Iterator[DiffLine]:
 
 
 def _patched_file_name(old: str, new: str) -> str:
-    """The file that the two heading lines of a diff speak of, without the letters that git puts before it."""
+    """Return the file that the two header lines of a diff name, without the prefixes `a/` and `b/`."""
     old, new = (name.split("\t")[0].strip() for name in (old, new))
     if new == "/dev/null":
         return f"{old.removeprefix('a/')} · delete file"
@@ -191,7 +191,7 @@ def _patched_file_name(old: str, new: str) -> str:
     return f"{name} · add file" if old == "/dev/null" else name
 
 
-# ── pieces ────────────────────────────────────────────────────────────────────────────────────────
+# ── helpers ───────────────────────────────────────────────────────────────────────────────────────
 
 
 def _find_path(arguments: Mapping[str, Json]) -> str:

@@ -1,7 +1,7 @@
-"""Markdown as lines of Content. Ours, since a widget per message cannot carry a long conversation.
+"""This module renders Markdown as lines of Content, because one widget per message is too slow for long sessions.
 
-markdown-it reads it and is loaded when the first text is shown. Nothing becomes a link that can be followed: the
-address stands beside the words. HTML and entities stay as they were written.
+markdown-it parses the text and is loaded when the first text is shown. Links cannot be followed: the address is shown
+after the words. HTML and entities are shown unchanged.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from markdown_it.token import Token
 
 MAX_MARKDOWN_CHARACTERS = 64_000
-"""Characters; a longer text is shown as it was written, which takes a tenth of the time."""
+"""Limits the Markdown to parse. A longer text is shown as plain text, which takes a tenth of the time."""
 
 CODE_STYLE = "$text-success on $surface"
 CODE_BACKGROUND = "on $surface"
@@ -34,22 +34,22 @@ _INLINE_STYLES = {"strong_open": STRONG, "em_open": "italic", "s_open": "strike"
 _BULLETS = ("• ", "◦ ", "▪ ")
 
 
-def render_markdown(text: str, look: Viewport) -> Iterator[Content]:
-    text, left = look.limit_text(text)
+def render_markdown(text: str, viewport: Viewport) -> Iterator[Content]:
+    text, left = viewport.limit_text(text)
     if len(text) > MAX_MARKDOWN_CHARACTERS:
-        yield from render_plain_text(text, look)
+        yield from render_plain_text(text, viewport)
     else:
-        yield from _MarkdownRenderer(look).render(_markdown_parser().parse(to_display_text(text)))
-    yield from look.render_more(left, "characters")
+        yield from _MarkdownRenderer(viewport).render(_markdown_parser().parse(to_display_text(text)))
+    yield from viewport.render_more(left, "characters")
 
 
 def find_fenced_code(text: str) -> list[str]:
-    """The fenced code of a message, as it was written."""
+    """Return the code blocks of a message, unchanged."""
     return [token.content for token in _markdown_parser().parse(text) if token.type in ("fence", "code_block")]
 
 
 def preload_parsers() -> None:
-    """Load what takes long to load; anywhere but on the thread that paints."""
+    """Load the parsers. Call this on a thread other than the one that paints, because it takes long."""
     list(render_markdown("```python\npass\n```", Viewport(20)))
 
 
@@ -57,31 +57,31 @@ def preload_parsers() -> None:
 def _markdown_parser() -> MarkdownIt:
     from markdown_it import MarkdownIt
 
-    reader = MarkdownIt("commonmark").enable(["table", "strikethrough"])
-    return reader.disable(["html_block", "html_inline", "entity"])
+    parser = MarkdownIt("commonmark").enable(["table", "strikethrough"])
+    return parser.disable(["html_block", "html_inline", "entity"])
 
 
 class _MarkdownRenderer:
-    def __init__(self, look: Viewport) -> None:
-        self._viewport = look
+    def __init__(self, viewport: Viewport) -> None:
+        self._viewport = viewport
         self._lines: list[Content] = []
         self._prefix: list[StyledText] = []
-        "What stands before every line: the bars of quotes, the indent of lists."
+        "Precedes every line: the bars of quotes and the indentation of lists."
         self._bullet: Content | None = None
-        "Stands in place of that before the next line, once."
+        "Replaces the prefix of the next line only."
         self._lists: list[tuple[str, int]] = []
         self._needs_blank_line = False
 
     def render(self, tokens: Sequence[Token]) -> list[Content]:
-        at = 0
-        while at < len(tokens):
-            token = tokens[at]
+        index = 0
+        while index < len(tokens):
+            token = tokens[index]
             if token.type == "table_open":
-                end = next(n for n in range(at, len(tokens)) if tokens[n].type == "table_close")
-                self._render_table(tokens[at:end])
-                at = end
+                end = next(n for n in range(index, len(tokens)) if tokens[n].type == "table_close")
+                self._render_table(tokens[index:end])
+                index = end
             elif token.type == "inline":
-                self._render_paragraph(token, tokens[at - 1])
+                self._render_paragraph(token, tokens[index - 1])
             elif token.type in ("fence", "code_block"):
                 self._render_code(token)
             elif token.type == "hr":
@@ -90,10 +90,10 @@ class _MarkdownRenderer:
                 self._needs_blank_line = True
             else:
                 self._handle_container(token)
-            at += 1
+            index += 1
         return self._lines
 
-    # ── what stands around ────────────────────────────────────────────────────────────────────────
+    # ── containers ────────────────────────────────────────────────────────────────────────────────
 
     def _handle_container(self, token: Token) -> None:
         match token.type:
@@ -124,7 +124,7 @@ class _MarkdownRenderer:
         self._prefix.append((" " * cell_width(mark), ""))
 
     def _begin_element(self) -> None:
-        """A blank line, where one is due."""
+        """Emit a blank line if one is needed before the next element."""
         if self._needs_blank_line and self._lines and self._bullet is None:
             self._emit([Content("")])
         self._needs_blank_line = False
@@ -134,12 +134,12 @@ class _MarkdownRenderer:
         return self._viewport.narrow_by(sum(cell_width(text) for text, _ in self._prefix))
 
     def _emit(self, lines: Sequence[Content]) -> None:
-        before = build_content(self._prefix)
+        prefix = build_content(self._prefix)
         for line in lines:
-            start, self._bullet = self._bullet or before, None
+            start, self._bullet = self._bullet or prefix, None
             self._lines.append((start + line).truncate(self._viewport.width))
 
-    # ── what stands there ─────────────────────────────────────────────────────────────────────────
+    # ── elements ──────────────────────────────────────────────────────────────────────────────────
 
     def _render_paragraph(self, token: Token, opening: Token) -> None:
         self._begin_element()
@@ -174,27 +174,27 @@ class _MarkdownRenderer:
                 rows.append([])
             elif token.type in ("th_open", "td_open"):
                 style = STRONG if token.type == "th_open" else ""
-                told = Content(" ").join(render_inline(tokens[n + 1].children or (), style))
-                rows[-1].append(TableCell(told, str(token.attrs.get("style", "")).removeprefix("text-align:")))
+                cell = Content(" ").join(render_inline(tokens[n + 1].children or (), style))
+                rows[-1].append(TableCell(cell, str(token.attrs.get("style", "")).removeprefix("text-align:")))
         self._emit(render_table(rows, self._inner_viewport))
         self._needs_blank_line = True
 
 
 def render_inline(tokens: Sequence[Token], style: str = "") -> list[Content]:
-    """The lines of a paragraph; those of its writer are kept."""
+    """Render the lines of a paragraph. Line breaks of the source are kept."""
     lines: list[list[StyledText]] = [[]]
     styles = [style]
     addresses: list[str] = []
     for token in tokens:
-        now = " ".join(filter(None, styles))
+        current = " ".join(filter(None, styles))
         match token.type:
             case "softbreak" | "hardbreak":
                 lines.append([])
             case "code_inline":
-                lines[-1].append((sanitize(token.content), f"{now} {CODE_STYLE}".strip()))
+                lines[-1].append((sanitize(token.content), f"{current} {CODE_STYLE}".strip()))
             case "image":
                 lines[-1].append(
-                    (sanitize(f"⎘ {token.content} ({token.attrs.get('src', '')})"), f"{now} {MUTED}".strip())
+                    (sanitize(f"⎘ {token.content} ({token.attrs.get('src', '')})"), f"{current} {MUTED}".strip())
                 )
             case "link_open":
                 addresses.append(sanitize(str(token.attrs.get("href", ""))))
@@ -209,5 +209,5 @@ def render_inline(tokens: Sequence[Token], style: str = "") -> list[Content]:
             case closing if closing.endswith("_close"):
                 styles.pop()
             case _:
-                lines[-1].append((sanitize(token.content), now))
+                lines[-1].append((sanitize(token.content), current))
     return [build_content(line) for line in lines]

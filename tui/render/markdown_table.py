@@ -1,4 +1,4 @@
-"""Tables that stay aligned, however narrow their place."""
+"""This module renders Markdown tables, aligned at any width."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tui.render.viewport import Viewport
 
 COLUMN_GAP = 2
 MIN_COLUMN_CELLS = 4
-"""Cells of a column under which nothing can be read any more."""
+"""The least width in which a column is readable."""
 
 
 class TableCell(NamedTuple):
@@ -21,17 +21,17 @@ class TableCell(NamedTuple):
     align: str = ""
 
 
-def render_table(rows: Sequence[Sequence[TableCell]], look: Viewport) -> list[Content]:
-    """The first row is the heading. A table with more columns than fit is told row by row."""
+def render_table(rows: Sequence[Sequence[TableCell]], viewport: Viewport) -> list[Content]:
+    """Render a table. Its first row is the heading. A table with too many columns becomes a list of `heading: cell`."""
     columns = max(map(len, rows), default=0)
-    if columns * (MIN_COLUMN_CELLS + COLUMN_GAP) - COLUMN_GAP > look.width:
-        return _render_as_list(rows, look)
+    if columns * (MIN_COLUMN_CELLS + COLUMN_GAP) - COLUMN_GAP > viewport.width:
+        return _render_as_list(rows, viewport)
     widths = _fit_widths(
-        [_natural_width(rows, column) for column in range(columns)], look.width - COLUMN_GAP * (columns - 1)
+        [_natural_width(rows, column) for column in range(columns)], viewport.width - COLUMN_GAP * (columns - 1)
     )
     lines: list[Content] = []
     for n, row in enumerate(rows):
-        lines += _render_row(row, widths, look)
+        lines += _render_row(row, widths, viewport)
         if not n:
             lines.append(build_content([("─" * (sum(widths) + COLUMN_GAP * (columns - 1)), FAINT)]))
     return lines
@@ -42,7 +42,7 @@ def _natural_width(rows: Sequence[Sequence[TableCell]], column: int) -> int:
 
 
 def _fit_widths(widths: list[int], room: int) -> list[int]:
-    """The widest give way first."""
+    """Shrink the widths to fit the room, the widest columns first."""
     while sum(widths) > room:
         widest = max(widths)
         second = max([width for width in widths if width < widest], default=0)
@@ -58,9 +58,9 @@ def _fit_widths(widths: list[int], room: int) -> list[int]:
     return widths
 
 
-def _render_row(row: Sequence[TableCell], widths: Sequence[int], look: Viewport) -> list[Content]:
+def _render_row(row: Sequence[TableCell], widths: Sequence[int], viewport: Viewport) -> list[Content]:
     wrapped = [
-        [_align(line, cell.align, width) for line in look._replace(width=width).wrap(cell.text)]
+        [_align(line, cell.align, width) for line in viewport._replace(width=width).wrap(cell.text)]
         for cell, width in zip(row, widths, strict=False)
     ]
     gap = Content(" " * COLUMN_GAP)
@@ -78,11 +78,11 @@ def _align(line: Content, align: str, width: int) -> Content:
     return Content(" " * before) + line + Content(" " * (free - before))
 
 
-def _render_as_list(rows: Sequence[Sequence[TableCell]], look: Viewport) -> list[Content]:
+def _render_as_list(rows: Sequence[Sequence[TableCell]], viewport: Viewport) -> list[Content]:
     heading, *rest = rows
     lines: list[Content] = []
     for row in rest or [heading]:
         for name, cell in zip(heading, row, strict=False):
-            lines += look.wrap(Content.assemble(name.text, ": ", cell.text) if rest else cell.text)
+            lines += viewport.wrap(Content.assemble(name.text, ": ", cell.text) if rest else cell.text)
         lines.append(Content(""))
     return lines[:-1]

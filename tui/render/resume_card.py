@@ -1,4 +1,4 @@
-"""The card before the terminal is handed over: what would be run, where, and what one should know first."""
+"""This module renders the card that is shown before an agent takes over the terminal, and the rebuilt API input."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ TITLE_STYLE = "bold $text-primary"
 
 LABEL_CELLS = 10
 MAX_TEXT_CELLS = 400
-"""Cells of a command, a path or a sentence; a hostile one could fill the screen."""
+"""Limits a command, a path or a sentence, because foreign text could fill the screen."""
 
 SLOW_CHECKS = ("branch", "session", "edits")
-"""What takes a moment to find out. The lines stand there from the beginning, so that nothing jumps."""
+"""Names the checks that take a moment. Their lines are shown from the start, so that nothing jumps."""
 
-_WEIGHT_SIGNS: dict[Severity, tuple[str, str, str]] = {
+_SEVERITY_SIGNS: dict[Severity, tuple[str, str, str]] = {
     "good": ("✓", GOOD_STYLE, ""),
     "quiet": ("·", FAINT, MUTED),
     "notable": ("!", WARNING, WARNING),
@@ -32,55 +32,55 @@ _WEIGHT_SIGNS: dict[Severity, tuple[str, str, str]] = {
 
 
 class ResumeCard(NamedTuple):
-    """What the card tells of."""
+    """Holds everything that the card shows."""
 
     program: str
     title: str
     command: str
-    "The command as a shell takes it, without its folder; empty when there is none."
+    "The shell command without its folder. Is empty when the session cannot be resumed by a command."
     program_name: str = ""
-    "What the program is called in the command."
+    "The program as the command names it."
     program_path: str = ""
-    "Where it is; empty when it is not."
+    "Is empty when the program is not installed."
     install_hint: str = ""
     folder: str | None = None
     folder_exists: bool = True
     hint: str = ""
     is_fork: bool = False
     skip_options: str = ""
-    "The options with which it would not ask."
+    "The options that let the agent act without asking."
     skips_prompts: bool = False
     checks: Sequence[ResumeCheck] | None = None
-    "None as long as one is still looking."
+    "Is None while the checks still run."
     message: str = ""
-    "What came of the last key."
+    "The result of the last key."
 
 
-def render_resume_card(going: ResumeCard, width: int) -> Content:
+def render_resume_card(card: ResumeCard, width: int) -> Content:
     lines = [
-        build_content([(_format_heading(going), TITLE_STYLE)]),
-        build_content([(one_line(going.title, width), MUTED)]),
+        build_content([(_format_heading(card), TITLE_STYLE)]),
+        build_content([(one_line(card.title, width), MUTED)]),
         Content(""),
     ]
-    if going.command:
-        lines += _render_text(going.command, width, STRONG)
-    if going.hint:
-        lines += _render_text(going.hint, width, MUTED if going.command else "")
+    if card.command:
+        lines += _render_text(card.command, width, STRONG)
+    if card.hint:
+        lines += _render_text(card.hint, width, MUTED if card.command else "")
     lines.append(Content(""))
-    for label, check, way in _check_rows(going):
+    for label, check, advice in _check_rows(card):
         lines += _render_row(label, check, width)
         lines += [
             build_content([(" " * (LABEL_CELLS + 2), ""), (line, MUTED)])
-            for line in wrap_text(way, width - LABEL_CELLS - 2)
-            if way
+            for line in wrap_text(advice, width - LABEL_CELLS - 2)
+            if advice
         ]
-    if going.message:
-        lines += [Content(""), *_render_text(going.message, width, WARNING)]
+    if card.message:
+        lines += [Content(""), *_render_text(card.message, width, WARNING)]
     return Content("\n").join(lines)
 
 
-def _format_heading(going: ResumeCard) -> str:
-    return f"{'Fork, and continue' if going.is_fork else 'Continue'} in {one_line(going.program, 40)}"
+def _format_heading(card: ResumeCard) -> str:
+    return f"{'Fork and continue' if card.is_fork else 'Continue'} in {one_line(card.program, 40)}"
 
 
 def _render_text(text: str, width: int, style: str) -> Iterator[Content]:
@@ -88,78 +88,82 @@ def _render_text(text: str, width: int, style: str) -> Iterator[Content]:
 
 
 def _render_row(label: str, check: ResumeCheck | None, width: int) -> Iterator[Content]:
-    """The label stands before the first line alone."""
-    sign, sign_style, style = _WEIGHT_SIGNS[check.severity] if check else ("…", FAINT, FAINT)
+    """Render a check. Only its first line has the label."""
+    sign, sign_style, style = _SEVERITY_SIGNS[check.severity] if check else ("…", FAINT, FAINT)
     for line in wrap_text(one_line(check.text, MAX_TEXT_CELLS) if check else "", width - LABEL_CELLS - 2):
         yield build_content([(label.ljust(LABEL_CELLS), MUTED), (sign.ljust(2), sign_style), (line, style)])
         label = sign = ""
 
 
 CheckRow = tuple[str, ResumeCheck | None, str]
-"""Its label, what is told, and the way on where something is missing."""
+"""Holds a label, the check (None while it runs), and advice if something is missing."""
 
 
-def _check_rows(going: ResumeCard) -> Iterator[CheckRow]:
-    if going.command:
-        yield from _command_rows(going)
-    found = {check.name: check for check in going.checks or ()}
+def _check_rows(card: ResumeCard) -> Iterator[CheckRow]:
+    if card.command:
+        yield from _command_rows(card)
+    found = {check.name: check for check in card.checks or ()}
     for name in SLOW_CHECKS:
-        if name != "branch" or going.folder is not None:
+        if name != "branch" or card.folder is not None:
             yield name, found.get(name), ""
-    if going.command and going.skip_options:
-        yield "asks", _approval_check(going), ""
+    if card.command and card.skip_options:
+        yield "asks", _approval_check(card), ""
 
 
-def _command_rows(going: ResumeCard) -> Iterator[CheckRow]:
-    name = one_line(going.program_name, 40)
-    if going.program_path:
-        yield "program", ResumeCheck("program", abbreviate_home(going.program_path), "good"), ""
+def _command_rows(card: ResumeCard) -> Iterator[CheckRow]:
+    name = one_line(card.program_name, 40)
+    if card.program_path:
+        yield "program", ResumeCheck("program", abbreviate_home(card.program_path), "good"), ""
     else:
-        way = f"Install it: {going.install_hint}" if going.install_hint else "Copy the command, and run it where it is."
-        yield "program", ResumeCheck("program", f"{name} is not installed, or not on the PATH", "bad"), way
-    if going.folder is None:
-        yield "folder", ResumeCheck("folder", "this terminal's", "quiet"), ""
-    elif going.folder_exists:
-        yield "folder", ResumeCheck("folder", abbreviate_home(going.folder), "good"), ""
+        advice = (
+            f"Install it: {card.install_hint}"
+            if card.install_hint
+            else "Copy the command and run it where the program is installed."
+        )
+        yield "program", ResumeCheck("program", f"{name} is not installed or not on the PATH", "bad"), advice
+    if card.folder is None:
+        yield "folder", ResumeCheck("folder", "the folder of this terminal", "quiet"), ""
+    elif card.folder_exists:
+        yield "folder", ResumeCheck("folder", abbreviate_home(card.folder), "good"), ""
     else:
-        told = f"{abbreviate_home(going.folder)} is not there any more"
-        yield "folder", ResumeCheck("folder", told, "bad"), "Choose another, or take the one of this terminal."
+        text = f"{abbreviate_home(card.folder)} does not exist"
+        yield "folder", ResumeCheck("folder", text, "bad"), "Choose another folder, or use the one of this terminal."
 
 
-def _approval_check(going: ResumeCard) -> ResumeCheck:
-    if going.skips_prompts:
-        return ResumeCheck("asks", f"nothing before it acts: {going.skip_options}", "notable")
+def _approval_check(card: ResumeCard) -> ResumeCheck:
+    if card.skips_prompts:
+        return ResumeCheck("asks", f"never: {card.skip_options}", "notable")
     return ResumeCheck("asks", "before it acts", "quiet")
 
 
-# ── the conversation as input ─────────────────────────────────────────────────────────────────────
+# ── the conversation as API input ─────────────────────────────────────────────────────────────────
 
 INPUT_SHAPES = (
     ("responses", "OpenAI Responses", '{"input": […]}'),
     ("chat", "OpenAI Chat", '{"messages": […]}'),
     ("anthropic", "Anthropic Messages", '{"system": …, "messages": […]}'),
 )
-_OUTCOME_LABELS = (("kept", "as it was"), ("mapped", "in other words"), ("dropped", "left out"))
+_OUTCOME_LABELS = (("kept", "unchanged"), ("mapped", "converted"), ("dropped", "left out"))
 MAX_NAMED = 4
 WIDE_LABEL_CELLS = 16
 
 
 class RebuildReport(NamedTuple):
-    """What becomes of a conversation on its way into an API's input."""
+    """Lists what happens to the parts of a conversation when it becomes the input of an API."""
 
     parts: Sequence[tuple[str, str, int, str]]
-    "What it is; kept, mapped or dropped; how many; and why."
+    "Each is a part, `kept`, `mapped` or `dropped`, a count and the reason."
     repairs: Sequence[str] = ()
 
 
-def render_input_card(title: str, shape: str, carrying: RebuildReport | None, width: int) -> Content:
-    """The shapes, and what comes of the chosen one."""
+def render_input_card(title: str, shape: str, report: RebuildReport | None, width: int) -> Content:
+    """Render the API formats and what happens to the conversation in the chosen one."""
     lines = [
-        build_content([("The conversation as input", TITLE_STYLE)]),
+        build_content([("Conversation as API input", TITLE_STYLE)]),
         build_content([(one_line(title, width), MUTED)]),
         Content(""),
     ]
-    for name, label, looks in INPUT_SHAPES:
+    for name, label, example in INPUT_SHAPES:
         chosen = name == shape
         lines.append(
             build_content(
@@ -168,27 +172,27 @@ def render_input_card(title: str, shape: str, carrying: RebuildReport | None, wi
                     (label.ljust(22), STRONG if chosen else ""),
                 ]
             )
-            + build_content([(looks, FAINT)])
+            + build_content([(example, FAINT)])
         )
     lines.append(Content(""))
     return Content("\n").join(
-        [*lines, *(_render_outcomes(carrying, width) if carrying else [build_content([("…", FAINT)])])]
+        [*lines, *(_render_outcomes(report, width) if report else [build_content([("…", FAINT)])])]
     )
 
 
-def _render_outcomes(carrying: RebuildReport, width: int) -> Iterator[Content]:
-    for how, told in _OUTCOME_LABELS:
-        parts = [part for part in carrying.parts if part[1] == how and part[2]]
+def _render_outcomes(report: RebuildReport, width: int) -> Iterator[Content]:
+    for outcome, label in _OUTCOME_LABELS:
+        parts = [part for part in report.parts if part[1] == outcome and part[2]]
         if not parts:
             continue
         names = ", ".join(f"{one_line(field, 30)} {n:,}" for field, _, n, _ in parts[:MAX_NAMED])
         more = f" and {len(parts) - MAX_NAMED} more" if len(parts) > MAX_NAMED else ""
-        yield from _render_labelled(told, names + more, WARNING if how == "dropped" else "", width)
-    for sentence in carrying.repairs[:MAX_NAMED]:
-        yield from _render_labelled("mended", sentence, WARNING, width)
+        yield from _render_labelled(label, names + more, WARNING if outcome == "dropped" else "", width)
+    for sentence in report.repairs[:MAX_NAMED]:
+        yield from _render_labelled("repaired", sentence, WARNING, width)
 
 
-def _render_labelled(label: str, told: str, style: str, width: int) -> Iterator[Content]:
-    for line in wrap_text(one_line(told, MAX_TEXT_CELLS), width - WIDE_LABEL_CELLS):
+def _render_labelled(label: str, text: str, style: str, width: int) -> Iterator[Content]:
+    for line in wrap_text(one_line(text, MAX_TEXT_CELLS), width - WIDE_LABEL_CELLS):
         yield build_content([(label.ljust(WIDE_LABEL_CELLS), MUTED), (line, style)])
         label = ""

@@ -1,4 +1,4 @@
-"""A session's secrets as a person may see them: names, versions, ages, where they were used. Never a value."""
+"""This module renders the secrets of a session: their names, versions, ages and uses, but never a value."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ PROTECTION_LABELS = {
 
 
 class SecretRow(NamedTuple):
-    """One that is sealed here, or one that lies open in the store its session came from."""
+    """Describes a sealed secret, or one that is unprotected in the store its session came from."""
 
     secret: SecretInfo | ExposedSecret
     uses: Sequence[SecretUse] | None = None
-    "None while they are looked for."
+    "Is None while the uses are loading."
 
     @property
     def key(self) -> str:
@@ -38,12 +38,12 @@ class SecretRow(NamedTuple):
 
     @property
     def version(self) -> int | None:
-        """None where it is not sealed here."""
+        """The version of the secret, or None if it is not sealed here."""
         return self.secret.version if isinstance(self.secret, SecretInfo) else None
 
 
 def render_secrets_heading(session: Session, protection: str, locked: bool, width: int) -> Content:
-    state = "" if protection == "none" else " · locked" if locked else " · open"
+    state = "" if protection == "none" else " · locked" if locked else " · unlocked"
     end = build_content([(PROTECTION_LABELS[protection], MUTED), (state, ERROR if locked else MUTED)])
     start = build_content([("Secrets ", STRONG), (f" {one_line(session_title(session), 200)}", MUTED)])
     room = max(width - end.cell_length - 2, 8)
@@ -56,13 +56,13 @@ def render_secret_row(row: SecretRow, longest: int, now: datetime, width: int) -
     padding = " " * max(min(longest, MAX_NAME_CELLS) - Content(name).cell_length, 0)
     pieces: list[StyledText]
     if isinstance(row.secret, ExposedSecret):
-        where = f"{abbreviate_home(row.secret.locator)} ({row.secret.place})"
+        location = f"{abbreviate_home(row.secret.locator)} ({row.secret.place})"
         pieces = [
             ("! ", WARNING),
             (name, STRONG),
             (padding, ""),
-            ("  lies open in ", WARNING),
-            (one_line(where), MUTED),
+            ("  unprotected in ", WARNING),
+            (one_line(location), MUTED),
         ]
     else:
         pieces = [
@@ -78,26 +78,27 @@ def render_secret_row(row: SecretRow, longest: int, now: datetime, width: int) -
 
 
 def describe_uses(uses: Sequence[SecretUse] | None) -> str:
-    """`named in turn 3, 7, 12`."""
+    """Return the turns that use a secret, e.g. `used in turn 3, 7, 12`."""
     if uses is None:
         return "…"
     if not uses:
-        return "no tool call names it"
+        return "not used by any tool call"
     turns = list(dict.fromkeys(use.turn for use in uses))
     more = f" and {len(turns) - MAX_TURNS:,} more" if len(turns) > MAX_TURNS else ""
-    return f"named in turn {', '.join(map(str, turns[:MAX_TURNS]))}{more}"
+    return f"used in turn {', '.join(map(str, turns[:MAX_TURNS]))}{more}"
 
 
 def render_secret_detail(row: SecretRow | None, left: int) -> Content:
-    """Above the value: whose it is, and how long it stays."""
+    """Render the line above the value: the name of the secret, and when the value will be hidden."""
     if row is None:
-        return build_content([("No secrets yet; a adds one.", MUTED)])
+        return build_content([("No secrets yet. Press a to add one.", MUTED)])
     name = one_line(row.key, 60)
     if isinstance(row.secret, ExposedSecret):
-        told = "lies open there and is not sealed here; enter seals it"
-        return build_content([(name, STRONG), (f"  {told}", WARNING)])
+        return build_content(
+            [(name, STRONG), ("  is unprotected in its agent's store. Press enter to seal it.", WARNING)]
+        )
     if left:
         return build_content([(name, STRONG), (f"  hides in {left} s", WARNING)])
     tools = dict.fromkeys(one_line(use.tool, 24) for use in row.uses or ())
-    by = f" · used by {', '.join(list(tools)[:4])}" if tools else ""
-    return build_content([(name, STRONG), (f"  version {row.secret.version}{by}", MUTED)])
+    users = f" · used by {', '.join(list(tools)[:4])}" if tools else ""
+    return build_content([(name, STRONG), (f"  version {row.secret.version}{users}", MUTED)])

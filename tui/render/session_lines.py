@@ -1,4 +1,4 @@
-"""A session in the list, the headings between them, and the list that has none."""
+"""This module renders the sessions of the list and the headings between them."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from store.model.knowledge import Hit
 
 MIN_SNIPPET_CELLS = 24
-"""Fewer cells than this say nothing."""
+"""The least width in which a snippet is worth showing."""
 
 LIVE_STYLE = "$text-success"
 
@@ -47,26 +47,26 @@ _RELATION_BADGES: dict[Relation, tuple[str, str]] = {
 
 SIGN_LEGEND = (
     ("★", "pinned"),
-    ("✓", "marked: what is done next is done to all that are"),
-    ("⟲", "turns: a prompt and all that was done about it"),
+    ("✓", "selected: the next action applies to all selected sessions"),
+    ("⟲", "turns: a prompt and everything up to the next prompt"),
     ("⚙", "tool calls"),
-    ("✗", "tool calls that failed"),
-    ("●", "live: its agent wrote to it in the last two minutes"),
-    ("▸ +3", "three sessions came from it and are folded away"),
-    ("↱", "forked off another session"),
-    ("↳", "worked for another session"),
+    ("✗", "failed tool calls"),
+    ("●", "live: changed in the last two minutes"),
+    ("▸ +3", "three sessions that came from this one, folded"),
+    ("↱", "forked from another session"),
+    ("↳", "sub-agent of another session"),
     ("∑", "has a summary"),
     ("🔒", "has secrets"),
-    ("⌫", "gone: its agent does not have it any more"),
-    ("⏳", "its agent will delete it in so many days"),
+    ("⌫", "gone: its agent no longer has it"),
+    ("⏳", "days until its agent deletes it"),
     ("▫", "archived"),
-    ("#", "your own tags"),
+    ("#", "your tags"),
 )
-"""What a row says without words."""
+"""Explains the signs in a row."""
 
 
 class TreePrefix(NamedTuple):
-    """What stands before the two lines of a row: the lines that join it to its parent, and whether it can be folded."""
+    """Holds what precedes the two lines of a row: the lines of the tree, and the sign that it can be folded."""
 
     first: str = ""
     second: str = ""
@@ -77,34 +77,34 @@ ROOT_PREFIX = TreePrefix()
 
 
 def build_tree_prefix(listing: SessionListLayout, row: int, children: int) -> TreePrefix:
-    """`├`, `└` and `│`; and `▸` before what more there is to see."""
+    """Build the tree lines of a row from `├`, `└` and `│`. A `▸` marks a row with folded children."""
     depth = listing.depth(row)
     fold = " " if not children else "▾" if listing.keys[row] in listing.options.unfolded else "▸"
     if not depth:
         return TreePrefix(fold_sign=fold)
-    above = "".join("│ " if listing.has_guide(row, level) else "  " for level in range(1, depth))
-    goes_on = listing.has_guide(row, depth)
-    return TreePrefix(above + ("├ " if goes_on else "└ "), above + ("│ " if goes_on else "  "), fold)
+    ancestors = "".join("│ " if listing.has_guide(row, level) else "  " for level in range(1, depth))
+    has_sibling = listing.has_guide(row, depth)
+    return TreePrefix(ancestors + ("├ " if has_sibling else "└ "), ancestors + ("│ " if has_sibling else "  "), fold)
 
 
 def render_session(
-    row: SessionRow, width: int, now: datetime, branch: TreePrefix = ROOT_PREFIX, words: re.Pattern[str] | None = None
+    row: SessionRow, width: int, now: datetime, prefix: TreePrefix = ROOT_PREFIX, words: re.Pattern[str] | None = None
 ) -> tuple[StyledLine, StyledLine]:
-    """The two lines of a session. Words that were looked for are set off."""
+    """Render the two lines of a session. Matches of the pattern are highlighted."""
     hit = row.hit if row.hit and not session_title(row.session).startswith(row.hit.snippet.rstrip(ELLIPSIS)) else None
-    first, room = _render_title_line(row.session, hit, width, branch)
-    narrow = hit if room < MIN_SNIPPET_CELLS else None
+    first, room = _render_title_line(row.session, hit, width, prefix)
+    details_hit = hit if room < MIN_SNIPPET_CELLS else None
     if words is not None:
         first = list(highlight_matches(first, words, HIT_STYLE))
-    return fit_line(first, width), fit_line(_render_details_line(row, width, now, branch, narrow), width)
+    return fit_line(first, width), fit_line(_render_details_line(row, width, now, prefix, details_hit), width)
 
 
-def _render_title_line(session: Session, hit: Hit | None, width: int, branch: TreePrefix) -> tuple[StyledLine, int]:
-    """And how much room there was behind the title."""
-    lead: StyledLine = [("★ ", WARNING) if session.pinned else ("  ", ""), (branch.first, FAINT)]
-    title = one_line(session_title(session), width - 2 - cell_width(branch.first))
-    room = width - 2 - cell_width(branch.first) - cell_width(title) - 2
-    pieces = [*lead, (title, STRONG if not branch.first else "")]
+def _render_title_line(session: Session, hit: Hit | None, width: int, prefix: TreePrefix) -> tuple[StyledLine, int]:
+    """Return the first line, and the room that is left after the title."""
+    lead: StyledLine = [("★ ", WARNING) if session.pinned else ("  ", ""), (prefix.first, FAINT)]
+    title = one_line(session_title(session), width - 2 - cell_width(prefix.first))
+    room = width - 2 - cell_width(prefix.first) - cell_width(title) - 2
+    pieces = [*lead, (title, STRONG if not prefix.first else "")]
     if room >= MIN_SNIPPET_CELLS:
         if hit:
             pieces += [("  ", ""), *render_snippet(hit, room, FAINT)]
@@ -114,52 +114,52 @@ def _render_title_line(session: Session, hit: Hit | None, width: int, branch: Tr
 
 
 def _render_details_line(
-    row: SessionRow, width: int, now: datetime, branch: TreePrefix, snippet: Hit | None
+    row: SessionRow, width: int, now: datetime, prefix: TreePrefix, snippet: Hit | None
 ) -> StyledLine:
-    """Where, when, how much, and what else is so; in a narrow list, rather what was found."""
+    """Render the folder, age, counts and badges. In a narrow list the snippet takes their place."""
     session = row.session
     pieces: StyledLine = [
-        (f"{branch.fold_sign} ", FAINT),
-        (branch.second, FAINT),
+        (f"{prefix.fold_sign} ", FAINT),
+        (prefix.second, FAINT),
         agent_badge(session.source),
         (" ", ""),
     ]
     if is_live(session, now):
         pieces.append(("● ", LIVE_STYLE))
-    told = format_age(session.updated_at, now)
+    age = format_age(session.updated_at, now)
     if snippet:
-        pieces.append((f"{told} ", MUTED))
+        pieces.append((f"{age} ", MUTED))
         pieces += render_snippet(snippet, width - sum(cell_width(text) for text, _ in pieces), MUTED)
         return pieces
     counts = [f"{n:,}{sign}" for n, sign in ((session.turns, "⟲"), (session.tool_calls, "⚙")) if n]
-    place = one_line(session_location(session), min(width // 3, 40))
-    pieces.append((" · ".join(filter(None, [place, told, " ".join(counts)])), MUTED))
+    location = one_line(session_location(session), min(width // 3, 40))
+    pieces.append((" · ".join(filter(None, [location, age, " ".join(counts)])), MUTED))
     if session.errors:
         pieces.append((f" {session.errors:,}✗", ERROR))
     room = width - sum(cell_width(text) for text, _ in pieces)
-    return [*pieces, *_fit_badges(list_badges(row, branch, now), room)]
+    return [*pieces, *_fit_badges(list_badges(row, prefix, now), room)]
 
 
-def _fit_badges(given: Iterable[SessionBadge], room: int) -> Iterator[StyledText]:
-    """With their words if all have room, else by their signs alone, and only those that fit."""
-    every = list(given)
-    shown = [f"  {sign}{word}" for sign, word in every]
-    if sum(map(cell_width, shown)) > room:
-        shown = [f" {sign}" for sign, _ in every]
-    for badge in shown:
-        if cell_width(badge) <= room:
-            room -= cell_width(badge)
-            yield badge, MUTED
+def _fit_badges(badges: Iterable[SessionBadge], room: int) -> Iterator[StyledText]:
+    """Yield the badges with their words if all fit, else only the signs that fit."""
+    pairs = list(badges)
+    texts = [f"  {sign}{word}" for sign, word in pairs]
+    if sum(map(cell_width, texts)) > room:
+        texts = [f" {sign}" for sign, _ in pairs]
+    for text in texts:
+        if cell_width(text) <= room:
+            room -= cell_width(text)
+            yield text, MUTED
 
 
 SessionBadge = tuple[str, str]
-"""A sign, and what it says in words where there is room for them."""
+"""Holds a sign, and a word that is shown if there is room."""
 
 
-def list_badges(row: SessionRow, branch: TreePrefix, now: datetime) -> Iterator[SessionBadge]:
-    """What matters most first, since in a narrow list not all have room."""
+def list_badges(row: SessionRow, prefix: TreePrefix, now: datetime) -> Iterator[SessionBadge]:
+    """Yield the badges of a session, the most important first, because a narrow list cannot show all."""
     session = row.session
-    if branch.fold_sign == "▸":
+    if prefix.fold_sign == "▸":
         yield f"+{row.children:,}", ""
     if row.has_summary:
         yield "∑", ""
@@ -178,19 +178,19 @@ def list_badges(row: SessionRow, branch: TreePrefix, now: datetime) -> Iterator[
 
 
 def days_left(session: Session, now: datetime) -> int | None:
-    """Until its agent deletes it, where that is soon."""
-    then = parse_time(session.expires_at)
-    return max((then - now).days, 0) if then is not None and then - now < EXPIRING_WINDOW else None
+    """Return the days until the agent deletes a session, or None if that is not soon."""
+    expiry = parse_time(session.expires_at)
+    return max((expiry - now).days, 0) if expiry is not None and expiry - now < EXPIRING_WINDOW else None
 
 
 def is_live(session: Session, now: datetime) -> bool:
-    """Its source changed so lately that it is taken to be going on."""
-    then = parse_time(session.updated_at)
-    return then is not None and now - then < LIVE_WINDOW and not session.gone
+    """Return whether a session changed so recently that it is probably still running."""
+    updated = parse_time(session.updated_at)
+    return updated is not None and now - updated < LIVE_WINDOW and not session.gone
 
 
 def render_snippet(hit: Hit, room: int, style: str) -> Iterator[StyledText]:
-    """What was said, with the words set off; so cut that the first of them is seen."""
+    """Yield the snippet with its matches highlighted. It is cut so that the first match is visible."""
     text, begin = hit.snippet, 0
     if hit.highlights and hit.highlights[0][0] > room // 3:
         begin = hit.highlights[0][0] - room // 4
@@ -208,11 +208,11 @@ HEADING_STYLE = "bold $text-secondary"
 
 
 def render_group_heading(heading: Heading, group: Grouping, width: int, now: datetime) -> StyledLine:
-    told = f"{heading.sessions:,}"
+    count = f"{heading.sessions:,}"
     pieces: StyledLine = [agent_badge(heading.value), (" ", "")] if group == "agent" else []
-    room = width - len(told) - 2 - sum(cell_width(text) for text, _ in pieces)
+    room = width - len(count) - 2 - sum(cell_width(text) for text, _ in pieces)
     name = one_line(_group_name(heading.value, group, now), room)
-    return fit_line([*pieces, (name, HEADING_STYLE), ("  ", ""), (told, FAINT)], width)
+    return fit_line([*pieces, (name, HEADING_STYLE), ("  ", ""), (count, FAINT)], width)
 
 
 def _group_name(value: str, group: Grouping, now: datetime) -> str:
@@ -220,7 +220,7 @@ def _group_name(value: str, group: Grouping, now: datetime) -> str:
         case "day":
             return format_day(value, now)
         case "folder":
-            return abbreviate_home(value) or "no folder"
+            return abbreviate_home(value) or "No folder"
     return value
 
 
@@ -228,12 +228,12 @@ def format_day(day: str, now: datetime) -> str:
     if day == BEST_MATCHES:
         return "Best match"
     if not day:
-        return "no date"
-    then, today = date.fromisoformat(day), now.astimezone().date()
-    if timedelta(0) <= today - then < timedelta(days=7):
-        ago = (today - then).days
-        return ("Today", "Yesterday")[ago] if ago < 2 else f"{then:%A}"
-    return f"{then:%a} {then.day} {then:%b}" + (f" {then.year}" if then.year != today.year else "")
+        return "No date"
+    that_day, today = date.fromisoformat(day), now.astimezone().date()
+    if timedelta(0) <= today - that_day < timedelta(days=7):
+        days_ago = (today - that_day).days
+        return ("Today", "Yesterday")[days_ago] if days_ago < 2 else f"{that_day:%A}"
+    return f"{that_day:%a} {that_day.day} {that_day:%b}" + (f" {that_day.year}" if that_day.year != today.year else "")
 
 
 def abbreviate_home(path: str) -> str:

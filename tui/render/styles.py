@@ -1,4 +1,4 @@
-"""What all pictures share: styles, the marks of agents, ages, counts."""
+"""This module holds what all renderers share: styles, agent badges, ages, counts and sizes."""
 
 from __future__ import annotations
 
@@ -21,11 +21,10 @@ ERROR = "$text-error"
 WARNING = "$text-warning"
 
 StyledText = tuple[str, str]
-"""Text and its style."""
+"""Holds a text and its style."""
 
 StyledLine = list[StyledText]
-"""One line of a list: much sooner on the screen than Content, which a list of many lines would be made of anew at every
-key."""
+"""Holds one line of a list. It is much faster than Content, which a long list would have to rebuild at every key."""
 
 
 def build_content(pieces: Iterable[StyledText]) -> Content:
@@ -37,38 +36,47 @@ def plain_text(line: Iterable[StyledText]) -> str:
 
 
 def fit_line(line: StyledLine, width: int) -> StyledLine:
-    """So much of it as has room."""
+    """Truncate a line to a width in cells."""
     room = width
-    for at, (text, style) in enumerate(line):
+    for index, (text, style) in enumerate(line):
         left = room - cell_width(text)
-        if left < 0 or (not left and plain_text(line[at + 1 :])):
-            return [*line[:at], (truncate(plain_text(line[at:]), room), style)]
+        if left < 0 or (not left and plain_text(line[index + 1 :])):
+            return [*line[:index], (truncate(plain_text(line[index:]), room), style)]
         room = left
     return line
 
 
 def highlight_matches(line: Iterable[StyledText], words: re.Pattern[str], style: str) -> Iterator[StyledText]:
-    """The words set off, wherever they stand."""
+    """Restyle every match of the pattern in a line."""
     line = list(line)
-    found = [match.span() for match in words.finditer(plain_text(line)) if match.group()]
-    at = 0
-    for text, own in line:
-        begin, end = at, at + len(text)
-        for start, stop in found:
+    spans = [match.span() for match in words.finditer(plain_text(line)) if match.group()]
+    offset = 0
+    for text, text_style in line:
+        begin, end = offset, offset + len(text)
+        for start, stop in spans:
             if begin < stop and start < end:
-                yield text[begin - at : start - at] if start > begin else "", own
+                yield text[begin - offset : start - offset] if start > begin else "", text_style
                 begin, start = min(stop, end), max(start, begin)
-                yield text[start - at : begin - at], style
-        yield text[begin - at :], own
-        at = end
+                yield text[start - offset : begin - offset], style
+        yield text[begin - offset :], text_style
+        offset = end
 
 
 def format_count(n: int, thing: str) -> str:
+    """Return e.g. `1 turn` or `12 turns`. Zero is an empty string, so that callers can leave it out."""
     return f"{n:,} {thing}{'' if n == 1 else 's'}" if n else ""
 
 
+def format_size(size: int) -> str:
+    """Return a number of bytes as a person reads it, e.g. `1.5 kB`."""
+    for unit, unit_size in (("GB", 10**9), ("MB", 10**6), ("kB", 10**3)):
+        if size >= unit_size:
+            return f"{size / unit_size:.1f} {unit}"
+    return format_count(size, "byte") or "empty"
+
+
 class AgentBadge(NamedTuple):
-    """How an agent is told from the others: two letters first, a colour besides."""
+    """Identifies an agent in the list by two letters and a colour."""
 
     letters: str
     style: str
@@ -105,17 +113,17 @@ def session_title(session: Session) -> str:
 
 
 def session_location(session: Session) -> str:
-    """Where it happened: the folder's name, else the channel's, else whatever else names a place."""
+    """Return where a session happened: its folder, else its channel, environment or user."""
     folder = PurePath(session.cwd).name
     return folder or session.channel or session.environment_name or session.user
 
 
 def format_age(at: str, now: datetime) -> str:
-    """How long ago, as short as it can be said; a date when it is long ago."""
-    then = parse_time(at)
-    if then is None:
+    """Return how long ago a time was, e.g. `5m`, `3h` or `2d`. After 30 days it is a date."""
+    time = parse_time(at)
+    if time is None:
         return ""
-    minutes = int((now - then).total_seconds()) // 60
+    minutes = int((now - time).total_seconds()) // 60
     if minutes < 1:
         return "now"
     if minutes < 60:
@@ -124,14 +132,14 @@ def format_age(at: str, now: datetime) -> str:
         return f"{minutes // 60}h"
     if minutes < 30 * 24 * 60:
         return f"{minutes // (24 * 60)}d"
-    return f"{then:%b %Y}" if then.year != now.year else f"{then.day} {then:%b}"
+    return f"{time:%b %Y}" if time.year != now.year else f"{time.day} {time:%b}"
 
 
 @lru_cache(maxsize=1024)
 def parse_time(at: str) -> datetime | None:
-    """None for a time that a foreign program spelled in a way of its own."""
+    """Parse an ISO time of a foreign program. Return None if it has another format."""
     try:
-        then = datetime.fromisoformat(at)
+        time = datetime.fromisoformat(at)
     except ValueError:
         return None
-    return then.astimezone()
+    return time.astimezone()

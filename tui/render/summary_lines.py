@@ -1,4 +1,4 @@
-"""A summary beside what it sums up: which turns it covers, what came since, and what it said before."""
+"""This module renders a summary: the turns it covers, its older versions, and conflicts between two of them."""
 
 from __future__ import annotations
 
@@ -36,25 +36,25 @@ def render_summary_heading(session: Session, width: int) -> Content:
 
 
 def render_coverage(saved: int | None, planned: int | None, last: int, unsaved: bool) -> Content:
-    """`covers ███████░░░ 9 of 14 · 5 turns since`."""
+    """Render `covers ███████░░░ 9 of 14 · 5 turns since`."""
     pieces: list[StyledText] = []
     if planned is None:
-        pieces.append(("does not say which turns it covers", MUTED))
+        pieces.append(("unknown coverage", MUTED))
     elif last:
-        full = min(round(BAR_CELLS * planned / last), BAR_CELLS) or int(planned > 0)
-        pieces += [("covers ", MUTED), ("█" * full, COVERED_STYLE), ("░" * (BAR_CELLS - full), FAINT)]
+        filled_cells = min(round(BAR_CELLS * planned / last), BAR_CELLS) or int(planned > 0)
+        pieces += [("covers ", MUTED), ("█" * filled_cells, COVERED_STYLE), ("░" * (BAR_CELLS - filled_cells), FAINT)]
         pieces.append((f" {planned:,} of {last:,}", ""))
         since = format_count(max(last - planned, 0), "turn")
-        pieces.append((f" · {since} since" if since else " · all of it", MUTED))
+        pieces.append((f" · {since} since" if since else " · all turns", MUTED))
     if planned != saved and saved is not None:
         pieces.append((f" · was {saved:,}", MUTED))
     if unsaved:
-        pieces.append(("   not saved", WARNING))
+        pieces.append(("   unsaved", WARNING))
     return build_content(pieces)
 
 
 def render_covered_turn(turn: TurnOutline, saved: int | None, planned: int | None, digits: int, width: int) -> Content:
-    """The bar says what is covered; in colour, what would be covered once it is saved, or no longer."""
+    """Render a turn with a bar if it is covered. Colours show what saving would change."""
     before, after = turn.n <= (saved or 0), turn.n <= (planned or 0)
     bar = {
         (True, True): ("┃", COVERED_STYLE),
@@ -85,35 +85,34 @@ def render_version_row(version: Summary, now: datetime, width: int) -> Content:
 
 
 def render_version_diff(version: Summary, current: Summary | None) -> list[Content]:
-    """What an older version says and the current one does not, and the other way round."""
+    """Render how the summary would change if this version was restored."""
     if current is not None and version.key == current.key:
-        return [build_content([("This is the current one.", MUTED)])]
-    now_said = current.text if current else ""
-    lines = render_text_diff(now_said, version.text)
-    head = [build_content([("Put back, it would change so:", MUTED)]), Content("")]
+        return [build_content([("This is the current version.", MUTED)])]
+    lines = render_text_diff(current.text if current else "", version.text)
+    head = [build_content([("Restoring this version would change:", MUTED)]), Content("")]
     return [
         *head,
-        *(lines or [build_content([("The same words.", MUTED)])]),
+        *(lines or [build_content([("Nothing in the text.", MUTED)])]),
         *_render_coverage_change(current, version),
     ]
 
 
 def _render_coverage_change(current: Summary | None, version: Summary) -> Iterator[Content]:
-    ends = [None if one is None else one.up_to_turn for one in (current, version)]
+    ends = [None if summary is None else summary.up_to_turn for summary in (current, version)]
     if ends[0] != ends[1]:
-        said = [f"to turn {end:,}" if end is not None else "nothing said" for end in ends]
+        labels = [f"to turn {end:,}" if end is not None else "unknown" for end in ends]
         yield Content("")
-        yield build_content([("covers  ", MUTED), (said[0], REMOVED), (" → ", MUTED), (said[1], ADDED)])
+        yield build_content([("covers  ", MUTED), (labels[0], REMOVED), (" → ", MUTED), (labels[1], ADDED)])
 
 
 def render_conflict(theirs: Summary | None, text: str, end: int | None) -> list[Content]:
-    """Two people wrote: one text below the other, each whole."""
+    """Render two conflicting summaries in full, one below the other."""
     lines = [
         *_render_full_text(
-            "Theirs, saved meanwhile", theirs.text if theirs else "", theirs.up_to_turn if theirs else None
+            "Theirs, saved in the meantime", theirs.text if theirs else "", theirs.up_to_turn if theirs else None
         )
     ]
-    return [*lines, Content(""), *_render_full_text("Yours, not saved", text, end)]
+    return [*lines, Content(""), *_render_full_text("Yours, unsaved", text, end)]
 
 
 def _render_full_text(title: str, text: str, end: int | None) -> Sequence[Content]:

@@ -1,4 +1,4 @@
-"""A turn taken apart into what a cursor can rest on: the prompt, what was said, thought, called, and what happened."""
+"""This module splits a turn into timeline items: its prompt, texts, thinking, tool calls and events."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ ItemKind = Literal[
 ]
 
 FOLDED_KINDS: frozenset[ItemKind] = frozenset(["context", "thinking", "call", "result", "compaction"])
-"""What is one line until somebody wants to see it."""
+"""Lists the kinds that are folded to one line at first."""
 
 COMPACT_KINDS: frozenset[ItemKind] = frozenset(
     ["thinking", "call", "result", "attachment", "opaque", "event", "context"]
 )
-"""What needs no blank line before it when it follows one of its like."""
+"""Lists the kinds that need no blank line between each other."""
 
 
 @dataclass(slots=True)
@@ -40,16 +40,16 @@ class TimelineItem:
     kind: ItemKind
     entry: Entry
     part_index: int | None
-    "Which of the entry's parts; None when it is the entry itself."
+    "The index of the entry's part. Is None when the item is the entry itself."
     text: str
-    "As it is kept: what is copied. None of a call's, which has it twice already."
+    "The stored text, for copying. Is empty for a call, which holds its arguments and result."
     label: str = ""
-    "Who or what, where that is not plain."
+    "The author, the tool or the kind. Is empty when that is obvious."
     call: PairedCall | None = None
     has_gap: bool = True
-    "A blank line before it."
+    "Asks for a blank line before the item."
     merged_seqs: tuple[int, ...] = ()
-    "Further entries that are told on the same line."
+    "More entries that are shown on the same line."
 
     @property
     def is_foldable(self) -> bool:
@@ -63,27 +63,27 @@ class TimelineItem:
 
     @property
     def entry_seqs(self) -> tuple[int, ...]:
-        """The entries that are shown here: a call's and its result's."""
-        answer = _parse_seq(self.call.result_entry) if self.call else None
-        told = (self.entry.seq, *self.merged_seqs)
-        return told if answer is None else (*told, answer)
+        """The sequence numbers of the entries that the item shows. A call also shows the entry of its result."""
+        result_seq = _parse_seq(self.call.result_entry) if self.call else None
+        seqs = (self.entry.seq, *self.merged_seqs)
+        return seqs if result_seq is None else (*seqs, result_seq)
 
     @property
     def is_quiet(self) -> bool:
-        """One of the marks that a program leaves of its own workings, several to a step."""
+        """True for an ordinary event. Agents record several per step, so they are merged into one line."""
         return self.kind == "event" and not self.has_failed
 
 
 def build_items(session_id: str, turn: Turn) -> list[TimelineItem]:
-    found: list[TimelineItem] = []
-    for block in _ItemBuilder(session_id, turn).build():
-        if found and block.is_quiet and found[-1].is_quiet:
-            found[-1].text += f" · {block.text}"
-            found[-1].merged_seqs += (block.entry.seq,)
+    items: list[TimelineItem] = []
+    for item in _ItemBuilder(session_id, turn).build():
+        if items and item.is_quiet and items[-1].is_quiet:
+            items[-1].text += f" · {item.text}"
+            items[-1].merged_seqs += (item.entry.seq,)
             continue
-        block.has_gap = not (found and block.kind in COMPACT_KINDS and found[-1].kind in COMPACT_KINDS)
-        found.append(block)
-    return found
+        item.has_gap = not (items and item.kind in COMPACT_KINDS and items[-1].kind in COMPACT_KINDS)
+        items.append(item)
+    return items
 
 
 class _ItemBuilder:
@@ -113,12 +113,12 @@ class _ItemBuilder:
     def _part_items(self, entry: Entry, *, skip_text: bool = False) -> Iterator[TimelineItem]:
         for index, part in enumerate(entry.parts):
             if not (skip_text and isinstance(part, Text)):
-                block = self._build_item(entry, index, part)
-                if block is not None:
-                    yield block
+                item = self._build_item(entry, index, part)
+                if item is not None:
+                    yield item
 
     def _build_item(self, entry: Entry, index: int, part: Part) -> TimelineItem | None:
-        place = entry_id(self._session_id, entry.seq)
+        entry_ref = entry_id(self._session_id, entry.seq)
         match part:
             case Text(text) if not text.strip():
                 return None
@@ -129,12 +129,12 @@ class _ItemBuilder:
             case Thinking(text):
                 return TimelineItem("thinking", entry, index, text) if text.strip() else None
             case ToolCall(id, name):
-                call = self._calls.get((place, id)) or self._pending_call(entry, part, place)
+                call = self._calls.get((entry_ref, id)) or self._pending_call(entry, part, entry_ref)
                 return TimelineItem("call", entry, index, "", name, call)
             case ToolResult(call_id, output):
-                if (place, call_id) in self._paired_results:
+                if (entry_ref, call_id) in self._paired_results:
                     return None
-                orphan = self._orphans.get((place, call_id))
+                orphan = self._orphans.get((entry_ref, call_id))
                 return TimelineItem("result", entry, index, readable_text(output), part.name or call_id, orphan)
             case Attachment(media_type, name):
                 return TimelineItem("attachment", entry, index, part.uri or name or media_type)
@@ -143,21 +143,32 @@ class _ItemBuilder:
         return None
 
     def _speaker_label(self, author: str) -> str:
-        """Told when somebody else takes over."""
+        """Return the author if it differs from the last one, else nothing."""
         label = author if author and author != self._speaker else ""
         self._speaker = author
         return label
 
-    def _pending_call(self, entry: Entry, part: ToolCall, place: str) -> PairedCall:
-        """A call that the store has not paired: two of one id in one entry, say."""
+    def _pending_call(self, entry: Entry, part: ToolCall, entry_ref: str) -> PairedCall:
+        """Build a call that the store has not paired, e.g. because two calls of an entry have the same id."""
         at = entry.created_at
         return PairedCall(
-            0, self._session_id, entry.turn, part.id, part.name, "pending", None, place, None, part.arguments, None, at
+            0,
+            self._session_id,
+            entry.turn,
+            part.id,
+            part.name,
+            "pending",
+            None,
+            entry_ref,
+            None,
+            part.arguments,
+            None,
+            at,
         )
 
 
-def _parse_seq(place: str | None) -> int | None:
-    return int(place.rpartition("#")[2]) if place else None
+def _parse_seq(entry_ref: str | None) -> int | None:
+    return int(entry_ref.rpartition("#")[2]) if entry_ref else None
 
 
 def _event_text(entry: Entry) -> str:

@@ -1,4 +1,4 @@
-"""What the inspector says of a call beside its arguments and its result, and a call in the table of all."""
+"""This module renders the headings of the tool call inspector, and the rows of the tool call table."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ STATUS_SIGNS: dict[Status, StyledText] = {
     "pending": ("…", MUTED),
     "orphan": ("?", MUTED),
 }
-STATUS_WORDS: dict[Status, str] = {"ok": "ok", "error": "failed", "pending": "no answer", "orphan": "not asked for"}
+STATUS_WORDS: dict[Status, str] = {"ok": "ok", "error": "failed", "pending": "no result", "orphan": "no call"}
 
 
 class ToolCallRow(NamedTuple):
-    """A call in the table: small, since a session may have very many."""
+    """Describes a call in the table. It is small, because a session may have very many."""
 
     key: int
     turn: int
@@ -35,36 +35,36 @@ class ToolCallRow(NamedTuple):
     status: Status
     duration_ms: float | None
     session_label: str = ""
-    "When, and in which session, among calls of many."
+    "The time and the session. Is empty when all calls belong to one session."
 
     def matches(self, words: Sequence[str]) -> bool:
-        told = f"{self.name} {self.subject} turn {self.turn} {STATUS_WORDS[self.status]}".casefold()
-        return all(word in told for word in words)
+        text = f"{self.name} {self.subject} turn {self.turn} {STATUS_WORDS[self.status]}".casefold()
+        return all(word in text for word in words)
 
 
 def build_call_row(call: PairedCall, cwd: str = "") -> ToolCallRow:
-    """Paths are told from where the session was at work."""
-    told = describe_arguments(call.arguments)[: 2 * MAX_SUBJECT_CHARACTERS]
-    about = one_line(told.removeprefix(f"{cwd}/") if cwd else told, MAX_SUBJECT_CHARACTERS)
-    return ToolCallRow(call.key, call.turn, call.name, about, call.status, call.duration_ms)
+    """Build the row of a call. Paths are relative to the folder of the session."""
+    text = describe_arguments(call.arguments)[: 2 * MAX_SUBJECT_CHARACTERS]
+    subject = one_line(text.removeprefix(f"{cwd}/") if cwd else text, MAX_SUBJECT_CHARACTERS)
+    return ToolCallRow(call.key, call.turn, call.name, subject, call.status, call.duration_ms)
 
 
 # ── one call ──────────────────────────────────────────────────────────────────────────────────────
 
 
-def render_call_heading(call: PairedCall, at: int, of: int, exit_code: int | None) -> Content:
-    """`Bash · 3 of 52 · ✗ exit 1 · 2.1 s · turn 12, 10:41:07`."""
+def render_call_heading(call: PairedCall, index: int, total: int, exit_code: int | None) -> Content:
+    """Render `Bash · 3 of 52 · ✗ exit 1 · 2.1 s · turn 12, 10:41:07`."""
     sign, style = STATUS_SIGNS[call.status]
-    ended = STATUS_WORDS[call.status] if exit_code is None else f"exit {exit_code}"
-    then = parse_time(call.at)
-    told: list[StyledText] = [
-        (one_line(call.name, 60) or "a tool", STRONG),
-        (f"{at + 1:,} of {of:,}" if of else "", MUTED),
-        (f"{sign} {ended}", style),
+    status = STATUS_WORDS[call.status] if exit_code is None else f"exit {exit_code}"
+    time = parse_time(call.at)
+    pieces: list[StyledText] = [
+        (one_line(call.name, 60) or "unnamed tool", STRONG),
+        (f"{index + 1:,} of {total:,}" if total else "", MUTED),
+        (f"{sign} {status}", style),
         (format_duration(call.duration_ms) if call.duration_ms is not None else "", MUTED),
-        (", ".join(filter(None, [f"turn {call.turn}", f"{then:%H:%M:%S}" if then else ""])), MUTED),
+        (", ".join(filter(None, [f"turn {call.turn}", f"{time:%H:%M:%S}" if time else ""])), MUTED),
     ]
-    return Content.styled(" · ", FAINT).join([build_content([piece]) for piece in told if piece[0]])
+    return Content.styled(" · ", FAINT).join([build_content([piece]) for piece in pieces if piece[0]])
 
 
 def render_arguments_title(changed: tuple[int, int] | None) -> Content:
@@ -75,18 +75,18 @@ def render_arguments_title(changed: tuple[int, int] | None) -> Content:
 
 def render_result_title(text: str, status: Status) -> Content:
     if status == "pending":
-        return Content("result, not there yet")
+        return Content("no result yet")
     return Content(f"result, {format_count(text.count(chr(10)) + 1, 'line')}" if text else "result")
 
 
-def render_same_tool_calls(lines: Sequence[ToolCallRow], at: int) -> Content:
-    """`same call before: turn 9 ✗, turn 11 ✗   after: turn 13 ✓`."""
-    name = lines[at].name
-    before = [line for line in lines[:at] if line.name == name]
-    after = [line for line in lines[at + 1 :] if line.name == name]
+def render_same_tool_calls(rows: Sequence[ToolCallRow], index: int) -> Content:
+    """Render the calls of the same tool, e.g. `same tool before: turn 9 ✗, turn 11 ✗   after: turn 13 ✓`."""
+    name = rows[index].name
+    before = [row for row in rows[:index] if row.name == name]
+    after = [row for row in rows[index + 1 :] if row.name == name]
     if not before and not after:
-        return Content.styled("no other call of this name", FAINT)
-    pieces: list[StyledText] = [("same call ", MUTED)]
+        return Content.styled("no other calls of this tool", FAINT)
+    pieces: list[StyledText] = [("same tool ", MUTED)]
     if before:
         more = len(before) - MAX_TURNS_EACH_SIDE
         pieces += [("before: ", MUTED), (f"{more:,} more … " if more > 0 else "", FAINT)]
@@ -98,10 +98,10 @@ def render_same_tool_calls(lines: Sequence[ToolCallRow], at: int) -> Content:
     return build_content(pieces)
 
 
-def _render_turns(lines: Sequence[ToolCallRow]) -> list[StyledText]:
+def _render_turns(rows: Sequence[ToolCallRow]) -> list[StyledText]:
     pieces: list[StyledText] = []
-    for line in lines:
-        pieces += [(f"{', ' if pieces else ''}turn {line.turn} ", ""), STATUS_SIGNS[line.status]]
+    for row in rows:
+        pieces += [(f"{', ' if pieces else ''}turn {row.turn} ", ""), STATUS_SIGNS[row.status]]
     return pieces
 
 
@@ -109,50 +109,46 @@ def _render_turns(lines: Sequence[ToolCallRow]) -> list[StyledText]:
 
 _TURN_CELLS, _MAX_NAME_CELLS, _DURATION_CELLS, _GAP_CELLS = 5, 24, 9, 7
 _MAX_SESSION_CELLS = 40
-"""What the session's name may take, within a third of the line."""
+"""Limits the session's name, which also takes at most a third of the line."""
 
 
-def widest_name(lines: Sequence[ToolCallRow]) -> int:
-    return max((cell_width(name) for name in {line.name for line in lines}), default=4)
+def widest_name(rows: Sequence[ToolCallRow]) -> int:
+    return max((cell_width(name) for name in {row.name for row in rows}), default=4)
 
 
-def _column_widths(longest: int, width: int, where: bool) -> tuple[int, int, int]:
-    """For the session, where there are many; for the name, within reason; and for what it was done to."""
-    session = min(_MAX_SESSION_CELLS, width // 3) if where else 0
-    name = max(min(longest, _MAX_NAME_CELLS, width // 4), 4)
+def _column_widths(name_width: int, width: int, with_session: bool) -> tuple[int, int, int]:
+    """Return the widths of the columns for the session, the tool and the subject. The first may be absent."""
+    session = min(_MAX_SESSION_CELLS, width // 3) if with_session else 0
+    name = max(min(name_width, _MAX_NAME_CELLS, width // 4), 4)
     return session, name, max(width - session - _TURN_CELLS - name - _DURATION_CELLS - _GAP_CELLS, 1)
 
 
-def render_table_head(longest: int, width: int, *, with_session: bool = False) -> Content:
-    session, name, about = _column_widths(longest, width, with_session)
-    left = "when      session".ljust(session)[:session]
-    return build_content(
-        [
-            (
-                f"{left}{'turn':>{_TURN_CELLS}}     {'name':<{name}}  {'what on':<{about}}{'took':>{_DURATION_CELLS}}",
-                FAINT,
-            )
-        ]
+def render_table_head(name_width: int, width: int, *, with_session: bool = False) -> Content:
+    session, name, subject = _column_widths(name_width, width, with_session)
+    titles = (
+        "when      session".ljust(session)[:session]
+        + f"{'turn':>{_TURN_CELLS}}     {'name':<{name}}  {'argument':<{subject}}{'took':>{_DURATION_CELLS}}"
     )
+    return build_content([(titles, FAINT)])
 
 
-def _pad(text: str, room: int) -> str:
-    shown = one_line(text, room)
-    return shown + " " * (room - cell_width(shown))
+def _pad(text: str, width: int) -> str:
+    shown = one_line(text, width)
+    return shown + " " * (width - cell_width(shown))
 
 
-def render_call_row(line: ToolCallRow, longest: int, width: int) -> Content:
-    rooms = _column_widths(longest, width, bool(line.session_label))
-    session, name, about = map(_pad, (line.session_label, line.name, line.subject), rooms)
-    took = format_duration(line.duration_ms) if line.duration_ms is not None else ""
+def render_call_row(row: ToolCallRow, name_width: int, width: int) -> Content:
+    widths = _column_widths(name_width, width, bool(row.session_label))
+    session, name, subject = map(_pad, (row.session_label, row.name, row.subject), widths)
+    duration = format_duration(row.duration_ms) if row.duration_ms is not None else ""
     return build_content(
         [
             (session, MUTED),
-            (f"{line.turn:>{_TURN_CELLS},}  ", MUTED),
-            STATUS_SIGNS[line.status],
+            (f"{row.turn:>{_TURN_CELLS},}  ", MUTED),
+            STATUS_SIGNS[row.status],
             ("  ", ""),
             (f"{name}  ", STRONG),
-            (about, ""),
-            (f"{took:>{_DURATION_CELLS}}", MUTED),
+            (subject, ""),
+            (f"{duration:>{_DURATION_CELLS}}", MUTED),
         ]
     ).truncate(width)

@@ -1,4 +1,4 @@
-"""A tool by its name: how often it was called, how often in vain, and how long it took."""
+"""This module renders the statistics of a tool: its calls, failures and durations."""
 
 from __future__ import annotations
 
@@ -24,17 +24,17 @@ def render_tool_stats_head(width: int) -> Content:
     )
 
 
-def render_tool_stats_row(one: ToolStats, width: int) -> Content:
-    name = one_line(one.name, _name_width(width)) or "a tool"
-    failing = ERROR if one.failed else FAINT
+def render_tool_stats_row(stats: ToolStats, width: int) -> Content:
+    name = one_line(stats.name, _name_width(width)) or "unnamed tool"
+    failure_style = ERROR if stats.failed else FAINT
     return build_content(
         [
             (name + " " * (_name_width(width) - cell_width(name)), STRONG),
-            (f"{one.calls:,}".rjust(_COLUMN_CELLS), ""),
-            (f"{one.failed:,}".rjust(_COLUMN_CELLS), failing),
-            (f"{one.failure_rate:.1%}".rjust(_COLUMN_CELLS), failing),
-            (_format_optional_duration(one.median_ms).rjust(_COLUMN_CELLS), MUTED),
-            (_format_optional_duration(one.slowest_ms).rjust(_COLUMN_CELLS), MUTED),
+            (f"{stats.calls:,}".rjust(_COLUMN_CELLS), ""),
+            (f"{stats.failed:,}".rjust(_COLUMN_CELLS), failure_style),
+            (f"{stats.failure_rate:.1%}".rjust(_COLUMN_CELLS), failure_style),
+            (_format_optional_duration(stats.median_ms).rjust(_COLUMN_CELLS), MUTED),
+            (_format_optional_duration(stats.slowest_ms).rjust(_COLUMN_CELLS), MUTED),
         ]
     ).truncate(width)
 

@@ -1,4 +1,4 @@
-"""How wide, with which words marked: what every picture of a conversation is made for, and how text is fitted to it."""
+"""This module fits text into the width of a timeline and highlights words in it."""
 
 from __future__ import annotations
 
@@ -15,36 +15,38 @@ from tui.render.styles import FAINT, StyledText, build_content
 HIT_STYLE = "bold $text-warning on $warning-muted"
 
 DEFAULT_TEXT_LIMIT = 12_000
-"""Characters of one text that are laid out unasked; more would keep a person waiting for what few read."""
+"""Limits the characters of one text that are rendered at first, so that nobody waits for text that few people read."""
 
 FULL_TEXT_LIMIT = 400_000
-"""Characters that are laid out when asked for the whole; the rest stands in the record."""
+"""Limits the characters that are rendered when a person asks for the full text. The record has the rest."""
 
 
 class Viewport(NamedTuple):
+    """Describes the space and the options that an item is rendered with."""
+
     width: int
     highlight: re.Pattern[str] | None = None
     is_full: bool = False
-    "All of a long text, since somebody asked for it."
+    "Shows long texts in full."
     cwd: str = ""
-    "The folder in which it happened; paths below it are told without it."
+    "The folder of the session. Paths below it are shown without it."
 
     def narrow_by(self, by: int) -> Viewport:
         return self._replace(width=max(self.width - by, 1))
 
     def apply_highlight(self, line: Content) -> Content:
         if self.highlight is not None:
-            for found in self.highlight.finditer(line.plain):
-                if found.start() < found.end():
-                    line = line.stylize(HIT_STYLE, *found.span())
+            for match in self.highlight.finditer(line.plain):
+                if match.start() < match.end():
+                    line = line.stylize(HIT_STYLE, *match.span())
         return line
 
     def wrap(self, text: Content) -> list[Content]:
         return [line.truncate(self.width) for line in self.apply_highlight(text).wrap(self.width)]
 
     def hard_wrap(self, line: Content) -> list[Content]:
-        """Broken where the width ends, as code is: a space is worth as much as a letter."""
-        # Emoji joined into one picture may come apart, and take more room in pieces.
+        """Break a line of code exactly at the width, even within a word."""
+        # A joined emoji may be split, and its pieces need more room.
         room = max(self.width - 2 * ("\u200d" in line.plain), 1)
         return [part.truncate(self.width) for part in self.apply_highlight(line).fold(room)] or [Content("")]
 
@@ -52,7 +54,7 @@ class Viewport(NamedTuple):
         return self.apply_highlight(line).truncate(self.width, ellipsis=True)
 
     def limit_text(self, text: str) -> tuple[str, int]:
-        """As much as is laid out, and how many characters are left."""
+        """Return the text that is rendered, and the number of characters that are left out."""
         limit = FULL_TEXT_LIMIT if self.is_full else DEFAULT_TEXT_LIMIT
         if len(text) <= limit:
             return text, 0
@@ -60,22 +62,22 @@ class Viewport(NamedTuple):
 
     def render_more(self, left: int, thing: str) -> Iterator[Content]:
         if left:
-            how = "the record has them" if self.is_full else "w shows all"
-            yield self.truncate(build_content([(f"… {left:,} more {thing} · {how}", f"italic {FAINT}")]))
+            hint = "see the record" if self.is_full else "w to show all"
+            yield self.truncate(build_content([(f"… {left:,} more {thing} · {hint}", f"italic {FAINT}")]))
 
 
 @lru_cache(maxsize=64)
 def to_display_text(text: str) -> str:
-    """Foreign text as it may stand on several lines."""
+    """Sanitize a foreign text that may have several lines."""
     return expand_tabs(sanitize(text))
 
 
-def render_plain_text(text: str, look: Viewport, style: str = "") -> Iterator[Content]:
-    """Text as it was written, its own lines kept."""
-    text, left = look.limit_text(text.strip("\n"))
+def render_plain_text(text: str, viewport: Viewport, style: str = "") -> Iterator[Content]:
+    """Render a text and keep its line breaks."""
+    text, left = viewport.limit_text(text.strip("\n"))
     for line in to_display_text(text).split("\n"):
-        yield from look.wrap(build_content([(line, style)])) if line else [Content("")]
-    yield from look.render_more(left, "characters")
+        yield from viewport.wrap(build_content([(line, style)])) if line else [Content("")]
+    yield from viewport.render_more(left, "characters")
 
 
 def prefix_lines(prefix: StyledText, lines: Iterator[Content]) -> Iterator[Content]:

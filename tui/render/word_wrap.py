@@ -1,4 +1,4 @@
-"""Long text in lines that fit."""
+"""This module wraps long text into lines."""
 
 from __future__ import annotations
 
@@ -13,29 +13,29 @@ SLICE_CHARACTERS = 16_384
 
 
 class WrappedLine(str):
-    """A line of a long string, laid out to be read: clean, its tabs expanded."""
+    """Is a line of a long string, sanitized and with its tabs expanded."""
 
     __slots__ = ()
 
 
 def wrap_text(text: str, width: int) -> Iterator[WrappedLine]:
-    """The lines of a text, broken between words where there are any."""
+    """Yield the lines of a text, broken between words if possible."""
     width = max(width, MIN_WIDTH)
     for line in text.split("\n"):
         yield from map(WrappedLine, _wrap_line(line.removesuffix("\r"), width))
 
 
 def _wrap_line(line: str, width: int) -> Iterator[str]:
-    """Slice by slice: cleaning megabytes at once would keep other threads from their turn."""
+    """Wrap one line in slices, because sanitizing megabytes in one call would block other threads."""
     rest = ""
     for start in range(0, len(line), SLICE_CHARACTERS):
         rest += expand_tabs(sanitize(line[start : start + SLICE_CHARACTERS]))
-        at = 0
-        while len(rest) - at > width or cell_width(rest[at:]) > width:
-            piece = rest[at : at + width + 1]
+        position = 0
+        while len(rest) - position > width or cell_width(rest[position:]) > width:
+            piece = rest[position : position + width + 1]
             end = width if piece.isascii() else bisect_right([*accumulate(map(cell_width, piece))], width)
             space = piece.rfind(" ", width // 2, end + 1)
-            yield rest[at : at + (space if space > 0 else max(end, 1))]
-            at += space + 1 if space > 0 else max(end, 1)
-        rest = rest[at:]
+            yield rest[position : position + (space if space > 0 else max(end, 1))]
+            position += space + 1 if space > 0 else max(end, 1)
+        rest = rest[position:]
     yield rest

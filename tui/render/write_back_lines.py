@@ -1,4 +1,4 @@
-"""What would change in another program's store: row by row, before and after."""
+"""This module renders the changes that a write-back would make in an agent's store, row by row."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class ShownRowChange(NamedTuple):
     table: str
     key: str
     change: str
-    "changed, new or deleted."
+    "Is `changed`, `new` or `deleted`."
     columns: Sequence[ShownColumnChange]
 
 
@@ -48,10 +48,10 @@ def render_write_back_plan(
 
 
 def describe_row_changes(rows: Sequence[ShownRowChange]) -> str:
-    """`2 rows changed, 1 row deleted`; a row in which two things change is one."""
+    """Return e.g. `2 rows changed, 1 row deleted`. A row with several changes counts once."""
     different = {(row.table, row.key, row.change) for row in rows}
-    told = ((sum(row[2] == what for row in different), what) for what in ("changed", "new", "deleted"))
-    return ", ".join(f"{format_count(n, 'row')} {what}" for n, what in told if n)
+    counts = ((sum(row[2] == change for row in different), change) for change in ("changed", "new", "deleted"))
+    return ", ".join(f"{format_count(n, 'row')} {change}" for n, change in counts if n)
 
 
 def _render_row(row: ShownRowChange) -> Iterator[Content]:
@@ -61,7 +61,7 @@ def _render_row(row: ShownRowChange) -> Iterator[Content]:
         yield build_content([(f"  {one_line(column.name, 60)}", MUTED)])
         if column.before is not None and column.after is not None and column.before != column.after:
             yield from render_text_diff(column.before, column.after)
-        else:  # of a secret both sides are dots
+        else:  # a masked secret has equal sides
             sides = (("− ", column.before, REMOVED), ("+ ", column.after, ADDED))
             yield from (
                 build_content([(sign + one_line(text, MAX_VALUE_CHARACTERS), style)])

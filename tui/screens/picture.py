@@ -16,7 +16,7 @@ from store.errors import BadValue
 from store.model.entry import Attachment, Entry
 from store.text.validate import decode
 from tui.messages import DataMessage
-from tui.render.image import find_pictures, render_picture
+from tui.render.picture import find_pictures, render_picture
 from tui.render.styles import MUTED
 from tui.workers import threaded
 

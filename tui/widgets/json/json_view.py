@@ -31,8 +31,8 @@ from tui.json_document.tree import (
 )
 from tui.json_document.values import TextLines
 from tui.messages import Copy, DataMessage
-from tui.render.json_row import can_open, format_size, render_json_row
-from tui.render.styles import MUTED
+from tui.render.json_row import can_open, render_json_row
+from tui.render.styles import MUTED, format_size
 from tui.widgets.cursor_view import CursorView
 from tui.widgets.find_bar import FindBar
 from tui.widgets.find_pane import FindPane, FindSearch

@@ -1,4 +1,4 @@
-"""A picture in a terminal: two pixels to a cell, one above the other, in as many colours as the terminal has."""
+"""This module renders pictures in a terminal. Each cell shows two pixels, one above the other."""
 
 from __future__ import annotations
 
@@ -13,22 +13,22 @@ from store.model.entry import Json
 
 MAX_BASE64_CHARACTERS = 64 * 1024 * 1024
 MAX_PIXELS = 50_000_000
-"""A file of a few bytes can ask for any number of them."""
+"""Limits the pixels to decode, because a file of a few bytes can declare any size."""
 
 _MAGIC_PREFIXES = (b"\x89PNG\r\n", b"\xff\xd8\xff", b"GIF8", b"RIFF", b"BM")
 
 
 def find_pictures(value: Json) -> Iterator[bytes]:
-    """Those that stand in a record as base64, alone or in a `data:` URL, in the order in which they stand there."""
-    waiting = [value]
-    while waiting:
-        found = waiting.pop()
-        if isinstance(found, dict):
-            waiting += reversed(found.values())
-        elif isinstance(found, list):
-            waiting += reversed(found)
-        elif isinstance(found, str) and 64 <= len(found) <= MAX_BASE64_CHARACTERS:
-            data = _decode_picture(found)
+    """Yield the pictures that a record holds as base64, bare or in a `data:` URL, in the order of the record."""
+    pending = [value]
+    while pending:
+        item = pending.pop()
+        if isinstance(item, dict):
+            pending += reversed(item.values())
+        elif isinstance(item, list):
+            pending += reversed(item)
+        elif isinstance(item, str) and 64 <= len(item) <= MAX_BASE64_CHARACTERS:
+            data = _decode_picture(item)
             if data.startswith(_MAGIC_PREFIXES):
                 yield data
 
@@ -36,7 +36,7 @@ def find_pictures(value: Json) -> Iterator[bytes]:
 def _decode_picture(text: str) -> bytes:
     body = text.partition(";base64,")[2] if text.startswith("data:") else text
     try:
-        # The beginning tells what it is, and whether it is base64 at all.
+        # The first bytes show whether this is base64, and whether it is a picture.
         if not base64.b64decode(body[:64], validate=True).startswith(_MAGIC_PREFIXES):
             return b""
         return base64.b64decode(body, validate=True)
@@ -45,20 +45,23 @@ def _decode_picture(text: str) -> bytes:
 
 
 def render_picture(data: bytes, width: int, height: int) -> list[Content]:
-    """Within so many cells. Raises ValueError with a sentence for what cannot be shown."""
+    """Return the picture as lines that fit into the given cells.
+
+    Raises ValueError with a message for the person if the picture cannot be rgb.
+    """
     from PIL import Image, UnidentifiedImageError
 
     Image.MAX_IMAGE_PIXELS = MAX_PIXELS
     try:
         with Image.open(io.BytesIO(data)) as image:
             if image.width * image.height > MAX_PIXELS:
-                raise ValueError("The picture is larger than can be shown here.")
+                raise ValueError("The picture is too large to show.")
             image.draft("RGB", (width, height * 2))
-            shown = image.convert("RGB")
+            rgb = image.convert("RGB")
     except (UnidentifiedImageError, Image.DecompressionBombError, OSError, SyntaxError, EOFError):
-        raise ValueError("The picture is damaged, or of a kind that cannot be shown.") from None
-    shown.thumbnail((width, height * 2))
-    return list(_render_lines(shown.width, shown.height, shown.tobytes()))
+        raise ValueError("The picture is damaged or has an unsupported format.") from None
+    rgb.thumbnail((width, height * 2))
+    return list(_render_lines(rgb.width, rgb.height, rgb.tobytes()))
 
 
 def _render_lines(width: int, height: int, pixels: bytes) -> Iterator[Content]:
@@ -72,5 +75,5 @@ def _render_cell(pixels: bytes, width: int, x: int, y: int, *, last: bool) -> tu
     return "▀", above if last else f"{above} on {_pixel_color(pixels, ((y + 1) * width + x) * 3)}"
 
 
-def _pixel_color(pixels: bytes, at: int) -> str:
-    return f"#{pixels[at : at + 3].hex()}"
+def _pixel_color(pixels: bytes, offset: int) -> str:
+    return f"#{pixels[offset : offset + 3].hex()}"
