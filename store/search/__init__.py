@@ -1,1 +1,1 @@
-"""Queries, the search index, hits, and the list of sessions."""
+"""This package parses queries, maintains the search index, and finds sessions, hits and tool calls."""

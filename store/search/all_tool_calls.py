@@ -1,4 +1,4 @@
-"""Tool calls across all sessions as a thing to search: the newest, the slowest, and how each tool fares."""
+"""This module searches the tool calls of all sessions, and computes statistics for each tool."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from store.store import Store
 
 NEWEST_SESSIONS_LIMIT = 200
-"""Where the newest calls are looked for first; nearly always they are there."""
+"""How many of the newest sessions are searched first. They nearly always contain the newest calls."""
 
 _CALLED_AT = "coalesce(asked.created_at, answered.created_at)"
 _FROM_MATCHING_CALLS = """
@@ -41,7 +41,7 @@ _SELECT_NEWEST_SESSIONS = """
 _IN_SESSIONS = "sessions.key in (select value from json_each(?))"
 _IN_KEYS = "tool_calls.key in (select value from json_each(?))"
 _NOT_IN_KEYS = f"not {_IN_KEYS}"
-# SQLite has no median; of the calls that are timed, the one or the two in the middle.
+# SQLite has no median. This averages the one or two middle durations of the calls that have one.
 _SELECT_TOOL_STATS = f"""
     select name, count(*), sum(status = 'error'),
         avg(case when nth in ((timed + 1) / 2, (timed + 2) / 2) then duration_ms end), max(duration_ms), max(at)
@@ -58,18 +58,18 @@ _SHARES_MESSAGE = """exists (select 1 from tool_calls as others where others.ses
 def find_calls(
     store: Store, query: Query, *, order: CallOrder = "newest", limit: int = 50, now: datetime | None = None
 ) -> list[PairedCall]:
-    """Each once, however often it was inherited."""
+    """Return the calls that match. A call that forks inherited is returned only once."""
     now = now or datetime.now(UTC)
-    condition, found = build_tool_call_condition(query, now), list[PairedCall]()
+    condition, calls = build_tool_call_condition(query, now), list[PairedCall]()
     with store.snapshot():
-        # Of several calls in one message only some may hold the words; then, further down are others.
+        # The index matches messages. A message can have other calls that do not match, so one page may not be enough.
         for offset in range(0, _MAX_CALLS, limit):
             keys = _find_newest_keys(store, query, limit, now) if order == "newest" and not offset else []
             keys = keys or [key for key, _ in store.rows(_keys_sql(condition, order), *condition.values, limit, offset)]
-            found += _filter_by_own_text(_load_calls(store, keys), query)
-            if len(keys) < limit or len(found) >= limit:
+            calls += _filter_by_own_text(_load_calls(store, keys), query)
+            if len(keys) < limit or len(calls) >= limit:
                 break
-        return found[:limit]
+        return calls[:limit]
 
 
 _MAX_CALLS = 1_000_000
@@ -77,35 +77,38 @@ _MAX_CALLS = 1_000_000
 
 def count_calls(store: Store, query: Query, now: datetime | None = None) -> int:
     condition = _exact_condition(store, query, now or datetime.now(UTC))
-    (found,) = store.row(_COUNT_CALLS.format(condition=condition.sql), *condition.values)
-    return int(found)
+    (count,) = store.row(_COUNT_CALLS.format(condition=condition.sql), *condition.values)
+    return int(count)
 
 
 def compute_tool_stats(
     store: Store, query: Query, *, order: ToolOrder = "used", now: datetime | None = None
 ) -> list[ToolStats]:
-    """Of the calls that match. Failing: those first that failed most often."""
+    """Return the statistics of each tool over the calls that match. "failing" sorts by the number of failures."""
     condition = _exact_condition(store, query, now or datetime.now(UTC))
     rows = store.rows(_SELECT_TOOL_STATS.format(condition=condition.sql), *condition.values)
-    return sorted((ToolStats(*row) for row in rows), key=lambda one: (*_stats_sort_key(one, order), one.name))
+    return sorted((ToolStats(*row) for row in rows), key=lambda tool: (*_stats_sort_key(tool, order), tool.name))
 
 
-def _stats_sort_key(one: ToolStats, by: ToolOrder) -> tuple[float, ...]:
-    match by:
+def _stats_sort_key(tool: ToolStats, order: ToolOrder) -> tuple[float, ...]:
+    match order:
         case "used":
-            return (-one.calls,)
+            return (-tool.calls,)
         case "failing":
-            return -one.failed, -one.failure_rate
+            return -tool.failed, -tool.failure_rate
         case "slowest":
-            return -(one.slowest_ms or 0), -(one.median_ms or 0)
+            return -(tool.slowest_ms or 0), -(tool.median_ms or 0)
 
 
-def _keys_sql(condition: Condition, by: CallOrder) -> str:
-    return _SELECT_KEYS.format(condition=condition.sql, order=_ORDER_SQL[by])
+def _keys_sql(condition: Condition, order: CallOrder) -> str:
+    return _SELECT_KEYS.format(condition=condition.sql, order=_ORDER_SQL[order])
 
 
 def _find_newest_keys(store: Store, query: Query, limit: int, now: datetime) -> list[int]:
-    """Of the sessions that changed last; none unless these have so many that no other can have a newer one."""
+    """Return the keys of the newest calls, from the newest sessions only.
+
+    Returns nothing if those sessions have too few calls to be sure that no other session has a newer one.
+    """
     sessions, oldest, first, last = store.row(_SELECT_NEWEST_SESSIONS, NEWEST_SESSIONS_LIMIT)
     if first is None:
         return []
@@ -117,24 +120,27 @@ def _find_newest_keys(store: Store, query: Query, limit: int, now: datetime) -> 
 
 
 def _load_calls(store: Store, keys: Sequence[int]) -> list[PairedCall]:
-    """In this order."""
-    found = store.chains.all_tool_calls(_IN_KEYS, [encode(list(keys)).decode()], len(keys))
-    return sorted(found, key=lambda call: keys.index(call.key))
+    """Return the calls in the order of the keys."""
+    calls = store.chains.all_tool_calls(_IN_KEYS, [encode(list(keys)).decode()], len(keys))
+    return sorted(calls, key=lambda call: keys.index(call.key))
 
 
-# ── words ─────────────────────────────────────────────────────────────────────────────────────────
+# ── matching the text of one call ─────────────────────────────────────────────────────────────────
 
 
 def _filter_by_own_text(calls: list[PairedCall], query: Query) -> list[PairedCall]:
-    """The index knows messages, not calls: of several in one message, those that hold the words themselves."""
+    """Remove the calls that were found only because another call of the same message matches.
+
+    The index knows messages, not calls. If no call of a message matches by its own text, all of them stay.
+    """
     if not calls or not query.fts():
         return calls
     groups = [Query((group,)) for group in query.word_groups]
-    holding = {
+    matching = {
         call.key: call.entry for call in calls if all(_matches_text(_searchable_text(call), group) for group in groups)
     }
-    told_apart = set(holding.values())
-    return [call for call in calls if call.key in holding or call.entry not in told_apart]
+    matching_entries = set(matching.values())
+    return [call for call in calls if call.key in matching or call.entry not in matching_entries]
 
 
 def _matches_text(text: str, group: Query) -> bool:
@@ -150,12 +156,12 @@ def _searchable_text(call: PairedCall) -> str:
 
 
 def _exact_condition(store: Store, query: Query, now: datetime) -> Condition:
-    """Without the calls that only share a message with one that holds the words."""
+    """Return a condition that excludes the calls that only share a message with a call that matches."""
     condition = build_tool_call_condition(query, now)
     if not query.fts():
         return condition
-    sharing = all_of([condition, Condition(_SHARES_MESSAGE)])
-    together = store.chains.all_tool_calls(sharing.sql, sharing.values, _MAX_CALLS)
-    apart = {call.key for call in _filter_by_own_text(together, query)}
-    strangers = encode([call.key for call in together if call.key not in apart]).decode()
-    return all_of([condition, Condition(_NOT_IN_KEYS, (strangers,))])
+    shares_message = all_of([condition, Condition(_SHARES_MESSAGE)])
+    calls = store.chains.all_tool_calls(shares_message.sql, shares_message.values, _MAX_CALLS)
+    matching = {call.key for call in _filter_by_own_text(calls, query)}
+    excluded = encode([call.key for call in calls if call.key not in matching]).decode()
+    return all_of([condition, Condition(_NOT_IN_KEYS, (excluded,))])

@@ -1,4 +1,4 @@
-"""A query told back in words, so that a person sees what is looked for before wondering at what is found. Pure."""
+"""This module explains a query in words, so that a person sees how it was understood. It is pure."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ _STATE_PHRASES = {
     "pinned": "pinned",
     "archived": "archived",
     "fork": "a fork",
-    "delegate": "done for another",
-    "live": "going on now",
+    "delegate": "a sub-agent",
+    "live": "running now",
     "gone": "gone from its source",
-    "expiring": "soon deleted by its agent",
+    "expiring": "deleted by its agent soon",
 }
 _FILTER_PHRASES = {
     "agent": ("agent {}", "agent {}…"),
@@ -25,44 +25,47 @@ _FILTER_PHRASES = {
     "tag": ("tagged {}", "tagged {}…"),
     "has": ("with a {}", "with a {}"),
 }
-"""What is meant exactly, and what else."""
+"""Holds two phrases for each filter: one for an exact value, one for any other."""
 
 
 def explain_query(query: Query, now: datetime) -> str:
-    """`“upload” or “download”, not “draft”, agent claude…, since Sun 15 Nov 2026`: each comma is an "and"."""
-    return ", ".join(" or ".join(_format_atom(one, now) for one in group) for group in query.groups)
+    """Return a phrase such as `“upload” or “download”, not “draft”, agent claude…, since Sun 15 Nov 2026`.
+
+    A comma means "and".
+    """
+    return ", ".join(" or ".join(_format_atom(atom, now) for atom in group) for group in query.groups)
 
 
 def explain_corrections(query: Query) -> str:
-    """`Showing “migration”; nothing for “migratoin”.`, where something else was looked for than what was typed."""
+    """Return a sentence such as `Showing “migration”; nothing for “migratoin”.`, or nothing without corrections."""
     if not query.corrections:
         return ""
     typed, shown = (", ".join(f"“{word}”" for word in words) for words in zip(*query.corrections, strict=True))
     return f"Showing {shown}; nothing for {typed}."
 
 
-def _format_atom(one: Atom, now: datetime) -> str:
-    told = _format_term(one) if isinstance(one, Term) else _format_filter(one, now)
-    return f"not {told}" if one.negated else told
+def _format_atom(atom: Atom, now: datetime) -> str:
+    phrase = _format_term(atom) if isinstance(atom, Term) else _format_filter(atom, now)
+    return f"not {phrase}" if atom.negated else phrase
 
 
 def _format_term(term: Term) -> str:
-    told = f"“{term.text}{'…' * term.prefix}”"
-    return f"{told} in a title" if term.is_first_letter else told
+    phrase = f"“{term.text}{'…' * term.prefix}”"
+    return f"{phrase} in a title" if term.is_first_letter else phrase
 
 
-def _format_filter(given: Filter, now: datetime) -> str:
-    match given.name:
+def _format_filter(atom: Filter, now: datetime) -> str:
+    match atom.name:
         case "is":
-            return _STATE_PHRASES[given.value]
+            return _STATE_PHRASES[atom.value]
         case "before" | "after":
-            day = parse_date(given.value, now)
-            date = _format_date(day.astimezone()) if day else given.value
-            return f"{'before' if given.name == 'before' else 'since'} {date}"
-    exactly, roughly = _FILTER_PHRASES[given.name]
-    return (exactly if given.exact else roughly).format(given.value)
+            moment = parse_date(atom.value, now)
+            date = _format_date(moment.astimezone()) if moment else atom.value
+            return f"{'before' if atom.name == 'before' else 'since'} {date}"
+    exact_phrase, other_phrase = _FILTER_PHRASES[atom.name]
+    return (exact_phrase if atom.exact else other_phrase).format(atom.value)
 
 
-def _format_date(day: datetime) -> str:
-    told = f"{day:%a} {day.day} {day:%b %Y}"
-    return told if day.hour == day.minute == 0 else f"{told} {day:%H:%M}"
+def _format_date(moment: datetime) -> str:
+    date = f"{moment:%a} {moment.day} {moment:%b %Y}"
+    return date if moment.hour == moment.minute == 0 else f"{date} {moment:%H:%M}"

@@ -1,4 +1,7 @@
-"""Words, phrases and prefixes over conversations and tool calls. The two FTS5 tables hold no text of their own."""
+"""This module maintains the search index and finds hits: the places in conversations and tool calls that match a query.
+
+The index consists of two FTS5 tables without content; the text itself is in the entries.
+"""
 
 from __future__ import annotations
 
@@ -10,8 +13,9 @@ from typing import TYPE_CHECKING, Literal, NamedTuple, get_args
 from store.model.entry import Part, Thinking, ToolCall, ToolResult, readable_text
 from store.model.knowledge import Hit
 from store.model.session import entry_id
+from store.search.complete import Vocabulary
 from store.search.index import INDEXED_KINDS, call_text, conversation_text, tools_text
-from store.search.query import Query, Vocabulary
+from store.search.query import Query
 from store.search.recent import find_last_hit_entries
 from store.search.sql import all_of, build_entry_condition, build_quick_index_conditions, build_session_filter_condition
 
@@ -19,12 +23,12 @@ if TYPE_CHECKING:
     from store.store import Store
 
 MERGE_PAGES = 500
-"""At a time; a tenth of a second, as nobody who edits meanwhile should wait for long."""
+"""The pages that one step merges. A step takes a tenth of a second, so that an edit does not wait for long."""
 
 SNIPPET_BEFORE = 40
 SNIPPET_LENGTH = 160
 
-# ── the shelf ─────────────────────────────────────────────────────────────────────────────────────
+# ── the index ─────────────────────────────────────────────────────────────────────────────────────
 
 _INSERT_CONVERSATION = "insert into conversation_fts (rowid, text) values (?, ?)"
 _INSERT_TOOLS = "insert into tools_fts (rowid, text) values (?, ?)"
@@ -32,7 +36,7 @@ _DELETE_CONVERSATION = "insert into conversation_fts (conversation_fts, rowid, t
 _DELETE_TOOLS = "insert into tools_fts (tools_fts, rowid, text) values ('delete', ?, ?)"
 _FTS_TABLES = ("conversation_fts", "tools_fts")
 _SELECT_MATCHES = """
-    select {what} from {table}
+    select {columns} from {table}
     join entries on entries.key = {table}.rowid join sessions on sessions.key = entries.session
     where {table} match ? and sessions.deleted = 0 and {condition}
 """
@@ -48,7 +52,7 @@ _VOCABULARY_SQL = {
     "tags": "select name, count(*) from tags group by name",
 }
 MAX_VOCABULARY_VALUES = 500
-"""Of each kind; nobody chooses from more."""
+"""The values of each filter that completion may offer."""
 
 IndexRow = tuple[int, str]
 
@@ -58,53 +62,58 @@ _FTS_TABLE_BY_AREA: dict[SearchArea, str] = dict(zip(SEARCH_AREAS, _FTS_TABLES, 
 
 
 class HitPage(NamedTuple):
+    """Holds some hits and the number of all hits."""
+
     hits: list[Hit]
     total: int
 
 
 class Search:
+    """Writes the index and searches it. This is the collection `store.search`."""
+
     def __init__(self, store: Store) -> None:
         self._store = store
 
     def queue_rows(self, conversation: Sequence[IndexRow], tools: Sequence[IndexRow]) -> None:
-        """Within the transaction that writes the entries; the index itself is written as that one ends.
+        """Queue rows for the index within the transaction that writes the entries. They are written when it ends.
 
-        Not at once, since FTS5 writes out all it holds at every savepoint, and then merges the crumbs for ever.
+        They are not written immediately because FTS5 writes a small segment at every savepoint, and merging many
+        small segments is slow.
         """
-        waiting = self._store.pending_statements
-        waiting += [(_INSERT_CONVERSATION, row) for row in conversation]
-        waiting += [(_INSERT_TOOLS, row) for row in tools]
+        pending = self._store.pending_statements
+        pending += [(_INSERT_CONVERSATION, row) for row in conversation]
+        pending += [(_INSERT_TOOLS, row) for row in tools]
 
     def flush(self) -> None:
-        """What waits to be indexed, before the transaction ends or the index is read."""
-        waiting = self._store.pending_statements
+        """Write the queued rows, before the transaction ends or the index is read."""
+        pending = self._store.pending_statements
         for statement in (_INSERT_CONVERSATION, _INSERT_TOOLS):
-            rows = [row for its, row in waiting if its is statement]
+            rows = [row for queued, row in pending if queued is statement]
             if rows:
                 self._store.connection.executemany(statement, rows)
-        waiting.clear()
+        pending.clear()
 
     def delete_rows(self, conversation: Sequence[IndexRow], tools: Sequence[IndexRow]) -> None:
-        """With the same text that went in, or the index is damaged."""
+        """Delete rows from the index. Their text must be the one that was inserted, or the index is damaged."""
         self.flush()
         self._store.connection.executemany(_DELETE_CONVERSATION, conversation)
         self._store.connection.executemany(_DELETE_TOOLS, tools)
 
     def build_rows(self, session: int) -> tuple[list[IndexRow], list[IndexRow]]:
-        """What the indexes hold of a session."""
+        """Return the rows of a session for the conversation index and for the tool index."""
         conversation: list[IndexRow] = []
         tools: list[IndexRow] = []
         for entry in self._store.chains.entries(session):
             if entry.inherited or entry.kind not in INDEXED_KINDS:
                 continue
-            if (said := conversation_text(entry.text, entry.parts)) is not None:
-                conversation.append((entry.key, said))
-            if (done := tools_text(entry.parts)) is not None:
-                tools.append((entry.key, done))
+            if (text := conversation_text(entry.text, entry.parts)) is not None:
+                conversation.append((entry.key, text))
+            if (text := tools_text(entry.parts)) is not None:
+                tools.append((entry.key, text))
         return conversation, tools
 
     def reindex(self) -> int:
-        """Both indexes anew from the entries; gives how many sessions were read."""
+        """Rebuild both indexes from the entries. Return the number of sessions."""
         keys = [key for (key,) in self._store.rows("select key from sessions order by key")]
         with self._store.transaction() as connection:
             for table in _FTS_TABLES:
@@ -115,19 +124,19 @@ class Search:
         return len(keys)
 
     def merge_segments(self) -> Iterator[None]:
-        """What an import wrote in many pieces into one, step by step: it takes less room, and is searched faster."""
+        """Merge the segments that an import wrote, step by step. A merged index is smaller and faster."""
         for table in _FTS_TABLES:
-            pages, is_left = -MERGE_PAGES, True  # less than nothing asks for all of them
-            while is_left:
+            pages, has_more = -MERGE_PAGES, True  # a negative number makes FTS5 merge all segments into one
+            while has_more:
                 with self._store.transaction(durable=False) as connection:
-                    before = connection.total_changes
+                    changes_before = connection.total_changes
                     connection.execute(f"insert into {table} ({table}, rank) values ('merge', ?)", (pages,))
-                    is_left = connection.total_changes - before > 1
+                    has_more = connection.total_changes - changes_before > 1
                 pages = MERGE_PAGES
                 yield
 
     def optimize(self) -> None:
-        """After a purge: merge what is left, so that no deleted word stays in the index's older segments."""
+        """Merge everything after a purge, so that no deleted word stays in an older segment of the index."""
         with self._store.transaction() as connection:
             for table in _FTS_TABLES:
                 connection.execute(f"insert into {table} ({table}) values ('optimize')")
@@ -135,86 +144,95 @@ class Search:
     # ── finding ───────────────────────────────────────────────────────────────────────────────────
 
     def find(
-        self, given: Query | str, *, limit: int = 50, newest_first: bool = False, now: datetime | None = None
+        self, query: Query | str, *, limit: int = 50, newest_first: bool = False, now: datetime | None = None
     ) -> tuple[list[Hit], int]:
-        """The best hits, in conversations first, and how many there are in all; none without a word to look for."""
-        query = Query.parse(given) if isinstance(given, str) else given
-        found = self.find_by_area(query, limit=limit, newest_first=newest_first, now=now).values()
-        return [hit for one in found for hit in one.hits], sum(one.total for one in found)
+        """Return the best hits, those in conversations first, and the number of all hits.
+
+        A query without words has no hits.
+        """
+        parsed = Query.parse(query) if isinstance(query, str) else query
+        pages = self.find_by_area(parsed, limit=limit, newest_first=newest_first, now=now).values()
+        return [hit for page in pages for hit in page.hits], sum(page.total for page in pages)
 
     def find_by_area(
         self,
         query: Query,
-        places: Sequence[SearchArea] = SEARCH_AREAS,
+        areas: Sequence[SearchArea] = SEARCH_AREAS,
         *,
         limit: int = 50,
         newest_first: bool = False,
         now: datetime | None = None,
     ) -> dict[SearchArea, HitPage]:
-        """What was said, and what tools were asked and answered. Neither takes more than half from the other."""
+        """Return the hits in conversations and the hits in tool calls.
+
+        The first area leaves half of the limit to the second if the second has so many hits.
+        """
         match, now = query.fts(), now or datetime.now(UTC)
         if not match:
-            return {place: HitPage([], 0) for place in places}
+            return {area: HitPage([], 0) for area in areas}
         with self._store.snapshot():
-            unread = self._find_quick_index_hits(query, now) if "conversation" in places else []
-            totals = {place: self._count_hits(query, place, now) for place in places}
-            hits: dict[SearchArea, HitPage] = {}
-            left = limit
-            for place in places:
-                of_others = sum(totals[other] for other in places if other not in hits and other != place)
-                room = max(left - min(of_others, left // 2), 0)
-                hits[place] = HitPage(self._find_best_hits(query, place, room, newest_first, now), totals[place])
-                left -= len(hits[place].hits)
+            unread = self._find_quick_index_hits(query, now) if "conversation" in areas else []
+            totals = {area: self._count_hits(query, area, now) for area in areas}
+            pages: dict[SearchArea, HitPage] = {}
+            remaining = limit
+            for area in areas:
+                total_of_others = sum(totals[other] for other in areas if other not in pages and other != area)
+                area_limit = max(remaining - min(total_of_others, remaining // 2), 0)
+                pages[area] = HitPage(self._find_best_hits(query, area, area_limit, newest_first, now), totals[area])
+                remaining -= len(pages[area].hits)
             if unread:
-                said = hits["conversation"]
-                hits["conversation"] = HitPage(said.hits + unread[:left], said.total + len(unread))
-            return hits
+                page = pages["conversation"]
+                pages["conversation"] = HitPage(page.hits + unread[:remaining], page.total + len(unread))
+            return pages
 
     def _find_quick_index_hits(self, query: Query, now: datetime) -> list[Hit]:
-        """Sessions that hold the words, as far as is known before they are read; where they stand is not."""
-        found = build_quick_index_conditions(query)
-        condition = all_of([build_session_filter_condition(query, now), *found])
-        rows = self._store.rows(_SELECT_QUICK_INDEXED.format(condition.sql), *condition.values) if found else []
+        """Return hits for sessions that are only in the quick index. Their entries are not known yet."""
+        matches = build_quick_index_conditions(query)
+        condition = all_of([build_session_filter_condition(query, now), *matches])
+        rows = self._store.rows(_SELECT_QUICK_INDEXED.format(condition.sql), *condition.values) if matches else []
         pattern = query.pattern()
         return [
-            Hit(session, session, 0, "", "text", at, *make_snippet(title, 0, pattern)) for session, at, title in rows
+            Hit(session, session, 0, "", "text", updated_at, *make_snippet(title, 0, pattern))
+            for session, updated_at, title in rows
         ]
 
-    def _count_hits(self, query: Query, place: SearchArea, now: datetime) -> int:
-        table = _FTS_TABLE_BY_AREA[place]
+    def _count_hits(self, query: Query, area: SearchArea, now: datetime) -> int:
+        table = _FTS_TABLE_BY_AREA[area]
         condition = build_entry_condition(query, table, now)
-        sql = _SELECT_MATCHES.format(what="count(*)", table=table, condition=condition.sql)
+        sql = _SELECT_MATCHES.format(columns="count(*)", table=table, condition=condition.sql)
         (total,) = self._store.row(sql, query.fts(), *condition.values)
         return int(total)
 
-    def _find_best_hits(self, query: Query, place: SearchArea, limit: int, newest: bool, now: datetime) -> list[Hit]:
-        table = _FTS_TABLE_BY_AREA[place]
+    def _find_best_hits(
+        self, query: Query, area: SearchArea, limit: int, newest_first: bool, now: datetime
+    ) -> list[Hit]:
+        table = _FTS_TABLE_BY_AREA[area]
         condition = build_entry_condition(query, table, now)
-        what = f"entries.key, bm25({table}) as weight, entries.created_at as at"
-        sql = _SELECT_MATCHES.format(what=what, table=table, condition=condition.sql)
-        order = "at desc" if newest else "weight, at desc"
+        columns = f"entries.key, bm25({table}) as weight, entries.created_at as at"
+        sql = _SELECT_MATCHES.format(columns=columns, table=table, condition=condition.sql)
+        order = "at desc" if newest_first else "weight, at desc"
         rows = self._store.rows(f"{sql} order by {order} limit ?", query.fts(), *condition.values, limit)
         return list(self._build_hits([key for key, _, _ in rows], table, query).values())
 
     def find_newest_hits(
-        self, sessions: Sequence[int], query: Query, said: Mapping[int, int] | None = None
+        self, sessions: Sequence[int], query: Query, last_hit_entries: Mapping[int, int] | None = None
     ) -> dict[int, Hit]:
-        """Of each session that holds the words, where they were said last; which may be known already."""
+        """Return the newest hit of each session that has one. Pass the entries of the hits if they are known."""
         with self._store.snapshot():
-            found = said or find_last_hit_entries(self._store, query, sessions, datetime.now(UTC))
+            entries = last_hit_entries or find_last_hit_entries(self._store, query, sessions, datetime.now(UTC))
             hits = self._build_hits(
-                [found[session] for session in sessions if session in found], "conversation_fts", query
+                [entries[session] for session in sessions if session in entries], "conversation_fts", query
             )
-            return {session: hits[found[session]] for session in sessions if found.get(session) in hits}
+            return {session: hits[entries[session]] for session in sessions if entries.get(session) in hits}
 
     def find_newest_hit_entry(self, session: int, query: Query) -> str | None:
-        """The entry at which a session that was found opens."""
+        """Return the id of the entry at which a session opens after a search, or None."""
         hit = self.find_newest_hits([session], query).get(session)
         return hit.entry if hit else None
 
     def load_vocabulary(self) -> Vocabulary:
-        """What there is to filter by."""
-        named = {
+        """Return the values that filters can have in this archive."""
+        values = {
             kind: tuple(
                 value
                 for value, _ in self._store.rows(f"{sql} order by 2 desc, 1 limit ?", MAX_VOCABULARY_VALUES)
@@ -222,10 +240,10 @@ class Search:
             )
             for kind, sql in _VOCABULARY_SQL.items()
         }
-        return Vocabulary(**named)
+        return Vocabulary(**values)
 
     def _build_hits(self, keys: Sequence[int], table: str, query: Query) -> dict[int, Hit]:
-        """What these entries show of the words, in this order; those that went meanwhile are missing."""
+        """Return the hits in these entries, in the order of the keys. Purged entries are missing."""
         hits: dict[int, Hit] = {}
         for session_id, entry in self._store.chains.entries_by_keys(keys):
             fields = list(
@@ -233,33 +251,33 @@ class Search:
                 if table == "conversation_fts"
                 else _tool_fields(entry.parts)
             )
-            name, shown, marks = _pick_field_and_snippet(fields, query)
-            place = entry_id(session_id, entry.seq)
-            hits[entry.key] = Hit(session_id, place, entry.turn, entry.role, name, entry.created_at, shown, marks)
+            name, snippet, marks = _pick_field_and_snippet(fields, query)
+            public_id = entry_id(session_id, entry.seq)
+            hits[entry.key] = Hit(session_id, public_id, entry.turn, entry.role, name, entry.created_at, snippet, marks)
         return hits
 
 
 def _pick_field_and_snippet(
     fields: Sequence[tuple[str, str]], query: Query
 ) -> tuple[str, str, tuple[tuple[int, int], ...]]:
-    """The field with the words, a line of it, and where in that they stand."""
-    for accents in (False, True):
-        pattern = query.pattern(ignore_accents=accents)
-        name, body, at = max(
-            ((name, body, _find_first_offset(pattern, body)) for name, body in fields), key=lambda found: found[2] >= 0
+    """Return the name of the first field that matches, its snippet, and the ranges to highlight."""
+    for ignore_accents in (False, True):
+        pattern = query.pattern(ignore_accents=ignore_accents)
+        name, body, offset = max(
+            ((name, body, _find_first_offset(pattern, body)) for name, body in fields), key=lambda field: field[2] >= 0
         )
         if (
-            at >= 0
+            offset >= 0
             or pattern is None
             or all(text.isascii() for text in (pattern.pattern, *(body for _, body in fields)))
         ):
             break
-    return name, *make_snippet(body, max(at, 0), pattern)
+    return name, *make_snippet(body, max(offset, 0), pattern)
 
 
 def _find_first_offset(pattern: re.Pattern[str] | None, body: str) -> int:
-    found = pattern.search(body) if pattern else None
-    return found.start() if found else -1
+    match = pattern.search(body) if pattern else None
+    return match.start() if match else -1
 
 
 def _conversation_fields(text: str, parts: Sequence[Part]) -> Iterable[tuple[str, str]]:
@@ -277,13 +295,13 @@ def _tool_fields(parts: Sequence[Part]) -> Iterable[tuple[str, str]]:
             yield "tool_result", readable_text(part.output)
 
 
-def make_snippet(body: str, at: int, pattern: re.Pattern[str] | None) -> tuple[str, tuple[tuple[int, int], ...]]:
-    """A line around the hit, and where in it the words stand."""
-    start = max(at - SNIPPET_BEFORE, 0)
-    cut = " ".join(body[start : start + SNIPPET_LENGTH].split())
+def make_snippet(body: str, offset: int, pattern: re.Pattern[str] | None) -> tuple[str, tuple[tuple[int, int], ...]]:
+    """Return one line of text around the offset, and the ranges in it that match the pattern."""
+    start = max(offset - SNIPPET_BEFORE, 0)
+    snippet = " ".join(body[start : start + SNIPPET_LENGTH].split())
     if start:
-        cut = "…" + cut
+        snippet = "…" + snippet
     if start + SNIPPET_LENGTH < len(body):
-        cut += "…"
-    marks = tuple(found.span() for found in pattern.finditer(cut)) if pattern else ()
-    return cut, tuple(span for span in marks if span[0] < span[1])
+        snippet += "…"
+    spans = tuple(match.span() for match in pattern.finditer(snippet)) if pattern else ()
+    return snippet, tuple(span for span in spans if span[0] < span[1])

@@ -1,4 +1,4 @@
-"""A list of sessions, however long: what is wanted of it, which rows it has, on which line each stands. Pure."""
+"""This module describes a list of sessions: its options, its rows, and the line of each row. It is pure."""
 
 from __future__ import annotations
 
@@ -20,38 +20,42 @@ ORDERS: tuple[Order, ...] = get_args(Order)
 GROUPINGS: tuple[Grouping, ...] = get_args(Grouping)
 
 LINES_PER_ROW = 2
-"""Lines to a session; a heading has one."""
+"""The lines of a session. A heading takes one line."""
 
 MAX_NESTING = 7
-"""What is nested deeper is shown at this depth."""
+"""The deepest level that is shown. Sessions that are nested deeper appear at this level."""
 
 
 class SessionListOptions(NamedTuple):
+    """Says which sessions a list shows, in which order and under which headings."""
+
     query: str = ""
-    "As it is being typed: the last word may be half of one."
+    "Holds the text of the search box. Its last word may be incomplete."
     folder: str = ""
-    "Only what happened in it or below; everywhere when empty."
+    "Limits the list to sessions in this folder or below it. Is empty for all folders."
     order: Order = "best"
-    "The newest, and before them those that fit the words best."
+    "By default, the best matches come first and then the newest sessions."
     group: Grouping = "day"
     unfolded: frozenset[int] = frozenset()
     "The sessions whose children are shown."
 
 
 BEST_MATCHES = "best"
-"""In the place of a day, above those that fit the words best."""
+"""The value of the heading above the best matches, where other headings have a day."""
 
 
 class Heading(NamedTuple):
+    """Describes a heading and the sessions below it."""
+
     row: int
-    "The first row beneath it."
+    "The first row below the heading."
     value: str
-    "A date, a folder's path or an agent's name; empty where nobody knows."
+    "Holds a date, the path of a folder or the name of an agent. Is empty if it is unknown."
     sessions: int
 
 
 class ListLine(NamedTuple):
-    """What stands on a line: a row's first or second line, or the heading of that number."""
+    """Describes one line of the list: the first or second line of a row, or a heading."""
 
     row: int
     row_line: int
@@ -60,27 +64,29 @@ class ListLine(NamedTuple):
 
 @dataclass(frozen=True)
 class SessionListLayout:
-    """The keys of the rows from top to bottom; arrays, since there may be a hundred thousand of them."""
+    """Holds the keys of the rows from top to bottom, and their headings and nesting.
+
+    It uses arrays because there may be a hundred thousand rows.
+    """
 
     options: SessionListOptions = field(default_factory=SessionListOptions)
     query: Query = field(default_factory=Query)
     keys: array[int] = field(default_factory=lambda: array("q"))
     total: int = 0
-    "How many sessions match, those that are folded away included."
+    "Counts the sessions that match, including folded ones."
     headings: tuple[Heading, ...] = ()
     depths: bytes = b""
-    "How deep each row is nested; empty when none is."
+    "Holds the nesting depth of each row. Is empty when no row is nested."
     guides: bytes = b""
-    "Of each row the levels, as bits, on which something follows further down; empty when none is nested."
+    "Holds, for each row, one bit per level that has a guide line to a later row. Is empty when no row is nested."
     last_hit_entries: Mapping[int, int] = field(default_factory=dict, repr=False, compare=False)
-    "As far as it was looked for: of sessions in which the words were said, the last entry that holds them."
+    "Maps sessions to the last entry that matches the query, as far as the search needed it."
 
     def __post_init__(self) -> None:
-        starts = array("q", [heading.row for heading in self.headings])
-        object.__setattr__(self, "_heading_rows", starts)
-        object.__setattr__(
-            self, "_heading_lines", array("q", [row * LINES_PER_ROW + n for n, row in enumerate(starts)])
-        )
+        rows = array("q", [heading.row for heading in self.headings])
+        lines = array("q", [row * LINES_PER_ROW + index for index, row in enumerate(rows)])
+        object.__setattr__(self, "_heading_rows", rows)
+        object.__setattr__(self, "_heading_lines", lines)
 
     _heading_rows: array[int] = field(init=False, repr=False, compare=False)
     _heading_lines: array[int] = field(init=False, repr=False, compare=False)
@@ -93,15 +99,16 @@ class SessionListLayout:
         return len(self.keys) * LINES_PER_ROW + len(self.headings)
 
     def first_line_of(self, row: int) -> int:
-        """The first of a row's lines."""
+        """Return the number of the first line of a row."""
         return row * LINES_PER_ROW + bisect_right(self._heading_rows, row)
 
     def line_at(self, line: int) -> ListLine:
-        above = bisect_right(self._heading_lines, line)
-        if above and self._heading_lines[above - 1] == line:
-            return ListLine(self._heading_rows[above - 1], 0, above - 1)
-        row, part = divmod(line - above, LINES_PER_ROW)
-        return ListLine(row, part)
+        headings_above = bisect_right(self._heading_lines, line)
+        heading = headings_above - 1
+        if headings_above and self._heading_lines[heading] == line:
+            return ListLine(self._heading_rows[heading], 0, heading)
+        row, row_line = divmod(line - headings_above, LINES_PER_ROW)
+        return ListLine(row, row_line)
 
     def row_of(self, key: int | None) -> int | None:
         try:
@@ -116,7 +123,7 @@ class SessionListLayout:
         return bool(self.guides and self.guides[row] >> level & 1)
 
     def parent_row(self, row: int) -> int | None:
-        """The row under which it stands."""
+        """Return the row that a nested row belongs to, or None if the row is not nested."""
         depth = self.depth(row)
         return next((above for above in range(row - 1, -1, -1) if self.depth(above) < depth), None) if depth else None
 
@@ -125,7 +132,7 @@ class SessionListLayout:
 
 
 class SessionRow(NamedTuple):
-    """What the list shows of a session."""
+    """Holds what the list shows of a session."""
 
     session: Session
     has_summary: bool = False
@@ -133,4 +140,4 @@ class SessionRow(NamedTuple):
     tags: tuple[str, ...] = ()
     children: int = 0
     hit: Hit | None = None
-    "Where the words of the query were said last."
+    "The newest message that matches the query."

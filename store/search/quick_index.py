@@ -1,4 +1,4 @@
-"""The quick index: the words of sessions that are not read yet, so that they can be found at once."""
+"""This module writes the quick index: the words of sessions that are not read yet, so that a search finds them."""
 
 from __future__ import annotations
 
@@ -11,15 +11,9 @@ from store.text.unicode import separate_cjk
 from store.text.validate import replace_surrogates, utc_timestamp
 
 if TYPE_CHECKING:
-    pass
-
-if TYPE_CHECKING:
     from store.store import Store
 
-
 _SELECT_LAST_KEY = "select coalesce(max(key), 0) from sessions"
-
-
 _INSERT_SESSION = """
     insert into sessions (id, source, source_key, native_id, parent_id, relation, agent_title, first_prompt, provider,
         model, cwd, turns, created_at, updated_at, depth)
@@ -27,57 +21,50 @@ _INSERT_SESSION = """
         :model, :cwd, :turns, :created_at, :updated_at, 'text')
     on conflict (id) do nothing
 """
-
-
+# One query for all new keys is four times as fast as one `returning` clause per insert.
 _SELECT_INSERTED = "select key, native_id from sessions where key > ?"
-"""Asked for all together: each to be told by its own insert would take four times as long."""
-
-
 _INSERT_TEXT = "insert into skims_fts (rowid, text) values (?, ?)"
-
-
 _CLEAR_QUICK_FIELDS = """
     update sessions set first_prompt = '', model = '', turns = 0, parent_id = null, relation = null
     where key = ? and head is null
 """
-
-
 _HAS_UNREAD = "select exists (select 1 from sessions where depth = 'text')"
-
-
 _HAS_TEXT = "select exists (select 1 from skims_fts_data where id > 10)"
 
 
 def insert_rows(
-    store: Store, sights: Sequence[QuickIndexRow], source: str, source_key: int, public_id: Callable[[str], str]
+    store: Store, rows: Sequence[QuickIndexRow], source: str, source_key: int, public_id: Callable[[str], str]
 ) -> set[str]:
-    """Gives the native ids of those that are new. One that is there already is left as it is."""
-    if not sights:
+    """Insert the sessions that the store does not have yet. Return the native ids of the new ones."""
+    if not rows:
         return set()
-    texts = {sight.native_id: sight.text for sight in sights}
-    rows = ({**sight.row(public_id), "source": source, "source_key": source_key} for sight in sights)
+    texts = {row.native_id: row.text for row in rows}
+    columns = ({**row.columns(public_id), "source": source, "source_key": source_key} for row in rows)
     with store.transaction(durable=False) as connection:
-        (last,) = connection.execute(_SELECT_LAST_KEY).fetchone()
-        connection.executemany(_INSERT_SESSION, rows)
-        new = connection.execute(_SELECT_INSERTED, (last,)).fetchall()
-        connection.executemany(_INSERT_TEXT, ((key, texts[native_id]) for key, native_id in new))
-    return {native_id for _, native_id in new}
+        (last_key,) = connection.execute(_SELECT_LAST_KEY).fetchone()
+        connection.executemany(_INSERT_SESSION, columns)
+        inserted = connection.execute(_SELECT_INSERTED, (last_key,)).fetchall()
+        connection.executemany(_INSERT_TEXT, ((key, texts[native_id]) for key, native_id in inserted))
+    return {native_id for _, native_id in inserted}
 
 
 def clear_quick_fields(store: Store, session: int) -> None:
-    """What is read tells itself what was only seen."""
+    """Clear the fields that the quick scan filled in, before the session itself is read."""
     store.connection.execute(_CLEAR_QUICK_FIELDS, (session,))
 
 
 def clear_index_if_unused(store: Store) -> None:
-    """When nothing is left that is found by them."""
-    ((left,), (kept,)) = store.row(_HAS_UNREAD), store.row(_HAS_TEXT)
-    if kept and not left:
+    """Clear the quick index once every session is read."""
+    ((has_unread,), (has_text,)) = store.row(_HAS_UNREAD), store.row(_HAS_TEXT)
+    if has_text and not has_unread:
         _clear_index(store)
 
 
 def clear_index_if_unread(store: Store, session: int) -> None:
-    """With the words of all others, if it was never read: who could take its own out has them no more."""
+    """Clear the whole quick index if the session was never read.
+
+    Removing the words of one session would need its text, which is not stored.
+    """
     if store.row("select 1 from sessions where key = ? and depth = 'text'", session):
         _clear_index(store)
 
@@ -88,15 +75,15 @@ def _clear_index(store: Store) -> None:
 
 
 class QuickIndexRow:
-    """A session as it was skimmed, in the columns that it is kept in."""
+    """Holds a session of a quick scan as columns of the database."""
 
     __slots__ = ("fields", "native_id", "text")
 
-    def __init__(self, skim: QuickSession) -> None:
-        self.native_id = skim.native_id
-        self.text = separate_cjk(replace_surrogates("\n\n".join([*skim.prompts, *skim.answers])))
-        first = next(filter(str.strip, skim.prompts), "")
-        at = skim.fields.get("updated_at") or utc_timestamp()
+    def __init__(self, session: QuickSession) -> None:
+        self.native_id = session.native_id
+        self.text = separate_cjk(replace_surrogates("\n\n".join([*session.prompts, *session.answers])))
+        first_prompt = next(filter(str.strip, session.prompts), "")
+        updated_at = session.fields.get("updated_at") or utc_timestamp()
         self.fields: dict[str, Any] = {
             "parent_id": None,
             "relation": None,
@@ -104,14 +91,15 @@ class QuickIndexRow:
             "provider": "",
             "model": "",
             "cwd": "",
-            "created_at": at,
-            "updated_at": at,
-            "first_prompt": replace_surrogates(prompt_title(first)),
-            "turns": len(skim.prompts),
-            **skim.fields,
+            "created_at": updated_at,
+            "updated_at": updated_at,
+            "first_prompt": replace_surrogates(prompt_title(first_prompt)),
+            "turns": len(session.prompts),
+            **session.fields,
         }
 
-    def row(self, public_id: Callable[[str], str]) -> dict[str, Any]:
+    def columns(self, public_id: Callable[[str], str]) -> dict[str, Any]:
+        """Return the values of the columns. `public_id` turns a native id into the id of a session."""
         parent = self.fields["parent_id"]
-        named = {"id": public_id(self.native_id), "native_id": self.native_id}
-        return self.fields | named | {"parent_id": public_id(parent) if parent else None}
+        ids = {"id": public_id(self.native_id), "native_id": self.native_id}
+        return self.fields | ids | {"parent_id": public_id(parent) if parent else None}

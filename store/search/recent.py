@@ -1,7 +1,7 @@
-"""In which sessions the words of a query were said, without a look at all others: of a few, the newest, the best.
+"""This module finds the sessions that match a query without reading all matches: among a few, the newest, or the best.
 
-A word that stands in every other message is found a hundred thousand times. Whoever types wants the first page of
-that: the index is asked for the stretches only in which the entries of some sessions lie.
+A common word has a hundred thousand matches, but a person who types needs only the first page of results. So the index
+is searched only within the ranges of entry keys that belong to the sessions in question.
 """
 
 from __future__ import annotations
@@ -22,40 +22,40 @@ if TYPE_CHECKING:
     from store.store import Store
 
 MAX_RANGES = 8
-"""The index is asked so often at most; each time it gathers anew what a beginning of a word stands for."""
+"""The most ranges to search. Each search expands the prefix again, which takes time."""
 
 MAX_RANGE_GAP = 4_000
-"""Entries between two stretches that are sooner read over than asked around."""
+"""The largest gap between two ranges that are joined. Reading the entries in the gap is faster than another search."""
 
 SHORT_PREFIX_CHARS = 2
-"""Letters with which so many words begin that nearly every conversation has one."""
+"""A prefix of so few letters occurs in nearly every conversation."""
 
 MAX_SCANNED_PREFIX_CHARS = 4
-"""Letters with which many may begin."""
+"""A prefix of so few letters may be common enough to scan messages for it."""
 
 MAX_SCAN_MISSES = 8
-"""Sessions without a word that begins with so many letters, and they are seldom: the index knows sooner where."""
+"""After so many sessions without a match the prefix is rare, and the index is faster than scanning."""
 
 MAX_ENTRIES_SCANNED = 20
-"""Messages of a session; if none of them has it, the index is asked."""
+"""The messages of a session that are scanned before the index is searched."""
 
 MAX_RANKED_MATCHES = 50_000
-"""A word that was said more often tells no message from another, and to weigh them all would take long."""
+"""More matches than this are not ranked: the word is too common to rank by, and it would take long."""
 
 MAX_RANKED_ENTRIES = 500
 MAX_TITLE_MATCHES = 20
-"""Sessions with the words in their title that are named, the newest of them."""
+"""The sessions with a matching title that are ranked first. The newest ones are taken."""
 
 MAX_COUNTED_MATCHES = 5_000
-"""Matches are counted no further, to guess how far apart they lie."""
+"""Limits how many matches are counted to estimate how frequent they are."""
 
 ESTIMATE_MARGIN = 2
-"""Times as far as a guess says."""
+"""The factor by which an estimate is raised, to be on the safe side."""
 
 _SELECT_ENTRY_RANGES = (
     "select key, head, tail from sessions where key in (select value from json_each(?)) and head is not null"
 )
-# Cross joins: SQLite would rather go through the sessions' entries, and ask the index for each.
+# The cross joins force SQLite to start with the index. Otherwise it looks up every entry of the sessions in the index.
 _SELECT_LAST_HIT_ENTRIES = """
     select sessions.key, max(entries.key) from conversation_fts
     cross join entries on entries.key = conversation_fts.rowid
@@ -83,6 +83,8 @@ _SELECT_TITLE_MATCHES = """
 
 
 class EntryRange(NamedTuple):
+    """Describes a range of entry keys, both ends included."""
+
     first: int
     last: int
 
@@ -90,74 +92,77 @@ class EntryRange(NamedTuple):
 def find_last_hit_entries(
     store: Store, query: Query, sessions: Sequence[int], now: datetime, limit: int | None = None
 ) -> dict[int, int]:
-    """Of each of these sessions in which the words were said, the last entry that holds them; or of enough of them."""
+    """Map each session that matches to its last matching entry. With a limit, some sessions may be missing."""
     if not query.fts():
         return {}
-    found = _scan_newest_entries(store, query, sessions, limit or len(sessions))
-    if len(found) >= (limit or len(sessions)):
-        return found
-    others = encode([session for session in sessions if session not in found]).decode()
-    return found | find_last_hit_entries_by_index(
+    entries = _scan_newest_entries(store, query, sessions, limit or len(sessions))
+    if len(entries) >= (limit or len(sessions)):
+        return entries
+    others = encode([session for session in sessions if session not in entries]).decode()
+    return entries | find_last_hit_entries_by_index(
         store, query, {key: (head, tail) for key, head, tail in store.rows(_SELECT_ENTRY_RANGES, others)}, now
     )
 
 
 def find_last_hit_entries_by_index(
-    store: Store, query: Query, lies: Mapping[int, tuple[int, int]], now: datetime
+    store: Store, query: Query, ranges: Mapping[int, tuple[int, int]], now: datetime
 ) -> dict[int, int]:
-    """The same by the index alone, of sessions the first and last entries of which are known."""
-    match, keys, spoken = query.fts(), encode(list(lies)).decode(), build_role_condition(query, now)
-    found: dict[int, int] = {}
-    for stretch in merge_ranges(lies.values()):
+    """Do the same with the index alone. `ranges` maps sessions to their first and last entries."""
+    match, keys, role = query.fts(), encode(list(ranges)).decode(), build_role_condition(query, now)
+    entries: dict[int, int] = {}
+    for entry_range in merge_ranges(ranges.values()):
         for session, entry in store.rows(
-            _SELECT_LAST_HIT_ENTRIES.format(spoken.sql), match, *stretch, keys, *spoken.values
+            _SELECT_LAST_HIT_ENTRIES.format(role.sql), match, *entry_range, keys, *role.values
         ):
-            found[session] = max(entry, found.get(session, 0))
-    return found
+            entries[session] = max(entry, entries.get(session, 0))
+    return entries
 
 
-def _scan_newest_entries(store: Store, query: Query, sessions: Sequence[int], enough: int) -> dict[int, int]:
-    """What few letters begin is met in nearly every conversation, sooner than the index has gathered all it knows."""
+def _scan_newest_entries(store: Store, query: Query, sessions: Sequence[int], limit: int) -> dict[int, int]:
+    """Map sessions to their last matching entry if the query is one short prefix; else return nothing.
+
+    A short prefix occurs in nearly every conversation, so reading the newest messages is faster than the index.
+    """
     groups = query.word_groups
     if len(groups) != 1 or len(query.groups) != 1 or len(groups[0]) != 1:
         return {}
     (term,) = groups[0]
     if not term.prefix or len(term.text) > MAX_SCANNED_PREFIX_CHARS or not term.text.isascii():
         return {}
-    missed, patience = 0, len(sessions) if len(term.text) <= SHORT_PREFIX_CHARS else MAX_SCAN_MISSES
-    letters, begins = term.text.lower(), re.compile(term.to_regex(), re.IGNORECASE)
-    found: dict[int, int] = {}
+    misses, max_misses = 0, len(sessions) if len(term.text) <= SHORT_PREFIX_CHARS else MAX_SCAN_MISSES
+    letters, pattern = term.text.lower(), re.compile(term.to_regex(), re.IGNORECASE)
+    entries: dict[int, int] = {}
     for session in sessions:
-        said = store.rows(_SELECT_NEWEST_ENTRIES, session, MAX_ENTRIES_SCANNED)
-        # Most have the letters nowhere, which is told much sooner than that no word begins with them.
-        met = (
+        newest = store.rows(_SELECT_NEWEST_ENTRIES, session, MAX_ENTRIES_SCANNED)
+        # Most texts do not contain the letters at all, and `in` is much faster than the pattern.
+        matching = (
             entry
-            for entry, text, parts in said
-            if (letters in text.lower() and begins.search(text))
-            or (parts and letters.encode() in parts.lower() and _has_match_in_thinking(begins, parts))
+            for entry, text, parts in newest
+            if (letters in text.lower() and pattern.search(text))
+            or (parts and letters.encode() in parts.lower() and _has_match_in_thinking(pattern, parts))
         )
-        if (entry := next(met, None)) is not None:
-            found[session] = entry
+        if (entry := next(matching, None)) is not None:
+            entries[session] = entry
         else:
-            missed += 1
-        if len(found) == enough or missed > patience:
+            misses += 1
+        if len(entries) == limit or misses > max_misses:
             break
-    return found
+    return entries
 
 
-def _has_match_in_thinking(words: re.Pattern[str], column: bytes) -> bool:
-    return any(words.search(part.text) for part in decode_parts("", column) if isinstance(part, Thinking))
+def _has_match_in_thinking(pattern: re.Pattern[str], parts_column: bytes) -> bool:
+    return any(pattern.search(part.text) for part in decode_parts("", parts_column) if isinstance(part, Thinking))
 
 
-def estimate_sessions_to_check(store: Store, query: Query, wanted: int) -> int:
-    """Of how many sessions some will have the words, if they stand in these as often as anywhere."""
-    (often,) = store.row(_COUNT_MATCHES, query.fts(), MAX_COUNTED_MATCHES)
+def estimate_sessions_to_check(store: Store, query: Query, needed: int) -> int:
+    """Estimate how many sessions must be searched to find the needed number of matches."""
+    (matches,) = store.row(_COUNT_MATCHES, query.fts(), MAX_COUNTED_MATCHES)
     (sessions,) = store.row("select count(*) from sessions")
-    return int(ESTIMATE_MARGIN * wanted * sessions / max(often, 1))
+    return int(ESTIMATE_MARGIN * needed * sessions / max(matches, 1))
 
 
 def find_quick_index_sessions(store: Store, query: Query) -> set[int]:
-    """The sessions that were only skimmed, and in which the words were seen."""
+    """Return the sessions that match by the quick index, because they are not read yet."""
     return {
         key
         for condition in build_quick_index_conditions(query)
@@ -166,20 +171,16 @@ def find_quick_index_sessions(store: Store, query: Query) -> set[int]:
 
 
 def rank_sessions(store: Store, query: Query, now: datetime) -> list[int]:
-    """The sessions to look at first: with all the words in their title, then with the weightiest message."""
-    titled = build_title_condition(query)
-    found = _select_keys(store, _SELECT_TITLE_MATCHES, titled, MAX_TITLE_MATCHES) if titled else []
+    """Return the best matches: sessions whose title matches, then those with the highest ranked messages."""
+    title = build_title_condition(query)
+    keys = _select_keys(store, _SELECT_TITLE_MATCHES, title, MAX_TITLE_MATCHES) if title else []
     match = query.fts()
-    (often,) = store.row(_COUNT_MATCHES, match, MAX_RANKED_MATCHES + 1) if match else (0,)
-    if 0 < often <= MAX_RANKED_MATCHES:
-        spoken = build_role_condition(query, now)
-        found += [
-            key
-            for (key,) in store.rows(
-                _SELECT_RANKED_SESSIONS.format(spoken.sql), match, MAX_RANKED_ENTRIES, *spoken.values
-            )
-        ]
-    return list(dict.fromkeys(found))
+    (matches,) = store.row(_COUNT_MATCHES, match, MAX_RANKED_MATCHES + 1) if match else (0,)
+    if 0 < matches <= MAX_RANKED_MATCHES:
+        role = build_role_condition(query, now)
+        rows = store.rows(_SELECT_RANKED_SESSIONS.format(role.sql), match, MAX_RANKED_ENTRIES, *role.values)
+        keys += [key for (key,) in rows]
+    return list(dict.fromkeys(keys))
 
 
 def _select_keys(store: Store, sql: str, condition: Condition, limit: int) -> list[int]:
@@ -187,23 +188,23 @@ def _select_keys(store: Store, sql: str, condition: Condition, limit: int) -> li
 
 
 def merge_ranges(
-    lies: Iterable[tuple[int, int]], max_ranges: int = MAX_RANGES, max_gap: int = MAX_RANGE_GAP
+    ranges: Iterable[tuple[int, int]], max_ranges: int = MAX_RANGES, max_gap: int = MAX_RANGE_GAP
 ) -> list[EntryRange]:
-    """All of them in a few: those that lie nearest to each other are joined."""
-    joined = list(_join_near_ranges(sorted(lies), max_gap))
-    gaps = sorted(range(1, len(joined)), key=lambda at: joined[at - 1].last - joined[at].first)[: max_ranges - 1]
-    bounds = [0, *sorted(gaps), len(joined)]
-    return [EntryRange(joined[begin].first, joined[end - 1].last) for begin, end in pairwise(bounds) if begin < end]
+    """Join ranges until there are at most `max_ranges`. The smallest gaps are closed first."""
+    joined = list(_join_near_ranges(sorted(ranges), max_gap))
+    widest_gaps = sorted(range(1, len(joined)), key=lambda index: joined[index - 1].last - joined[index].first)
+    bounds = [0, *sorted(widest_gaps[: max_ranges - 1]), len(joined)]
+    return [EntryRange(joined[start].first, joined[end - 1].last) for start, end in pairwise(bounds) if start < end]
 
 
-def _join_near_ranges(ordered: Sequence[tuple[int, int]], near: int) -> Iterator[EntryRange]:
-    """Of a thousand there are a few at most: nothing is made of each."""
-    begin, end = ordered[0] if ordered else (0, 0)
+def _join_near_ranges(ordered: Sequence[tuple[int, int]], max_gap: int) -> Iterator[EntryRange]:
+    """Join sorted ranges with small gaps. It creates objects only for the results, since there may be many ranges."""
+    start, end = ordered[0] if ordered else (0, 0)
     for first, last in ordered:
-        if first > end + near:
-            yield EntryRange(begin, end)
-            begin, end = first, last
+        if first > end + max_gap:
+            yield EntryRange(start, end)
+            start, end = first, last
         elif last > end:
             end = last
     if ordered:
-        yield EntryRange(begin, end)
+        yield EntryRange(start, end)

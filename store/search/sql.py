@@ -1,4 +1,4 @@
-"""A query as conditions in SQL: on sessions, on the entries that hold its words, on tool calls. Pure."""
+"""This module turns a query into SQL conditions on sessions, entries and tool calls. It is pure."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from typing import Any, NamedTuple
 from store.search.query import Filter, OrGroup, Query, Term, parse_date
 
 LIVE_WINDOW = timedelta(minutes=2)
-"""A session whose source changed so lately is taken to be going on."""
+"""A session that changed within this time counts as running."""
 
 EXPIRING_WINDOW = timedelta(days=7)
-"""A session that its agent will delete within this time is told apart."""
+"""A session that its agent will delete within this time counts as expiring."""
 
 ALL_ENTRIES = (0, 2**62)
 
 MAX_TITLE_TERM_CHARS = 5_000
-"""Characters: no title has a longer word, and SQLite takes no longer pattern."""
+"""The longest term that is searched for in titles. SQLite accepts no longer pattern."""
 
 _TITLE_LIKE = " or ".join(f"sessions.{name} like ? escape '!'" for name in ("own_title", "agent_title", "id"))
 _LIKE_WILDCARDS = re.compile("[%_!]")
@@ -48,12 +48,14 @@ _STATE_SQL = {
 
 
 class Condition(NamedTuple):
+    """Holds a piece of SQL and its values."""
+
     sql: str = "1"
     values: tuple[Any, ...] = ()
 
-    def embed_in(self, frame: str) -> Condition:
-        """Wherever the frame has a {0}."""
-        return Condition(frame.format(self.sql), self.values * frame.count("{0}"))
+    def embed_in(self, template: str) -> Condition:
+        """Return the template with this condition in place of each {0}."""
+        return Condition(template.format(self.sql), self.values * template.count("{0}"))
 
 
 def all_of(conditions: Iterable[Condition]) -> Condition:
@@ -64,19 +66,20 @@ def any_of(conditions: Iterable[Condition]) -> Condition:
     return _join_conditions(" or ", conditions)
 
 
-def _join_conditions(word: str, conditions: Iterable[Condition]) -> Condition:
-    given = list(conditions)
-    if not given:
+def _join_conditions(operator: str, conditions: Iterable[Condition]) -> Condition:
+    conditions = list(conditions)
+    if not conditions:
         return Condition()
-    return Condition(f"({word.join(one.sql for one in given)})", tuple(value for one in given for value in one.values))
+    sql = operator.join(condition.sql for condition in conditions)
+    return Condition(f"({sql})", tuple(value for condition in conditions for value in condition.values))
 
 
 def build_folder_condition(table: str, folder: str) -> Condition:
-    """In it or below; anywhere when it is empty."""
+    """Match sessions in the folder or below it. An empty folder matches all of them."""
     if not folder:
         return Condition()
-    below = folder.rstrip("/") + "/"
-    return Condition(f"({table}.cwd = ? or substr({table}.cwd, 1, ?) = ?)", (folder, len(below), below))
+    prefix = folder.rstrip("/") + "/"
+    return Condition(f"({table}.cwd = ? or substr({table}.cwd, 1, ?) = ?)", (folder, len(prefix), prefix))
 
 
 # ── filters ───────────────────────────────────────────────────────────────────────────────────────
@@ -89,14 +92,14 @@ _TEXT_FILTERS = {
     "tool": ("name", _STARTS_WITH, "exists (select 1 from tool_calls where tool_calls.session = sessions.key and {0})"),
     "role": ("entries.role", _EQUALS, "{0}"),
 }
-"""The column of each, how it is compared unless it is meant exactly, and what holds the comparison."""
+"""Maps each filter to its column, to the comparison for values that are not exact, and to a template around it."""
 
 _ENTRY_OF_TOOL_CALL = """entries.key in (select entry from tool_calls where {0}
     union all select result_entry from tool_calls where {0})"""
 
 
 class _SessionFilters:
-    """What the filters mean for sessions; entries and calls mean some of them more closely."""
+    """Translates filters for sessions. The subclasses translate some filters for entries and tool calls."""
 
     time_column = "sessions.updated_at"
     text_filters: Mapping[str, tuple[str, str, str]] = _TEXT_FILTERS
@@ -105,34 +108,34 @@ class _SessionFilters:
     def __init__(self, now: datetime) -> None:
         self._now = now
 
-    def build_filter(self, given: Filter) -> Condition:
-        found = self._build_positive_filter(given)
-        return found.embed_in("not ({0})") if given.negated else found
+    def build_filter(self, atom: Filter) -> Condition:
+        condition = self._build_positive_filter(atom)
+        return condition.embed_in("not ({0})") if atom.negated else condition
 
-    def _build_positive_filter(self, given: Filter) -> Condition:
-        match given.name:
-            case "is" if given.value == "live":
+    def _build_positive_filter(self, atom: Filter) -> Condition:
+        match atom.name:
+            case "is" if atom.value == "live":
                 return Condition(self.state_sql["live"], (format_timestamp(self._now - LIVE_WINDOW),))
-            case "is" if given.value == "expiring":
+            case "is" if atom.value == "expiring":
                 return Condition(self.state_sql["expiring"], (format_timestamp(self._now + EXPIRING_WINDOW),))
             case "is":
-                return Condition(self.state_sql[given.value])
+                return Condition(self.state_sql[atom.value])
             case "within":
-                return build_folder_condition("sessions", given.value)
+                return build_folder_condition("sessions", atom.value)
             case "has":
-                return Condition(f"sessions.key in ({SESSIONS_HAVING[given.value]})")
+                return Condition(f"sessions.key in ({SESSIONS_HAVING[atom.value]})")
             case "before" | "after":
-                day = parse_date(given.value, self._now)
+                moment = parse_date(atom.value, self._now)
                 return Condition(
-                    f"{self.time_column} {'<' if given.name == 'before' else '>='} ?",
-                    (format_timestamp(day or self._now),),
+                    f"{self.time_column} {'<' if atom.name == 'before' else '>='} ?",
+                    (format_timestamp(moment or self._now),),
                 )
-        column, compared, frame = self.text_filters[given.name]
-        value = expanduser(given.value) if given.name == "cwd" else given.value
-        return Condition((_EQUALS if given.exact else compared).format(column), (value,)).embed_in(frame)
+        column, comparison, template = self.text_filters[atom.name]
+        value = expanduser(atom.value) if atom.name == "cwd" else atom.value
+        return Condition((_EQUALS if atom.exact else comparison).format(column), (value,)).embed_in(template)
 
-    def build_group(self, group: OrGroup, term: Callable[[Term], Condition]) -> Condition:
-        return any_of(self.build_filter(one) if isinstance(one, Filter) else term(one) for one in group)
+    def build_group(self, group: OrGroup, build_term: Callable[[Term], Condition]) -> Condition:
+        return any_of(self.build_filter(atom) if isinstance(atom, Filter) else build_term(atom) for atom in group)
 
 
 class _EntryFilters(_SessionFilters):
@@ -154,22 +157,22 @@ class _ToolCallFilters(_SessionFilters):
 
 
 def build_session_condition(query: Query, now: datetime) -> Condition:
-    """The words in a title or in one message of the conversation, and every filter."""
-    besides = build_session_filter_condition(query, now)
+    """Match sessions that have all words in the title or in one message, and that match every filter."""
+    filters = build_session_filter_condition(query, now)
     if not query.word_groups:
-        return besides
-    ways = []
-    if titled := build_title_condition(query):
-        ways.append(titled)
+        return filters
+    alternatives = []
+    if title := build_title_condition(query):
+        alternatives.append(title)
     if match := query.fts():
-        spoken = build_role_condition(query, now)
-        ways.append(Condition(_SESSION_CONTAINS_WORDS.format(spoken.sql), (match, *spoken.values)))
-        ways += build_quick_index_conditions(query)
-    return all_of([besides, any_of(ways) if ways else Condition("0")])
+        role = build_role_condition(query, now)
+        alternatives.append(Condition(_SESSION_CONTAINS_WORDS.format(role.sql), (match, *role.values)))
+        alternatives += build_quick_index_conditions(query)
+    return all_of([filters, any_of(alternatives) if alternatives else Condition("0")])
 
 
 def build_quick_index_conditions(query: Query) -> list[Condition]:
-    """The words among those of a session that was not read yet; who said them is not known then."""
+    """Match sessions whose words are only in the quick index. It does not know roles, so `role:` matches nothing."""
     match = query.fts()
     return (
         [Condition(_QUICK_INDEX_CONTAINS_WORDS, (match,))]
@@ -179,21 +182,21 @@ def build_quick_index_conditions(query: Query) -> list[Condition]:
 
 
 def build_session_filter_condition(query: Query, now: datetime) -> Condition:
-    """All that a session must be, whatever was said in it."""
-    level = _SessionFilters(now)
-    rest = [group for group in query.groups if group not in query.word_groups and not _has_role_filter(group)]
-    return all_of(level.build_group(group, _build_session_term_condition) for group in rest)
+    """Match the filters and the excluded words of a query, but not the words to search for."""
+    filters = _SessionFilters(now)
+    groups = [group for group in query.groups if group not in query.word_groups and not _has_role_filter(group)]
+    return all_of(filters.build_group(group, _build_session_term_condition) for group in groups)
 
 
 def build_title_condition(query: Query) -> Condition | None:
-    """All the words; None where somebody asks who spoke, and so not for titles."""
+    """Match sessions that have all words in the title. Return None for a query with `role:`; a title has no role."""
     if any(map(_has_role_filter, query.groups)):
         return None
-    return all_of(any_of(_build_title_term_condition(one) for one in group) for group in query.word_groups)
+    return all_of(any_of(_build_title_term_condition(term) for term in group) for group in query.word_groups)
 
 
 def _build_title_term_condition(term: Term) -> Condition:
-    """In the person's title, the agent's, or the id."""
+    """Match a term in the title that a person gave, in the agent's title, or in the id."""
     if len(term.text) > MAX_TITLE_TERM_CHARS:
         return Condition("0")
     pattern = _LIKE_WILDCARDS.sub(r"!\g<0>", term.text)
@@ -201,51 +204,55 @@ def _build_title_term_condition(term: Term) -> Condition:
 
 
 def build_role_condition(query: Query, now: datetime) -> Condition:
-    """On the entries that hold the words: who may have said them."""
-    level = _SessionFilters(now)
-    return all_of(level.build_group(group, _match_nothing) for group in query.groups if _has_role_filter(group))
+    """Match entries by the `role:` filters of a query."""
+    filters = _SessionFilters(now)
+    return all_of(filters.build_group(group, _match_nothing) for group in query.groups if _has_role_filter(group))
 
 
 def build_entry_condition(query: Query, table: str, now: datetime) -> Condition:
-    """Besides the words, which that full-text table is asked for."""
-    level = _EntryFilters(now)
+    """Match entries by everything but the words to search for. The caller matches those with the FTS table."""
+    filters = _EntryFilters(now)
 
-    def term(one: Term) -> Condition:
-        found = Condition(f"entries.key in (select rowid from {table} where {table} match ?)", (one.fts(),))
-        return found.embed_in("not {0}") if one.negated else found
+    def build_term(term: Term) -> Condition:
+        condition = Condition(f"entries.key in (select rowid from {table} where {table} match ?)", (term.fts(),))
+        return condition.embed_in("not {0}") if term.negated else condition
 
-    return all_of(level.build_group(group, term) for group in query.groups if group not in query.word_groups)
+    return all_of(filters.build_group(group, build_term) for group in query.groups if group not in query.word_groups)
 
 
 def build_tool_call_condition(query: Query, now: datetime, entry_range: tuple[int, int] = ALL_ENTRIES) -> Condition:
-    """Each word in the call or in its result, and every filter; the entries lie within, from first to last."""
-    level = _ToolCallFilters(now)
+    """Match calls that have each word in the call or in its result, and that match every filter.
+
+    `entry_range` limits the keys of the entries that are searched for words.
+    """
+    filters = _ToolCallFilters(now)
     return all_of(
-        level.build_group(group, lambda term: _build_tool_call_term_condition(term, entry_range))
+        filters.build_group(group, lambda term: _build_tool_call_term_condition(term, entry_range))
         for group in query.groups
     )
 
 
 def _build_session_term_condition(term: Term) -> Condition:
-    ways = [_build_title_term_condition(term)]
+    alternatives = [_build_title_term_condition(term)]
     if term.is_indexed:
-        ways += [
+        alternatives += [
             Condition(_SESSION_CONTAINS_WORDS.format(1), (term.fts(),)),
             Condition(_QUICK_INDEX_CONTAINS_WORDS, (term.fts(),)),
         ]
-    found = any_of(ways)
-    return found.embed_in("not {0}") if term.negated else found
+    condition = any_of(alternatives)
+    return condition.embed_in("not {0}") if term.negated else condition
 
 
-def _build_tool_call_term_condition(term: Term, within: tuple[int, int]) -> Condition:
-    """A word that the index cannot know stands in no call; one that is only begun might be any."""
+def _build_tool_call_term_condition(term: Term, entry_range: tuple[int, int]) -> Condition:
+    """Match calls with a term. A single typed letter matches every call; other terms without letters match none."""
     if not term.is_indexed:
         return Condition("1" if term.negated or term.is_first_letter else "0")
-    held = "coalesce({} in (select rowid from tools_fts where tools_fts match ? and rowid between ? and ?), 0)"
-    found = any_of(
-        Condition(held.format(f"tool_calls.{side}"), (term.fts(), *within)) for side in ("entry", "result_entry")
+    is_in_index = "coalesce({} in (select rowid from tools_fts where tools_fts match ? and rowid between ? and ?), 0)"
+    condition = any_of(
+        Condition(is_in_index.format(f"tool_calls.{column}"), (term.fts(), *entry_range))
+        for column in ("entry", "result_entry")
     )
-    return found.embed_in("not {0}") if term.negated else found
+    return condition.embed_in("not {0}") if term.negated else condition
 
 
 def _match_nothing(_: Term) -> Condition:
@@ -253,9 +260,9 @@ def _match_nothing(_: Term) -> Condition:
 
 
 def _has_role_filter(group: OrGroup) -> bool:
-    return any(isinstance(one, Filter) and one.name == "role" for one in group)
+    return any(isinstance(atom, Filter) and atom.name == "role" for atom in group)
 
 
-def format_timestamp(at: datetime) -> str:
-    """As times are kept."""
-    return at.astimezone(UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
+def format_timestamp(moment: datetime) -> str:
+    """Return a time as the database stores it."""
+    return moment.astimezone(UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")

@@ -1,7 +1,7 @@
-"""Typing errors, forgiven when nothing else is found: for a word that nobody ever said, the nearest that somebody did.
+"""This module corrects typing errors when a query finds nothing: it replaces unknown words with similar known words.
 
-What is looked at is bounded, however many words an archive has: every spelling one slip away is looked up in the
-index, and of those two slips away the ones that begin with the same two letters.
+The work is bounded, however many words an archive has. Every spelling with one typo is looked up in the index. Words
+with two typos are considered only if they begin with the same two letters.
 """
 
 from __future__ import annotations
@@ -11,7 +11,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Literal, NamedTuple, TypeVar
 
-from store.search.query import FILTERS, Atom, Filter, Query, Term, Vocabulary
+from store.search.complete import Vocabulary
+from store.search.query import FILTERS, Atom, Filter, Query, Term
 from store.text.unicode import cjk_pattern, fold_accents
 from store.text.validate import encode
 
@@ -22,10 +23,10 @@ FtsTable = Literal["conversation_fts", "skims_fts", "tools_fts"]
 Results = TypeVar("Results")
 
 MIN_WORD_CHARS, MAX_WORD_CHARS = 4, 40
-"""Letters of a word that may be mistyped: nearly all shorter ones are near another, and longer ones were pasted."""
+"""The length of words that are corrected. Shorter words resemble too many others; longer ones were pasted."""
 
 MIN_TWO_TYPOS_CHARS = 6
-"""Letters of a word in which there may be two slips."""
+"""The length from which a word may have two typos."""
 
 MAX_WORDS_COMPARED = 20_000
 MAX_TITLES_READ = 2_000
@@ -36,7 +37,7 @@ _VOWELS = re.compile(r"[aeiou]+")
 _ALPHABETS = ("abcdefghijklmnopqrstuvwxyz", "абвгдеёжзийклмнопрстуфхцчшщъыьэюя", "αβγδεζηθικλμνξοπρσςτυφχψω")
 _LAST_CHARACTER = "\U0010ffff"
 
-# The index tells its words through a table that exists for this connection alone: nothing is written to the store.
+# The words of the index are read through a temporary table of this connection. Nothing is written to the store.
 _CREATE_WORDS_TABLE = "create virtual table if not exists temp.{0}_words using fts5vocab(main, {0}, row)"
 _COUNT_WORDS = "select term, doc from temp.{}_words where term in (select value from json_each(?))"
 _COUNT_PREFIXES = """
@@ -51,8 +52,11 @@ _SELECT_TITLES = """
 
 
 class NearWord(NamedTuple):
+    """Describes a known word that resembles a mistyped one. The best candidate is the smallest tuple."""
+
     distance: int
     rarity: int
+    "The negative number of uses."
     word: str
 
 
@@ -63,17 +67,17 @@ def find_or_correct(
     find: Callable[[Query], Results],
     is_empty: Callable[[Results], bool],
 ) -> tuple[Query, Results]:
-    """What is found; where that is nothing, what is found for the words that were probably meant, and these."""
-    found = find(query)
-    if is_empty(found) and (meant := correct_typos(store, query, indexes)) is not None:
-        instead = find(meant)
-        if not is_empty(instead):
-            return meant, instead
-    return query, found
+    """Return the query and its results. If there are none, try the query with its typos corrected."""
+    results = find(query)
+    if is_empty(results) and (corrected := correct_typos(store, query, indexes)) is not None:
+        corrected_results = find(corrected)
+        if not is_empty(corrected_results):
+            return corrected, corrected_results
+    return query, results
 
 
 def correct_typos(store: Store, query: Query, indexes: Sequence[FtsTable] = ("conversation_fts",)) -> Query | None:
-    """With the nearest known word for each that is not; None where there is no such word."""
+    """Return the query with unknown words replaced by similar known ones, or None if there are none."""
     with store.snapshot():
         return _TypoCorrector(store, indexes).correct_query(query)
 
@@ -95,40 +99,40 @@ class _TypoCorrector:
     def _correct_atom(self, atom: Atom) -> Atom:
         if atom.negated:
             return atom
-        meant = (
+        corrected = (
             self._correct_filter(atom)
             if isinstance(atom, Filter)
             else self._correct_filter_name(atom) or self._correct_term(atom)
         )
-        if meant != atom:
-            self._corrections[_format_atom(atom)] = _format_atom(meant)
-        return meant
+        if corrected != atom:
+            self._corrections[_format_atom(atom)] = _format_atom(corrected)
+        return corrected
 
     # ── filters ───────────────────────────────────────────────────────────────────────────────────
 
-    def _correct_filter(self, given: Filter) -> Filter:
-        """What there is of the kind, when it is near what was typed and nothing there is what was typed."""
-        values = self._vocabulary.values_for(given.name) if given.name in ("agent", "model", "tool", "tag") else ()
-        typed = given.value.lower()
+    def _correct_filter(self, atom: Filter) -> Filter:
+        """Return the filter with the most similar known value, or unchanged if its value is known."""
+        values = self._vocabulary.values_for(atom.name) if atom.name in ("agent", "model", "tool", "tag") else ()
+        typed = atom.value.lower()
         if len(typed) > MAX_WORD_CHARS or any(typed in value.lower() for value in values):
-            return given
+            return atom
         known = {value.lower(): 0 for value in values}
-        near = _find_with_same_consonants(typed, known) or _find_nearest(typed, known, prefix=not given.exact)
-        return given._replace(value=near) if near else given
+        nearest = _find_with_same_consonants(typed, known) or _find_nearest(typed, known, prefix=not atom.exact)
+        return atom._replace(value=nearest) if nearest else atom
 
     @cached_property
     def _vocabulary(self) -> Vocabulary:
         return self._store.search.load_vocabulary()
 
     def _correct_filter_name(self, term: Term) -> Filter | None:
-        """`agnet:claude`."""
-        named = _NAMED_VALUE.fullmatch(term.text)
+        """Return the filter that a term such as `agnet:claude` stands for, or None."""
+        parts = _NAMED_VALUE.fullmatch(term.text)
         name = (
-            _find_nearest(named[1].lower(), dict.fromkeys(FILTERS, 0))
-            if named and len(named[0]) <= MAX_WORD_CHARS
+            _find_nearest(parts[1].lower(), dict.fromkeys(FILTERS, 0))
+            if parts and len(parts[0]) <= MAX_WORD_CHARS
             else None
         )
-        groups = Query.parse(f"{name}:{named[2]}").groups if named and name else ()
+        groups = Query.parse(f"{name}:{parts[2]}").groups if parts and name else ()
         return self._correct_filter(groups[0][0]) if groups and isinstance(groups[0][0], Filter) else None
 
     # ── words ─────────────────────────────────────────────────────────────────────────────────────
@@ -137,9 +141,9 @@ class _TypoCorrector:
         words = _WORD.findall(term.text)
         if not term.is_indexed or cjk_pattern().search(term.text) or not words:
             return term
-        meant = [self._correct_word(word, prefix=False) for word in words[:-1]]
-        meant.append(self._correct_word(words[-1], prefix=term.prefix))
-        return term if meant == words else term._replace(text=" ".join(meant))
+        corrected = [self._correct_word(word, prefix=False) for word in words[:-1]]
+        corrected.append(self._correct_word(words[-1], prefix=term.prefix))
+        return term if corrected == words else term._replace(text=" ".join(corrected))
 
     def _correct_word(self, word: str, *, prefix: bool) -> str:
         plain = fold_accents(word)
@@ -149,11 +153,11 @@ class _TypoCorrector:
             or self._count_known([plain], prefix)
         ):
             return word
-        near = self._count_known(list(generate_one_typo_variants(plain)), prefix)
-        # Shorter beginnings are always used more, which makes them no likelier.
-        longest = max((len(one) for one in near if prefix), default=0)
+        uses = self._count_known(list(generate_one_typo_variants(plain)), prefix)
+        # A shorter prefix always has more uses, but that does not make it a better correction.
+        longest = max((len(known) for known in uses if prefix), default=0)
         nearest = min(
-            (NearWord(1, -often, one) for one, often in near.items() if len(one) >= min(longest, len(plain))),
+            (NearWord(1, -count, known) for known, count in uses.items() if len(known) >= min(longest, len(plain))),
             default=None,
         )
         if nearest is None and len(plain) >= MIN_TWO_TYPOS_CHARS:
@@ -161,30 +165,30 @@ class _TypoCorrector:
         return nearest.word if nearest else word
 
     def _count_known(self, words: Sequence[str], prefix: bool) -> Mapping[str, int]:
-        """Those of the words that somebody used, and how often."""
-        found: dict[str, int] = {}
+        """Return the words that occur in the archive, and how often."""
+        uses: dict[str, int] = {}
         for index in self._indexes:
             sql = (_COUNT_PREFIXES if prefix else _COUNT_WORDS).format(index)
-            for word, often in self._store.rows(sql, encode(list(words)).decode()):
-                found[word] = found.get(word, 0) + often
-        titled = self._title_prefixes if prefix else self._title_words
-        return found | {word: found.get(word, 0) + 1 for word in titled.intersection(words)}
+            for word, count in self._store.rows(sql, encode(list(words)).decode()):
+                uses[word] = uses.get(word, 0) + count
+        in_titles = self._title_prefixes if prefix else self._title_words
+        return uses | {word: uses.get(word, 0) + 1 for word in in_titles.intersection(words)}
 
     def _find_words_with_same_start(self, word: str) -> Mapping[str, int]:
-        """Words with the same beginning, and how often they were used."""
-        begin = word[:2]
-        found = {one: 1 for one in self._title_words if one.startswith(begin)}
+        """Return the known words that begin with the same two letters, and how often they occur."""
+        start = word[:2]
+        uses = {known: 1 for known in self._title_words if known.startswith(start)}
         for index in self._indexes:
-            found.update(
+            uses.update(
                 self._store.rows(
-                    _SELECT_WORDS_BETWEEN.format(index), begin, begin + _LAST_CHARACTER, MAX_WORDS_COMPARED
+                    _SELECT_WORDS_BETWEEN.format(index), start, start + _LAST_CHARACTER, MAX_WORDS_COMPARED
                 )
             )
-        return found
+        return uses
 
     @cached_property
     def _title_words(self) -> frozenset[str]:
-        """Titles are looked through without the index, which need not know their words; calls have none."""
+        """Return the words of the newest titles, which are not in the index. A search for tool calls needs none."""
         if "conversation_fts" not in self._indexes:
             return frozenset()
         titles = self._store.rows(_SELECT_TITLES, MAX_TITLES_READ)
@@ -195,14 +199,14 @@ class _TypoCorrector:
         return frozenset(word[:end] for word in self._title_words for end in range(MIN_WORD_CHARS - 1, len(word) + 1))
 
 
-# ── slips ─────────────────────────────────────────────────────────────────────────────────────────
+# ── similar words ─────────────────────────────────────────────────────────────────────────────────
 
 
 def generate_one_typo_variants(word: str) -> Iterator[str]:
-    """A letter too many, too few, another, or two in the wrong order."""
+    """Generate the words with one letter added, removed or replaced, or with two letters swapped."""
     letters = next((alphabet for alphabet in _ALPHABETS if word[0] in alphabet), "".join(dict.fromkeys(word)))
-    for at in range(len(word) + 1):
-        before, after = word[:at], word[at:]
+    for position in range(len(word) + 1):
+        before, after = word[:position], word[position:]
         yield from (before + letter + after for letter in letters)
         if after:
             yield before + after[1:]
@@ -212,50 +216,60 @@ def generate_one_typo_variants(word: str) -> Iterator[str]:
 
 
 def _find_nearest(word: str, known: Mapping[str, int], *, prefix: bool = False) -> str | None:
-    """At most two slips away, or one in a short word; of those, the one that is used most."""
-    most = 2 if len(word) >= MIN_TWO_TYPOS_CHARS else 1
+    """Return the most similar known word, or None if all have more than two typos, or one in a short word.
+
+    `known` maps words to how often they occur. Of equally similar words, the most frequent one wins.
+    """
+    max_distance = 2 if len(word) >= MIN_TWO_TYPOS_CHARS else 1
     pairs = _letter_pairs(word)
     best: NearWord | None = None
-    for one, often in known.items():
-        # A slip spoils three pairs of letters at most; what shares too few need not be looked at closely.
-        if abs(len(one) - len(word)) > most and not (prefix and len(one) > len(word)):
+    for candidate, count in known.items():
+        # A typo changes at most three pairs of letters. Words that share too few pairs are skipped early.
+        if abs(len(candidate) - len(word)) > max_distance and not (prefix and len(candidate) > len(word)):
             continue
-        if len(pairs & _letter_pairs(one)) < len(pairs) - 3 * most:
+        if len(pairs & _letter_pairs(candidate)) < len(pairs) - 3 * max_distance:
             continue
-        slips = min(_edit_distance(word, begin, most) for begin in _list_prefixes(one, len(word), prefix))
-        near = NearWord(slips, -often, one)
-        if slips <= most and (best is None or near < best):
+        distance = min(
+            _edit_distance(word, start, max_distance) for start in _list_prefixes(candidate, len(word), prefix)
+        )
+        near = NearWord(distance, -count, candidate)
+        if distance <= max_distance and (best is None or near < best):
             best = near
     return best.word if best else None
 
 
 def _find_with_same_consonants(word: str, known: Iterable[str]) -> str | None:
-    """`clod` is claude rather than codex: vowels are what people who know a name by ear spell otherwise."""
-    heard = _VOWELS.sub("", word)
-    return next((one for one in known if _VOWELS.sub("", one) == heard), None) if len(heard) > 1 else None
+    """Return the known word with the same consonants, or None. It corrects `clod` to `claude`, not to `codex`.
+
+    People who know a name only by ear often misspell its vowels.
+    """
+    consonants = _VOWELS.sub("", word)
+    if len(consonants) < 2:
+        return None
+    return next((candidate for candidate in known if _VOWELS.sub("", candidate) == consonants), None)
 
 
 def _list_prefixes(word: str, length: int, prefix: bool) -> set[str]:
-    return {word[: length + by] for by in (-1, 0, 1)} if prefix else {word}
+    return {word[: length + difference] for difference in (-1, 0, 1)} if prefix else {word}
 
 
 def _letter_pairs(word: str) -> set[str]:
-    return {word[at : at + 2] for at in range(len(word) - 1)}
+    return {word[index : index + 2] for index in range(len(word) - 1)}
 
 
-def _edit_distance(one: str, other: str, most: int) -> int:
-    """How many slips lie between two words; more than `most` is not counted out."""
-    before: list[int] = []
-    row = list(range(len(other) + 1))
-    for at, letter in enumerate(one):
-        earlier, before, row = before, row, [at + 1]
-        for there, its in enumerate(other):
-            steps = min(before[there + 1] + 1, row[there] + 1, before[there] + (letter != its))
-            if earlier and there and letter == other[there - 1] and one[at - 1] == its:
-                steps = min(steps, earlier[there - 1] + 1)
-            row.append(steps)
-        if min(row) > most:
-            return most + 1
+def _edit_distance(left: str, right: str, max_distance: int) -> int:
+    """Return the number of typos between two words, or `max_distance + 1` if there are more than that."""
+    previous: list[int] = []
+    row = list(range(len(right) + 1))
+    for i, left_letter in enumerate(left):
+        before_previous, previous, row = previous, row, [i + 1]
+        for j, right_letter in enumerate(right):
+            distance = min(previous[j + 1] + 1, row[j] + 1, previous[j] + (left_letter != right_letter))
+            if before_previous and j and left_letter == right[j - 1] and left[i - 1] == right_letter:
+                distance = min(distance, before_previous[j - 1] + 1)
+            row.append(distance)
+        if min(row) > max_distance:
+            return max_distance + 1
     return row[-1]
 
 

@@ -136,7 +136,7 @@ def test_filters_narrow_lists_hits_and_calls_and_what_is_not_understood_is_said(
     assert cli("tools", "is:error").out == cli("tools", "--failed").out
     puzzled = cli("list", "is:odd")
     assert (len(puzzled.rows), puzzled.status) == (2, 0)
-    assert puzzled.err.startswith("is: knows error, pinned")
+    assert puzzled.err.startswith("is: has no value 'odd'. Use error, pinned")
     assert "No word to search for" in cli("search", "is:error").err
 
 

@@ -11,17 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from store.model.entry import NewEntry, ToolCall, ToolResult
-from store.search.query import (
-    FILTERS,
-    MAX_TERMS,
-    Filter,
-    Query,
-    Term,
-    Vocabulary,
-    accept_completion,
-    list_completions,
-    parse_date,
-)
+from store.search.complete import Vocabulary, accept_completion, list_completions
+from store.search.query import FILTERS, MAX_TERMS, Filter, Query, Term, parse_date
 from store.search.sql import build_session_condition, build_tool_call_condition
 from store.store import Store
 
@@ -62,12 +53,12 @@ def test_what_is_understood(typed: str, groups: object) -> None:
 @pytest.mark.parametrize(
     ("typed", "told"),
     [
-        ("agent:", "agent: is followed by which agent it was."),
-        ("is:broken", "is: knows error, pinned, archived, fork, delegate, live, gone, expiring, but not 'broken'."),
-        ("has:x", "has: knows secret, summary, note, but not 'x'."),
-        ("before:soon", "before: takes a day such as 2026-11-01, yesterday, 3d, but not 'soon'."),
-        ("after:2026-13-01", "after: takes a day such as 2026-11-01, yesterday, 3d, but not '2026-13-01'."),
-        ("role:user", "role: tells who said the words; there are no words yet."),
+        ("agent:", "agent: needs a value: the name of an agent."),
+        ("is:broken", "is: has no value 'broken'. Use error, pinned, archived, fork, delegate, live, gone, expiring."),
+        ("has:x", "has: has no value 'x'. Use secret, summary, note."),
+        ("before:soon", "before: 'soon' is not a date. Use 2026-11-01, yesterday, 3d."),
+        ("after:2026-13-01", "after: '2026-13-01' is not a date. Use 2026-11-01, yesterday, 3d."),
+        ("role:user", "role: filters the words that are found. Add a word to search for."),
     ],
 )
 def test_what_is_not_understood_is_told_and_not_looked_for(typed: str, told: str) -> None:
@@ -87,7 +78,7 @@ def test_the_last_word_may_be_half_typed() -> None:
 def test_a_pasted_page_is_cut_and_told() -> None:
     query = Query.parse(" ".join(f"word{n}" for n in range(10_000)))
     assert len(query.groups) == MAX_TERMS
-    assert query.warning_text == f"Only the first {MAX_TERMS} words are looked for."
+    assert query.warning_text == f"Only the first {MAX_TERMS} words are used."
 
 
 def test_full_text_and_pattern() -> None:

@@ -11,9 +11,10 @@ import pytest
 from browser_driver import NOW, fill_store
 
 from store.search import all_tool_calls
+from store.search.complete import Vocabulary, accept_completion, list_completions
 from store.search.explain import explain_corrections, explain_query
 from store.search.list_rows import SessionListOptions
-from store.search.query import FILTERS, Query, Vocabulary, accept_completion, list_completions
+from store.search.query import FILTERS, Query
 from store.search.session_list import build_session_list, load_rows
 from store.search.typos import correct_typos
 from store.store import Store

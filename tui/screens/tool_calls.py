@@ -18,8 +18,9 @@ from store.model.entry import PairedCall
 from store.model.session import Session
 from store.model.tool_stats import CALL_ORDERS, TOOL_ORDERS, CallOrder, ToolOrder, ToolStats
 from store.search import all_tool_calls
+from store.search.complete import Vocabulary
 from store.search.explain import explain_corrections
-from store.search.query import Query, Vocabulary
+from store.search.query import Query
 from store.search.typos import find_or_correct
 from tui.messages import DataMessage
 from tui.render.styles import MUTED, format_age, format_count, session_title

@@ -17,7 +17,8 @@ from textual.reactive import Reactive
 from textual.widgets import Input, Static
 from textual.widgets.input import Selection
 
-from store.search.query import Query, Vocabulary, accept_completion, list_completions
+from store.search.complete import Vocabulary, accept_completion, list_completions
+from store.search.query import Query
 from store.text.sanitize import one_line
 from tui.messages import DataMessage
 from tui.render.styles import FAINT

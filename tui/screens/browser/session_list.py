@@ -14,10 +14,10 @@ from textual.getters import query_one
 
 from store.database.cancel import cancel_when
 from store.errors import StoreError
+from store.search.complete import Vocabulary
 from store.search.list_rows import LINES_PER_ROW, SessionListLayout, SessionListOptions, SessionRow
-from store.search.query import Query, Vocabulary
+from store.search.query import Query
 from store.search.session_list import build_session_list, find_work_tree, load_rows
-from store.sources.kit.giving_way import ask_for
 from tui.messages import DataMessage
 from tui.screens.store_screen import Clock, StoreScreen
 from tui.textual_compat import DirtyRegionCompositor, refresh_immediately
@@ -43,9 +43,6 @@ MAX_COUNTED_TOOL_CALLS = 100
 INLINE_ANSWER_SECONDS = 0.012
 """So long at most the letter itself waits for what it finds: mostly both are painted in one go then, and neither thread
 has kept the other from its work."""
-
-TYPING_SECONDS = 0.5
-"""Who has typed a letter is likely to type another."""
 
 
 class FolderScope(NamedTuple):
@@ -173,7 +170,6 @@ class SessionListScreen(StoreScreen[Result]):
     def _load_typed_query(self) -> None:
         """What is being typed: the newest that fit at every key; all of them, and the best on top, after a pause."""
         self._generation += 1
-        ask_for(TYPING_SECONDS)
         self.app.postpone_gc()
         in_view = self.sessions.page.height // LINES_PER_ROW + 1
         answer = self._typing_executor.submit(
