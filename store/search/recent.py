@@ -12,7 +12,7 @@ from datetime import datetime
 from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
-from store.conversations.entries import decode_parts
+from store.conversations.parts import decode_parts
 from store.model.entry import Thinking
 from store.search.query import Query
 from store.search.sql import Condition, build_quick_index_conditions, build_role_condition, build_title_condition

@@ -1,6 +1,6 @@
-"""The list that a person browses: which sessions, in which order, under which headings, nested under which parents.
+"""This module builds the list of sessions: its rows, their order, their headings and their nesting.
 
-All keys at once, as arrays; what a row shows is read a page at a time.
+All keys are read together, into arrays. The contents of the rows are read one page at a time.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ from store.text.validate import encode
 if TYPE_CHECKING:
     from store.store import Store
 
-# One row of JSON arrays: a hundred thousand rows would be as many tuples, made while the screen waits.
+# The result is one row of JSON arrays. A hundred thousand rows would be as many tuples, and the screen waits for them.
 _SELECT_KEYS = """
     select json_group_array(key), json_group_array(value), {parents}, {folded} from (
         select sessions.key, {value} as value, {parent} as parent from sessions
@@ -49,7 +49,7 @@ _SELECT_KEYS = """
 """
 _NEWEST_FIRST = "sessions.updated_at desc, sessions.key desc"
 _SELECT_CANDIDATES = (
-    "select sessions.key, {titled}, head, tail from sessions where {condition} order by {order} limit ? offset ?"
+    "select sessions.key, {matches_title}, head, tail from sessions where {condition} order by {order} limit ? offset ?"
 )
 _KEY_IN_LIST = "sessions.key in (select value from json_each(?))"
 _ORDERS: dict[Order, str] = {
@@ -74,8 +74,8 @@ _NOT_SUPERSEDED = Condition("sessions.relation is not 'superseded'")
 _SHOWN_PARENT = """parents.id = {child}.parent_id and parents.deleted = 0 and parents.relation is not 'superseded'
     and parents.key != {child}.key and parents.parent_id is not {child}.id"""
 _HAS_NO_PARENT = "not exists (select 1 from sessions as parents where {0})"
-# The same for everybody at once. There may be many children, but all that do not hang on others are found in an index
-# alone, without a look at their rows.
+# Finds the hidden sessions of the whole archive. Sessions without a parent are skipped with an index, without reading
+# their rows.
 _HIDDEN_SESSIONS = """
     with hidden as materialized (
         select children.key, children.relation is not 'superseded' as folded from sessions as children
@@ -93,88 +93,99 @@ _SELECT_CHILDREN = """
 """
 
 MAX_BEST_FIRST = 20
-"""So many sessions are put before the others for being the best."""
+"""The best matches that are put before the other sessions."""
 
 CANDIDATES_PER_ROW = 4
-"""Times as many sessions as are wanted at once: a word that one in four holds is found without a look at more."""
+"""How many sessions are searched for each row that is needed. A word in every fourth session is found this way."""
 
 MAX_CANDIDATES = 1_000
-"""Sessions: a word that lies further back is so rare that all that hold it are sooner found."""
+"""The most sessions that are searched one by one. A word that needs more is so rare that a full search is faster."""
 
 
-# ── which rows ────────────────────────────────────────────────────────────────────────────────────
+# ── rows ──────────────────────────────────────────────────────────────────────────────────────────
 
 
 def build_session_list(
-    store: Store, wanted: SessionListOptions, limit: int = -1, now: datetime | None = None
+    store: Store, options: SessionListOptions, limit: int = -1, now: datetime | None = None
 ) -> SessionListLayout:
-    """With a limit, the beginning of it, at once; without, typing errors are forgiven where nothing else is found."""
-    query = Query.parse(wanted.query, is_typing=True)
+    """Return the rows of the list.
+
+    With a limit, only the first rows are built, which is fast. Without one, typos are corrected if nothing matches,
+    and the best matches are put first.
+    """
+    query = Query.parse(options.query, is_typing=True)
     now = now or datetime.now(UTC)
     ranked: Sequence[int] = ()
     with store.snapshot():
         if query and limit < 0:
-            query, read, ranked = _find_and_rank(store, wanted, query, now)
+            query, sessions, ranked = _find_and_rank(store, options, query, now)
         elif query:
-            read = _find_sessions(store, wanted, query, limit, now)
+            sessions = _find_sessions(store, options, query, limit, now)
         else:
-            read = _read_all_roots(store, wanted) if limit < 0 else _read_first_roots(store, wanted, limit)
-        keys, values, parents, folded, said = read
-        beneath = _find_shown_children(store, keys, parents, wanted)
-    total = len(keys) + folded
-    above = {child: parent for parent, of in beneath.items() for child in of}
-    if beneath:
-        values = [value for key, value in zip(keys, values, strict=True) if key not in above]
-        keys = array("q", [key for key in keys if key not in above])
-    keys, headings = _put_best_first(_replace_by_roots(ranked, above), keys, values, wanted)
-    top = SessionListLayout(wanted, query, keys, total, headings, last_hit_entries=said)
-    return _insert_children(top, beneath) if beneath else top
+            sessions = _read_all_roots(store, options) if limit < 0 else _read_first_roots(store, options, limit)
+        keys, values, parents, folded_count, last_hit_entries = sessions
+        children = _find_shown_children(store, keys, parents, options)
+    total = len(keys) + folded_count
+    parent_of = {child: parent for parent, siblings in children.items() for child in siblings}
+    if children:
+        values = [value for key, value in zip(keys, values, strict=True) if key not in parent_of]
+        keys = array("q", [key for key in keys if key not in parent_of])
+    keys, headings = _put_best_first(_replace_by_roots(ranked, parent_of), keys, values, options)
+    layout = SessionListLayout(options, query, keys, total, headings, last_hit_entries=last_hit_entries)
+    return _insert_children(layout, children) if children else layout
 
 
 class _SessionKeys(NamedTuple):
+    """Holds the keys of the sessions that match, in their order."""
+
     keys: array[int]
     group_values: list[str]
-    "What they are grouped by."
+    "Holds, for each key, the value that it is grouped by."
     parents: list[int | None]
-    "Where they were asked for."
+    "Holds the parent of each key. Is empty if only sessions without a parent were read."
     folded_count: int
-    "How many are not among the keys, being children."
+    "Counts the children that match but are not among the keys."
     last_hit_entries: Mapping[int, int] = {}
 
 
-# What only a search needs is imported by it: a start shows the list first.
+# The functions below import what only a search needs, so that the list appears sooner at the start.
 
 
 def _find_and_rank(
-    store: Store, wanted: SessionListOptions, query: Query, now: datetime
+    store: Store, options: SessionListOptions, query: Query, now: datetime
 ) -> tuple[Query, _SessionKeys, Sequence[int]]:
-    """With what was probably meant, if it was mistyped; and the best of them, the best first."""
+    """Return the query, with typos corrected if necessary, the sessions, and the best of them in their order."""
     from store.search.recent import rank_sessions
     from store.search.typos import find_or_correct
 
-    def find(meant: Query) -> _SessionKeys:
-        return _find_sessions(store, wanted, meant, -1, now)
+    def find(corrected: Query) -> _SessionKeys:
+        return _find_sessions(store, options, corrected, -1, now)
 
-    query, read = find_or_correct(store, query, ["conversation_fts", "skims_fts"], find, lambda found: not found.keys)
-    is_ranked = wanted.order == "best" and len(read.keys) > 1 and query.fts()
-    return query, read, rank_sessions(store, query, now) if is_ranked else ()
+    query, sessions = find_or_correct(
+        store, query, ["conversation_fts", "skims_fts"], find, lambda found: not found.keys
+    )
+    is_ranked = options.order == "best" and len(sessions.keys) > 1 and query.fts()
+    return query, sessions, rank_sessions(store, query, now) if is_ranked else ()
 
 
-def _find_sessions(store: Store, wanted: SessionListOptions, query: Query, limit: int, now: datetime) -> _SessionKeys:
-    said: Mapping[int, int] = {}
-    first: list[int] = []
+def _find_sessions(store: Store, options: SessionListOptions, query: Query, limit: int, now: datetime) -> _SessionKeys:
+    last_hit_entries: Mapping[int, int] = {}
+    newest: list[int] = []
     if limit > 0 and query.fts():
-        first, said = _find_among_newest(store, wanted, query, limit, now)
-    matching = Condition(_KEY_IN_LIST, (encode(first).decode(),)) if first else build_session_condition(query, now)
-    condition = all_of([_NOT_SUPERSEDED, build_folder_condition("sessions", wanted.folder), matching])
-    return _read_keys(store, wanted, condition, limit, parent=_PARENT_KEY)._replace(last_hit_entries=said)
+        newest, last_hit_entries = _find_among_newest(store, options, query, limit, now)
+    matching = Condition(_KEY_IN_LIST, (encode(newest).decode(),)) if newest else build_session_condition(query, now)
+    condition = all_of([_NOT_SUPERSEDED, build_folder_condition("sessions", options.folder), matching])
+    sessions = _read_keys(store, options, condition, limit, parent=_PARENT_KEY)
+    return sessions._replace(last_hit_entries=last_hit_entries)
 
 
 def _find_among_newest(
-    store: Store, wanted: SessionListOptions, query: Query, limit: int, now: datetime
+    store: Store, options: SessionListOptions, query: Query, limit: int, now: datetime
 ) -> tuple[list[int], Mapping[int, int]]:
-    """As many as are wanted, where a few of the newest sessions have them; else none, and all must be looked at. And
-    where in them the words were said."""
+    """Search only the newest sessions. Return the keys of those that match, and their last matching entries.
+
+    Returns nothing if fewer than `limit` of them match. Then all sessions must be searched.
+    """
     from store.search.recent import (
         estimate_sessions_to_check,
         find_last_hit_entries,
@@ -182,65 +193,64 @@ def _find_among_newest(
         find_quick_index_sessions,
     )
 
-    if _ORDERS[wanted.order] != _NEWEST_FIRST:
+    if _ORDERS[options.order] != _NEWEST_FIRST:
         return [], {}
-    titled = build_title_condition(query) or Condition("0")
-    besides = [
-        _NOT_DELETED,
-        _NOT_SUPERSEDED,
-        build_folder_condition("sessions", wanted.folder),
-        build_session_filter_condition(query, now),
-    ]
-    condition = all_of(besides)
-    sql = _SELECT_CANDIDATES.format(titled=titled.sql, condition=condition.sql, order=_NEWEST_FIRST)
+    title = build_title_condition(query) or Condition("0")
+    condition = all_of(
+        [
+            _NOT_DELETED,
+            _NOT_SUPERSEDED,
+            build_folder_condition("sessions", options.folder),
+            build_session_filter_condition(query, now),
+        ]
+    )
+    sql = _SELECT_CANDIDATES.format(matches_title=title.sql, condition=condition.sql, order=_NEWEST_FIRST)
 
-    def newest(count: int, begin: int = 0) -> list[_Candidate]:
-        return store.rows(sql, *titled.values, *condition.values, count, begin)
+    def read_candidates(count: int, offset: int = 0) -> list[_Candidate]:
+        return store.rows(sql, *title.values, *condition.values, count, offset)
 
-    near = newest(CANDIDATES_PER_ROW * limit)
-    said = find_last_hit_entries(store, query, [key for key, *_ in near], now, limit=limit)
+    newest = read_candidates(CANDIDATES_PER_ROW * limit)
+    last_hit_entries = find_last_hit_entries(store, query, [key for key, *_ in newest], now, limit=limit)
     unread = find_quick_index_sessions(store, query)
-    found = _keep_matching(near, said.keys() | unread)
+    matching = _keep_matching(newest, last_hit_entries.keys() | unread)
     if (
-        len(found) < limit
-        and (further := estimate_sessions_to_check(store, query, limit - len(found))) < MAX_CANDIDATES
+        len(matching) < limit
+        and (more := estimate_sessions_to_check(store, query, limit - len(matching))) < MAX_CANDIDATES
     ):
-        beyond = newest(further, begin=len(near))
-        said |= find_last_hit_entries_by_index(
-            store, query, {key: (head, tail) for key, _, head, tail in beyond if head}, now
+        older = read_candidates(more, offset=len(newest))
+        last_hit_entries |= find_last_hit_entries_by_index(
+            store, query, {key: (head, tail) for key, _, head, tail in older if head}, now
         )
-        found += _keep_matching(beyond, said.keys() | unread)
-    return (found[:limit], said) if len(found) >= limit else ([], {})
+        matching += _keep_matching(older, last_hit_entries.keys() | unread)
+    return (matching[:limit], last_hit_entries) if len(matching) >= limit else ([], {})
 
 
 _Candidate = tuple[int, bool, int, int]
-"""A session, whether it has the words in its title, and its first and last entries."""
+"""Holds the key of a session, whether its title matches, and its first and last entries."""
 
 
-def _keep_matching(newest: Iterable[_Candidate], held: Set[int]) -> list[int]:
-    """Those that have the words in their title, or hold them."""
-    return [key for key, is_titled, _, _ in newest if is_titled or key in held]
+def _keep_matching(candidates: Iterable[_Candidate], with_hits: Set[int]) -> list[int]:
+    return [key for key, matches_title, _, _ in candidates if matches_title or key in with_hits]
 
 
-def _read_first_roots(store: Store, wanted: SessionListOptions, limit: int) -> _SessionKeys:
-    """Asks of each session on the way whether its parent is there."""
-    top = _build_shown_parent_condition("sessions", wanted).embed_in(_HAS_NO_PARENT)
+def _read_first_roots(store: Store, options: SessionListOptions, limit: int) -> _SessionKeys:
+    """Read the first sessions that are not nested. It checks each session for a parent, one by one."""
+    is_root = _build_shown_parent_condition("sessions", options).embed_in(_HAS_NO_PARENT)
+    condition = all_of([_NOT_SUPERSEDED, build_folder_condition("sessions", options.folder), is_root])
+    return _read_keys(store, options, condition, limit)
+
+
+def _read_all_roots(store: Store, options: SessionListOptions) -> _SessionKeys:
+    hidden = _build_shown_parent_condition("children", options).embed_in(_HIDDEN_SESSIONS)
+    condition = all_of([_NOT_HIDDEN, build_folder_condition("sessions", options.folder)])
     return _read_keys(
-        store, wanted, all_of([_NOT_SUPERSEDED, build_folder_condition("sessions", wanted.folder), top]), limit
-    )
-
-
-def _read_all_roots(store: Store, wanted: SessionListOptions) -> _SessionKeys:
-    hidden = _build_shown_parent_condition("children", wanted).embed_in(_HIDDEN_SESSIONS)
-    condition = all_of([_NOT_HIDDEN, build_folder_condition("sessions", wanted.folder)])
-    return _read_keys(
-        store, wanted, condition, -1, hidden=hidden, folded_sql="(select count(*) from hidden where folded)"
+        store, options, condition, -1, hidden=hidden, folded_sql="(select count(*) from hidden where folded)"
     )
 
 
 def _read_keys(
     store: Store,
-    wanted: SessionListOptions,
+    options: SessionListOptions,
     condition: Condition,
     limit: int,
     *,
@@ -250,175 +260,185 @@ def _read_keys(
 ) -> _SessionKeys:
     sql = hidden.sql + _SELECT_KEYS.format(
         folded=folded_sql,
-        value=_GROUP_VALUES[wanted.group],
+        value=_GROUP_VALUES[options.group],
         parent=parent or "0",
         parents="json_group_array(parent)" if parent else "'[]'",
         condition=condition.sql,
-        order=_ORDERS[wanted.order],
+        order=_ORDERS[options.order],
     )
     keys, values, parents, count = store.row(sql, *hidden.values, *condition.values, limit)
     return _SessionKeys(array("q", orjson.loads(keys)), orjson.loads(values), orjson.loads(parents), count)
 
 
-def _build_shown_parent_condition(child: str, wanted: SessionListOptions) -> Condition:
+def _build_shown_parent_condition(child: str, options: SessionListOptions) -> Condition:
     shown = Condition(_SHOWN_PARENT.format(child=child))
     return all_of(
-        [shown, build_folder_condition(child, wanted.folder), build_folder_condition("parents", wanted.folder)]
+        [shown, build_folder_condition(child, options.folder), build_folder_condition("parents", options.folder)]
     )
 
 
-# ── what stands under what ────────────────────────────────────────────────────────────────────────
+# ── nesting ───────────────────────────────────────────────────────────────────────────────────────
 
 ChildrenByParent = dict[int, list[int]]
 
 
 def _find_shown_children(
-    store: Store, keys: array[int], parents: Sequence[int | None], wanted: SessionListOptions
+    store: Store, keys: array[int], parents: Sequence[int | None], options: SessionListOptions
 ) -> ChildrenByParent:
-    """The children that are to be seen, by their parents: those that were found, and all of an unfolded parent."""
-    beneath: ChildrenByParent = {}
+    """Return the children to show, by parent: those that match, and all children of an unfolded parent."""
+    matching: ChildrenByParent = {}
     if any(parents):
-        there = set(keys)
+        found = set(keys)
         for key, parent in zip(keys, parents, strict=True):
-            if parent in there and parent is not None:
-                beneath.setdefault(parent, []).append(key)
+            if parent in found and parent is not None:
+                matching.setdefault(parent, []).append(key)
     unfolded: ChildrenByParent = {}
-    if wanted.unfolded:
-        for parent, child in store.rows(_SELECT_CHILDREN, encode(sorted(wanted.unfolded)).decode()):
+    if options.unfolded:
+        for parent, child in store.rows(_SELECT_CHILDREN, encode(sorted(options.unfolded)).decode()):
             unfolded.setdefault(parent, []).append(child)
-    return _keep_reachable(keys, beneath | unfolded)
+    return _keep_reachable(keys, matching | unfolded)
 
 
 def _keep_reachable(keys: array[int], children: ChildrenByParent) -> ChildrenByParent:
-    """Only what hangs on a row of the list, each child once: foreign stores may tell of sessions in a circle."""
+    """Keep the children that can be reached from a row of the list, each once.
+
+    Foreign stores may contain sessions that are each other's parents.
+    """
     if not children:
         return children
-    below = {child for of in children.values() for child in of}
-    kept: ChildrenByParent = {}
+    nested = {child for siblings in children.values() for child in siblings}
+    reachable: ChildrenByParent = {}
     placed: set[int] = set()
-    for root in [*(key for key in keys if key in children and key not in below), *keys]:
-        waiting = [root] if root in children and root not in placed else []
-        placed.update(waiting)
-        while waiting:
-            parent = waiting.pop()
+    for root in [*(key for key in keys if key in children and key not in nested), *keys]:
+        pending = [root] if root in children and root not in placed else []
+        placed.update(pending)
+        while pending:
+            parent = pending.pop()
             if new := [child for child in children.get(parent, ()) if child not in placed]:
-                kept[parent] = new
+                reachable[parent] = new
                 placed.update(new)
-                waiting += new
-    return kept
+                pending += new
+    return reachable
 
 
-def _insert_children(top: SessionListLayout, beneath: ChildrenByParent) -> SessionListLayout:
-    """With the children between the rows."""
-    keys, depths, rails = array("q"), bytearray(), bytearray()
+def _insert_children(layout: SessionListLayout, children: ChildrenByParent) -> SessionListLayout:
+    """Return the layout with the children inserted below their parents."""
+    keys, depths, guides = array("q"), bytearray(), bytearray()
     headings = []
-    waiting = iter(top.headings)
-    heading = next(waiting, None)
-    for row, root in enumerate(top.keys):
+    remaining = iter(layout.headings)
+    heading = next(remaining, None)
+    for row, root in enumerate(layout.keys):
         if heading and heading.row == row:
             headings.append(heading._replace(row=len(keys)))
-            heading = next(waiting, None)
-        for key, depth, bits in _walk_depth_first(root, beneath):
+            heading = next(remaining, None)
+        for key, depth, bits in _walk_depth_first(root, children):
             keys.append(key)
             depths.append(depth)
-            rails.append(bits)
-    return replace(top, keys=keys, headings=tuple(headings), depths=bytes(depths), guides=bytes(rails))
+            guides.append(bits)
+    return replace(layout, keys=keys, headings=tuple(headings), depths=bytes(depths), guides=bytes(guides))
 
 
-def _walk_depth_first(root: int, beneath: ChildrenByParent) -> Iterator[tuple[int, int, int]]:
-    """Depth first: a key, its depth, and the levels on which a sibling of it or of those above it follows."""
-    waiting = [(root, 0, 0)]
-    while waiting:
-        key, depth, bits = waiting.pop()
+def _walk_depth_first(root: int, children: ChildrenByParent) -> Iterator[tuple[int, int, int]]:
+    """Yield each key with its depth and the bits of the levels on which a guide line continues to a later sibling."""
+    pending = [(root, 0, 0)]
+    while pending:
+        key, depth, bits = pending.pop()
         yield key, depth, bits
-        children = beneath.get(key, ())
         level = min(depth + 1, MAX_NESTING)
-        above = bits & ((1 << level) - 1)
-        for n, child in enumerate(reversed(children)):
-            waiting.append((child, level, above | (bool(n) << level)))
+        bits_above = bits & ((1 << level) - 1)
+        for later_siblings, child in enumerate(reversed(children.get(key, ()))):
+            pending.append((child, level, bits_above | (bool(later_siblings) << level)))
 
 
 # ── headings ──────────────────────────────────────────────────────────────────────────────────────
 
 
-def _replace_by_roots(keys: Sequence[int], above: Mapping[int, int]) -> Iterator[int]:
-    """What was found beneath a row speaks for that row."""
+def _replace_by_roots(keys: Sequence[int], parent_of: Mapping[int, int]) -> Iterator[int]:
+    """Replace each nested session by the root above it, so that a matching child ranks its root."""
     for key in keys:
-        while key in above:
-            key = above[key]
+        while key in parent_of:
+            key = parent_of[key]
         yield key
 
 
 def _put_best_first(
-    ranked: Iterable[int], keys: array[int], values: list[str], wanted: SessionListOptions
+    ranked: Iterable[int], keys: array[int], values: list[str], options: SessionListOptions
 ) -> tuple[array[int], tuple[Heading, ...]]:
-    """Then the others; by their days, where days are wanted, while the best stand under a heading of their own."""
-    its = dict(zip(keys, values, strict=True)) if ranked else {}
-    top = array("q", islice(dict.fromkeys(key for key in ranked if key in its), MAX_BEST_FIRST))
-    if not top:
-        return _group_keys(keys, values, wanted)
-    for key in top:
-        del its[key]
-    if wanted.group != "day":
-        return _group_keys(top + array("q", its), [*(values[keys.index(key)] for key in top), *its.values()], wanted)
-    rest, days = _group_keys(array("q", its), list(its.values()), wanted)
-    shifted = (day._replace(row=day.row + len(top)) for day in days)
-    return top + rest, (Heading(0, BEST_MATCHES, len(top)), *shifted)
+    """Put the best matches before the others. In a list grouped by day they get a heading of their own."""
+    others = dict(zip(keys, values, strict=True)) if ranked else {}
+    best = array("q", islice(dict.fromkeys(key for key in ranked if key in others), MAX_BEST_FIRST))
+    if not best:
+        return _group_keys(keys, values, options)
+    for key in best:
+        del others[key]
+    if options.group != "day":
+        best_values = [values[keys.index(key)] for key in best]
+        return _group_keys(best + array("q", others), [*best_values, *others.values()], options)
+    rest, days = _group_keys(array("q", others), list(others.values()), options)
+    shifted = (day._replace(row=day.row + len(best)) for day in days)
+    return best + rest, (Heading(0, BEST_MATCHES, len(best)), *shifted)
 
 
 def _group_keys(
-    keys: array[int], values: list[str], wanted: SessionListOptions
+    keys: array[int], values: list[str], options: SessionListOptions
 ) -> tuple[array[int], tuple[Heading, ...]]:
-    """Days as in a diary, the newest first unless the oldest are; else in the order of their first sessions."""
-    if wanted.group == "none" or not keys:
+    """Group the keys and return them with their headings.
+
+    Days are sorted by date. Other groups are in the order of their first sessions.
+    """
+    if options.group == "none" or not keys:
         return keys, ()
-    if wanted.group == "day" and wanted.order in ("best", "newest", "oldest"):
+    if options.group == "day" and options.order in ("best", "newest", "oldest"):
         return keys, _build_day_headings(values)
     groups: dict[str, array[int]] = {}
-    for key, value in zip(keys, _list_local_days(values) if wanted.group == "day" else values, strict=True):
+    for key, value in zip(keys, _list_local_days(values) if options.group == "day" else values, strict=True):
         groups.setdefault(value, array("q")).append(key)
     ordered, headings = array("q"), []
-    for name in sorted(groups, reverse=True) if wanted.group == "day" else groups:
+    for name in sorted(groups, reverse=True) if options.group == "day" else groups:
         headings.append(Heading(len(ordered), name, len(groups[name])))
         ordered.extend(groups[name])
     return ordered, tuple(headings)
 
 
 def _build_day_headings(minutes: list[str]) -> tuple[Heading, ...]:
-    """Of times that are sorted: where each day begins."""
+    """Return the headings for sorted times."""
     oldest_first = minutes[0] <= minutes[-1]
     ends = list(_find_day_ends(minutes if oldest_first else minutes[::-1]))
-    begins = [0, *(end for end, _ in ends[:-1])]
-    days = [(begin, day, end - begin) for begin, (end, day) in zip(begins, ends, strict=True)]
+    starts = [0, *(end for end, _ in ends[:-1])]
+    days = [(start, day, end - start) for start, (end, day) in zip(starts, ends, strict=True)]
     if oldest_first:
         return tuple(Heading(*day) for day in days)
     count = len(minutes)
-    return tuple(Heading(count - begin - size, day, size) for begin, day, size in reversed(days))
+    return tuple(Heading(count - start - size, day, size) for start, day, size in reversed(days))
 
 
 def _list_local_days(minutes: list[str]) -> Iterator[str]:
-    """Of times in any order."""
-    known = sorted(set(minutes))
-    ends = list(_find_day_ends(known))
-    bounds, names = [known[end] for end, _ in ends[:-1]], [day for _, day in ends]
-    return (names[bisect_right(bounds, minute)] for minute in minutes)
+    """Return the local day of each time. The times may be in any order."""
+    distinct = sorted(set(minutes))
+    ends = list(_find_day_ends(distinct))
+    bounds, days = [distinct[end] for end, _ in ends[:-1]], [day for _, day in ends]
+    return (days[bisect_right(bounds, minute)] for minute in minutes)
 
 
 def _find_day_ends(minutes: list[str]) -> Iterator[tuple[int, str]]:
-    """Of times that are sorted, the oldest first: up to where each local day goes. Few of them are looked at."""
-    at = 0
-    while at < len(minutes):
-        day = _parse_local_day(minutes[at])
+    """Yield the index after the last time of each local day, and the day. The times are sorted, the oldest first.
+
+    It jumps from day to day by bisection, so that it parses only a few of the times.
+    """
+    index = 0
+    while index < len(minutes):
+        day = _parse_local_day(minutes[index])
         if day is None:
-            at = next((later for later in range(at, len(minutes)) if _parse_local_day(minutes[later])), len(minutes))
-            yield at, ""
+            later = range(index, len(minutes))
+            index = next((valid for valid in later if _parse_local_day(minutes[valid])), len(minutes))
+            yield index, ""
         else:
-            at = max(bisect_left(minutes, _format_day_end(day), at), at + 1)
-            yield at, day.isoformat()
+            index = max(bisect_left(minutes, _format_day_end(day), index), index + 1)
+            yield index, day.isoformat()
 
 
 def _parse_local_day(minute: str) -> date | None:
-    """None for a time that a foreign program spelled in a way of its own."""
+    """Return the local day of a time, or None if a foreign program wrote the time in another format."""
     try:
         return datetime.fromisoformat(f"{minute}+00:00").astimezone().date()
     except (ValueError, OverflowError):
@@ -429,10 +449,10 @@ def _format_day_end(day: date) -> str:
     try:
         return format_timestamp(datetime.combine(day + timedelta(days=1), time()))[:16]
     except OverflowError:
-        return "9"  # the last day that the calendar knows
+        return "9"  # sorts after every time; the day is the last one that Python can represent
 
 
-# ── what a row shows ──────────────────────────────────────────────────────────────────────────────
+# ── contents of rows ──────────────────────────────────────────────────────────────────────────────
 
 _SELECT_SESSIONS_HAVING = "select session from ({}) where session in (select value from json_each(?))"
 _SELECT_TAGS = "select session, name from tags where session in (select value from json_each(?)) order by name"
@@ -445,21 +465,24 @@ _COUNT_CHILDREN = """
 
 
 def load_rows(
-    store: Store, keys: Sequence[int], query: Query | None = None, said: Mapping[int, int] | None = None
+    store: Store, keys: Sequence[int], query: Query | None = None, last_hit_entries: Mapping[int, int] | None = None
 ) -> list[SessionRow]:
-    """In no order; those that were purged meanwhile are missing. Where the words were said may be known already."""
-    wanted = encode(list(keys)).decode()
+    """Return the rows of the sessions, in any order. Sessions that were purged meanwhile are missing.
+
+    Pass the entries of the newest hits if they are known.
+    """
+    key_list = encode(list(keys)).decode()
     with store.snapshot():
         sessions = store.sessions.by_keys(keys)
         with_summary, with_secrets = (
-            {key for (key,) in store.rows(_SELECT_SESSIONS_HAVING.format(SESSIONS_HAVING[what]), wanted)}
-            for what in ("summary", "secret")
+            {key for (key,) in store.rows(_SELECT_SESSIONS_HAVING.format(SESSIONS_HAVING[kind]), key_list)}
+            for kind in ("summary", "secret")
         )
         tags: dict[int, list[str]] = {}
-        for key, name in store.rows(_SELECT_TAGS, wanted):
+        for key, name in store.rows(_SELECT_TAGS, key_list):
             tags.setdefault(key, []).append(name)
-        children = dict(store.rows(_COUNT_CHILDREN, wanted))
-        hits = store.search.find_newest_hits(keys, query, said) if query else {}
+        children = dict(store.rows(_COUNT_CHILDREN, key_list))
+        hits = store.search.find_newest_hits(keys, query, last_hit_entries) if query else {}
     return [
         SessionRow(
             session,
@@ -473,9 +496,9 @@ def load_rows(
     ]
 
 
-# ── places ────────────────────────────────────────────────────────────────────────────────────────
+# ── folders ───────────────────────────────────────────────────────────────────────────────────────
 
 
 def find_work_tree(folder: Path) -> Path | None:
-    """The git work tree that a folder is in. A linked one has a file where others have a folder."""
-    return next((above for above in (folder, *folder.parents) if (above / ".git").exists()), None)
+    """Return the git work tree that contains a folder, or None. A linked work tree has a file `.git`, not a folder."""
+    return next((parent for parent in (folder, *folder.parents) if (parent / ".git").exists()), None)
