@@ -1,6 +1,6 @@
-"""A whole archive, beside the peers that have one: first import, first rows, search as one types, refresh, growth.
+"""This module measures a large archive: first import, first rows, search while typing, refresh, growth.
 
-Every run does everything on both sides, one after the other; so whatever else the machine does, both meet it.
+Every run measures all programs, one after the other, so that other load on the machine affects all of them.
 """
 
 from __future__ import annotations
@@ -29,10 +29,11 @@ from bench.screens import ROW, MeasuredScreen, time_typing
 from store.sources.kit.watch import watch_trees
 from store.store import Store
 from store.sync import refresh
+from store.sync.targets import find_targets
 
 LETTERS_PER_WORD = 5
 REPEATS = 3
-"""What is over in a moment is done so often in a run, by one program after the other: a moment may be a bad one."""
+"""Counts how often short work is measured in a run: a single measurement may hit a busy moment."""
 
 COUNT_SESSIONS_SQL = "select count(*), :word from sessions"
 HAS_UNREAD_SQL = "select exists (select 1 from sessions where depth = 'text'), :word"
@@ -44,49 +45,48 @@ COUNT_HITS_SQL = """
 
 
 class ArchiveSizes(NamedTuple):
-    """Megabytes."""
+    """Holds the sizes of the archives in megabytes, and how many words are typed."""
 
     medium: int
     double: int
     large: int
     words: int
-    "How many are typed."
 
 
 FULL_SIZES = ArchiveSizes(200, 400, 1000, 6)
 SMALL_SIZES = ArchiveSizes(10, 20, 20, 1)
 
 MeasurementKey = tuple[str, str, int]
-"""What was measured, of which program, on how many megabytes."""
+"""Names what was measured, the program and the size of the archive in megabytes."""
 
 
 class Measurements:
-    """What came out, and why something did not."""
+    """Holds the measured values, and for failed work the reason."""
 
     def __init__(self) -> None:
         self._values: defaultdict[MeasurementKey, list[float]] = defaultdict(list)
         self._reasons: dict[MeasurementKey, str] = {}
 
-    def add(self, what: str, who: str, size: int, value: float) -> None:
-        self._values[what, who, size].append(value)
+    def add(self, quantity: str, program: str, size: int, value: float) -> None:
+        self._values[quantity, program, size].append(value)
 
-    def attempt(self, what: str, who: str, size: int, work: Callable[[], object]) -> None:
-        """The work adds what it measures; one that fails is told of, and the others go on."""
-        begun = time.perf_counter()
+    def attempt(self, quantity: str, program: str, size: int, work: Callable[[], object]) -> None:
+        """Run work that adds its own measurements. A failure is recorded and printed, and the benchmark continues."""
+        started = time.perf_counter()
         try:
             work()
         except BenchmarkError as reason:
-            self._reasons[what, who, size] = str(reason)
-        seconds = time.perf_counter() - begun
-        told = self._reasons.get((what, who, size), f"{seconds:.1f} s")
-        print(f"  {what}, {size:,} MB, {who}: {told}", file=sys.stderr, flush=True)
+            self._reasons[quantity, program, size] = str(reason)
+        seconds = time.perf_counter() - started
+        outcome = self._reasons.get((quantity, program, size), f"{seconds:.1f} s")
+        print(f"  {quantity}, {size:,} MB, {program}: {outcome}", file=sys.stderr, flush=True)
 
-    def values(self, what: str, who: str, size: int) -> list[float]:
-        return self._values[what, who, size]
+    def values(self, quantity: str, program: str, size: int) -> list[float]:
+        return self._values[quantity, program, size]
 
-    def failure_reason(self, work: str, who: str, size: int) -> str:
-        """Empty when nothing went wrong."""
-        return self._reasons.get((work, who, size), "")
+    def failure_reason(self, work: str, program: str, size: int) -> str:
+        """Return why the work failed, or an empty string."""
+        return self._reasons.get((work, program, size), "")
 
 
 class ArchiveBenchmark:
@@ -106,119 +106,119 @@ class ArchiveBenchmark:
         return self._corpora[size]
 
     def run(self) -> None:
-        """Everything once, and what is over in a moment a few times."""
-        small, twice, large, _ = self.sizes
+        """Measure everything once, and short work several times."""
+        medium, double, large, _ = self.sizes
         for size in self._corpora:
             self._run_each("import", size, self._measure_import, OURS, FAST_RESUME)
-        self._run_each("import", small, self._measure_import, AGENTSVIEW)
+        self._run_each("import", medium, self._measure_import, AGENTSVIEW)
         for _ in range(REPEATS):
             self._run_each("refresh", large, self._measure_refresh, OURS, FAST_RESUME)
-        for size in (small, large):
+        for size in (medium, large):
             self._run_each("first launch", size, self._measure_first_launch, OURS, FAST_RESUME)
         self._warm_page_cache(large, OURS, FAST_RESUME)
         for _ in range(REPEATS):
             self._run_each("launch", large, self._measure_launch, HELLO, OURS, FAST_RESUME)
         self._run_each("typing", large, self._measure_typing, OURS, FAST_RESUME)
-        for size in {small, twice} - {large}:
+        for size in {medium, double} - {large}:
             self._run_each("typing", size, self._measure_typing, OURS)
 
-    def _run_each(self, what: str, size: int, work: Callable[[MeasuredProgram, int], None], *who: str) -> None:
-        for name in who:
-            os.sync()  # or what one has left to be written takes time from the next
-            self.measurements.attempt(what, name, size, lambda name=name: work(self._program(name), size))  # type: ignore[misc]
+    def _run_each(self, quantity: str, size: int, work: Callable[[MeasuredProgram, int], None], *names: str) -> None:
+        for name in names:
+            os.sync()  # else writes that one program left behind would slow the next one down
+            self.measurements.attempt(quantity, name, size, lambda name=name: work(self._program(name), size))  # type: ignore[misc]
 
-    def _warm_page_cache(self, size: int, *who: str) -> None:
-        """What they keep, before the first of them begins: it takes the memory that the machine has at hand, and the
-        next to begin waits until there is more."""
-        for name in who:
+    def _warm_page_cache(self, size: int, *names: str) -> None:
+        """Read the stores of all programs before the first one starts, because filling the page cache takes free memory
+        that the next program to start would have to wait for."""
+        for name in names:
             warm_page_cache(self._state_folder(name, size))
 
     def _program(self, name: str) -> MeasuredProgram:
-        found = self._programs[name]
-        if isinstance(found, BenchmarkError):
-            raise found
-        return found
+        program = self._programs[name]
+        if isinstance(program, BenchmarkError):
+            raise program
+        return program
 
     def _warm_up(self) -> None:
-        """Python compiles what it meets for the first time; nobody waits for that twice."""
-        nobody = _make_empty_folder(self._state / "nobody")
+        """Start the programs once, so that Python has compiled their modules before anything is measured."""
+        empty = _make_empty_folder(self._state / "nobody")
         for name in (HELLO, OURS):
-            who = self._program(name)
-            with MeasuredScreen(who.path, *who.screen_arguments, env=who.make_environment(nobody, nobody)) as screen:
+            program = self._program(name)
+            environment = program.make_environment(empty, empty)
+            with MeasuredScreen(program.path, *program.screen_arguments, env=environment) as screen:
                 read_output_for(screen, 2 * IDLE_SECONDS)
 
-    # ── what is done ──────────────────────────────────────────────────────────────────────────────
+    # ── measurements ──────────────────────────────────────────────────────────────────────────────
 
     def _state_folder(self, name: str, size: int) -> Path:
-        """What the program of that name keeps of that corpus."""
+        """Return the folder in which a program keeps its data about the corpus of that size."""
         return self._state / f"{name}-{size}"
 
-    def _store_path(self, who: MeasuredProgram, size: int) -> Path:
-        return self._state_folder(who.name, size) / "backscroll" / "store.db"
+    def _store_path(self, program: MeasuredProgram, size: int) -> Path:
+        return self._state_folder(program.name, size) / "backscroll" / "store.db"
 
-    def _measure_import(self, who: MeasuredProgram, size: int) -> None:
-        place, home = _make_empty_folder(self._state_folder(who.name, size)), self._corpora[size].home
+    def _measure_import(self, program: MeasuredProgram, size: int) -> None:
+        folder, home = _make_empty_folder(self._state_folder(program.name, size)), self._corpora[size].home
         self._corpora[size].warm_page_cache()
-        is_ours = who.name == OURS
-        awaited = _search_conditions(self._store_path(who, size), self._corpora[size].sessions) if is_ours else ()
-        ran = run_measured(who.import_command(), who.make_environment(home, place), *awaited)
+        is_ours = program.name == OURS
+        conditions = (
+            _search_conditions(self._store_path(program, size), self._corpora[size].sessions) if is_ours else ()
+        )
+        usage = run_measured(program.import_command(), program.make_environment(home, folder), *conditions)
         if is_ours:
-            _truncate_wal(self._store_path(who, size))
-            if len(ran.condition_times) < len(awaited):
-                raise BenchmarkError("not everything is found when the import is over")
-        # The others tell when they are done with everything, and no sooner.
-        ready, whole = ran.condition_times or (ran.seconds, ran.seconds)
-        self.measurements.add("ready", who.name, size, ready)
-        self.measurements.add("whole", who.name, size, whole)
-        self.measurements.add("import", who.name, size, ran.seconds)
-        self.measurements.add("memory", who.name, size, ran.peak_megabytes)
-        self.measurements.add("bytes", who.name, size, folder_size(place) / self._corpora[size].size)
+            _truncate_wal(self._store_path(program, size))
+            if len(usage.condition_times) < len(conditions):
+                raise BenchmarkError("the search does not find everything after the import")
+        # The other programs only show when they are completely done.
+        ready, complete = usage.condition_times or (usage.seconds, usage.seconds)
+        self.measurements.add("ready", program.name, size, ready)
+        self.measurements.add("complete", program.name, size, complete)
+        self.measurements.add("import", program.name, size, usage.seconds)
+        self.measurements.add("memory", program.name, size, usage.peak_megabytes)
+        self.measurements.add("bytes", program.name, size, folder_size(folder) / self._corpora[size].size)
 
-    def _measure_first_launch(self, who: MeasuredProgram, size: int) -> None:
-        place = _make_empty_folder(self._state / "first")
+    def _measure_first_launch(self, program: MeasuredProgram, size: int) -> None:
+        folder = _make_empty_folder(self._state / "first")
         self._corpora[size].warm_page_cache()
-        with MeasuredScreen(
-            who.path, *who.screen_arguments, env=who.make_environment(self._corpora[size].home, place)
-        ) as screen:
-            self.measurements.add("first launch", who.name, size, screen.time_until_output(ROW))
+        env = program.make_environment(self._corpora[size].home, folder)
+        with MeasuredScreen(program.path, *program.screen_arguments, env=env) as screen:
+            self.measurements.add("first launch", program.name, size, screen.time_until_output(ROW))
 
-    def _measure_launch(self, who: MeasuredProgram, size: int) -> None:
-        env = who.make_environment(self._corpora[size].home, self._state_folder(who.name, size))
-        with MeasuredScreen(who.path, *who.screen_arguments, env=env) as screen:
-            shown = re.compile(re.escape(who.greeting)) if who.greeting else ROW
-            self.measurements.add("launch", who.name, size, screen.time_until_output(shown))
+    def _measure_launch(self, program: MeasuredProgram, size: int) -> None:
+        env = program.make_environment(self._corpora[size].home, self._state_folder(program.name, size))
+        with MeasuredScreen(program.path, *program.screen_arguments, env=env) as screen:
+            pattern = re.compile(re.escape(program.greeting)) if program.greeting else ROW
+            self.measurements.add("launch", program.name, size, screen.time_until_output(pattern))
 
-    def _measure_typing(self, who: MeasuredProgram, size: int) -> None:
-        env = who.make_environment(self._corpora[size].home, self._state_folder(who.name, size))
-        warm_page_cache(self._state_folder(who.name, size))
-        with MeasuredScreen(who.path, *who.screen_arguments, env=env) as screen:
+    def _measure_typing(self, program: MeasuredProgram, size: int) -> None:
+        env = program.make_environment(self._corpora[size].home, self._state_folder(program.name, size))
+        warm_page_cache(self._state_folder(program.name, size))
+        with MeasuredScreen(program.path, *program.screen_arguments, env=env) as screen:
             screen.time_until_output(ROW)
             read_output_for(screen)
-            screen.press(who.search_key)
+            screen.press(program.search_key)
             read_output_for(screen, IDLE_SECONDS / 3)
-            took = list(time_typing(screen, self._words[: self.sizes.words]))
-        if len(took) < 2:
-            raise BenchmarkError("no key brought other rows")
-        self.measurements.add("key", who.name, size, p95(took))
-        self.measurements.add("typical key", who.name, size, statistics.median(took))
+            seconds = list(time_typing(screen, self._words[: self.sizes.words]))
+        if len(seconds) < 2:
+            raise BenchmarkError("no key changed the rows")
+        self.measurements.add("key", program.name, size, p95(seconds))
+        self.measurements.add("typical key", program.name, size, statistics.median(seconds))
 
-    def _measure_refresh(self, who: MeasuredProgram, size: int) -> None:
-        home, place = self._corpora[size].home, self._state_folder(who.name, size)
-        command = who.import_command()
-        run_measured(
-            command, who.make_environment(home, place)
-        )  # what it reads from the disk the first time is the disk's time, not its own
-        before = _file_stamps(place)
-        took = run_measured(command, who.make_environment(home, place)).seconds
-        self.measurements.add("refresh", who.name, size, took)
-        if who.name == OURS:
-            written = len(dict(before.items() ^ _file_stamps(place).items()))
-            seconds, rows = _time_refresh_in_process(self._store_path(who, size), home)
-            self.measurements.add("refresh within", who.name, size, seconds)
-            self.measurements.add("written", who.name, size, written + rows)
+    def _measure_refresh(self, program: MeasuredProgram, size: int) -> None:
+        home, folder = self._corpora[size].home, self._state_folder(program.name, size)
+        command, environment = program.import_command(), program.make_environment(home, folder)
+        run_measured(command, environment)  # the first run may wait for the disk
+        before = _file_stamps(folder)
+        total = run_measured(command, environment).seconds
+        self.measurements.add("refresh", program.name, size, total)
+        if program.name == OURS:
+            written = len(dict(before.items() ^ _file_stamps(folder).items()))
+            seconds, rows = _time_refresh_in_process(self._store_path(program, size), home)
+            self.measurements.add("refresh within", program.name, size, seconds)
+            self.measurements.add("written", program.name, size, written + rows)
         else:
-            idle = run_measured([*command, "--no-refresh"], who.make_environment(home, place)).seconds
-            self.measurements.add("refresh within", who.name, size, max(took - idle, 0.001))
+            idle = run_measured([*command, "--no-refresh"], environment).seconds
+            self.measurements.add("refresh within", program.name, size, max(total - idle, 0.001))
 
 
 def _make_empty_folder(folder: Path) -> Path:
@@ -228,17 +228,17 @@ def _make_empty_folder(folder: Path) -> Path:
 
 
 def _search_conditions(store: Path, sessions: int) -> tuple[Callable[[], bool], Callable[[], bool]]:
-    """Whether every conversation is found by its last word, and whether all of each is stored and indexed."""
+    """Return two checks: every session is found by its last word; every session is completely stored and indexed."""
 
     def ask(sql: str) -> int:
-        """A connection a look: an open one would keep the log."""
+        """Use a new connection for each check, because an open one would keep the write-ahead log."""
         try:
             with closing(sqlite3.connect(f"file:{store}?mode=ro", uri=True)) as connection:
                 return int(connection.execute(sql, {"word": LAST_WORD}).fetchone()[0])
         except sqlite3.Error:
-            return 0  # not made yet
+            return 0  # the database does not exist yet
 
-    # What is cheap to ask first: whoever looks on takes time from who is looked at.
+    # The cheap check comes first, because the checks take time from the program that is measured.
     return (
         lambda: ask(COUNT_SESSIONS_SQL) >= sessions and ask(COUNT_HITS_SQL) >= sessions,
         lambda: not ask(HAS_UNREAD_SQL),
@@ -246,23 +246,23 @@ def _search_conditions(store: Path, sessions: int) -> tuple[Callable[[], bool], 
 
 
 def _truncate_wal(store: Path) -> None:
-    """As the last to close it does; but whoever looked on at that moment kept it from being the last."""
+    """Empty the write-ahead log. The program would have done so on its last close, had our check not been open then."""
     with closing(sqlite3.connect(store)) as connection:
         connection.execute("pragma wal_checkpoint(truncate)")
 
 
 def _file_stamps(folder: Path) -> dict[str, tuple[int, int]]:
-    """Of every file; folders are touched by SQLite's own, which come and go."""
+    """Return size and time of every file. Folders do not count: SQLite creates temporary files in them."""
     return {str(path): (path.stat().st_size, path.stat().st_mtime_ns) for path in folder.rglob("*") if path.is_file()}
 
 
 def _time_refresh_in_process(path: Path, home: Path) -> tuple[float, int]:
-    """As the open browser does it again and again; and how many rows that writes."""
+    """Return the seconds of a refresh in a running process, as the sync worker does it, and how many rows it writes."""
     with Store.open(path) as store, watch_trees():
-        chosen = refresh.find_targets([str(home / ".claude"), str(home / ".codex")])
+        targets = find_targets([str(home / ".claude"), str(home / ".codex")])
         before = store.connection.total_changes
         for _ in range(2):
-            begun = time.perf_counter()
-            for _ in refresh.sync_targets(store, chosen):
+            started = time.perf_counter()
+            for _ in refresh.sync_targets(store, targets):
                 pass
-        return time.perf_counter() - begun, store.connection.total_changes - before
+        return time.perf_counter() - started, store.connection.total_changes - before

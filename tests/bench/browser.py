@@ -1,4 +1,4 @@
-"""The browser in a real terminal beside the smallest program that Textual can be: how long until something is seen."""
+"""This module measures the browser in a real terminal, compared with a Textual program that shows one line."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ from store.model.entry import NewEntry, NewRecord, Part, Text, ToolCall, ToolRes
 from store.store import Store
 
 IDLE_SECONDS = 1.5
-"""Seconds after which a program that has started does nothing more."""
+"""Is long enough for a started program to become idle."""
 
 MB = 1_000_000
 MAX_MEMORY_MB = 120
-"""Megabytes, however small a greeting can be."""
+"""Is an absolute limit, because the memory of the one-line program is no measure."""
 
 WORDS = (
     "upload retry test fails when file closed before second attempt reopen check status code handler queue parser"
@@ -35,7 +35,7 @@ WORDS = (
 ).split()
 
 
-# ── what is browsed ───────────────────────────────────────────────────────────────────────────────
+# ── the store that is browser_runs ─────────────────────────────────────────────────────────────────────
 
 
 class BrowserSize(NamedTuple):
@@ -50,32 +50,32 @@ SMALL_SIZE = BrowserSize(10_000, 1_000, 2 * MB, 40)
 
 READABLE_SESSIONS = 50
 LONG_SESSION_ROW, LARGE_RECORD_ROW = 3, 6
-"""Where in the list those stand that are opened: so far apart that neither is read before it is asked for."""
+"""Are the rows of the sessions that are opened. They are far apart, so that neither is read before it is opened."""
 
 FIRST_TEXT, LAST_TEXT, LARGE_RECORD_TEXT = "the-first-words", "the-last-words", "the-large-one"
 FIRST_KEY, LAST_KEY = "the-first-key", "the-last-key"
 
 
 def fill_store(store: Store, size: BrowserSize) -> None:
-    """The same every time. Titles are numbered as they stand in the list; the newest have something to be read."""
-    chance = random.Random(11)
+    """Fill a store with the same sessions every time. Titles are numbered in list order; the newest have entries."""
+    rng = random.Random(11)
     with store.transaction(durable=False) as connection:
         for number in range(READABLE_SESSIONS):
             at = _format_time(number)
             session = store.sessions.create(
                 f"claude:{number}", agent_title=_title(number), created_at=at, updated_at=at
             )
-            store.chains.append(session.key, list(_conversation(number, size, chance)))
+            store.chains.append(session.key, list(_conversation(number, size, rng)))
         connection.executemany(
             "insert into sessions (id, native_id, source, agent_title, model, cwd, turns, created_at, updated_at)"
             " values (?, ?, 'claude', ?, 'm', ?, ?, ?, ?)",
-            (_session_row(number, chance) for number in range(READABLE_SESSIONS, size.sessions)),
+            (_session_row(number, rng) for number in range(READABLE_SESSIONS, size.sessions)),
         )
 
 
-def _session_row(number: int, chance: random.Random) -> tuple[object, ...]:
-    name, folder, at = f"claude:{number}", f"/home/dev/{chance.choice(WORDS)}", _format_time(number)
-    return name, name, f"{_title(number)} {_make_sentence(chance)[:30]}", folder, chance.randint(1, 90), at, at
+def _session_row(number: int, rng: random.Random) -> tuple[object, ...]:
+    name, folder, at = f"claude:{number}", f"/home/dev/{rng.choice(WORDS)}", _format_time(number)
+    return name, name, f"{_title(number)} {_make_sentence(rng)[:30]}", folder, rng.randint(1, 90), at, at
 
 
 def _title(number: int) -> str:
@@ -87,35 +87,33 @@ def _format_time(number: int) -> str:
     return at.strftime("%Y-%m-%dT%H:%M:%S.%fZ")
 
 
-def _conversation(number: int, size: BrowserSize, chance: random.Random) -> Iterator[NewEntry]:
+def _conversation(number: int, size: BrowserSize, rng: random.Random) -> Iterator[NewEntry]:
     if number == LARGE_RECORD_ROW:
-        yield replace(_make_entry("user", Text(LARGE_RECORD_TEXT)), record=NewRecord(_make_record(size.record, chance)))
+        yield replace(_make_entry("user", Text(LARGE_RECORD_TEXT)), record=NewRecord(_make_record(size.record, rng)))
         return
     yield _make_entry("user", Text(FIRST_TEXT))
     for turn in range(size.turns - 1 if number == LONG_SESSION_ROW else 8):
-        yield _make_entry("user", Text(_make_sentence(chance)))
+        yield _make_entry("user", Text(_make_sentence(rng)))
         call = ToolCall(f"c{turn}", "Bash", {"command": f"pytest -q {turn}"})
-        yield _make_entry(
-            "assistant", Text(f"- {_make_sentence(chance)}\n- **{_make_sentence(chance)}**\n\n`{turn}`"), call
-        )
-        yield _make_entry("tool", ToolResult(f"c{turn}", _make_sentence(chance) * 5))
-    yield _make_entry("assistant", Text(LAST_TEXT if number == LONG_SESSION_ROW else _make_sentence(chance)))
+        yield _make_entry("assistant", Text(f"- {_make_sentence(rng)}\n- **{_make_sentence(rng)}**\n\n`{turn}`"), call)
+        yield _make_entry("tool", ToolResult(f"c{turn}", _make_sentence(rng) * 5))
+    yield _make_entry("assistant", Text(LAST_TEXT if number == LONG_SESSION_ROW else _make_sentence(rng)))
 
 
 def _make_entry(role: str, *parts: Part) -> NewEntry:
     return NewEntry(role=role, parts=parts, created_at="2020-01-01T00:00:00.000000Z")
 
 
-def _make_sentence(chance: random.Random) -> str:
-    return " ".join(chance.choices(WORDS, k=30))
+def _make_sentence(rng: random.Random) -> str:
+    return " ".join(rng.choices(WORDS, k=30))
 
 
-def _make_record(size: int, chance: random.Random) -> bytes:
-    """Tables in a list, as tools return them."""
+def _make_record(size: int, rng: random.Random) -> bytes:
+    """Return a JSON record with a list of tables, as tools return them."""
     table = {"id": 0, "name": "", "tags": ["a", "b"], "place": {"line": 7, "column": 40, "path": "/home/dev"}}
     items = []
     while size > 0:
-        items.append(table | {"id": size, "name": _make_sentence(chance)})
+        items.append(table | {"id": size, "name": _make_sentence(rng)})
         size -= 292
     return orjson.dumps({FIRST_KEY: 1, "items": items, LAST_KEY: 2})
 
@@ -148,30 +146,30 @@ GREETING = b"hello, world"
 ROW = rb"Session \d{6}"
 
 
-def selected_row_pattern(but: bytes = b"none") -> bytes:
-    """The bytes of a row of the list that is under the cursor; of another than that."""
-    return "▌".encode() + rb"[^S]{0,80}Session (?!%b)(\d{6})" % but
+def selected_row_pattern(other_than: bytes = b"none") -> bytes:
+    """Return a pattern for the output of the selected row, unless it is the row with the given number."""
+    return "▌".encode() + rb"[^S]{0,80}Session (?!%b)(\d{6})" % other_than
 
 
 @contextmanager
 def run_in_terminal(code: str, *arguments: str, home: Path) -> Iterator[tuple[Pty, float]]:
-    """The program in a terminal, and when it was started."""
+    """Run a program in a terminal; yield the terminal and the time of the start."""
     settings = {name: str(home) for name in ("HOME", "XDG_DATA_HOME", "XDG_CONFIG_HOME", "XDG_STATE_HOME")}
-    # As installed programs are: compiled already, whatever is usual where this runs.
+    # Installed programs are compiled already, so let Python keep its bytecode here, too.
     settings |= {"PYTHONPYCACHEPREFIX": str(home / "compiled"), "PYTHONDONTWRITEBYTECODE": ""}
-    begun = time.perf_counter()
+    started = time.perf_counter()
     with Pty(code, *arguments, columns=120, rows=40, env={**os.environ, **settings}) as terminal:
-        yield terminal, begun
+        yield terminal, started
 
 
 def time_keys_to_output(terminal: Pty, keys: str, pattern: bytes) -> float:
-    """The seconds until such bytes come."""
+    """Press keys and return the seconds until output matches the pattern."""
     terminal.read(0)
     terminal.raw = b""
-    begun = time.perf_counter()
+    started = time.perf_counter()
     terminal.press(keys)
     terminal.wait_for_output(pattern)
-    return time.perf_counter() - begun
+    return time.perf_counter() - started
 
 
 def read_output_for(terminal: Pty, seconds: float = IDLE_SECONDS) -> None:
@@ -181,20 +179,20 @@ def read_output_for(terminal: Pty, seconds: float = IDLE_SECONDS) -> None:
 
 
 def typing_pauses(count: int) -> list[float]:
-    """Of a person: some keys are held, and after some there is a look at what has come."""
-    chance = random.Random(5)
-    return [chance.choice((0.03, 0.03, 0.03, 0.25)) for _ in range(count)]
+    """Return pauses between keys like those of a person: most keys are repeated, after some the person reads."""
+    rng = random.Random(5)
+    return [rng.choice((0.03, 0.03, 0.03, 0.25)) for _ in range(count)]
 
 
 def list_navigation_keys(count: int) -> list[str]:
-    """There and back; each moves the cursor."""
-    chance = random.Random(3)
-    there = [PAGE_DOWN, *(chance.choice((DOWN, DOWN, DOWN, PAGE_DOWN)) for _ in range(count // 2)), END]
-    back = [PAGE_UP, *(chance.choice((UP, UP, UP, PAGE_UP)) for _ in range(count - len(there) - 2)), HOME]
-    return there + back
+    """Return keys that go to the end of the list and back; each of them moves the cursor."""
+    rng = random.Random(3)
+    to_end = [PAGE_DOWN, *(rng.choice((DOWN, DOWN, DOWN, PAGE_DOWN)) for _ in range(count // 2)), END]
+    to_start = [PAGE_UP, *(rng.choice((UP, UP, UP, PAGE_UP)) for _ in range(count - len(to_end) - 2)), HOME]
+    return to_end + to_start
 
 
-# ── what is measured ──────────────────────────────────────────────────────────────────────────────
+# ── measurements ──────────────────────────────────────────────────────────────────────────────────
 
 
 class HelloTimes(NamedTuple):
@@ -217,16 +215,16 @@ def p95(times: Iterable[float]) -> float:
 
 
 def warm_up(home: Path, store: Path) -> None:
-    for program, seen in (((HELLO_PROGRAM,), GREETING), ((BACKSCROLL_PROGRAM, "--store", str(store)), ROW)):
+    for program, pattern in (((HELLO_PROGRAM,), GREETING), ((BACKSCROLL_PROGRAM, "--store", str(store)), ROW)):
         with run_in_terminal(*program, home=home) as (terminal, _):
-            terminal.wait_for_output(seen)
+            terminal.wait_for_output(pattern)
             read_output_for(terminal)
 
 
 def measure_hello(size: BrowserSize, home: Path) -> HelloTimes:
-    with run_in_terminal(HELLO_PROGRAM, home=home) as (terminal, begun):
+    with run_in_terminal(HELLO_PROGRAM, home=home) as (terminal, started):
         terminal.wait_for_output(GREETING)
-        start = time.perf_counter() - begun
+        start = time.perf_counter() - started
         read_output_for(terminal)
         return HelloTimes(start, p95(_time_key_echoes(terminal, size.keys)))
 
@@ -238,9 +236,9 @@ def _time_key_echoes(terminal: Pty, keys: int) -> Iterator[float]:
 
 
 def measure_browser(size: BrowserSize, home: Path, store: Path) -> BrowserTimes:
-    with run_in_terminal(BACKSCROLL_PROGRAM, "--store", str(store), home=home) as (terminal, begun):
+    with run_in_terminal(BACKSCROLL_PROGRAM, "--store", str(store), home=home) as (terminal, started):
         terminal.wait_for_output(ROW)
-        start = time.perf_counter() - begun
+        start = time.perf_counter() - started
         read_output_for(terminal)
         key = p95(_time_cursor_moves(terminal, size.keys))
         read_output_for(terminal)
@@ -261,15 +259,15 @@ def measure_browser(size: BrowserSize, home: Path, store: Path) -> BrowserTimes:
 
 
 def _time_cursor_moves(terminal: Pty, keys: int) -> Iterator[float]:
-    """Each until the session that the cursor goes to is told."""
+    """Yield the seconds from each key until the list shows another selected session."""
     before = b"000000"
     for key, pause in zip(list_navigation_keys(keys), typing_pauses(keys), strict=True):
-        yield time_keys_to_output(terminal, key, selected_row_pattern(but=before))
+        yield time_keys_to_output(terminal, key, selected_row_pattern(other_than=before))
         before = re.findall(selected_row_pattern(), terminal.raw)[-1]
         read_output_for(terminal, pause)
 
 
-# ── what is told ──────────────────────────────────────────────────────────────────────────────────
+# ── results ───────────────────────────────────────────────────────────────────────────────────────
 
 
 def measure(folder: Path, size: BrowserSize, runs: int) -> list[ResultRow]:
@@ -278,24 +276,26 @@ def measure(folder: Path, size: BrowserSize, runs: int) -> list[ResultRow]:
     with Store.open(store) as opened:
         fill_store(opened, size)
     warm_up(home, store)
-    greeted, browsed = [], []
+    hello_runs, browser_runs = [], []
     for _ in range(runs):
-        greeted.append(measure_hello(size, home))
-        browsed.append(measure_browser(size, home, store))
-    return list(_result_rows(size, greeted, browsed))
+        hello_runs.append(measure_hello(size, home))
+        browser_runs.append(measure_browser(size, home, store))
+    return list(_result_rows(size, hello_runs, browser_runs))
 
 
-def _result_rows(size: BrowserSize, greeted: list[HelloTimes], browsed: list[BrowserTimes]) -> Iterator[ResultRow]:
-    start, echo = [one.start for one in greeted], [one.echo for one in greeted]
+def _result_rows(
+    size: BrowserSize, hello_runs: list[HelloTimes], browser_runs: list[BrowserTimes]
+) -> Iterator[ResultRow]:
+    start, echo = [run.start for run in hello_runs], [run.echo for run in hello_runs]
 
-    def line(name: str, ours: list[float], hello: list[float], ratio: float) -> ResultRow:
+    def row(name: str, ours: list[float], hello: list[float], ratio: float) -> ResultRow:
         return ResultRow(name=name, ours=ours, baseline=hello, baseline_name="hello", ratio=ratio)
 
-    yield line(f"launch to rows, {size.sessions:,} sessions", [one.start for one in browsed], start, 1.3)
-    yield line(f"key to screen in the list, p95 of {size.keys}", [one.key for one in browsed], echo, 2.0)
-    yield line(f"open a session of {size.turns:,} turns", [one.conversation for one in browsed], start, 1.2)
-    yield line("End in it", [one.conversation_end for one in browsed], start, 0.4)
-    yield line(f"open a record of {size.record // MB} MB", [one.record for one in browsed], start, 1.2)
-    yield line("End in it", [one.record_end for one in browsed], start, 0.4)
-    megabytes = [one.megabytes for one in browsed]
+    yield row(f"launch to rows, {size.sessions:,} sessions", [run.start for run in browser_runs], start, 1.3)
+    yield row(f"key to screen in the list, p95 of {size.keys}", [run.key for run in browser_runs], echo, 2.0)
+    yield row(f"open a session of {size.turns:,} turns", [run.conversation for run in browser_runs], start, 1.2)
+    yield row("jump to its end", [run.conversation_end for run in browser_runs], start, 0.4)
+    yield row(f"open a record of {size.record // MB} MB", [run.record for run in browser_runs], start, 1.2)
+    yield row("jump to its end", [run.record_end for run in browser_runs], start, 0.4)
+    megabytes = [run.megabytes for run in browser_runs]
     yield ResultRow(name="memory with all of that open", ours=megabytes, unit="MB", limit=MAX_MEMORY_MB)

@@ -1,4 +1,4 @@
-"""A made-up conversation as Codex writes it: what the model was told, and once more what was shown."""
+"""This module writes a made-up conversation as Codex does: the input of the model, and again as it was displayed."""
 
 from __future__ import annotations
 
@@ -16,30 +16,31 @@ INSTRUCTIONS = "You are a coding agent that works in a terminal. Be precise, saf
 TOKEN_USAGE = {"input_tokens": 150, "cached_input_tokens": 20, "output_tokens": 40, "reasoning_output_tokens": 8}
 
 
-def build_transcripts(talk: Dialogue) -> Iterator[tuple[Path, datetime, list[Record]]]:
-    """Below the agent's home: where, when it was last written, what stands in it."""
-    for one, above in ((talk, None), (talk.delegate, talk)):
-        if one is not None:
-            written = _CodexTranscript(one, above)
-            day, second = one.started_at.strftime("%Y/%m/%d"), one.started_at.strftime("%Y-%m-%dT%H-%M-%S")
-            yield Path("sessions", day, f"rollout-{second}-{one.uuid}.jsonl"), written.last_written_at, written.records
+def build_transcripts(dialogue: Dialogue) -> Iterator[tuple[Path, datetime, list[Record]]]:
+    """Yield the files of a conversation: path below the agent's home, time of the last write, records."""
+    for session, parent in ((dialogue, None), (dialogue.delegate, dialogue)):
+        if session is not None:
+            transcript = _CodexTranscript(session, parent)
+            day, second = session.started_at.strftime("%Y/%m/%d"), session.started_at.strftime("%Y-%m-%dT%H-%M-%S")
+            path = Path("sessions", day, f"rollout-{second}-{session.uuid}.jsonl")
+            yield path, transcript.last_written_at, transcript.records
 
 
 class _CodexTranscript:
-    def __init__(self, talk: Dialogue, above: Dialogue | None) -> None:
+    def __init__(self, dialogue: Dialogue, parent: Dialogue | None) -> None:
         self.records: list[Record] = []
-        self.last_written_at = talk.started_at
-        self._dialogue = talk
+        self.last_written_at = dialogue.started_at
+        self._dialogue = dialogue
         self._turn_id = ""
-        self._append_record("session_meta", self._session_meta(above))
-        for number, turn in enumerate(talk.turns):
-            self._turn_id = str(UUID(int=talk.uuid.int ^ (number + 1)))
+        self._append_record("session_meta", self._session_meta(parent))
+        for number, turn in enumerate(dialogue.turns):
+            self._turn_id = str(UUID(int=dialogue.uuid.int ^ (number + 1)))
             self._append_turn(turn)
 
-    def _session_meta(self, above: Dialogue | None) -> Record:
+    def _session_meta(self, parent: Dialogue | None) -> Record:
         name = str(self._dialogue.uuid)
         meta: Record = {
-            "session_id": str(above.uuid) if above else name,
+            "session_id": str(parent.uuid) if parent else name,
             "id": name,
             "timestamp": format_time(self._dialogue.started_at),
             "cwd": self._dialogue.folder,
@@ -51,16 +52,16 @@ class _CodexTranscript:
             "base_instructions": {"text": INSTRUCTIONS},
             "git": {"branch": "main"},
         }
-        if above is not None:
-            spawned = {"parent_thread_id": str(above.uuid), "depth": 1, "agent_nickname": "scout"}
-            meta |= {"source": {"subagent": {"thread_spawn": spawned}}, "parent_thread_id": str(above.uuid)}
+        if parent is not None:
+            spawned = {"parent_thread_id": str(parent.uuid), "depth": 1, "agent_nickname": "scout"}
+            meta |= {"source": {"subagent": {"thread_spawn": spawned}}, "parent_thread_id": str(parent.uuid)}
         return meta
 
     def _append_turn(self, turn: DialogueTurn) -> None:
         self._append_event("task_started", turn_id=self._turn_id, model_context_window=258_400)
-        about = {"cwd": self._dialogue.folder, "model": MODEL, "approval_policy": "never", "summary": "none"}
+        settings = {"cwd": self._dialogue.folder, "model": MODEL, "approval_policy": "never", "summary": "none"}
         self._append_record(
-            "turn_context", {"turn_id": self._turn_id, **about, "sandbox_policy": {"type": "workspace-write"}}
+            "turn_context", {"turn_id": self._turn_id, **settings, "sandbox_policy": {"type": "workspace-write"}}
         )
         self._append_message("user", "input_text", turn.prompt, ["user.text"])
         self._append_shown_item(

@@ -1,4 +1,4 @@
-"""Histories to measure with: Claude Code's and Codex's, made up, the same bytes on every machine."""
+"""This module makes the histories for the benchmarks: made-up sessions, the same bytes on every machine."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ SESSIONS_PER_MEGABYTE = 10
 
 
 class Corpus(NamedTuple):
-    """A person's home, with what was counted while it was made."""
+    """Describes a home folder with histories of Claude Code and Codex."""
 
     home: Path
     talks: int
     sessions: int
-    "Those of delegates, too."
+    "Includes the sessions of sub-agents."
     size: int
-    "Bytes."
+    "Counts the bytes of all files."
     spoken: int
-    "Bytes of what was said and thought."
+    "Counts the bytes of prompts, answers and thinking."
 
     @property
     def name(self) -> str:
@@ -38,38 +38,38 @@ class Corpus(NamedTuple):
         warm_page_cache(self.home, "*.json*")
 
 
-def warm_page_cache(folder: Path, named: str = "*") -> None:
-    """Into the page cache: some systems take from it what was not asked for in a minute, and then whoever comes first
-    waits for the disk."""
-    for path in folder.rglob(named):
+def warm_page_cache(folder: Path, pattern: str = "*") -> None:
+    """Read all files into the page cache. Some systems drop pages after a minute without use, and then the first
+    program to be measured would wait for the disk."""
+    for path in folder.rglob(pattern):
         if path.is_file():
             path.read_bytes()
 
 
 def load_or_make_corpus(folder: Path, megabytes: int) -> Corpus:
-    """That of about so many megabytes, made when it is not there yet."""
+    """Return the corpus of about this size. It is made if it does not exist yet."""
     home = folder / f"{SEED}-{megabytes}"
-    counted = home / "counted.json"
-    if counted.exists():
-        return Corpus(home, **orjson.loads(counted.read_bytes()))
+    counts = home / "counted.json"
+    if counts.exists():
+        return Corpus(home, **orjson.loads(counts.read_bytes()))
     print(f"making a history of {megabytes:,} MB …", file=sys.stderr, flush=True)
     shutil.rmtree(home, ignore_errors=True)
-    made = make_corpus(home, megabytes * SESSIONS_PER_MEGABYTE)
-    # Last of all: without it, what is there is a half.
-    counted.write_bytes(orjson.dumps({name: told for name, told in made._asdict().items() if name != "home"}))
-    return made
+    corpus = make_corpus(home, megabytes * SESSIONS_PER_MEGABYTE)
+    # This file is written last: without it the corpus is incomplete.
+    counts.write_bytes(orjson.dumps({name: value for name, value in corpus._asdict().items() if name != "home"}))
+    return corpus
 
 
 def make_corpus(home: Path, talks: int) -> Corpus:
     prose = Prose(SEED)
     sessions = size = spoken = 0
     for number in range(talks):
-        one = make_dialogue(number, prose)
-        agent, spelling = (".codex", codex_transcript) if number % 5 in (1, 3) else (".claude", claude_transcript)
-        for path, at, records in spelling.files(one):
+        dialogue = make_dialogue(number, prose)
+        agent, writer = (".codex", codex_transcript) if number % 5 in (1, 3) else (".claude", claude_transcript)
+        for path, at, records in writer.build_transcripts(dialogue):
             size += _write_transcript(home / agent / path, at, records)
             sessions += path.suffix == ".jsonl"
-        spoken += one.text_size
+        spoken += dialogue.text_size
     return Corpus(home, talks, sessions, size, spoken)
 
 

@@ -1,4 +1,4 @@
-"""The programs that Backscroll is measured beside, each in an environment of its own that pip fills by name."""
+"""This module installs the programs that Backscroll is compared with, each in an environment of its own."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ OURS, HELLO, FAST_RESUME, AGENTSVIEW = "Backscroll", "hello", "fast-resume", "ag
 
 
 class MeasuredProgram(NamedTuple):
-    """How one is started without a person: for its list on a screen, and to read what there is and end."""
+    """Describes how to start a program: to show its list on a screen, and to import everything and exit."""
 
     name: str
     path: Path
@@ -24,9 +24,9 @@ class MeasuredProgram(NamedTuple):
     import_arguments: tuple[str, ...] = ()
     extra_environment: Mapping[str, str] = {}
     search_key: str = ""
-    "The key after which words are typed."
+    "Opens the search box."
     greeting: bytes = b""
-    "What is waited for where there are no rows."
+    "Is the text to wait for if the program shows no rows."
 
     def import_command(self) -> list[str | Path]:
         return [self.path, *self.import_arguments]
@@ -38,48 +38,49 @@ class MeasuredProgram(NamedTuple):
 
 
 def prepare_programs(folder: Path) -> dict[str, MeasuredProgram | BenchmarkError]:
-    """All of them, or why one is missing."""
+    """Return every program, or the reason why it is missing."""
     ours = MeasuredProgram(
         OURS, Path(sys.executable).with_name("backscroll"), import_arguments=("sync",), search_key="/"
     )
     hello = MeasuredProgram(HELLO, Path(sys.executable), ("-c", browser.HELLO_PROGRAM), greeting=browser.GREETING)
-    found: dict[str, MeasuredProgram | BenchmarkError] = {OURS: ours, HELLO: hello}
+    programs: dict[str, MeasuredProgram | BenchmarkError] = {OURS: ours, HELLO: hello}
     for name, install in ((FAST_RESUME, install_fast_resume), (AGENTSVIEW, install_agentsview)):
         try:
-            found[name] = install(folder)
+            programs[name] = install(folder)
         except BenchmarkError as reason:
-            found[name] = reason
-    return found
+            programs[name] = reason
+    return programs
 
 
 def install_fast_resume(folder: Path) -> MeasuredProgram:
-    """Asked for one row, it reads what is new first. Theme and pictures are told, so that it need not ask for them."""
+    """Install fast-resume. To print one row, it reads what is new first. Theme and pictures are set so that it does not
+    query the terminal for them."""
     path = _install(folder, FAST_RESUME, "2.14.0", "fr")
     return MeasuredProgram(FAST_RESUME, path, ("--theme", "dark", "--no-images"), ("--list", "--limit", "1"))
 
 
 def install_agentsview(folder: Path) -> MeasuredProgram:
-    """Without the daemon that it otherwise leaves running, and without a word to anybody."""
+    """Install agentsview. It runs without its daemon, telemetry and update check."""
     path = _install(folder, AGENTSVIEW, "0.46.1", "agentsview")
     quiet = {"AGENTSVIEW_TELEMETRY_ENABLED": "0", "DO_NOT_TRACK": "1", "AGENTSVIEW_DISABLE_UPDATE_CHECK": "1"}
-    alone = {"AGENTSVIEW_NO_DAEMON": "1", "AGENTSVIEW_DATA_DIR": "{state}"}
-    return MeasuredProgram(AGENTSVIEW, path, import_arguments=("sync",), extra_environment=quiet | alone)
+    no_daemon = {"AGENTSVIEW_NO_DAEMON": "1", "AGENTSVIEW_DATA_DIR": "{state}"}
+    return MeasuredProgram(AGENTSVIEW, path, import_arguments=("sync",), extra_environment=quiet | no_daemon)
 
 
 def _install(folder: Path, package: str, version: str, program: str) -> Path:
-    place = folder / f"{package}-{version}"
-    path = place / "bin" / program
+    environment = folder / f"{package}-{version}"
+    path = environment / "bin" / program
     if not path.exists():
-        print(f"installing {package} {version} …", file=sys.stderr, flush=True)
-        shutil.rmtree(place, ignore_errors=True)
-        _run_or_fail(package, sys.executable, "-m", "venv", str(place))
-        pip = (str(place / "bin" / "python"), "-m", "pip", "install", "--quiet", "--disable-pip-version-check")
+        print(f"Installing {package} {version} …", file=sys.stderr, flush=True)
+        shutil.rmtree(environment, ignore_errors=True)
+        _run_or_fail(package, sys.executable, "-m", "venv", str(environment))
+        pip = (str(environment / "bin" / "python"), "-m", "pip", "install", "--quiet", "--disable-pip-version-check")
         _run_or_fail(package, *pip, "--only-binary", ":all:", f"{package}=={version}")
     return path
 
 
 def _run_or_fail(package: str, *command: str) -> None:
-    done = subprocess.run(command, capture_output=True, text=True)
-    if done.returncode:
-        words = done.stderr.strip().splitlines() or ["without a word"]
-        raise BenchmarkError(f"{package} cannot be installed: {words[-1]}")
+    result = subprocess.run(command, capture_output=True, text=True)
+    if result.returncode:
+        lines = result.stderr.strip().splitlines() or ["no message"]
+        raise BenchmarkError(f"{package} cannot be installed: {lines[-1]}")

@@ -1,4 +1,4 @@
-"""Programs run to their end, and what they took: time, memory of all their processes, and when something was there."""
+"""This module runs programs to their end and measures their time, their memory, and when a condition became true."""
 
 from __future__ import annotations
 
@@ -14,71 +14,71 @@ from pathlib import Path
 from typing import NamedTuple
 
 POLL_SECONDS = 0.02
-"""Seconds between two looks at a program."""
+"""Is the time between two measurements of a program."""
 
 CHECK_PRECISION = 100
-"""Between two questions whether something is there lies at least this part of the time that has passed: whoever asks
-takes time from who is asked about."""
+"""Limits how often a condition is checked: the pause is at least this fraction (1/100) of the time that has passed.
+Each check takes time from the program that is measured."""
 
 TIMEOUT = 900
 PAGE = os.sysconf("SC_PAGE_SIZE")
 
 
 class BenchmarkError(Exception):
-    "A program did not do what it should; the words say what."
+    "Says what a measured program did wrong."
 
 
 class ProcessUsage(NamedTuple):
     seconds: float
     peak_megabytes: float
-    "At most, of all its processes together."
+    "Is the largest sum over all its processes."
     condition_times: tuple[float, ...]
-    "The seconds at which what was waited for was there, one after the other."
+    "Holds the seconds at which the conditions became true, one after the other."
 
 
 def isolated_environment(home: Path, state: Path) -> dict[str, str]:
-    """A person with that home and nothing else; whatever a program keeps goes to `state`."""
-    kept = {name: os.environ[name] for name in ("PATH", "LANG", "TMPDIR") if name in os.environ}
-    places = {f"XDG_{name}_HOME": str(state) for name in ("CACHE", "CONFIG", "DATA", "STATE")}
-    # As installed programs are: compiled already, whatever is usual where this runs.
+    """Return an environment with this home and nothing else of the user. Programs keep their data in `state`."""
+    inherited = {name: os.environ[name] for name in ("PATH", "LANG", "TMPDIR") if name in os.environ}
+    folders = {f"XDG_{name}_HOME": str(state) for name in ("CACHE", "CONFIG", "DATA", "STATE")}
+    # Installed programs are compiled already, so let Python keep its bytecode here, too.
     compiled = {"PYTHONPYCACHEPREFIX": str(state.parent.parent / "compiled")}
-    return {"LANG": "C.UTF-8", **kept, **places, **compiled, "HOME": str(home), "TZ": "UTC"}
+    return {"LANG": "C.UTF-8", **inherited, **folders, **compiled, "HOME": str(home), "TZ": "UTC"}
 
 
-def run_measured(command: Sequence[str | Path], env: Mapping[str, str], *there: Callable[[], bool]) -> ProcessUsage:
-    with tempfile.TemporaryFile() as said:
-        begun = time.perf_counter()
+def run_measured(
+    command: Sequence[str | Path], env: Mapping[str, str], *conditions: Callable[[], bool]
+) -> ProcessUsage:
+    with tempfile.TemporaryFile() as output:
+        started = time.perf_counter()
         process = subprocess.Popen(
-            command, env=env, stdin=subprocess.DEVNULL, stdout=said, stderr=said, start_new_session=True
+            command, env=env, stdin=subprocess.DEVNULL, stdout=output, stderr=output, start_new_session=True
         )
-        with _ProcessMonitor(process.pid, begun, there) as watch:
+        with _ProcessMonitor(process.pid, started, conditions) as monitor:
             try:
-                # Without a limit, which the watch has: Python waits for an end within one in steps of 50 ms.
+                # No timeout here, because Python then polls every 50 ms. The monitor enforces the limit.
                 status = process.wait()
             except BaseException:
                 os.killpg(process.pid, signal.SIGKILL)
                 process.wait()
                 raise
-            seconds = time.perf_counter() - begun
+            seconds = time.perf_counter() - started
         if status:
-            said.seek(0)
-            words = said.read().decode(errors="replace").strip().splitlines()
-            raise BenchmarkError(
-                f"{Path(command[0]).name} ended with {status}: {words[-1] if words else 'without a word'}"
-            )
-    return ProcessUsage(seconds, watch.peak_megabytes, tuple(watch.condition_times))
+            output.seek(0)
+            lines = output.read().decode(errors="replace").strip().splitlines()
+            raise BenchmarkError(f"{Path(command[0]).name} ended with {status}: {lines[-1] if lines else 'no message'}")
+    return ProcessUsage(seconds, monitor.peak_megabytes, tuple(monitor.condition_times))
 
 
 class _ProcessMonitor(threading.Thread):
-    """Looks on from a thread of its own, so that the end is noticed at once."""
+    """Measures a process from a thread of its own, so that the main thread notices the end immediately."""
 
-    def __init__(self, pid: int, begun: float, awaited: Sequence[Callable[[], bool]]) -> None:
+    def __init__(self, pid: int, started: float, conditions: Sequence[Callable[[], bool]]) -> None:
         super().__init__(daemon=True)
         self.peak_megabytes = 0.0
         self.condition_times: list[float] = []
         self._pid = pid
-        self._begun = begun
-        self._conditions = awaited
+        self._started_at = started
+        self._conditions = conditions
         self._last_check = 0.0
         self._stopped = threading.Event()
 
@@ -94,7 +94,7 @@ class _ProcessMonitor(threading.Thread):
     def run(self) -> None:
         while not self._stopped.wait(POLL_SECONDS):
             self.peak_megabytes = max(self.peak_megabytes, resident_megabytes(self._pid))
-            passed = time.perf_counter() - self._begun
+            passed = time.perf_counter() - self._started_at
             if passed > self._last_check * (1 + 1 / CHECK_PRECISION):
                 self._last_check = passed
                 self._check_condition()
@@ -102,21 +102,21 @@ class _ProcessMonitor(threading.Thread):
                 os.killpg(self._pid, signal.SIGKILL)
 
     def _check_condition(self) -> None:
-        begun = time.perf_counter()  # what is seen was there by then, however long the look takes
+        checked_at = time.perf_counter()  # the time before the check, however long the check takes
         if len(self.condition_times) < len(self._conditions) and self._conditions[len(self.condition_times)]():
-            self.condition_times.append(begun - self._begun)
+            self.condition_times.append(checked_at - self._started_at)
 
 
 def resident_megabytes(pid: int) -> float:
-    """Megabytes of it and of all below it."""
+    """Return the resident memory of a process and all its descendants."""
     pages = 0
-    waiting = [str(pid)]
-    while waiting:
-        folder = Path("/proc", waiting.pop())
-        with suppress(OSError):  # it may end while one looks
+    pending = [str(pid)]
+    while pending:
+        folder = Path("/proc", pending.pop())
+        with suppress(OSError):  # a process may end meanwhile
             pages += int((folder / "statm").read_text().split()[1])
             for task in (folder / "task").iterdir():
-                waiting += (task / "children").read_text().split()
+                pending += (task / "children").read_text().split()
     return pages * PAGE / 1e6
 
 

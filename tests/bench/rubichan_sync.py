@@ -1,4 +1,5 @@
-"""A first sync of a large Rubichan store beside a bare loop: read the rows, parse their JSON, index their text."""
+"""This module measures the first sync of a large Rubichan store, compared with a plain loop that reads the rows,
+parses their JSON and indexes their text."""
 
 from __future__ import annotations
 
@@ -20,6 +21,7 @@ from foreign_databases import RUBICHAN_SCHEMA
 
 from store.store import Store
 from store.sync import refresh
+from store.sync.targets import find_targets
 
 MESSAGES_PER_SESSION = 200
 WORDS = (
@@ -29,8 +31,8 @@ WORDS = (
 
 
 def make_rubichan_database(path: Path, messages: int) -> None:
-    """The same rows every time."""
-    chance = random.Random(7)
+    """Write a Rubichan database with the same rows every time."""
+    rng = random.Random(7)
     with closing(sqlite3.connect(path)) as connection:
         connection.executescript(RUBICHAN_SCHEMA)
         for number in range(messages // MESSAGES_PER_SESSION):
@@ -40,30 +42,30 @@ def make_rubichan_database(path: Path, messages: int) -> None:
             )
             connection.executemany(
                 "insert into messages (session_id, seq, role, content) values (?, ?, ?, ?)",
-                _make_messages(name, chance),
+                _make_messages(name, rng),
             )
         connection.commit()
 
 
-def _make_messages(session: str, chance: random.Random) -> Iterator[tuple[str, int, str, str]]:
+def _make_messages(session: str, rng: random.Random) -> Iterator[tuple[str, int, str, str]]:
     for seq in range(MESSAGES_PER_SESSION):
-        said = {"type": "text", "text": " ".join(chance.choices(WORDS, k=30))}
+        text_block = {"type": "text", "text": " ".join(rng.choices(WORDS, k=30))}
         match seq % 4:
             case 1:
                 call = {"type": "tool_use", "id": f"t{seq}", "name": "shell", "input": {"command": "pytest -q"}}
-                yield session, seq, "assistant", json.dumps([said, call])
+                yield session, seq, "assistant", json.dumps([text_block, call])
             case 2:
-                result = {"type": "tool_result", "text": said["text"] * 2, "tool_use_id": f"t{seq - 1}"}
+                result = {"type": "tool_result", "text": text_block["text"] * 2, "tool_use_id": f"t{seq - 1}"}
                 yield session, seq, "user", json.dumps([result])
             case _:
-                yield session, seq, "assistant" if seq % 4 else "user", json.dumps([said])
+                yield session, seq, "assistant" if seq % 4 else "user", json.dumps([text_block])
 
 
 def time_bare_loop(source: Path, target: Path) -> float:
     with closing(sqlite3.connect(source)) as rows, closing(sqlite3.connect(target, isolation_level=None)) as index:
         index.execute("pragma journal_mode = wal")
         index.execute("create virtual table texts using fts5(text)")
-        begun = time.perf_counter()
+        started = time.perf_counter()
         index.execute("begin")
         index.executemany(
             "insert into texts (rowid, text) values (?, ?)",
@@ -73,14 +75,14 @@ def time_bare_loop(source: Path, target: Path) -> float:
             ),
         )
         index.execute("commit")
-        return time.perf_counter() - begun
+        return time.perf_counter() - started
 
 
 def time_our_sync(store: Store, source: Path) -> float:
-    begun = time.perf_counter()
-    for _ in refresh.sync_targets(store, refresh.find_targets([str(source)])):
+    started = time.perf_counter()
+    for _ in refresh.sync_targets(store, find_targets([str(source)])):
         pass
-    return time.perf_counter() - begun
+    return time.perf_counter() - started
 
 
 class SyncTimes(NamedTuple):
@@ -103,16 +105,20 @@ def measure_sync(folder: Path, messages: int) -> SyncTimes:
 
 
 def measure(folder: Path, messages: int) -> list[ResultRow]:
-    """In a process of its own, whose memory is that of the sync alone."""
+    """Measure in a separate process, so that its memory is that of the sync alone."""
     command = [sys.executable, "-m", "bench.rubichan_sync", str(folder), str(messages)]
-    told = SyncTimes(**json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE).stdout))
-    first = f"first sync of {told.entries:,} messages"
+    times = SyncTimes(**json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE).stdout))
+    first = f"first sync of {times.entries:,} messages"
     return [
-        ResultRow(name=first, ours=[told.first], baseline=[told.bare], baseline_name="bare loop", ratio=3.0),
+        ResultRow(name=first, ours=[times.first], baseline=[times.bare], baseline_name="plain loop", ratio=3.0),
         ResultRow(
-            name="second, unchanged sync", ours=[told.second], baseline=[told.first], baseline_name="first", ratio=0.02
+            name="second, unchanged sync",
+            ours=[times.second],
+            baseline=[times.first],
+            baseline_name="first",
+            ratio=0.02,
         ),
-        ResultRow(name="peak memory of it", ours=[told.megabytes], unit="MB", limit=200),
+        ResultRow(name="peak memory of the first sync", ours=[times.megabytes], unit="MB", limit=200),
     ]
 
 

@@ -1,5 +1,5 @@
-"""`make bench`: a whole archive beside its peers, the browser beside a Textual hello world, the store beside bare
-sqlite3, a sync beside a bare loop; each does its work in the same run as the other. Ratios count, not digits."""
+"""Runs the benchmarks: a large archive compared with other programs, the browser with a minimal Textual program, the
+store with plain sqlite3, a sync with a plain loop. Both sides are measured in the same run; only the ratios matter."""
 
 from __future__ import annotations
 
@@ -43,17 +43,17 @@ PARTS: dict[str, Callable[[bool, int], list[ResultRow]]] = {
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--small", action="store_true", help="in a minute: a fraction of the work, most of it once")
-    parser.add_argument("--runs", type=int, default=5)
-    parser.add_argument("--only", choices=PARTS, action="append", help="this part alone, or these")
+    parser.add_argument("--small", action="store_true", help="a fraction of the work, most of it once: about a minute")
+    parser.add_argument("--runs", type=int, default=5, help="how often to measure (default: 5)")
+    parser.add_argument("--only", choices=PARTS, action="append", help="only this part; can be repeated")
     options = parser.parse_args()
-    lines = []
+    rows = []
     for name, part in PARTS.items():
         if name in (options.only or PARTS):
             print(f"{name} …", file=sys.stderr, flush=True)
-            lines += part(options.small, options.runs)
-    print(f"{describe_machine()}\n\n{format_markdown(lines)}")
-    return 1 if any(line.is_met is False for line in lines) else 0
+            rows += part(options.small, options.runs)
+    print(f"{describe_machine()}\n\n{format_markdown(rows)}")
+    return 1 if any(row.is_met is False for row in rows) else 0
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""A program in a terminal, and when the rows of its list are on the screen."""
+"""This module runs a program in a terminal and measures when the rows of its list appear on the screen."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from pty_terminal import Pty
 
 COLUMNS, LINES = 120, 40
 LIST_WIDTH = 43
-"""Columns in which both programs keep their list; what is right of it shows the session under the cursor."""
+"""Is the width of the list in both programs. The columns to its right show the selected session."""
 
 TIMEOUT = 120.0
 ANSWER_SECONDS = 0.9
-"""Seconds after a key in which its answer comes."""
+"""Is how long to wait for the answer to a key."""
 
 BURST_GAP_SECONDS = 0.15
-"""Seconds between two changes that belong to one answer; what is ordered anew after a pause is a second one."""
+"""Is the longest gap between two changes of one answer. A new order that follows a pause is a second answer."""
 
 BACKSPACE = "\x7f"
 ROW = re.compile(rb"Task \d{6}")
@@ -38,71 +38,71 @@ class MeasuredScreen(Pty):
         self._is_deferring = False
         self._screen = pyte.Screen(COLUMNS, LINES)
         self._stream = pyte.ByteStream(self._screen)
-        self._begun = time.perf_counter()
+        self._started_at = time.perf_counter()
         super().__init__(program, *arguments, columns=COLUMNS, rows=LINES, env=env)
 
     def __exit__(self, *raised: object) -> None:
-        """With all that it started."""
+        """End the program and all processes that it started."""
         with suppress(ProcessLookupError):
             os.killpg(self.pid, signal.SIGKILL)
         super().__exit__(None, None, None)
 
     def handle_output(self, data: bytes) -> None:
-        """Looked at when there is time: the screen that is made of it here is slower than any that people have, and the
-        program would wait for it."""
+        """Collect output, and process it later while a measurement runs: this emulator is slower than real terminals,
+        and the program would have to wait for it."""
         self._pending_output.append((time.perf_counter(), data))
         if not self._is_deferring:
             self._process_output()
 
     def _process_output(self) -> None:
-        arrived, self._pending_output = self._pending_output, []
-        for at, data in arrived:
+        chunks, self._pending_output = self._pending_output, []
+        for at, data in chunks:
             self._stream.feed(data)
-            painted = self._visible_rows()
-            if painted != self._last_rows:
-                self._last_rows = painted
+            rows = self._visible_rows()
+            if rows != self._last_rows:
+                self._last_rows = rows
                 self._changes.append(at)
 
     def _visible_rows(self) -> list[object]:
-        """The rows as they look: the same ones, with other letters set off, are an answer, too."""
+        """Return the cells of the rows with their styles, because a changed highlight is an answer, too."""
         buffer = self._screen.buffer
         cells = [[buffer[line][column] for column in range(LIST_WIDTH)] for line in range(LINES)]
-        # Not of pyte's own lines: it stumbles over what is left of a wide character that was half painted over.
+        # Do not use pyte's display: it fails on the rest of a wide character that was half overwritten.
         return [cell for line in cells if _ROW_TEXT.search("".join(cell.data for cell in line)) for cell in line]
 
-    def time_until_output(self, sent: re.Pattern[bytes]) -> float:
-        """Seconds from the program's start until such bytes came. A screen is made of them afterwards."""
+    def time_until_output(self, pattern: re.Pattern[bytes]) -> float:
+        """Return the seconds from the program's start until its output matches. The screen is built afterwards."""
         self._is_deferring = True
-        while not sent.search(self.raw):
+        while not pattern.search(self.raw):
             if self._process.poll() is not None:
-                raise BenchmarkError("it ended before anything came")
-            if time.perf_counter() - self._begun > TIMEOUT:
-                raise BenchmarkError(f"nothing came in {TIMEOUT:.0f} s")
+                raise BenchmarkError("the program ended before its rows appeared")
+            if time.perf_counter() - self._started_at > TIMEOUT:
+                raise BenchmarkError(f"no rows appeared within {TIMEOUT:.0f} s")
             self.read(0.05)
-        came, _ = self._pending_output[-1]
+        shown_at, _ = self._pending_output[-1]
         self._is_deferring = False
         self._process_output()
-        return came - self._begun
+        return shown_at - self._started_at
 
     def time_key(self, keys: str) -> float | None:
-        """Seconds until the rows that these keys bring stand; None when none of them looks other than before."""
+        """Return the seconds until the rows that answer these keys are complete, or None if no row changed."""
         self.read(0)
         self._changes.clear()
-        self.raw = b""  # whatever comes would be put behind all that came before, in a copy of the whole
-        begun = time.perf_counter()
+        self.raw = b""  # new output is appended to a copy of the old output
+        pressed_at = time.perf_counter()
         self._is_deferring = True
         self.press(keys)
-        while time.perf_counter() - begun < ANSWER_SECONDS:
+        while time.perf_counter() - pressed_at < ANSWER_SECONDS:
             if self._process.poll() is not None:
-                raise BenchmarkError("it ended while one typed")
+                raise BenchmarkError("the program ended while typing")
             self.read(0.01)
         self._is_deferring = False
         self._process_output()
-        return end_of_burst(self._changes) - begun if self._changes else None
+        return end_of_burst(self._changes) - pressed_at if self._changes else None
 
 
 def end_of_burst(times: Sequence[float]) -> float:
-    """The last of those that follow each other closely from the first."""
+    """Return the last of the times that follow the first one without a long gap."""
     end = times[0]
     for at in times[1:]:
         if at - end > BURST_GAP_SECONDS:
@@ -112,10 +112,10 @@ def end_of_burst(times: Sequence[float]) -> float:
 
 
 def time_typing(screen: MeasuredScreen, words: Iterable[str]) -> Iterator[float]:
-    """Letter by letter: how long each from the second on took to bring its rows."""
+    """Type words letter by letter; yield the seconds that each letter took, from the second one on."""
     for word in words:
         for number, letter in enumerate(word, 1):
-            took = screen.time_key(letter)
-            if number > 1 and took is not None:
-                yield took
+            seconds = screen.time_key(letter)
+            if number > 1 and seconds is not None:
+                yield seconds
         screen.time_key(BACKSPACE * len(word))

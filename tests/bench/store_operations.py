@@ -1,4 +1,4 @@
-"""The store beside bare sqlite3 that does the same."""
+"""This module measures the store, compared with plain sqlite3 doing the same."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ RoleAndBlocks = tuple[str, list[dict[str, object]]]
 
 
 def make_messages(count: int) -> Iterator[RoleAndBlocks]:
-    """A prompt, an answer that calls a tool, the tool's output, a closing answer; and again."""
+    """Yield messages in groups of four: a prompt, an answer with a tool call, its result, a final answer."""
     for number in range(count):
         words = " ".join(WORDS[(number * 7 + step * step) % len(WORDS)] for step in range(40))
         match number % 4:
@@ -52,7 +52,7 @@ def make_messages(count: int) -> Iterator[RoleAndBlocks]:
                 yield "assistant", [{"type": "text", "text": words}]
 
 
-def make_entries(said: Iterable[RoleAndBlocks]) -> list[NewEntry]:
+def make_entries(messages: Iterable[RoleAndBlocks]) -> list[NewEntry]:
     return [
         NewEntry(
             role=role,
@@ -60,11 +60,11 @@ def make_entries(said: Iterable[RoleAndBlocks]) -> list[NewEntry]:
             record=NewRecord(encode({"role": role, "content": blocks})),
             created_at=AT,
         )
-        for role, blocks in said
+        for role, blocks in messages
     ]
 
 
-# ── the same in bare sqlite3 ──────────────────────────────────────────────────────────────────────
+# ── the same in plain sqlite3 ─────────────────────────────────────────────────────────────────────
 
 BARE_SCHEMA = """
 create table entries (
@@ -94,8 +94,8 @@ def bare_database(folder: Path) -> sqlite3.Connection:
 BareRow = tuple[tuple[object, ...], str, str]
 
 
-def bare_rows(said: Iterable[RoleAndBlocks]) -> Iterator[BareRow]:
-    for number, (role, blocks) in enumerate(said, 2):
+def bare_rows(messages: Iterable[RoleAndBlocks]) -> Iterator[BareRow]:
+    for number, (role, blocks) in enumerate(messages, 2):
         text = "\n\n".join(str(block["text"]) for block in blocks if block["type"] == "text")
         tool = " ".join(str(block.get("content") or block.get("name", "")) for block in blocks)
         record = json.dumps({"role": role, "content": blocks})
@@ -105,8 +105,8 @@ def bare_rows(said: Iterable[RoleAndBlocks]) -> Iterator[BareRow]:
 def bare_append(connection: sqlite3.Connection, rows: list[BareRow]) -> None:
     connection.execute("begin immediate")
     connection.executemany("insert into entries values (?, ?, ?, ?, ?, ?, ?, ?, ?)", [row for row, _, _ in rows])
-    said = [(row[0], text) for row, text, _ in rows if text]
-    connection.executemany("insert into conversation_fts (rowid, text) values (?, ?)", said)
+    messages = [(row[0], text) for row, text, _ in rows if text]
+    connection.executemany("insert into conversation_fts (rowid, text) values (?, ?)", messages)
     done = [(row[0], tool) for row, _, tool in rows if tool]
     connection.executemany("insert into tools_fts (rowid, text) values (?, ?)", done)
     calls = [(f"t{row[0]}", "shell", row[0], row[0]) for row, _, _ in rows if row[0] % 4 == 3]  # type: ignore[operator]
@@ -114,42 +114,43 @@ def bare_append(connection: sqlite3.Connection, rows: list[BareRow]) -> None:
     connection.execute("commit")
 
 
-# ── what is measured ──────────────────────────────────────────────────────────────────────────────
+# ── measurements ──────────────────────────────────────────────────────────────────────────────────
 
 
 def time_call(work: Callable[[], object]) -> float:
-    begun = time.perf_counter()
+    started = time.perf_counter()
     work()
-    return time.perf_counter() - begun
+    return time.perf_counter() - started
 
 
 def time_bulk_append(count: int) -> tuple[float, float]:
-    """Both begin with the same blocks in memory and end with them stored, linked and searchable."""
-    said = list(make_messages(count))
+    """Time an append of many messages. Both sides start with the same blocks in memory and end with them stored, linked
+    and searchable."""
+    messages = list(make_messages(count))
     with tempfile.TemporaryDirectory() as folder, Store.open(Path(folder) / "store.db") as store:
         session = store.create_session("bench")
-        ours = time_call(lambda: store.chains.append(session.key, make_entries(said)))
+        ours = time_call(lambda: store.chains.append(session.key, make_entries(messages)))
     with tempfile.TemporaryDirectory() as folder, closing(bare_database(Path(folder))) as connection:
-        return ours, time_call(lambda: bare_append(connection, list(bare_rows(said))))
+        return ours, time_call(lambda: bare_append(connection, list(bare_rows(messages))))
 
 
 def time_single_appends(count: int) -> tuple[float, float]:
-    said = list(make_messages(count))
+    messages = list(make_messages(count))
     with tempfile.TemporaryDirectory() as folder, Store.open(Path(folder) / "store.db") as store:
         session = store.create_session("bench")
-        ours = time_call(lambda: [store.chains.append(session.key, [entry]) for entry in make_entries(said)])
+        ours = time_call(lambda: [store.chains.append(session.key, [entry]) for entry in make_entries(messages)])
     with tempfile.TemporaryDirectory() as folder, closing(bare_database(Path(folder))) as connection:
-        return ours, time_call(lambda: [bare_append(connection, [row]) for row in bare_rows(said)])
+        return ours, time_call(lambda: [bare_append(connection, [row]) for row in bare_rows(messages)])
 
 
 def time_full_read(count: int) -> tuple[float, float]:
-    said = list(make_messages(count))
+    messages = list(make_messages(count))
     with tempfile.TemporaryDirectory() as folder, Store.open(Path(folder) / "store.db") as store:
         session = store.create_session("bench")
-        store.chains.append(session.key, make_entries(said))
+        store.chains.append(session.key, make_entries(messages))
         ours = time_call(lambda: store.chains.entries(session.key))
     with tempfile.TemporaryDirectory() as folder, closing(bare_database(Path(folder))) as connection:
-        bare_append(connection, list(bare_rows(said)))
+        bare_append(connection, list(bare_rows(messages)))
 
         def read() -> list[tuple[object, ...]]:
             rows = connection.execute("select * from entries where session = 1 order by seq").fetchall()
@@ -159,7 +160,7 @@ def time_full_read(count: int) -> tuple[float, float]:
 
 
 def time_session_list(count: int, repeats: int = 50) -> tuple[float, float]:
-    """The store's own file for both, so that only the work above SQLite differs."""
+    """Time the session list. Both sides read the file of the store, so that only the work above SQLite differs."""
     with tempfile.TemporaryDirectory() as folder, Store.open(Path(folder) / "store.db") as store:
         with store.transaction(durable=False) as connection:
             connection.executemany(

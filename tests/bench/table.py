@@ -1,4 +1,4 @@
-"""What was measured, as lines of one table: ours, theirs, their ratio, the target, and whether it was met."""
+"""This module formats results as a table: ours, the baseline, the ratio, the target, and whether it was met."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-COLUMN_NAMES = ("", "ours", "beside", "ratio", "target", "met", "spread of ours", "of the other")
+COLUMN_NAMES = ("", "ours", "compared with", "ratio", "target", "met", "spread of ours", "of the other")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -19,43 +19,43 @@ class ResultRow:
     ours: Sequence[float]
     baseline: Sequence[float] = ()
     baseline_name: str = ""
-    "Whose the other is."
+    "Names the program or the run that ours is compared with."
     unit: str = "s"
     ratio: float | None = None
-    "At most, of ours to the other."
+    "Is the largest allowed ratio of ours to the baseline."
     limit: float | None = None
-    "At most, of ours itself."
+    "Is the largest allowed value of ours."
     failure: str = ""
-    "What went wrong with ours."
+    "Says why ours could not be measured."
     baseline_failure: str = ""
 
     @property
     def is_met(self) -> bool | None:
-        """None when there is nothing to be met, or nothing to measure it by."""
+        """Return whether the targets are met; None if there is no target, or no baseline to compare with."""
         if self.failure or not self.ours:
             return None if self._target == "–" else False
-        told = []
+        results = []
         if self.ratio is not None and self.baseline:
-            told.append(statistics.median(self.ours) <= self.ratio * statistics.median(self.baseline))
+            results.append(statistics.median(self.ours) <= self.ratio * statistics.median(self.baseline))
         if self.limit is not None:
-            told.append(max(self.ours) <= self.limit)
-        return all(told) if told else None
+            results.append(max(self.ours) <= self.limit)
+        return all(results) if results else None
 
     @property
     def cells(self) -> tuple[str, ...]:
         met = {True: "yes", False: "**no**", None: "–"}[self.is_met]
         ours = self._format_median(self.ours, self.failure)
         baseline = self._format_median(self.baseline, self.baseline_failure)
-        beside = f"{baseline} {self.baseline_name if self.baseline else ''}".strip()
+        compared_with = f"{baseline} {self.baseline_name if self.baseline else ''}".strip()
         if self.ours and self.baseline:
-            middle = statistics.median(self.baseline)
-            ratio = f"{statistics.median(self.ours) / middle:.2f}x" if middle else "–"
+            baseline_median = statistics.median(self.baseline)
+            ratio = f"{statistics.median(self.ours) / baseline_median:.2f}x" if baseline_median else "–"
         else:
             ratio = "–"
         return (
             self.name,
             ours,
-            beside,
+            compared_with,
             ratio,
             self._target,
             met,
@@ -69,9 +69,9 @@ class ResultRow:
         targets += [f"≤ {format_value(self.limit, self.unit)}"] if self.limit is not None else []
         return ", ".join(targets) or "–"
 
-    def _format_median(self, values: Sequence[float], why: str) -> str:
-        told = [format_value(statistics.median(values), self.unit)] if values else []
-        return "; ".join([*told, why] if why else told) or "–"
+    def _format_median(self, values: Sequence[float], failure: str) -> str:
+        parts = [format_value(statistics.median(values), self.unit)] if values else []
+        return "; ".join([*parts, failure] if failure else parts) or "–"
 
     def _format_spread(self, values: Sequence[float]) -> str:
         return (
@@ -91,18 +91,18 @@ def format_value(value: float, unit: str) -> str:
             return f"{value:.3g}{unit}"
 
 
-def format_markdown(lines: Iterable[ResultRow]) -> str:
-    rows = [COLUMN_NAMES, *(tuple(cell.replace("|", "¦") for cell in line.cells) for line in lines)]
+def format_markdown(results: Iterable[ResultRow]) -> str:
+    rows = [COLUMN_NAMES, *(tuple(cell.replace("|", "¦") for cell in result.cells) for result in results)]
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    spelled_rows = [
+    lines = [
         "| " + " | ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)) + " |" for row in rows
     ]
     rule = "|" + "|".join("-" * (width + 2) for width in widths) + "|"
-    return "\n".join([spelled_rows[0], rule, *spelled_rows[1:]])
+    return "\n".join([lines[0], rule, *lines[1:]])
 
 
 def describe_machine() -> str:
-    """When and where; no figure means much without it."""
+    """Return date, machine and versions, without which the numbers mean little."""
     return (
         f"{datetime.now(UTC):%Y-%m-%d}, {os.cpu_count()} cores, {platform.system()} {platform.machine()},"
         f" Python {platform.python_version()}, SQLite {sqlite3.sqlite_version}"

@@ -1,4 +1,4 @@
-"""The histories that the bench measures with: always the same, understood by our readers, as large as promised."""
+"""Tests that the benchmark histories are always the same, readable by our sources, and of the promised size."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ from bench.screens import end_of_burst
 from bench.table import ResultRow, format_markdown, format_value
 
 from store.store import Store
-from store.sync.refresh import find_targets, sync_targets
+from store.sync.refresh import sync_targets
+from store.sync.targets import find_targets
 
 TALKS = 20
 DIGEST = "a79258801d1d3c19ba9bbd33ef7dbfa891c48209fc4c67ca2bb768488676791d"
@@ -24,35 +25,35 @@ SESSIONS = """
 
 
 @pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory) -> Corpus:
+def corpus(tmp_path_factory: pytest.TempPathFactory) -> Corpus:
     return make_corpus(tmp_path_factory.mktemp("corpus"), TALKS)
 
 
-def test_same_bytes_everywhere(made: Corpus) -> None:
+def test_same_bytes_everywhere(corpus: Corpus) -> None:
     digest = hashlib.sha256()
-    for path in sorted(path for path in made.home.rglob("*") if path.is_file()):
-        digest.update(f"{path.relative_to(made.home)} {path.stat().st_mtime:.0f}\n".encode())
+    for path in sorted(path for path in corpus.home.rglob("*") if path.is_file()):
+        digest.update(f"{path.relative_to(corpus.home)} {path.stat().st_mtime:.0f}\n".encode())
         digest.update(path.read_bytes())
     assert digest.hexdigest() == DIGEST
 
 
-def test_size_as_promised(made: Corpus) -> None:
-    files = [path for path in made.home.rglob("*") if path.is_file()]
-    assert made.size == sum(path.stat().st_size for path in files)
-    assert made.sessions == sum(path.suffix == ".jsonl" for path in files)
-    assert made.talks == TALKS < made.sessions
-    assert 0.05 < made.spoken / made.size < 0.08
-    assert 70_000 < made.size / made.talks < 140_000
+def test_size_as_promised(corpus: Corpus) -> None:
+    files = [path for path in corpus.home.rglob("*") if path.is_file()]
+    assert corpus.size == sum(path.stat().st_size for path in files)
+    assert corpus.sessions == sum(path.suffix == ".jsonl" for path in files)
+    assert corpus.talks == TALKS < corpus.sessions
+    assert 0.05 < corpus.spoken / corpus.size < 0.08
+    assert 70_000 < corpus.size / corpus.talks < 140_000
 
 
-def test_our_readers_understand_it(made: Corpus) -> None:
+def test_our_readers_understand_it(corpus: Corpus) -> None:
     with Store.memory() as store:
-        progress = list(sync_targets(store, find_targets([str(made.home / ".claude"), str(made.home / ".codex")])))
-        reports = {one.report.source: one.report for one in progress}
+        progress = list(sync_targets(store, find_targets([str(corpus.home / ".claude"), str(corpus.home / ".codex")])))
+        reports = {step.report.source: step.report for step in progress}
         assert [report.problems for report in reports.values()] == [[], []]
-        assert sum(report.new for report in reports.values()) == made.sessions
-        (found,) = store.row("select count(*) from conversation_fts where conversation_fts match ?", LAST_WORD)
-        assert found == made.sessions
+        assert sum(report.new for report in reports.values()) == corpus.sessions
+        (hits,) = store.row("select count(*) from conversation_fts where conversation_fts match ?", LAST_WORD)
+        assert hits == corpus.sessions
         (unpaired,) = store.row("select count(*) from tool_calls where status in ('pending', 'orphan')")
         assert unpaired == 0
         for sessions, delegates, turns, calls, errors, tokens, titled in store.rows(SESSIONS):
@@ -63,20 +64,20 @@ def test_our_readers_understand_it(made: Corpus) -> None:
 
 
 def test_made_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    made: list[int] = []
+    made_sizes: list[int] = []
 
-    def make_little(home: Path, talks: int) -> Corpus:
-        made.append(talks)
+    def make_small_corpus(home: Path, talks: int) -> Corpus:
+        made_sizes.append(talks)
         home.mkdir(parents=True)
         return Corpus(home, talks, talks, 1_000, 65)
 
-    monkeypatch.setattr("bench.corpus.make_corpus", make_little)
+    monkeypatch.setattr("bench.corpus.make_corpus", make_small_corpus)
     first = load_or_make_corpus(tmp_path, 2)
     assert load_or_make_corpus(tmp_path, 2) == first
-    assert made == [20]
+    assert made_sizes == [20]
     (first.home / "counted.json").unlink()
     load_or_make_corpus(tmp_path, 2)
-    assert made == [20, 20]
+    assert made_sizes == [20, 20]
 
 
 def test_answer_ends_with_its_burst() -> None:
@@ -85,7 +86,7 @@ def test_answer_ends_with_its_burst() -> None:
 
 
 @pytest.mark.parametrize(
-    ("line", "met"),
+    ("row", "is_met"),
     [
         (ResultRow(name="n", ours=[1.0, 2.0, 9.0], baseline=[4.0], ratio=0.5), True),
         (ResultRow(name="n", ours=[3.0], baseline=[4.0], ratio=0.5), False),
@@ -97,19 +98,19 @@ def test_answer_ends_with_its_burst() -> None:
         (ResultRow(name="n", ours=[], baseline=[1.0], ratio=0.5, failure="it ended"), False),
     ],
 )
-def test_target_met(line: ResultRow, met: bool | None) -> None:
-    assert line.is_met is met
+def test_target_met(row: ResultRow, is_met: bool | None) -> None:
+    assert row.is_met is is_met
 
 
-def test_table_tells_everything() -> None:
+def test_table_shows_every_result() -> None:
     measured = ResultRow(name="import", ours=[0.25, 0.5, 2.0], baseline=[1.0], baseline_name="peer", ratio=0.6)
     missing = ResultRow(
         name="launch", ours=[0.05], ratio=0.5, baseline_failure="peer cannot be installed: no such package"
     )
     broken = ResultRow(name="typing", ours=[], baseline=[1.0, 3.0], baseline_name="peer", ratio=0.5, failure="it ended")
-    told = format_markdown([measured, missing, broken]).splitlines()
-    assert len({len(line) for line in told}) == 1
-    assert [cell.strip() for cell in told[2].split("|")[1:-1]] == [
+    lines = format_markdown([measured, missing, broken]).splitlines()
+    assert len({len(line) for line in lines}) == 1
+    assert [cell.strip() for cell in lines[2].split("|")[1:-1]] == [
         "import",
         "500 ms",
         "1.00 s peer",
@@ -119,14 +120,14 @@ def test_table_tells_everything() -> None:
         "250 ms – 2.00 s",
         "–",
     ]
-    assert "cannot be installed" in told[3]
-    assert "it ended" in told[4]
-    assert "**no**" in told[4]
+    assert "cannot be installed" in lines[3]
+    assert "it ended" in lines[4]
+    assert "**no**" in lines[4]
 
 
 @pytest.mark.parametrize(
-    ("value", "unit", "told"),
+    ("value", "unit", "text"),
     [(0.0123, "s", "12.3 ms"), (0.5, "s", "500 ms"), (2, "s", "2.00 s"), (123.4, "MB", "123 MB"), (0, "", "0")],
 )
-def test_figures(value: float, unit: str, told: str) -> None:
-    assert format_value(value, unit) == told
+def test_values_are_formatted_with_their_unit(value: float, unit: str, text: str) -> None:
+    assert format_value(value, unit) == text
