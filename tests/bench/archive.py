@@ -26,7 +26,6 @@ from bench.processes import BenchmarkError, folder_size, run_measured
 from bench.prose import make_vocabulary
 from bench.screens import ROW, MeasuredScreen, time_typing
 
-from store.sources.kit.watch import watch_trees
 from store.store import Store
 from store.sync import refresh
 from store.sync.targets import find_targets
@@ -257,8 +256,9 @@ def _file_stamps(folder: Path) -> dict[str, tuple[int, int]]:
 
 
 def _time_refresh_in_process(path: Path, home: Path) -> tuple[float, int]:
-    """Return the seconds of a refresh in a running process, as the sync worker does it, and how many rows it writes."""
-    with Store.open(path) as store, watch_trees():
+    """Return the seconds that a running process, such as the sync worker, takes to check all stores, and how many rows
+    that writes."""
+    with Store.open(path) as store:
         targets = find_targets([str(home / ".claude"), str(home / ".codex")])
         before = store.connection.total_changes
         for _ in range(2):
