@@ -16,7 +16,7 @@ from typing import NamedTuple
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGES = ("store", "tui")
 CODE_FOLDERS = (*PACKAGES, "tests", "screenshots")
-GENERATED = {".git", ".venv", ".hypothesis", "build", "dist", "__pycache__"}
+GENERATED = {".git", ".venv", ".hypothesis", "build", "dist", "__pycache__", "snapshot_report.html"}
 
 MAX_FILE_LINES = 700
 MAX_LINES: dict[type[ast.AST], int] = {
@@ -77,7 +77,7 @@ def parse_module(path: Path) -> ast.Module:
 def project_files() -> Iterator[Path]:
     for folder, subfolders, names in os.walk(ROOT):
         subfolders[:] = [name for name in subfolders if name not in GENERATED and not name.endswith("_cache")]
-        yield from (Path(folder, name) for name in names)
+        yield from (Path(folder, name) for name in names if name not in GENERATED)
 
 
 def find_files_with(pattern: str) -> list[str]:
