@@ -12,6 +12,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
+from typed_client import check_types
 
 import store
 
@@ -144,17 +145,6 @@ from store import Store, Stroe
 with Store.memory() as store:
     title: int = store.ensure_session("s", chanel="telegram").title
 """
-
-
-def check_types(program: str, folder: Path) -> str:
-    client = folder / "client.py"
-    client.write_text(program, encoding="utf-8")
-    # The package is found as it is installed, by its py.typed. The cache is not the one of `make check`, whose options
-    # are different.
-    options = ["--strict", "--no-error-summary", "--config-file", "", "--cache-dir", str(ROOT / ".mypy_cache/client")]
-    command = [sys.executable, "-m", "mypy", *options, str(client)]
-    ran = subprocess.run(command, cwd=folder, capture_output=True, text=True)
-    return ran.stdout + ran.stderr
 
 
 def test_a_strictly_typed_client_sees_the_types(tmp_path: Path) -> None:
