@@ -1,4 +1,4 @@
-"""The journal: what was changed, from what to what, and taking it back."""
+"""This module defines the commands `log` and `undo`."""
 
 from __future__ import annotations
 
@@ -16,16 +16,19 @@ from store.model.knowledge import Edit
 from store.store import Store
 
 _MAX_NAMED_ROWS = 3
-"""Of more rows that came or went in a table of another program's, only their number is told."""
+"""Limits how many added or removed rows of a foreign table are named; beyond it, only their number is shown."""
 
 
 @click.command()
 @click.argument("session_id", metavar="[ID]", required=False)
-@click.option("--limit", type=POSITIVE_INT, default=20, show_default=True, help="At most so many.")
+@click.option("--limit", type=POSITIVE_INT, default=20, show_default=True, help="Show at most N edits.")
 @json_option
 @with_store
 def log(store: Store, session_id: str | None, limit: int, as_json: bool) -> None:
-    """Edits, newest first, of one session or of all."""
+    """List edits, newest first.
+
+    With an ID, list only the edits of that session.
+    """
     session = store.sessions.find(session_id).key if session_id else None
     edits = store.journal.list_edits(session, limit=limit)
     if as_json:
@@ -33,33 +36,36 @@ def log(store: Store, session_id: str | None, limit: int, as_json: bool) -> None
         return
     write_edits(edits)
     if not edits:
-        output.notify("Nothing was edited yet.")
+        output.notify("No edits yet.")
 
 
 @click.command()
 @click.argument("edit", type=NON_NEGATIVE_INT, required=False)
-@click.option("--with-later", is_flag=True, help="Before it, take back the later edits that build on it.")
+@click.option("--with-later", is_flag=True, help="First undo the later edits that depend on it.")
 @passphrase_stdin_option
 @with_store
 def undo(store: Store, edit: int | None, with_later: bool, passphrase_stdin: bool) -> None:
-    """Take back an EDIT, or the newest that still stands."""
-    if with_later and edit is None:
-        raise click.UsageError("--with-later needs the number of an edit.")
+    """Undo an edit.
 
-    def take_back() -> list[Edit]:
+    EDIT is its number in `log`. Without it, undo the newest edit.
+    """
+    if with_later and edit is None:
+        raise click.UsageError("--with-later needs the number of an EDIT.")
+
+    def undo_edits() -> list[Edit]:
         if edit is None or not with_later:
             return [store.journal.undo(edit)]
         return store.journal.undo_all([edit, *(later.id for later in store.journal.list_dependent_edits(edit))])
 
-    for undone in run_with_unlock(store, take_back, passphrase_stdin):
-        output.notify(f"Edit {undone.id} ({undone.kind}) is undone.")
+    for undone in run_with_unlock(store, undo_edits, passphrase_stdin):
+        output.notify(f"Undone: edit {undone.id} ({undone.kind}).")
 
 
 def write_edits(edits: list[Edit]) -> None:
     for edit in edits:
         output.write(*_format_headline(edit))
-        ours = (line for change in diff_own_rows(edit) for line in _format_change(change))
-        for line in [*_format_write_back(edit), *ours]:
+        own_changes = (line for change in diff_own_rows(edit) for line in _format_change(change))
+        for line in [*_format_write_back(edit), *own_changes]:
             output.write("    ", *line)
 
 
@@ -84,7 +90,7 @@ def _format_headline(edit: Edit) -> list[Span]:
 
 
 def _format_change(change: ColumnDiff) -> Iterator[list[Span]]:
-    """A short value on one line, a long text as a difference of its lines."""
+    """Format a short value on one line, and text with line breaks as a diff."""
     label = TerminalText(f"{_row_label(change)}{change.column}: ", "quiet")
     if "\n" in change.old or "\n" in change.new:
         yield [label]
@@ -94,26 +100,26 @@ def _format_change(change: ColumnDiff) -> Iterator[list[Span]]:
 
 
 def _row_label(change: ColumnDiff) -> str:
-    """Which row it was, if it is not the session's own."""
+    """Name the row of a change, unless it is the row of the session."""
     if change.table == "sessions":
         return ""
     return " ".join(filter(None, [change.sign, change.table, change.key])) + " "
 
 
 def _format_write_back(edit: Edit) -> Iterator[list[Span]]:
-    """Rows of a foreign store: where it is, what changed in them, and which came or went."""
+    """Format a write-back: the foreign store, the changed columns, and the added and removed rows."""
     for locator in list_locators(edit):
         yield [TerminalText(f"in {output.to_one_line(locator)}", "quiet")]
     for change in diff_foreign_rows(edit):
         yield from _format_change(change)
     for table, sign, keys in list_added_and_removed_rows(edit):
-        told = f": {format_count(len(keys), 'row')}" if len(keys) > _MAX_NAMED_ROWS else f" {', '.join(keys)}"
-        yield [TerminalText(f"{sign} {table}{told}", "good" if sign == "+" else "bad")]
+        rows = f": {format_count(len(keys), 'row')}" if len(keys) > _MAX_NAMED_ROWS else f" {', '.join(keys)}"
+        yield [TerminalText(f"{sign} {table}{rows}", "good" if sign == "+" else "bad")]
 
 
 def _format_inline_change(old: str, new: str) -> list[Span]:
-    both: list[Span] = [" → "] if old and new else []
-    return [*([TerminalText(old, "bad")] if old else []), *both, *([TerminalText(new, "good")] if new else [])]
+    arrow: list[Span] = [" → "] if old and new else []
+    return [*([TerminalText(old, "bad")] if old else []), *arrow, *([TerminalText(new, "good")] if new else [])]
 
 
 def _format_unified_diff(old: str, new: str) -> Iterator[list[Span]]:

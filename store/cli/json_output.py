@@ -1,4 +1,4 @@
-"""What the store holds, as the JSON that other programs rely on: fields may be added, never renamed."""
+"""This module converts values of the store to JSON. Programs rely on the fields: add one, but never rename one."""
 
 from __future__ import annotations
 
@@ -23,183 +23,183 @@ _SUMMARIES_SQL = """
 
 
 def sessions_to_json(store: Store, page: Sequence[Session]) -> list[JsonObject]:
-    """Tags and summaries of the whole page are read at once."""
+    """Convert sessions. The tags and summaries of all of them are read with one query each."""
     keys = encode([session.key for session in page]).decode()
     summaries = dict(store.rows(_SUMMARIES_SQL, keys))
     tags: dict[int, list[str]] = {}
     for key, name in store.rows(_TAGS_SQL, keys):
         tags.setdefault(key, []).append(name)
-    return [_session_to_json(one, summaries.get(one.key), tags.get(one.key, [])) for one in page]
+    return [_session_to_json(session, summaries.get(session.key), tags.get(session.key, [])) for session in page]
 
 
-def session_to_json(store: Store, one: Session) -> JsonObject:
-    return sessions_to_json(store, [one])[0]
+def session_to_json(store: Store, session: Session) -> JsonObject:
+    return sessions_to_json(store, [session])[0]
 
 
-def _session_to_json(one: Session, summary: str | None, tags: list[str]) -> JsonObject:
+def _session_to_json(session: Session, summary: str | None, tags: list[str]) -> JsonObject:
     return {
-        "id": one.id,
-        "source": one.source,
-        "native_id": one.native_id,
-        "parent_id": one.parent_id,
-        "relation": one.relation,
-        "forked_at": one.forked_at,
-        "title": one.title,
-        "agent_title": one.agent_title,
-        "model": one.model,
-        "provider": one.provider,
-        "cwd": one.cwd,
-        "channel": one.channel,
-        "user": one.user,
-        "created_at": one.created_at,
-        "updated_at": one.updated_at,
-        "turns": one.turns,
-        "entries": one.entries,
-        "tool_calls": one.tool_calls,
-        "errors": one.errors,
+        "id": session.id,
+        "source": session.source,
+        "native_id": session.native_id,
+        "parent_id": session.parent_id,
+        "relation": session.relation,
+        "forked_at": session.forked_at,
+        "title": session.title,
+        "agent_title": session.agent_title,
+        "model": session.model,
+        "provider": session.provider,
+        "cwd": session.cwd,
+        "channel": session.channel,
+        "user": session.user,
+        "created_at": session.created_at,
+        "updated_at": session.updated_at,
+        "turns": session.turns,
+        "entries": session.entries,
+        "tool_calls": session.tool_calls,
+        "errors": session.errors,
         "tokens": {
-            "input": one.tokens_input,
-            "output": one.tokens_output,
-            "cached": one.tokens_cached,
-            "total": one.tokens_total,
+            "input": session.tokens_input,
+            "output": session.tokens_output,
+            "cached": session.tokens_cached,
+            "total": session.tokens_total,
         },
-        "cost": one.cost,
+        "cost": session.cost,
         "summary": summary,
         "tags": tags,
-        "pinned": bool(one.pinned),
-        "archived": bool(one.archived),
-        "deleted": bool(one.deleted),
-        "gone": bool(one.gone),
-        "expires_at": one.expires_at or None,
+        "pinned": bool(session.pinned),
+        "archived": bool(session.archived),
+        "deleted": bool(session.deleted),
+        "gone": bool(session.gone),
+        "expires_at": session.expires_at or None,
     }
 
 
-def turn_to_json(session_id: str, one: Turn) -> JsonObject:
+def turn_to_json(session_id: str, turn: Turn) -> JsonObject:
     return {
-        "n": one.n,
-        "prompt": one.prompt,
-        "started_at": one.started_at,
-        "ended_at": one.ended_at,
-        "entries": [entry_to_json(session_id, link) for link in one.entries],
-        "tool_calls": [tool_call_to_json(call) for call in one.tool_calls],
+        "n": turn.n,
+        "prompt": turn.prompt,
+        "started_at": turn.started_at,
+        "ended_at": turn.ended_at,
+        "entries": [entry_to_json(session_id, entry) for entry in turn.entries],
+        "tool_calls": [tool_call_to_json(call) for call in turn.tool_calls],
     }
 
 
-def entry_to_json(session_id: str, one: Entry) -> JsonObject:
+def entry_to_json(session_id: str, entry: Entry) -> JsonObject:
     return {
-        "id": entry_id(session_id, one.seq),
-        "seq": one.seq,
-        "kind": one.kind,
-        "role": one.role,
-        "author": one.author,
-        "model": one.model,
-        "at": one.created_at,
-        "text": one.text,
-        "parts": [part_to_json(part) for part in one.parts],
+        "id": entry_id(session_id, entry.seq),
+        "seq": entry.seq,
+        "kind": entry.kind,
+        "role": entry.role,
+        "author": entry.author,
+        "model": entry.model,
+        "at": entry.created_at,
+        "text": entry.text,
+        "parts": [part_to_json(part) for part in entry.parts],
     }
 
 
-def tool_call_to_json(one: PairedCall) -> JsonObject:
+def tool_call_to_json(call: PairedCall) -> JsonObject:
     return {
-        "call_id": one.call_id,
-        "name": one.name,
-        "arguments": one.arguments,
-        "result": one.result,
-        "status": one.status,
-        "duration_ms": one.duration_ms,
-        "entry": one.entry,
-        "result_entry": one.result_entry,
+        "call_id": call.call_id,
+        "name": call.name,
+        "arguments": call.arguments,
+        "result": call.result,
+        "status": call.status,
+        "duration_ms": call.duration_ms,
+        "entry": call.entry,
+        "result_entry": call.result_entry,
     }
 
 
-def call_with_session_to_json(one: PairedCall) -> JsonObject:
-    return {"session": one.session_id, "turn": one.turn, "at": one.at, **tool_call_to_json(one)}
+def call_with_session_to_json(call: PairedCall) -> JsonObject:
+    return {"session": call.session_id, "turn": call.turn, "at": call.at, **tool_call_to_json(call)}
 
 
-def tool_stats_to_json(one: ToolStats) -> JsonObject:
+def tool_stats_to_json(stats: ToolStats) -> JsonObject:
     return {
-        "name": one.name,
-        "calls": one.calls,
-        "failed": one.failed,
-        "share": one.failure_rate,
-        "median_ms": one.median_ms,
-        "slowest_ms": one.slowest_ms,
-        "last_at": one.last_at,
+        "name": stats.name,
+        "calls": stats.calls,
+        "failed": stats.failed,
+        "share": stats.failure_rate,
+        "median_ms": stats.median_ms,
+        "slowest_ms": stats.slowest_ms,
+        "last_at": stats.last_at,
     }
 
 
-def hit_to_json(one: Hit) -> JsonObject:
+def hit_to_json(hit: Hit) -> JsonObject:
     return {
-        "session": one.session_id,
-        "entry": one.entry,
-        "turn": one.turn,
-        "role": one.role,
-        "field": one.field,
-        "at": one.at,
-        "snippet": one.snippet,
+        "session": hit.session_id,
+        "entry": hit.entry,
+        "turn": hit.turn,
+        "role": hit.role,
+        "field": hit.field,
+        "at": hit.at,
+        "snippet": hit.snippet,
     }
 
 
-def note_to_json(one: Note) -> JsonObject:
-    return {"id": one.id, "entry": one.entry, "text": one.text, "at": one.created_at}
+def note_to_json(note: Note) -> JsonObject:
+    return {"id": note.id, "entry": note.entry, "text": note.text, "at": note.created_at}
 
 
-def summary_to_json(one: Summary) -> JsonObject:
+def summary_to_json(summary: Summary) -> JsonObject:
     return {
-        "id": one.key,
-        "text": one.text,
-        "up_to_turn": one.up_to_turn,
-        "origin": one.origin,
-        "current": one.current,
-        "at": one.created_at,
+        "id": summary.key,
+        "text": summary.text,
+        "up_to_turn": summary.up_to_turn,
+        "origin": summary.origin,
+        "current": summary.current,
+        "at": summary.created_at,
     }
 
 
-def fact_to_json(one: Fact) -> JsonObject:
+def fact_to_json(fact: Fact) -> JsonObject:
     return {
-        "id": one.id,
-        "text": one.text,
-        "scope": one.scope,
-        "category": one.category,
-        "session": one.session_id,
-        "entry": one.entry,
-        "foreign_place": one.foreign_place,
-        "foreign_text": one.foreign_text,
-        "created_at": one.created_at,
-        "updated_at": one.updated_at,
-        "retired_at": one.retired_at,
+        "id": fact.id,
+        "text": fact.text,
+        "scope": fact.scope,
+        "category": fact.category,
+        "session": fact.session_id,
+        "entry": fact.entry,
+        "foreign_place": fact.foreign_place,
+        "foreign_text": fact.foreign_text,
+        "created_at": fact.created_at,
+        "updated_at": fact.updated_at,
+        "retired_at": fact.retired_at,
     }
 
 
-def exposed_secret_to_json(one: ExposedSecret) -> JsonObject:
-    return {"session": one.session_id, "key": one.key, "locator": one.locator, "place": one.place}
+def exposed_secret_to_json(secret: ExposedSecret) -> JsonObject:
+    return {"session": secret.session_id, "key": secret.key, "locator": secret.locator, "place": secret.place}
 
 
-def secret_to_json(one: SecretInfo) -> JsonObject:
-    return {"session": one.session_id, "key": one.key, "version": one.version, "created_at": one.created_at}
+def secret_to_json(secret: SecretInfo) -> JsonObject:
+    return {"session": secret.session_id, "key": secret.key, "version": secret.version, "created_at": secret.created_at}
 
 
-def published_to_json(one: PublishedFile) -> JsonObject:
+def published_to_json(file: PublishedFile) -> JsonObject:
     return {
-        "id": one.id,
-        "session": one.session_id,
-        "filename": one.filename,
-        "path": one.path,
-        "created_at": one.created_at,
+        "id": file.id,
+        "session": file.session_id,
+        "filename": file.filename,
+        "path": file.path,
+        "created_at": file.created_at,
     }
 
 
-def edit_to_json(one: Edit) -> JsonObject:
+def edit_to_json(edit: Edit) -> JsonObject:
     return {
-        "id": one.id,
-        "kind": one.kind,
-        "at": one.at,
-        "sessions": list(one.session_ids),
+        "id": edit.id,
+        "kind": edit.kind,
+        "at": edit.at,
+        "sessions": list(edit.session_ids),
         "changes": [
             {"table": change.table, "key": change.key, "before": change.before, "after": change.after}
-            for change in one.changes
+            for change in edit.changes
         ],
-        "undoes": one.undoes,
-        "undone_by": one.undone_by,
-        "purged": one.blanked,
+        "undoes": edit.undoes,
+        "undone_by": edit.undone_by,
+        "purged": edit.blanked,
     }

@@ -1,4 +1,4 @@
-"""This module defines a group that imports a command when it is called, so that each command loads only its own code."""
+"""This module defines a group that imports a command only when it is called, which makes starting fast."""
 
 from __future__ import annotations
 

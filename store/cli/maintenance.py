@@ -1,4 +1,4 @@
-"""Keeping the store itself: checking it, filling it with examples, and removing for good."""
+"""This module defines the commands that maintain the store: `doctor`, `demo` and `purge`."""
 
 from __future__ import annotations
 
@@ -22,51 +22,62 @@ from store.text.validate import encode
 
 @click.command()
 @click.argument("session_id", metavar="[ID]", required=False)
-@click.option("--reindex", is_flag=True, help="Build the search index anew first.")
+@click.option("--reindex", is_flag=True, help="Rebuild the search index first.")
 @json_option
 @with_store
 def doctor(store: Store, session_id: str | None, reindex: bool, as_json: bool) -> None:
-    """Check the store, or the chain of one session; exits 1 when something is wrong."""
+    """Check the store for damage.
+
+    With an ID, check only the chain of that session. The exit status is 1 if there are problems.
+    """
     from store.doctor import check_store
 
     session = store.sessions.find(session_id) if session_id else None
     if reindex:
-        output.notify(f"{format_count(store.search.reindex(), 'session')} indexed anew.")
-    findings = check_store(store, session)
+        output.notify(f"{format_count(store.search.reindex(), 'session')} reindexed.")
+    problems = check_store(store, session)
     if as_json:
-        output.emit_json({"problems": [{"where": one.where, "reason": one.what} for one in findings]})
+        output.emit_json({"problems": [{"where": problem.where, "reason": problem.what} for problem in problems]})
     else:
-        output.print_table(["where", "what"], [[TerminalText(one.where, "name"), one.what] for one in findings])
-    if findings:
+        output.print_table(
+            ["where", "what"], [[TerminalText(problem.where, "name"), problem.what] for problem in problems]
+        )
+    if problems:
         raise click.exceptions.Exit(1)
-    output.notify("All is well.")
+    output.notify("No problems found.")
 
 
 @click.command()
 @with_store
 def demo(store: Store) -> None:
-    """Fill an empty store with made-up conversations, and browse it."""
+    """Fill an empty store with made-up conversations.
+
+    On a terminal, open the browser on it.
+    """
     from store.demo import fill_store
 
     fill_store(store)
     _, total = store.sessions.matching("", 1)
-    output.notify(f"{format_count(total, 'session')} made up in {store.path}.")
+    output.notify(f"{format_count(total, 'made-up session')} added to {store.path}.")
     if cli_context().launch_browser is not None and is_interactive() and output.stdout_is_terminal():
         cli_context().open_browser()
 
 
-# ── for good ──────────────────────────────────────────────────────────────────────────────────────
+# ── permanently ───────────────────────────────────────────────────────────────────────────────────
 
 
 @click.command()
 @click.argument("session_ids", metavar="[ID...]", nargs=-1)
-@click.option("--trash", is_flag=True, help="Everything in the trash.")
-@click.option("--yes", is_flag=True, help="Do not ask.")
+@click.option("--trash", is_flag=True, help="Purge everything in the trash.")
+@click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
 @with_store
 def purge(store: Store, session_ids: tuple[str, ...], trash: bool, yes: bool) -> None:
-    """Remove sessions for good: no undo brings them back."""
+    """Remove sessions permanently.
+
+    A purge cannot be undone.
+    """
     if trash == bool(session_ids):
-        raise click.UsageError("Name sessions, or --trash; one of the two.")
+        raise click.UsageError("Give either session IDs or --trash.")
     sessions = store.sessions.trash() if trash else find_sessions(store, session_ids)
     if not sessions:
         output.notify("The trash is empty.")
@@ -75,20 +86,20 @@ def purge(store: Store, session_ids: tuple[str, ...], trash: bool, yes: bool) ->
         _confirm_purge(sessions)
     foreign = _foreign_backups(store, sessions)
     clean = store.sessions.purge(sessions)
-    output.notify(f"{format_count(len(sessions), 'session')} gone for good.")
+    output.notify(f"{format_count(len(sessions), 'session')} purged.")
     if not clean:
-        output.notify("Another program reads the store just now; a trace stays in its WAL until that program is done.")
+        output.notify("Another program is reading the store; traces stay in the WAL file until it closes the store.")
     for backup in (*_backups_containing(store.path, sessions), *foreign):
-        output.notify(f"Still in the backup {backup}")
+        output.notify(f"Still in the backup {backup}.")
 
 
 def _confirm_purge(sessions: Sequence[Session]) -> None:
     if not is_interactive():
-        raise Refused("A purge cannot be undone; say --yes to go on.")
+        raise Refused("A purge cannot be undone; use --yes to confirm.")
     for session in sessions:
         output.notify(f"  {output.to_one_line(session.id)}  {output.to_one_line(session.title, 60)}")
-    if not click.confirm(f"Remove {format_count(len(sessions), 'session')} for good?", err=True):
-        raise Refused("Nothing was removed.")
+    if not click.confirm(f"Remove {format_count(len(sessions), 'session')} permanently?", err=True):
+        raise Refused("Cancelled; nothing was removed.")
 
 
 def _backups_containing(path: Path, sessions: Sequence[Session]) -> list[Path]:
@@ -97,14 +108,14 @@ def _backups_containing(path: Path, sessions: Sequence[Session]) -> list[Path]:
 
 
 def _foreign_backups(store: Store, sessions: Sequence[Session]) -> list[Path]:
-    """Of the stores they came from: what is gone here may stand there."""
+    """List the backups of the stores that the sessions came from; they may still contain the sessions."""
     keys = encode([session.source_key for session in sessions if session.source_key]).decode()
     rows = store.rows("select kind, locator from sources where key in (select value from json_each(?))", keys)
     return [backup for row in rows for backup in store.write_back.list_backups(*row)]
 
 
 def _contains_any(backup: Path, ids: str) -> bool:
-    """A backup that cannot be read may hold anything."""
+    """Return whether a backup contains one of the sessions, or cannot be read and may contain it."""
     with suppress(sqlite3.Error), closing(connect(backup)) as connection:
         sql = "select 1 from sessions where id in (select value from json_each(?)) limit 1"
         return connection.execute(sql, (ids,)).fetchone() is not None

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
 import click
+from click.types import IntParamType
 
 from store.cli.context import CliContext
 from store.errors import Unreadable
@@ -23,21 +24,18 @@ _MAX_NUMBER = 2**31
 """Is the largest number that an option takes. A number beyond SQLite's integers would fail in a query."""
 
 
-class Number(click.ParamType):
+class Number(IntParamType):
     """Parses a whole number. Unlike click.IntRange, it keeps the range out of the help texts."""
 
-    name = "n"
+    name = "number"
 
     def __init__(self, minimum: int) -> None:
         self._minimum = minimum
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
-        try:
-            number = int(value)
-        except ValueError:
-            number = -1
+        number = int(super().convert(value, param, ctx))
         if not self._minimum <= number <= _MAX_NUMBER:
-            self.fail(f"{value!r} is not a whole number from {self._minimum} to {_MAX_NUMBER:,}.", param, ctx)
+            self.fail(f"{number} is not between {self._minimum} and {_MAX_NUMBER}.", param, ctx)
         return number
 
 

@@ -1,5 +1,8 @@
-"""The one place that writes. Data goes to stdout, talk to stderr; what reaches a terminal has passed `clean`, and
-what reaches a file or a pipe is what the store holds."""
+"""This module does all printing of the command line.
+
+Data goes to stdout, messages go to stderr. Text is sanitized before it reaches a terminal; a file or a pipe gets it
+unchanged.
+"""
 
 from __future__ import annotations
 
@@ -19,14 +22,14 @@ from store.text.sanitize import cell_width, one_line, sanitize
 Style = Literal["plain", "title", "quiet", "good", "bad", "hit", "name"]
 
 _STYLE_CODES = {"title": "1", "quiet": "2", "good": "32", "bad": "31", "hit": "33;1", "name": "36"}
-"""As terminals number them."""
+"""Maps styles to ANSI colour codes."""
 
 _LINE_BREAKS = re.compile(r"\s*[\r\n\t\v\f]\s*")
 COLUMN_GAP = "  "
 
 
 class TerminalText(NamedTuple):
-    "Text with a style; colours are added after it was cleaned, and only on a terminal."
+    """Describes text with a style. Colours are added after sanitizing, and only on a terminal."""
 
     text: str
     style: Style
@@ -42,7 +45,7 @@ def stdout_is_terminal() -> bool:
 
 
 def terminal_width() -> int:
-    from shutil import get_terminal_size  # with all that packs and unpacks
+    from shutil import get_terminal_size  # shutil loads the archive modules
 
     return get_terminal_size().columns
 
@@ -51,13 +54,13 @@ def terminal_width() -> int:
 
 
 def write(*pieces: Span) -> None:
-    """One line, or text that is several."""
-    shown = map(_render, pieces) if stdout_is_terminal() else map(_plain_text, pieces)
-    _write_stdout("".join(shown) + "\n")
+    """Print pieces of text as one line. A piece may contain line breaks."""
+    rendered = map(_render, pieces) if stdout_is_terminal() else map(_plain_text, pieces)
+    _write_stdout("".join(rendered) + "\n")
 
 
 def write_record(data: bytes) -> None:
-    """One line, whatever the record holds: as it is, or as a JSON string when it has line breaks of its own."""
+    """Print a record on one line: unchanged, or as a JSON string if it contains line breaks."""
     line = serialize(data.decode("utf-8", "surrogateescape")) if b"\n" in data or b"\r" in data else data
     if stdout_is_terminal():
         write(line.decode("utf-8", "replace"))
@@ -67,38 +70,40 @@ def write_record(data: bytes) -> None:
 
 
 def emit_json(value: dict[str, Any]) -> None:
-    """One object, with its version. Laid out for the eye on a terminal."""
-    whole = {"schema": 1, **value}
+    """Print one JSON object with the version of its schema, indented on a terminal."""
+    document = {"schema": 1, **value}
     if stdout_is_terminal():
-        write(json.dumps(whole, indent=2, ensure_ascii=False))
+        write(json.dumps(document, indent=2, ensure_ascii=False))
     else:
-        _write_stdout(serialize(whole).decode() + "\n")
+        _write_stdout(serialize(document).decode() + "\n")
 
 
-def print_table(heads: Sequence[str], rows: Sequence[Sequence[Span]]) -> None:
-    """Aligned under quiet heads on a terminal; parted by tabs and uncut elsewhere. A head with a colon in front has
-    its column aligned to the right; the last column takes what room is left."""
+def print_table(headings: Sequence[str], rows: Sequence[Sequence[Span]]) -> None:
+    """Print a table: aligned and truncated under headings on a terminal, otherwise complete and separated by tabs.
+
+    A heading that starts with a colon aligns its column to the right. The last column takes the remaining width.
+    """
     if not stdout_is_terminal():
         for row in rows:
             _write_stdout("\t".join(to_one_line(_plain_text(cell)) for cell in row) + "\n")
         return
-    widest = terminal_width() // 4
-    lines: list[list[Span]] = [[*(_truncate(cell, widest) for cell in row[:-1]), row[-1]] for row in rows]
+    max_width = terminal_width() // 4
+    lines: list[list[Span]] = [[*(_truncate(cell, max_width) for cell in row[:-1]), row[-1]] for row in rows]
     if not lines:
         return
-    lines.insert(0, [TerminalText(head.lstrip(":").upper(), "quiet") for head in heads])
+    lines.insert(0, [TerminalText(heading.lstrip(":").upper(), "quiet") for heading in headings])
     widths = [max(map(_cell_width, column)) for column in zip(*(line[:-1] for line in lines), strict=True)]
     room = max(terminal_width() - sum(widths) - len(COLUMN_GAP) * len(widths), 20)
     for line in lines:
         pieces: list[Span] = []
-        for head, cell, size in zip(heads, line, widths, strict=False):
-            space = " " * (size - _cell_width(cell))
-            pieces += [space, cell, COLUMN_GAP] if head.startswith(":") else [cell, space, COLUMN_GAP]
+        for heading, cell, width in zip(headings, line, widths, strict=False):
+            padding = " " * (width - _cell_width(cell))
+            pieces += [padding, cell, COLUMN_GAP] if heading.startswith(":") else [cell, padding, COLUMN_GAP]
         write(*pieces, _truncate(line[-1], room))
 
 
 def to_one_line(text: str, room: int | None = None) -> str:
-    """On one line, and on a terminal in so much room."""
+    """Join text into one line. On a terminal, truncate it to `room` cells."""
     return one_line(text, room) if stdout_is_terminal() else _LINE_BREAKS.sub(" ", text).strip()
 
 
@@ -138,7 +143,7 @@ def flush() -> None:
 
 @contextmanager
 def flush_on_exit() -> Iterator[None]:
-    """A reader that has seen enough and closed the pipe is no failure."""
+    """Flush stdout at the end. A closed pipe, as in `| head`, is not an error."""
     try:
         try:
             yield
@@ -149,7 +154,7 @@ def flush_on_exit() -> Iterator[None]:
 
 
 def discard_remaining_output() -> None:
-    """So that nothing is left to be flushed into a closed pipe or a full disk when Python ends."""
+    """Redirect stdout to nowhere, so that Python does not flush into a closed pipe or a full disk when it exits."""
     with suppress(OSError, ValueError, AttributeError):
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
@@ -158,14 +163,14 @@ def discard_remaining_output() -> None:
 
 
 def notify(text: str) -> None:
-    """Talk: what was done, what else there is. Never data, so always clean."""
+    """Print a message on stderr. It is always sanitized, because it is never data."""
     if sys.stderr is not None:
         with suppress(OSError):
             print(sanitize(text), file=sys.stderr, flush=True)
 
 
 def report_error(error: BaseException) -> int:
-    """One sentence on stderr, and the exit status."""
+    """Print an error as one sentence on stderr, and return the exit status."""
     match error:
         case Ambiguous():
             notify(f"{error}:")
@@ -177,18 +182,18 @@ def report_error(error: BaseException) -> int:
             return 3 if isinstance(error, Unreadable) else 1
         case OSError():
             discard_remaining_output()
-            notify(_with_full_stop(f"It could not be done: {error.strerror or error}"))
+            notify(_with_full_stop(f"I/O error: {error.strerror or error}"))
             return 1
     return _report_click_error(error)
 
 
 def _report_click_error(error: BaseException) -> int:
-    import click  # who raised one of its errors has it loaded
+    import click  # already loaded if it raised the error
 
     match error:
         case click.UsageError():
-            where = error.ctx.command_path if error.ctx else "backscroll"
-            notify(f"{_with_full_stop(error.format_message())} Try `{where} -h`.")
+            command = error.ctx.command_path if error.ctx else "backscroll"
+            notify(f"{_with_full_stop(error.format_message())} Try `{command} -h`.")
             return 2
         case click.ClickException():
             notify(_with_full_stop(error.format_message()))
@@ -197,9 +202,7 @@ def _report_click_error(error: BaseException) -> int:
             return 130
     if sys.flags.dev_mode:
         raise error
-    notify(
-        f"Backscroll met what it did not expect ({type(error).__name__}: {error}); `backscroll doctor` may tell why."
-    )
+    notify(f"Unexpected error ({type(error).__name__}: {error}); run `backscroll doctor` to check the store.")
     return 1
 
 
@@ -207,34 +210,34 @@ def _with_full_stop(text: str) -> str:
     return text if text.endswith((".", "!", "?")) else text + "."
 
 
-# ── words ─────────────────────────────────────────────────────────────────────────────────────────
+# ── formats ───────────────────────────────────────────────────────────────────────────────────────
 
 _AGE_UNITS = ((365 * 86400, "y"), (7 * 86400, "w"), (86400, "d"), (3600, "h"), (60, "m"))
 
 
-def format_age(at: str) -> str:
-    """`4m`, `3h`, `2d` on a terminal; the time itself elsewhere."""
-    then = _parse_time(at)
-    if then is None or not stdout_is_terminal():
-        return at
-    seconds = (datetime.now(UTC) - then).total_seconds()
+def format_age(timestamp: str) -> str:
+    """Format a time as an age like `4m`, `3h` or `2d` on a terminal; return it unchanged otherwise."""
+    time = _parse_time(timestamp)
+    if time is None or not stdout_is_terminal():
+        return timestamp
+    seconds = (datetime.now(UTC) - time).total_seconds()
     return next((f"{seconds // size:.0f}{unit}" for size, unit in _AGE_UNITS if seconds >= size), "now")
 
 
-def format_time(at: str) -> str:
-    """The day and the minute where the reader is."""
-    then = _parse_time(at)
-    return then.astimezone().strftime("%Y-%m-%d %H:%M") if then else at
+def format_time(timestamp: str) -> str:
+    """Format a time as day and minute in the local time zone."""
+    time = _parse_time(timestamp)
+    return time.astimezone().strftime("%Y-%m-%d %H:%M") if time else timestamp
 
 
-def _parse_time(at: str) -> datetime | None:
+def _parse_time(timestamp: str) -> datetime | None:
     try:
-        then = datetime.fromisoformat(at)
+        time = datetime.fromisoformat(timestamp)
     except ValueError:
         return None
-    return then if then.tzinfo else then.replace(tzinfo=UTC)
+    return time if time.tzinfo else time.replace(tzinfo=UTC)
 
 
 def format_count(number: int, noun: str) -> str:
-    """`1 session`, `2 sessions`."""
+    """Format a number and its noun, like `1 session` or `2 sessions`."""
     return f"{number:,} {noun}{'' if number == 1 else 's'}"

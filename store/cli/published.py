@@ -1,4 +1,4 @@
-"""Files of a session under a random id that tells nothing of either."""
+"""This module defines the commands `publish`, `published` and `unpublish`."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from store.store import Store
 @click.argument("file")
 @with_store
 def publish(store: Store, session_id: str, file: str) -> None:
-    """Give a FILE of the session's folder a public id, and print it.
+    """Publish a file of a session, and print its public id.
 
-    FILE is looked for here first, then in the session's folder.
+    The id is random. FILE is relative to the current folder or to the folder of the session, in which it must be.
     """
     session = store.sessions.find(session_id)
-    here = os.path.abspath(file)
-    output.write(store.published.publish(session, here if os.path.exists(here) else file).id)
+    path = os.path.abspath(file)
+    output.write(store.published.publish(session, path if os.path.exists(path) else file).id)
 
 
 @click.command()
@@ -33,24 +33,33 @@ def publish(store: Store, session_id: str, file: str) -> None:
 @json_option
 @with_store
 def published(store: Store, session_id: str | None, as_json: bool) -> None:
-    """What is published, of one session or of all, newest first."""
+    """List published files, newest first.
+
+    With an ID, list only the files of that session.
+    """
     files = store.published.list_published(store.sessions.find(session_id) if session_id else None)
     if as_json:
         output.emit_json({"published": [json_output.published_to_json(file) for file in files]})
         return
-    names = shorten_ids(store, [store.sessions.get(name) for name in {file.session_id for file in files}])
-    output.print_table(["id", ":age", "session", "file"], [_file_row(file, names[file.session_id]) for file in files])
+    sessions = [store.sessions.get(session_id) for session_id in {file.session_id for file in files}]
+    short_ids = shorten_ids(store, sessions)
+    output.print_table(
+        ["id", ":age", "session", "file"], [_file_row(file, short_ids[file.session_id]) for file in files]
+    )
     if not files:
-        output.notify("Nothing is published.")
+        output.notify("No published files.")
 
 
-def _file_row(file: PublishedFile, session: str) -> list[Span]:
-    return [TerminalText(file.id, "name"), format_age(file.created_at), session, file.path]
+def _file_row(file: PublishedFile, short_id: str) -> list[Span]:
+    return [TerminalText(file.id, "name"), format_age(file.created_at), short_id, file.path]
 
 
 @click.command()
 @click.argument("public_id")
 @with_store
 def unpublish(store: Store, public_id: str) -> None:
-    """Withdraw a public id; the file stays."""
+    """Withdraw a public id.
+
+    The file itself stays.
+    """
     store.published.unpublish(public_id)

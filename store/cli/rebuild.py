@@ -1,4 +1,4 @@
-"""A conversation as the input of an API, for whoever wants to go on with it there."""
+"""This module defines the command `rebuild`."""
 
 from __future__ import annotations
 
@@ -18,10 +18,12 @@ from store.text.validate import serialize
 
 @click.command()
 @session_id_argument
-@click.option("--as", "shape", type=click.Choice(API_FORMATS), required=True, help="The API whose input it is to be.")
-@click.option("--turn", type=NON_NEGATIVE_INT, help="Only up to the end of this turn.")
-@click.option("--no-summary", is_flag=True, help="Everything that was said, where a summary would stand for it.")
-@click.option("--report", type=click.Path(path_type=Path), help="Where to say what was kept, mapped and dropped.")
+@click.option("--as", "shape", type=click.Choice(API_FORMATS), required=True, help="The API to print the input for.")
+@click.option("--turn", type=NON_NEGATIVE_INT, help="Stop at the end of this turn.")
+@click.option("--no-summary", is_flag=True, help="Print all entries instead of a summary of them.")
+@click.option(
+    "--report", type=click.Path(path_type=Path), help="Write what was kept, mapped, dropped and repaired to PATH."
+)
 @json_option
 @with_store
 def rebuild(
@@ -33,32 +35,36 @@ def rebuild(
     report: Path | None,
     as_json: bool,
 ) -> None:
-    """Print a conversation as the input of an API, and say what of it could not be carried.
+    """Print a conversation as the input of a model API.
 
-    Calls without a result are closed, and results without a call are left out: no API would take it otherwise.
+    What was kept, mapped, dropped and repaired is printed on stderr. A tool call without a result gets one, and a
+    result without a call is left out, because APIs reject them.
     """
-    made = rebuild_session(store, store.sessions.find(session_id), shape, turn=turn, with_summary=not no_summary)
+    result = rebuild_session(store, store.sessions.find(session_id), shape, turn=turn, with_summary=not no_summary)
     if report is not None:
         report.write_text(
-            "".join(f"{line}\n" for line in _report_lines(made)), encoding="utf-8", errors="backslashreplace"
+            "".join(f"{line}\n" for line in _report_lines(result)), encoding="utf-8", errors="backslashreplace"
         )
     if as_json:
-        output.emit_json(asdict(made))
+        output.emit_json(asdict(result))
         return
-    _print_body(made.body)
+    _print_body(result.body)
     if report is None:
-        for line in _report_lines(made):
+        for line in _report_lines(result):
             output.notify(line)
 
 
 def _print_body(body: dict[str, Json]) -> None:
-    """The input alone, since an API refuses what it does not know. Laid out for the eye on a terminal."""
+    """Print only the input, since an API rejects unknown fields. Indent it on a terminal."""
     if output.stdout_is_terminal():
         output.write(json.dumps(body, indent=2, ensure_ascii=False))
     else:
         output.write(serialize(body).decode())
 
 
-def _report_lines(made: RebuildResult) -> list[str]:
-    kept = [f"{one.how}: {one.count:,} × {one.field}" + (f" ({one.why})" if one.why else "") for one in made.carried]
-    return [*kept, *(f"mended: {fault}" for fault in made.mended)]
+def _report_lines(result: RebuildResult) -> list[str]:
+    fields = [
+        f"{field.how}: {field.count:,} × {field.field}" + (f" ({field.why})" if field.why else "")
+        for field in result.carried
+    ]
+    return [*fields, *(f"repaired: {fault}" for fault in result.mended)]

@@ -1,4 +1,4 @@
-"""Going back to the agent."""
+"""This module defines the command `resume`."""
 
 from __future__ import annotations
 
@@ -22,39 +22,44 @@ from store.resume.command import ResumePlan, plan_resume
     "folder",
     metavar="DIR",
     type=click.Path(exists=True, file_okay=False, resolve_path=True, path_type=Path),
-    help="Another folder to continue in.",
+    help="Resume in this folder instead of the session's own.",
 )
-@click.option("--fork", is_flag=True, help="Go on in a copy that the agent makes, and leave this one as it is.")
+@click.option("--fork", is_flag=True, help="Let the agent fork the session and continue in the fork.")
 @click.option(
     "--skip-permissions/--ask-permissions",
-    "freely",
-    help="Let the agent act without asking, this once; what the browser remembers does not count here.",
+    "skip_permissions",
+    help="Let the agent act without asking for permission, this time only. The setting of the browser is ignored.",
 )
-def resume(session_id: str | None, only_print: bool, folder: Path | None, fork: bool, freely: bool) -> None:
-    """Continue a session in its agent; without ID, choose it from a list."""
+def resume(session_id: str | None, only_print: bool, folder: Path | None, fork: bool, skip_permissions: bool) -> None:
+    """Resume a session in its agent.
+
+    Without an ID, choose a session from a list.
+    """
     if session_id is None:
-        if only_print or folder or fork or freely:
-            raise click.UsageError("Name the session; without one, only the list is opened.")
+        if only_print or folder or fork or skip_permissions:
+            raise click.UsageError("These options need the ID of a session.")
         if not is_interactive() or not output.stdout_is_terminal():
-            raise Refused("There is no terminal to choose in; name the session.")
+            raise Refused("No terminal to choose a session in; give its ID.")
         cli_context().open_browser(follow=True, pick=True)
         return
-    wanted = _plan_resume(cli_context().store.sessions.find(session_id), folder, fork, freely)
-    if not wanted.command:
-        raise Refused(wanted.hint)
-    if wanted.can_run or only_print:
-        for line in check_resume(cli_context().store, wanted, is_shown=False).list_warnings():
+    plan = _plan_resume(cli_context().store.sessions.find(session_id), folder, fork, skip_permissions)
+    if not plan.command:
+        raise Refused(plan.hint)
+    if plan.can_run or only_print:
+        for line in check_resume(cli_context().store, plan, is_shown=False).list_warnings():
             output.notify(line)
     if not only_print:
         cli_context().close()
-        wanted.execute()
-    output.write(wanted.command)
-    for obstacle in wanted.obstacles:
+        plan.execute()
+    output.write(plan.command)
+    for obstacle in plan.obstacles:
         output.notify(obstacle)
 
 
-def _plan_resume(session: Session, folder: Path | None, fork: bool, freely: bool) -> ResumePlan:
-    found = plan_resume(session, folder, fork=fork)
-    if freely and found.command and not found.skip_permission_flags:
-        raise Refused(f"{found.agent_label} has no option to act without asking.")
-    return plan_resume(session, folder, fork=fork, flags=found.skip_permission_flags) if freely else found
+def _plan_resume(session: Session, folder: Path | None, fork: bool, skip_permissions: bool) -> ResumePlan:
+    plan = plan_resume(session, folder, fork=fork)
+    if not skip_permissions:
+        return plan
+    if plan.command and not plan.skip_permission_flags:
+        raise Refused(f"{plan.agent_label} has no option to act without asking for permission.")
+    return plan_resume(session, folder, fork=fork, flags=plan.skip_permission_flags)

@@ -1,4 +1,4 @@
-"""Finding: lists of sessions, and hits."""
+"""This module defines the commands `list` and `search`."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ STATUS_SYMBOLS: dict[Status, TerminalText] = {
 }
 
 
-_INDEX_HEADINGS: dict[SearchArea, str] = {
+_AREA_HEADINGS: dict[SearchArea, str] = {
     "conversation": "In conversations",
     "tools": "In tool calls and their results",
 }
@@ -33,27 +33,27 @@ _INDEX_HEADINGS: dict[SearchArea, str] = {
 
 @click.command("list")
 @query_options.query_argument
-@click.option("--limit", type=POSITIVE_INT, default=50, show_default=True, help="At most so many.")
-@click.option("--trash", is_flag=True, help="What was deleted and can be restored.")
+@click.option("--limit", type=POSITIVE_INT, default=50, show_default=True, help="Show at most N sessions.")
+@click.option("--trash", is_flag=True, help="List the sessions in the trash.")
 @query_options.explain_option
 @json_option
 @with_store
 def list_sessions(store: Store, words: tuple[str, ...], limit: int, trash: bool, explain: bool, as_json: bool) -> None:
-    """Sessions, newest first; with a QUERY those that hold the words.
+    """List sessions, newest first.
 
-    Beside words, a QUERY may hold "phrases", begin*, one OR another, -not, and filters: agent: model: cwd: tool: role:
-    tag: before: after: is: (error, pinned, archived, fork, delegate, live, gone, expiring) has: (secret, summary,
-    note). Before a QUERY that begins with -not, write --.
+    With a QUERY, list only the sessions that match. A QUERY may contain words, "phrases", prefix*, OR, -not, and
+    filters: agent: model: cwd: tool: role: tag: before: after: is: (error, pinned, archived, fork, delegate, live,
+    gone, expiring) has: (secret, summary, note). Write -- before a QUERY that starts with -.
     """
     if trash and words:
-        raise click.UsageError("The trash is listed whole: leave the QUERY or --trash out.")
+        raise click.UsageError("--trash takes no QUERY.")
     query = query_options.parse_query(words, explain)
     if trash:
-        thrown = store.sessions.trash()
-        page, total = thrown[:limit], len(thrown)
+        trash_sessions = store.sessions.trash()
+        page, total = trash_sessions[:limit], len(trash_sessions)
     else:
         query, (page, total) = query_options.find_with_typo_correction(
-            store, query, ["conversation_fts"], lambda meant: store.sessions.matching(meant, limit), _is_empty
+            store, query, ["conversation_fts"], lambda corrected: store.sessions.matching(corrected, limit), _is_empty
         )
     if as_json:
         output.emit_json(
@@ -64,15 +64,15 @@ def list_sessions(store: Store, words: tuple[str, ...], limit: int, trash: bool,
             }
         )
         return
-    names = shorten_ids(store, page)
-    heads = ["id", ":age", "source", ":turns", ":calls", ":err", "title"]
-    output.print_table(heads, [_session_row(session, names[session.id]) for session in page])
+    short_ids = shorten_ids(store, page)
+    headings = ["id", ":age", "source", ":turns", ":calls", ":err", "title"]
+    output.print_table(headings, [_session_row(session, short_ids[session.id]) for session in page])
     report_count(len(page), total, "session")
 
 
-def _session_row(session: Session, name: str) -> list[Span]:
+def _session_row(session: Session, short_id: str) -> list[Span]:
     return [
-        TerminalText(name, "name"),
+        TerminalText(short_id, "name"),
         format_age(session.updated_at),
         session.source,
         str(session.turns),
@@ -83,11 +83,11 @@ def _session_row(session: Session, name: str) -> list[Span]:
 
 
 def _title_with_symbols(session: Session) -> str:
-    """A star for a pin, an arrow for what was forked or delegated, where there is an eye to see them."""
+    """On a terminal, put a star before a pinned session, and an arrow before a fork or a sub-agent."""
     if not output.stdout_is_terminal():
         return session.title
-    marks = "★ " * bool(session.pinned) + "↳ " * bool(session.parent_id)
-    return marks + (session.title or "(untitled)")
+    symbols = "★ " * bool(session.pinned) + "↳ " * bool(session.parent_id)
+    return symbols + (session.title or "(untitled)")
 
 
 def _is_empty(found: tuple[object, int]) -> bool:
@@ -96,59 +96,64 @@ def _is_empty(found: tuple[object, int]) -> bool:
 
 @click.command()
 @click.argument("words", metavar="QUERY", nargs=-1, required=True)
-@click.option("--in", "place", type=click.Choice(SEARCH_AREAS), help="Only there; else in both, told apart.")
-@click.option("--newest", is_flag=True, help="The newest first, not the best.")
-@click.option("--limit", type=POSITIVE_INT, default=20, show_default=True, help="At most so many.")
+@click.option("--in", "area", type=click.Choice(SEARCH_AREAS), help="Search only here; the default is both.")
+@click.option("--newest", is_flag=True, help="Sort by time instead of relevance.")
+@click.option("--limit", type=POSITIVE_INT, default=20, show_default=True, help="Show at most N hits of each kind.")
 @query_options.explain_option
 @json_option
 @with_store
 def search(
     store: Store,
     words: tuple[str, ...],
-    place: SearchArea | None,
+    area: SearchArea | None,
     newest: bool,
     limit: int,
     explain: bool,
     as_json: bool,
 ) -> None:
-    """Hits in conversations, then those in tool calls and their results; in each the best first."""
+    """Search conversations and tool calls.
+
+    Print the hits in conversations, then those in tool calls and their results, each sorted by relevance.
+    `list -h` explains queries.
+    """
     query = query_options.parse_query(words, explain)
     if not query.fts():
-        output.notify("No word to search for; `list` and `tools` take filters alone.")
-    places = [place] if place else SEARCH_AREAS
-    query, found = query_options.find_with_typo_correction(
+        output.notify("No word to search for; use `list` or `tools` to search with filters only.")
+    areas = [area] if area else SEARCH_AREAS
+    query, hits_by_area = query_options.find_with_typo_correction(
         store,
         query,
         ["conversation_fts", "skims_fts", "tools_fts"],
-        lambda meant: store.search.find_by_area(meant, places, limit=limit, newest_first=newest),
-        lambda found: not any(one.total for one in found.values()),
+        lambda corrected: store.search.find_by_area(corrected, areas, limit=limit, newest_first=newest),
+        lambda hits_by_area: not any(found.total for found in hits_by_area.values()),
     )
-    hits = [hit for one in found.values() for hit in one.hits]
-    total = sum(one.total for one in found.values())
+    hits = [hit for found in hits_by_area.values() for hit in found.hits]
+    total = sum(found.total for found in hits_by_area.values())
     if as_json:
-        totals = {name: one.total for name, one in found.items()}
-        told = {"hits": [json_output.hit_to_json(hit) for hit in hits], "total": total, "totals": totals}
-        output.emit_json({**told, **query_options.query_to_json(query)})
+        totals = {name: found.total for name, found in hits_by_area.items()}
+        document = {"hits": [json_output.hit_to_json(hit) for hit in hits], "total": total, "totals": totals}
+        output.emit_json({**document, **query_options.query_to_json(query)})
         return
     sessions = {hit.session_id: store.sessions.get(hit.session_id) for hit in hits}
-    names = shorten_ids(store, sessions.values())
-    for name, one in found.items():
-        if one.hits and output.stdout_is_terminal():
-            output.write(TerminalText(f"{_INDEX_HEADINGS[name]}, {len(one.hits):,} of {one.total:,}", "quiet"), "\n")
-        for hit in one.hits:
-            _write_hit(hit, sessions[hit.session_id], names[hit.session_id])
+    short_ids = shorten_ids(store, sessions.values())
+    for name, found in hits_by_area.items():
+        if found.hits and output.stdout_is_terminal():
+            heading = f"{_AREA_HEADINGS[name]}, {len(found.hits):,} of {found.total:,}"
+            output.write(TerminalText(heading, "quiet"), "\n")
+        for hit in found.hits:
+            _write_hit(hit, sessions[hit.session_id], short_ids[hit.session_id])
     report_count(len(hits), total, "hit")
 
 
-def _write_hit(hit: Hit, session: Session, name: str) -> None:
+def _write_hit(hit: Hit, session: Session, short_id: str) -> None:
     if not output.stdout_is_terminal():
         output.print_table([], [[hit.entry, str(hit.turn), hit.role, hit.field, hit.at, hit.snippet]])
         return
     kind = " ".join(dict.fromkeys([hit.role, *hit.field.split("_")]))
-    place = f"turn {hit.turn} · {kind}" if hit.entry != hit.session_id else "not read yet"
-    where = f"{place} · {format_age(hit.at)}"
-    title = output.to_one_line(session.title, max(output.terminal_width() - len(name) - len(where) - 7, 20))
-    output.write(TerminalText(name, "name"), "  ", title, TerminalText(f" · {where}", "quiet"))
+    position = f"turn {hit.turn} · {kind}" if hit.entry != hit.session_id else "not read yet"
+    where = f"{position} · {format_age(hit.at)}"
+    title = output.to_one_line(session.title, max(output.terminal_width() - len(short_id) - len(where) - 7, 20))
+    output.write(TerminalText(short_id, "name"), "  ", title, TerminalText(f" · {where}", "quiet"))
     output.write("  ", *_highlight_snippet(hit), "\n")
 
 
@@ -162,7 +167,7 @@ def _highlight_snippet(hit: Hit) -> list[Span]:
 
 
 def format_arguments(arguments: Json) -> str:
-    """Each by its name: of what was asked, unlike of what was answered, no part is just wrapping."""
+    """Format the arguments of a tool call, each with its name."""
     if not isinstance(arguments, Mapping):
         return readable_text(arguments)
     return "\n".join(f"{name}: {readable_text(value)}" for name, value in arguments.items())

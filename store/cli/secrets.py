@@ -1,7 +1,7 @@
-"""Secrets: names are shown, values only when somebody at a terminal, or --reveal, asks for one.
+"""This module defines the command group `secrets`.
 
-Values and passphrases come from a hidden prompt or from stdin, never from an argument or the environment, where every
-program of the machine could read them.
+Names are always shown. A value is printed only on a terminal or with --reveal. Values and passphrases come from a
+hidden prompt or from stdin, never from an argument or the environment, where other programs could read them.
 """
 
 from __future__ import annotations
@@ -25,39 +25,42 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 passphrase_stdin_option = click.option(
-    "--passphrase-stdin", is_flag=True, help="The first line of stdin is the passphrase of the secrets."
+    "--passphrase-stdin", is_flag=True, help="Read the passphrase of the secrets from the first line of stdin."
 )
 
 _PROTECTIONS = {
-    "none": "There are no secrets yet.",
-    "file": "Sealed with the key file: whoever has your account can open them.",
-    "passphrase": "Sealed with a passphrase.",
-    "keyring": "Sealed with a key in the system's keyring.",
+    "none": "No secrets yet.",
+    "file": "Protected by the key file: anyone who can use your account can open them.",
+    "passphrase": "Protected by a passphrase.",
+    "keyring": "Protected by a key in the system's keyring.",
 }
 
 
 @click.group()
 def secrets() -> None:
-    """Sealed values, per session and name."""
+    """Manage the secrets of sessions.
+
+    A secret is a sealed (encrypted) value with a name, the KEY, in a session.
+    """
 
 
 def with_unlocked_store(command: Callable[Concatenate[Store, P], None]) -> Callable[..., None]:
-    """Hands over the store with its secrets open, having asked for the passphrase where one is needed."""
+    """Pass the store to a command with its vault unlocked. Ask for the passphrase if there is one."""
 
     @wraps(command)
     @passphrase_stdin_option
-    def opened(*args: P.args, **kwargs: P.kwargs) -> None:
+    def run_unlocked(*args: P.args, **kwargs: P.kwargs) -> None:
         store = cli_context().store
-        given = _read_stdin_line() if kwargs.pop("passphrase_stdin") else None
+        passphrase = _read_stdin_line() if kwargs.pop("passphrase_stdin") else None
         if store.secrets.is_locked:
-            store.secrets.unlock(_prompt_passphrase() if given is None else given)
+            store.secrets.unlock(_prompt_passphrase() if passphrase is None else passphrase)
         command(store, *args, **kwargs)
 
-    return opened
+    return run_unlocked
 
 
 def run_with_unlock(store: Store, action: Callable[[], R], passphrase_stdin: bool) -> R:
-    """For what seldom touches a secret: the passphrase is asked for only once one has to be opened."""
+    """Run an action that seldom needs a secret. Ask for the passphrase only if it does."""
     if passphrase_stdin:
         store.secrets.unlock(_read_stdin_line())
     try:
@@ -69,7 +72,7 @@ def run_with_unlock(store: Store, action: Callable[[], R], passphrase_stdin: boo
 
 def _prompt_passphrase() -> str:
     if not is_interactive():
-        raise SecretLocked("The secrets are locked; give the passphrase on stdin with --passphrase-stdin.")
+        raise SecretLocked("The secrets are locked; pass the passphrase on stdin with --passphrase-stdin.")
     return _prompt_hidden("Passphrase")
 
 
@@ -77,9 +80,9 @@ def _read_stdin_line() -> str:
     return sys.stdin.buffer.readline().decode("utf-8", "surrogateescape").rstrip("\r\n")
 
 
-def _prompt_hidden(what: str, twice: bool = False) -> str:
-    asked: str = click.prompt(what, hide_input=True, confirmation_prompt=twice, err=True)
-    return asked
+def _prompt_hidden(label: str, twice: bool = False) -> str:
+    answer: str = click.prompt(label, hide_input=True, confirmation_prompt=twice, err=True)
+    return answer
 
 
 # ── values ────────────────────────────────────────────────────────────────────────────────────────
@@ -90,31 +93,36 @@ def _prompt_hidden(what: str, twice: bool = False) -> str:
 @json_option
 @with_store
 def list_names(store: Store, session_id: str | None, as_json: bool) -> None:
-    """The names of the secrets, of one session or of all; never a value."""
+    """List the names of secrets, never their values.
+
+    With an ID, list only the secrets of that session.
+    """
     session = store.sessions.find(session_id) if session_id else None
     names, exposed = store.secrets.names(session), store.secrets.exposed(session)
-    used = find_uses(store, session.key, [name.key for name in names]) if session else {}
+    uses = find_uses(store, session.key, [name.key for name in names]) if session else {}
     if as_json:
-        open_ones = [json_output.exposed_secret_to_json(one) for one in exposed]
-        told = [json_output.secret_to_json(name) | _usage_to_json(used.get(name.key)) for name in names]
-        output.emit_json({"secrets": told, "exposed": open_ones})
+        output.emit_json(
+            {
+                "secrets": [json_output.secret_to_json(name) | _usage_to_json(uses.get(name.key)) for name in names],
+                "exposed": [json_output.exposed_secret_to_json(secret) for secret in exposed],
+            }
+        )
         return
-    rows = [[*_name_row(name), _format_turns(used.get(name.key, []))] for name in names]
+    rows = [[*_name_row(name), _format_turns(uses.get(name.key, []))] for name in names]
     output.print_table(["name", ":version", ":age", "session", "used in"], rows)
     output.notify(_PROTECTIONS[store.secrets.protection])
-    for one in exposed:
-        output.notify(
-            f"{one.key} lies open in {one.locator} ({one.place}); `backscroll secrets seal {one.session_id} {one.key}`."
-        )
+    for secret in exposed:
+        command = f"backscroll secrets seal {secret.session_id} {secret.key}"
+        output.notify(f"{secret.key} is plain text in {secret.locator} ({secret.place}); seal it with `{command}`.")
 
 
-def _usage_to_json(used: list[SecretUse] | None) -> dict[str, Any]:
-    """Only of one session: all of them would have to be read through."""
-    return {} if used is None else {"used": [use._asdict() for use in used]}
+def _usage_to_json(uses: list[SecretUse] | None) -> dict[str, Any]:
+    """Convert the uses of a secret. They are None without a session, since finding them reads the whole session."""
+    return {} if uses is None else {"used": [use._asdict() for use in uses]}
 
 
-def _format_turns(used: list[SecretUse]) -> str:
-    turns = ", ".join(str(turn) for turn in dict.fromkeys(use.turn for use in used))
+def _format_turns(uses: list[SecretUse]) -> str:
+    turns = ", ".join(str(turn) for turn in dict.fromkeys(use.turn for use in uses))
     return f"turn {turns}" if turns else ""
 
 
@@ -127,11 +135,14 @@ def _name_row(name: SecretInfo) -> list[Span]:
 @click.argument("key")
 @with_unlocked_store
 def set_value(store: Store, session_id: str, key: str) -> None:
-    """Seal a value, which comes from stdin or a hidden prompt."""
+    """Set a secret.
+
+    The value comes from a hidden prompt, or from stdin.
+    """
     session = store.sessions.find(session_id)
     value = _prompt_hidden("Value", twice=True) if is_interactive() else _strip_final_newline(read_stdin())
     if not value:
-        raise BadValue("The value is empty; `secrets rm` removes a secret.")
+        raise BadValue("The value is empty; remove a secret with `secrets rm`.")
     store.secrets.set(session, key, value)
 
 
@@ -140,35 +151,41 @@ def set_value(store: Store, session_id: str, key: str) -> None:
 @click.argument("key")
 @with_unlocked_store
 def seal_foreign(store: Store, session_id: str, key: str) -> None:
-    """Seal a value that lies open in the store its session came from."""
+    """Seal a secret that its source stores as plain text.
+
+    The plain text stays in the store that the session came from.
+    """
     store.write_back.seal(store.sessions.find(session_id), key)
-    output.notify("Sealed here. It still lies open there: change it where it is used, and `write-back` the new one.")
+    output.notify("Sealed. The source still has the plain text: replace the secret and `write-back` the new one.")
 
 
 def _strip_final_newline(text: str) -> str:
-    """What `echo` and editors add; `get` puts it back."""
+    """Remove the newline that `echo` and editors add; `get` prints one again."""
     return text.removesuffix("\n").removesuffix("\r")
 
 
 @secrets.command("get")
 @session_id_argument
 @click.argument("key")
-@click.option("--reveal", is_flag=True, help="Also where stdout is no terminal.")
+@click.option("--reveal", is_flag=True, help="Print it even if stdout is not a terminal.")
 @with_unlocked_store
 def get_value(store: Store, session_id: str, key: str, reveal: bool) -> None:
-    """Show a value."""
+    """Print the value of a secret."""
     if not reveal and not output.stdout_is_terminal():
-        raise Refused("A secret is printed to a terminal only; --reveal prints it anywhere.")
+        raise Refused("Secrets are printed only to a terminal; use --reveal to print it anyway.")
     output.write(store.secrets.get(store.sessions.find(session_id), key))
 
 
 @secrets.command("rm")
 @session_id_argument
 @click.argument("key")
-@click.option("--forever", is_flag=True, help="Every version, beyond undo.")
+@click.option("--forever", is_flag=True, help="Remove every version; this cannot be undone.")
 @with_store
 def remove(store: Store, session_id: str, key: str, forever: bool) -> None:
-    """Remove a secret; `undo` brings it back unless it was --forever."""
+    """Remove a secret.
+
+    `undo` brings it back, unless you use --forever.
+    """
     store.secrets.remove(store.sessions.find(session_id), key, forever)
 
 
@@ -178,15 +195,15 @@ def remove(store: Store, session_id: str, key: str, forever: bool) -> None:
 @secrets.command()
 @with_unlocked_store
 def rotate(store: Store) -> None:
-    """Seal everything anew with a new key."""
-    output.notify(f"{format_count(store.secrets.rotate(), 'sealed value')} sealed anew.")
+    """Reseal every secret with a new key."""
+    output.notify(f"{format_count(store.secrets.rotate(), 'sealed value')} resealed.")
 
 
 @secrets.command()
 @json_option
 @with_unlocked_store
 def verify(store: Store, as_json: bool) -> None:
-    """Open every sealed value to see that it can be opened."""
+    """Check that every secret can be opened."""
     problems = store.secrets.verify()
     if as_json:
         output.emit_json({"problems": [{"where": "secrets", "reason": problem} for problem in problems]})
@@ -195,13 +212,13 @@ def verify(store: Store, as_json: bool) -> None:
             output.write(TerminalText(problem, "bad"))
     if problems:
         raise click.exceptions.Exit(1)
-    output.notify("Every secret opens.")
+    output.notify("Every secret can be opened.")
 
 
 @secrets.command()
 @with_unlocked_store
 def passphrase(store: Store) -> None:
-    """Protect the secrets by a passphrase from now on, or by a new one."""
+    """Protect the secrets by a passphrase, or change it."""
     store.secrets.use_passphrase(
         _prompt_hidden("New passphrase", twice=True) if is_interactive() else _read_stdin_line()
     )
@@ -210,12 +227,12 @@ def passphrase(store: Store) -> None:
 @secrets.command("key-file")
 @with_unlocked_store
 def key_file(store: Store) -> None:
-    """Protect the secrets by a key file in the config folder from now on."""
+    """Protect the secrets by a key file in the config folder."""
     store.secrets.use_key_file()
 
 
 @secrets.command()
 @with_unlocked_store
 def keyring(store: Store) -> None:
-    """Protect the secrets by the system's keyring from now on."""
+    """Protect the secrets by the system's keyring."""
     store.secrets.use_keyring()

@@ -1,4 +1,4 @@
-"""Edits of sessions: each is one entry of the journal, however many sessions it names, and one undo takes it back."""
+"""This module defines the commands that edit sessions. Each command is one edit in the journal and one undo."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ names_argument = click.argument("names", metavar="NAME...", nargs=-1, required=T
 @click.argument("text")
 @with_store
 def title(store: Store, session_id: str, text: str) -> None:
-    """Give a session a title of your own."""
+    """Set the title of a session."""
     store.sessions.set_title(store.sessions.find(session_id), text)
 
 
@@ -26,7 +26,7 @@ def title(store: Store, session_id: str, text: str) -> None:
 @names_argument
 @with_store
 def tag(store: Store, session_id: str, names: tuple[str, ...]) -> None:
-    """Label a session."""
+    """Add tags to a session."""
     store.notes.tag(find_sessions(store, [session_id]), names)
 
 
@@ -35,26 +35,29 @@ def tag(store: Store, session_id: str, names: tuple[str, ...]) -> None:
 @names_argument
 @with_store
 def untag(store: Store, session_id: str, names: tuple[str, ...]) -> None:
-    """Take labels off a session."""
+    """Remove tags from a session."""
     store.notes.untag(find_sessions(store, [session_id]), names)
 
 
 @click.command()
 @session_id_argument
 @click.argument("text")
-@click.option("--entry", type=NON_NEGATIVE_INT, metavar="SEQ", help="On that entry rather than on the whole session.")
+@click.option("--entry", type=NON_NEGATIVE_INT, metavar="SEQ", help="Attach the note to this entry.")
 @with_store
 def note(store: Store, session_id: str, text: str, entry: int | None) -> None:
-    """Remark on a session; prints the note's number, which `unnote` wants."""
-    written = store.notes.add_note(store.sessions.find(session_id), text, entry)
-    output.write(str(written.id))
+    """Add a note to a session, and print its number."""
+    new_note = store.notes.add_note(store.sessions.find(session_id), text, entry)
+    output.write(str(new_note.id))
 
 
 @click.command()
 @click.argument("number", type=NON_NEGATIVE_INT)
 @with_store
 def unnote(store: Store, number: int) -> None:
-    """Remove the note with that number; `show` tells the numbers."""
+    """Delete a note.
+
+    `show` prints the NUMBER of each note.
+    """
     store.notes.delete_note(number)
 
 
@@ -62,7 +65,7 @@ def unnote(store: Store, number: int) -> None:
 @session_ids_argument
 @with_store
 def pin(store: Store, session_ids: tuple[str, ...]) -> None:
-    """Keep sessions in sight."""
+    """Pin sessions."""
     store.sessions.pin(find_sessions(store, session_ids))
 
 
@@ -70,7 +73,7 @@ def pin(store: Store, session_ids: tuple[str, ...]) -> None:
 @session_ids_argument
 @with_store
 def unpin(store: Store, session_ids: tuple[str, ...]) -> None:
-    """Let go of what was pinned."""
+    """Unpin sessions."""
     store.sessions.pin(find_sessions(store, session_ids), on=False)
 
 
@@ -78,7 +81,7 @@ def unpin(store: Store, session_ids: tuple[str, ...]) -> None:
 @session_ids_argument
 @with_store
 def archive(store: Store, session_ids: tuple[str, ...]) -> None:
-    """Put sessions aside."""
+    """Archive sessions."""
     store.sessions.archive(find_sessions(store, session_ids))
 
 
@@ -86,7 +89,7 @@ def archive(store: Store, session_ids: tuple[str, ...]) -> None:
 @session_ids_argument
 @with_store
 def unarchive(store: Store, session_ids: tuple[str, ...]) -> None:
-    """Bring archived sessions back."""
+    """Unarchive sessions."""
     store.sessions.archive(find_sessions(store, session_ids), on=False)
 
 
@@ -97,12 +100,12 @@ def delete(store: Store, session_ids: tuple[str, ...]) -> None:
     """Move sessions to the trash."""
     sessions = find_sessions(store, session_ids)
     store.sessions.delete(sessions)
-    output.notify(f"{format_count(len(sessions), 'session')} moved to the trash; `backscroll undo` takes that back.")
+    output.notify(f"{format_count(len(sessions), 'session')} moved to the trash; undo with `backscroll undo`.")
 
 
 @click.command()
 @session_ids_argument
 @with_store
 def restore(store: Store, session_ids: tuple[str, ...]) -> None:
-    """Take sessions out of the trash."""
+    """Restore sessions from the trash."""
     store.sessions.restore(find_sessions(store, session_ids))

@@ -1,4 +1,4 @@
-"""One conversation, laid out to be read: a rule before each turn, who speaks, tools quieter than people."""
+"""This module defines the command `show`, which prints a conversation."""
 
 from __future__ import annotations
 
@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from store.cli import json_output
-from store.cli import output as printing
+from store.cli import json_output, output
 from store.cli.options import NON_NEGATIVE_INT, json_option, session_id_argument, with_store
 from store.cli.output import Style, TerminalText, format_count, format_time, write
 from store.cli.search import STATUS_SYMBOLS, format_arguments, format_duration
@@ -34,69 +33,74 @@ if TYPE_CHECKING:
     from store.store import Store
 
 MAX_FOLDED_LINES = 6
-"""Of a tool's output, a thought or a system prompt, on a terminal; elsewhere nothing is left out."""
+"""Limits the lines of a tool result, a thought or a system prompt on a terminal. Otherwise they are complete."""
 
 _SPEAKER_LABELS = {"user": "you"}
 
 
 @click.command()
 @session_id_argument
-@click.option("--turn", type=NON_NEGATIVE_INT, help="Only that turn; 0 is what came before the first prompt.")
-@click.option("--raw", is_flag=True, help="The verbatim records, one a line.")
+@click.option(
+    "--turn", "number", type=NON_NEGATIVE_INT, help="Only this turn; 0 is before the first prompt."
+)
+@click.option("--raw", is_flag=True, help="Print the original records, one per line.")
 @json_option
 @with_store
-def show(store: Store, session_id: str, turn: int | None, raw: bool, as_json: bool) -> None:
-    """A conversation, turn by turn."""
+def show(store: Store, session_id: str, number: int | None, raw: bool, as_json: bool) -> None:
+    """Show a conversation, turn by turn."""
     session = store.sessions.find(session_id)
     if raw:
-        _show_raw(store, session, turn, as_json)
+        _show_raw(store, session, number, as_json)
         return
     if session.depth == "text":
-        printing.notify("It is not read to its end yet; `backscroll sync` goes on with it.")
-    turns = store.chains.turns(session.key, turn)
-    shape = json_output.session_to_json(store, session)
+        output.notify("This session is not completely read yet; run `backscroll sync`.")
+    turns = store.chains.turns(session.key, number)
+    session_json = json_output.session_to_json(store, session)
     notes = store.notes.notes(session)
     if as_json:
-        told = [json_output.turn_to_json(session.id, one) for one in turns]
-        printing.emit_json(
-            {"session": shape, "turns": told, "notes": [json_output.note_to_json(note) for note in notes]}
+        output.emit_json(
+            {
+                "session": session_json,
+                "turns": [json_output.turn_to_json(session.id, turn) for turn in turns],
+                "notes": [json_output.note_to_json(note) for note in notes],
+            }
         )
         return
-    _write_header(session, shape)
+    _write_header(session, session_json)
     for note in notes:
         where = f" on {note.entry}" if note.entry else ""
         write(TerminalText(f"note {note.id}{where}", "quiet"), f"  {note.text}")
-    for one in turns:
-        _write_turn(one)
+    for turn in turns:
+        _write_turn(turn)
 
 
-# ── verbatim ──────────────────────────────────────────────────────────────────────────────────────
+# ── raw records ───────────────────────────────────────────────────────────────────────────────────
 
 
 def _show_raw(store: Store, session: Session, turn: int | None, as_json: bool) -> None:
     records = _read_records(store, session, turn)
     if as_json:
-        told = [data.decode("utf-8", "surrogateescape") for data in records]
-        printing.emit_json({"session": session.id, "records": told})
+        texts = [record.decode("utf-8", "surrogateescape") for record in records]
+        output.emit_json({"session": session.id, "records": texts})
         return
-    for data in records:
-        printing.write_record(data)
+    for record in records:
+        output.write_record(record)
 
 
 def _read_records(store: Store, session: Session, turn: int | None) -> Iterable[bytes]:
     if turn is None:
-        return (data for _, data in store.records.iter_session(session.key))
+        return (record for _, record in store.records.iter_session(session.key))
     entries = store.chains.turns(session.key, turn)[0].entries
     keys = dict.fromkeys(entry.record for entry in entries if entry.record is not None)
     return map(store.records.get, keys)
 
 
-# ── laid out ──────────────────────────────────────────────────────────────────────────────────────
+# ── for reading ───────────────────────────────────────────────────────────────────────────────────
 
 
-def _write_header(session: Session, shape: json_output.JsonObject) -> None:
-    write(TerminalText(printing.to_one_line(session.title, printing.terminal_width()) or "(untitled)", "title"))
-    facts = [
+def _write_header(session: Session, session_json: json_output.JsonObject) -> None:
+    write(TerminalText(output.to_one_line(session.title, output.terminal_width()) or "(untitled)", "title"))
+    details = [
         session.id,
         session.model,
         session.cwd,
@@ -107,34 +111,34 @@ def _write_header(session: Session, shape: json_output.JsonObject) -> None:
         "archived" if session.archived else "",
         "in the trash" if session.deleted else "",
     ]
-    write(TerminalText(" · ".join(filter(None, facts)), "quiet"))
+    write(TerminalText(" · ".join(filter(None, details)), "quiet"))
     if session.parent_id:
         write(TerminalText(f"{session.relation or 'child'} of {session.parent_id}", "quiet"))
-    if shape["tags"]:
-        write(TerminalText("tags", "quiet"), "  " + ", ".join(shape["tags"]))
-    if shape["summary"]:
-        write(TerminalText("summary", "quiet"), "  " + shape["summary"])
+    if session_json["tags"]:
+        write(TerminalText("tags", "quiet"), "  " + ", ".join(session_json["tags"]))
+    if session_json["summary"]:
+        write(TerminalText("summary", "quiet"), "  " + session_json["summary"])
 
 
 def _write_turn(turn: Turn) -> None:
     calls = {call.call_id: call for call in turn.tool_calls}
-    spoken = [entry for entry in turn.entries if entry.text or entry.parts]
-    if not spoken:
+    entries = [entry for entry in turn.entries if entry.text or entry.parts]
+    if not entries:
         return
     label = f" {turn.n or 'before'} · {format_time(turn.started_at)} "
     write()
-    write(TerminalText(f"──{label}".ljust(min(printing.terminal_width(), 100), "─"), "quiet"))
+    write(TerminalText(f"──{label}".ljust(min(output.terminal_width(), 100), "─"), "quiet"))
     speaker = ""
-    for entry in spoken:
-        says = _speaker_label(entry) or speaker
-        if says != speaker:
-            write(*["\n"] * bool(speaker), TerminalText(says, "title"))
-        speaker = says
+    for entry in entries:
+        new_speaker = _speaker_label(entry) or speaker
+        if new_speaker != speaker:
+            write(*["\n"] * bool(speaker), TerminalText(new_speaker, "title"))
+        speaker = new_speaker
         _write_entry(entry, calls)
 
 
 def _speaker_label(entry: Entry) -> str:
-    """Empty for what nobody says: results stand under their calls, events by themselves."""
+    """Return who speaks; empty for tool results, which are printed below their calls, and for events."""
     if entry.kind == "header":
         return "system"
     if entry.kind != "message" or all(isinstance(part, ToolResult) for part in entry.parts):
@@ -148,12 +152,12 @@ def _write_entry(entry: Entry, calls: dict[str, PairedCall]) -> None:
         _write_folded(entry.text)
     elif entry.kind in ("message", "compaction"):
         if entry.kind == "compaction":
-            write(TerminalText("— what came before was summed up —", "quiet"))
+            write(TerminalText("— earlier entries were compacted into a summary —", "quiet"))
         for part in entry.parts:
             _write_part(part, calls)
     else:
-        words = entry.text or entry.kind
-        write(TerminalText(f"· {entry.kind}: {words}" if words != entry.kind else f"· {words}", "quiet"))
+        text = entry.text or entry.kind
+        write(TerminalText(f"· {entry.kind}: {text}" if text != entry.kind else f"· {text}", "quiet"))
 
 
 def _write_part(part: Part, calls: dict[str, PairedCall]) -> None:
@@ -169,11 +173,11 @@ def _write_part(part: Part, calls: dict[str, PairedCall]) -> None:
                 "  ",
                 _truncate_on_terminal(format_arguments(arguments), len(name) + 4),
             )
-        case ToolResult(call_id, output):
-            _write_result(part, calls.get(call_id), readable_text(output))
+        case ToolResult(call_id, result):
+            _write_result(part, calls.get(call_id), readable_text(result))
         case Attachment(media_type, name, size):
-            told = " ".join(filter(None, [media_type, name, f"{size:,} bytes" if size else ""]))
-            write(TerminalText(f"[{told}]", "quiet"))
+            description = " ".join(filter(None, [media_type, name, f"{size:,} bytes" if size else ""]))
+            write(TerminalText(f"[{description}]", "quiet"))
         case Opaque(kind, value):
             write(
                 TerminalText(f"[{kind or 'unknown'}] ", "quiet"),
@@ -181,41 +185,38 @@ def _write_part(part: Part, calls: dict[str, PairedCall]) -> None:
             )
 
 
-def _write_result(part: ToolResult, call: PairedCall | None, output: str) -> None:
-    told = filter(
-        None, [format_duration(call.duration_ms if call else part.duration_ms), "" if output else "no output"]
+def _write_result(part: ToolResult, call: PairedCall | None, text: str) -> None:
+    details = filter(
+        None, [format_duration(call.duration_ms if call else part.duration_ms), "" if text else "no output"]
     )
-    write(
-        "  ", STATUS_SYMBOLS["error" if part.is_error else "ok"], *(TerminalText(f" {word}", "quiet") for word in told)
-    )
-    _write_folded(output, "  │ ", "bad" if part.is_error else "quiet")
+    symbol = STATUS_SYMBOLS["error" if part.is_error else "ok"]
+    write("  ", symbol, *(TerminalText(f" {detail}", "quiet") for detail in details))
+    _write_folded(text, "  │ ", "bad" if part.is_error else "quiet")
 
 
-def _truncate_on_terminal(text: str, taken: int) -> str:
-    """On one line of a terminal; whole elsewhere."""
+def _truncate_on_terminal(text: str, used_width: int) -> str:
+    """Truncate text to the rest of a line on a terminal. Otherwise return it unchanged."""
     return (
-        printing.to_one_line(text, max(printing.terminal_width() - taken, 20))
-        if printing.stdout_is_terminal()
-        else text
+        output.to_one_line(text, max(output.terminal_width() - used_width, 20)) if output.stdout_is_terminal() else text
     )
 
 
-def _write_folded(text: str, before: str = "", style: Style = "quiet") -> None:
+def _write_folded(text: str, prefix: str = "", style: Style = "quiet") -> None:
     lines = text.splitlines()
-    shown = lines[:MAX_FOLDED_LINES] if printing.stdout_is_terminal() else lines
-    # One line more takes the room that saying so would take.
+    shown = lines[:MAX_FOLDED_LINES] if output.stdout_is_terminal() else lines
+    # A note about one hidden line would take as much room as the line.
     if len(lines) == len(shown) + 1:
         shown = lines
     for line in shown:
-        write(TerminalText(before + _truncate_keeping_indent(line, len(before)), style))
+        write(TerminalText(prefix + _truncate_keeping_indent(line, len(prefix)), style))
     if len(shown) < len(lines):
-        write(TerminalText(f"{before}… {len(lines) - len(shown):,} more lines", "quiet"))
+        write(TerminalText(f"{prefix}… {len(lines) - len(shown):,} more lines", "quiet"))
 
 
-def _truncate_keeping_indent(line: str, taken: int) -> str:
-    """Cut to the terminal with its indentation kept, since outputs are often code."""
-    if not printing.stdout_is_terminal():
+def _truncate_keeping_indent(line: str, used_width: int) -> str:
+    """Truncate a line to the width of the terminal, but keep its indentation, since tool results are often code."""
+    if not output.stdout_is_terminal():
         return line
     line = expand_tabs(sanitize(line))
     indent = line[: len(line) - len(line.lstrip())]
-    return indent + one_line(line, max(printing.terminal_width() - taken - len(indent), 20))
+    return indent + one_line(line, max(output.terminal_width() - used_width - len(indent), 20))

@@ -63,8 +63,8 @@ def _show_versions(versions: list[Summary], as_json: bool) -> None:
     if as_json:
         output.emit_json({"summaries": [json_output.summary_to_json(version) for version in versions]})
         return
-    heads = [":version", ":age", "by", ":up to", "text"]
-    output.print_table(heads, [_version_row(version) for version in versions])
+    headings = [":version", ":age", "by", ":up to", "text"]
+    output.print_table(headings, [_version_row(version) for version in versions])
 
 
 def _version_row(version: Summary) -> list[Span]:

@@ -1,10 +1,11 @@
-"""Tool calls across sessions, and how each tool fares."""
+"""This module defines the command `tools`, which lists the tool calls of all sessions."""
 
 from __future__ import annotations
 
 import click
 
 from store.cli import json_output, output, query_options
+from store.cli.json_output import JsonObject
 from store.cli.options import POSITIVE_INT, json_option, with_store
 from store.cli.output import Span, TerminalText, format_age
 from store.cli.query_options import report_count
@@ -21,12 +22,16 @@ _ORDER_CHOICE = click.Choice(list(dict.fromkeys([*CALL_ORDERS, *TOOL_ORDERS])))
 
 @click.command()
 @query_options.query_argument
-@click.option("--failed", is_flag=True, help="Only those that ended in an error.")
+@click.option("--failed", is_flag=True, help="Only calls that failed.")
 @click.option(
-    "--by", type=_ORDER_CHOICE, default="newest", show_default=True, help="Failing, used: the tools, by name."
+    "--by",
+    type=_ORDER_CHOICE,
+    default="newest",
+    show_default=True,
+    help="Sort by this. 'used' and 'failing' list the tools instead of their calls.",
 )
-@click.option("--summary", is_flag=True, help="The tools by name: how often called, how often failed, how slow.")
-@click.option("--limit", type=POSITIVE_INT, default=50, show_default=True, help="At most so many calls.")
+@click.option("--summary", is_flag=True, help="List the tools: number of calls, failures, durations.")
+@click.option("--limit", type=POSITIVE_INT, default=50, show_default=True, help="Show at most N calls.")
 @query_options.explain_option
 @json_option
 @with_store
@@ -40,10 +45,10 @@ def tools(
     explain: bool,
     as_json: bool,
 ) -> None:
-    """Tool calls across sessions, newest first; with a QUERY those that hold the words.
+    """List tool calls of all sessions, newest first.
 
-    For instance `tools tool:bash is:error after:yesterday`, `tools --by slowest`, or, for the tools themselves,
-    `tools --by failing` and `tools --by used`.
+    With a QUERY, list only the calls that match, for example `tools tool:bash is:error after:yesterday`. Use
+    `tools --by failing` or `tools --by used` to rank the tools themselves. `list -h` explains queries.
     """
     query = query_options.parse_query((*words, "is:error") if failed else words, explain)
     order: CallOrder = "slowest" if by == "slowest" else "newest"
@@ -51,38 +56,40 @@ def tools(
         store,
         query,
         ["tools_fts"],
-        lambda meant: all_tool_calls.find_calls(store, meant, order=order, limit=limit),
-        lambda found: not found,
+        lambda corrected: all_tool_calls.find_calls(store, corrected, order=order, limit=limit),
+        lambda calls: not calls,
     )
-    by_name: ToolOrder | None = by if by in ("failing", "used") else None
-    if summary or by_name:
-        tallies = all_tool_calls.compute_tool_stats(
-            store, query, order=by_name or ("slowest" if by == "slowest" else "used")
+    tool_order: ToolOrder | None = by if by in ("failing", "used") else None
+    if summary or tool_order:
+        all_stats = all_tool_calls.compute_tool_stats(
+            store, query, order=tool_order or ("slowest" if by == "slowest" else "used")
         )
     if as_json:
-        named = {"names": [json_output.tool_stats_to_json(one) for one in tallies]} if summary or by_name else {}
-        told = {
+        document: JsonObject = {
             "tools": [json_output.call_with_session_to_json(call) for call in calls],
             "total": all_tool_calls.count_calls(store, query),
         }
-        output.emit_json({**told, **named, **query_options.query_to_json(query)})
-    elif summary or by_name:
-        _write_tool_stats(tallies)
+        if summary or tool_order:
+            document["names"] = [json_output.tool_stats_to_json(stats) for stats in all_stats]
+        output.emit_json({**document, **query_options.query_to_json(query)})
+    elif summary or tool_order:
+        _write_tool_stats(all_stats)
     else:
         _write_calls(store, calls, query, limit)
 
 
 def _write_calls(store: Store, calls: list[PairedCall], query: Query, limit: int) -> None:
-    names = shorten_ids(store, [store.sessions.get(name) for name in {call.session_id for call in calls}])
-    heads = ["session", ":turn", ":age", "", ":took", "tool", "arguments"]
-    output.print_table(heads, [_call_row(call, names[call.session_id]) for call in calls])
+    sessions = [store.sessions.get(session_id) for session_id in {call.session_id for call in calls}]
+    short_ids = shorten_ids(store, sessions)
+    headings = ["session", ":turn", ":age", "", ":took", "tool", "arguments"]
+    output.print_table(headings, [_call_row(call, short_ids[call.session_id]) for call in calls])
     total = len(calls) if len(calls) < limit else all_tool_calls.count_calls(store, query)
     report_count(len(calls), total, "tool call")
 
 
-def _call_row(call: PairedCall, name: str) -> list[Span]:
+def _call_row(call: PairedCall, short_id: str) -> list[Span]:
     return [
-        TerminalText(name, "name"),
+        TerminalText(short_id, "name"),
         str(call.turn),
         format_age(call.at),
         STATUS_SYMBOLS[call.status] if output.stdout_is_terminal() else call.status,
@@ -92,20 +99,20 @@ def _call_row(call: PairedCall, name: str) -> list[Span]:
     ]
 
 
-def _write_tool_stats(tallies: list[ToolStats]) -> None:
-    heads = [":calls", ":failed", ":share", ":median", ":slowest", ":last", "tool"]
-    output.print_table(heads, [_tool_stats_row(one) for one in tallies])
-    if not tallies:
+def _write_tool_stats(all_stats: list[ToolStats]) -> None:
+    headings = [":calls", ":failed", ":share", ":median", ":slowest", ":last", "tool"]
+    output.print_table(headings, [_tool_stats_row(stats) for stats in all_stats])
+    if not all_stats:
         output.notify("No tool calls found.")
 
 
-def _tool_stats_row(one: ToolStats) -> list[Span]:
+def _tool_stats_row(stats: ToolStats) -> list[Span]:
     return [
-        str(one.calls),
-        TerminalText(str(one.failed), "bad" if one.failed else "quiet"),
-        f"{one.failure_rate:.1%}",
-        format_duration(one.median_ms),
-        format_duration(one.slowest_ms),
-        format_age(one.last_at),
-        TerminalText(one.name, "title"),
+        str(stats.calls),
+        TerminalText(str(stats.failed), "bad" if stats.failed else "quiet"),
+        f"{stats.failure_rate:.1%}",
+        format_duration(stats.median_ms),
+        format_duration(stats.slowest_ms),
+        format_age(stats.last_at),
+        TerminalText(stats.name, "title"),
     ]

@@ -1,4 +1,4 @@
-"""Foreign stores: carrying edits back into them."""
+"""This module defines the command `write-back`, and runs write-backs for `facts write-back`."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from store.sources.kit.write_plan import MASK, SecretText, format_value
 from store.store import Store
 from store.write_back.service import WriteBackPreview
 
-dry_run_option = click.option("--dry-run", is_flag=True, help="Only show the rows, before and after.")
+dry_run_option = click.option("--dry-run", is_flag=True, help="Only show the rows that would change.")
 
 
 @click.command(name="write-back")
@@ -29,38 +29,40 @@ dry_run_option = click.option("--dry-run", is_flag=True, help="Only show the row
 @json_option
 @with_store
 def write_back(store: Store, session_id: str, dry_run: bool, passphrase_stdin: bool, as_json: bool) -> None:
-    """Carry edits of a session into the store it came from."""
-    session = store.sessions.find(session_id)
+    """Write edits of a session back to the store it came from.
 
+    A backup is taken first. `undo` reverses a write-back.
+    """
+    session = store.sessions.find(session_id)
     run_write_back(store, lambda: store.write_back.preview(session), dry_run, passphrase_stdin, as_json)
 
 
 def run_write_back(
-    store: Store, look: Callable[[], WriteBackPreview], dry_run: bool, passphrase_stdin: bool, as_json: bool
+    store: Store, build_preview: Callable[[], WriteBackPreview], dry_run: bool, passphrase_stdin: bool, as_json: bool
 ) -> None:
-    """Show what would be written, and write it unless this is a dry run."""
+    """Show the rows that change, and write them unless this is a dry run."""
 
-    def carry() -> tuple[WriteBackPreview, Path | None]:
-        preview = look()
+    def preview_and_write() -> tuple[WriteBackPreview, Path | None]:
+        preview = build_preview()
         return preview, None if dry_run else store.write_back.write(preview)
 
-    preview, backup = run_with_unlock(store, carry, passphrase_stdin)
+    preview, backup = run_with_unlock(store, preview_and_write, passphrase_stdin)
     if as_json:
         _emit_plan_json(preview, backup, dry_run)
         return
     plan = preview.plan
     for change in plan.changes:
-        named = " ".join(format_value(value) for value in change.key.values())
-        output.write(TerminalText(change.table, "name"), f" {named}")
+        key = " ".join(format_value(value) for value in change.key.values())
+        output.write(TerminalText(change.table, "name"), f" {key}")
         _write_columns(change.before, "- ", "bad")
         _write_columns(change.after, "+ ", "good")
     for sentence in (*plan.unsupported, *plan.conflicts):
         output.notify(sentence)
     if not plan.changes and not plan.conflicts:
-        output.notify("There is nothing to write back.")
+        output.notify("Nothing to write back.")
     elif backup is not None:
-        kept = "the rows as they were are in" if is_url(preview.locator) else "a backup is"
-        output.notify(f"{format_count(len(plan.changes), 'row')} written to {preview.locator}; {kept} {backup}.")
+        saved = "the old rows are saved in" if is_url(preview.locator) else "the backup is"
+        output.notify(f"{format_count(len(plan.changes), 'row')} written to {preview.locator}; {saved} {backup}.")
 
 
 def _emit_plan_json(preview: WriteBackPreview, backup: Path | None, dry_run: bool) -> None:
@@ -74,13 +76,20 @@ def _emit_plan_json(preview: WriteBackPreview, backup: Path | None, dry_run: boo
         }
         for change in plan.changes
     ]
-    told = {"changes": rows, "unplaced": plan.unsupported, "conflicts": plan.conflicts}
-    taken = str(backup) if backup else None
-    output.emit_json({"locator": preview.locator, "dry_run": dry_run, **told, "backup": taken})
+    output.emit_json(
+        {
+            "locator": preview.locator,
+            "dry_run": dry_run,
+            "changes": rows,
+            "unplaced": plan.unsupported,
+            "conflicts": plan.conflicts,
+            "backup": str(backup) if backup else None,
+        }
+    )
 
 
 def _mask_secrets(columns: Mapping[str, Any] | None) -> dict[str, Any] | None:
-    """As JSON can spell it, and without the value of a secret."""
+    """Convert the columns of a row to JSON, with secrets masked."""
     if columns is None:
         return None
     return {name: _to_json_value(value) for name, value in columns.items()}
@@ -97,6 +106,6 @@ def _to_json_value(value: Any) -> Any:
     return value
 
 
-def _write_columns(columns: Mapping[str, Any] | None, mark: str, style: Style) -> None:
+def _write_columns(columns: Mapping[str, Any] | None, sign: str, style: Style) -> None:
     for name, value in (columns or {}).items():
-        output.write("  ", TerminalText(f"{mark}{name}: {format_value(value)}", style))
+        output.write("  ", TerminalText(f"{sign}{name}: {format_value(value)}", style))

@@ -421,8 +421,8 @@ def test_what_cannot_go_on_says_why(world: Store, agent: Agent) -> None:
         (["telegram:648079060"], "Write in the Telegram chat 648079060."),
         (["telegram:648079060", "--print"], "Write in the Telegram chat 648079060."),
         (["nobody"], "nobody"),
-        ([], "There is no terminal to choose in; name the session."),
-        (["--print"], "Name the session; without one, only the list is opened."),
+        ([], "No terminal to choose a session in; give its ID."),
+        (["--print"], "These options need the ID of a session."),
     ]:
         ran = run.run_process("resume", *args)
         assert ran.status != 0
@@ -445,7 +445,7 @@ def test_forking_and_not_asking_are_for_those_who_say_so(world: Store, agent: Ag
     for args, why in [
         (["goose:1", "--skip-permissions"], "Goose has no option to act without asking."),
         (["gemini:1", "--fork"], "Gemini CLI cannot fork a session; `backscroll fork` makes a fork that is kept here."),
-        (["--fork"], "Name the session; without one, only the list is opened."),
+        (["--fork"], "These options need the ID of a session."),
     ]:
         ran = run("resume", *args)
         assert (ran.status != 0, ran.out) == (True, "")

@@ -108,7 +108,7 @@ def test_facts_are_learnt_and_listed(cli: CommandLine) -> None:
 def test_a_known_fact_is_not_learnt_twice(cli: CommandLine) -> None:
     cli("facts", "add", "Uses SQLite.")
     again = cli("facts", "add", "Uses SQLite.")
-    assert (again.status, again.out, again.err) == (0, "", "That is known already.\n")
+    assert (again.status, again.out, again.err) == (0, "", "Nothing to add: already known.\n")
 
 
 def test_facts_are_edited_and_retired_and_remember_it(cli: CommandLine) -> None:
@@ -135,7 +135,7 @@ def test_consolidating_shows_the_difference_and_is_one_undo(cli: CommandLine, st
     assert store.facts.blob() == "Uses Flask.\nTabs.\nTwo people."
     done = cli("facts", "consolidate", str(tmp_path / "facts.txt"))
     assert done.out == shown.out
-    assert "1 reworded, 0 added, 1 retired" in done.err
+    assert "1 changed, 0 added, 1 retired" in done.err
     assert store.facts.blob() == "Uses FastAPI.\nTwo people."
     cli("undo")
     assert store.facts.blob() == "Uses Flask.\nTabs.\nTwo people."
@@ -180,7 +180,7 @@ def test_too_many_facts_are_told(cli: CommandLine, home: Path) -> None:
     cli("facts", "add", "one")
     assert cli("facts").err == ""
     cli("facts", "add", "two")
-    assert "2 of 1 lines" in cli("facts").err
+    assert "2 lines, more than the limit of 1" in cli("facts").err
     config.write_text('[facts]\nmax_lines = "many"\n')
     refused = cli("facts")
     assert (refused.status, "[facts] max_lines must be a whole number" in refused.err) == (1, True)

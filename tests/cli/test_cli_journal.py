@@ -63,7 +63,7 @@ def test_log_shows_long_texts_line_by_line(cli: CommandLine) -> None:
 
 def test_undo_by_number_and_of_nothing(cli: CommandLine, store: Store) -> None:
     assert cli("undo").status == 1
-    assert cli("log").err == "Nothing was edited yet.\n"
+    assert cli("log").err == "No edits yet.\n"
     cli("pin", "telegram")
     cli("title", "telegram", "New")
     assert cli("undo", "1").status == 0
@@ -79,8 +79,8 @@ def test_undo_takes_later_edits_along_when_told_to(cli: CommandLine, store: Stor
     assert cli("undo", "1").status == 1
     assert cli("undo", "--with-later").status == 2
     assert cli("undo", "1", "--with-later").err.splitlines() == [
-        "Edit 2 (title) is undone.",
-        "Edit 1 (title) is undone.",
+        "Undone: edit 2 (title).",
+        "Undone: edit 1 (title).",
     ]
     assert store.sessions.get(NAME).own_title == ""
 

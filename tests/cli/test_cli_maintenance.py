@@ -16,7 +16,7 @@ def cli(store: Store) -> CommandLine:
 def test_a_sound_store_is_well(cli: CommandLine, store: Store) -> None:
     store.create_session("sound")
     ran = cli("doctor")
-    assert (ran.status, ran.out, ran.err) == (0, "", "All is well.\n")
+    assert (ran.status, ran.out, ran.err) == (0, "", "No problems found.\n")
     assert cli("doctor", "--json").json == {"schema": 1, "problems": []}
 
 

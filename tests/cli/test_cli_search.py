@@ -208,7 +208,7 @@ def test_show_every_kind_of_entry(cli: CommandLine, store: Store) -> None:
     told = cli("show", "odd").lines
     assert "[image/png a.png 3 bytes]" in told
     assert '[hologram] {"type":"hologram","depth":3}' in told
-    assert told[told.index("— what came before was summed up —") + 1] == "In short."
+    assert told[told.index("— earlier entries were compacted into a summary —") + 1] == "In short."
     assert "· event: model changed" in told
 
 

@@ -202,7 +202,7 @@ def test_one_sync_at_a_time(cli: CommandLine, store: Store, tmp_path: Path) -> N
         ran = cli("sync", path)
         other.stdin.close()
     assert (ran.status, ran.out) == (1, "")
-    assert ran.err == "Another sync of this store is under way; try again when it is done.\n"
+    assert ran.err == "Another sync of this store is running; try again when it is done.\n"
     assert cli("sync", path).status == 0
 
 
@@ -250,7 +250,7 @@ def test_an_interrupted_sync_is_no_traceback(cli: CommandLine, store: Store, tmp
 
 
 def test_sources_tell_what_was_found_where(cli: CommandLine, tmp_path: Path) -> None:
-    assert "Nothing was read yet" in cli("sources").err
+    assert "Nothing read yet" in cli("sources").err
     path = spoiled(tmp_path / "rubichan.db")
     cli("sync", str(path))
     ran = cli("sources")
@@ -330,11 +330,11 @@ def test_write_back_says_what_it_did(cli: CommandLine, tmp_path: Path) -> None:
     assert (ran.status, ran.lines) == (0, ["sessions s", "  - title: Theirs", "  + title: Mine"])
     unplaced, written = ran.err.splitlines()
     assert unplaced.startswith("Rubichan keeps a summary only in a snapshot")
-    assert written.startswith(f"1 row written to {path}; a backup is ")
+    assert written.startswith(f"1 row written to {path}; the backup is ")
     assert dump_tables(path)["sessions"][0]["title"] == "Mine"
     again = cli("write-back", "s")
     assert (again.status, again.out) == (0, "")
-    assert again.err.endswith("There is nothing to write back.\n")
+    assert again.err.endswith("Nothing to write back.\n")
 
 
 def test_write_back_of_what_came_from_nowhere(cli: CommandLine, store: Store) -> None:

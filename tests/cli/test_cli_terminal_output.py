@@ -102,7 +102,7 @@ def test_an_interrupt_ends_it_without_a_word(cli: CommandLine) -> None:
 
 
 def test_a_purge_asks_first(cli: CommandLine, store: Store) -> None:
-    assert cli.run_in_terminal("purge", "telegram", answers=[("for good?", "n")]).status == 1
+    assert cli.run_in_terminal("purge", "telegram", answers=[("permanently?", "n")]).status == 1
     assert store.sessions.find("telegram").turns == 2
-    assert cli.run_in_terminal("purge", "telegram", answers=[("for good?", "y")]).status == 0
+    assert cli.run_in_terminal("purge", "telegram", answers=[("permanently?", "y")]).status == 0
     assert store.sessions.matching("") == ([], 0)

@@ -63,7 +63,7 @@ def test_filters_of_calls(cli: CommandLine) -> None:
     assert [row[5] for row in cli("tools", "tool:bash", "is:error", "after:2026-03-01").rows] == ["Bash"]
     assert cli("tools", "tool:bash", "is:error", "after:2026-03-02").out == ""
     assert cli("tools", "--by", "odd").status == 2
-    assert cli("tools", "--limit", "2").err == "2 of 5 tool calls; --limit shows more.\n"
+    assert cli("tools", "--limit", "2").err == "Showing 2 of 5 tool calls; use --limit to see more.\n"
 
 
 @pytest.mark.parametrize(

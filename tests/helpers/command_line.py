@@ -26,7 +26,7 @@ from store.model.session import Session
 from store.store import Store
 
 TIMEOUT = 60
-UNEXPECTED_ERROR = "did not expect"
+UNEXPECTED_ERROR = "Unexpected error"
 
 
 @dataclass(frozen=True)

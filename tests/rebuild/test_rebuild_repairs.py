@@ -262,7 +262,7 @@ def test_the_command_prints_what_the_api_takes_and_says_the_rest(
     assert body == rebuild_session(talk, talk.get_session("talk"), shape).body
     assert "kept: 1 × system prompt" in ran.err
     assert "dropped: 6 × entry (a summary stands for it)" in ran.err
-    assert "mended: The call 'a' of 'ls' was never answered: it is closed as interrupted." in ran.err
+    assert "repaired: The call 'a' of 'ls' was never answered: it is closed as interrupted." in ran.err
 
 
 def test_the_command_goes_to_a_turn_without_a_summary_and_reports_to_a_file(
@@ -290,7 +290,7 @@ def test_the_command_tells_it_all_as_json(backscroll: CommandLine) -> None:
         (["talk", "--as", "klingon"], 2, "klingon"),
         (["nobody", "--as", "chat"], 1, "No session answers to 'nobody'"),
         (["talk", "--as", "chat", "--turn", "9"], 1, "That session has no turn 9; its last is 4."),
-        (["talk", "--as", "chat", "--report", "/no/such/folder/x"], 1, "could not be done"),
+        (["talk", "--as", "chat", "--report", "/no/such/folder/x"], 1, "I/O error: No such file or directory."),
     ],
 )
 def test_the_command_says_what_is_wrong(backscroll: CommandLine, args: list[str], status: int, words: str) -> None:

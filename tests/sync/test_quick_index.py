@@ -171,7 +171,7 @@ def test_a_hit_names_the_session_until_its_place_is_known(store: Store, home: Pa
     assert (len(hits), total) == (3, 3)
     assert all(hit.entry == hit.session_id for hit in hits)
     command = CommandLine(store.path)
-    assert "not read to its end" in command("show", hits[0].session_id).err
+    assert "not completely read yet" in command("show", hits[0].session_id).err
     assert "not read yet" in command.run_in_terminal("search", "pelican").out
 
 

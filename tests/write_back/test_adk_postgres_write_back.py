@@ -334,6 +334,6 @@ def test_the_command_line_says_what_was_backed_up(world: Served) -> None:
     assert world.rows() == before
     written = line("write-back", world.session.id)
     assert written.status == 0
-    assert f"1 row written to {world.base.url_without_password}; the rows as they were are in " in written.err
+    assert f"1 row written to {world.base.url_without_password}; the old rows are saved in " in written.err
     assert line("undo").status == 0
     assert world.rows() == before
