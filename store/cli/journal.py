@@ -21,7 +21,7 @@ _MAX_NAMED_ROWS = 3
 
 @click.command()
 @click.argument("session_id", metavar="[ID]", required=False)
-@click.option("--limit", type=POSITIVE_INT, default=20, show_default=True, help="Show at most N edits.")
+@click.option("--limit", type=POSITIVE_INT, metavar="N", default=20, show_default=True, help="Show at most N edits.")
 @json_option
 @with_store
 def log(store: Store, session_id: str | None, limit: int, as_json: bool) -> None:

@@ -19,7 +19,7 @@ from store.text.validate import serialize
 @click.command()
 @session_id_argument
 @click.option("--as", "shape", type=click.Choice(API_FORMATS), required=True, help="The API to print the input for.")
-@click.option("--turn", type=NON_NEGATIVE_INT, help="Stop at the end of this turn.")
+@click.option("--turn", type=NON_NEGATIVE_INT, metavar="N", help="Stop after turn N.")
 @click.option("--no-summary", is_flag=True, help="Print all entries instead of a summary of them.")
 @click.option(
     "--report", type=click.Path(path_type=Path), help="Write what was kept, mapped, dropped and repaired to PATH."

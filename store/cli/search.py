@@ -33,7 +33,7 @@ _AREA_HEADINGS: dict[SearchArea, str] = {
 
 @click.command("list")
 @query_options.query_argument
-@click.option("--limit", type=POSITIVE_INT, default=50, show_default=True, help="Show at most N sessions.")
+@click.option("--limit", type=POSITIVE_INT, metavar="N", default=50, show_default=True, help="Show at most N sessions.")
 @click.option("--trash", is_flag=True, help="List the sessions in the trash.")
 @query_options.explain_option
 @json_option
@@ -98,7 +98,9 @@ def _is_empty(found: tuple[object, int]) -> bool:
 @click.argument("words", metavar="QUERY", nargs=-1, required=True)
 @click.option("--in", "area", type=click.Choice(SEARCH_AREAS), help="Search only here; the default is both.")
 @click.option("--newest", is_flag=True, help="Sort by time instead of relevance.")
-@click.option("--limit", type=POSITIVE_INT, default=20, show_default=True, help="Show at most N hits of each kind.")
+@click.option(
+    "--limit", type=POSITIVE_INT, metavar="N", default=20, show_default=True, help="Show at most N hits of each kind."
+)
 @query_options.explain_option
 @json_option
 @with_store

@@ -41,7 +41,7 @@ _SPEAKER_LABELS = {"user": "you"}
 @click.command()
 @session_id_argument
 @click.option(
-    "--turn", "number", type=NON_NEGATIVE_INT, help="Only this turn; 0 is before the first prompt."
+    "--turn", "number", type=NON_NEGATIVE_INT, metavar="N", help="Show only turn N; 0 is before the first prompt."
 )
 @click.option("--raw", is_flag=True, help="Print the original records, one per line.")
 @json_option

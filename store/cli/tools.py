@@ -31,7 +31,7 @@ _ORDER_CHOICE = click.Choice(list(dict.fromkeys([*CALL_ORDERS, *TOOL_ORDERS])))
     help="Sort by this. 'used' and 'failing' list the tools instead of their calls.",
 )
 @click.option("--summary", is_flag=True, help="List the tools: number of calls, failures, durations.")
-@click.option("--limit", type=POSITIVE_INT, default=50, show_default=True, help="Show at most N calls.")
+@click.option("--limit", type=POSITIVE_INT, metavar="N", default=50, show_default=True, help="Show at most N calls.")
 @query_options.explain_option
 @json_option
 @with_store
