@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from zstandard import ZstdError
 
 from store.conversations.derive import compute_digest
-from store.conversations.entries import decode_parts
+from store.conversations.parts import decode_parts
 from store.conversations.record_blocks import decompress_block
 from store.database.backup import list_backups
 from store.database.connection import translate_errors

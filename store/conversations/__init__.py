@@ -1,1 +1,1 @@
-"""Sessions and their entries, turns, tool calls and verbatim records."""
+"""This package stores sessions with their entries, turns, tool calls and records."""

@@ -1,4 +1,11 @@
-"""The one way into a chain: all rows of a batch in one transaction, so that none can tell of what is not there."""
+"""This module appends entries to a session. Nothing else writes new entries, apart from copying them to a fork.
+
+All rows of a batch are written in one transaction, so that no row refers to one that is missing.
+
+The rows come from `derive_rows` and count from the beginning of the batch. The numbers at which the batch begins are
+appended to each row, and SQLite adds them. The statements are therefore the same for every batch, and SQLite prepares
+them once. The rows are plain tuples, because an import writes millions of them; `DerivedRows` lists their columns.
+"""
 
 from __future__ import annotations
 
@@ -22,16 +29,20 @@ _INSERT_RECORD = """
     insert into records (key, session, place_key, position, digest, length, behind, block, start)
     values (?, ?, ?, ?, ?, ?, ?, ?, ?)
 """
+# ?1 to ?13 are the columns of DerivedRows.entries; ?14 first key, ?15 session, ?16 tail of the chain or -1, ?17 first
+# seq, ?18 first record, ?19 turn before the batch.
 _INSERT_ENTRY = """
     insert into entries (key, session, parent, seq, record, turn, kind, role, author, model, message_key, text, parts,
         inherited, tokens, created_at)
     values (?1 + ?14, ?15, case ?1 when 0 then nullif(?16, -1) else ?1 + ?14 - 1 end, ?1 + ?17, ?2 + ?18, ?3 + ?19,
         ?4, ?5, ?6, ?7, ?8, ?9, nullif(?10, ''), ?11, nullif(?12, ''), ?13)
 """
+# ?1 to ?5 are the columns of DerivedRows.turns; ?6 session, ?7 turn before the batch, ?8 first key, ?9 first seq.
 _INSERT_TURN = """
     insert into turns (session, n, entry, first_seq, last_seq, started_at, ended_at)
     values (?6, ?1 + ?7, ?2 + ?8, ?2 + ?9, ?3 + ?9, ?4, ?5)
 """
+# ?1 to ?10 are the columns of DerivedRows.calls; ?11 session, ?12 turn before the batch, ?13 first key.
 _INSERT_CALL = """
     insert into tool_calls (session, turn, call_id, name, status, duration_ms, entry, part, result_entry, result_part,
         inherited)
@@ -61,12 +72,12 @@ _UPDATE_SESSION = """
 
 
 def append_entries(store: Store, session: int, entries: Sequence[NewEntry], *, durable: bool = True) -> range:
-    """Chain the entries to the session's tail; gives their keys."""
+    """Append the entries to the end of the session's chain, and return their keys."""
     return append_rows(store, session, derive_rows(entries), durable=durable)
 
 
 def append_rows(store: Store, session: int, rows: DerivedRows, *, durable: bool = True) -> range:
-    """The same for a batch that was made ready elsewhere."""
+    """Append a batch whose rows were derived before, perhaps in another process."""
     if not rows.entries:
         return range(0)
     with store.transaction(durable=durable):
@@ -74,69 +85,73 @@ def append_rows(store: Store, session: int, rows: DerivedRows, *, durable: bool 
 
 
 class _BatchWriter:
-    """Where a batch begins. Its numbers go to SQLite with every row, which adds them: so the statements are always the
-    same, and need not be understood anew for every batch."""
+    """Writes one batch. It holds the numbers at which the batch begins."""
 
     def __init__(self, store: Store, session: int) -> None:
         self.store = store
         self.session = session
-        state = store.connection.execute(_SELECT_CHAIN_END, (session,)).fetchone()
-        if state is None:
+        chain_end = store.connection.execute(_SELECT_CHAIN_END, (session,)).fetchone()
+        if chain_end is None:
             raise NotFound("That session is not in the store.")
-        self.tail, last_seq, self.turn, last_entry, last_record = state
-        self.seq, self.entry, self.record = last_seq + 1, last_entry + 1, last_record + 1
+        self.tail, last_seq, self.last_turn, last_entry, last_record = chain_end
+        self.first_seq, self.first_entry, self.first_record = last_seq + 1, last_entry + 1, last_record + 1
 
     def write(self, rows: DerivedRows) -> range:
         if rows.has_header != (self.tail is None):
-            raise Refused("A chain begins with its one header and has no other.")
-        many = self.store.connection.executemany
+            raise Refused("A session must begin with a header and can have only one.")
+        executemany = self.store.connection.executemany
         if rows.records:
-            many(_INSERT_RECORD, self._record_rows(rows))
+            executemany(_INSERT_RECORD, self._record_rows(rows))
         tail = -1 if self.tail is None else self.tail
-        begins = (self.entry, self.session, tail, self.seq, self.record, self.turn)
-        many(_INSERT_ENTRY, [row + begins for row in rows.entries])
-        if rows.continued_turn and self.turn:
-            last, ended = rows.continued_turn
-            self.store.connection.execute(_EXTEND_TURN, (self.seq + last, ended, self.session, self.turn))
-        places = (self.session, self.turn, self.entry, self.seq)
-        many(_INSERT_TURN, [row + places for row in rows.turns])
-        many(_INSERT_CALL, [row + places[:3] for row in rows.calls])
-        errors = sum(self._pair_result(answer) for answer in rows.unpaired_results)
+        offsets = (self.first_entry, self.session, tail, self.first_seq, self.first_record, self.last_turn)
+        executemany(_INSERT_ENTRY, [row + offsets for row in rows.entries])
+        if rows.continued_turn and self.last_turn:
+            last, ended_at = rows.continued_turn
+            values = (self.first_seq + last, ended_at, self.session, self.last_turn)
+            self.store.connection.execute(_EXTEND_TURN, values)
+        turn_offsets = (self.session, self.last_turn, self.first_entry, self.first_seq)
+        executemany(_INSERT_TURN, [row + turn_offsets for row in rows.turns])
+        call_offsets = (self.session, self.last_turn, self.first_entry)
+        executemany(_INSERT_CALL, [row + call_offsets for row in rows.calls])
+        errors = sum(self._pair_result(result) for result in rows.unpaired_results)
         self.store.search.queue_rows(
-            [(self.entry + n, said) for n, said in rows.conversation_texts],
-            [(self.entry + n, done) for n, done in rows.tool_texts],
+            [(self.first_entry + n, text) for n, text in rows.conversation_texts],
+            [(self.first_entry + n, text) for n, text in rows.tool_texts],
         )
         self._update_session(rows, errors)
-        return range(self.entry, self.entry + len(rows.entries))
+        return range(self.first_entry, self.first_entry + len(rows.entries))
 
     def _record_rows(self, rows: DerivedRows) -> Iterator[tuple[Any, ...]]:
         records = self.store.records
-        places = [records.get_place_key(name) for name in rows.places]
+        place_keys = [records.get_place_key(name) for name in rows.places]
         if rows.block is not None:
-            lies: Iterator[tuple[int, int]] = zip(repeat(rows.block.key), rows.starts, strict=False)
+            positions: Iterator[tuple[int, int]] = zip(repeat(rows.block.key), rows.starts, strict=False)
         else:
-            lies = map(records.open_pending_blocks().add_record, count(self.record), rows.record_data)
-        for (n, place, *rest), where in zip(rows.records, lies, strict=True):
-            yield self.record + n, self.session, places[place], *rest, *where
+            positions = map(records.open_pending_blocks().add_record, count(self.first_record), rows.record_data)
+        for (n, place, *columns), block_and_start in zip(rows.records, positions, strict=True):
+            yield self.first_record + n, self.session, place_keys[place], *columns, *block_and_start
 
-    def _pair_result(self, answer: UnpairedResult) -> bool:
-        """To a call of an earlier batch, or to none. True when it tells of an error that counts."""
+    def _pair_result(self, result: UnpairedResult) -> bool:
+        """Store the result with its pending call from an earlier batch, or without a call.
+
+        Return whether the session has one more error.
+        """
         connection = self.store.connection
-        place = (answer.duration_ms, self.entry + answer.entry, answer.part)
-        waiting = connection.execute(_FIND_PENDING_CALL, (self.session, answer.call_id)).fetchone()
-        if waiting is None:
-            told: tuple[Any, ...] = (self.session, self.turn + answer.turn, answer.call_id, answer.name)
-            connection.execute(_INSERT_ORPHAN_RESULT, (*told, *place, answer.inherited))
+        position = (result.duration_ms, self.first_entry + result.entry, result.part)
+        pending = connection.execute(_FIND_PENDING_CALL, (self.session, result.call_id)).fetchone()
+        if pending is None:
+            identity = (self.session, self.last_turn + result.turn, result.call_id, result.name)
+            connection.execute(_INSERT_ORPHAN_RESULT, (*identity, *position, result.inherited))
             return False
-        connection.execute(_CLOSE_CALL, (answer.status, *place, answer.name, waiting[0]))
-        return answer.status == "error" and not answer.inherited
+        connection.execute(_CLOSE_CALL, (result.status, *position, result.name, pending[0]))
+        return result.status == "error" and not result.inherited
 
     def _update_session(self, rows: DerivedRows, errors: int) -> None:
         changes = rows.counts | {
             "errors": rows.counts["errors"] + errors,
             "session": self.session,
-            "head": self.entry,
-            "tail": self.entry + len(rows.entries) - 1,
+            "head": self.first_entry,
+            "tail": self.first_entry + len(rows.entries) - 1,
             "first_prompt": rows.first_prompt,
             "model": rows.model,
             "updated_at": rows.updated_at,

@@ -1,10 +1,11 @@
-"""Entries into rows: turns, paired tool calls, what the search index holds, records. Pure.
+"""This module derives the rows of tables and indexes from a batch of entries, without reading the store.
 
-All numbers count from the batch's own beginning; only the store knows where that is. So a batch can be made ready
-anywhere, also in another process, while the one writer writes the batch before it.
+All numbers count from the beginning of the batch, and `store.conversations.append` adds the numbers at which the batch
+begins. Another process can therefore derive a batch while the writer writes the batch before it.
 
-The rows hold no None, no bool and no bytes: Python's driver asks around how to adapt each of those, which takes as long
-as all else it does with a row. Empty text stands for null, a bytearray for bytes.
+The rows are plain tuples without None, bool and bytes, because this is the hot path of an import: Python's SQLite
+driver looks up an adapter for each of those values, which takes as long as everything else that it does with a row.
+Empty text represents null, and a bytearray represents bytes.
 """
 
 from __future__ import annotations
@@ -31,26 +32,30 @@ if TYPE_CHECKING:
     from store.conversations.record_blocks import PrebuiltBlock
 
 PROMPT_TITLE_LENGTH = 200
-"""How much of the first prompt a session carries as its title of last resort."""
+"""Limits the part of the first prompt that is the title of a session without another title."""
 
 _COMMON_NAMES = frozenset(
     {"", "message", "event", "user", "assistant", "tool", "system", "header", "compaction", "unknown"}
 )
 
+# These are the columns of a call row that its result fills in.
+_STATUS_AND_DURATION = slice(3, 5)
+_RESULT_POSITION = slice(7, 9)
+
 MAX_INLINE_PARTS_BYTES = 64
-"""Bytes of parts up to which they stand with their entry: to open a block for them would take longer."""
+"""Is the size up to which parts are stored with their entry. Opening a block for them would take longer."""
 
 
 def prompt_title(text: str) -> str:
-    """As a title shows it."""
+    """Return the beginning of a prompt on one line, as a title."""
     return " ".join(text[: PROMPT_TITLE_LENGTH * 4].split())[:PROMPT_TITLE_LENGTH]
 
 
 def derive_rows(entries: Sequence[NewEntry]) -> DerivedRows:
-    deriving = _RowBuilder()
+    builder = _RowBuilder()
     for entry in entries:
-        deriving.add(entry)
-    return deriving.build()
+        builder.add(entry)
+    return builder.build()
 
 
 def compute_digest(data: bytes) -> bytes:
@@ -63,7 +68,7 @@ class _RowBuilder:
         self._turn = 0
         self._counts = dict.fromkeys(("turns", "entries", "tool_calls", "errors", "input", "output", "cached"), 0)
         self._record_pieces: list[list[bytes]] = []
-        "Each with what lies behind it."
+        "Holds, for each record, its data and the parts that are stored behind it."
         self._new_records: list[NewRecord] = []
         self._numbers_by_identity: dict[int, int] = {}
         self._places: dict[str, int] = {}
@@ -71,30 +76,31 @@ class _RowBuilder:
         self._open_calls: dict[str, list[Any]] = {}
 
     def add(self, entry: NewEntry) -> None:
-        made, n = self.rows, len(self.rows.entries)
+        rows, n = self.rows, len(self.rows.entries)
         if entry.kind == "header":
             if n:
-                raise Refused("A chain begins with its one header and has no other.")
-            made.has_header = True
-        at = entry.created_at or utc_timestamp()
+                raise Refused("A session must begin with a header and can have only one.")
+            rows.has_header = True
+        created_at = entry.created_at or utc_timestamp()
         text = replace_surrogates(entry.get_text())
         author = entry.author
         if entry.begins_turn():
             author = author or UNKNOWN_USER
-            self._begin_turn(n, text, at, entry.inherited)
-        elif made.turns:
-            turn, first, _, started, ended = made.turns[-1]
-            made.turns[-1] = (turn, first, n, started, max(ended, at))
+            self._begin_turn(n, text, created_at, entry.inherited)
+        elif rows.turns:
+            turn, first, _, started_at, ended_at = rows.turns[-1]
+            rows.turns[-1] = (turn, first, n, started_at, max(ended_at, created_at))
         else:
-            made.continued_turn = (n, max(at, made.continued_turn[1]) if made.continued_turn else at)
-        plain = len(entry.parts) == 1 and type(entry.parts[0]) is Text
-        self._add_parts(n, entry, text, plain)
+            ended_at = max(created_at, rows.continued_turn[1]) if rows.continued_turn else created_at
+            rows.continued_turn = (n, ended_at)
+        is_only_text = len(entry.parts) == 1 and type(entry.parts[0]) is Text
+        self._add_parts(n, entry, text, is_only_text)
         if not entry.inherited:
             self._add_to_counts(entry)
-        if at > made.updated_at:
-            made.updated_at = at
+        if created_at > rows.updated_at:
+            rows.updated_at = created_at
         record = self._number_record(entry.record)
-        made.entries.append(
+        rows.entries.append(
             (
                 n,
                 record,
@@ -105,17 +111,17 @@ class _RowBuilder:
                 entry.model and replace_surrogates(entry.model),
                 entry.message_key and replace_surrogates(entry.message_key),
                 text,
-                "" if plain and entry.parts[0].text == text else self._encode_parts(entry, record),  # type: ignore[union-attr]
+                "" if is_only_text and entry.parts[0].text == text else self._encode_parts(entry, record),  # type: ignore[union-attr]
                 int(entry.inherited),
                 encode_derived(list(entry.tokens)).decode() if entry.tokens else "",
-                at,
+                created_at,
             )
         )
 
-    def _begin_turn(self, n: int, text: str, at: str, inherited: bool) -> None:
+    def _begin_turn(self, n: int, text: str, started_at: str, inherited: bool) -> None:
         self._turn += 1
         self._counts["turns"] += not inherited
-        self.rows.turns.append((self._turn, n, n, at, at))
+        self.rows.turns.append((self._turn, n, n, started_at, started_at))
         if not self.rows.first_prompt:
             self.rows.first_prompt = prompt_title(text)
 
@@ -130,27 +136,30 @@ class _RowBuilder:
         return number
 
     def _encode_parts(self, entry: NewEntry, record: int | None) -> bytearray:
-        """Themselves, or where behind their record they lie. Thoughts are looked for when words are, and stay."""
+        """Return the parts as JSON, or their offset and length behind their record.
+
+        Thinking stays with the entry, because a search for words reads it.
+        """
         if not entry.parts:
             return bytearray(b"[]")
         parts = [part_to_json(part) for part in entry.parts]
         if record is None:
             return bytearray(encode(parts))
-        # The exact form is in the record.
+        # The record keeps the exact form.
         column = encode_derived(parts)
         if len(column) <= MAX_INLINE_PARTS_BYTES or any(type(part) is Thinking for part in entry.parts):
             return bytearray(column)
         pieces = self._record_pieces[record]
-        place = sum(map(len, pieces[1:]))
+        offset = sum(map(len, pieces[1:]))
         pieces.append(column)
-        return bytearray(b"[%d,%d]" % (place, len(column)))
+        return bytearray(b"[%d,%d]" % (offset, len(column)))
 
     # ── parts ─────────────────────────────────────────────────────────────────────────────────────
 
-    def _add_parts(self, n: int, entry: NewEntry, text: str, plain: bool) -> None:
-        indexed = entry.kind in INDEXED_KINDS and not entry.inherited
-        if plain:
-            if indexed and text:
+    def _add_parts(self, n: int, entry: NewEntry, text: str, is_only_text: bool) -> None:
+        is_indexed = entry.kind in INDEXED_KINDS and not entry.inherited
+        if is_only_text:
+            if is_indexed and text:
                 self.rows.conversation_texts.append((n, separate_cjk(text)))
             return
         for index, part in enumerate(entry.parts):
@@ -158,11 +167,11 @@ class _RowBuilder:
                 self._open_call(n, index, part, entry.inherited)
             elif isinstance(part, ToolResult):
                 self._close_call(n, index, part, entry.inherited)
-        if indexed:
-            if (said := conversation_text(text, entry.parts)) is not None:
-                self.rows.conversation_texts.append((n, said))
-            if (done := tools_text(entry.parts)) is not None:
-                self.rows.tool_texts.append((n, done))
+        if is_indexed:
+            if (indexed_text := conversation_text(text, entry.parts)) is not None:
+                self.rows.conversation_texts.append((n, indexed_text))
+            if (indexed_text := tools_text(entry.parts)) is not None:
+                self.rows.tool_texts.append((n, indexed_text))
 
     def _open_call(self, n: int, index: int, call: ToolCall, inherited: bool) -> None:
         call_id = replace_surrogates(call.id)
@@ -174,10 +183,10 @@ class _RowBuilder:
     def _close_call(self, n: int, index: int, result: ToolResult, inherited: bool) -> None:
         call_id = replace_surrogates(result.call_id)
         status = "error" if result.is_error else "ok"
-        waiting = self._open_calls.pop(call_id, None)
-        if waiting is not None:
-            waiting[3:5] = [status, "" if result.duration_ms is None else result.duration_ms]
-            waiting[7:9] = [n, index]
+        row = self._open_calls.pop(call_id, None)
+        if row is not None:
+            row[_STATUS_AND_DURATION] = [status, "" if result.duration_ms is None else result.duration_ms]
+            row[_RESULT_POSITION] = [n, index]
             self._counts["errors"] += result.is_error and not inherited
             return
         name = replace_surrogates(result.name)
@@ -198,11 +207,11 @@ class _RowBuilder:
     def build(self) -> DerivedRows:
         self.rows.calls = [tuple(row) for row in self._calls]
         self.rows.counts = self._counts
-        for number, (told, pieces) in enumerate(zip(self._new_records, self._record_pieces, strict=True)):
-            place = self._places.setdefault(told.place, len(self._places))
-            data = b"".join(pieces) if len(pieces) > 1 else told.data
-            length, digest = len(told.data), bytearray(compute_digest(told.data))
-            self.rows.records.append((number, place, told.position, digest, length, len(data) - length))
+        for number, (record, pieces) in enumerate(zip(self._new_records, self._record_pieces, strict=True)):
+            place = self._places.setdefault(record.place, len(self._places))
+            data = b"".join(pieces) if len(pieces) > 1 else record.data
+            length, digest = len(record.data), bytearray(compute_digest(record.data))
+            self.rows.records.append((number, place, record.position, digest, length, len(data) - length))
             self.rows.record_data.append(data)
         self.rows.places = list(self._places)
         return self.rows
@@ -210,7 +219,7 @@ class _RowBuilder:
 
 @dataclass(slots=True)
 class UnpairedResult:
-    "A result whose call stands before the batch, or nowhere."
+    "Describes a result whose call is in an earlier batch, or missing."
 
     call_id: str
     name: str
@@ -224,30 +233,32 @@ class UnpairedResult:
 
 @dataclass(slots=True)
 class DerivedRows:
-    "The rows of a batch of entries."
+    "Holds the rows of a batch of entries. The strings below list the columns of the tuples."
 
     entries: list[tuple[Any, ...]] = field(default_factory=list)
-    "n, record, turn, kind, role, author, model, message key, text, parts, inherited, tokens, created"
+    "number in batch, record, turn, kind, role, author, model, message key, text, parts, inherited, tokens, created at"
     records: list[tuple[Any, ...]] = field(default_factory=list)
-    "n, place, position, digest, length, behind; the place by its number"
+    "number in batch, index in `places`, position, digest, length, length of the parts behind it"
     record_data: list[bytes] = field(default_factory=list)
-    "Of each record, with what lies behind it; none where it lies in a parcel."
+    "Holds the data of each record followed by its parts. Is empty when they are in `block`."
     block: PrebuiltBlock | None = None
     starts: list[int] = field(default_factory=list)
-    "Where in the parcel each record lies."
+    "Holds the offset of each record in `block`."
     places: list[str] = field(default_factory=list)
     turns: list[tuple[Any, ...]] = field(default_factory=list)
-    "turn, first entry, last entry, started, ended; of the turns that begin here"
+    "turn, first entry, last entry, started at, ended at; only turns that begin in this batch"
     continued_turn: tuple[int, str] | None = None
-    "The last entry, and its time, of the turn that was under way before."
+    "Holds the last entry, and its time, of the turn that began before this batch."
     calls: list[tuple[Any, ...]] = field(default_factory=list)
     "turn, call id, name, status, duration, entry, part, result entry, result part, inherited"
     unpaired_results: list[UnpairedResult] = field(default_factory=list)
     conversation_texts: list[tuple[int, str]] = field(default_factory=list)
+    "entry, text for the conversation index"
     tool_texts: list[tuple[int, str]] = field(default_factory=list)
+    "entry, text for the tool index"
     has_header: bool = False
     first_prompt: str = ""
     model: str = ""
     updated_at: str = ""
     counts: dict[str, int] = field(default_factory=dict)
-    "turns, entries, tool_calls, errors, input, output, cached"
+    "Holds the numbers of turns, entries, tool_calls and errors, and of input, output and cached tokens."

@@ -1,7 +1,7 @@
-"""Another way from some turn on: a new session that shares the past, in our store or as a transcript of its agent's.
+"""This module forks a session: it creates a new session that shares the past of another one up to some turn.
 
-In our store a fork is one edit. It is made in the trash and taken out of it, so that undo, which puts every row back as
-it was, moves it there: entries are only ever appended, and what was said in the fork since is not lost.
+A fork is one edit. The new session is created in the trash, and the edit takes it out of the trash. Undo reverses the
+edit and moves the session back there, so that entries that were appended to the fork are not lost.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from store.conversations.derive import prompt_title
-from store.conversations.entries import decode_parts
+from store.conversations.parts import decode_parts
 from store.errors import BadValue, NotFound, Refused
 from store.model.entry import INTERRUPTED_RESULT, NewEntry, Part, Text, ToolResult, part_to_json
 from store.model.session import Session
@@ -46,19 +46,19 @@ _PENDING_CALLS = "select call_id, name from tool_calls where session = ? and sta
 
 
 class _TurnSpan(NamedTuple):
-    """Of the turn at whose end a session is forked."""
+    """Holds the seqs of the first and the last entry of a turn."""
 
     first: int
     last: int
 
 
-# ── in our store ──────────────────────────────────────────────────────────────────────────────────
-
-
 def fork_session(
     store: Store, session: Session, turn: int, *, prompt: str | None = None, session_id: str | None = None
 ) -> Session:
-    """A new session that ends after that turn; or, with a prompt, with that in place of what was said in the turn."""
+    """Create a session that ends after that turn.
+
+    With a prompt, it ends before the turn, and the prompt is appended.
+    """
     with store.transaction() as connection:
         session, span = check_fork(store, session, turn, prompt)
         last_seq = span.last if prompt is None else span.first - 1
@@ -82,10 +82,13 @@ def fork_session(
 
 
 def check_fork(store: Store, session: Session, turn: int, prompt: str | None) -> tuple[Session, _TurnSpan]:
-    """The session as it is now, and where the turn stands in it."""
+    """Return the current state of the session, and the span of the turn.
+
+    Raise an error if it cannot be forked there.
+    """
     session = store.sessions.by_key(session.key)
     if session.deleted:
-        raise Refused(f"{one_line(session.id)} is in the trash; take it out of there before you fork it.")
+        raise Refused(f"{one_line(session.id)} is in the trash; restore it before you fork it.")
     first, last, newest = store.row(_SELECT_TURN_SPAN, session.key, turn)
     if first is None:
         raise NotFound(f"There is no turn {turn}; the last one is {newest}.")
@@ -93,38 +96,38 @@ def check_fork(store: Store, session: Session, turn: int, prompt: str | None) ->
         if not validate_text(prompt, "prompt").strip():
             raise BadValue("The prompt is empty.")
         if turn < 1:
-            raise Refused("Nobody has said anything in turn 0, so there is no prompt to change.")
+            raise Refused("Turn 0 has no prompt to change; choose a later turn.")
     return session, _TurnSpan(first, last)
 
 
 def _drop_orphan_results(store: Store, child: int) -> None:
-    """Results that nobody asked for. The copies of their entries stay, so that both chains count alike."""
-    answers = set(store.rows(_PAIRED_RESULTS, child))
+    """Delete the results without a call. The copies of their entries stay, so that both chains have the same seqs."""
+    paired = set(store.rows(_PAIRED_RESULTS, child))
     store.connection.execute("delete from tool_calls where session = ? and status = 'orphan'", (child,))
     for key, column, record in store.rows(_ENTRIES_WITH_RESULTS, child):
         parts = decode_parts("", store.records.load_parts(column, record))
-        orphans = {at for at, part in enumerate(parts) if isinstance(part, ToolResult) and (key, at) not in answers}
+        orphans = {i for i, part in enumerate(parts) if isinstance(part, ToolResult) and (key, i) not in paired}
         if orphans:
             _drop_parts(store, key, parts, orphans)
 
 
-def _drop_parts(store: Store, key: int, parts: Sequence[Part], places: set[int]) -> None:
-    kept = [part for at, part in enumerate(parts) if at not in places]
+def _drop_parts(store: Store, key: int, parts: Sequence[Part], indexes: set[int]) -> None:
+    kept = [part for i, part in enumerate(parts) if i not in indexes]
     store.connection.execute(
         "update entries set parts = ?, kind = iif(?, kind, 'event'), role = iif(?, role, '') where key = ?",
         (encode([part_to_json(part) for part in kept]), bool(kept), bool(kept), key),
     )
-    # Calls know themselves and their results by where they stand.
+    # The rows of tool calls refer to parts by their index.
     for entry, part in (("entry", "part"), ("result_entry", "result_part")):
-        for place in sorted(places, reverse=True):
+        for index in sorted(indexes, reverse=True):
             store.connection.execute(
-                f"update tool_calls set {part} = {part} - 1 where {entry} = ? and {part} > ?", (key, place)
+                f"update tool_calls set {part} = {part} - 1 where {entry} = ? and {part} > ?", (key, index)
             )
 
 
 def _interrupted_results(store: Store, child: int) -> Iterator[NewEntry]:
-    found = store.rows(_PENDING_CALLS, child)
-    results = tuple(ToolResult(call_id, INTERRUPTED_RESULT, is_error=True, name=name) for call_id, name in found)
+    pending = store.rows(_PENDING_CALLS, child)
+    results = tuple(ToolResult(call_id, INTERRUPTED_RESULT, is_error=True, name=name) for call_id, name in pending)
     if results:
         yield NewEntry(role="tool", parts=results, is_prompt=False)
 
@@ -133,6 +136,3 @@ def _new_prompt(store: Store, session: Session, span: _TurnSpan, prompt: str | N
     if prompt is not None:
         author = store.chains.entry(session.key, span.first).author
         yield NewEntry(role="user", parts=(Text(prompt),), author=author, is_prompt=True)
-
-
-# ── as a transcript of its agent's ────────────────────────────────────────────────────────────────

@@ -1,6 +1,7 @@
-"""Records on their way into blocks: many are compressed together, whichever session they are of.
+"""This module compresses records into blocks.
 
-Most sessions are small; each in a block of its own would compress less well, and leave half a page empty.
+A block holds records of several sessions. Most sessions are small: a block for each one would compress less well and
+leave half of a page empty.
 """
 
 from __future__ import annotations
@@ -20,19 +21,19 @@ MIN_BLOCK_BYTES = 8 * 1024
 
 @dataclass(slots=True)
 class PrebuiltBlock:
-    "A block that another process made, on its way with the rows of what lies in it."
+    "Holds a block that another process compressed. It is sent with the rows of its records."
 
     data: bytes
     record_count: int
-    "How many lie in it."
+    "Counts the records in the block."
     key: int = 0
-    "Under which the store has it; none until it does."
+    "Is the key of the stored block, or 0 before it is stored."
     stored_count: int = 0
-    "How many of them the store has."
+    "Counts the records whose rows are stored."
 
 
 class BlockBuilder:
-    """Makes them, one after the other, of rows that go their way."""
+    """Collects rows and compresses their records into one block after another."""
 
     def __init__(self) -> None:
         self._compress = _make_compressor()
@@ -45,25 +46,27 @@ class BlockBuilder:
         return rows
 
     def finish_block(self) -> None:
-        """What was laid so far can go: in a block, if it is worth one."""
+        """Compress the records that were added so far, if they are large enough for a block."""
         pieces = [piece for rows in self._rows for piece in rows.record_data] if self.size >= MIN_BLOCK_BYTES else []
         if pieces:
-            parcel, start = PrebuiltBlock(self._compress(b"".join(pieces)), len(pieces)), 0
+            block, start = PrebuiltBlock(self._compress(b"".join(pieces)), len(pieces)), 0
             for rows in self._rows:
                 *rows.starts, start = accumulate(map(len, rows.record_data), initial=start)
-                rows.block, rows.record_data = parcel, []
+                rows.block, rows.record_data = block, []
         self._rows, self.size = [], 0
 
 
 class BlocksSavepoint(NamedTuple):
+    """Holds the numbers to which `PendingBlocks.rollback` returns."""
+
     blocks: int
     pieces: int
     open_key: int
-    "The block that the pieces are for."
+    "Is the key of the block that the pieces will be in."
 
 
 class PendingBlocks:
-    """What a thread's open transaction will put into blocks when it ends; until then it is read from here."""
+    """Holds the records that a thread's transaction puts into blocks when it commits. Until then they are read here."""
 
     def __init__(self) -> None:
         self._compress = _make_compressor()
@@ -77,26 +80,26 @@ class PendingBlocks:
         return bool(self._blocks or self._pieces)
 
     def start_at(self, first: int) -> None:
-        """The key that the first block will have."""
+        """Set the key of the first block."""
         self._next_key = first
 
     def add_record(self, record: int, data: bytes) -> tuple[int, int]:
-        """In which block it will lie, and where."""
+        """Add a record, and return the key of its block and its offset in that block."""
         if not self._pieces:
             self._open_key = self._allocate_key()
-        lies = self._open_key, self._size
+        position = self._open_key, self._size
         self._pieces.append((record, data))
         self._size += len(data)
         if self._size >= BLOCK_BYTES:
             self._close_block()
-        return lies
+        return position
 
-    def add_prebuilt(self, parcel: PrebuiltBlock) -> None:
-        """Once, however many come who lie in it."""
-        if not parcel.key:
-            parcel.key = self._allocate_key()
-            self._blocks[parcel.key] = parcel.data
-            self._prebuilt.append(parcel)
+    def add_prebuilt(self, block: PrebuiltBlock) -> None:
+        """Add the block, unless a batch with records in the same block has already added it."""
+        if not block.key:
+            block.key = self._allocate_key()
+            self._blocks[block.key] = block.data
+            self._prebuilt.append(block)
 
     def _allocate_key(self) -> int:
         self._next_key += 1
@@ -110,47 +113,53 @@ class PendingBlocks:
         return b"".join(data for _, data in self._pieces)
 
     def read_block(self, block: int) -> bytes | None:
-        """None where that block is not one of these."""
+        """Return the uncompressed data of a pending block, or None if the block is not pending."""
         if block in self._blocks:
             return decompress_block(self._blocks[block])
         return self._join_pieces() if self._pieces and block == self._open_key else None
 
     def incomplete_blocks(self) -> list[int]:
-        """Blocks in which something lies that has no row: whoever deletes a session would not know of it."""
-        return [parcel.key for parcel in self._prebuilt if parcel.stored_count < parcel.record_count]
+        """Return the blocks with records that have no row. A purge could not find these records."""
+        return [block.key for block in self._prebuilt if block.stored_count < block.record_count]
 
     def drop_block(self, block: int) -> None:
         del self._blocks[block]
 
     def drain(self) -> tuple[list[tuple[int, bytes]], list[tuple[int, bytes]]]:
-        """The blocks under their keys, and the records that are left and are not worth one. Nothing is held then."""
+        """Return the blocks with their keys, and the remaining records, which are too small for a block.
+
+        Forget both.
+        """
         if self._size >= MIN_BLOCK_BYTES:
             self._close_block()
-        blocks, left = list(self._blocks.items()), self._pieces
+        blocks, loose_records = list(self._blocks.items()), self._pieces
         self.rollback()
-        return blocks, left
+        return blocks, loose_records
 
     def savepoint(self) -> BlocksSavepoint:
         return BlocksSavepoint(len(self._blocks), len(self._pieces), self._open_key)
 
-    def rollback(self, mark: BlocksSavepoint | None = None) -> None:
-        """What was laid since is not needed; a block that was begun before keeps it, since it is compressed already."""
-        blocks, pieces, begun = mark or BlocksSavepoint(0, 0, 0)
-        kept = {*list(self._blocks)[:blocks], *([begun] if pieces else [])}
-        self._blocks = {key: block for key, block in self._blocks.items() if key in kept}
-        for parcel in self._prebuilt:
-            if parcel.key not in kept:
-                parcel.key = parcel.stored_count = 0  # what else lies in it would bring it anew
-        self._prebuilt = [parcel for parcel in self._prebuilt if parcel.key]
-        self._pieces = self._pieces[:pieces] if self._open_key == begun else []
+    def rollback(self, savepoint: BlocksSavepoint | None = None) -> None:
+        """Forget the records that were added since the savepoint, or all of them.
+
+        If the block that was open at the savepoint has been compressed since, it keeps the later records, too.
+        """
+        blocks, pieces, open_key = savepoint or BlocksSavepoint(0, 0, 0)
+        kept = {*list(self._blocks)[:blocks], *([open_key] if pieces else [])}
+        self._blocks = {key: data for key, data in self._blocks.items() if key in kept}
+        for block in self._prebuilt:
+            if block.key not in kept:
+                block.key = block.stored_count = 0  # a later batch with records in this block adds it again
+        self._prebuilt = [block for block in self._prebuilt if block.key]
+        self._pieces = self._pieces[:pieces] if self._open_key == open_key else []
         self._size = sum(len(data) for _, data in self._pieces)
 
 
 def _make_compressor() -> Callable[[bytes], bytes]:
-    # Kept, since to make one takes as long as it takes to compress some kilobytes.
+    # Callers keep the compressor, because creating one takes as long as compressing a few kilobytes.
     return zstandard.ZstdCompressor(level=2, write_checksum=True).compress
 
 
 def decompress_block(block: bytes) -> bytes:
-    """Raises zstandard.ZstdError for one that is damaged."""
+    """Return the uncompressed data. Raise zstandard.ZstdError if the block is damaged."""
     return zstandard.ZstdDecompressor().decompress(block)

@@ -1,11 +1,14 @@
-"""The verbatim foreign records. Small appends lie loose; what adds up to a block is compressed together, which
-takes a third less room than compressing each alone."""
+"""This module stores and reads the records of agents byte for byte.
+
+Records of small appends are stored loose, in their own rows. Larger amounts are compressed together in blocks, which
+takes a third less space than compressing each record alone.
+"""
 
 from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from store.errors import NotFound, Unreadable
 from store.text.validate import decode, encode
@@ -15,11 +18,11 @@ if TYPE_CHECKING:
     from store.store import Store
 
 MAX_LOOSE_BYTES = 256 * 1024
-"""Of a session that was written in small pieces: from there on they are worth a block."""
+"""Is the size from which the loose records of a session are moved into a block."""
 
 MAX_CACHED_BLOCKS = 8
 MAX_CACHED_BLOCK_BYTES = 4_000_000
-"""A larger one holds a single large record, which whoever asks for it keeps anyway."""
+"""Is the largest size that is cached. A larger block holds a single large record, which its reader keeps anyway."""
 
 _SELECT_RECORD = "select key, block, start, length, behind, data from records"
 _LAST_BLOCK = "select coalesce((select seq from sqlite_sequence where name = 'blocks'), 0)"
@@ -35,10 +38,25 @@ _DELETE_UNUSED_PLACES = """
     delete from places where key in (select value from json_each(?))
         and key not in (select place_key from records where place_key is not null)
 """
-_RecordRow = tuple[int, int | None, int, int, int, bytes]
+
+
+class _RecordRow(NamedTuple):
+    """Holds the columns of `_SELECT_RECORD`."""
+
+    key: int
+    block: int | None
+    "Is None for a loose record."
+    start: int
+    length: int
+    behind: int
+    "Is the length of the parts that are stored behind the record."
+    data: bytes
+    "Holds a loose record and its parts."
 
 
 class Records:
+    """Is the collection of the records of all sessions."""
+
     def __init__(self, store: Store) -> None:
         self._store = store
         self._block_cache: OrderedDict[int, bytes] = OrderedDict()
@@ -46,19 +64,25 @@ class Records:
     # ── writing ───────────────────────────────────────────────────────────────────────────────────
 
     def open_pending_blocks(self) -> PendingBlocks:
-        """Where this thread's transaction lays records down. Whoever does so writes, and nobody else can meanwhile."""
-        packing = self._store.pending_blocks
-        if not packing:
-            (last,) = self._store.connection.execute(_LAST_BLOCK).fetchone()
-            packing.start_at(last + 1)
-        return packing
+        """Return the pending blocks of this thread's transaction, ready for new records.
 
-    def add_block(self, parcel: PrebuiltBlock) -> None:
-        """Before what lies in it: other batches do so, too, whatever becomes of one."""
-        self.open_pending_blocks().add_prebuilt(parcel)
+        The transaction holds the write lock, so that no other one uses the same keys.
+        """
+        pending = self._store.pending_blocks
+        if not pending:
+            (last_key,) = self._store.connection.execute(_LAST_BLOCK).fetchone()
+            pending.start_at(last_key + 1)
+        return pending
+
+    def add_block(self, block: PrebuiltBlock) -> None:
+        """Add a block before its records. Other batches may have records in it, even if one of them fails."""
+        self.open_pending_blocks().add_prebuilt(block)
 
     def write_pending(self) -> None:
-        """As the transaction ends: blocks of what it laid down. What is too little for one lies loose."""
+        """Write the pending blocks before the transaction commits.
+
+        Records that are too small for a block become loose.
+        """
         for block in self._store.pending_blocks.incomplete_blocks():
             self._rewrite_blocks({block}, set())
             self._store.pending_blocks.drop_block(block)
@@ -72,13 +96,13 @@ class Records:
             self._write_blocks()
 
     def _write_blocks(self) -> list[tuple[int, bytes]]:
-        """Gives what is not worth one."""
-        blocks, left = self._store.pending_blocks.drain()
+        """Insert the pending blocks, and return the records that are too small for a block."""
+        blocks, loose = self._store.pending_blocks.drain()
         self._store.connection.executemany(_INSERT_BLOCK, blocks)
-        return left
+        return loose
 
     def pack_loose_records(self, session: int) -> None:
-        """The session's loose records into blocks."""
+        """Move the session's loose records into blocks."""
         with self._store.transaction() as connection:
             loose = connection.execute(
                 "select key, data from records where session = ? and data is not null order by key",
@@ -86,61 +110,63 @@ class Records:
             ).fetchall()
             self._move_to_blocks(loose)
 
-    def _move_to_blocks(self, pieces: Sequence[tuple[int, bytes]]) -> None:
-        lay = self.open_pending_blocks().add_record
+    def _move_to_blocks(self, records: Sequence[tuple[int, bytes]]) -> None:
+        add_record = self.open_pending_blocks().add_record
         self._store.connection.executemany(
             "update records set block = ?, start = ?, data = null where key = ?",
-            [(*lay(key, data), key) for key, data in pieces],
+            [(*add_record(key, data), key) for key, data in records],
         )
 
     def delete_unused(self, session: int) -> None:
-        """Within a purge: forget the records that no entry points at any more, in the blocks too.
+        """Delete the session's records that no entry refers to, during a purge. Blocks are rewritten without them.
 
-        No index leads from a record to its entries, nor from a block to its records: they would cost every import, and
-        only a purge would ever use them. One sweep over the entries tells as well.
+        There is no index from records to entries, nor from blocks to records: it would slow down every import, and only
+        a purge would use it. A scan of the entries is enough here.
         """
         connection = self._store.connection
-        unused = """
+        select_unused = """
             select key, block, place_key from records where session = ?1 and key not in (
                 select record from entries where record in (select key from records where session = ?1)
             )
         """
-        found = connection.execute(unused, (session,)).fetchall()
-        blocks = {block for _, block, _ in found if block is not None}
-        self._rewrite_blocks(blocks, {key for key, *_ in found})
-        connection.executemany("delete from records where key = ?", [(key,) for key, *_ in found])
-        places = sorted({place for *_, place in found if place is not None})
+        unused = connection.execute(select_unused, (session,)).fetchall()
+        blocks = {block for _, block, _ in unused if block is not None}
+        self._rewrite_blocks(blocks, {key for key, *_ in unused})
+        connection.executemany("delete from records where key = ?", [(key,) for key, *_ in unused])
+        places = sorted({place for *_, place in unused if place is not None})
         connection.execute(_DELETE_UNUSED_PLACES, (encode(places).decode(),))
         connection.executemany("delete from blocks where key = ?", [(block,) for block in blocks])
         for block in blocks:
             self._block_cache.pop(block, None)
 
     def _rewrite_blocks(self, blocks: set[int], dropped: set[int]) -> None:
-        """What the blocks hold beside the dropped records goes into new ones."""
-        numbers = encode(sorted(blocks)).decode()
-        rows = self._store.rows(f"{_SELECT_RECORD} where block in (select value from json_each(?))", numbers)
+        """Move the records of these blocks into new blocks, without the dropped records."""
+        keys = encode(sorted(blocks)).decode()
+        rows = self._select(f"{_SELECT_RECORD} where block in (select value from json_each(?))", keys)
         for block in blocks:
-            kept = [(row[0], self._read_with_parts(row)) for row in rows if row[1] == block and row[0] not in dropped]
+            kept = [
+                (row.key, self._read_with_parts(row)) for row in rows if row.block == block and row.key not in dropped
+            ]
             if kept:
                 self._move_to_blocks(kept)
 
     def get_place_key(self, name: str) -> int:
-        """Its number. A path is kept once, however many records stood there."""
+        """Return the key of a path or table name, which is stored once for all its records."""
         connection = self._store.connection
-        found = connection.execute("select key from places where name = ?", (name,)).fetchone()
-        return int(found[0] if found else connection.execute(_INSERT_PLACE, (name,)).lastrowid or 0)
+        row = connection.execute("select key from places where name = ?", (name,)).fetchone()
+        return int(row[0] if row else connection.execute(_INSERT_PLACE, (name,)).lastrowid or 0)
 
     # ── reading ───────────────────────────────────────────────────────────────────────────────────
 
     def get(self, key: int) -> bytes:
-        row = self._store.row(f"{_SELECT_RECORD} where key = ?", key)
+        row = self._find(key)
         if row is None:
             raise NotFound(f"There is no record {key}.")
-        return self._read_with_parts(row)[: row[3]]
+        return self._read_with_parts(row)[: row.length]
 
     def iter_session(self, session: int) -> Iterator[tuple[int, bytes]]:
-        """Every record the session's chain points at, in the chain's order, each once."""
-        rows = self._store.rows(
+        """Yield the key and the data of every record of the session once, in the order of the chain."""
+        rows = self._select(
             f"""
             {_SELECT_RECORD} join (
                 select record, min(seq) as seq from entries where session = ? and record is not null group by record
@@ -149,42 +175,50 @@ class Records:
             session,
         )
         for row in rows:
-            yield row[0], self._read_with_parts(row)[: row[3]]
+            yield row.key, self._read_with_parts(row)[: row.length]
 
     def load_parts(self, column: bytes | None, record: int | None) -> bytes | None:
-        """What an entry's column holds, or what it points at: parts that lie behind their record."""
+        """Return the JSON of an entry's parts: the column itself, or the bytes behind the record that it refers to."""
         if column is None or record is None or not column[1:2].isdigit():
             return column
-        place, size = decode(column)
-        row = self._store.row(f"{_SELECT_RECORD} where key = ?", record)
+        offset, size = decode(column)
+        row = self._find(record)
         if row is None:
-            raise Unreadable(f"Record {record} is lost, and what lies behind it; run `backscroll doctor`.")
-        start = row[3] + place
+            raise Unreadable(f"Record {record} is missing, with the parts of its entries; run `backscroll doctor`.")
+        start = row.length + offset
         return self._read_with_parts(row)[start : start + size]
 
+    def _find(self, key: int) -> _RecordRow | None:
+        row = self._store.row(f"{_SELECT_RECORD} where key = ?", key)
+        return None if row is None else _RecordRow._make(row)
+
+    def _select(self, sql: str, value: int | str) -> list[_RecordRow]:
+        return list(map(_RecordRow._make, self._store.rows(sql, value)))
+
     def _read_with_parts(self, row: _RecordRow) -> bytes:
-        """The record and what lies behind it."""
-        _, block, start, length, behind, data = row
-        return data if block is None else self._load_block(block)[start : start + length + behind]
+        """Return the record followed by the parts that are stored behind it."""
+        if row.block is None:
+            return row.data
+        return self._load_block(row.block)[row.start : row.start + row.length + row.behind]
 
     def _load_block(self, key: int) -> bytes:
-        whole = self._block_cache.get(key) or self._store.pending_blocks.read_block(key)
-        if whole is None:
+        data = self._block_cache.get(key) or self._store.pending_blocks.read_block(key)
+        if data is None:
             row = self._store.row("select data from blocks where key = ?", key)
             if row is None:
                 raise Unreadable(f"Block {key} of the records is missing; run `backscroll doctor`.")
-            # Here, so that a command that meets no block need not load it.
+            # Imported here, so that a command that reads no block does not load zstandard.
             from zstandard import ZstdError
 
             from store.conversations.record_blocks import decompress_block
 
             try:
-                whole = decompress_block(row[0])
+                data = decompress_block(row[0])
             except ZstdError:
                 raise Unreadable(f"Block {key} of the records is damaged; run `backscroll doctor`.") from None
-            if len(whole) > MAX_CACHED_BLOCK_BYTES:
-                return whole
-            self._block_cache[key] = whole
+            if len(data) > MAX_CACHED_BLOCK_BYTES:
+                return data
+            self._block_cache[key] = data
             while len(self._block_cache) > MAX_CACHED_BLOCKS:
                 self._block_cache.popitem(last=False)
-        return whole
+        return data

@@ -1,4 +1,4 @@
-"""Shelf: sessions. Made, found, listed, edited, forked, purged."""
+"""This module creates, finds, edits, forks and purges sessions."""
 
 from __future__ import annotations
 
@@ -51,56 +51,58 @@ _TEXT_FIELDS = frozenset(
 _NUMBER_FIELDS = frozenset(["tokens_input", "tokens_output", "tokens_cached", "tokens_total", "forked_at"])
 
 UNSEEN: Any = object()
-"""An edit that does not say which value it saw."""
+"""Is given as `seen` by an edit that does not check whether the value was changed in the meantime."""
 
 
 class Sessions:
+    """Is the collection of all sessions."""
+
     def __init__(self, store: Store) -> None:
         self._store = store
 
-    # ── making ────────────────────────────────────────────────────────────────────────────────────
+    # ── creating ──────────────────────────────────────────────────────────────────────────────────
 
     def create(
         self, session_id: str | None = None, *, header: NewEntry | None = None, **fields: Unpack[SessionFields]
     ) -> Session:
-        """With its header, so that a session without a chain is never seen. An id is made up when none is given."""
-        given = validate_id(session_id) if session_id is not None else str(uuid4())
-        at = utc_timestamp()
-        header = _build_header(header, fields, at)
-        told = {"created_at": at, "updated_at": at, "source": LIBRARY_SOURCE, "native_id": given}
-        columns = told | _validate_fields(fields) | {"id": given}
-        if "parent_id" not in columns and (parent := delegate_parent_id(given)):
+        """Create a session with its header entry, so that no session is without entries. The default id is random."""
+        session_id = validate_id(session_id) if session_id is not None else str(uuid4())
+        now = utc_timestamp()
+        header = _build_header(header, fields, now)
+        defaults = {"created_at": now, "updated_at": now, "source": LIBRARY_SOURCE, "native_id": session_id}
+        columns = defaults | _validate_fields(fields) | {"id": session_id}
+        if "parent_id" not in columns and (parent := delegate_parent_id(session_id)):
             columns |= {"parent_id": parent, "relation": "delegate"}
         with self._store.transaction() as connection:
-            if connection.execute("select 1 from sessions where id = ?", (given,)).fetchone():
-                raise AlreadyExists(f"There is a session {given!r} already.")
+            if connection.execute("select 1 from sessions where id = ?", (session_id,)).fetchone():
+                raise AlreadyExists(f"The session {session_id!r} already exists.")
             names = ", ".join(columns)
-            marks = ", ".join(f":{name}" for name in columns)
-            key = connection.execute(f"insert into sessions ({names}) values ({marks})", columns).lastrowid
+            placeholders = ", ".join(f":{name}" for name in columns)
+            key = connection.execute(f"insert into sessions ({names}) values ({placeholders})", columns).lastrowid
             self._store.chains.append(cast("int", key), [header])
             return self.by_key(cast("int", key))
 
     def append_header(self, session: Session, header: NewEntry | None, fields: SessionFields) -> None:
-        """Of one that was listed before it was read."""
+        """Append the header to a session that was listed before its entries were read."""
         self._store.chains.append(session.key, [_build_header(header, fields, session.created_at)])
 
     def ensure(self, session_id: str, **fields: Unpack[SessionFields]) -> Session:
-        """Made if it is not there; touched, and told what is new, if it is."""
+        """Create the session, or update it and its time if it exists."""
         with self._store.transaction():
             if self._store.row("select 1 from sessions where id = ?", validate_id(session_id)) is None:
                 return self.create(session_id, **fields)
             return self.update(session_id, **fields)
 
     def update(self, session_id: str, **fields: Unpack[SessionFields]) -> Session:
-        """What the session's own agent says of it; a person's words are edits, below."""
+        """Store what the session's agent reports about it. Changes of a person are edits instead; see below."""
         columns = {"updated_at": utc_timestamp()} | _validate_fields(fields)
         assignments = ", ".join(f"{name} = :{name}" for name in columns)
         with self._store.transaction() as connection:
-            told = connection.execute(
+            rows = connection.execute(
                 f"update sessions set {assignments} where id = :id returning {_COLUMNS}",
                 columns | {"id": validate_id(session_id)},
             ).fetchall()
-        return _session_from_rows(told, session_id)
+        return _session_from_rows(rows, session_id)
 
     # ── finding ───────────────────────────────────────────────────────────────────────────────────
 
@@ -110,11 +112,11 @@ class Sessions:
     def by_key(self, key: int) -> Session:
         row = self._store.row(_BY_KEY, key)
         if row is None:
-            raise NotFound("That session is not in the store any more.")
+            raise NotFound("That session is no longer in the store.")
         return Session._make(row)
 
     def find(self, name: str) -> Session:
-        """By id, by native id, or by an unambiguous beginning of either."""
+        """Return the session with this id or native id, or with the only id that begins so."""
         validate_id(name)
         for condition, values in (
             ("id = ?", (name,)),
@@ -129,17 +131,17 @@ class Sessions:
                 raise Ambiguous(name, [Session._make(row).id for row in rows])
             if rows:
                 return Session._make(rows[0])
-        raise NotFound(f"No session answers to {name!r}; `backscroll list` shows what is there.")
+        raise NotFound(f"No session matches {name!r}; run `backscroll list` to see all sessions.")
 
     def newest(self, limit: int = 50, offset: int = 0) -> list[Session]:
-        """Newest first, without the trash."""
+        """Return sessions that are not in the trash, newest first."""
         return list(map(Session._make, self._store.rows(_NEWEST, limit, offset)))
 
     def matching(
-        self, given: Query | str = "", limit: int = 50, *, now: datetime | None = None
+        self, query: Query | str = "", limit: int = 50, *, now: datetime | None = None
     ) -> tuple[list[Session], int]:
-        """Those whose title or conversation holds the words, newest first, and how many there are in all."""
-        query = Query.parse(given) if isinstance(given, str) else given
+        """Return the newest sessions that match the query, and the number of all that match."""
+        query = Query.parse(query) if isinstance(query, str) else query
         condition, values = build_session_condition(query, now or datetime.now(UTC))
         where = f"where deleted = 0 and {_NOT_SUPERSEDED} and {condition}"
         (total,) = self._store.row(f"select count(*) from sessions {where}", *values)
@@ -151,11 +153,11 @@ class Sessions:
         return list(map(Session._make, rows)), total
 
     def by_keys(self, keys: Sequence[int]) -> list[Session]:
-        """In no order; those that were purged meanwhile are missing."""
+        """Return the sessions with these keys in any order. Purged sessions are left out."""
         return list(map(Session._make, self._store.rows(_BY_KEYS, encode(list(keys)).decode())))
 
     def data_version(self) -> int:
-        """Another number whenever another connection wrote; comparable only within one thread."""
+        """Return a number that changes whenever another connection writes. Compare it only within one thread."""
         (version,) = self._store.row("pragma data_version")
         return int(version)
 
@@ -178,7 +180,7 @@ class Sessions:
             edit.update("sessions", session.key, own_title=title)
 
     def set_titles(self, sessions: Sequence[Session], title: str) -> None:
-        """The same title for all of them, as one edit."""
+        """Give all sessions the same title, as one edit."""
         title = _validate_title(title)
         with self._store.journal.edit("title", *(session.key for session in sessions)) as edit:
             for session in sessions:
@@ -191,14 +193,14 @@ class Sessions:
         self._set_flag("archive" if on else "unarchive", sessions, archived=int(on))
 
     def delete(self, sessions: Sequence[Session]) -> None:
-        """To the trash."""
+        """Move the sessions to the trash."""
         self._set_flag("delete", sessions, deleted=1)
 
     def restore(self, sessions: Sequence[Session]) -> None:
         self._set_flag("restore", sessions, deleted=0)
 
     def _set_flag(self, kind: str, sessions: Sequence[Session], **column: int) -> None:
-        """One edit for the lot, so that one undo takes it back."""
+        """Set a column of all sessions in one edit, so that one undo reverses it."""
         with self._store.journal.edit(kind, *(session.key for session in sessions)) as edit:
             for session in sessions:
                 edit.update("sessions", session.key, **column)
@@ -206,7 +208,7 @@ class Sessions:
     # ── forking ───────────────────────────────────────────────────────────────────────────────────
 
     def fork(self, session: Session, turn: int, session_id: str | None = None) -> Session:
-        """A new session that shares the past up to the end of that turn."""
+        """Create a session that shares the past of this one up to the end of that turn."""
         from store.conversations.fork import fork_session
 
         return fork_session(self._store, session, turn, session_id=session_id)
@@ -214,9 +216,9 @@ class Sessions:
     # ── purging ───────────────────────────────────────────────────────────────────────────────────
 
     def purge(self, sessions: Sequence[Session], *, vacuum: bool = True) -> bool:
-        """For good: out of the tables, the index, the journal and, by writing the file anew, out of its free space.
+        """Delete the sessions for good: from the tables, the index, the journal and the free space of the file.
 
-        False when another program reads the store just now, so that the WAL holds a copy until it is done.
+        Return False if another program is reading the store, so that the WAL still contains a copy.
         """
         with self._store.transaction() as connection:
             for session in self._with_superseded(sessions):
@@ -232,18 +234,19 @@ class Sessions:
         return self._store.vacuum() if vacuum else self._store.checkpoint()
 
     def _with_superseded(self, sessions: Sequence[Session]) -> list[Session]:
-        """What a source told before and took back goes with what it tells now."""
-        told = [child for session in sessions for child in self.children(session.id) if child.relation == "superseded"]
-        return list(dict.fromkeys([*told, *sessions]))
+        """Return the sessions and the older versions of them, which a source has replaced."""
+        children = [child for session in sessions for child in self.children(session.id)]
+        superseded = [child for child in children if child.relation == "superseded"]
+        return list(dict.fromkeys([*superseded, *sessions]))
 
     def drop_without_tombstone(self, session: Session) -> None:
-        """Of a session that is told elsewhere, word for word: nothing is lost, and a sync may bring it back."""
+        """Delete a session whose entries are all in other sessions. Without a tombstone, a sync may import it again."""
         with self._store.transaction(durable=False):
             self._store.chains.reassign_shared_records(session.key)
             self._delete_rows(session.key)
 
     def _delete_rows(self, key: int) -> None:
-        from store.search.quick_index import clear_index_if_unread  # not for a list, either
+        from store.search.quick_index import clear_index_if_unread  # imported here, because the first screen only lists
 
         connection = self._store.connection
         clear_index_if_unread(self._store, key)
@@ -267,19 +270,19 @@ def _session_from_rows(rows: Sequence[Any], session_id: str) -> Session:
     return Session._make(rows[0])
 
 
-def _build_header(given: NewEntry | None, fields: SessionFields, at: str) -> NewEntry:
-    """As the foreign program told it; else what is said of the session."""
-    from store.model.entry import NewEntry, NewRecord  # not for a list, which is all that the browser begins with
+def _build_header(header: NewEntry | None, fields: SessionFields, now: str) -> NewEntry:
+    """Complete the header that a source read, or build one from the fields of the session."""
+    from store.model.entry import NewEntry, NewRecord  # imported here, because the first screen only lists sessions
 
     columns = _validate_fields(fields)
-    header = given or NewEntry(kind="header", record=NewRecord(encode(columns)))
+    header = header or NewEntry(kind="header", record=NewRecord(encode(columns)))
     header.text = header.text or columns.get("system_prompt", "")
-    header.created_at = columns.get("created_at", at)
+    header.created_at = columns.get("created_at", now)
     return header
 
 
-def _validate_title(given: str) -> str:
-    title = validate_text(given, "title").strip()
+def _validate_title(title: str) -> str:
+    title = validate_text(title, "title").strip()
     if not title:
         raise BadValue("The title is empty.")
     return title
@@ -295,5 +298,5 @@ def _validate_fields(fields: SessionFields) -> dict[str, Any]:
         elif name == "cost":
             columns[name] = validate_amount(cast("float", value), name)
         else:
-            raise BadValue(f"A session has no {name!r}.")
+            raise BadValue(f"A session has no field {name!r}.")
     return columns

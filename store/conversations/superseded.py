@@ -1,4 +1,7 @@
-"""When a source rewrote or dropped what it had told: the session follows, and what it told before stays reachable."""
+"""This module handles sessions whose source rewrote or deleted entries.
+
+The session follows its source. The old entries move to a hidden fork, so that they are not lost.
+"""
 
 from __future__ import annotations
 
@@ -18,25 +21,25 @@ _RECOUNT = """
         tool_calls = (select count(*) from tool_calls where session = :session and inherited = 0 and entry is not null),
         errors = (select count(*) from tool_calls join entries on entries.key = tool_calls.result_entry
             where tool_calls.session = :session and entries.inherited = 0 and tool_calls.status = 'error'),
-        tokens_input = told.input, tokens_output = told.output, tokens_cached = told.cached,
-        tokens_total = told.input + told.output + told.cached
+        tokens_input = sums.input, tokens_output = sums.output, tokens_cached = sums.cached,
+        tokens_total = sums.input + sums.output + sums.cached
     from (
         select coalesce(sum(json_extract(tokens, '$[0]')), 0) as input,
             coalesce(sum(json_extract(tokens, '$[1]')), 0) as output,
             coalesce(sum(json_extract(tokens, '$[2]')), 0) as cached
         from entries where session = :session and inherited = 0
-    ) as told
+    ) as sums
     where key = :session
 """
 
 
 def recount(store: Store, session: int) -> None:
-    """A session's counts from its own rows."""
+    """Compute the counts of a session from its rows again."""
     store.connection.execute(_RECOUNT, {"session": session})
 
 
 def supersede(store: Store, session: Session, last_kept: int) -> Session:
-    """End the session after `last_kept`; what stood behind it becomes a hidden fork, which is given back."""
+    """End the session after the seq `last_kept`. Move the later entries to a hidden fork, and return the fork."""
     with store.transaction(durable=False):
         fork = store.sessions.create(
             f"{session.id}~{uuid4().hex[:8]}",
@@ -51,8 +54,8 @@ def supersede(store: Store, session: Session, last_kept: int) -> Session:
         )
         conversation, tools = store.search.build_rows(session.key)
         store.search.delete_rows(conversation, tools)
-        (last,) = store.row("select max(seq) from entries where session = ?", session.key)
-        store.chains.copy_to_fork(session.key, fork.key, last)
+        (last_seq,) = store.row("select max(seq) from entries where session = ?", session.key)
+        store.chains.copy_to_fork(session.key, fork.key, last_seq)
         _unmark_inherited(store, fork.key, last_kept)
         _delete_entries_after(store, session.key, last_kept)
         for key in (session.key, fork.key):
@@ -62,7 +65,7 @@ def supersede(store: Store, session: Session, last_kept: int) -> Session:
 
 
 def _unmark_inherited(store: Store, fork: int, after: int) -> None:
-    """What only the fork has from now on is not inherited any more."""
+    """Mark the entries that only the fork will have as its own, with their calls and records."""
     store.connection.execute("update entries set inherited = 0 where session = ? and seq > ?", (fork, after))
     store.connection.execute(
         """
@@ -80,27 +83,27 @@ def _unmark_inherited(store: Store, fork: int, after: int) -> None:
 
 def _delete_entries_after(store: Store, session: int, after: int) -> None:
     connection = store.connection
-    behind = "(select key from entries where session = ?1 and seq > ?2)"
-    places = (session, after)
+    deleted_keys = "(select key from entries where session = ?1 and seq > ?2)"
+    values = (session, after)
     connection.execute(
-        f"delete from tool_calls where session = ?1 and coalesce(entry, result_entry) in {behind}", places
+        f"delete from tool_calls where session = ?1 and coalesce(entry, result_entry) in {deleted_keys}", values
     )
     connection.execute(
         "update tool_calls set status = 'pending', result_entry = null, result_part = null, duration_ms = null"
-        f" where session = ?1 and result_entry in {behind}",
-        places,
+        f" where session = ?1 and result_entry in {deleted_keys}",
+        values,
     )
-    connection.execute("delete from turns where session = ? and first_seq > ?", places)
-    connection.execute("update turns set last_seq = ?2 where session = ?1 and last_seq > ?2", places)
+    connection.execute("delete from turns where session = ? and first_seq > ?", values)
+    connection.execute("update turns set last_seq = ?2 where session = ?1 and last_seq > ?2", values)
     connection.execute("insert into purging (session) values (?)", (session,))
-    connection.execute("delete from entries where session = ? and seq > ?", places)
+    connection.execute("delete from entries where session = ? and seq > ?", values)
     connection.execute("delete from purging where session = ?", (session,))
     connection.execute(
-        "update sessions set tail = (select key from entries where session = ?1 and seq = ?2) where key = ?1", places
+        "update sessions set tail = (select key from entries where session = ?1 and seq = ?2) where key = ?1", values
     )
 
 
-# ── what is told twice ────────────────────────────────────────────────────────────────────────────
+# ── duplicates ────────────────────────────────────────────────────────────────────────────────────
 
 _OWN_DIGESTS = """
     select records.digest from entries join records on records.key = entries.record
@@ -123,8 +126,11 @@ _HAS_USER_DATA = """
 
 
 def drop_if_duplicated(store: Store, session: Session, family: str) -> None:
-    """Of a session that its source took back: where those of the family that it tells now say all of it."""
+    """Delete a session that its source no longer lists, if other sessions of the family contain all its records.
+
+    Sessions to which a person added something are kept. The family are the sessions with this native id or below it.
+    """
     own = {digest for (digest,) in store.rows(_OWN_DIGESTS, session.key)}
-    told = {digest for (digest,) in store.rows(_FAMILY_DIGESTS, session.source, family)}
-    if own <= told and not store.row(_HAS_USER_DATA, session.key):
+    in_family = {digest for (digest,) in store.rows(_FAMILY_DIGESTS, session.source, family)}
+    if own <= in_family and not store.row(_HAS_USER_DATA, session.key):
         store.sessions.drop_without_tombstone(session)

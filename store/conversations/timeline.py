@@ -1,5 +1,7 @@
-"""A long conversation read in the order in which a screen needs it: the outline of all its turns at once, the turns
-themselves a few at a time, and where in it some words stand."""
+"""This module reads a long conversation as a screen needs it: first the outline of all turns, then single turns.
+
+It also finds the entries that contain a text.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +10,7 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from store.conversations.entries import MAX_SEQ
+from store.conversations.entries import MAX_SEQ, TurnSpan
 from store.model.entry import Entry, Json, PairedCall, Part, ToolCall, ToolResult, Turn
 from store.model.timeline import EntryPosition, TimelineOutline, TurnOutline, mentions_failure
 from store.text.validate import encode, parse
@@ -18,10 +20,10 @@ if TYPE_CHECKING:
 
 PROMPT_PREVIEW_LENGTH = 240
 EVENT_PREVIEW_LENGTH = 400
-"""Characters: how a prompt begins, and how much of an event tells whether something failed."""
+"""Is how much of an event is checked for a failure."""
 
 PAGE_ENTRIES = 500
-"""Entries looked through between two questions whether anybody still wants to know."""
+"""Is how many entries a search reads between two checks whether it was cancelled."""
 
 _TURNS = """
     select turns.n, turns.first_seq, turns.last_seq, turns.started_at, turns.ended_at,
@@ -49,79 +51,83 @@ _LAST_ENTRY_SEQ = "select coalesce(max(seq), -1) from entries where session = ?"
 
 
 class Timelines:
+    """Reads the timelines of sessions."""
+
     def __init__(self, store: Store) -> None:
         self._store = store
 
     def load_outline(self, session: int) -> TimelineOutline:
         rows = self._store.rows
         with self._store.snapshot():
-            spans = rows(_TURNS, PROMPT_PREVIEW_LENGTH, session)
-            (last, started, ended), *_ = rows(_BEFORE_FIRST_TURN, session, spans[0][1] if spans else MAX_SEQ)
+            turns = rows(_TURNS, PROMPT_PREVIEW_LENGTH, session)
+            (last_seq, started_at, ended_at), *_ = rows(_BEFORE_FIRST_TURN, session, turns[0][1] if turns else MAX_SEQ)
             calls = {turn: (count, failed) for turn, count, failed in rows(_CALLS_BY_TURN, session)}
-            spent = {turn: (int(tokens), model) for turn, tokens, model in rows(_TOKENS_BY_TURN, session)}
+            usage = {turn: (int(tokens), model) for turn, tokens, model in rows(_TOKENS_BY_TURN, session)}
             events = [turn for turn, text in rows(_EVENTS, EVENT_PREVIEW_LENGTH, session) if mentions_failure(text)]
-            covered = rows(_SUMMARY_UP_TO_TURN, session)
-        if last is not None:
-            spans.insert(0, (0, -1, last, started, ended, "", ""))
-        failures = {turn: failed for turn, (_, failed) in calls.items()}
+            summaries = rows(_SUMMARY_UP_TO_TURN, session)
+        if last_seq is not None:
+            turns.insert(0, (0, -1, last_seq, started_at, ended_at, "", ""))
+        errors = {turn: failed for turn, (_, failed) in calls.items()}
         for turn in events:
-            failures[turn] = failures.get(turn, 0) + 1
+            errors[turn] = errors.get(turn, 0) + 1
         return TimelineOutline(
             tuple(
-                TurnOutline._make(
-                    (*span, calls.get(span[0], (0, 0))[0], failures.get(span[0], 0), *spent.get(span[0], (0, "")))
-                )
-                for span in spans
+                TurnOutline._make((n, *columns, calls.get(n, (0, 0))[0], errors.get(n, 0), *usage.get(n, (0, ""))))
+                for n, *columns in turns
             ),
-            (covered[0][0] or 0) if covered else 0,
+            (summaries[0][0] or 0) if summaries else 0,
         )
 
     def load_turns(self, session: int, numbers: Sequence[int]) -> list[Turn]:
-        """Those of these numbers that there are, whole, as they stand now."""
-        wanted = encode(list(numbers)).decode()
+        """Return the turns with these numbers in order. Turns that do not exist are left out."""
         with self._store.snapshot():
-            spans = self._store.rows(_SPANS, session, wanted)
+            rows = self._store.rows(_SPANS, session, encode(list(numbers)).decode())
+            spans = list(map(TurnSpan._make, rows))
             if 0 in numbers:
-                first = self._store.row(_FIRST_TURN_SEQ, session)
-                (last, started, ended), *_ = self._store.rows(_BEFORE_FIRST_TURN, session, first[0])
-                spans += [(0, -1, last, started, ended)] if last is not None else []
-            return [self._load_turn(session, *span) for span in sorted(spans)]
+                (first_seq,) = self._store.row(_FIRST_TURN_SEQ, session)
+                last_seq, started_at, ended_at = self._store.row(_BEFORE_FIRST_TURN, session, first_seq)
+                spans += [TurnSpan(0, -1, last_seq, started_at, ended_at)] if last_seq is not None else []
+            return [self._load_turn(session, span) for span in sorted(spans)]
 
-    def _load_turn(self, session: int, n: int, first: int, last: int, started: str, ended: str) -> Turn:
-        entries = tuple(self._store.chains.entries(session, first, last))
-        calls = _share_payloads(entries, self._store.chains.tool_calls(session, n))
-        return Turn(n, entries[0].text if n else "", started, ended, entries, calls)
+    def _load_turn(self, session: int, span: TurnSpan) -> Turn:
+        entries = tuple(self._store.chains.entries(session, span.first_seq, span.last_seq))
+        calls = _share_payloads(entries, self._store.chains.tool_calls(session, span.n))
+        return Turn(span.n, entries[0].text if span.n else "", span.started_at, span.ended_at, entries, calls)
 
     def find_text(
-        self, session: int, words: re.Pattern[str], stop: Callable[[], bool] = lambda: False
+        self, session: int, pattern: re.Pattern[str], stop: Callable[[], bool] = lambda: False
     ) -> list[EntryPosition]:
-        """Every entry in which the words are shown, in order; of those so far when nobody wants the rest."""
-        found: list[EntryPosition] = []
-        (last,) = self._store.row(_LAST_ENTRY_SEQ, session)
-        for first in range(-1, last + 1, PAGE_ENTRIES):
+        """Return the entries that show a match of the pattern, in order.
+
+        Return the ones so far when `stop()` is true.
+        """
+        positions: list[EntryPosition] = []
+        (last_seq,) = self._store.row(_LAST_ENTRY_SEQ, session)
+        for first_seq in range(-1, last_seq + 1, PAGE_ENTRIES):
             if stop():
                 break
-            for seq, turn, text, *parts in self._store.rows(_ENTRY_TEXTS, session, first, first + PAGE_ENTRIES - 1):
-                if words.search(text) or any(
-                    map(words.search, _iter_shown_texts(self._store.records.load_parts(*parts)))
+            page = self._store.rows(_ENTRY_TEXTS, session, first_seq, first_seq + PAGE_ENTRIES - 1)
+            for seq, turn, text, parts, record in page:
+                if pattern.search(text) or any(
+                    map(pattern.search, _iter_shown_texts(self._store.records.load_parts(parts, record)))
                 ):
-                    found.append(EntryPosition(turn, seq))
-        return found
+                    positions.append(EntryPosition(turn, seq))
+        return positions
 
 
 def _share_payloads(entries: Sequence[Entry], calls: Sequence[PairedCall]) -> tuple[PairedCall, ...]:
-    """Calls that hold the very arguments and results of the entries, not copies: a turn may have megabytes of them."""
+    """Let the calls share arguments and results with the entries, because a turn may have megabytes of them."""
     parts: dict[object, Part] = {
         (entry.seq, _call_id(part), type(part)): part for entry in entries for part in entry.parts
     }
     shared = []
     for call in calls:
-        asked = parts.get((_parse_seq(call.entry), call.call_id, ToolCall))
-        answered = parts.get((_parse_seq(call.result_entry), call.call_id, ToolResult))
-        if isinstance(asked, ToolCall) and asked.arguments == call.arguments:
-            call = call._replace(arguments=asked.arguments)
-        if isinstance(answered, ToolResult) and answered.output == call.result:
-            call = call._replace(result=answered.output)
+        call_part = parts.get((_parse_seq(call.entry), call.call_id, ToolCall))
+        result_part = parts.get((_parse_seq(call.result_entry), call.call_id, ToolResult))
+        if isinstance(call_part, ToolCall) and call_part.arguments == call.arguments:
+            call = call._replace(arguments=call_part.arguments)
+        if isinstance(result_part, ToolResult) and result_part.output == call.result:
+            call = call._replace(result=result_part.output)
         shared.append(call)
     return tuple(shared)
 
@@ -135,7 +141,10 @@ def _parse_seq(entry: str | None) -> int | None:
 
 
 def _iter_shown_texts(column: bytes | None) -> Iterator[str]:
-    """What a person is shown of an entry's parts. Off the JSON itself: making parts of it all would take far longer."""
+    """Yield the texts of an entry's parts that a screen shows.
+
+    They are read from the JSON, because creating the parts would take far longer.
+    """
     for part in parse(column.decode()) if column else ():
         for name in _SHOWN_FIELDS.get(part.get("type"), ()):
             yield from iter_strings(part.get(name))
@@ -151,16 +160,16 @@ _SHOWN_FIELDS = {
 
 
 def iter_strings(value: Json, *, include_names: bool = False) -> Iterator[str]:
-    """Every text in a JSON value, whatever it is wrapped in; the names of its fields, too, where they count."""
-    left: list[Any] = [value]
-    while left:
-        match left.pop():
+    """Yield every text in a JSON value, at any depth, and the field names if `include_names` is true."""
+    stack: list[Any] = [value]
+    while stack:
+        match stack.pop():
             case str() as text:
                 yield text
-            case dict() as table:
-                left += reversed([*table, *table.values()] if include_names else table.values())
+            case dict() as fields:
+                stack += reversed([*fields, *fields.values()] if include_names else fields.values())
             case list() as items:
-                left += reversed(items)
+                stack += reversed(items)
             case None:
                 pass
             case other:

@@ -1,60 +1,106 @@
-"""The tool calls of one session to look through: all of them without their results, or a single one whole.
+"""This module reads tool calls together with their results.
 
-A result can be of any length. Whoever lists calls wants to know what was done to what, and how it ended; only the one
-that is looked at is read with what came of it.
+A result can be of any length, so that a list of calls is read without the results.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from store.conversations.entries import build_paired_call, decode_parts
+from store.conversations.parts import decode_part, decode_parts
 from store.errors import NotFound
-from store.model.entry import PairedCall, Part
+from store.model.entry import PairedCall, Part, Status, ToolCall, ToolResult
+from store.model.session import entry_id
 
 if TYPE_CHECKING:
     from store.store import Store
 
-_CALL_COLUMNS = """
-    select tool_calls.key, sessions.id, tool_calls.turn, tool_calls.call_id, tool_calls.name, tool_calls.status,
-        tool_calls.duration_ms, asked.seq, answered.seq, coalesce(asked.created_at, answered.created_at),
-        asked.key, asked.text, asked.parts, asked.record, tool_calls.part
-"""
-_RESULT_COLUMNS = ", answered.text, answered.parts, answered.record, tool_calls.result_part"
-_FROM_CALLS = """
-    from tool_calls join sessions on sessions.key = tool_calls.session
+JOIN_CALL_ENTRIES = """
     left join entries as asked on asked.key = tool_calls.entry
     left join entries as answered on answered.key = tool_calls.result_entry
 """
+"""Joins the entry with the call, as `asked`, and the entry with the result, as `answered`. Either may be missing."""
+
+FROM_CALLS = f"from tool_calls join sessions on sessions.key = tool_calls.session {JOIN_CALL_ENTRIES}"
+
+CALLED_AT = "coalesce(asked.created_at, answered.created_at)"
+"""Is the time of a call, or of a result without a call."""
+
+_CALL_COLUMNS = f"""
+    select tool_calls.key, sessions.id, tool_calls.turn, tool_calls.call_id, tool_calls.name, tool_calls.status,
+        tool_calls.duration_ms, asked.seq, answered.seq, {CALLED_AT} as at, asked.parts, asked.record, tool_calls.part
+"""
+_SELECT_CALLS = f"{_CALL_COLUMNS}, answered.parts, answered.record, tool_calls.result_part {FROM_CALLS}"
+_SELECT_CALLS_WITHOUT_RESULTS = f"{_CALL_COLUMNS}, null, null, null {FROM_CALLS}"
 _CHAIN_ORDER = """
     order by coalesce(asked.seq, answered.seq), coalesce(tool_calls.part, tool_calls.result_part), tool_calls.key
 """
 
 
+class _CallRow(NamedTuple):
+    """Holds the columns of `_SELECT_CALLS`."""
+
+    key: int
+    session_id: str
+    turn: int
+    call_id: str
+    name: str
+    status: Status
+    duration_ms: float | None
+    seq: int | None
+    result_seq: int | None
+    at: str
+    parts: bytes | None
+    record: int | None
+    part: int | None
+    "Is the index of the call among the parts of its entry."
+    result_parts: bytes | None
+    result_record: int | None
+    result_part: int | None
+
+    def to_paired_call(self, call: Part | None, result: Part | None) -> PairedCall:
+        return PairedCall(
+            self.key,
+            self.session_id,
+            self.turn,
+            self.call_id,
+            self.name,
+            self.status,
+            self.duration_ms,
+            entry_id(self.session_id, self.seq) if self.seq is not None else None,
+            entry_id(self.session_id, self.result_seq) if self.result_seq is not None else None,
+            call.arguments if isinstance(call, ToolCall) else None,
+            result.output if isinstance(result, ToolResult) else None,
+            self.at,
+        )
+
+
+def select_calls(store: Store, clauses: str, *values: Any) -> list[PairedCall]:
+    """Return the calls that `where` and further clauses of SQL select, with their arguments and results."""
+    return [_load_call(store, _CallRow._make(row)) for row in store.rows(f"{_SELECT_CALLS} {clauses}", *values)]
+
+
 def iter_session_calls(store: Store, session: int) -> Iterator[PairedCall]:
-    """In the order of the chain, each with its arguments and without its result."""
-    last, parts = None, tuple[Part, ...]()
-    for row in store.rows(f"{_CALL_COLUMNS} {_FROM_CALLS} where tool_calls.session = ? {_CHAIN_ORDER}", session):
-        *_, asked, text, column, record, part = row
-        if asked != last or asked is None:  # many calls of one entry share its parts
-            last, parts = asked, _load_parts(store, text, column, record)
-        yield build_paired_call(row[:9], row[9], _part_at(parts, part), None)
+    """Yield the calls of a session in the order of the chain, with their arguments and without their results."""
+    seq, parts = None, tuple[Part, ...]()
+    for row in store.rows(f"{_SELECT_CALLS_WITHOUT_RESULTS} where tool_calls.session = ? {_CHAIN_ORDER}", session):
+        call = _CallRow._make(row)
+        if call.seq != seq or call.seq is None:  # the calls of one entry share its parts
+            seq, parts = call.seq, decode_parts("", store.records.load_parts(call.parts, call.record))
+        part = parts[call.part] if call.part is not None and call.part < len(parts) else None
+        yield call.to_paired_call(part, None)
 
 
 def get_call(store: Store, key: int) -> PairedCall:
-    row = store.row(f"{_CALL_COLUMNS} {_RESULT_COLUMNS} {_FROM_CALLS} where tool_calls.key = ?", key)
-    if row is None:
+    calls = select_calls(store, "where tool_calls.key = ?", key)
+    if not calls:
         raise NotFound(f"There is no tool call {key}.")
-    *asked, part = row[11:15]
-    *answered, result_part = row[15:]
-    call, result = _part_at(_load_parts(store, *asked), part), _part_at(_load_parts(store, *answered), result_part)
-    return build_paired_call(row[:9], row[9], call, result)
+    return calls[0]
 
 
-def _load_parts(store: Store, text: str | None, column: bytes | None, record: int | None) -> tuple[Part, ...]:
-    return () if text is None else decode_parts(text, store.records.load_parts(column, record))
-
-
-def _part_at(parts: Sequence[Part], index: int | None) -> Part | None:
-    return parts[index] if index is not None and index < len(parts) else None
+def _load_call(store: Store, row: _CallRow) -> PairedCall:
+    load_parts = store.records.load_parts
+    call = decode_part(load_parts(row.parts, row.record), row.part)
+    result = decode_part(load_parts(row.result_parts, row.result_record), row.result_part)
+    return row.to_paired_call(call, result)

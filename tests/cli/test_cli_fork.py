@@ -57,7 +57,7 @@ def test_json_is_the_session_and_where_it_was_written(cli: CommandLine, talk: St
         (("a", "--turn", "1", "--prompt", " "), 1, "The prompt is empty."),
         (("a", "--turn", "0", "--prompt", "x"), 1, "Turn 0 has no prompt to change"),
         (("a", "--turn", "1", "--native"), 1, "can be forked in Backscroll, but not"),
-        (("b", "--turn", "1"), 1, "No session answers to 'b'"),
+        (("b", "--turn", "1"), 1, "No session matches 'b'"),
         (("a", "--turn", "-1"), 2, "--turn"),
     ],
 )

@@ -83,7 +83,7 @@ def test_before_the_first_prompt_there_is_but_the_beginning(store: Store) -> Non
     child = fork_session(store, session, 0)
     assert [entry.text for entry in store.chains.entries(child.key, 0)] == ["began"]
     assert fork_session(store, store.create_session("empty"), 0).tail is not None
-    with pytest.raises(Refused, match="turn 0"):
+    with pytest.raises(Refused, match="Turn 0"):
         fork_session(store, session, 0, prompt="another")
 
 

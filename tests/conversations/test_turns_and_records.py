@@ -29,7 +29,7 @@ def test_turns_begin_with_what_a_person_said(store: Store, session: Session) -> 
         [
             said("system", "before anybody asked"),
             said("user", "one"),
-            said("user", "<reminder>", prompt=False),
+            said("user", "<reminder>", is_prompt=False),
             NewEntry(role="user", parts=(ToolResult("x", "out"),)),
             said("assistant", "first"),
             NewEntry(role="user", parts=(Attachment("image/png", "shot.png", 512),)),

@@ -288,7 +288,7 @@ def test_the_command_tells_it_all_as_json(backscroll: CommandLine) -> None:
     [
         (["talk"], 2, "--as"),
         (["talk", "--as", "klingon"], 2, "klingon"),
-        (["nobody", "--as", "chat"], 1, "No session answers to 'nobody'"),
+        (["nobody", "--as", "chat"], 1, "No session matches 'nobody'"),
         (["talk", "--as", "chat", "--turn", "9"], 1, "That session has no turn 9; its last is 4."),
         (["talk", "--as", "chat", "--report", "/no/such/folder/x"], 1, "I/O error: No such file or directory."),
     ],
