@@ -1,4 +1,4 @@
-"""What is said in these tests, a terminal to say it at, and what Backscroll knows of it afterwards."""
+"""This module has the prompts of these tests, a terminal to type them into, and what Backscroll answers about them."""
 
 from __future__ import annotations
 
@@ -30,42 +30,42 @@ EXIT_TIMEOUT = 30
 
 
 class AgentTerminal(Terminal):
-    """A program at a terminal that answers what programs ask of terminals, as real ones do."""
+    """Runs a program in a terminal that answers the program's queries, as real terminals do."""
 
     def __init__(self, folder: object, *argv: str) -> None:
         super().__init__(EXEC_PROGRAM, str(folder), *argv, rows=45)
         self._screen.write_process_input = self.press  # type: ignore[method-assign, assignment]
 
     def send_prompt(self, prompt: str) -> None:
-        """Types it, waits until it stands there, sends it, and waits for the answer."""
+        """Type a prompt, wait until it is displayed, send it, and wait for the answer."""
         self.press(prompt)
         self.wait_for_text(prompt)
         self.press("\r")
         self.wait_for_text(SCRIPT[prompt].text)
 
     def interrupt_until_exit(self) -> None:
-        """By as many Ctrl-C as it takes."""
+        """Press Ctrl-C until the program has ended."""
         limit = time.monotonic() + EXIT_TIMEOUT
         while self._process.poll() is None:
-            assert time.monotonic() < limit, "it does not end:\n" + "\n".join(self.lines)
+            assert time.monotonic() < limit, "The program does not end:\n" + "\n".join(self.lines)
             self.press("\x03")
             self.read(0.3)
 
 
-def start_session(program: AgentProgram, folder: Path, *said: str) -> Path:
-    """A new session, in which that is said one after the other at a terminal; gives its transcript."""
-    known = program.transcript_files()
+def start_session(program: AgentProgram, folder: Path, *prompts: str) -> Path:
+    """Start a new session in a terminal, send the prompts one after the other, and return its transcript."""
+    old_transcripts = program.transcript_files()
     with AgentTerminal(folder, program.name) as terminal:
         terminal.wait_for_text(program.prompt_symbol)
-        for prompt in said:
+        for prompt in prompts:
             terminal.send_prompt(prompt)
         terminal.interrupt_until_exit()
-    (transcript,) = set(program.transcript_files()) - set(known)
+    (transcript,) = set(program.transcript_files()) - set(old_transcripts)
     return transcript
 
 
 def check_session_list(program: AgentProgram, folder: Path, rows: int, *titles: str) -> None:
-    """In the program's own list so many rows show one of the titles, neither more nor less."""
+    """Wait until exactly this many rows of the program's own session list show one of the titles."""
     with AgentTerminal(folder, *program.list_command) as terminal:
         limit = time.monotonic() + TIMEOUT
         while sum(any(title in line for title in titles) for line in terminal.lines) != rows:
@@ -75,27 +75,27 @@ def check_session_list(program: AgentProgram, folder: Path, rows: int, *titles: 
 
 
 def appended_text(transcript: Path, before: bytes) -> str:
-    """What was written since; nothing else may have changed."""
-    now = transcript.read_bytes()
-    assert now.startswith(before)
-    return now[len(before) :].decode()
+    """Return what was appended since. Nothing else may have changed."""
+    content = transcript.read_bytes()
+    assert content.startswith(before)
+    return content[len(before) :].decode()
 
 
-def is_in_order(told: str, *words: str) -> bool:
-    at = [told.find(word) for word in words]
-    return -1 not in at and at == sorted(at)
+def is_in_order(text: str, *words: str) -> bool:
+    positions = [text.find(word) for word in words]
+    return -1 not in positions and positions == sorted(positions)
 
 
 def run_json(backscroll: CommandLine, *args: str) -> dict[str, Any]:
-    ran = backscroll.run_process(*args, "--json")
-    assert ran.status == 0, ran.err
-    return ran.json
+    result = backscroll.run_process(*args, "--json")
+    assert result.status == 0, result.err
+    return result.json
 
 
 def sync_and_list(backscroll: CommandLine) -> list[dict[str, Any]]:
-    """All sessions, after a sync that met no problem."""
-    read = run_json(backscroll, "sync")
-    assert [problem for source in read["sources"] for problem in source["problems"]] == []
+    """Sync without problems, and return all sessions."""
+    report = run_json(backscroll, "sync")
+    assert [problem for source in report["sources"] for problem in source["problems"]] == []
     return list(run_json(backscroll, "list")["sessions"])
 
 
@@ -104,6 +104,6 @@ def list_prompts(backscroll: CommandLine, session: dict[str, Any]) -> list[str]:
 
 
 def resume_command(backscroll: CommandLine, session: dict[str, Any]) -> tuple[Path, list[str]]:
-    """The folder and the command, as `--print` gives them to a shell."""
+    """Return the folder and the command that `resume --print` prints for a shell."""
     _, folder, _, *argv = shlex.split(backscroll.run_process("resume", session["id"], "--print").out)
     return Path(folder), argv

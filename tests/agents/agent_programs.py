@@ -1,4 +1,4 @@
-"""The agents' own programs: how each is set up to talk to the scripted model alone, asked, and gone on with."""
+"""This module describes the agents' programs: how to configure them for the scripted model, start and resume them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from run import INSTALL_FOLDER
 BIN = INSTALL_FOLDER / "node_modules" / ".bin"
 TIMEOUT = 120
 
-# What a person's own environment may say to the programs, and what would lead them elsewhere.
+# These variables of the user would change the programs, or connect them to another model.
 CLEARED_PREFIXES = ("ANTHROPIC_", "CLAUDE", "CODEX_", "OPENAI_")
 PROXY_SUFFIXES = ("_proxy", "_PROXY")
 
@@ -52,22 +52,22 @@ daemon_auto_start = false
 @dataclass(frozen=True)
 class AgentProgram:
     name: str
-    "Of its source, and of the program itself."
+    "Names both the source and the program."
     prompt_symbol: str
-    "What stands where one types."
+    "Is displayed where a prompt can be typed."
     start_command: tuple[str, ...]
     list_command: tuple[str, ...]
-    "On a terminal, what can be resumed here."
+    "Shows in a terminal what can be resumed in this folder."
     transcript_glob: str
-    "Below the home."
+    "Is relative to the home folder."
     headless_arguments: tuple[str, ...]
-    "What makes a command that wants a terminal do without one, placed after the program's name."
+    "Follow the program's name to run a command without a terminal."
 
     def run_prompt(self, prompt: str, folder: Path) -> str:
         return run_program(*self.start_command, prompt, folder=folder)
 
     def resume(self, argv: Sequence[str], prompt: str, folder: Path) -> str:
-        """The command that resumes a session, with one more prompt and without a terminal."""
+        """Run a command that resumes a session, with one more prompt and without a terminal; return its output."""
         return run_program(argv[0], *self.headless_arguments, *argv[1:], prompt, folder=folder)
 
     def transcript_files(self) -> list[Path]:
@@ -95,19 +95,21 @@ PROGRAMS = (
 
 
 def run_program(*argv: str, folder: Path) -> str:
-    """What the program says; it must end well, and soon."""
+    """Return the output of a program, which must succeed within the timeout."""
     try:
-        done = subprocess.run(
+        result = subprocess.run(
             argv, cwd=folder, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=TIMEOUT
         )
-    except subprocess.TimeoutExpired as late:
-        pytest.fail(f"{argv} did not end within {TIMEOUT} seconds; it said {late.stdout!r} and {late.stderr!r}.")
-    assert done.returncode == 0, f"{argv} ended with {done.returncode}; it said\n{done.stdout}\n{done.stderr}"
-    return done.stdout
+    except subprocess.TimeoutExpired as expired:
+        pytest.fail(
+            f"{argv} did not end within {TIMEOUT} seconds. It printed {expired.stdout!r} and {expired.stderr!r}."
+        )
+    assert result.returncode == 0, f"{argv} exited with {result.returncode}:\n{result.stdout}\n{result.stderr}"
+    return result.stdout
 
 
 def write_configuration(url: str, folder: Path) -> None:
-    """Answers in advance what the programs ask on their first start."""
+    """Write the settings that the programs would otherwise ask for on their first start."""
     home = Path.home()
     claude = {
         "hasCompletedOnboarding": True,

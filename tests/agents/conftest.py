@@ -1,4 +1,4 @@
-"""Sets the stage for the agents' own programs: a scripted model, a folder, and nothing else to be reached."""
+"""Provides fixtures for the agents' programs: a scripted model, a working folder, and no other network."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ from scripted_model import ScriptedModel
 
 def _reason_to_skip() -> str:
     if {name for _, name in socket.if_nameindex()} != {"lo"}:
-        return "`make test-agents` runs them, where a network namespace of nothing but loopback is allowed"
+        return "run `make test-agents`; it needs a network namespace that has only the loopback interface"
     if not all((BIN / program.name).exists() for program in PROGRAMS):
-        return "npm is not there to install them" if shutil.which("npm") is None else "`make test-agents` installs them"
+        return "npm is missing" if shutil.which("npm") is None else "run `make test-agents` to install them"
     return ""
 
 
@@ -43,7 +43,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """With a failure, what the programs asked the model and what it said."""
+    """Add the log of the scripted model to the report of a failed test."""
     report = yield
     model = getattr(item, "funcargs", {}).get("model")
     if report.failed and isinstance(model, ScriptedModel):
@@ -53,24 +53,24 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestR
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """Where the programs work."""
-    made = tmp_path / "work"
-    made.mkdir()
-    (made / "notes.txt").write_text("The lamp is green.\n")
-    return made
+    """Return the working folder of the programs."""
+    path = tmp_path / "work"
+    path.mkdir()
+    (path / "notes.txt").write_text("The lamp is green.\n")
+    return path
 
 
 @pytest.fixture
 def model(home: Path, folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[ScriptedModel]:
-    """Both programs know of no other."""
+    """Start the scripted model, the only one that both programs are configured to use."""
     for name in [name for name in os.environ if name.startswith(CLEARED_PREFIXES) or name.endswith(PROXY_SUFFIXES)]:
         monkeypatch.delenv(name)
-    with ScriptedModel(SCRIPT) as serving:
-        settings = {**QUIET_ENVIRONMENT, "ANTHROPIC_BASE_URL": serving.url, "ANTHROPIC_API_KEY": API_KEY}
+    with ScriptedModel(SCRIPT) as model:
+        settings = {**QUIET_ENVIRONMENT, "ANTHROPIC_BASE_URL": model.url, "ANTHROPIC_API_KEY": API_KEY}
         for name, value in {**settings, "PATH": f"{BIN}{os.pathsep}{os.environ['PATH']}"}.items():
             monkeypatch.setenv(name, value)
-        write_configuration(serving.url, folder)
-        yield serving
+        write_configuration(model.url, folder)
+        yield model
 
 
 @pytest.fixture(params=PROGRAMS, ids=lambda program: program.name)

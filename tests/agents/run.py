@@ -1,6 +1,6 @@
-"""Installs the agents' own programs and runs the tests beside this file where nothing but this machine can be reached.
+"""Installs the agents' programs and runs the tests of this folder in a network namespace without network.
 
-Where npm or such a place is missing the tests run all the same: each is skipped, and says why.
+If npm or the namespace is not available, every test is skipped and says why.
 """
 
 from __future__ import annotations
@@ -21,7 +21,8 @@ INSIDE_FLAG = "--inside"
 INSTALL_COMMAND = ("npm", "install", "--no-package-lock", "--no-audit", "--no-fund", "--loglevel=error")
 INSTALL_TIMEOUT = 20 * 60
 
-# Loopback alone, and an end for whatever a program leaves running; as root, and as anybody else where that is allowed.
+# These commands give the tests only the loopback interface, and end all processes that a program leaves running.
+# The second one works without root where the system allows it.
 ISOLATED = ("unshare", "--net", "--pid", "--fork", "--kill-child")
 ISOLATED_AS_USER = (*ISOLATED, "--map-root-user")
 
@@ -34,11 +35,11 @@ def main(arguments: list[str]) -> int:
     if arguments[:1] == [INSIDE_FLAG]:
         bring_loopback_up()
         return run_pytest(arguments[1:])
-    here = next((way for way in (ISOLATED, ISOLATED_AS_USER) if can_run(way)), None)
-    if here is None:
+    isolation = next((command for command in (ISOLATED, ISOLATED_AS_USER) if can_run(command)), None)
+    if isolation is None:
         return run_pytest(arguments)
     install_programs()
-    return subprocess.run([*here, sys.executable, __file__, INSIDE_FLAG, *arguments]).returncode
+    return subprocess.run([*isolation, sys.executable, __file__, INSIDE_FLAG, *arguments]).returncode
 
 
 def run_pytest(arguments: list[str]) -> int:
@@ -46,37 +47,37 @@ def run_pytest(arguments: list[str]) -> int:
 
 
 def install_programs() -> None:
-    """Once for every change of what is wanted; what is installed says so by its copy of our package.json."""
-    wanted = (HERE / "package.json").read_bytes()
-    done = INSTALL_FOLDER / "installed.json"
-    if shutil.which("npm") is None or (done.exists() and done.read_bytes() == wanted):
+    """Install the programs if package.json has changed since the last installation, which keeps a copy of it."""
+    package = (HERE / "package.json").read_bytes()
+    installed = INSTALL_FOLDER / "installed.json"
+    if shutil.which("npm") is None or (installed.exists() and installed.read_bytes() == package):
         return
     INSTALL_FOLDER.mkdir(parents=True, exist_ok=True)
-    (INSTALL_FOLDER / "package.json").write_bytes(wanted)
+    (INSTALL_FOLDER / "package.json").write_bytes(package)
     print(f"Installing Claude Code and Codex into {INSTALL_FOLDER} (about 800 MB)", flush=True)
     try:
         subprocess.run(INSTALL_COMMAND, cwd=INSTALL_FOLDER, check=True, timeout=INSTALL_TIMEOUT)
     except subprocess.TimeoutExpired:
-        sys.exit(f"npm did not end within {INSTALL_TIMEOUT // 60} minutes; see whether the registry can be reached.")
+        sys.exit(f"npm did not end within {INSTALL_TIMEOUT // 60} minutes. Check whether the registry can be reached.")
     except subprocess.CalledProcessError:
-        sys.exit("npm could not install the programs; what it says is above.")
-    done.write_bytes(wanted)
+        sys.exit("npm could not install the programs. Its messages are above.")
+    installed.write_bytes(package)
 
 
-def can_run(way: tuple[str, ...]) -> bool:
-    if shutil.which(way[0]) is None:
+def can_run(command: tuple[str, ...]) -> bool:
+    if shutil.which(command[0]) is None:
         return False
-    return subprocess.run([*way, "true"], capture_output=True).returncode == 0
+    return subprocess.run([*command, "true"], capture_output=True).returncode == 0
 
 
 def bring_loopback_up() -> None:
-    """What `ip link set lo up` does, where there may be no `ip`."""
-    with socket.socket() as asked:
-        found = fcntl.ioctl(asked, GET_FLAGS, struct.pack(IFREQ_FORMAT, b"lo", 0))
-        name, flags = struct.unpack(IFREQ_FORMAT, found)
-        fcntl.ioctl(asked, SET_FLAGS, struct.pack(IFREQ_FORMAT, name, flags | INTERFACE_UP))
+    """Enable the loopback interface. This does what `ip link set lo up` does, without needing `ip`."""
+    with socket.socket() as connection:
+        answer = fcntl.ioctl(connection, GET_FLAGS, struct.pack(IFREQ_FORMAT, b"lo", 0))
+        name, flags = struct.unpack(IFREQ_FORMAT, answer)
+        fcntl.ioctl(connection, SET_FLAGS, struct.pack(IFREQ_FORMAT, name, flags | INTERFACE_UP))
 
 
 if __name__ == "__main__":
-    os.environ.pop("PYTEST_ADDOPTS", None)  # which may ask for what these tests cannot have, such as several processes
+    os.environ.pop("PYTEST_ADDOPTS", None)  # it may request options that do not work here, such as parallel processes
     sys.exit(main(sys.argv[1:]))

@@ -1,6 +1,6 @@
-"""A model on loopback that says what its script has it say, in the dialects that Claude Code and Codex speak.
+"""This module serves a scripted model on the loopback interface, with the APIs that Claude Code and Codex use.
 
-What it answers depends on the request alone, so that nothing changes when a program asks for something else in between.
+Its answer depends only on the request, so additional requests of a program change nothing.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ DEFAULT_REPLY = "There is nothing to add."
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    "What the model says to a prompt; with a command, it first has the program run that."
+    "Describes the answer to a prompt. With a command, the model first lets the program run it."
 
     text: str
     command: str = ""
@@ -38,7 +38,7 @@ class ModelToolCall:
 
 
 class UnexpectedRequest(Exception):
-    "The program cannot do what the script wants of it; it is sent what this says."
+    "Says what the script needs and the program does not offer. The program receives it as an error."
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +48,7 @@ class ModelRequest:
 
     @property
     def context(self) -> list[Json]:
-        """All that was said so far, as the program tells it."""
+        """Return the conversation so far, as the program sent it."""
         return list(self.body.get("messages") or self.body.get("input") or [])
 
     @property
@@ -61,7 +61,7 @@ class ModelRequest:
 
     @property
     def result_ids(self) -> set[str]:
-        """The calls whose results have come back."""
+        """Return the ids of the calls whose results the request contains."""
         return {
             block.get("tool_use_id") or block.get("call_id") or ""
             for message in self.context
@@ -76,7 +76,7 @@ def _blocks(message: Json) -> list[Json]:
 
 
 class ScriptedModel:
-    """Serves from a thread of its own while it is entered; remembers all that it was asked."""
+    """Serves in a background thread while it is used as a context manager, and records all requests."""
 
     def __init__(self, script: Mapping[str, Reply]) -> None:
         self.script = script
@@ -88,7 +88,9 @@ class ScriptedModel:
         threading.Thread(target=self._server.serve_forever, daemon=True).start()
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         self._server.shutdown()
         self._server.server_close()
 
@@ -97,21 +99,23 @@ class ScriptedModel:
         return f"http://127.0.0.1:{self._server.server_port}"
 
     def last_request_for(self, prompt: str) -> ModelRequest:
-        """The last request in which that prompt is the newest: with it comes all that the program knows of before."""
-        found = [request for request in self.requests if request.tool_names and self._latest_prompt(request) == prompt]
-        assert found, f"{prompt!r} never reached the model."
-        return found[-1]
+        """Return the last request in which this prompt is the newest. It contains the whole conversation before it."""
+        requests = [
+            request for request in self.requests if request.tool_names and self._latest_prompt(request) == prompt
+        ]
+        assert requests, f"{prompt!r} never reached the model."
+        return requests[-1]
 
     def _latest_prompt(self, request: ModelRequest) -> str:
-        """The prompt of the script that was said last; empty where none was."""
-        told = request.context_json
-        said = {told.rfind(json.dumps(prompt)[1:-1]): prompt for prompt in self.script}
-        return said[max(said)] if max(said) >= 0 else ""
+        """Return the prompt of the script that occurs last in the conversation, or an empty string."""
+        text = request.context_json
+        prompts = {text.rfind(json.dumps(prompt)[1:-1]): prompt for prompt in self.script}
+        return prompts[max(prompts)] if max(prompts) >= 0 else ""
 
     def answer(self, request: ModelRequest) -> str | ModelToolCall:
         self.requests.append(request)
         prompt = self._latest_prompt(request)
-        # Whoever offers no tools wants a title, or the like.
+        # A request without tools asks for a title or something similar.
         if not prompt or not request.tool_names:
             return DEFAULT_REPLY
         reply, call = self.script[prompt], f"call_{list(self.script).index(prompt)}"
@@ -119,7 +123,7 @@ class ScriptedModel:
             return reply.text
         tool, argument = SHELL_TOOLS[request.path]
         if tool not in request.tool_names:
-            raise UnexpectedRequest(f"The script calls {tool}, and the program offers {sorted(request.tool_names)}.")
+            raise UnexpectedRequest(f"The script calls {tool}, but the program offers {sorted(request.tool_names)}.")
         return ModelToolCall(call, tool, {argument: reply.command})
 
 
@@ -127,7 +131,7 @@ class _ModelServer(ThreadingHTTPServer):
     daemon_threads = True
 
     def handle_error(self, request: object, client_address: object) -> None:
-        """A program that ends does not wait for what it has asked."""
+        """Ignore broken connections: a program that ends does not wait for its answers."""
         if not isinstance(sys.exception(), ConnectionError):
             super().handle_error(request, client_address)  # type: ignore[arg-type]
 
@@ -137,7 +141,7 @@ class _ModelRequestHandler(BaseHTTPRequestHandler):
     model: ScriptedModel
 
     def do_GET(self) -> None:
-        self._send(404, {"error": {"type": "not_found_error", "message": "Nothing is here."}})
+        self._send(404, {"error": {"type": "not_found_error", "message": "Not found."}})
 
     do_HEAD = do_GET
 
@@ -149,18 +153,18 @@ class _ModelRequestHandler(BaseHTTPRequestHandler):
         if path not in SHELL_TOOLS:
             return self.do_GET()
         try:
-            said = self.model.answer(ModelRequest(path, body))
+            answer = self.model.answer(ModelRequest(path, body))
         except UnexpectedRequest as reason:
             return self._send(400, {"error": {"type": "invalid_request_error", "message": str(reason)}})
-        self.model.log.append(f"  {said}")
+        self.model.log.append(f"  {answer}")
         name = f"{len(self.model.requests):04}"
         if path == RESPONSES:
-            return self._stream(_responses_answer(name, said))
-        message, events = _anthropic_answer(name, body["model"], said)
+            return self._stream(_responses_answer(name, answer))
+        message, events = _anthropic_answer(name, body["model"], answer)
         return self._stream(events) if body.get("stream") else self._send(200, message)
 
-    def _send(self, status: int, answer: Json) -> None:
-        self._write(status, "application/json", json.dumps(answer))
+    def _send(self, status: int, body: Json) -> None:
+        self._write(status, "application/json", json.dumps(body))
 
     def _stream(self, events: Iterator[Json]) -> None:
         lines = (f"event: {event['type']}\ndata: {json.dumps(event)}\n\n" for event in events)
@@ -175,43 +179,43 @@ class _ModelRequestHandler(BaseHTTPRequestHandler):
         if self.command != "HEAD":
             self.wfile.write(raw)
 
-    def log_message(self, format: str, *args: object) -> None:  # noqa: A002 the base class's own word
+    def log_message(self, format: str, *args: object) -> None:  # noqa: A002 (named by the base class)
         self.model.log.append(format % args)
 
 
-def _anthropic_answer(name: str, model: str, said: str | ModelToolCall) -> tuple[Json, Iterator[Json]]:
-    """An answer of Anthropic's Messages, whole and as it is streamed."""
-    if isinstance(said, ModelToolCall):
-        block: Json = {"type": "tool_use", "id": said.id, "name": said.tool, "input": said.input}
+def _anthropic_answer(name: str, model: str, answer: str | ModelToolCall) -> tuple[Json, Iterator[Json]]:
+    """Return an answer of Anthropic's Messages API, complete and as a stream of events."""
+    if isinstance(answer, ModelToolCall):
+        block: Json = {"type": "tool_use", "id": answer.id, "name": answer.tool, "input": answer.input}
         blank, stop = {**block, "input": {}}, "tool_use"
-        delta = {"type": "input_json_delta", "partial_json": json.dumps(said.input)}
+        delta = {"type": "input_json_delta", "partial_json": json.dumps(answer.input)}
     else:
-        block = {"type": "text", "text": said}
+        block = {"type": "text", "text": answer}
         blank, stop = {**block, "text": ""}, "end_turn"
-        delta = {"type": "text_delta", "text": said}
-    ended = {"stop_reason": stop, "stop_sequence": None}
+        delta = {"type": "text_delta", "text": answer}
+    stop_fields = {"stop_reason": stop, "stop_sequence": None}
     message: Json = {"id": f"msg_{name}", "type": "message", "role": "assistant", "model": model}
-    message |= {"content": [block], **ended, "usage": {"input_tokens": 100, "output_tokens": 10}}
-    begun = {**message, "content": [], "stop_reason": None}
+    message |= {"content": [block], **stop_fields, "usage": {"input_tokens": 100, "output_tokens": 10}}
+    started_message = {**message, "content": [], "stop_reason": None}
 
     def events() -> Iterator[Json]:
-        yield {"type": "message_start", "message": begun}
+        yield {"type": "message_start", "message": started_message}
         yield {"type": "content_block_start", "index": 0, "content_block": blank}
         yield {"type": "content_block_delta", "index": 0, "delta": delta}
         yield {"type": "content_block_stop", "index": 0}
-        yield {"type": "message_delta", "delta": ended, "usage": {"output_tokens": 10}}
+        yield {"type": "message_delta", "delta": stop_fields, "usage": {"output_tokens": 10}}
         yield {"type": "message_stop"}
 
     return message, events()
 
 
-def _responses_answer(name: str, said: str | ModelToolCall) -> Iterator[Json]:
-    """An answer of OpenAI's Responses, as it is streamed."""
-    if isinstance(said, ModelToolCall):
-        item: Json = {"type": "function_call", "id": f"fc_{name}", "call_id": said.id, "name": said.tool}
-        item["arguments"] = json.dumps(said.input)
+def _responses_answer(name: str, answer: str | ModelToolCall) -> Iterator[Json]:
+    """Yield an answer of OpenAI's Responses API as a stream of events."""
+    if isinstance(answer, ModelToolCall):
+        item: Json = {"type": "function_call", "id": f"fc_{name}", "call_id": answer.id, "name": answer.tool}
+        item["arguments"] = json.dumps(answer.input)
     else:
-        text = {"type": "output_text", "text": said, "annotations": []}
+        text = {"type": "output_text", "text": answer, "annotations": []}
         item = {"type": "message", "id": f"msg_{name}", "role": "assistant", "content": [text]}
     response: Json = {"id": f"resp_{name}", "object": "response", "status": "in_progress", "output": []}
     usage = {"input_tokens": 100, "output_tokens": 10, "total_tokens": 110}

@@ -1,4 +1,4 @@
-"""A fork that Backscroll writes is one of the program's own sessions: listed, resumed, answered, and written on."""
+"""Tests that a fork written by Backscroll is a normal session of the program: listed, resumed and continued."""
 
 from __future__ import annotations
 
@@ -26,19 +26,19 @@ from command_line import CommandLine
 from scripted_model import ScriptedModel
 
 
-def forked(backscroll: CommandLine, *options: str) -> tuple[Path, dict[str, Any]]:
-    """A native fork of the one session there is."""
+def fork_only_session(backscroll: CommandLine, *options: str) -> tuple[Path, dict[str, Any]]:
+    """Make a native fork of the only session; return its transcript and the session."""
     (session,) = sync_and_list(backscroll)
-    made = run_json(backscroll, "fork", session["id"], "--native", *options)
-    return Path(made["path"]), made["session"]
+    fork = run_json(backscroll, "fork", session["id"], "--native", *options)
+    return Path(fork["path"]), fork["session"]
 
 
-def test_a_fork_is_listed_and_goes_on_without_what_came_later(
+def test_a_fork_is_listed_and_continues_without_later_turns(
     program: AgentProgram, model: ScriptedModel, folder: Path, backscroll: CommandLine
 ) -> None:
     original = start_session(program, folder, FILES, COLOUR)
     before = original.read_bytes()
-    copy, fork = forked(backscroll, "--turn", "1")
+    copy, fork = fork_only_session(backscroll, "--turn", "1")
     assert set(program.transcript_files()) == {original, copy}
     written = copy.read_bytes()
     check_session_list(program, folder, 2, FILES, COLOUR)
@@ -47,9 +47,9 @@ def test_a_fork_is_listed_and_goes_on_without_what_came_later(
         assert COLOUR not in "\n".join(terminal.lines)
         terminal.send_prompt(AUTHOR)
         terminal.interrupt_until_exit()
-    told = model.last_request_for(AUTHOR).context_json
-    assert is_in_order(told, FILES, "notes.txt", SCRIPT[FILES].text, AUTHOR)
-    assert COLOUR not in told
+    context = model.last_request_for(AUTHOR).context_json
+    assert is_in_order(context, FILES, "notes.txt", SCRIPT[FILES].text, AUTHOR)
+    assert COLOUR not in context
     assert set(program.transcript_files()) == {original, copy}
     assert original.read_bytes() == before
     assert is_in_order(appended_text(copy, written), AUTHOR, SCRIPT[AUTHOR].text)
@@ -61,22 +61,22 @@ def test_a_fork_is_listed_and_goes_on_without_what_came_later(
     assert list_prompts(backscroll, child) == [FILES, AUTHOR]
 
 
-def test_a_fork_with_another_prompt_goes_on_from_that_and_is_listed_where_its_parent_is_not(
+def test_a_fork_with_another_prompt_continues_from_it_and_is_listed_although_its_parent_is_not(
     program: AgentProgram, model: ScriptedModel, folder: Path, backscroll: CommandLine
 ) -> None:
-    """The programs hide what nobody sat before; whoever forks it sits before the fork."""
+    """The programs hide sessions that were not interactive. A fork counts as interactive."""
     program.run_prompt(FILES, folder)
     (original,) = program.transcript_files()
     program.resume(resume_command(backscroll, sync_and_list(backscroll)[0])[1], COLOUR, folder)
     before = original.read_bytes()
-    copy, fork = forked(backscroll, "--turn", "2", "--prompt", AUTHOR)
+    copy, fork = fork_only_session(backscroll, "--turn", "2", "--prompt", AUTHOR)
     written = copy.read_bytes()
     check_session_list(program, folder, 1, FILES)
-    where, argv = resume_command(backscroll, fork)
-    assert SCRIPT[WORD].text in program.resume(argv, WORD, where)
-    told = model.last_request_for(WORD).context_json
-    assert is_in_order(told, FILES, "notes.txt", SCRIPT[FILES].text, AUTHOR, WORD)
-    assert COLOUR not in told
+    resume_folder, argv = resume_command(backscroll, fork)
+    assert SCRIPT[WORD].text in program.resume(argv, WORD, resume_folder)
+    context = model.last_request_for(WORD).context_json
+    assert is_in_order(context, FILES, "notes.txt", SCRIPT[FILES].text, AUTHOR, WORD)
+    assert COLOUR not in context
     assert set(program.transcript_files()) == {original, copy}
     assert original.read_bytes() == before
     assert is_in_order(appended_text(copy, written), WORD, SCRIPT[WORD].text)

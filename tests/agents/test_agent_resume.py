@@ -1,4 +1,4 @@
-"""What Backscroll hands over is gone on with: by the real programs, in the real transcripts."""
+"""Tests that the real programs continue the sessions that Backscroll resumes, in their own transcripts."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from command_line import CommandLine
 from scripted_model import ScriptedModel
 
 
-def test_a_session_goes_on_at_the_terminal_that_is_handed_over(
+def test_a_session_continues_in_the_terminal_that_is_handed_over(
     program: AgentProgram, model: ScriptedModel, folder: Path, backscroll: CommandLine
 ) -> None:
     transcript = start_session(program, folder, FILES)
@@ -42,16 +42,16 @@ def test_a_session_goes_on_at_the_terminal_that_is_handed_over(
     assert session["tool_calls"] == 1
 
 
-def test_a_session_without_a_terminal_goes_on_by_the_command_that_is_printed(
+def test_a_session_without_a_terminal_continues_with_the_printed_command(
     program: AgentProgram, model: ScriptedModel, folder: Path, backscroll: CommandLine
 ) -> None:
     program.run_prompt(FILES, folder)
     (transcript,) = program.transcript_files()
     before = transcript.read_bytes()
     (session,) = sync_and_list(backscroll)
-    where, argv = resume_command(backscroll, session)
-    assert where == folder
-    assert SCRIPT[WORD].text in program.resume(argv, WORD, where)
+    resume_folder, argv = resume_command(backscroll, session)
+    assert resume_folder == folder
+    assert SCRIPT[WORD].text in program.resume(argv, WORD, resume_folder)
     assert is_in_order(model.last_request_for(WORD).context_json, FILES, "notes.txt", SCRIPT[FILES].text, WORD)
     assert program.transcript_files() == [transcript]
     assert is_in_order(appended_text(transcript, before), WORD, SCRIPT[WORD].text)
