@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
+from store.conversations.tool_calls import CALLED_AT, FROM_CALLS
 from store.model.entry import PairedCall, ToolCall, readable_text
 from store.model.tool_stats import CallOrder, ToolOrder, ToolStats
 from store.search.index import call_text
@@ -19,14 +20,8 @@ if TYPE_CHECKING:
 NEWEST_SESSIONS_LIMIT = 200
 """How many of the newest sessions are searched first. They nearly always contain the newest calls."""
 
-_CALLED_AT = "coalesce(asked.created_at, answered.created_at)"
-_FROM_MATCHING_CALLS = """
-    from tool_calls join sessions on sessions.key = tool_calls.session
-    left join entries as asked on asked.key = tool_calls.entry
-    left join entries as answered on answered.key = tool_calls.result_entry
-    where tool_calls.inherited = 0 and sessions.deleted = 0 and {condition}
-"""
-_SELECT_KEYS = f"select tool_calls.key, {_CALLED_AT} as at {_FROM_MATCHING_CALLS} order by {{order}} limit ? offset ?"
+_FROM_MATCHING_CALLS = f"{FROM_CALLS} where tool_calls.inherited = 0 and sessions.deleted = 0 and {{condition}}"
+_SELECT_KEYS = f"select tool_calls.key, {CALLED_AT} as at {_FROM_MATCHING_CALLS} order by {{order}} limit ? offset ?"
 _ORDER_SQL: dict[CallOrder, str] = {
     "newest": "at desc, tool_calls.key desc",
     "slowest": "tool_calls.duration_ms desc nulls last, at desc, tool_calls.key desc",
@@ -45,7 +40,7 @@ _NOT_IN_KEYS = f"not {_IN_KEYS}"
 _SELECT_TOOL_STATS = f"""
     select name, count(*), sum(status = 'error'),
         avg(case when nth in ((timed + 1) / 2, (timed + 2) / 2) then duration_ms end), max(duration_ms), max(at)
-    from (select tool_calls.name, tool_calls.status, tool_calls.duration_ms, {_CALLED_AT} as at,
+    from (select tool_calls.name, tool_calls.status, tool_calls.duration_ms, {CALLED_AT} as at,
         row_number() over (partition by tool_calls.name order by tool_calls.duration_ms nulls last) as nth,
         count(tool_calls.duration_ms) over (partition by tool_calls.name) as timed {_FROM_MATCHING_CALLS})
     group by name
