@@ -1,6 +1,6 @@
-"""Makes the pictures of every screen, from the demo store and with a clock that stands still: `make screenshots`.
+"""Makes the pictures of every screen, from the demo store and with a fixed clock. `make screenshots` runs it.
 
-The same program gives the same pictures, so that a difference in them is a difference in the program.
+The same program makes the same pictures, so a changed picture shows a change of the program.
 """
 
 from __future__ import annotations
@@ -32,20 +32,20 @@ FOLDER = Path(__file__).parent
 NOW = datetime(2026, 11, 3, 12, 0, tzinfo=UTC)
 WIDE, NARROW = (140, 40), (80, 24)
 QUIET_CHECKS = 4
-"""Looks, ten a second."""
+"""Counts the checks without a change, ten a second, after which the screen is idle."""
 
 CONCURRENT_APPS = 4
-"""Most of the time they wait for quiet."""
+"""Limits how many apps run together. Most of the time they wait to become idle."""
 
 CELL_WIDTH = 12.2
-"""How wide Rich draws a character."""
+"""Is the width of a character in the SVG files that Rich writes."""
 
 _FONT_FACE = re.compile(r"@font-face \{.*?\}\s*", re.DOTALL)
 _SIZE = re.compile(r'viewBox="0 0 ([\d.]+) ([\d.]+)"')
 _TEXT = re.compile(r'textLength="[\d.]+"([^>]*>)([^<]*)')
 
 PASTE_PREFIX = "="
-"""Before what is typed at once: the answers to half a word depend on how quick the fingers and the machine are."""
+"""Marks text that is pasted instead of typed, because the results of half a word depend on the speed of the machine."""
 
 SEARCH_KEYS = ["slash", "=flaky upload", "enter"]
 SCREENSHOTS: dict[str, tuple[tuple[int, int], list[str]]] = {
@@ -68,7 +68,7 @@ SCREENSHOTS: dict[str, tuple[tuple[int, int], list[str]]] = {
     "help": (WIDE, ["question_mark"]),
 }
 PNG_NAMES = ("browser", "search", "inspector", "facts")
-"""As PNGs, too."""
+"""Names the pictures that are also made as PNG files."""
 
 
 class FrozenDatetime(datetime):
@@ -87,22 +87,22 @@ async def take_screenshot(store: Store, path: Path, size: tuple[int, int], keys:
             else:
                 await pilot.press(key)
             await wait_until_idle(pilot)
-        drawn = app.export_screenshot(title="Backscroll")
-    path.write_text(clean_svg(drawn), "utf-8")
+        svg = app.export_screenshot(title="Backscroll")
+    path.write_text(clean_svg(svg), "utf-8")
 
 
 async def wait_until_idle(pilot: Pilot[Any]) -> None:
-    """Until nobody works and nothing has changed for longer than the pause after typing."""
-    quiet, before = 0, ""
-    while quiet < QUIET_CHECKS:
+    """Wait until no worker runs and the screen has not changed for longer than the pause after typing."""
+    unchanged, before = 0, ""
+    while unchanged < QUIET_CHECKS:
         await pilot.pause(0.1)
         shown = "".join(strip.text for strip in pilot.app.screen._compositor.render_strips())
-        quiet = quiet + 1 if shown == before and all(worker.is_finished for worker in pilot.app.workers) else 0
+        unchanged = unchanged + 1 if shown == before and all(worker.is_finished for worker in pilot.app.workers) else 0
         before = shown
 
 
 def clean_svg(svg: str) -> str:
-    """Without the fonts that would be fetched from elsewhere, and with wide characters as wide as they are."""
+    """Remove the fonts that would be fetched from the network, and correct the width of wide characters."""
     return _TEXT.sub(_fix_text_length, _FONT_FACE.sub("", svg))
 
 
@@ -118,22 +118,22 @@ async def main(folder: Path) -> None:
         patch.object(demo, "datetime", FrozenDatetime),
         patch.object(json, "datetime", FrozenDatetime),
     ):
-        # No programs either: which of the agents are installed here is nobody's business.
-        away = {"HOME": home, "PATH": home} | {
-            f"XDG_{kind}_HOME": f"{home}/{place}"
-            for kind, place in (("DATA", ".local/share"), ("STATE", ".local/state"), ("CONFIG", ".config"))
+        # An empty PATH: the pictures must not depend on which agents are installed here.
+        environment = {"HOME": home, "PATH": home} | {
+            f"XDG_{kind}_HOME": f"{home}/{folder_name}"
+            for kind, folder_name in (("DATA", ".local/share"), ("STATE", ".local/state"), ("CONFIG", ".config"))
         }
-        with patch.dict(os.environ, away):
+        with patch.dict(os.environ, environment):
             await take_all_screenshots(folder)
 
 
 async def take_all_screenshots(folder: Path) -> None:
     with Store.open() as empty:
         await take_screenshot(empty, folder / "welcome.svg", WIDE, [])
-    at_once = asyncio.Semaphore(CONCURRENT_APPS)
+    semaphore = asyncio.Semaphore(CONCURRENT_APPS)
 
     async def take_one(name: str, size: tuple[int, int], keys: list[str]) -> None:
-        async with at_once:
+        async with semaphore:
             with Store.memory() as store:
                 demo.fill_store(store)
                 await take_screenshot(store, folder / f"{name}.svg", size, keys)
@@ -142,10 +142,10 @@ async def take_all_screenshots(folder: Path) -> None:
 
 
 def render_pngs(folder: Path) -> None:
-    """The PNGs that the README shows, where there is a browser to draw them."""
+    """Render the PNG files that the README shows, if Chromium is installed."""
     chromium = shutil.which("chromium") or shutil.which("google-chrome")
     if chromium is None:
-        print("There is no chromium here, so the PNGs stay as they are.")
+        print("Chromium is not installed; the PNG files are unchanged.")
         return
     for name in PNG_NAMES:
         svg = folder / f"{name}.svg"

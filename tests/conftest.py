@@ -1,4 +1,4 @@
-"""Keeps every test away from the machine: its home, its clipboard, its agents' histories."""
+"""Isolates every test from the machine: its home folder, its clipboard, its agents' histories."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from store.store import Store
 
-# Runs real programs, which `make test-agents` installs first.
+# These tests run real programs, which `make test-agents` installs first.
 collect_ignore = ["agents"]
 
 settings.register_profile(
@@ -32,7 +32,7 @@ settings.register_profile(
     deadline=None,
     derandomize="CI" in os.environ,
     max_examples=int(os.environ.get("BACKSCROLL_EXAMPLES", "30")),
-    # A slow machine is no fault; and what stands in a test's folder from one example is no harm to the next.
+    # A slow machine is no error, and files that one example leaves in the test's folder do not disturb the next one.
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
 )
 settings.load_profile("backscroll")
@@ -45,7 +45,7 @@ XDG_FOLDERS = {
     "XDG_RUNTIME_DIR": ".run",
 }
 
-# Where agents are told to keep their histories, and what changes how a terminal program looks.
+# These variables name the agents' folders, or change how a terminal program looks.
 CLEARED_VARIABLES = (
     "CLAUDE_CONFIG_DIR",
     "CODEX_HOME",
@@ -76,14 +76,15 @@ CLEARED_VARIABLES = (
 
 
 def pytest_collection_finish() -> None:
-    """What was loaded for all the tests stays to the end: the garbage collector need not look at it time and again."""
+    """Exclude everything that is loaded now from garbage collection: it stays until the end, and checking it costs time."""
     gc.collect()
     gc.freeze()
 
 
 @pytest.fixture(scope="session", autouse=True)
 def _compiled_once(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """Where Python keeps no bytecode, every program that a test starts would compile all of ours again."""
+    """Keep bytecode in a temporary folder if Python keeps none. Otherwise every program that a test starts would compile
+    all modules again."""
     with pytest.MonkeyPatch.context() as patch:
         if sys.dont_write_bytecode:
             folder = tmp_path_factory.getbasetemp()
@@ -95,24 +96,24 @@ def _compiled_once(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 
 @pytest.fixture(autouse=True)
 def home(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """An empty home, the same on every machine; also what child processes see."""
+    """Provide an empty home folder and the same environment on every machine, also for child processes."""
     folder = tmp_path_factory.mktemp("home")
     monkeypatch.setenv("HOME", str(folder))
-    for name, below in XDG_FOLDERS.items():
-        monkeypatch.setenv(name, str(folder / below))
+    for name, subfolder in XDG_FOLDERS.items():
+        monkeypatch.setenv(name, str(folder / subfolder))
     for name in [*CLEARED_VARIABLES, *(n for n in os.environ if n.startswith("BACKSCROLL_"))]:
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("PYTHON_KEYRING_BACKEND", "keyring.backends.fail.Keyring")
     monkeypatch.setenv("TZ", "UTC")
     time.tzset()
-    # An open umask, so that a file is private because it was made so and not by luck.
-    before = os.umask(0o022)
+    # With this umask a file is private only if the program makes it so.
+    old_umask = os.umask(0o022)
     yield folder
-    os.umask(before)
+    os.umask(old_umask)
 
 
 class FakeClipboard:
-    """Stands where the machine's clipboard would be, which a test must never overwrite."""
+    """Replaces the machine's clipboard, which a test must never overwrite."""
 
     def __init__(self) -> None:
         self.text = ""
@@ -126,16 +127,16 @@ class FakeClipboard:
 
 @pytest.fixture(autouse=True)
 def clipboard(monkeypatch: pytest.MonkeyPatch) -> FakeClipboard:
-    """What was copied last."""
-    board = FakeClipboard()
-    monkeypatch.setattr(pyperclip, "copy", board.copy)
-    monkeypatch.setattr(pyperclip, "paste", board.paste)
-    return board
+    """Provide a clipboard that holds what was copied last."""
+    fake = FakeClipboard()
+    monkeypatch.setattr(pyperclip, "copy", fake.copy)
+    monkeypatch.setattr(pyperclip, "paste", fake.paste)
+    return fake
 
 
 @pytest.fixture(autouse=True)
 def _wait_for_browser(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Keys are waited for, and a message stays until it was seen, however slow the machine is."""
+    """Wait until keys are handled, and keep notifications on the screen, however slow the machine is."""
     for module in (textual.app, textual.pilot):
         monkeypatch.setattr(module, "wait_for_idle", wait_until_idle)
     monkeypatch.setattr(Notification, "time_left", 600.0)
@@ -143,7 +144,7 @@ def _wait_for_browser(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture(scope="session")
 def blank(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A store with nothing in it, to be copied: to make one takes longer than many a test."""
+    """Provide the path of an empty store to copy. Making one takes longer than many tests."""
     from store.store import Store
 
     path = tmp_path_factory.mktemp("blank") / "store.db"
@@ -153,18 +154,18 @@ def blank(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def store(tmp_path: Path, blank: Path) -> Iterator[Store]:
-    """A new store in a file of its own."""
+    """Provide a new store in a file of its own."""
     from store.store import Store
 
-    opened = Store.open(shutil.copy(blank, tmp_path / "store.db"))
-    yield opened
-    opened.close()
+    store = Store.open(shutil.copy(blank, tmp_path / "store.db"))
+    yield store
+    store.close()
 
 
 @pytest.fixture(scope="module")
 def children(_compiled_once: None) -> Iterator[ForkServer]:
-    """One for all tests of a module: each child is a process of its own anyway, and is told where it is at home."""
+    """Provide a fork server for all tests of a module. Each child is a new process, and gets the home of its test."""
     from child_processes import start_fork_server
 
-    with start_fork_server() as opened:
-        yield opened
+    with start_fork_server() as server:
+        yield server
