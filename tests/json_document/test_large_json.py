@@ -213,7 +213,7 @@ def test_a_page_that_cannot_be_parsed_where_little_stack_is_left_says_so() -> No
     named = b'"a":' + deep
     value = LargeObject(named, [JsonPage(0, len(named))], {"a": 0}, {})
     assert [render_json_row(row, 60).plain.strip() for row in JsonTree(value).rows] == [
-        "a: nested too deep to be shown"
+        "a: nested too deeply to show"
     ]
 
 

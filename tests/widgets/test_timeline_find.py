@@ -63,9 +63,9 @@ async def test_nothing_found_is_said_and_nothing_moves(store: Store, long: Sessi
     async with TimelineApp(store, long).run_test(size=SIZE, notifications=True) as pilot:
         await wait_for_cursor(pilot, 60, "event")
         await pilot.press("slash", *"zebra")
-        await wait_for_text(pilot, "nothing found")
+        await wait_for_text(pilot, "no hits")
         await pilot.press("escape", "n")
-        await wait_for_text(pilot, "Nothing to go to")
+        await wait_for_text(pilot, "No hits. Press /")
         assert cursor_position(pilot) == (60, "event")
 
 
@@ -111,7 +111,7 @@ async def test_copying_gives_the_original(store: Store) -> None:
         await wait_until(pilot, lambda: len(messages_of_type(pilot, Copy)) == 3)
         texts = [message.text for message in messages_of_type(pilot, Copy)]
         assert texts == [f"answer {evil}", f"prompt {evil}\n\nanswer {evil}", "ls \x1b\n"]
-        await wait_for_text(pilot, "This is no tool call")
+        await wait_for_text(pilot, "Not a tool call")
 
 
 async def test_copying_a_call_gives_arguments_and_result(store: Store, long: Session) -> None:
@@ -120,7 +120,7 @@ async def test_copying_a_call_gives_arguments_and_result(store: Store, long: Ses
         await pilot.press("X", "y", "c")
         await wait_until(pilot, lambda: messages_of_type(pilot, Copy))
         assert messages_of_type(pilot, Copy)[0].text == '{"command":"make step60"}\n\noutput 60'
-        await wait_for_text(pilot, "There is no code block in this.")
+        await wait_for_text(pilot, "No code block in this item.")
 
 
 async def test_the_summary_is_told_in_the_heading_and_beside_what_it_covers(store: Store, long: Session) -> None:

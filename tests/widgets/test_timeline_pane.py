@@ -83,7 +83,7 @@ async def test_a_session_without_anything_is_just_its_heading(store: Store) -> N
         assert messages_of_type(pilot, TimelinePane.Selected)[-1].entry is None
         every = "down up J K x X e E n N home end pagedown pageup left right enter H v w y Y c i slash escape".split()
         await pilot.press(*every)
-        timeline(pilot).show(pilot.app.session, TimelineOutline(), at=None, highlight=None)  # type: ignore[attr-defined]
+        timeline(pilot).show(pilot.app.session, TimelineOutline(), entry_seq=None, highlight=None)  # type: ignore[attr-defined]
         await pilot.press(*every)
 
 
@@ -228,7 +228,7 @@ async def test_a_jump_to_what_is_nowhere_says_so(store: Store) -> None:
     async with TimelineApp(store, session).run_test(size=SIZE, notifications=True) as pilot:
         await wait_for_cursor(pilot, 1, "prompt")
         await pilot.press("e")
-        await wait_for_text(pilot, "No failure in this conversation.")
+        await wait_for_text(pilot, "No failure in this session.")
 
 
 # ── folding ───────────────────────────────────────────────────────────────────────────────────────

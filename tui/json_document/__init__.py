@@ -1,1 +1,1 @@
-"""JSON values of any size, parsed and opened as far as they are looked at."""
+"""This package parses JSON of any size, and shows it as a tree whose parts are parsed when they are needed."""

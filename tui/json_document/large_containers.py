@@ -1,6 +1,6 @@
-"""Lists and objects too large to be made into Python values, which take four times the room of what was written.
+"""This module holds lists and objects that are too large for Python values, which take four times the memory.
 
-They know where their pages lie; a page is parsed when somebody looks at it, and soon forgotten.
+They know where their pages are in the record. A page is parsed when it is needed, and only a few stay in memory.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from tui.json_document.values import TooDeep, VerbatimNumber, decode_json, encod
 
 MAX_CACHED_PAGES = 4
 
-TOO_DEEP = VerbatimNumber("nested too deep to be shown")
+TOO_DEEP = VerbatimNumber("nested too deeply to show")
 
 
 class JsonPage(NamedTuple):
-    """Neighbours in a list or an object, as they were written; or one that is large itself."""
+    """Locates consecutive items of a list or an object in the record, or one item that is itself large."""
 
     start: int
     end: int
@@ -33,30 +33,30 @@ class _PagedContainer:
         self._cached_pages: dict[int, Json] = {}
 
     def _load_page(self, number: int) -> Json:
-        """Threads may ask at the same time: what one forgets of the other's is parsed again."""
+        """Return the values of a page. Threads may evict each other's pages, which are then parsed again."""
         values = self._cached_pages.get(number)
         if values is None:
             page = self._pages[number]
             values = self._parse_page(number, self._record[page.start : page.end].decode())
-            kept = list(self._cached_pages.items())[1 - MAX_CACHED_PAGES :]
-            self._cached_pages = dict([*kept, (number, values)])
+            cached = list(self._cached_pages.items())[1 - MAX_CACHED_PAGES :]
+            self._cached_pages = dict([*cached, (number, values)])
         return values
 
-    def _parse_page(self, number: int, written: str) -> Json:
+    def _parse_page(self, number: int, text: str) -> Json:
         raise NotImplementedError
 
     def _may_contain(self, number: int, words: bytes) -> bool:
-        """Whether it is worth a look whether these words, in small letters, are on the page."""
+        """Return False if the page certainly does not contain the words, which are in lower case."""
         start, end, large = self._pages[number]
         if large is not None or not words:
             return True
-        written = self._record[start:end]
-        return words in written.lower() or b"\\" in written or not written.isascii()
+        page = self._record[start:end]
+        return words in page.lower() or b"\\" in page or not page.isascii()
 
 
 class LargeList(_PagedContainer):
     def __init__(self, record: bytes, pages: list[JsonPage], ends: list[int]) -> None:
-        """How many values there are up to the end of each page."""
+        """Take the pages, and the number of values up to the end of each page."""
         super().__init__(record, pages)
         self._ends = ends
 
@@ -84,18 +84,20 @@ class LargeList(_PagedContainer):
         values: list[Json] = self._load_page(number) if large is None else [large]
         return values
 
-    def _parse_page(self, number: int, written: str) -> Json:
+    def _parse_page(self, number: int, text: str) -> Json:
         try:
-            return decode_json(f"[{written}]")
+            return decode_json(f"[{text}]")
         except TooDeep:
             return [TOO_DEEP] * (self._ends[number] - self._first_index(number))
 
 
 class LargeObject(_PagedContainer):
-    def __init__(self, record: bytes, pages: list[JsonPage], places: dict[str, int], times: dict[str, int]) -> None:
-        """On which page the value of each key is, and how often keys were given that were given more than once."""
+    def __init__(
+        self, record: bytes, pages: list[JsonPage], page_numbers: dict[str, int], times: dict[str, int]
+    ) -> None:
+        """Take the page number of each key, and how often each duplicate key occurs."""
         super().__init__(record, pages)
-        self._page_numbers = places
+        self._page_numbers = page_numbers
         self.times = times
 
     def __len__(self) -> int:
@@ -111,17 +113,17 @@ class LargeObject(_PagedContainer):
 
     def items(self, words: bytes = b"") -> Iterator[tuple[str, Json]]:
         """All, but for some that do not hold the words."""
-        looked_at = -1
-        may_hold = True
+        checked_page = -1
+        may_contain = True
         for key, number in self._page_numbers.items():
-            if number != looked_at:
-                looked_at, may_hold = number, self._may_contain(number, words)
-            if may_hold:
+            if number != checked_page:
+                checked_page, may_contain = number, self._may_contain(number, words)
+            if may_contain:
                 yield key, self[key]
 
-    def _parse_page(self, number: int, written: str) -> Json:
+    def _parse_page(self, number: int, text: str) -> Json:
         try:
-            return decode_json(f"{{{written}}}")
+            return decode_json(f"{{{text}}}")
         except TooDeep:
             return defaultdict(lambda: TOO_DEEP)
 
@@ -132,24 +134,24 @@ CONTAINER_TYPES = (*OBJECT_TYPES, *LIST_TYPES)
 
 
 def iter_keys(container: Json) -> Iterator[str | int]:
-    """The keys of an object, the places in a list."""
+    """Yield the keys of an object, or the indexes of a list."""
     if isinstance(container, LargeList | LargeObject):
         return container.iter_keys()
     return iter(container) if isinstance(container, dict) else iter(range(len(container)))
 
 
 def iter_items(container: Json, words: str = "") -> Iterator[tuple[str | int, Json]]:
-    """With their keys or places; perhaps without some that do not hold the words, in whatever case."""
+    """Yield the items with their keys or indexes. Items that do not contain the words may be skipped."""
     if isinstance(container, LargeList | LargeObject):
         return container.items(words.casefold().encode(errors="surrogatepass"))
     return iter(container.items()) if isinstance(container, dict) else enumerate(container)
 
 
-# ── spelling ──────────────────────────────────────────────────────────────────────────────────────
+# ── formatting ────────────────────────────────────────────────────────────────────────────────────
 
 
 def format_json(value: Json) -> str:
-    """A value of few characters as JSON has it; a container with two spaces a level."""
+    """Return a value as JSON, indented by two spaces per level."""
     return "".join(_format_parts(value, "\n"))
 
 

@@ -1,6 +1,6 @@
-"""A JSON value as rows to look through, made as they are asked for.
+"""This module turns a JSON value into rows that can be folded.
 
-Only what lies open has rows, and of what is large only what is looked at is parsed.
+Only open containers have rows, and only the visible parts of large containers are parsed.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ from tui.render.word_wrap import WrappedLine, wrap_text
 
 
 class EmbeddedStep:
-    """The step of a path from a string to the JSON that is in it."""
+    """Marks the step of a path from a string to the JSON in it."""
 
 
 EMBEDDED: Final = EmbeddedStep()
 
 
 class LazyValue:
-    """Stands for a value that is looked up in the parent's whenever somebody asks for it."""
+    """Marks a value that is looked up in its parent each time it is needed."""
 
 
 LAZY_VALUE: Final = LazyValue()
@@ -44,11 +44,11 @@ JsonPath = tuple[PathStep, ...]
 INITIAL_ROWS = 60
 INITIAL_LEVELS = 3
 LONG_LIST = 12
-"""Longer ones are folded at first."""
+"""The length from which a list is folded at first."""
 
 UNLIMITED: Final = 10**9
 MAX_SYNC_CHARACTERS = 64_000
-"""Characters of a string that are laid out while one waits."""
+"""Limits the strings that are wrapped immediately. A thread wraps longer ones."""
 
 INDENT_CELLS = 2
 ARROW_CELLS = 2
@@ -59,11 +59,11 @@ class JsonRow:
     depth: int
     key: PathStep | None
     stored: Json
-    "The value, or LOOKED_UP."
+    "The value, or LAZY_VALUE."
     parent: JsonRow | None
     is_open: bool = False
     embedded: Json = None
-    "The JSON that a string holds, once somebody asked for it."
+    "The parsed JSON of a string, after a person opened it."
 
     @property
     def value(self) -> Json:
@@ -77,7 +77,7 @@ class JsonRow:
 
     @property
     def value_row(self) -> JsonRow:
-        """The row of the value: a line of a long string belongs to it."""
+        """The row itself, or the row of the string that this line belongs to."""
         return self.parent if isinstance(self.stored, WrappedLine) and self.parent else self
 
 
@@ -93,48 +93,48 @@ _STEP_PATTERN = re.compile(
 
 
 def format_path(path: JsonPath) -> str:
-    """As jq would have it: `.output[3].arguments | fromjson | .["a b"]`."""
-    spelled = "."
+    """Return a path in the syntax of jq, e.g. `.output[3].arguments | fromjson | .["a b"]`."""
+    text = "."
     for step in path:
-        dot = "" if spelled.endswith(".") else "."
+        dot = "" if text.endswith(".") else "."
         if isinstance(step, EmbeddedStep):
-            spelled += _FROMJSON
+            text += _FROMJSON
         elif isinstance(step, int):
-            spelled += f"[{step}]"
+            text += f"[{step}]"
         else:
-            spelled += dot + step if _IDENTIFIER.fullmatch(step) else f"[{encode_string(step)}]"
-    return spelled
+            text += dot + step if _IDENTIFIER.fullmatch(step) else f"[{encode_string(step)}]"
+    return text
 
 
-def parse_path(spelled: str) -> JsonPath | None:
-    """The other way round; None for what is no path."""
+def parse_path(text: str) -> JsonPath | None:
+    """Parse a path in the syntax of `format_path`. Return None if it is invalid."""
     steps: list[PathStep] = []
-    at = 0
-    while at < len(spelled):
-        found = _STEP_PATTERN.match(spelled, at)
-        if found is None:
+    position = 0
+    while position < len(text):
+        token = _STEP_PATTERN.match(text, position)
+        if token is None:
             return None
-        at = found.end()
-        match found.lastgroup:
+        position = token.end()
+        match token.lastgroup:
             case "inside":
                 steps.append(EMBEDDED)
             case "name":
-                steps.append(found["name"])
+                steps.append(token["name"])
             case "index":
-                steps.append(int(found["index"]))
+                steps.append(int(token["index"]))
             case "quoted":
-                steps.append(json.loads(found["quoted"]))
+                steps.append(json.loads(token["quoted"]))
     return tuple(steps)
 
 
 def row_path(row: JsonRow) -> JsonPath:
     steps: list[PathStep] = []
-    at = row.value_row
-    while at.parent is not None:
-        if at.key is not None:
-            steps.append(at.key)
-        at = at.parent
-        if at.embedded is not None:
+    current = row.value_row
+    while current.parent is not None:
+        if current.key is not None:
+            steps.append(current.key)
+        current = current.parent
+        if current.embedded is not None:
             steps.append(EMBEDDED)
     return tuple(reversed(steps))
 
@@ -143,12 +143,12 @@ def row_path(row: JsonRow) -> JsonPath:
 
 
 class JsonTree:
-    """The rows that lie open, from the top. At first so many levels and about so many rows."""
+    """Holds the visible rows from the top. At first it opens the given levels, and about the given number of rows."""
 
     def __init__(self, value: Json, width: int = 80, levels: int = INITIAL_LEVELS, rows: int = INITIAL_ROWS) -> None:
         self.width = width
         self.root = JsonRow(-1, None, value, None)
-        "Has no row, unless it is all there is."
+        "Is not a visible row, unless it is the only one."
         if _has_children(value):
             self.rows = self._initial_rows(levels, rows)
         else:
@@ -156,12 +156,12 @@ class JsonTree:
             self.rows = [self.root]
 
     def _initial_rows(self, levels: int, room: int) -> list[JsonRow]:
-        """Level by level as far as the room goes, so that what is small is seen whole and what is big in outline."""
-        made: dict[JsonRow, list[JsonRow]] = {}
-        waiting = [self.root]
+        """Open rows level by level while there is room, so that small values are complete and large ones an outline."""
+        children: dict[JsonRow, list[JsonRow]] = {}
+        level = [self.root]
         for depth in range(levels + 1):
-            below: list[JsonRow] = []
-            for row in waiting:
+            next_level: list[JsonRow] = []
+            for row in level:
                 size = len(row.value)
                 if (
                     depth
@@ -171,71 +171,70 @@ class JsonTree:
                     continue
                 room -= size if room < UNLIMITED else 0
                 row.is_open = True
-                made[row] = list(self.children(row))
+                children[row] = list(self.children(row))
                 if room > 0:
-                    below += [child for child in made[row] if _has_children(child.value)]
-            waiting = below
-            if not waiting:
+                    next_level += [child for child in children[row] if _has_children(child.value)]
+            level = next_level
+            if not level:
                 break
-        return list(_flatten(self.root, made))
+        return list(_flatten(self.root, children))
 
     def children(self, row: JsonRow) -> Iterator[JsonRow]:
-        """May be asked for in a thread: nothing changes by it."""
+        """Yield the rows below a row. This changes nothing, so a thread may call it."""
         content, depth = row.content, row.depth + 1
         if isinstance(content, LargeList | LargeObject):
             return (JsonRow(depth, step, LAZY_VALUE, row) for step in iter_keys(content))
         if isinstance(content, CONTAINER_TYPES):
             return (JsonRow(depth, step, value, row) for step, value in iter_items(content))
-        return (JsonRow(depth, None, chunk, row) for chunk in wrap_text(content, text_width(depth, self.width)))
+        return (JsonRow(depth, None, line, row) for line in wrap_text(content, text_width(depth, self.width)))
 
     # ── opening and closing ───────────────────────────────────────────────────────────────────────
 
-    def open(self, at: int, children: Iterable[JsonRow] | None = None) -> None:
-        """With the children, where somebody else has made them already."""
-        row = self.rows[at]
+    def open(self, index: int, children: Iterable[JsonRow] | None = None) -> None:
+        """Open a row. Pass its children if they are already built."""
+        row = self.rows[index]
         if not row.is_open and isinstance(row.content, (*CONTAINER_TYPES, str)):
             row.is_open = True
-            self.rows[at + 1 : at + 1] = self.children(row) if children is None else children
+            self.rows[index + 1 : index + 1] = self.children(row) if children is None else children
 
-    def close(self, at: int) -> None:
-        row = self.rows[at]
+    def close(self, index: int) -> None:
+        row = self.rows[index]
         if row.is_open:
             row.is_open = False
-            del self.rows[at + 1 : self._subtree_end(at)]
+            del self.rows[index + 1 : self._subtree_end(index)]
 
-    def open_embedded(self, at: int) -> bool:
-        """The JSON that the string holds, in its place; False when it holds none."""
-        row = self.rows[at]
-        inside = parse_embedded_json(row.value)
-        if inside is None:
+    def open_embedded(self, index: int) -> bool:
+        """Show the JSON in a string instead of the string. Return False if it contains none."""
+        row = self.rows[index]
+        embedded = parse_embedded_json(row.value)
+        if embedded is None:
             return False
-        self.close(at)
-        row.embedded = inside
-        self.open(at)
+        self.close(index)
+        row.embedded = embedded
+        self.open(index)
         return True
 
-    def close_embedded(self, at: int) -> None:
-        self.close(at)
-        self.rows[at].embedded = None
+    def close_embedded(self, index: int) -> None:
+        self.close(index)
+        self.rows[index].embedded = None
 
-    def _subtree_end(self, at: int) -> int:
-        """The first row after all that hangs on this one."""
-        depth = self.rows[at].depth if at >= 0 else -1
-        end = at + 1
+    def _subtree_end(self, index: int) -> int:
+        """Return the index of the first row after all descendants of a row."""
+        depth = self.rows[index].depth if index >= 0 else -1
+        end = index + 1
         while end < len(self.rows) and self.rows[end].depth > depth:
             end += 1
         return end
 
     def rewrap(self, width: int) -> list[JsonRow]:
-        """Strings that lie open are laid out anew for another width; those too long to wait for are folded and given
-        back, to be laid out elsewhere."""
+        """Wrap open strings for another width. Strings too long to wrap here are closed and returned."""
         if width == self.width:
             return []
         self.width = width
         if not any(isinstance(row.stored, WrappedLine) for row in self.rows):
             return []
         rows: list[JsonRow] = []
-        left: list[JsonRow] = []
+        too_long: list[JsonRow] = []
         for row in self.rows:
             if isinstance(row.stored, WrappedLine):
                 continue
@@ -245,80 +244,80 @@ class JsonTree:
                 if row.is_open:
                     rows += self.children(row)
                 else:
-                    left.append(row)
+                    too_long.append(row)
         self.rows = rows
-        return left
+        return too_long
 
-    # ── finding one's way ─────────────────────────────────────────────────────────────────────────
+    # ── paths to rows ─────────────────────────────────────────────────────────────────────────────
 
-    def parent_index(self, at: int) -> int:
-        """Where the row's parent is; the row itself at the top."""
-        parent = self.rows[at].parent
-        above = at
-        while above >= 0 and self.rows[above] is not parent:
-            above -= 1
-        return above if above >= 0 else at
+    def parent_index(self, index: int) -> int:
+        """Return the index of a row's parent, or of the row itself at the top level."""
+        parent = self.rows[index].parent
+        parent_index = index
+        while parent_index >= 0 and self.rows[parent_index] is not parent:
+            parent_index -= 1
+        return parent_index if parent_index >= 0 else index
 
     def find_nearest(self, path: JsonPath) -> int:
-        """The row of the path, or of what it lies folded in."""
-        at = self._root_index
+        """Return the index of the row of a path, or of the closed row that contains it."""
+        index = self._root_index
         for step in path:
-            child = None if isinstance(step, EmbeddedStep) else self._find_child(at, step)
-            at = at if child is None else child
-        return max(at, 0)
+            child = None if isinstance(step, EmbeddedStep) else self._find_child(index, step)
+            index = index if child is None else child
+        return max(index, 0)
 
     def reveal(self, path: JsonPath) -> int | None:
-        """Opens what the path goes through; None when it leads nowhere."""
-        at = self._root_index
+        """Open all rows on a path and return the index of the last one, or None if there is no such path."""
+        index = self._root_index
         for step in path:
             if isinstance(step, EmbeddedStep):
-                if at < 0 or (self.rows[at].embedded is None and not self.open_embedded(at)):
+                if index < 0 or (self.rows[index].embedded is None and not self.open_embedded(index)):
                     return None
                 continue
-            if at >= 0 and _has_children(self.rows[at].content):
-                self.open(at)
-            child = self._find_child(at, step)
+            if index >= 0 and _has_children(self.rows[index].content):
+                self.open(index)
+            child = self._find_child(index, step)
             if child is None:
                 return None
-            at = child
-        return max(at, 0)
+            index = child
+        return max(index, 0)
 
     @property
     def _root_index(self) -> int:
         return 0 if self.rows[0] is self.root else -1
 
-    def _find_child(self, at: int, key: str | int) -> int | None:
-        row = self.rows[at] if at >= 0 else self.root
-        for below in range(at + 1, self._subtree_end(at)):
-            if self.rows[below].parent is row and self.rows[below].key == key:
-                return below
+    def _find_child(self, index: int, key: str | int) -> int | None:
+        row = self.rows[index] if index >= 0 else self.root
+        for child in range(index + 1, self._subtree_end(index)):
+            if self.rows[child].parent is row and self.rows[child].key == key:
+                return child
         return None
 
     def embedded_values(self) -> dict[JsonPath, Json]:
-        """Of which strings the JSON is open."""
+        """Return the open embedded JSON values by their paths."""
         return {row_path(row): row.embedded for row in self.rows if row.embedded is not None}
 
 
 def indent_width(depth: int, width: int) -> int:
-    """However deep, two thirds of the line are left to read."""
+    """Return the indentation of a row. It never takes more than a third of the line."""
     return min(INDENT_CELLS * depth, width // 3)
 
 
 def text_width(depth: int, width: int) -> int:
-    """Cells for a key and its value."""
+    """Return the width that is left for a key and its value."""
     return width - indent_width(depth, width) - ARROW_CELLS
 
 
-def _flatten(root: JsonRow, made: Mapping[JsonRow, list[JsonRow]]) -> Iterator[JsonRow]:
-    stack = [iter(made[root])]
+def _flatten(root: JsonRow, children: Mapping[JsonRow, list[JsonRow]]) -> Iterator[JsonRow]:
+    stack = [iter(children[root])]
     while stack:
         row = next(stack[-1], None)
         if row is None:
             stack.pop()
             continue
         yield row
-        if row in made:
-            stack.append(iter(made[row]))
+        if row in children:
+            stack.append(iter(children[row]))
 
 
 def _has_children(value: Json) -> bool:
@@ -328,13 +327,13 @@ def _has_children(value: Json) -> bool:
 # ── finding ───────────────────────────────────────────────────────────────────────────────────────
 
 CANCEL_CHECK_INTERVAL = 2_000
-"""How many values are looked at before asking whether anybody still wants to know."""
+"""The number of values to search before checking whether the search was cancelled."""
 
 
 def find_paths(
-    value: Json, words: str, insides: Mapping[JsonPath, Json], stopped: Callable[[], bool]
+    value: Json, words: str, embedded: Mapping[JsonPath, Json], stopped: Callable[[], bool]
 ) -> Iterator[JsonPath]:
-    """The paths of the keys and values that hold the words, from the top, whatever their case."""
+    """Yield the paths of the keys and values that contain the words, from the top, ignoring case."""
     words = words.casefold()
     if not _has_children(value):
         if _contains(value, words):
@@ -343,8 +342,8 @@ def find_paths(
     stack: list[tuple[JsonPath, Iterator[tuple[PathStep, Json]]]] = [((), iter_items(value, words))]
     seen = 0
     while stack:
-        path, below = stack[-1]
-        step, item = next(below, (None, None))
+        path, items = stack[-1]
+        step, item = next(items, (None, None))
         if step is None:
             stack.pop()
             continue
@@ -353,9 +352,9 @@ def find_paths(
             return
         if (isinstance(step, str) and words in step.casefold()) or _contains(item, words):
             yield (*path, step)
-        if insides and (*path, step) in insides:
-            inner = (*path, step)
-            stack.append(((*inner, EMBEDDED), iter_items(insides[inner], words)))
+        if embedded and (*path, step) in embedded:
+            embedded_path = (*path, step)
+            stack.append(((*embedded_path, EMBEDDED), iter_items(embedded[embedded_path], words)))
         elif _has_children(item):
             stack.append(((*path, step), iter_items(item, words)))
 

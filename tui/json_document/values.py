@@ -1,7 +1,6 @@
-"""JSON as it was written.
+"""This module decodes JSON without losing what was written.
 
-Where a parser would be content with the value, a person wants what was written: numbers keep their spelling, a key that
-was given twice is told, and what is not JSON at all is lines of text.
+Numbers keep their spelling, duplicate keys are reported, and text that is not JSON becomes lines.
 """
 
 from __future__ import annotations
@@ -14,13 +13,13 @@ from store.model.entry import Json
 
 
 class VerbatimNumber(str):
-    """A number whose spelling a float would not give back."""
+    """Is a number whose spelling a float would change."""
 
     __slots__ = ()
 
 
 class DuplicateKeyObject(dict[str, Json]):
-    """An object in which keys were given more than once; the last one counts, as it does nearly everywhere."""
+    """Is an object with duplicate keys. The last value of a key counts, as in most parsers."""
 
     def __init__(self, pairs: Iterable[tuple[str, Json]]) -> None:
         pairs = list(pairs)
@@ -29,38 +28,38 @@ class DuplicateKeyObject(dict[str, Json]):
 
 
 class TextLines(list[str]):
-    """What is not JSON, to be read line by line."""
+    """Holds the lines of a text that is not JSON."""
 
     def __init__(self, text: str, note: str = "") -> None:
         super().__init__(text.removesuffix("\n").split("\n"))
         self.note = note
-        "Why, where it is not plain to see."
+        "Explains why the text is not parsed, if that is not obvious."
 
 
 class NotJson(ValueError):
-    """What a parser cannot read."""
+    """Is raised for text that is not valid JSON."""
 
 
 class TooDeep(NotJson):
-    """Lists within lists, so many that a parser would run out of stack."""
+    """Is raised for JSON that is nested too deeply for the parser's stack."""
 
 
-# ── reading ───────────────────────────────────────────────────────────────────────────────────────
+# ── decoding ──────────────────────────────────────────────────────────────────────────────────────
 
 
 def decode_json(text: str) -> Json:
-    """The value, as Python has it."""
+    """Return the value of a JSON text, or raise NotJson."""
     try:
         try:
             return _DECODER.decode(text)
         except json.JSONDecodeError:
             raise
-        except ValueError:  # more digits than Python makes an integer of
-            return _DECODER_OF_HUGE_INTEGERS.decode(text)
-    except json.JSONDecodeError as reason:
-        raise NotJson(reason.msg) from None
+        except ValueError:  # more digits than Python accepts for an integer
+            return _HUGE_INTEGER_DECODER.decode(text)
+    except json.JSONDecodeError as error:
+        raise NotJson(error.msg) from None
     except RecursionError:
-        raise TooDeep("It is nested too deep.") from None
+        raise TooDeep("The JSON is nested too deeply.") from None
 
 
 def _build_object(pairs: list[tuple[str, Json]]) -> dict[str, Json]:
@@ -68,28 +67,28 @@ def _build_object(pairs: list[tuple[str, Json]]) -> dict[str, Json]:
     return value if len(value) == len(pairs) else DuplicateKeyObject(pairs)
 
 
-def _parse_float(spelled: str) -> float | VerbatimNumber:
-    number = float(spelled)
-    return number if repr(number) == spelled else VerbatimNumber(spelled)
+def _parse_float(text: str) -> float | VerbatimNumber:
+    number = float(text)
+    return number if repr(number) == text else VerbatimNumber(text)
 
 
 _DECODER = json.JSONDecoder(object_pairs_hook=_build_object, parse_float=_parse_float, parse_constant=VerbatimNumber)
-_DECODER_OF_HUGE_INTEGERS = json.JSONDecoder(
+_HUGE_INTEGER_DECODER = json.JSONDecoder(
     object_pairs_hook=_build_object, parse_float=_parse_float, parse_constant=VerbatimNumber, parse_int=VerbatimNumber
 )
 
 
-# ── spelling ──────────────────────────────────────────────────────────────────────────────────────
+# ── encoding ──────────────────────────────────────────────────────────────────────────────────────
 
 
 def encode_string(text: str) -> str:
     try:
         text.encode()
-    except UnicodeEncodeError:  # half of a character, which only an escape can spell
+    except UnicodeEncodeError:  # a lone surrogate, which only an escape can represent
         return json.dumps(text)
     return json.dumps(text, ensure_ascii=False)
 
 
 def encode_scalar(value: Json) -> str:
-    """What is neither text nor a container with something in it."""
+    """Return the JSON of a number, a literal or an empty container."""
     return str(value) if isinstance(value, VerbatimNumber) else json.dumps(value)

@@ -47,7 +47,7 @@ _RELATION_BADGES: dict[Relation, tuple[str, str]] = {
 
 SIGN_LEGEND = (
     ("★", "pinned"),
-    ("✓", "selected: the next action applies to all selected sessions"),
+    ("✓", "marked: the next action applies to all marked sessions"),
     ("⟲", "turns: a prompt and everything up to the next prompt"),
     ("⚙", "tool calls"),
     ("✗", "failed tool calls"),

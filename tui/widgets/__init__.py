@@ -1,1 +1,1 @@
-"""The widgets: they know what a session is and how it looks, never where it is kept."""
+"""This package holds the widgets. They know sessions and how to render them, but never read the store."""

@@ -1,4 +1,4 @@
-"""What could be meant, under the line in which it is typed: a few offers, of which one may be chosen."""
+"""This module shows completions below the query input."""
 
 from __future__ import annotations
 
@@ -36,34 +36,36 @@ class CompletionList(Static):
         super().__init__()
         self.completions: Sequence[str] = ()
         self.selected_index: int | None = None
-        "Which of them the person stands on; none before they have moved."
+        "Is None until the person moves into the list."
 
-    def show(self, offers: Sequence[str]) -> None:
-        if not offers and not self.display:
+    def show(self, completions: Sequence[str]) -> None:
+        if not completions and not self.display:
             return
-        self.completions = offers[:MAX_SHOWN]
+        self.completions = completions[:MAX_SHOWN]
         self.selected_index = None
-        self.display = bool(offers)
+        self.display = bool(completions)
         self._redraw()
 
     def move(self, by: int) -> None:
-        """Up from the first is back to the words."""
-        at = (-1 if self.selected_index is None else self.selected_index) + by
-        self.selected_index = None if at < 0 else min(at, len(self.completions) - 1)
+        """Move the selection. Up from the first completion returns to the input."""
+        index = (-1 if self.selected_index is None else self.selected_index) + by
+        self.selected_index = None if index < 0 else min(index, len(self.completions) - 1)
         self._redraw()
 
     @property
     def selected_completion(self) -> str:
-        """The one that is chosen, else the first."""
+        """The selected completion, or the first if none is selected."""
         return self.completions[self.selected_index or 0]
 
     def _redraw(self) -> None:
-        self.update(Content("\n").join([self._render_row(n, offer) for n, offer in enumerate(self.completions)]))
+        self.update(
+            Content("\n").join([self._render_row(n, completion) for n, completion in enumerate(self.completions)])
+        )
 
-    def _render_row(self, number: int, offer: str) -> Content:
-        name, colon, value = offer.partition(":")
+    def _render_row(self, number: int, completion: str) -> Content:
+        name, colon, value = completion.partition(":")
         style = "bold $block-cursor-foreground on $block-cursor-background" if number == self.selected_index else ""
-        # What a folder is called may come from anywhere.
+        # The name of a folder is foreign text.
         return Content.assemble((name + colon, style or FAINT), (one_line(value, 50), style))
 
     def on_click(self, event: events.Click) -> None:

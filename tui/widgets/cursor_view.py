@@ -1,4 +1,4 @@
-"""The base of lists in which one line is chosen: where the cursor is, how it looks, and the keys that move it."""
+"""This module is the base of lists with a cursor."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tui.widgets.line_view import LineView
 
 
 class CursorView(LineView):
-    """Subclasses say what stands on a line with `line`, and act on `chosen` and `pressed`."""
+    """Shows lines with a cursor. Subclasses implement `render_row`, and the handlers that they need."""
 
     DEFAULT_CSS = """
     CursorView {
@@ -41,12 +41,12 @@ class CursorView(LineView):
     """
     COMPONENT_CLASSES: ClassVar[set[str]] = {"cursor-view--cursor", "cursor-view--bar"}
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("down,j", "move(1)", "Down", id="rows.down", show=False, tooltip="The next row"),
-        Binding("up,k", "move(-1)", "Up", id="rows.up", show=False, tooltip="The row before"),
-        Binding("pagedown,ctrl+d", "page(1)", "Page down", id="rows.page_down", show=False, tooltip="A page on"),
-        Binding("pageup,ctrl+u", "page(-1)", "Page up", id="rows.page_up", show=False, tooltip="A page back"),
-        Binding("home", "first", "First", id="rows.first", show=False, tooltip="The first row"),
-        Binding("end", "last", "Last", id="rows.last", show=False, tooltip="The last row"),
+        Binding("down,j", "move(1)", "Down", id="rows.down", show=False, tooltip="Next row"),
+        Binding("up,k", "move(-1)", "Up", id="rows.up", show=False, tooltip="Previous row"),
+        Binding("pagedown,ctrl+d", "page(1)", "Page down", id="rows.page_down", show=False, tooltip="Down one page"),
+        Binding("pageup,ctrl+u", "page(-1)", "Page up", id="rows.page_up", show=False, tooltip="Up one page"),
+        Binding("home", "first", "First", id="rows.first", show=False, tooltip="Go to the first row"),
+        Binding("end", "last", "Last", id="rows.last", show=False, tooltip="Go to the last row"),
     ]
 
     cursor: reactive[int] = reactive(0, repaint=False)
@@ -55,17 +55,17 @@ class CursorView(LineView):
         raise NotImplementedError
 
     def handle_cursor_moved(self) -> None:
-        """The cursor stands elsewhere now."""
+        """Is called after the cursor moved."""
 
     def handle_click(self, x: int) -> None:
-        """The row under the cursor was clicked, so many cells from its left."""
+        """Is called after the row under the cursor was clicked, `x` cells from its left."""
 
     def handle_double_click(self) -> None:
-        pass
+        """Is called after the row under the cursor was double-clicked."""
 
     @property
     def text_width(self) -> int:
-        """Without the cursor's bar, and without touching the scrollbar."""
+        """The width without the cursor's bar and a gap before the scrollbar."""
         return max(self.page.width - 2, 1)
 
     # ── painting ──────────────────────────────────────────────────────────────────────────────────

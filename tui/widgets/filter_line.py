@@ -1,4 +1,4 @@
-"""The first line of a screen with a list: what is listed, and beside it the words that narrow it as one types."""
+"""This module shows the first line of a list screen: a heading, and an input that filters the list."""
 
 from __future__ import annotations
 
@@ -18,12 +18,14 @@ from tui.messages import DataMessage
 
 class FilterInput(Input):
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("escape", "drop", "All again", id="filter.drop", tooltip="Without words"),
-        Binding("enter,down,tab", "leave", "To the list", id="filter.leave", tooltip="Keep the words, go to the list"),
+        Binding("escape", "drop", "Show all", id="filter.drop", tooltip="Clear the filter"),
+        Binding(
+            "enter,down,tab", "leave", "To the list", id="filter.leave", tooltip="Keep the filter and go to the list"
+        ),
     ]
 
     class Exited(Message):
-        """To the list."""
+        """Says that the person left the input for the list."""
 
     def action_drop(self) -> None:
         self.value = ""
@@ -39,7 +41,7 @@ class FilterLine(Horizontal):
         height: 2;
         padding: 0 1;
 
-        #told {
+        #filter-heading {
             width: auto;
             max-width: 75%;
             height: 1;
@@ -58,11 +60,11 @@ class FilterLine(Horizontal):
     }
     """
 
-    heading = query_one("#told", Static)
+    heading = query_one("#filter-heading", Static)
     input = query_one(FilterInput)
 
     class WordsChanged(DataMessage):
-        """As one types."""
+        """Says that the filter changed while the person types."""
 
         words: list[str]
 
@@ -71,16 +73,16 @@ class FilterLine(Horizontal):
         self._placeholder = placeholder
 
     def compose(self) -> ComposeResult:
-        yield Static(id="told")
+        yield Static(id="filter-heading")
         yield Static(Content("/"), id="slash")
         yield FilterInput(compact=True, placeholder=self._placeholder, select_on_focus=False)
 
-    def show_heading(self, told: Content) -> None:
-        self.heading.update(told)
+    def show_heading(self, heading: Content) -> None:
+        self.heading.update(heading)
 
     @property
     def filter_words(self) -> list[str]:
-        """All of them must be there, in any case."""
+        """The words of the filter in lower case. A row must contain all of them."""
         return self.input.value.casefold().split()
 
     @on(Input.Changed)

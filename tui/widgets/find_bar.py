@@ -1,4 +1,4 @@
-"""The line at the foot of a pane in which one types what to find there; the pane knows what finding means."""
+"""This module shows the line at the bottom of a pane in which a person types words to find."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ from tui.messages import DataMessage
 from tui.workers import reliable_timer
 
 TYPING_PAUSE = 0.08
-"""Seconds without a key before the words are looked for."""
+"""Seconds without a key before the search starts."""
 
-NOTHING_FOUND = "nothing found"
+NOTHING_FOUND = "no hits"
 
 
 class FindInput(Input):
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("enter", "submit", "Keep", id="find.keep", tooltip="Go to what was found"),
-        Binding("escape", "drop", "Drop", id="find.drop", tooltip="Stop finding"),
+        Binding("enter", "submit", "Go to hit", id="find.keep", tooltip="Go to the hits"),
+        Binding("escape", "drop", "Cancel", id="find.drop", tooltip="Close the find bar"),
     ]
 
     class Cancelled(Message):
-        """Escape: no hits any more, please."""
+        """Says that the person pressed Escape."""
 
     def action_drop(self) -> None:
         self.post_message(self.Cancelled())
@@ -62,15 +62,15 @@ class FindBar(Horizontal):
     """
 
     input = query_one(FindInput)
-    counter = query_one("#told", Static)
+    counter = query_one("#counter", Static)
 
     class TextChanged(DataMessage):
-        """As one types, after the shortest of pauses."""
+        """Says that the text changed, after a short pause in typing."""
 
         text: str
 
     class Exited(DataMessage):
-        """The person is done typing: Enter keeps the hits, Escape drops them and closes the bar."""
+        """Says that the person is done typing. Enter keeps the hits, Escape drops them and closes the bar."""
 
         kept: bool
 
@@ -82,14 +82,14 @@ class FindBar(Horizontal):
     def compose(self) -> ComposeResult:
         yield Static(Content("find "))
         yield FindInput(compact=True)
-        yield Static(id="told")
+        yield Static(id="counter")
 
     @property
     def text(self) -> str:
         return self.input.value
 
     def open(self, text: str = "") -> None:
-        """With what was looked for last, selected, so that typing replaces it and Enter finds it again."""
+        """Open the bar with the last text selected, so that typing replaces it and Enter finds it again."""
         self.display = True
         if text:
             self.input.value = text
@@ -102,13 +102,12 @@ class FindBar(Horizontal):
         self._last_text = ""
         self.display = False
 
-    def show_position(self, at: int, of: int, *, more: bool = False) -> None:
-        """Which hit of how many: 3, 17 is `3 of 17`; `3 of 17+` when there are more than were counted."""
-        nothing = not of and bool(self.text)
-        self.counter.set_class(nothing, "find-bar--none")
-        self.counter.update(
-            Content(f"{at:,} of {of:,}{'+' if more else ''}" if of else NOTHING_FOUND if nothing else "")
-        )
+    def show_position(self, number: int, total: int, *, more: bool = False) -> None:
+        """Show the number of the current hit, e.g. `3 of 17`, or `3 of 17+` if there are more than were counted."""
+        nothing_found = not total and bool(self.text)
+        self.counter.set_class(nothing_found, "find-bar--none")
+        position = f"{number:,} of {total:,}{'+' if more else ''}" if total else ""
+        self.counter.update(Content(NOTHING_FOUND if nothing_found else position))
 
     # ── typing ────────────────────────────────────────────────────────────────────────────────────
 

@@ -1,4 +1,4 @@
-"""The base of panes in which one can find: the keys, the bar, which hit of how many, and the thread that looks."""
+"""This module is the base of panes with a find bar: its keys, its hits and the thread that searches."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from tui.workers import threaded
 MAX_HITS = 10_000
 
 FindHit = Any
-"""Where a hit is; only what found it needs to know how to go there."""
+"""Locates a hit. Only the view that found it knows its type."""
 
 FindSearch = Callable[[Callable[[], bool]], Iterable[FindHit]]
-"""Runs in a thread, and may ask whether anybody still wants to know."""
+"""Is a search that runs in a thread. It takes a function that returns whether the search was cancelled."""
 
 
 class Findable(Protocol):
@@ -31,19 +31,19 @@ class Findable(Protocol):
     def reveal(self, hit: FindHit) -> None: ...
 
     def highlight_words(self, words: str) -> None:
-        """Show where the words stand; no words, nothing to show."""
+        """Highlight the words. An empty string removes the highlights."""
 
     def focus(self, scroll_visible: bool = True) -> Any: ...
 
 
 class FindPane(Vertical):
-    """Subclasses compose a FindBar and what is looked through."""
+    """Is a pane in which words can be found. Subclasses compose a FindBar and a view."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("slash,ctrl+f", "find", "Find", key_display="/", id="find.open", tooltip="Find in this pane"),
-        Binding("n", "hit(1)", "Next", show=False, id="find.next", tooltip="The next hit"),
-        Binding("N", "hit(-1)", "Previous", show=False, id="find.previous", tooltip="The hit before"),
-        Binding("escape", "forget_hits", "Done", show=False, id="find.forget", tooltip="Stop finding"),
+        Binding("n", "hit(1)", "Next", show=False, id="find.next", tooltip="Next hit"),
+        Binding("N", "hit(-1)", "Previous", show=False, id="find.previous", tooltip="Previous hit"),
+        Binding("escape", "forget_hits", "Done", show=False, id="find.forget", tooltip="Close the find bar"),
     ]
 
     find_bar = query_one(FindBar)
@@ -52,7 +52,7 @@ class FindPane(Vertical):
         generation: int
         hits: Sequence[FindHit]
 
-    def __init__(self, *, id: str | None = None) -> None:  # noqa: A002 (Textual calls it so)
+    def __init__(self, *, id: str | None = None) -> None:  # noqa: A002 (Textual's name)
         super().__init__(id=id)
         self._hits: Sequence[FindHit] = ()
         self._hit_index = 0
@@ -60,19 +60,19 @@ class FindPane(Vertical):
 
     @property
     def view(self) -> Findable:
-        """What is looked through."""
+        """The view that is searched."""
         raise NotImplementedError
 
-    # ── looking ───────────────────────────────────────────────────────────────────────────────────
+    # ── searching ─────────────────────────────────────────────────────────────────────────────────
 
     @on(FindBar.TextChanged)
-    def _start_search(self, asked: FindBar.TextChanged) -> None:
-        asked.stop()
-        self.view.highlight_words(asked.text)
+    def _start_search(self, message: FindBar.TextChanged) -> None:
+        message.stop()
+        self.view.highlight_words(message.text)
         self._hits = ()
         self._search_generation += 1
-        if asked.text:
-            self._run_search(self.view.make_search(asked.text), self._search_generation)
+        if message.text:
+            self._run_search(self.view.make_search(message.text), self._search_generation)
         else:
             self.find_bar.show_position(0, 0)
 
@@ -84,30 +84,30 @@ class FindPane(Vertical):
             self.post_message(self.SearchFinished(generation, hits))
 
     @on(SearchFinished)
-    def _show_hits(self, found: SearchFinished) -> None:
-        found.stop()
-        if found.generation == self._search_generation:
-            self._hits = found.hits
+    def _show_hits(self, message: SearchFinished) -> None:
+        message.stop()
+        if message.generation == self._search_generation:
+            self._hits = message.hits
             self._go_to_hit(0)
 
     def search_again(self) -> None:
-        """What is shown is another: hits in what was there before mean nothing now."""
+        """Search again after the content changed, because the old hits are no longer valid."""
         if self.find_bar.display and self.find_bar.text:
             self._start_search(FindBar.TextChanged(self.find_bar.text))
 
-    def _go_to_hit(self, at: int) -> None:
+    def _go_to_hit(self, index: int) -> None:
         count = min(len(self._hits), MAX_HITS)
         if count:
-            self._hit_index = at % count
+            self._hit_index = index % count
             self.view.reveal(self._hits[self._hit_index])
         self.find_bar.show_position(self._hit_index + 1, count, more=len(self._hits) > count)
 
     # ── keys ──────────────────────────────────────────────────────────────────────────────────────
 
     @on(FindBar.Exited)
-    def _handle_bar_exited(self, left: FindBar.Exited) -> None:
-        left.stop()
-        if not left.kept:
+    def _handle_bar_exited(self, message: FindBar.Exited) -> None:
+        message.stop()
+        if not message.kept:
             self._clear_hits()
         self.view.focus()
 

@@ -1,7 +1,6 @@
-"""The keys that matter here, on one painted line.
+"""This module shows the most important keys on one line.
 
-Textual's own footer is a widget for each key, all made anew whenever one may have changed: a key that is pressed would
-wait for that.
+Textual's footer has one widget per key and rebuilds all of them whenever one may have changed, which delays keys.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ class KeyHint(NamedTuple):
 
 
 ALWAYS_SHOWN = 2
-"""How to leave, and where all keys are told, stand last, and stay when not all have room."""
+"""The number of hints at the end (quit and help) that stay if not all hints fit."""
 
 
 class KeyHintBar(Widget):
@@ -40,7 +39,7 @@ class KeyHintBar(Widget):
             text-style: bold;
         }
 
-        .keys-line--told {
+        .keys-line--description {
             color: $footer-description-foreground;
         }
 
@@ -50,37 +49,37 @@ class KeyHintBar(Widget):
         }
     }
     """
-    COMPONENT_CLASSES: ClassVar[set[str]] = {"keys-line--key", "keys-line--told", "keys-line--disabled"}
+    COMPONENT_CLASSES: ClassVar[set[str]] = {"keys-line--key", "keys-line--description", "keys-line--disabled"}
 
     hints: reactive[tuple[KeyHint, ...]] = reactive(())
 
     def on_mount(self) -> None:
         self.screen.bindings_updated_signal.subscribe(self, self._refresh_hints)
-        # On a busy machine they may have been told of before.
+        # On a busy machine the signal may have been sent before the subscription.
         self.call_later(self._refresh_hints, self.screen)
 
     def _refresh_hints(self, screen: Screen[object]) -> None:
-        """Not while the terminal is left: nothing has the focus then, and the same keys come back with it."""
+        """Update the hints, except while the terminal has no focus. The same keys return with the focus."""
         if self.is_attached and screen is self.screen and self.app.app_focus:
             self.hints = tuple(self._build_hints())
 
     def _build_hints(self) -> Iterator[KeyHint]:
-        """One for each action, however many keys it has; what two widgets call the same may be two things."""
-        told = set()
+        """Yield one hint per widget and action, even if the action has several keys."""
+        seen = set()
         for node, binding, enabled, _ in self.screen.active_bindings.values():
-            if binding.show and (node, binding.action) not in told:
-                told.add((node, binding.action))
-                shown, does = f" {self.app.get_key_display(binding)} ", f"{binding.description} "
-                styles = ("key", "told") if enabled else ("disabled", "disabled")
-                pieces = ((text, f".keys-line--{style}") for text, style in zip((shown, does), styles, strict=True))
+            if binding.show and (node, binding.action) not in seen:
+                seen.add((node, binding.action))
+                texts = (f" {self.app.get_key_display(binding)} ", f"{binding.description} ")
+                styles = ("key", "description") if enabled else ("disabled", "disabled")
+                pieces = ((text, f".keys-line--{style}") for text, style in zip(texts, styles, strict=True))
                 yield KeyHint(binding.key, Content.assemble(*pieces), enabled)
 
     @property
     def _visible_hints(self) -> list[KeyHint]:
-        shown = list(self.hints)
-        while len(shown) > ALWAYS_SHOWN and sum(hint.label.cell_length for hint in shown) > self.size.width:
-            del shown[-ALWAYS_SHOWN - 1]
-        return shown
+        visible = list(self.hints)
+        while len(visible) > ALWAYS_SHOWN and sum(hint.label.cell_length for hint in visible) > self.size.width:
+            del visible[-ALWAYS_SHOWN - 1]
+        return visible
 
     def render(self) -> Content:
         return Content("").join([hint.label for hint in self._visible_hints])

@@ -1,4 +1,4 @@
-"""The base of what shows very many lines: a line is painted when it comes into view, and a few hundred are kept."""
+"""This module is the base of views with very many lines. It renders a line when it becomes visible and caches some."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ REVERSED = Style(reverse=True)
 
 
 class _FilteredStrip(Strip):
-    """All styles of which have gone through the filters already, each of them once and not on every line."""
+    """Is a strip whose styles have already passed the line filters. Each style is filtered once, not once per line."""
 
     __slots__ = ()
 
 
 class LineView(ScrollView, can_focus=True, inherit_bindings=False):
-    """Subclasses say how many lines there are with `line_count`, and what stands on one with `paint_line`."""
+    """Shows many lines. Subclasses set `line_count` and render a line in `build_strip`."""
 
     ALLOW_SELECT = False
     ALLOW_MAXIMIZE = False
@@ -45,14 +45,14 @@ class LineView(ScrollView, can_focus=True, inherit_bindings=False):
         self._strips: LRUCache[Hashable, Strip] = LRUCache(self.MAX_CACHED_STRIPS)
         self._style_cache: dict[str, Style] = {}
         self._component_style_cache: dict[str, Style] = {}
-        "Of what is being painted; who has the focus, and whether it is dark, may be another matter the next time."
+        "Is cleared before each paint, because the focus or the theme may have changed."
         self._filtered_styles: dict[tuple[Style, str], RichStyle] = {}
         self._finish_inputs: tuple[Sequence[LineFilter], tuple[Color, Color]] | None = None
-        "What every line has gone through that is kept finished."
+        "The filters and background that the cached strips were finished with."
 
     @property
     def page(self) -> Size:
-        """What can be seen at once."""
+        """The size of the visible part."""
         return self.scrollable_content_region.size
 
     @property
@@ -61,7 +61,7 @@ class LineView(ScrollView, can_focus=True, inherit_bindings=False):
 
     @line_count.setter
     def line_count(self, count: int) -> None:
-        """Only a scrollbar that comes or goes has the screen laid out again, which takes longer than to paint it."""
+        """Set the number of lines. The screen is laid out again only if the scrollbar appears or disappears."""
         self._line_count = count
         size = Size(0, count)
         if self.size and self.show_vertical_scrollbar == (count > self.size.height):
@@ -71,107 +71,111 @@ class LineView(ScrollView, can_focus=True, inherit_bindings=False):
             self.virtual_size = size
 
     def set_expected_line_count(self, count: int) -> None:
-        """So many at least, while the others are being counted: until then the scrollbar stays as it is."""
+        """Set a preliminary number of lines while the rest is being counted. The scrollbar does not change."""
         self._line_count = count
 
     def build_strip(self, line: int, width: int) -> Strip:
         raise NotImplementedError
 
     def strip_key(self, line: int) -> Hashable:
-        """What a painted line depends on besides the data; two keys of one line are two strips."""
+        """Return what a rendered line depends on besides the data. A line has one cached strip per key."""
         return line
 
     def invalidate_strips(self) -> None:
-        """Call when what the lines say has changed."""
+        """Drop all cached strips. Call this when the content of the lines has changed."""
         self._strips.clear()
         self.refresh_lines(self.scroll_offset.y, self.size.height)
 
     # ── scrolling ─────────────────────────────────────────────────────────────────────────────────
 
     def watch_scroll_y(self, old_value: float, new_value: float) -> None:
-        """Instead of Textual's, which paints the scrollbar anew even where its handle stays in place."""
+        """Replace Textual's method, which repaints the scrollbar even if its handle does not move."""
         if self.show_vertical_scrollbar:
             self._move_handle(self.vertical_scrollbar, new_value)
         if round(old_value) != round(new_value):
             self.refresh_lines(round(new_value), self.size.height)
 
     def refresh_lines(self, y_start: int, line_count: int = 1) -> None:
-        """Without the scrollbar beside them."""
+        """Repaint lines without the scrollbar."""
         self.refresh(Region(0, y_start - self.scroll_offset.y, self._widths[1], line_count))
 
-    def _move_handle(self, bar: ScrollBar, to: float) -> None:
-        to = bar.validate_position(to)
-        if self._handle_at(bar, to) == self._handle_at(bar, bar.position):
-            bar.set_reactive(ScrollBar.position, to)
+    def _move_handle(self, bar: ScrollBar, position: float) -> None:
+        position = bar.validate_position(position)
+        if self._handle_at(bar, position) == self._handle_at(bar, bar.position):
+            bar.set_reactive(ScrollBar.position, position)
         else:
-            bar.position = to
+            bar.position = position
 
     def _handle_at(self, bar: ScrollBar, position: float) -> int:
-        """In eighths of a cell, of which it is painted."""
-        beyond, height = bar.window_virtual_size - bar.window_size, bar.size.height
-        if beyond <= 0:
+        """Return the position of the handle in eighths of a cell, as it is painted."""
+        scrollable, height = bar.window_virtual_size - bar.window_size, bar.size.height
+        if scrollable <= 0:
             return 0
-        handle = max(1, bar.window_size * height / bar.window_virtual_size)
-        return int((height - handle) * position / beyond * 8)
+        handle_height = max(1, bar.window_size * height / bar.window_virtual_size)
+        return int((height - handle_height) * position / scrollable * 8)
 
     # ── Textual's line API ────────────────────────────────────────────────────────────────────────
 
     def render_lines(self, crop: Region) -> list[Strip]:
-        """Textual looks for borders and the like around each line, and makes it anew three times over, at every key
-        that scrolls. Where there are none, a line is finished once and kept."""
+        """Render the visible lines from the cache.
+
+        Textual checks every line for borders and copies it three times at every key that scrolls. Without borders, a
+        line is finished once and cached.
+        """
         self._component_style_cache.clear()
         if self.styles.gutter:
             return super().render_lines(crop)
-        finish = (self.get_line_filters(), self.background_colors)
-        if finish != self._finish_inputs:
-            self._finish_inputs = finish
+        finish_inputs = (self.get_line_filters(), self.background_colors)
+        if finish_inputs != self._finish_inputs:
+            self._finish_inputs = finish_inputs
             self._strips.clear()
             self._filtered_styles.clear()
-        top, width, whole = self.scroll_offset.y, *self._widths
+        top, width, line_width = self.scroll_offset.y, *self._widths
         lines = range(top + crop.y, min(top + crop.bottom, self.line_count))
-        strips = [self._cached_strip(line, width, whole) for line in lines]
+        strips = [self._cached_strip(line, width, line_width) for line in lines]
         if len(strips) < crop.height:
-            strips += [self._finish_strip(Strip.blank(width, self.rich_style), whole)] * (crop.height - len(strips))
+            strips += [self._finish_strip(Strip.blank(width, self.rich_style), line_width)] * (
+                crop.height - len(strips)
+            )
         if crop.column_span != (0, self.size.width):
             return [strip.crop(*crop.column_span) for strip in strips]
         return strips
 
     def prerender_lines(self, lines: Iterable[int], at_most: int) -> int:
-        """Lines that will be seen soon; so many of them as were not painted yet."""
-        painted, (width, whole) = 0, self._widths
+        """Render lines that will be visible soon into the cache. Return the number of lines that were not cached."""
+        rendered, (width, line_width) = 0, self._widths
         self._component_style_cache.clear()
         for line in lines:
-            if painted == at_most:
+            if rendered == at_most:
                 break
-            if self._finish_inputs and (self.strip_key(line), width, whole) not in self._strips:
-                self._cached_strip(line, width, whole)
-                painted += 1
-        return painted
+            if self._finish_inputs and (self.strip_key(line), width, line_width) not in self._strips:
+                self._cached_strip(line, width, line_width)
+                rendered += 1
+        return rendered
 
     @property
     def _widths(self) -> tuple[int, int]:
-        """Of the text, and of a line: what the scrollbar covers is not painted. One that has just come covers nothing
-        until it is laid out."""
+        """The width of the text, and of a line. A line excludes the scrollbar, once the scrollbar is laid out."""
         width = self.page.width
         is_covered = self.show_vertical_scrollbar and self.vertical_scrollbar.is_on_screen
         return width, width if is_covered else self.size.width
 
-    def _cached_strip(self, line: int, width: int, whole: int) -> Strip:
-        key = (self.strip_key(line), width, whole)
+    def _cached_strip(self, line: int, width: int, line_width: int) -> Strip:
+        key = (self.strip_key(line), width, line_width)
         strip = self._strips.get(key)
         if strip is None:
-            strip = self._strips[key] = self._finish_strip(self.build_strip(line, width), whole)
+            strip = self._strips[key] = self._finish_strip(self.build_strip(line, width), line_width)
         return strip
 
     def _finish_strip(self, strip: Strip, width: int) -> Strip:
-        filters, (beneath, background) = self._finish_inputs or ((), self.background_colors)
+        filters, (base, background) = self._finish_inputs or ((), self.background_colors)
         if strip.cell_length != width:
-            strip = strip.adjust_cell_length(width, Style(background=beneath + background).rich_style)
+            strip = strip.adjust_cell_length(width, Style(background=base + background).rich_style)
         if isinstance(strip, _FilteredStrip) and is_safe_for_terminal(strip.text):
             return strip
         segments = list(strip)
-        for each in filters:
-            segments = each.apply(segments, background)
+        for line_filter in filters:
+            segments = line_filter.apply(segments, background)
         return Strip(segments, width)
 
     def render_line(self, y: int) -> Strip:
@@ -191,7 +195,7 @@ class LineView(ScrollView, can_focus=True, inherit_bindings=False):
         super().notify_style_update()
 
     def make_strip(self, line: Content | StyledLine, width: int, style: Style) -> Strip:
-        """Of one line, by hand: Textual's own way would wrap and align it first, and takes ten times as long."""
+        """Render one line. Textual's own method wraps and aligns it first, which takes ten times as long."""
         if isinstance(line, Content):
             pieces = line.render(style, "", self._lookup_style)
             segments = [Segment(text, piece.rich_style) for text, piece in pieces if text]
@@ -205,31 +209,31 @@ class LineView(ScrollView, can_focus=True, inherit_bindings=False):
         return _FilteredStrip(segments, width) if isinstance(line, list) else Strip(segments, width)
 
     def component_style(self, name: str) -> Style:
-        """Of a part of it that the stylesheet knows."""
+        """Return the style of a component class."""
         style = self._component_style_cache.get(name)
         if style is None:
             style = self._component_style_cache[name] = self.get_visual_style(name)
         return style
 
     def cursor_style(self, name: str) -> Style:
-        """Of that component, reversed where it is to be: Textual forgets that of all styles of a text."""
+        """Return the style of a component class, with its `reverse`, which Textual drops."""
         style = self.component_style(name)
         return style + REVERSED if self.get_component_styles(name).text_style.reverse else style
 
-    def _filtered_style_on(self, beneath: Style, name: str) -> RichStyle:
-        """That style on what lies beneath it."""
-        key = (beneath, name)
+    def _filtered_style_on(self, base: Style, name: str) -> RichStyle:
+        """Return a named style combined with the style below it."""
+        key = (base, name)
         style = self._filtered_styles.get(key)
         if style is None:
-            whole = beneath + self._lookup_style(name) if name else beneath
-            style = self._filtered_styles[key] = self._filter_style(whole.rich_style)
+            combined = base + self._lookup_style(name) if name else base
+            style = self._filtered_styles[key] = self._filter_style(combined.rich_style)
         return style
 
     def _filter_style(self, style: RichStyle) -> RichStyle:
         segments = [Segment(" ", style)]
         filters, (_, background) = self._finish_inputs or ((), self.background_colors)
-        for each in filters:
-            segments = each.apply(segments, background)
+        for line_filter in filters:
+            segments = line_filter.apply(segments, background)
         return segments[0].style or style
 
     def _lookup_style(self, name: str | Style) -> Style:

@@ -1,4 +1,4 @@
-"""What shows a secret's value, or takes one: dots, unless somebody asked, and dots to every screenshot."""
+"""This module shows and takes the values of secrets. They are masked by default, and always in screenshots."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tui.render.word_wrap import wrap_text
 from tui.widgets.line_view import LineView
 
 MAX_SHOWN_CHARACTERS = 20_000
-"""Characters of a value that are laid out; nobody reads more in ten seconds, and copying takes all of it."""
+"""Limits the characters to show. Nobody reads more in ten seconds, and copying takes the whole value."""
 
 _CONTROL_PICTURES = {code: chr(0x2400 + code) for code in range(0x20)}
 
@@ -30,14 +30,14 @@ class SecretView(LineView, can_focus=False):
         self._is_concealed = False
 
     def show(self, value: SecretValue | None) -> None:
-        """None: dots. Nothing of what was shown is kept then."""
+        """Show a value, or dots for None. Any value that was shown before is dropped."""
         self._lines = []
         if value is not None:
-            cut = value.text[:MAX_SHOWN_CHARACTERS]
-            self._lines += wrap_text(cut, max(self.page.width - 2, 1))
-            if cut != value.text:
+            text = value.text[:MAX_SHOWN_CHARACTERS]
+            self._lines += wrap_text(text, max(self.page.width - 2, 1))
+            if text != value.text:
                 self._lines.append(
-                    f"… {len(value.text) - MAX_SHOWN_CHARACTERS:,} more characters; copying takes all of it"
+                    f"… {len(value.text) - MAX_SHOWN_CHARACTERS:,} more characters · copy to get the whole value"
                 )
         self.line_count = max(len(self._lines), 1)
         self.invalidate_strips()
@@ -53,10 +53,10 @@ class SecretView(LineView, can_focus=False):
 
     def build_strip(self, line: int, width: int) -> Strip:
         if self._is_concealed or not self._lines:
-            shown = Content.styled(MASK if line == 0 else "", FAINT)
+            content = Content.styled(MASK if line == 0 else "", FAINT)
         else:
-            shown = Content.styled(self._lines[line], "bold $text-warning")
-        return self.make_strip(Content.assemble(" ", shown), width, self.visual_style)
+            content = Content.styled(self._lines[line], "bold $text-warning")
+        return self.make_strip(Content.assemble(" ", content), width, self.visual_style)
 
     @contextmanager
     def concealed(self) -> Iterator[None]:
@@ -70,7 +70,7 @@ class SecretView(LineView, can_focus=False):
 
 
 class HiddenInput(Input):
-    """Takes a value whole, line breaks included, and gives nothing of it to a clipboard."""
+    """Takes a value including line breaks, and never copies it to a clipboard."""
 
     def __init__(self, placeholder: str = "") -> None:
         super().__init__(placeholder=placeholder, password=True, compact=True)
@@ -79,11 +79,11 @@ class HiddenInput(Input):
     def _value(self) -> Text:
         if self.password:
             return super()._value
-        pictured = sanitize(self.value.translate(_CONTROL_PICTURES))
-        return Text(pictured, no_wrap=True, overflow="ignore", end="")
+        visible = sanitize(self.value.translate(_CONTROL_PICTURES))
+        return Text(visible, no_wrap=True, overflow="ignore", end="")
 
     def _on_paste(self, event: events.Paste) -> None:
-        """Not only the first line, as the base does."""
+        """Insert all lines. The base class takes only the first."""
         event.stop()
         event.prevent_default()
         self.replace(event.text.removesuffix("\n"), *sorted(self.selection))

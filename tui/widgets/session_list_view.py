@@ -1,7 +1,7 @@
-"""The list of sessions: all their keys, and the rows of those in view.
+"""This module shows the list of sessions. It holds the keys of all sessions, but only the rows near the view.
 
-It never reads the store. It is given a listing, asks upwards for the rows that are about to be seen, and paints them
-when they come; so a hundred thousand sessions cost it an array of integers and a few pages.
+It never reads the store. It gets a layout, asks its parent for the rows that will be visible, and renders them when
+they arrive. So a hundred thousand sessions cost an array of integers and a few pages of rows.
 """
 
 from __future__ import annotations
@@ -27,27 +27,27 @@ from tui.render.styles import StyledLine
 from tui.widgets.line_view import LineView
 
 ROWS_PER_PAGE = 64
-"""How many rows are asked for at once."""
+"""The number of rows to request together."""
 
 MAX_CACHED_ROWS = 16 * ROWS_PER_PAGE
 
 PREFETCH_INTERVAL = 0.01
-"""After a key has been answered, and between two portions of what the next one will show."""
+"""Seconds after a key, and between two steps, in which lines for the next key are prepared."""
 
 PRERENDER_LINES = 12
-"""Painted at once: a key that comes meanwhile waits no longer than one notices."""
+"""The number of lines to prepare in one step, so few that a key pressed meanwhile is not delayed noticeably."""
 
 FOLD_CELLS = 3
-"""So many cells from the left is the sign that folds."""
+"""The width at the left of a row in which a click folds it."""
 
 
-def _movement_binding(keys: str, action: str, told: str, name: str, tooltip: str) -> Binding:
-    """Priority: it need not go from widget to widget up to the app before it comes back here."""
-    return Binding(keys, action, told, id=f"list.{name}", show=False, priority=True, tooltip=tooltip)
+def _movement_binding(keys: str, action: str, description: str, name: str, tooltip: str) -> Binding:
+    """Build a binding with priority, so that the key does not pass through every widget first."""
+    return Binding(keys, action, description, id=f"list.{name}", show=False, priority=True, tooltip=tooltip)
 
 
 class SessionRows(LineView):
-    """Which sessions are listed, what is known of them, and how they look."""
+    """Holds the listed sessions and renders them."""
 
     COMPONENT_CLASSES: ClassVar[set[str]] = {
         "session-list--row",
@@ -58,10 +58,10 @@ class SessionRows(LineView):
 
     cursor: reactive[int] = reactive(0, repaint=False)
     now: reactive[datetime] = reactive(datetime.fromtimestamp(0, UTC), repaint=False)
-    "What ages are told by."
+    "The time that ages are relative to."
 
     class RowsRequested(DataMessage):
-        """These sessions are in view, or soon will be, and their rows are not known."""
+        """Asks for the rows of sessions that are visible or soon will be."""
 
         page: int
         keys: array[int]
@@ -81,10 +81,10 @@ class SessionRows(LineView):
     def on_mount(self) -> None:
         self._prefetch_timer = self.set_interval(PREFETCH_INTERVAL, self._prefetch, pause=True)
 
-    # ── what is handed down ───────────────────────────────────────────────────────────────────────
+    # ── content ───────────────────────────────────────────────────────────────────────────────────
 
     def show_initial(self, listing: SessionListLayout, rows: Iterable[SessionRow]) -> None:
-        """What stands in it when it is first painted."""
+        """Set the content before the first paint."""
         self.listing = listing
         self.line_count = listing.line_count
         self._rows = {row.session.key: (self._revision, row) for row in rows}
@@ -92,9 +92,11 @@ class SessionRows(LineView):
     def show(
         self, listing: SessionListLayout, rows: Iterable[SessionRow] = (), *, follow: bool, whole: bool = True
     ) -> None:
-        """Another list, or how it begins, with the rows that are known. Follow: the session under the cursor stays
-        under it, and where it is on the screen."""
-        found = listing.row_of(self.selected_key) if follow else 0
+        """Show another list, or the start of one if it is not `whole`, with the rows that are already known.
+
+        With `follow`, the session under the cursor stays there and keeps its place on the screen.
+        """
+        row = listing.row_of(self.selected_key) if follow else 0
         line = self._cursor_line - self.scroll_offset.y
         self.listing = listing
         self._words = listing.query.pattern()
@@ -102,40 +104,42 @@ class SessionRows(LineView):
             self.line_count = listing.line_count
         else:
             self.set_expected_line_count(listing.line_count)
-        self.set_reactive(SessionRows.cursor, self.validate_cursor(self.cursor if found is None else found))
+        self.set_reactive(SessionRows.cursor, self.validate_cursor(self.cursor if row is None else row))
         self.scroll_to(y=self._scroll_top_for(line) if follow else 0, animate=False, force=True)
         self.invalidate_rows(rows)
 
     def _scroll_top_for(self, line: int) -> int:
-        """Where to scroll so that the cursor is on that line of the screen again. Whoever is at the top stays there
-        to see what is new, unless that would push the cursor out of sight."""
-        at, height = self._cursor_line, self.page.height
-        if self.scroll_offset.y:
-            return at - line
-        return max(at + LINES_PER_ROW - height, 0) if line < height else 0
+        """Return where to scroll so that the cursor is on that line of the screen again.
 
-    def receive_rows(self, wanted: RowsRequested, rows: Iterable[SessionRow]) -> None:
-        """The answer to Wanted. One that was asked before the data changed is dropped; it has been asked again."""
-        if wanted.revision != self._revision:
+        A list that is at its top stays there to show new sessions, unless that would hide the cursor.
+        """
+        cursor_line, height = self._cursor_line, self.page.height
+        if self.scroll_offset.y:
+            return cursor_line - line
+        return max(cursor_line + LINES_PER_ROW - height, 0) if line < height else 0
+
+    def receive_rows(self, request: RowsRequested, rows: Iterable[SessionRow]) -> None:
+        """Take the answer to `RowsRequested`. An answer from before the data changed is dropped and requested again."""
+        if request.revision != self._revision:
             return
-        self._requested_pages.discard(wanted.page)
+        self._requested_pages.discard(request.page)
         if len(self._rows) > MAX_CACHED_ROWS:
             near = {key for page in self._pages_near() for key in self._keys_on(page)}
-            self._rows = {key: known for key, known in self._rows.items() if key in near}
+            self._rows = {key: cached for key, cached in self._rows.items() if key in near}
         self._rows.update((row.session.key, (self._revision, row)) for row in rows)
-        if wanted.page in self._pages_in_view():
+        if request.page in self._pages_in_view():
             self.refresh()
         self._prefetch_timer.reset()
 
     def invalidate_rows(self, fresh: Iterable[SessionRow] = ()) -> None:
-        """The sessions may have changed: what is known is shown until what is new has come."""
+        """Request all rows again because the sessions may have changed. Old rows are shown until new ones arrive."""
         self._revision += 1
         self._requested_pages.clear()
         self._rows.update((row.session.key, (self._revision, row)) for row in fresh)
         self.invalidate_strips()
         self._request_rows()
 
-    # ── what is asked for ─────────────────────────────────────────────────────────────────────────
+    # ── requests ──────────────────────────────────────────────────────────────────────────────────
 
     @property
     def keys(self) -> array[int]:
@@ -152,25 +156,25 @@ class SessionRows(LineView):
 
     @property
     def marked_keys(self) -> frozenset[int]:
-        """The keys of the sessions that are marked, in sight or not."""
+        """The keys of all marked sessions, visible or not."""
         return self._marked_keys
 
     def _cached_row(self, key: int | None) -> SessionRow | None:
-        known = self._rows.get(key) if key is not None else None
-        return known[1] if known else None
+        cached = self._rows.get(key) if key is not None else None
+        return cached[1] if cached else None
 
     def _request_rows(self) -> None:
-        """Those in view at once; those near when what is in view has been painted."""
+        """Request the visible rows now, and the rows near them after the visible ones are painted."""
         self._request_pages(self._pages_in_view())
         self._prefetch_timer.reset()
 
     def _prefetch(self) -> None:
         self._request_pages(self._pages_near())
         height = self.page.height
-        begin = self.scroll_offset.y + (-height if self._is_going_up else height)
-        soon = range(max(begin, 0), min(begin + height, self.line_count))
-        known = (line for line in soon if self._is_fresh(self.keys[self.listing.line_at(line).row]))
-        if not self.prerender_lines(known, PRERENDER_LINES):
+        first = self.scroll_offset.y + (-height if self._is_going_up else height)
+        upcoming = range(max(first, 0), min(first + height, self.line_count))
+        fresh = (line for line in upcoming if self._is_fresh(self.keys[self.listing.line_at(line).row]))
+        if not self.prerender_lines(fresh, PRERENDER_LINES):
             self._prefetch_timer.pause()
 
     def _request_pages(self, pages: range) -> None:
@@ -186,45 +190,45 @@ class SessionRows(LineView):
         return range(top // ROWS_PER_PAGE, bottom // ROWS_PER_PAGE + 1)
 
     def _pages_near(self) -> range:
-        """The pages in view, and one on either side, so that scrolling meets rows that are there already."""
-        seen = self._pages_in_view()
+        """Return the visible pages and one on each side, so that scrolling finds their rows loaded."""
+        visible = self._pages_in_view()
         last = (len(self.keys) - 1) // ROWS_PER_PAGE
-        return range(max(seen.start - 1, 0), min(seen.stop, last) + 1)
+        return range(max(visible.start - 1, 0), min(visible.stop, last) + 1)
 
     def _keys_on(self, page: int) -> array[int]:
         return self.keys[page * ROWS_PER_PAGE : (page + 1) * ROWS_PER_PAGE]
 
     def _is_fresh(self, key: int) -> bool:
-        known = self._rows.get(key)
-        return known is not None and known[0] == self._revision
+        cached = self._rows.get(key)
+        return cached is not None and cached[0] == self._revision
 
     # ── painting ──────────────────────────────────────────────────────────────────────────────────
 
     def strip_key(self, line: int) -> Hashable:
-        place = self.listing.line_at(line)
-        key = self.keys[place.row]
-        chosen = place.row == self.cursor and place.heading is None
-        edition, _ = self._rows.get(key, (None, None))
-        return line, edition, chosen, chosen and self.has_focus, key in self._marked_keys
+        position = self.listing.line_at(line)
+        key = self.keys[position.row]
+        is_selected = position.row == self.cursor and position.heading is None
+        revision, _ = self._rows.get(key, (None, None))
+        return line, revision, is_selected, is_selected and self.has_focus, key in self._marked_keys
 
     def build_strip(self, line: int, width: int) -> Strip:
-        place = self.listing.line_at(line)
-        if place.heading is not None:
-            told = render_group_heading(
-                self.listing.headings[place.heading], self.listing.options.group, width - 2, self.now
+        position = self.listing.line_at(line)
+        if position.heading is not None:
+            heading = render_group_heading(
+                self.listing.headings[position.heading], self.listing.options.group, width - 2, self.now
             )
-            return self.make_strip([(" ", ""), *told], width, self.component_style("session-list--row"))
-        key = self.keys[place.row]
+            return self.make_strip([(" ", ""), *heading], width, self.component_style("session-list--row"))
+        key = self.keys[position.row]
         row = self._cached_row(key)
         text: StyledLine = []
         if row:
-            branch = build_tree_prefix(self.listing, place.row, row.children)
-            text = self._row_lines.get(row, width - 2, self.now, branch, self._words)[place.row_line]
-        chosen = place.row == self.cursor
-        lead = ("▌", ".session-list--bar") if chosen else (" ", "")
-        if key in self._marked_keys and not place.row_line:
+            prefix = build_tree_prefix(self.listing, position.row, row.children)
+            text = self._row_lines.get(row, width - 2, self.now, prefix, self._words)[position.row_line]
+        is_selected = position.row == self.cursor
+        lead = ("▌", ".session-list--bar") if is_selected else (" ", "")
+        if key in self._marked_keys and not position.row_line:
             lead = ("✓", ".session-list--mark")
-        style = self.cursor_style("session-list--cursor") if chosen else self.component_style("session-list--row")
+        style = self.cursor_style("session-list--cursor") if is_selected else self.component_style("session-list--row")
         return self.make_strip([lead, *text], width, style)
 
     @property
@@ -248,44 +252,62 @@ class SessionRows(LineView):
 
 
 class SessionListView(SessionRows):
-    """And what can be done with them."""
+    """Adds a cursor, marks and keys to the rows."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("enter", "open", "Open", id="list.open", tooltip="Read the conversation"),
-        _movement_binding("down,j", "move(1)", "Down", "down", "The next session"),
-        _movement_binding("up,k", "move(-1)", "Up", "up", "The session before"),
-        _movement_binding("pagedown,ctrl+d", "page(1)", "Page down", "page_down", "A page on"),
-        _movement_binding("pageup,ctrl+u", "page(-1)", "Page up", "page_up", "A page back"),
-        _movement_binding("home,g", "first", "First", "first", "The first session"),
-        _movement_binding("end,G", "last", "Last", "last", "The last session"),
-        Binding("right", "unfold", "Unfold", id="list.unfold", show=False, tooltip="Show what came from this session"),
-        Binding("left", "fold", "Fold", id="list.fold", show=False, tooltip="Hide what came from it; then, its parent"),
+        Binding("enter", "open", "Open", id="list.open", tooltip="Open the session"),
+        _movement_binding("down,j", "move(1)", "Down", "down", "Next session"),
+        _movement_binding("up,k", "move(-1)", "Up", "up", "Previous session"),
+        _movement_binding("pagedown,ctrl+d", "page(1)", "Page down", "page_down", "Down one page"),
+        _movement_binding("pageup,ctrl+u", "page(-1)", "Page up", "page_up", "Up one page"),
+        _movement_binding("home,g", "first", "First", "first", "Go to the first session"),
+        _movement_binding("end,G", "last", "Last", "last", "Go to the last session"),
         Binding(
-            "space", "mark", "Mark", id="list.mark", show=False, tooltip="Mark it, to do something to many at once"
+            "right",
+            "unfold",
+            "Unfold",
+            id="list.unfold",
+            show=False,
+            tooltip="Show the sessions that came from this one",
         ),
-        Binding("s", "scope", "Scope", id="list.scope", tooltip="Everywhere, this folder, this git work tree"),
-        Binding("o", "order", "Order", id="list.order", tooltip="In which order, under which headings"),
+        Binding(
+            "left",
+            "fold",
+            "Fold",
+            id="list.fold",
+            show=False,
+            tooltip="Hide the sessions that came from this one, or go to its parent",
+        ),
+        Binding("space", "mark", "Mark", id="list.mark", show=False, tooltip="Mark this session for the next action"),
+        Binding(
+            "s",
+            "scope",
+            "Scope",
+            id="list.scope",
+            tooltip="Show all sessions, or those of this folder or git work tree",
+        ),
+        Binding("o", "order", "Order", id="list.order", tooltip="Choose the order and the headings"),
     ]
 
     class Opened(DataMessage):
         session: Session
 
     class FoldRequested(DataMessage):
-        """The children of a session are to be shown, or not any more."""
+        """Asks to show or hide the children of a session."""
 
         key: int
         folded: bool
 
     class MarkedChanged(DataMessage):
-        """Others are marked now."""
+        """Says that other sessions are marked."""
 
         keys: frozenset[int]
 
     class ScopeRequested(Message):
-        """Another part of the world, please."""
+        """Asks for a dialog to choose the scope."""
 
     class OrderRequested(Message):
-        """Another order, or other headings, please."""
+        """Asks for a dialog to choose the order and headings."""
 
     def set_marked(self, keys: frozenset[int]) -> None:
         self._marked_keys = keys
@@ -297,11 +319,11 @@ class SessionListView(SessionRows):
     def watch_cursor(self, before: int, after: int) -> None:
         for row in (before, after):
             self.refresh_lines(self.listing.first_line_of(row), LINES_PER_ROW)
-        begin = self._cursor_line
-        if begin and self.listing.line_at(begin - 1).heading is not None:
-            begin -= 1  # with the heading, which nobody could reach otherwise
-        height = self._cursor_line + LINES_PER_ROW - begin
-        self.scroll_to_region(Region(0, begin, 1, height), animate=False, force=True, immediate=True)
+        first = self._cursor_line
+        if first and self.listing.line_at(first - 1).heading is not None:
+            first -= 1  # show the heading too, because the cursor cannot reach it
+        height = self._cursor_line + LINES_PER_ROW - first
+        self.scroll_to_region(Region(0, first, 1, height), animate=False, force=True, immediate=True)
 
     def on_focus(self) -> None:
         self.refresh_lines(self._cursor_line, LINES_PER_ROW)
@@ -311,13 +333,13 @@ class SessionListView(SessionRows):
 
     def on_click(self, event: events.Click) -> None:
         line = event.y + self.scroll_offset.y
-        if line >= self.line_count or (place := self.listing.line_at(line)).heading is not None:
+        if line >= self.line_count or (position := self.listing.line_at(line)).heading is not None:
             return
-        self.cursor = place.row
+        self.cursor = position.row
         if event.ctrl:
             self._toggle_mark()
-        elif place.row_line and event.x < FOLD_CELLS and self._has_children():
-            self._request_fold(self.keys[place.row] in self.listing.options.unfolded)
+        elif position.row_line and event.x < FOLD_CELLS and self._has_children():
+            self._request_fold(self.keys[position.row] in self.listing.options.unfolded)
         elif event.chain == 2:
             self.action_open()
 
@@ -346,7 +368,7 @@ class SessionListView(SessionRows):
         self.post_message(self.OrderRequested())
 
     def action_unfold(self) -> None:
-        """Then, into what was unfolded."""
+        """Unfold the session. If it is unfolded, go to its first child."""
         if self._has_children() and self.selected_key not in self.listing.options.unfolded:
             self._request_fold(False)
         elif self.keys and self.listing.has_rows_beneath(self.cursor):
@@ -359,7 +381,7 @@ class SessionListView(SessionRows):
             self.cursor = parent
 
     def action_mark(self) -> None:
-        """And on to the next, so that many are marked by holding the key."""
+        """Mark the session and move on, so that holding the key marks many."""
         self._toggle_mark()
         self.cursor += 1
 
@@ -377,16 +399,16 @@ class SessionListView(SessionRows):
 
 
 class _RowLinesCache:
-    """A row's two lines are painted one after the other, and made together."""
+    """Caches the two lines of a row, which are rendered together but painted one after the other."""
 
     def __init__(self) -> None:
         self._key: tuple[object, ...] = ()
         self._lines: tuple[StyledLine, StyledLine] = ([], [])
 
     def get(
-        self, row: SessionRow, width: int, now: datetime, branch: TreePrefix, words: re.Pattern[str] | None
+        self, row: SessionRow, width: int, now: datetime, prefix: TreePrefix, words: re.Pattern[str] | None
     ) -> tuple[StyledLine, StyledLine]:
-        asked = (row, width, now, branch, words)
-        if asked != self._key:
-            self._key, self._lines = asked, render_session(row, width, now, branch, words)
+        key = (row, width, now, prefix, words)
+        if key != self._key:
+            self._key, self._lines = key, render_session(row, width, now, prefix, words)
         return self._lines

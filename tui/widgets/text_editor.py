@@ -1,4 +1,4 @@
-"""Where a text is written. Lines are wrapped as long as that is quick: a megabyte would hold up every key."""
+"""This module edits a text. Long texts are not wrapped, because wrapping a megabyte would delay every key."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ from textual import events
 from textual.widgets import TextArea
 
 MAX_WRAPPED_CHARACTERS = 50_000
-"""Characters."""
 
 
 class TextEditor(TextArea):
@@ -15,6 +14,6 @@ class TextEditor(TextArea):
         super().__init__(text, soft_wrap=wraps, show_line_numbers=False, tab_behavior="focus")
 
     def on_paste(self, event: events.Paste) -> None:
-        """Before it is taken in."""
+        """Turn wrapping off before a long text is inserted."""
         if len(self.text) + len(event.text) > MAX_WRAPPED_CHARACTERS:
             self.soft_wrap = False

@@ -1,4 +1,4 @@
-"""Text of any length, to read: laid out for the width in a thread when it is long, painted as it comes into view."""
+"""This module shows text of any length. A thread wraps long text, and lines are rendered when they become visible."""
 
 from __future__ import annotations
 
@@ -20,23 +20,25 @@ from tui.widgets.line_view import LineView
 from tui.workers import threaded
 
 MAX_SYNC_CHARACTERS = 64_000
-"""Characters that are laid out at once."""
+"""Limits the text that is wrapped immediately. A thread wraps longer text."""
 
 FIRST_LINES = 2_000
-"""So many are shown before the rest of a long text is laid out."""
+"""The number of lines of a long text to show before the rest is wrapped."""
 
 TextSource = str | Sequence[Content]
-"""Foreign text as it is kept, or lines that were painted elsewhere."""
+"""Holds foreign text as it is stored, or lines that are already rendered."""
 
 
 class TextView(LineView):
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("down,j", "scroll_by(1)", "Down", id="text.down", show=False, tooltip="A line on"),
-        Binding("up,k", "scroll_by(-1)", "Up", id="text.up", show=False, tooltip="A line back"),
-        Binding("pagedown,space", "scroll_page(1)", "Page down", id="text.page_down", show=False, tooltip="A page on"),
-        Binding("pageup,b", "scroll_page(-1)", "Page up", id="text.page_up", show=False, tooltip="A page back"),
-        Binding("home", "scroll_home", "Start", id="text.first", show=False, tooltip="The beginning"),
-        Binding("end", "scroll_end", "End", id="text.last", show=False, tooltip="The end"),
+        Binding("down,j", "scroll_by(1)", "Down", id="text.down", show=False, tooltip="Down one line"),
+        Binding("up,k", "scroll_by(-1)", "Up", id="text.up", show=False, tooltip="Up one line"),
+        Binding(
+            "pagedown,space", "scroll_page(1)", "Page down", id="text.page_down", show=False, tooltip="Down one page"
+        ),
+        Binding("pageup,b", "scroll_page(-1)", "Page up", id="text.page_up", show=False, tooltip="Up one page"),
+        Binding("home", "scroll_home", "Start", id="text.first", show=False, tooltip="Go to the start"),
+        Binding("end", "scroll_end", "End", id="text.last", show=False, tooltip="Go to the end"),
     ]
 
     class TextWrapped(DataMessage):
@@ -60,7 +62,7 @@ class TextView(LineView):
 
     @property
     def text_width(self) -> int:
-        """Without the mark of a hit, and without touching the scrollbar."""
+        """The width without the mark of a hit and a gap before the scrollbar."""
         return max(self.page.width - 2, 1)
 
     # ── laying out ────────────────────────────────────────────────────────────────────────────────
@@ -73,7 +75,7 @@ class TextView(LineView):
         self._generation += 1
         self._width = self.text_width
         if not isinstance(self._source, str):
-            self._show_lines([line for whole in self._source for line in whole.wrap(self._width) or [whole]])
+            self._show_lines([line for content in self._source for line in content.wrap(self._width) or [content]])
         elif len(self._source) <= MAX_SYNC_CHARACTERS:
             self._show_lines(list(wrap_text(self._source, self._width)) if self._source else [])
         else:
@@ -93,9 +95,9 @@ class TextView(LineView):
         self.post_message(self.TextWrapped(generation, lines))
 
     @on(TextWrapped)
-    def _show_wrapped(self, laid_out: TextWrapped) -> None:
-        if laid_out.generation == self._generation:
-            self._show_lines(laid_out.lines)
+    def _show_wrapped(self, message: TextWrapped) -> None:
+        if message.generation == self._generation:
+            self._show_lines(message.lines)
 
     def _show_lines(self, lines: Sequence[str | Content]) -> None:
         self._lines = lines
@@ -109,9 +111,9 @@ class TextView(LineView):
 
     def build_strip(self, line: int, width: int) -> Strip:
         text = self._lines[line]
-        shown = text if isinstance(text, Content) else Content(text)
+        content = text if isinstance(text, Content) else Content(text)
         mark = ("▌", "$accent") if line == self._hit_line else (" ", "")
-        return self.make_strip(Content.assemble(mark, highlight_words(shown, self._words)), width, self.visual_style)
+        return self.make_strip(Content.assemble(mark, highlight_words(content, self._words)), width, self.visual_style)
 
     # ── finding ───────────────────────────────────────────────────────────────────────────────────
 
@@ -120,8 +122,8 @@ class TextView(LineView):
         return lambda stopped: _find_lines(lines, words.casefold(), stopped)
 
     def reveal(self, hit: int) -> None:
-        before, self._hit_line = self._hit_line, hit
-        for line in (before, hit):
+        previous, self._hit_line = self._hit_line, hit
+        for line in (previous, hit):
             if line is not None:
                 self.refresh_lines(line)
         top = self.scroll_offset.y
@@ -149,14 +151,14 @@ class TextView(LineView):
 
 
 class AutoHeightText(TextView):
-    """In a dialog: as high as what it says, up to a part of the screen.
+    """Shows text in a dialog, as high as the text but at most a part of the screen.
 
-    In this way round: what is as high as its contents asks them for cells alone, and a part of the screen as the most
-    would leave it higher than they are.
+    The height is a part of the screen and the maximum is the number of lines. The other order does not work: with an
+    `auto` height and a part of the screen as the maximum, the dialog becomes higher than the text.
     """
 
     MAX_HEIGHT = "55vh"
-    """Leaves room on a small screen for a title above, and for a sentence of two lines below."""
+    "Leaves room on a small screen for a title above and two lines below."
 
     def __init__(self) -> None:
         super().__init__()
@@ -168,11 +170,11 @@ class AutoHeightText(TextView):
 
 
 def _find_lines(lines: Sequence[str | Content], words: str, stopped: Callable[[], bool]) -> Iterator[int]:
-    """Words may have been parted by the end of a line; then they are where they begin."""
+    """Yield the lines that contain the words. Words that a line break splits are found where they begin."""
     texts = (line.plain if isinstance(line, Content) else line for line in (*lines, ""))
-    reach = len(words)
-    for number, (text, after) in enumerate(pairwise(text.casefold() for text in texts)):
+    length = len(words)
+    for number, (text, next_text) in enumerate(pairwise(text.casefold() for text in texts)):
         if number % FIRST_LINES == 0 and stopped():
             return
-        if words in text or (reach > 1 and words in f"{text[1 - reach :]} {after[: reach - 1]}"):
+        if words in text or (length > 1 and words in f"{text[1 - length :]} {next_text[: length - 1]}"):
             yield number

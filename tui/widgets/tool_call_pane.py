@@ -1,4 +1,4 @@
-"""The two sides of a tool call, what was asked and what came of it: to read as text, or to look through as a tree."""
+"""This module shows the arguments or the result of a tool call, as text or as a JSON tree."""
 
 from __future__ import annotations
 
@@ -49,9 +49,9 @@ class ToolCallPane(FindPane):
     }
     """
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("d", "switch", "Text or tree", id="call.switch", tooltip="To read, or as it is in the record"),
+        Binding("d", "switch", "Text or tree", id="call.switch", tooltip="Switch between text and JSON tree"),
         Binding(
-            "c", "copy_value", "Copy value", show=False, id="call.copy_value", tooltip="Copy what the cursor is on"
+            "c", "copy_value", "Copy value", show=False, id="call.copy_value", tooltip="Copy the value under the cursor"
         ),
     ]
 
@@ -59,7 +59,7 @@ class ToolCallPane(FindPane):
     text = query_one(TextView)
     tree_view = query_one(JsonView)
 
-    def __init__(self, *, id: str) -> None:  # noqa: A002 (Textual calls it so)
+    def __init__(self, *, id: str) -> None:  # noqa: A002 (Textual's name)
         super().__init__(id=id)
         self.set_class(True, AS_TEXT)
         self._has_both = False
@@ -71,7 +71,7 @@ class ToolCallPane(FindPane):
         yield FindBar()
 
     def show(self, title: Content, text: TextSource | None, tree: JsonTree | None, note: str = "") -> None:
-        """The text first, where there is one; the note where there is neither."""
+        """Show the text if there is one, else the tree, else the note."""
         self.title.update(title)
         self.text.show(text or "")
         self.tree_view.show(tree, note)

@@ -1,4 +1,4 @@
-"""The line on top: the program's name, the words and filters that narrow the list, and how much is shown."""
+"""This module shows the top bar: the program's name, the query, a status and the number of sessions."""
 
 from __future__ import annotations
 
@@ -25,33 +25,35 @@ from tui.render.styles import FAINT
 from tui.widgets.completion_list import CompletionList
 
 EXPLAIN_DELAY = 0.05
-"""Seconds: what was found comes first, then how the words were understood."""
+"""Seconds before the query is explained, so that the results are shown first."""
 
 PLACEHOLDER = "words, or agent: tool: cwd: tag: is:error after:3d …"
 
 
 class QueryInput(Input):
-    """Offers what a filter could be as one types. Nothing is taken unless it was asked for: Enter means the list."""
+    """Completes filters while a person types. A completion is inserted only on request; Enter goes to the list."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("enter", "leave", "To the list", id="filter.leave", tooltip="Go to what was found"),
-        Binding("down", "choose(1)", "Down", id="filter.down", show=False, tooltip="To the offers, or to the list"),
-        Binding("up", "choose(-1)", "Up", id="filter.up", show=False, tooltip="The offer before"),
-        Binding("tab", "accept", "Complete", id="filter.accept", tooltip="Take the offer"),
-        Binding("ctrl+@,ctrl+space", "offer", "Filters", id="filter.offer", show=False, tooltip="All the filters"),
-        Binding("escape", "close", "Close", id="filter.close", show=False, tooltip="Close the offers"),
+        Binding("enter", "leave", "To the list", id="filter.leave", tooltip="Go to the results"),
+        Binding(
+            "down", "choose(1)", "Down", id="filter.down", show=False, tooltip="Next completion, or go to the list"
+        ),
+        Binding("up", "choose(-1)", "Up", id="filter.up", show=False, tooltip="Previous completion"),
+        Binding("tab", "accept", "Complete", id="filter.accept", tooltip="Insert the completion"),
+        Binding("ctrl+@,ctrl+space", "offer", "Filters", id="filter.offer", show=False, tooltip="Show all filters"),
+        Binding("escape", "close", "Close", id="filter.close", show=False, tooltip="Close the completions"),
     ]
 
     virtual_size: Reactive[Size] = Reactive(Size(0, 0))
-    "As it is in every widget, but for the layout of the whole screen, which no letter changes."
+    "Overrides the base so that a typed letter does not lay out the whole screen again."
 
     class Exited(DataMessage):
         entered: bool
-        "With Enter; else with an arrow."
+        "True for Enter, False for an arrow key."
 
-    def __init__(self, offers: CompletionList) -> None:
+    def __init__(self, completion_list: CompletionList) -> None:
         self.vocabulary = Vocabulary()
-        self._completion_list = offers
+        self._completion_list = completion_list
         self._value_changed = False
         super().__init__(compact=True, placeholder=PLACEHOLDER, select_on_focus=False)
 
@@ -59,7 +61,7 @@ class QueryInput(Input):
     def is_completing(self) -> bool:
         return self._completion_list.display
 
-    # Here and not by a message: Tab may follow in the same breath. Typing changes the words, then moves the cursor.
+    # Watchers, not messages, because Tab may follow immediately. Typing changes the value, then moves the cursor.
     def watch_value(self, value: str) -> None:
         self._value_changed = True
         self._update_completions()
@@ -79,15 +81,15 @@ class QueryInput(Input):
         return list_completions(self.value, self.cursor_position, self.vocabulary)
 
     def _has_prefix(self) -> bool:
-        """One letter may become anything."""
+        """Return whether enough was typed to suggest completions. One letter matches too much."""
         typed = self.value[: self.cursor_position].split(" ")[-1].removeprefix("-")
         return len(typed) > 1
 
-    def insert_completion(self, offer: str) -> None:
-        text, cursor = accept_completion(self.value, self.cursor_position, offer)
+    def insert_completion(self, completion: str) -> None:
+        text, cursor = accept_completion(self.value, self.cursor_position, completion)
         self.value = text
         self.cursor_position = cursor
-        self._completion_list.show(self._find_completions() if offer.endswith(":") else ())
+        self._completion_list.show(self._find_completions() if completion.endswith(":") else ())
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         if action in ("accept", "close"):
@@ -122,7 +124,7 @@ class QueryInput(Input):
 class TopBar(Horizontal):
     DEFAULT_CSS = """
     TopBar {
-        #ask {
+        #query {
             width: 1fr;
             height: 2;
         }
@@ -132,7 +134,7 @@ class TopBar(Horizontal):
             height: 1;
         }
 
-        #understood {
+        #explanation {
             height: 1;
             text-wrap: nowrap;
             text-overflow: ellipsis;
@@ -147,12 +149,12 @@ class TopBar(Horizontal):
         query: str
 
     class Exited(DataMessage):
-        """The person is done with the words and wants the list, or, by Enter, what is chosen in it."""
+        """Says that the person left the query for the list, or with Enter for the selected session."""
 
         entered: bool
 
     class Focused(Message):
-        """Somebody is about to type: what is there to be offered?"""
+        """Says that a person is about to type, so that the vocabulary can be updated."""
 
     def __init__(self, name: str) -> None:
         super().__init__()
@@ -161,17 +163,17 @@ class TopBar(Horizontal):
 
     def on_mount(self) -> None:
         self._explain_timer = self.set_interval(EXPLAIN_DELAY, self._explain_query, pause=True)
-        # Sooner than by a message, which would come when the letter has been painted.
+        # A message would arrive only after the letter is painted.
         self.watch(self.query_input, "value", self._post_query_changed, init=False)
 
     def compose(self) -> ComposeResult:
         yield Static(Content(self._shown_name), id="name")
         yield Static(Content("/"), id="slash")
-        offers = CompletionList()
-        with Vertical(id="ask"):
-            yield QueryInput(offers)
-            yield offers
-            yield Static(id="understood")
+        completion_list = CompletionList()
+        with Vertical(id="query"):
+            yield QueryInput(completion_list)
+            yield completion_list
+            yield Static(id="explanation")
         yield Static(id="status")
         yield Static(id="count")
 
@@ -182,14 +184,14 @@ class TopBar(Horizontal):
         self.query_one("#status", Static).display = bool(text)
         self._update_text("#status", text)
 
-    def _update_text(self, place: str, text: str) -> None:
-        """Only what is new: another text makes the whole screen be laid out again."""
-        if self._shown_texts.get(place) != text:
-            self._shown_texts[place] = text
-            self.query_one(place, Static).update(Content(text))
+    def _update_text(self, selector: str, text: str) -> None:
+        """Update a text only if it changed, because an update lays out the whole screen again."""
+        if self._shown_texts.get(selector) != text:
+            self._shown_texts[selector] = text
+            self.query_one(selector, Static).update(Content(text))
 
     def set_vocabulary(self, vocabulary: Vocabulary) -> None:
-        """What can be offered from now on."""
+        """Set the words that completions are taken from."""
         self.query_input.vocabulary = vocabulary
 
     def clear(self) -> None:
@@ -203,8 +205,8 @@ class TopBar(Horizontal):
         changed.stop()
 
     @on(QueryInput.Exited)
-    def _post_exited(self, left: QueryInput.Exited) -> None:
-        self.post_message(self.Exited(left.entered))
+    def _post_exited(self, message: QueryInput.Exited) -> None:
+        self.post_message(self.Exited(message.entered))
 
     @on(CompletionList.Clicked)
     def _insert_clicked(self, clicked: CompletionList.Clicked) -> None:
@@ -212,7 +214,7 @@ class TopBar(Horizontal):
         self.query_input.focus()
 
     def _post_query_changed(self) -> None:
-        """At every key: whoever answers knows what can be answered at once, and what should wait for a pause."""
+        """Post every change of the query. The receiver decides what to answer immediately and what after a pause."""
         self.post_message(self.QueryChanged(self.query_input.value))
         if self.query_input.value.strip():
             self._explain_timer.reset()
@@ -220,7 +222,7 @@ class TopBar(Horizontal):
             self.show_explanation("")
 
     def _explain_query(self) -> None:
-        """Not of a filter that is still being chosen."""
+        """Show how the query is understood, unless the person is still choosing a completion."""
         query = Query.parse(self.query_input.value, is_typing=True)
         if self.query_input.is_completing:
             self.show_explanation("")
@@ -233,5 +235,5 @@ class TopBar(Horizontal):
 
     def show_explanation(self, text: str, *, is_warning: bool = False) -> None:
         self._explain_timer.pause()
-        told = Content.styled(one_line(text), "$text-warning" if is_warning else FAINT)
-        self.query_one("#understood", Static).update(told, layout=False)
+        content = Content.styled(one_line(text), "$text-warning" if is_warning else FAINT)
+        self.query_one("#explanation", Static).update(content, layout=False)

@@ -1,1 +1,1 @@
-"""The verbatim record as a tree."""
+"""This package shows a record as a JSON tree."""

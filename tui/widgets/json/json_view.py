@@ -1,4 +1,4 @@
-"""The verbatim record of whatever is selected, folded so that one sees what it is, and opened as far as one looks."""
+"""This module shows the record of the selected item as a JSON tree that can be folded."""
 
 from __future__ import annotations
 
@@ -42,25 +42,27 @@ from tui.workers import threaded
 class JsonView(CursorView):
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("enter,space", "fold", "Fold", show=False, id="json.fold", tooltip="Open or fold this row"),
-        Binding("right,l", "open", "Open", show=False, id="json.open", tooltip="Open this row, or go into it"),
+        Binding(
+            "right,l", "open", "Open", show=False, id="json.open", tooltip="Open this row, or go to its first child"
+        ),
         Binding("left,h", "close", "Fold", show=False, id="json.close", tooltip="Fold this row, or go to its parent"),
         Binding("o", "inside", "JSON inside", id="json.inside", tooltip="Open the JSON inside this string"),
-        Binding("H", "fold_all", "Fold all", show=False, id="json.fold_all", tooltip="Fold everything, or open it"),
+        Binding("H", "fold_all", "Fold all", show=False, id="json.fold_all", tooltip="Fold or open everything"),
     ]
 
     class PathChanged(DataMessage):
-        """The cursor stands on another path, or on none."""
+        """Says that the cursor moved to another path. Is empty when there is no tree."""
 
         path: str
 
     class TreeBuilt(DataMessage):
-        """Another tree of the same value."""
+        """Carries a tree of the same value with other rows open."""
 
         replaces: JsonTree
         tree: JsonTree
 
     class StringWrapped(DataMessage):
-        """A string so long that a thread had to lay it out."""
+        """Carries the lines of a long string that a thread has wrapped."""
 
         row: JsonRow
         width: int
@@ -72,17 +74,17 @@ class JsonView(CursorView):
         self._note = ""
         self._words = ""
 
-    # ── what is handed down ───────────────────────────────────────────────────────────────────────
+    # ── content ───────────────────────────────────────────────────────────────────────────────────
 
     def show(self, tree: JsonTree | None, note: str = "", focus: JsonPath = ()) -> None:
-        """The note stands where there is no tree."""
+        """Show a tree with the cursor on the focused path, or a note if there is no tree."""
         self.json_tree = tree
         self._note = note
         if tree is not None:
             tree.rewrap(self.text_width)
-        at = (tree.reveal(focus) if tree is not None and focus else 0) or 0
-        self._redraw(at)
-        self.scroll_to(y=max(at - self.page.height // 2, 0), animate=False, force=True)
+        index = (tree.reveal(focus) if tree is not None and focus else 0) or 0
+        self._redraw(index)
+        self.scroll_to(y=max(index - self.page.height // 2, 0), animate=False, force=True)
 
     def highlight_words(self, words: str) -> None:
         self._words = words
@@ -99,7 +101,7 @@ class JsonView(CursorView):
 
     @property
     def path(self) -> str:
-        """Where the cursor stands."""
+        """The path of the row under the cursor, or the line number of a text."""
         row = self.current_row
         if row is None:
             return ""
@@ -119,8 +121,8 @@ class JsonView(CursorView):
     def make_search(self, words: str) -> FindSearch:
         if self.json_tree is None:
             return lambda stopped: ()
-        value, insides = self.json_tree.root.value, self.json_tree.embedded_values()
-        return lambda stopped: find_paths(value, words, insides, stopped)
+        value, embedded = self.json_tree.root.value, self.json_tree.embedded_values()
+        return lambda stopped: find_paths(value, words, embedded, stopped)
 
     def copy_value(self) -> None:
         row = self.current_row
@@ -148,10 +150,10 @@ class JsonView(CursorView):
 
     def on_resize(self) -> None:
         if self.json_tree is not None and self.json_tree.width != self.text_width:
-            whole = self.json_tree.rows[self.cursor].value_row
+            value_row = self.json_tree.rows[self.cursor].value_row
             for row in self.json_tree.rewrap(self.text_width):
                 self._wrap_string(self.json_tree, row)
-            self._redraw(self.json_tree.rows.index(whole))
+            self._redraw(self.json_tree.rows.index(value_row))
 
     # ── folding ───────────────────────────────────────────────────────────────────────────────────
 
@@ -197,13 +199,13 @@ class JsonView(CursorView):
             self._redraw()
 
     def _close(self) -> None:
-        """What is open, from wherever in it one stands."""
+        """Close the row under the cursor. A line of a long string closes that string."""
         if self.json_tree is not None:
-            at = self.cursor
-            if self.json_tree.rows[at].value_row is not self.json_tree.rows[at]:
-                at = self.json_tree.parent_index(at)
-            self.json_tree.close(at)
-            self._redraw(at)
+            index = self.cursor
+            if self.json_tree.rows[index].value_row is not self.json_tree.rows[index]:
+                index = self.json_tree.parent_index(index)
+            self.json_tree.close(index)
+            self._redraw(index)
 
     @threaded(group="lay out")
     def _wrap_string(self, tree: JsonTree, row: JsonRow) -> None:
@@ -211,22 +213,22 @@ class JsonView(CursorView):
         self.post_message(self.StringWrapped(row, width, list(tree.children(row))))
 
     @on(StringWrapped)
-    def _show_wrapped(self, laid_out: StringWrapped) -> None:
-        row, tree = laid_out.row, self.json_tree
-        if tree is not None and row in tree.rows and tree.width == laid_out.width:
-            tree.open(tree.rows.index(row), laid_out.lines)
+    def _show_wrapped(self, message: StringWrapped) -> None:
+        row, tree = message.row, self.json_tree
+        if tree is not None and row in tree.rows and tree.width == message.width:
+            tree.open(tree.rows.index(row), message.lines)
             self._redraw()
 
     def action_inside(self) -> None:
         row, tree = self.current_row, self.json_tree
         if row is None or tree is None:
             return
-        at = self.cursor if row.value_row is row else tree.parent_index(self.cursor)
-        if tree.rows[at].embedded is not None:
-            tree.close_embedded(at)
-        elif not tree.open_embedded(at):
-            self.notify("There is no JSON inside this value.", severity="warning", timeout=3)
-        self._redraw(at)
+        index = self.cursor if row.value_row is row else tree.parent_index(self.cursor)
+        if tree.rows[index].embedded is not None:
+            tree.close_embedded(index)
+        elif not tree.open_embedded(index):
+            self.notify("No JSON in this value.", severity="warning", timeout=3)
+        self._redraw(index)
 
     def action_fold_all(self) -> None:
         tree = self.json_tree
@@ -239,17 +241,17 @@ class JsonView(CursorView):
         self.post_message(self.TreeBuilt(tree, JsonTree(tree.root.value, tree.width, levels, rows)))
 
     @on(TreeBuilt)
-    def _show_built(self, built: TreeBuilt) -> None:
+    def _show_built(self, message: TreeBuilt) -> None:
         row = self.current_row
-        if self.json_tree is built.replaces and row is not None:
+        if self.json_tree is message.replaces and row is not None:
             path = row_path(row)
-            self.json_tree = built.tree
+            self.json_tree = message.tree
             self.json_tree.rewrap(self.text_width)
             self._redraw(self.json_tree.find_nearest(path))
 
 
 class JsonPane(FindPane):
-    """The path of the cursor, the record, and what one looks for in it."""
+    """Shows the path of the cursor, the record as a tree, and a bar to find words in it."""
 
     DEFAULT_CSS = """
     JsonPane {
@@ -267,7 +269,7 @@ class JsonPane(FindPane):
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("y", "copy_value", "Copy value", id="json.copy_value", tooltip="Copy the value under the cursor"),
         Binding("Y", "copy_path", "Copy path", id="json.copy_path", tooltip="Copy the path of the cursor"),
-        Binding("c", "copy_all", "Copy all", show=False, id="json.copy_all", tooltip="Copy the record as it was read"),
+        Binding("c", "copy_all", "Copy all", show=False, id="json.copy_all", tooltip="Copy the whole record"),
     ]
 
     json_view = query_one(JsonView)
@@ -278,7 +280,7 @@ class JsonPane(FindPane):
         tree: JsonTree
         focus: JsonPath
 
-    def __init__(self, *, id: str | None = None) -> None:  # noqa: A002 (Textual calls it so)
+    def __init__(self, *, id: str | None = None) -> None:  # noqa: A002 (Textual's name)
         super().__init__(id=id)
         self._record: bytes | None = None
         self._generation = 0
@@ -288,10 +290,10 @@ class JsonPane(FindPane):
         yield JsonView()
         yield FindBar()
 
-    # ── what is handed down ───────────────────────────────────────────────────────────────────────
+    # ── content ───────────────────────────────────────────────────────────────────────────────────
 
     def show(self, record: bytes | None, note: str = "", focus: str = "") -> None:
-        """The record as it was read; a quiet line in its place where there is none. The focus is a path in it."""
+        """Show a record with the cursor on the focused path, or a note if there is no record."""
         path = parse_path(focus) or ()
         if record is not None and record == self._record and self.json_view.json_tree is not None:
             if path:
@@ -313,10 +315,10 @@ class JsonPane(FindPane):
             self.post_message(self.RecordParsed(generation, JsonTree(parse_record(record), width), focus))
 
     @on(RecordParsed)
-    def _show_parsed(self, parsed: RecordParsed) -> None:
-        parsed.stop()
-        if parsed.generation == self._generation:
-            self._show_tree(parsed.tree, parsed.focus)
+    def _show_parsed(self, message: RecordParsed) -> None:
+        message.stop()
+        if message.generation == self._generation:
+            self._show_tree(message.tree, message.focus)
 
     def _show_tree(self, tree: JsonTree, focus: JsonPath) -> None:
         self.json_view.show(tree, focus=focus)
@@ -326,9 +328,9 @@ class JsonPane(FindPane):
         self.refresh_bindings()
 
     @on(JsonView.PathChanged)
-    def _show_path(self, moved: JsonView.PathChanged) -> None:
-        moved.stop()
-        self.path_line.update(Content(one_line(moved.path)), layout=False)
+    def _show_path(self, message: JsonView.PathChanged) -> None:
+        message.stop()
+        self.path_line.update(Content(one_line(message.path)), layout=False)
 
     @property
     def view(self) -> JsonView:

@@ -1,1 +1,1 @@
-"""Lists with one line per item."""
+"""This package holds lists with one line per item."""

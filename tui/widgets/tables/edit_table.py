@@ -1,4 +1,4 @@
-"""Edits, a line each."""
+"""This module lists edits, one per line."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from tui.widgets.cursor_view import CursorView
 
 class EditTable(CursorView):
     class Highlighted(DataMessage):
-        """The cursor stands on another edit, or the same one is told anew."""
+        """Says that the cursor moved to another edit, or that the edit under it was updated."""
 
         row: EditRow | None
         is_near_end: bool
 
     class DoubleClicked(Message):
-        """An edit was pressed twice."""
+        """Says that an edit was double-clicked."""
 
     def __init__(self, now: datetime) -> None:
         super().__init__()
@@ -29,12 +29,12 @@ class EditTable(CursorView):
         self._edits: Sequence[EditRow] = ()
 
     def show(self, edits: Sequence[EditRow]) -> None:
-        """The cursor stays on its edit, if that is still there."""
+        """Show edits. The cursor stays on its edit if that is still listed."""
         current = self.selected.id if self.selected else None
         self._edits = edits
         self.line_count = len(edits)
         self.invalidate_strips()
-        self.cursor = next((at for at, edit in enumerate(edits) if edit.id == current), 0)
+        self.cursor = next((index for index, edit in enumerate(edits) if edit.id == current), 0)
         self.scroll_to_cursor()
         self.handle_cursor_moved()
 

@@ -1,4 +1,4 @@
-"""Facts, a line each, of which several can be marked; and the history of one."""
+"""This module lists facts, of which several can be marked, and shows the history of one fact."""
 
 from __future__ import annotations
 
@@ -18,16 +18,14 @@ from tui.widgets.cursor_view import CursorView
 
 class FactTable(CursorView):
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding(
-            "space", "mark", "Mark", show=False, id="facts.mark", tooltip="Mark this fact, to do something with all"
-        ),
+        Binding("space", "mark", "Mark", show=False, id="facts.mark", tooltip="Mark this fact for the next action"),
     ]
 
     class Highlighted(Message):
-        """The cursor stands on another fact, the same one says another thing, or others are marked."""
+        """Says that the cursor moved, that the fact under it changed, or that other facts are marked."""
 
     class DoubleClicked(Message):
-        """A fact was pressed twice."""
+        """Says that a fact was double-clicked."""
 
     def __init__(self, now: datetime) -> None:
         super().__init__()
@@ -37,15 +35,15 @@ class FactTable(CursorView):
         self._marked: frozenset[int] = frozenset()
 
     def show(self, facts: Sequence[FactRow], *, with_scope: bool, focus: int | None = None) -> None:
-        """The cursor stays on its fact, if that is still there, or goes to the one that is named."""
-        wanted = focus or (self.selected.fact.id if self.selected else None)
-        stays = self.cursor
+        """Show facts. The cursor moves to the focused fact, or stays on its fact if that is still listed."""
+        fact_id = focus or (self.selected.fact.id if self.selected else None)
+        cursor = self.cursor
         self._facts = facts
         self._with_scope = with_scope
-        self._marked &= {line.fact.id for line in facts}
+        self._marked &= {row.fact.id for row in facts}
         self.line_count = len(facts)
         self.invalidate_strips()
-        self.cursor = next((at for at, line in enumerate(facts) if line.fact.id == wanted), stays)
+        self.cursor = next((index for index, row in enumerate(facts) if row.fact.id == fact_id), cursor)
         self.scroll_to_cursor()
         self.handle_cursor_moved()
 
@@ -55,8 +53,8 @@ class FactTable(CursorView):
 
     @property
     def selected_facts(self) -> list[FactRow]:
-        """All that are marked, else the one under the cursor."""
-        marked = [line for line in self._facts if line.fact.id in self._marked]
+        """The marked facts, or the one under the cursor if none is marked."""
+        marked = [row for row in self._facts if row.fact.id in self._marked]
         return marked or ([self.selected] if self.selected else [])
 
     def clear_marked(self) -> None:
@@ -76,9 +74,9 @@ class FactTable(CursorView):
         return super().strip_key(line), self._facts[line].fact.id in self._marked
 
     def render_row(self, index: int, width: int) -> Content:
-        line = self._facts[index]
-        marked = line.fact.id in self._marked
-        return render_fact_row(line, self.now, width, marked=marked, with_scope=self._with_scope)
+        row = self._facts[index]
+        marked = row.fact.id in self._marked
+        return render_fact_row(row, self.now, width, marked=marked, with_scope=self._with_scope)
 
     def handle_cursor_moved(self) -> None:
         self.post_message(self.Highlighted())
@@ -88,7 +86,7 @@ class FactTable(CursorView):
 
 
 class FactHistory(CursorView):
-    """Its cursor shows only while one walks through it."""
+    """Shows the history of a fact. Its cursor is visible only while it has the focus."""
 
     DEFAULT_CSS = """
     FactHistory {
@@ -112,7 +110,7 @@ class FactHistory(CursorView):
     }
     """
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("enter", "go", "Go there", id="facts.go_there", tooltip="To the turn that this line speaks of"),
+        Binding("enter", "go", "Open", id="facts.go_there", tooltip="Open the turn that this line refers to"),
     ]
 
     class LinkFollowed(DataMessage):
@@ -124,12 +122,12 @@ class FactHistory(CursorView):
         self._shown_fact: tuple[FactRow, Sequence[Edit]] | None = None
         self._rows: Sequence[FactHistoryRow] = ()
 
-    def show(self, line: FactRow | None, edits: Sequence[Edit] = ()) -> None:
-        """What is read already stays where it is."""
-        if line is None or self._shown_fact is None or self._shown_fact[0].fact.id != line.fact.id:
+    def show(self, row: FactRow | None, edits: Sequence[Edit] = ()) -> None:
+        """Show a fact. If it is the same fact, the scroll position stays."""
+        if row is None or self._shown_fact is None or self._shown_fact[0].fact.id != row.fact.id:
             self.scroll_to(y=0, animate=False, force=True, immediate=True)
             self.set_reactive(FactHistory.cursor, 0)
-        self._shown_fact = (line, edits) if line is not None else None
+        self._shown_fact = (row, edits) if row is not None else None
         self._lay_out()
 
     def on_resize(self) -> None:

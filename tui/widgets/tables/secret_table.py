@@ -1,4 +1,4 @@
-"""The names of secrets, a line each."""
+"""This module lists the names of secrets, one per line."""
 
 from __future__ import annotations
 
@@ -15,31 +15,31 @@ from tui.widgets.cursor_view import CursorView
 
 class SecretTable(CursorView):
     class Highlighted(Message):
-        """The cursor stands on another."""
+        """Says that the cursor moved to another secret."""
 
     class FocusLost(Message):
-        """The keys go elsewhere now."""
+        """Says that the table lost the focus."""
 
     class DoubleClicked(Message):
-        """The one under the cursor was clicked twice."""
+        """Says that a secret was double-clicked."""
 
     def __init__(self) -> None:
         super().__init__()
         self.now = datetime.now(UTC)
         self.pending_key = ""
-        """The name to which the cursor goes as soon as it is among them."""
+        "The cursor moves to this name as soon as it is listed."
         self._rows: Sequence[SecretRow] = ()
         self._name_width = 0
 
     def show(self, rows: Sequence[SecretRow]) -> None:
-        """With the cursor on the name that is wanted, or on the same as before, if it is there."""
-        before = self.pending_key or (self.selected.key if self.selected else "")
+        """Show secrets. The cursor moves to the pending name, or stays on its secret if that is still listed."""
+        key = self.pending_key or (self.selected.key if self.selected else "")
         self.pending_key = "" if any(row.key == self.pending_key for row in rows) else self.pending_key
         self._rows = rows
         self._name_width = max((cell_width(one_line(row.key, MAX_NAME_CELLS)) for row in rows), default=0)
         self.line_count = len(rows)
         self.invalidate_strips()
-        self.cursor = next((at for at, row in enumerate(rows) if row.key == before), self.cursor)
+        self.cursor = next((index for index, row in enumerate(rows) if row.key == key), self.cursor)
 
     @property
     def selected(self) -> SecretRow | None:

@@ -1,4 +1,4 @@
-"""Beside and below a summary: the turns of the conversation, and the summary's versions."""
+"""This module lists the turns that a summary covers, and the versions of the summary."""
 
 from __future__ import annotations
 
@@ -20,8 +20,21 @@ from tui.widgets.cursor_view import CursorView
 
 class SummaryTurnTable(CursorView):
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("enter,space", "end_here", "Ends here", id="summary.end", tooltip="The summary covers up to this turn"),
-        Binding("0", "no_end", "No end", show=False, id="summary.no_end", tooltip="Say nothing of what it covers"),
+        Binding(
+            "enter,space",
+            "end_here",
+            "End here",
+            id="summary.end",
+            tooltip="The summary covers everything up to this turn",
+        ),
+        Binding(
+            "0",
+            "no_end",
+            "No end",
+            show=False,
+            id="summary.no_end",
+            tooltip="Leave open which turns the summary covers",
+        ),
     ]
 
     class EndChosen(DataMessage):
@@ -39,7 +52,7 @@ class SummaryTurnTable(CursorView):
         self.invalidate_strips()
 
     def move_to_turn(self, end: int | None) -> None:
-        """The cursor to where the summary ends."""
+        """Move the cursor to the last turn that the summary covers."""
         last = len(self._turns) - 1
         self.cursor = last if end is None else min(bisect_left(self._turns, end, key=lambda turn: turn.n), last)
         self.call_after_refresh(self.scroll_to_cursor)
@@ -71,11 +84,11 @@ class SummaryTurnTable(CursorView):
 
 class SummaryVersionTable(CursorView):
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("enter", "put_back", "Put back", id="summary.put_back", tooltip="Make this version current again"),
+        Binding("enter", "put_back", "Restore", id="summary.put_back", tooltip="Make this version current again"),
     ]
 
     class Highlighted(Message):
-        """Another version stands under the cursor."""
+        """Says that the cursor moved to another version."""
 
     class RestoreRequested(DataMessage):
         version: Summary

@@ -1,4 +1,4 @@
-"""Tool calls, a line each."""
+"""This module lists tool calls, one per line."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from tui.widgets.cursor_view import CursorView
 
 class ToolCallTable(CursorView):
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("enter", "open", "Open", id="calls.open", tooltip="Look at this call"),
+        Binding("enter", "open", "Open", id="calls.open", tooltip="Inspect this call"),
     ]
 
     class Opened(Message):
-        """The call under the cursor is to be looked at."""
+        """Asks to inspect the call under the cursor."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -27,12 +27,12 @@ class ToolCallTable(CursorView):
         self.name_width = 0
 
     def show(self, calls: Sequence[ToolCallRow], current: int | None = None) -> None:
-        """With the cursor on the current one, if it is among them."""
+        """Show calls with the cursor on the current one, if it is listed."""
         self._calls = calls
         self.name_width = max(self.name_width, widest_name(calls))
         self.line_count = len(calls)
         self.invalidate_strips()
-        self.cursor = next((at for at, call in enumerate(calls) if call.key == current), 0)
+        self.cursor = next((index for index, call in enumerate(calls) if call.key == current), 0)
 
     @property
     def selected(self) -> int | None:

@@ -1,4 +1,4 @@
-"""Tools by their names, a line each."""
+"""This module lists tools with their statistics, one per line."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tui.widgets.cursor_view import CursorView
 
 class ToolStatsTable(CursorView):
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("enter", "open", "Its calls", id="tallies.open", tooltip="The calls of this tool"),
+        Binding("enter", "open", "Show calls", id="tallies.open", tooltip="Show the calls of this tool"),
     ]
 
     class Opened(DataMessage):
@@ -26,9 +26,9 @@ class ToolStatsTable(CursorView):
         super().__init__()
         self._tool_stats: Sequence[ToolStats] = ()
 
-    def show(self, tallies: Sequence[ToolStats]) -> None:
-        self._tool_stats = tallies
-        self.line_count = len(tallies)
+    def show(self, tool_stats: Sequence[ToolStats]) -> None:
+        self._tool_stats = tool_stats
+        self.line_count = len(tool_stats)
         self.invalidate_strips()
         self.cursor = 0
 

@@ -1,1 +1,1 @@
-"""The turns of a conversation."""
+"""This package shows the turns of a session."""

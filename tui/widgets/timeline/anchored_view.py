@@ -1,5 +1,4 @@
-"""Cards on a page that holds still: whatever comes, goes or turns out higher than was thought, what a person looks at
-stays where it is on the screen."""
+"""This module shows cards and keeps them in place on the screen, even if heights above them change."""
 
 from __future__ import annotations
 
@@ -16,7 +15,7 @@ from tui.widgets.line_view import LineView
 from tui.widgets.timeline.card_layout import CardLayout, ItemPosition
 
 LEFT_MARGIN, RIGHT_MARGIN = 2, 2
-"""Cells beside the text: the bar of the turn in hand, and that of what the summary covers."""
+"""The margins of the text: for the bar of the current turn, and for the bar of turns that the summary covers."""
 
 
 class AnchoredView(LineView):
@@ -40,48 +39,48 @@ class AnchoredView(LineView):
         self.cards = CardLayout()
         self.cursor = ItemPosition(0, 0)
         self.at_end = False
-        "The page ends where everything ends, and is to stay there."
+        "Keeps the view at the end of the session."
         self._is_scrolling_itself = False
 
     def visible_lines_changed(self) -> None:
-        """Other lines are in view, or the same ones anew."""
+        """Is called after other lines became visible or the visible ones changed."""
 
-    # ── holding still ─────────────────────────────────────────────────────────────────────────────
+    # ── keeping the position ──────────────────────────────────────────────────────────────────────
 
     @contextmanager
     def preserve_position(self) -> Iterator[None]:
-        """Around whatever changes heights."""
+        """Keep the visible items in place while the body of the `with` changes heights."""
         anchor, row = self._find_anchor()
         yield
         self.scroll_to_anchor(None if self.at_end else anchor, row)
 
     def _find_anchor(self) -> tuple[ItemPosition, int]:
-        """The cursor's block while it is in view; else the first in view that is laid out; and its row."""
+        """Return the item to keep in place, and its row: the cursor if it is visible, else the first rendered item."""
         top, page = self.scroll_offset.y, self.page.height
         row = self.cards.start_line(self.cursor) - top if len(self.cards) else 0
         if -self.height_of(self.cursor) < row < page:
             return self.cursor, row
         line, end = top, min(top + page, self.cards.line_count)
         while line < end:
-            spot, below = self.cards.locate_line(line)
-            if self.cards.is_laid_out(spot):
-                return spot, line - below - top
-            line += self.cards.height(spot) - below
+            position, offset = self.cards.locate_line(line)
+            if self.cards.is_laid_out(position):
+                return position, line - offset - top
+            line += self.cards.height(position) - offset
         if top < self.cards.line_count:
-            spot, below = self.cards.locate_line(top)
-            return spot, -below
+            position, offset = self.cards.locate_line(top)
+            return position, -offset
         return self.cursor, 0
 
-    def height_of(self, spot: ItemPosition) -> int:
-        return self.cards.height(spot) if spot.turn < len(self.cards) else 0
+    def height_of(self, position: ItemPosition) -> int:
+        return self.cards.height(position) if position.turn < len(self.cards) else 0
 
     def scroll_to_anchor(self, anchor: ItemPosition | None, row: int) -> None:
-        """Lay out what is in view when the anchor stands on that row; without one, the end of everything."""
+        """Scroll so that the anchor is on that row, and render the visible items. No anchor means the end."""
         page = self.page.height
         for _ in range(4 * page + 4):
             last_top = max(self.cards.line_count - page, 0)
-            wished = self.cards.start_line(anchor) - row if anchor is not None and len(self.cards) else last_top
-            top = max(min(wished, last_top), 0)
+            desired = self.cards.start_line(anchor) - row if anchor is not None and len(self.cards) else last_top
+            top = max(min(desired, last_top), 0)
             if not self.cards.lay_out(top, top + page):
                 break
         self._is_scrolling_itself = True
@@ -105,11 +104,11 @@ class AnchoredView(LineView):
 
     @on(ScrollUp)
     @on(ScrollDown)
-    def _scroll_one_page(self, pressed: ScrollUp | ScrollDown) -> None:
-        """Beside the scrollbar's handle. At once: what is laid out on the way would stop an animation."""
-        pressed.stop()
-        pressed.prevent_default()
-        by = 1 if isinstance(pressed, ScrollDown) else -1
+    def _scroll_one_page(self, message: ScrollUp | ScrollDown) -> None:
+        """Scroll one page after a click next to the handle. Rendering would interrupt an animation."""
+        message.stop()
+        message.prevent_default()
+        by = 1 if isinstance(message, ScrollDown) else -1
         self.scroll_relative(y=by * max(self.page.height - 2, 1), animate=False)
 
     def on_resize(self) -> None:
@@ -123,35 +122,40 @@ class AnchoredView(LineView):
         return max(self.page.width - LEFT_MARGIN - RIGHT_MARGIN, 10)
 
     def strip_key(self, line: int) -> Hashable:
-        spot, below = self.cards.locate_line(line)
-        in_hand = spot.turn == self.cursor.turn
-        return self.cards.revision, spot, below, in_hand and (spot == self.cursor, self.has_focus, True)
+        position, offset = self.cards.locate_line(line)
+        is_current_turn = position.turn == self.cursor.turn
+        return (
+            self.cards.revision,
+            position,
+            offset,
+            is_current_turn and (position == self.cursor, self.has_focus, True),
+        )
 
     def build_strip(self, line: int, width: int) -> Strip:
-        spot, below = self.cards.locate_line(line)
-        lines = self.cards.lines(spot)
-        text = lines[below] if below < len(lines) else Content("")
-        under_cursor = spot == self.cursor and not self._is_gap(spot, below)
-        style = self.component_style("timeline--cursor") if under_cursor else self.visual_style
+        position, offset = self.cards.locate_line(line)
+        lines = self.cards.lines(position)
+        text = lines[offset] if offset < len(lines) else Content("")
+        is_selected = position == self.cursor and not self._is_gap(position, offset)
+        style = self.component_style("timeline--cursor") if is_selected else self.visual_style
         bar = (
             "▌ "
-            if under_cursor
+            if is_selected
             else "│ "
-            if spot.turn == self.cursor.turn and not self._is_first_gap(spot, below)
+            if position.turn == self.cursor.turn and not self._is_first_gap(position, offset)
             else "  "
         )
-        covered = 0 < self.cards.turn_outline(spot.turn).n <= self.cards.outline.summarized_up_to
-        end = ("▕", ".timeline--covered") if covered else (" ", "")
+        is_covered = 0 < self.cards.turn_outline(position.turn).n <= self.cards.outline.summarized_up_to
+        end = ("▕", ".timeline--covered") if is_covered else (" ", "")
         room = max(width - LEFT_MARGIN - 1 - text.cell_length, 0)
         return self.make_strip(Content.assemble((bar, ".timeline--bar"), text, " " * room, end), width, style)
 
-    def _is_gap(self, spot: ItemPosition, below: int) -> bool:
-        block = self.cards.item(spot)
-        folded = self.cards.is_folded(spot.turn)
-        return not below and not folded and (block is None or block.has_gap)
+    def _is_gap(self, position: ItemPosition, offset: int) -> bool:
+        item = self.cards.item(position)
+        is_folded = self.cards.is_folded(position.turn)
+        return not offset and not is_folded and (item is None or item.has_gap)
 
-    def _is_first_gap(self, spot: ItemPosition, below: int) -> bool:
-        return not spot.item and self._is_gap(spot, below)
+    def _is_first_gap(self, position: ItemPosition, offset: int) -> bool:
+        return not position.item and self._is_gap(position, offset)
 
     def on_focus(self) -> None:
         self.refresh()

@@ -1,7 +1,7 @@
-"""The turns of a conversation as lines: which block stands where, what of it is here, laid out, folded.
+"""This module lays out the turns of a session as lines, and knows which of them are loaded, rendered or folded.
 
-Heights are guessed until a block is laid out, which happens when it first comes into view; so a conversation of ten
-thousand turns opens as fast as one of ten. What is far from view is forgotten again.
+The height of an item is estimated until the item becomes visible and is rendered. So a session of ten thousand turns
+opens as fast as one of ten. Turns far from the view are dropped again.
 """
 
 from __future__ import annotations
@@ -25,17 +25,17 @@ from tui.widgets.timeline.height_index import HeightIndex
 MAX_CACHED_TURNS = 200
 MAX_CACHED_WEIGHT = 6_000_000
 MAX_CACHED_LINES = 3_000
-"""Turns, characters of their text, and lines laid out: what is kept of a conversation that is scrolled through."""
+"""Limit the turns, the characters of their text and the rendered lines that are cached while a person scrolls."""
 
 ESTIMATED_TURN_LINES = 6
-"""Guessed, of one that is not here yet; besides a line for each call."""
+"""The estimated height of a turn that is not loaded, without its calls, which take one line each."""
 
 
 _EMPTY_OUTLINE = TimelineOutline()
 
 
 class ItemPosition(NamedTuple):
-    """A block: which of the outline's turns, and which of the turn's blocks."""
+    """Locates an item by the index of its turn in the outline and its own index in the turn."""
 
     turn: int
     item: int
@@ -63,49 +63,49 @@ class CardLayout:
         self.width = width
         self.highlight: re.Pattern[str] | None = None
         self.revision = 0
-        "Another number whenever what a line says may have changed."
+        "Changes whenever the content of a line may have changed."
         self._session = session
         self._loaded_turns: OrderedDict[int, LoadedTurn] = OrderedDict()
         self._stale: set[int] = set()
         self._layouts: OrderedDict[ItemPosition, list[Content]] = OrderedDict()
         self._layout_line_count = 0
         self._open_states: dict[ItemPosition, bool] = {}
-        "Blocks that somebody opened or folded."
+        "Holds the items that a person opened or folded."
         self._full_items: set[ItemPosition] = set()
         self._all_folded = False
         self._fold_exceptions: set[int] = set()
-        "Turns that are folded when the others are not, or the other way round."
+        "Holds the turns whose folding differs from `_all_folded`."
         self._heights = HeightIndex(map(self._estimate_turn, range(len(outline.turns))))
 
-    # ── what is handed down ───────────────────────────────────────────────────────────────────────
+    # ── content ───────────────────────────────────────────────────────────────────────────────────
 
     def update_outline(self, outline: TimelineOutline) -> None:
-        """The same conversation has gone on: what is known of a turn is shown until what is new has come."""
-        before, known = self.outline.turns, self._heights
+        """Update the outline of a session that has grown. Old turns are shown until the new ones are loaded."""
+        old_turns, old_heights = self.outline.turns, self._heights
         self.outline = outline
         self.gutter = TurnGutter(outline, show_time=self.gutter.shows_time)
-        same = min(len(before), len(outline.turns))
-        for index in [index for index in self._loaded_turns if index >= same]:
+        common = min(len(old_turns), len(outline.turns))
+        for index in [index for index in self._loaded_turns if index >= common]:
             del self._loaded_turns[index]
-        self._stale = {n for n in self._loaded_turns if n in self._stale or before[n] != outline.turns[n]}
-        guessed = map(self._estimate_turn, range(same, len(outline.turns)))
-        self._heights = HeightIndex([*(known[n] for n in range(same)), *guessed])
+        self._stale = {n for n in self._loaded_turns if n in self._stale or old_turns[n] != outline.turns[n]}
+        estimates = map(self._estimate_turn, range(common, len(outline.turns)))
+        self._heights = HeightIndex([*(old_heights[n] for n in range(common)), *estimates])
         self._clear_layouts()
 
     def add_turn(self, turn: Turn) -> None:
         index = self.outline.index_of_turn(turn.n)
         if index is None:
             return
-        blocks = build_items(self._session.id if self._session else "", turn)
+        items = build_items(self._session.id if self._session else "", turn)
         self._stale.discard(index)
         self._drop_layouts(index)
-        self._loaded_turns[index] = LoadedTurn(turn, blocks, self._estimate_items(index, blocks), _turn_weight(turn))
+        self._loaded_turns[index] = LoadedTurn(turn, items, self._estimate_items(index, items), _turn_weight(turn))
         self._update_height(index)
         self.revision += 1
 
     def evict_far(self, near: range) -> None:
-        """All but what is near, once there is too much of it."""
-        weight = sum(body.weight for body in self._loaded_turns.values())
+        """Drop loaded turns that are not near the view, if there are too many."""
+        weight = sum(loaded.weight for loaded in self._loaded_turns.values())
         for index in list(self._loaded_turns):
             if len(self._loaded_turns) <= MAX_CACHED_TURNS and weight <= MAX_CACHED_WEIGHT:
                 break
@@ -114,11 +114,11 @@ class CardLayout:
                 self._drop_layouts(index)
 
     def missing_turns(self, near: range) -> list[int]:
-        """The numbers of the turns whose text is needed and is not here."""
-        needed = (at for at in near if at in self._stale or (at not in self._loaded_turns and not self.is_folded(at)))
-        return [self.turn_outline(at).n for at in needed]
+        """Return the numbers of the turns near the view that must be loaded."""
+        missing = (n for n in near if n in self._stale or (n not in self._loaded_turns and not self.is_folded(n)))
+        return [self.turn_outline(n).n for n in missing]
 
-    # ── what is known ─────────────────────────────────────────────────────────────────────────────
+    # ── positions ─────────────────────────────────────────────────────────────────────────────────
 
     def __len__(self) -> int:
         return len(self.outline.turns)
@@ -131,42 +131,46 @@ class CardLayout:
         return self.outline.turns[index]
 
     def items(self, index: int) -> Sequence[TimelineItem]:
-        body = self._loaded_turns.get(index)
-        return body.items if body else ()
+        loaded = self._loaded_turns.get(index)
+        return loaded.items if loaded else ()
 
     def turn(self, index: int) -> Turn | None:
-        body = self._loaded_turns.get(index)
-        return body.turn if body else None
+        loaded = self._loaded_turns.get(index)
+        return loaded.turn if loaded else None
 
-    def item(self, spot: ItemPosition) -> TimelineItem | None:
-        blocks = self.items(spot.turn)
-        return blocks[spot.item] if spot.item < len(blocks) else None
+    def item(self, position: ItemPosition) -> TimelineItem | None:
+        items = self.items(position.turn)
+        return items[position.item] if position.item < len(items) else None
 
-    def start_line(self, spot: ItemPosition) -> int:
-        """The line on which it begins, a blank one before it included."""
-        line = self._heights.start_line(spot.turn)
-        body = self._unfolded_turn(spot.turn)
-        return line + body.heights.start_line(min(spot.item, len(body.items))) if body else line
+    def start_line(self, position: ItemPosition) -> int:
+        """Return the first line of an item, which may be the blank line before it."""
+        line = self._heights.start_line(position.turn)
+        loaded = self._unfolded_turn(position.turn)
+        return line + loaded.heights.start_line(min(position.item, len(loaded.items))) if loaded else line
 
-    def height(self, spot: ItemPosition) -> int:
-        body = self._unfolded_turn(spot.turn)
-        return body.heights[spot.item] if body and spot.item < len(body.items) else self._heights[spot.turn]
+    def height(self, position: ItemPosition) -> int:
+        loaded = self._unfolded_turn(position.turn)
+        return (
+            loaded.heights[position.item]
+            if loaded and position.item < len(loaded.items)
+            else self._heights[position.turn]
+        )
 
     def locate_line(self, line: int) -> tuple[ItemPosition, int]:
-        """The block at a line, and how far below its beginning that is."""
-        index, below = self._heights.locate_line(line)
-        body = self._unfolded_turn(index)
-        if body is None:
-            return ItemPosition(index, 0), below
-        block, below = body.heights.locate_line(below)
-        return ItemPosition(index, block), below
+        """Return the item at a line, and the offset of the line within the item."""
+        index, offset = self._heights.locate_line(line)
+        loaded = self._unfolded_turn(index)
+        if loaded is None:
+            return ItemPosition(index, 0), offset
+        item, offset = loaded.heights.locate_line(offset)
+        return ItemPosition(index, item), offset
 
-    def neighbour(self, spot: ItemPosition, by: int) -> ItemPosition | None:
-        """The next block, or the one before."""
-        body = self._unfolded_turn(spot.turn)
-        if body and 0 <= spot.item + by < len(body.items):
-            return ItemPosition(spot.turn, spot.item + by)
-        index = spot.turn + by
+    def neighbour(self, position: ItemPosition, by: int) -> ItemPosition | None:
+        """Return the position of the next item, or of the previous one if `by` is negative."""
+        loaded = self._unfolded_turn(position.turn)
+        if loaded and 0 <= position.item + by < len(loaded.items):
+            return ItemPosition(position.turn, position.item + by)
+        index = position.turn + by
         while 0 <= index < len(self) and not self._heights[index]:
             index += by
         if not 0 <= index < len(self):
@@ -174,8 +178,8 @@ class CardLayout:
         return ItemPosition(index, 0) if by > 0 else self.last_item(index)
 
     def last_item(self, index: int) -> ItemPosition:
-        body = self._unfolded_turn(index)
-        return ItemPosition(index, max(len(body.items) - 1, 0) if body else 0)
+        loaded = self._unfolded_turn(index)
+        return ItemPosition(index, max(len(loaded.items) - 1, 0) if loaded else 0)
 
     def _unfolded_turn(self, index: int) -> LoadedTurn | None:
         return None if self.is_folded(index) else self._loaded_turns.get(index)
@@ -201,106 +205,106 @@ class CardLayout:
         self._heights = HeightIndex(map(self._turn_height, range(len(self))))
         self.revision += 1
 
-    def is_open(self, spot: ItemPosition) -> bool:
-        block = self.item(spot)
-        return block is not None and self._open_states.get(spot, not block.is_foldable)
+    def is_open(self, position: ItemPosition) -> bool:
+        item = self.item(position)
+        return item is not None and self._open_states.get(position, not item.is_foldable)
 
-    def set_open(self, spot: ItemPosition, is_open: bool) -> None:
-        self._open_states[spot] = is_open
-        self._drop_layout(spot)
+    def set_open(self, position: ItemPosition, is_open: bool) -> None:
+        self._open_states[position] = is_open
+        self._drop_layout(position)
         self.revision += 1
 
-    def toggle_full(self, spot: ItemPosition) -> None:
-        self._full_items ^= {spot}
-        self._drop_layout(spot)
+    def toggle_full(self, position: ItemPosition) -> None:
+        self._full_items ^= {position}
+        self._drop_layout(position)
         self.revision += 1
 
-    # ── laying out ────────────────────────────────────────────────────────────────────────────────
+    # ── rendering ─────────────────────────────────────────────────────────────────────────────────
 
     def resize(self, width: int) -> None:
         if width != self.width:
             self.width = width
             self._clear_layouts()
-            for index, body in self._loaded_turns.items():
-                body.heights = self._estimate_items(index, body.items)
+            for index, loaded in self._loaded_turns.items():
+                loaded.heights = self._estimate_items(index, loaded.items)
                 self._update_height(index)
 
-    def set_highlight(self, marks: re.Pattern[str] | None) -> None:
-        self.highlight = marks
+    def set_highlight(self, highlight: re.Pattern[str] | None) -> None:
+        self.highlight = highlight
         self._clear_layouts()
 
-    def show_time(self, of_time: bool) -> None:
-        self.gutter = TurnGutter(self.outline, show_time=of_time)
+    def show_time(self, show_time: bool) -> None:
+        self.gutter = TurnGutter(self.outline, show_time=show_time)
         self._clear_layouts()
 
     def lay_out(self, first: int, end: int) -> bool:
-        """What stands on these lines. True as soon as something took more or fewer lines than was thought."""
+        """Render the items on these lines. Stop and return True when an item has another height than estimated."""
         line = max(first, 0)
         while line < min(end, self.line_count):
-            spot, below = self.locate_line(line)
-            height = self.height(spot)
-            self.lines(spot)
-            if self.height(spot) != height:
+            position, offset = self.locate_line(line)
+            height = self.height(position)
+            self.lines(position)
+            if self.height(position) != height:
                 return True
-            line += height - below
+            line += height - offset
         return False
 
-    def lines(self, spot: ItemPosition) -> Sequence[Content]:
-        """Of a block, with its blank line; of a folded or absent turn, what stands for it."""
-        turn, body = self.turn_outline(spot.turn), self._unfolded_turn(spot.turn)
-        if body is None:
-            title = self._render_title(spot.turn)
-            return [title] if self.is_folded(spot.turn) else render_unloaded_card(turn, title, Viewport(self.width))
-        if spot.item >= len(body.items):
+    def lines(self, position: ItemPosition) -> Sequence[Content]:
+        """Return the lines of an item with its blank line, or of a turn that is folded or not loaded."""
+        turn, loaded = self.turn_outline(position.turn), self._unfolded_turn(position.turn)
+        if loaded is None:
+            title = self._render_title(position.turn)
+            return [title] if self.is_folded(position.turn) else render_unloaded_card(turn, title, Viewport(self.width))
+        if position.item >= len(loaded.items):
             return []
-        laid = self._layouts.get(spot)
-        if laid is None:
-            laid = list(self._render_item(spot, body.items[spot.item]))
-            self._cache_layout(spot, laid)
-            body.heights[spot.item] = len(laid)
-            self._update_height(spot.turn)
+        rendered = self._layouts.get(position)
+        if rendered is None:
+            rendered = list(self._render_item(position, loaded.items[position.item]))
+            self._cache_layout(position, rendered)
+            loaded.heights[position.item] = len(rendered)
+            self._update_height(position.turn)
         else:
-            self._layouts.move_to_end(spot)
-        return laid
+            self._layouts.move_to_end(position)
+        return rendered
 
-    def is_laid_out(self, spot: ItemPosition) -> bool:
-        return spot in self._layouts or self._unfolded_turn(spot.turn) is None
+    def is_laid_out(self, position: ItemPosition) -> bool:
+        return position in self._layouts or self._unfolded_turn(position.turn) is None
 
-    def _render_item(self, spot: ItemPosition, block: TimelineItem) -> Iterator[Content]:
-        look = Viewport(
-            self.width, self.highlight, spot in self._full_items, self._session.cwd if self._session else ""
+    def _render_item(self, position: ItemPosition, item: TimelineItem) -> Iterator[Content]:
+        viewport = Viewport(
+            self.width, self.highlight, position in self._full_items, self._session.cwd if self._session else ""
         )
-        if block.has_gap:
+        if item.has_gap:
             yield Content("")
-        if block.kind == "prompt":
-            yield self._render_title(spot.turn)
-        yield from render_item(block, look, is_open=self.is_open(spot))
+        if item.kind == "prompt":
+            yield self._render_title(position.turn)
+        yield from render_item(item, viewport, is_open=self.is_open(position))
 
     def _render_title(self, index: int) -> Content:
-        """The day is told with the first turn of a day, the model with the first that it answers after another."""
-        turn, before = self.turn_outline(index), self.turn_outline(index - 1) if index else None
+        """Render the title of a turn. The first turn of a day shows the date, and a turn with a new model shows it."""
+        turn, previous = self.turn_outline(index), self.turn_outline(index - 1) if index else None
         return render_card_title(
             turn,
             Viewport(self.width, self.highlight),
             self.gutter,
             folded=self.is_folded(index),
-            with_date=before is None or not before.n or before.started_at[:10] != turn.started_at[:10],
-            model=turn.model if before and before.model and before.model != turn.model else "",
+            with_date=previous is None or not previous.n or previous.started_at[:10] != turn.started_at[:10],
+            model=turn.model if previous and previous.model and previous.model != turn.model else "",
         )
 
-    def _cache_layout(self, spot: ItemPosition, laid: list[Content]) -> None:
-        self._layouts[spot] = laid
-        self._layout_line_count += len(laid)
+    def _cache_layout(self, position: ItemPosition, rendered: list[Content]) -> None:
+        self._layouts[position] = rendered
+        self._layout_line_count += len(rendered)
         while self._layout_line_count > MAX_CACHED_LINES and len(self._layouts) > 1:
             _, oldest = self._layouts.popitem(last=False)
             self._layout_line_count -= len(oldest)
 
-    def _drop_layout(self, spot: ItemPosition) -> None:
-        self._layout_line_count -= len(self._layouts.pop(spot, ()))
+    def _drop_layout(self, position: ItemPosition) -> None:
+        self._layout_line_count -= len(self._layouts.pop(position, ()))
 
     def _drop_layouts(self, index: int) -> None:
-        for spot in [spot for spot in self._layouts if spot.turn == index]:
-            self._drop_layout(spot)
+        for position in [position for position in self._layouts if position.turn == index]:
+            self._drop_layout(position)
 
     def _clear_layouts(self) -> None:
         self._layouts.clear()
@@ -313,9 +317,9 @@ class CardLayout:
         self._heights[index] = self._turn_height(index)
 
     def _turn_height(self, index: int) -> int:
-        body = self._loaded_turns.get(index)
-        whole = body.heights.total if body else self._estimate_turn(index)
-        return min(whole, 1) if self.is_folded(index) else whole
+        loaded = self._loaded_turns.get(index)
+        unfolded = loaded.heights.total if loaded else self._estimate_turn(index)
+        return min(unfolded, 1) if self.is_folded(index) else unfolded
 
     def _estimate_turn(self, index: int) -> int:
         turn = self.outline.turns[index]
@@ -323,12 +327,12 @@ class CardLayout:
             return 0
         return ESTIMATED_TURN_LINES + turn.calls + turn.errors
 
-    def _estimate_items(self, index: int, blocks: Sequence[TimelineItem]) -> HeightIndex:
-        return HeightIndex(self._estimate_item(ItemPosition(index, n), block) for n, block in enumerate(blocks))
+    def _estimate_items(self, index: int, items: Sequence[TimelineItem]) -> HeightIndex:
+        return HeightIndex(self._estimate_item(ItemPosition(index, n), item) for n, item in enumerate(items))
 
-    def _estimate_item(self, spot: ItemPosition, block: TimelineItem) -> int:
-        is_open = self._open_states.get(spot, not block.is_foldable)
-        return block.has_gap + (block.kind == "prompt") + estimate_height(block, self.width, is_open=is_open)
+    def _estimate_item(self, position: ItemPosition, item: TimelineItem) -> int:
+        is_open = self._open_states.get(position, not item.is_foldable)
+        return item.has_gap + (item.kind == "prompt") + estimate_height(item, self.width, is_open=is_open)
 
 
 def _turn_weight(turn: Turn) -> int:

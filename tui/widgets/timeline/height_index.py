@@ -1,5 +1,4 @@
-"""How high things are that stand one below the other: where each begins and which stands at a line, quickly, also
-when there are very many and their heights change as they are looked at. A Fenwick tree."""
+"""This module maps items to lines when the items are stacked and their heights change. It uses a Fenwick tree."""
 
 from __future__ import annotations
 
@@ -8,14 +7,16 @@ from collections.abc import Iterable
 
 
 class HeightIndex:
+    """Finds the first line of an item, and the item at a line, in logarithmic time."""
+
     def __init__(self, heights: Iterable[int] = ()) -> None:
         self._heights = array("q", heights)
         count = len(self._heights)
         self._sums = array("q", [0]) + self._heights
         for node in range(1, count + 1):
-            above = node + (node & -node)
-            if above <= count:
-                self._sums[above] += self._sums[node]
+            parent = node + (node & -node)
+            if parent <= count:
+                self._sums[parent] += self._sums[node]
         self._stride = 1 << count.bit_length()
         self.total = sum(self._heights)
 
@@ -26,18 +27,18 @@ class HeightIndex:
         return self._heights[index]
 
     def __setitem__(self, index: int, height: int) -> None:
-        taller = height - self._heights[index]
-        if not taller:
+        difference = height - self._heights[index]
+        if not difference:
             return
         self._heights[index] = height
-        self.total += taller
+        self.total += difference
         node = index + 1
         while node < len(self._sums):
-            self._sums[node] += taller
+            self._sums[node] += difference
             node += node & -node
 
     def start_line(self, index: int) -> int:
-        """The line on which it begins; for one past the last, where all end."""
+        """Return the first line of an item. The index after the last item gives the total height."""
         line = 0
         while index:
             line += self._sums[index]
@@ -45,7 +46,7 @@ class HeightIndex:
         return line
 
     def locate_line(self, line: int) -> tuple[int, int]:
-        """Which one stands at a line, and how far below its beginning that is. Never one without height."""
+        """Return the item at a line, and the offset of the line within the item. Skips items without height."""
         if not 0 <= line < self.total:
             raise IndexError(f"There is no line {line}.")
         node, stride = 0, self._stride

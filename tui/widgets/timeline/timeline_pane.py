@@ -1,4 +1,4 @@
-"""The pane in the middle: what the conversation is, its turns, and a line to find words in them."""
+"""This module is the middle pane: the heading of a session, its timeline, and a bar to find words in it."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from tui.widgets.timeline.timeline_view import TimelineView
 from tui.workers import reliable_timer, threaded
 
 PRELOAD_DELAY = 0.5
-"""Seconds after which the program has started and may load what the first conversation needs."""
+"""Seconds to wait after the start before the renderers are loaded."""
 
 
 class TimelinePane(Vertical):
@@ -41,11 +41,9 @@ class TimelinePane(Vertical):
     """
 
     BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("slash", "find", "Find", key_display="/", id="timeline.find", tooltip="Find words in this session"),
         Binding(
-            "slash", "find", "Find", key_display="/", id="timeline.find", tooltip="Find words in this conversation"
-        ),
-        Binding(
-            "escape", "drop_hits", "No hits", id="timeline.drop_hits", show=False, tooltip="Take the marks away again"
+            "escape", "drop_hits", "Clear hits", id="timeline.drop_hits", show=False, tooltip="Remove the highlights"
         ),
     ]
 
@@ -55,14 +53,14 @@ class TimelinePane(Vertical):
     PictureRequested: TypeAlias = TimelineView.PictureRequested
 
     class FindRequested(DataMessage):
-        """Where in the conversation do these words stand? `found` takes the answer."""
+        """Asks where in the session these words are. The answer goes to `show_hits`."""
 
         generation: int
         text: str
         words: re.Pattern[str]
 
     class RenderersLoaded(Message):
-        """What paints conversations is loaded."""
+        """Says that the modules that render a session are loaded."""
 
     about = query_one("#about", Static)
     timeline_view = query_one(TimelineView)
@@ -99,14 +97,14 @@ class TimelinePane(Vertical):
         self.post_message(self.RenderersLoaded())
 
     @on(RenderersLoaded)
-    def _release_waiting_turns(self, warm: RenderersLoaded) -> None:
-        warm.stop()
+    def _release_waiting_turns(self, message: RenderersLoaded) -> None:
+        message.stop()
         self._is_preloaded = True
         waiting, self._waiting_turns = self._waiting_turns, []
-        for wanted, turns in waiting:
-            self.timeline_view.receive_turns(wanted, turns)
+        for request, turns in waiting:
+            self.timeline_view.receive_turns(request, turns)
 
-    # ── what is handed down ───────────────────────────────────────────────────────────────────────
+    # ── content ───────────────────────────────────────────────────────────────────────────────────
 
     @property
     def outline(self) -> TimelineOutline:
@@ -121,24 +119,27 @@ class TimelinePane(Vertical):
         highlight: re.Pattern[str] | None = None,
         follow: bool = False,
     ) -> None:
-        """A conversation, open at an entry (its public id) or at the end. Follow: the one that is shown has grown."""
+        """Show a session, opened at an entry (its public id) or at the end. With `follow`, it is the same, but longer.
+
+        The position then stays.
+        """
         self._preload()
         follow = follow and self._session is not None and self._session.id == session.id
         self._session = session
         if follow:
             self.timeline_view.update_outline(outline)
         else:
-            self.timeline_view.show(session, outline, at=_parse_seq(at), highlight=highlight)
+            self.timeline_view.show(session, outline, entry_seq=_parse_seq(at), highlight=highlight)
             self.find_bar.close()
             self._request_find("", highlight, move_to_hit=False)
         self.update_heading()
 
-    def receive_turns(self, wanted: TimelineView.TurnsRequested, turns: Sequence[Turn]) -> None:
-        """The answer to Wanted; held back while what paints it is being loaded, so that nothing waits for that."""
+    def receive_turns(self, request: TimelineView.TurnsRequested, turns: Sequence[Turn]) -> None:
+        """Take the answer to `TurnsRequested`. It is held back until the renderers are loaded."""
         if self._is_preloaded:
-            self.timeline_view.receive_turns(wanted, turns)
+            self.timeline_view.receive_turns(request, turns)
         else:
-            self._waiting_turns.append((wanted, turns))
+            self._waiting_turns.append((request, turns))
 
     def show_hits(self, generation: int, hits: Sequence[EntryPosition]) -> None:
         if generation == self._find_generation:
@@ -148,11 +149,11 @@ class TimelinePane(Vertical):
         if self._session is None:
             return
         width = max(self.size.width - 3, 10)
-        told = render_session_heading(self._session, width, self._clock())
-        covers = render_summary_coverage(self.outline, width)
-        lines = Content("\n").join([told, covers]) if covers else told
-        height = lines.plain.count("\n")
-        self.about.update(lines, layout=height != self._about_height)
+        heading = render_session_heading(self._session, width, self._clock())
+        coverage = render_summary_coverage(self.outline, width)
+        content = Content("\n").join([heading, coverage]) if coverage else heading
+        height = content.plain.count("\n")
+        self.about.update(content, layout=height != self._about_height)
         self._about_height = height
 
     def on_resize(self) -> None:
@@ -176,11 +177,11 @@ class TimelinePane(Vertical):
         return super().check_action(action, parameters)
 
     @on(FindBar.TextChanged)
-    def _find_typed_text(self, asked: FindBar.TextChanged) -> None:
-        asked.stop()
-        words = re.compile(re.escape(asked.text), re.IGNORECASE) if asked.text.strip() else None
+    def _find_typed_text(self, message: FindBar.TextChanged) -> None:
+        message.stop()
+        words = re.compile(re.escape(message.text), re.IGNORECASE) if message.text.strip() else None
         self.timeline_view.set_highlight(words)
-        self._request_find(asked.text, words, move_to_hit=True)
+        self._request_find(message.text, words, move_to_hit=True)
 
     def _request_find(self, text: str, words: re.Pattern[str] | None, *, move_to_hit: bool) -> None:
         self._find_generation += 1
@@ -192,17 +193,17 @@ class TimelinePane(Vertical):
         self.refresh_bindings()
 
     @on(FindBar.Exited)
-    def _handle_bar_exited(self, left: FindBar.Exited) -> None:
-        left.stop()
+    def _handle_bar_exited(self, message: FindBar.Exited) -> None:
+        message.stop()
         self.timeline_view.end_find()
-        if not left.kept:
+        if not message.kept:
             self._clear_hits()
         self.timeline_view.focus()
 
     @on(TimelineView.HitSelected)
-    def _show_hit_position(self, told: TimelineView.HitSelected) -> None:
-        told.stop()
-        self.find_bar.show_position(told.at, told.of)
+    def _show_hit_position(self, message: TimelineView.HitSelected) -> None:
+        message.stop()
+        self.find_bar.show_position(message.number, message.total)
 
     def _clear_hits(self) -> None:
         self.timeline_view.set_highlight(None)
@@ -210,7 +211,7 @@ class TimelinePane(Vertical):
 
 
 def _parse_seq(entry: str | None) -> int | None:
-    """Of an entry's public id, `<session>#<seq>`."""
+    """Return the sequence number from the public id of an entry, `<session>#<seq>`."""
     try:
         return int(entry.rpartition("#")[2]) if entry else None
     except ValueError:

@@ -1,5 +1,4 @@
-"""The turns of a conversation and the keys that go through them: from block to block, from prompt to prompt, to calls,
-failures and hits; that fold and unfold, copy and inspect."""
+"""This module shows the turns of a session with keys to move between items, fold, copy and inspect them."""
 
 from __future__ import annotations
 
@@ -21,58 +20,60 @@ from tui.widgets.timeline.card_layout import ItemPosition
 from tui.widgets.timeline.card_view import CardView
 
 SCROLL_STEP = 3
-"""Lines that a key goes on within a block too high for the page."""
+"""The number of lines that a key scrolls within an item that is higher than the screen."""
 
 FOLD_CLICK_CELLS = range(LEFT_MARGIN + 2)
-"""Cells of a block's first line on which a click folds it."""
+"""The cells at the start of an item's first line in which a click folds it."""
 
 
-def _timeline_binding(keys: str, action: str, name: str, told: str, tooltip: str, *, show: bool = False) -> Binding:
-    return Binding(keys, action, told, id=f"timeline.{name}", tooltip=tooltip, show=show)
+def _timeline_binding(
+    keys: str, action: str, name: str, description: str, tooltip: str, *, show: bool = False
+) -> Binding:
+    return Binding(keys, action, description, id=f"timeline.{name}", tooltip=tooltip, show=show)
 
 
 class TimelineView(CardView):
     BINDINGS: ClassVar[list[BindingType]] = [
-        _timeline_binding("down,j", "move(1)", "down", "Down", "The next block"),
-        _timeline_binding("up,k", "move(-1)", "up", "Up", "The block before"),
-        _timeline_binding("pagedown,ctrl+d,space", "page(1)", "page_down", "Page down", "A page on"),
-        _timeline_binding("pageup,ctrl+u,b", "page(-1)", "page_up", "Page up", "A page back"),
-        _timeline_binding("home,g", "first", "first", "Start", "The beginning"),
-        _timeline_binding("end,G", "last", "last", "End", "The end"),
-        _timeline_binding("J", "turn(1)", "next_turn", "Next turn", "The next prompt"),
-        _timeline_binding("K", "turn(-1)", "previous_turn", "Previous turn", "The prompt before"),
-        _timeline_binding("x", "call(1)", "next_call", "Next call", "The next tool call"),
-        _timeline_binding("X", "call(-1)", "previous_call", "Previous call", "The tool call before"),
-        _timeline_binding("e", "error(1)", "next_error", "Next error", "The next thing that failed", show=True),
-        _timeline_binding("E", "error(-1)", "previous_error", "Previous error", "The thing that failed before"),
-        _timeline_binding("n", "hit(1)", "next_hit", "Next hit", "The next place with the words"),
-        _timeline_binding("N", "hit(-1)", "previous_hit", "Previous hit", "The place with the words before"),
-        _timeline_binding("enter", "turn_over", "toggle", "Fold", "Fold or unfold this; show a picture", show=True),
-        _timeline_binding("left", "fold", "fold", "Fold", "Fold this, then its turn"),
-        _timeline_binding("right", "unfold", "unfold", "Unfold", "Unfold this"),
-        _timeline_binding("H", "fold_all", "fold_all", "Fold all", "Every turn on one line, and back"),
-        _timeline_binding("w", "whole", "whole", "Show all", "All of a long text"),
-        _timeline_binding("v", "gutter", "gutter", "Tokens or time", "What stands at the right: tokens or time"),
+        _timeline_binding("down,j", "move(1)", "down", "Down", "Next item"),
+        _timeline_binding("up,k", "move(-1)", "up", "Up", "Previous item"),
+        _timeline_binding("pagedown,ctrl+d,space", "page(1)", "page_down", "Page down", "Down one page"),
+        _timeline_binding("pageup,ctrl+u,b", "page(-1)", "page_up", "Page up", "Up one page"),
+        _timeline_binding("home,g", "first", "first", "Start", "Go to the start"),
+        _timeline_binding("end,G", "last", "last", "End", "Go to the end"),
+        _timeline_binding("J", "turn(1)", "next_turn", "Next turn", "Next prompt"),
+        _timeline_binding("K", "turn(-1)", "previous_turn", "Previous turn", "Previous prompt"),
+        _timeline_binding("x", "call(1)", "next_call", "Next call", "Next tool call"),
+        _timeline_binding("X", "call(-1)", "previous_call", "Previous call", "Previous tool call"),
+        _timeline_binding("e", "error(1)", "next_error", "Next error", "Next failure", show=True),
+        _timeline_binding("E", "error(-1)", "previous_error", "Previous error", "Previous failure"),
+        _timeline_binding("n", "hit(1)", "next_hit", "Next hit", "Next place where the words were found"),
+        _timeline_binding("N", "hit(-1)", "previous_hit", "Previous hit", "Previous place where the words were found"),
         _timeline_binding(
-            "i", "inspect", "inspect", "Inspect", "The tool call and its result, side by side", show=True
+            "enter", "turn_over", "toggle", "Fold", "Fold or unfold this item, or show a picture", show=True
         ),
-        _timeline_binding("y", "copy", "copy", "Copy", "Copy this as it was written", show=True),
-        _timeline_binding("Y", "copy_turn", "copy_turn", "Copy turn", "Copy what was said in this turn"),
-        _timeline_binding("c", "copy_code", "copy_code", "Copy code", "Copy the code in this"),
+        _timeline_binding("left", "fold", "fold", "Fold", "Fold this item, then its turn"),
+        _timeline_binding("right", "unfold", "unfold", "Unfold", "Unfold this item"),
+        _timeline_binding("H", "fold_all", "fold_all", "Fold all", "Fold or unfold all turns"),
+        _timeline_binding("w", "whole", "whole", "Show all", "Show a long text in full"),
+        _timeline_binding("v", "gutter", "gutter", "Tokens or time", "Show the tokens or the time of each turn"),
+        _timeline_binding("i", "inspect", "inspect", "Inspect", "Inspect the tool call and its result", show=True),
+        _timeline_binding("y", "copy", "copy", "Copy", "Copy this item", show=True),
+        _timeline_binding("Y", "copy_turn", "copy_turn", "Copy turn", "Copy the messages of this turn"),
+        _timeline_binding("c", "copy_code", "copy_code", "Copy code", "Copy the code blocks of this item"),
     ]
 
     class InspectRequested(DataMessage):
         call_key: int
 
     class PictureRequested(DataMessage):
-        """At the picture that this part of the entry is."""
+        """Asks to show the picture in this part of the entry."""
 
         entry: Entry
         part: int
 
     class HitSelected(DataMessage):
-        at: int
-        of: int
+        number: int
+        total: int
 
     def __init__(self) -> None:
         super().__init__()
@@ -81,7 +82,7 @@ class TimelineView(CardView):
         self._find_origin: EntryPosition | None = None
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Nothing can be done with a conversation that is not there yet."""
+        """Disable all actions while no session is shown."""
         return bool(len(self.cards)) and super().check_action(action, parameters)
 
     # ── moving ────────────────────────────────────────────────────────────────────────────────────
@@ -94,24 +95,24 @@ class TimelineView(CardView):
         if beyond > 0 and -height < row < page and height > page:
             self.scroll_relative(y=by * min(SCROLL_STEP, beyond), animate=False)
             return
-        spot = self.cards.neighbour(self.cursor, by)
-        if spot is None:
+        position = self.cards.neighbour(self.cursor, by)
+        if position is None:
             self.scroll_to(y=self.max_scroll_y if by > 0 else 0, animate=False)
-        elif by < 0 and spot.turn != self.cursor.turn and self.cards.turn(spot.turn) is None:
-            self.move_to_item(spot.turn, lambda blocks: len(blocks) - 1)
-        elif by < 0 and len(self.cards.lines(spot)) > page:
-            self.scroll_to_anchor(spot, page - self.cards.height(spot))
-            self.set_cursor(spot)
+        elif by < 0 and position.turn != self.cursor.turn and self.cards.turn(position.turn) is None:
+            self.move_to_item(position.turn, lambda items: len(items) - 1)
+        elif by < 0 and len(self.cards.lines(position)) > page:
+            self.scroll_to_anchor(position, page - self.cards.height(position))
+            self.set_cursor(position)
         else:
-            self.move_cursor(spot, at_end=by > 0 and self.cards.neighbour(spot, 1) is None)
+            self.move_cursor(position, at_end=by > 0 and self.cards.neighbour(position, 1) is None)
 
     def action_page(self, by: int) -> None:
         self._hit_index = None
-        before, page = self.scroll_offset.y, self.page.height
-        row = max(min(self.cards.start_line(self.cursor) - before, page - 1), 0)
+        old_top, page = self.scroll_offset.y, self.page.height
+        row = max(min(self.cards.start_line(self.cursor) - old_top, page - 1), 0)
         self.scroll_relative(y=by * max(page - 2, 1), animate=False)
         top = self.scroll_offset.y
-        if top == before:
+        if top == old_top:
             self.action_last() if by > 0 else self.action_first()
         else:
             self.set_cursor(self.cards.locate_line(min(top + row, self.cards.line_count - 1))[0])
@@ -123,7 +124,7 @@ class TimelineView(CardView):
 
     def action_last(self) -> None:
         self._hit_index = None
-        self.move_to_item(len(self.cards) - 1, lambda blocks: len(blocks) - 1, at_end=True)
+        self.move_to_item(len(self.cards) - 1, lambda items: len(items) - 1, at_end=True)
 
     def action_turn(self, by: int) -> None:
         self._hit_index = None
@@ -136,41 +137,45 @@ class TimelineView(CardView):
             self.move_cursor(ItemPosition(index, 0), self.page.height // 4)
 
     def action_call(self, by: int) -> None:
-        self._move_to_next(by, lambda turn: turn.calls > 0, lambda block: block.call is not None, "tool call")
+        self._move_to_next(by, lambda turn: turn.calls > 0, lambda item: item.call is not None, "tool call")
 
     def action_error(self, by: int) -> None:
-        self._move_to_next(by, lambda turn: turn.errors > 0, lambda block: block.has_failed, "failure")
+        self._move_to_next(by, lambda turn: turn.errors > 0, lambda item: item.has_failed, "failure")
 
     def _move_to_next(
-        self, by: int, has: Callable[[TurnOutline], bool], is_it: Callable[[TimelineItem], bool], what: str
+        self, by: int, turn_has: Callable[[TurnOutline], bool], matches: Callable[[TimelineItem], bool], name: str
     ) -> None:
-        """To the next such block: in this turn if it is here, else in the next turn whose outline tells of one.
+        """Move to the next item that matches, in this turn or in the next turn whose outline has one.
 
-        Past the last it begins again: a conversation opens at its end, and most that one looks for is before.
+        The search wraps around, because a session opens at its end.
         """
         self._hit_index = None
-        index, at = self.cursor
-        folded = self.cards.is_folded(index)
-        here = [n for n, block in enumerate(self.cards.items(index)) if is_it(block) and (folded or (n - at) * by > 0)]
-        if here and not (folded and by < 0):
+        index, item_index = self.cursor
+        is_folded = self.cards.is_folded(index)
+        here = [
+            n
+            for n, item in enumerate(self.cards.items(index))
+            if matches(item) and (is_folded or (n - item_index) * by > 0)
+        ]
+        if here and not (is_folded and by < 0):
             self.move_to_item(index, lambda _: here[0 if by > 0 else -1])
             return
         turns = len(self.cards)
         others = [(index + by * step) % turns for step in range(1, turns + 1)]
-        found = next((n for n in others if has(self.cards.turn_outline(n))), None)
-        if found is None:
-            self.notify(f"No {what} in this conversation.", timeout=2, markup=False)
+        next_turn = next((n for n in others if turn_has(self.cards.turn_outline(n))), None)
+        if next_turn is None:
+            self.notify(f"No {name} in this session.", timeout=2, markup=False)
         else:
-            self.move_to_item(found, lambda blocks: _pick_item(blocks, is_it, by))
+            self.move_to_item(next_turn, lambda items: _pick_item(items, matches, by))
 
     # ── hits ──────────────────────────────────────────────────────────────────────────────────────
 
-    def set_highlight(self, marks: re.Pattern[str] | None) -> None:
+    def set_highlight(self, highlight: re.Pattern[str] | None) -> None:
         with self.preserve_position():
-            self.cards.set_highlight(marks)
+            self.cards.set_highlight(highlight)
 
     def set_hits(self, hits: Sequence[EntryPosition], *, move_to_hit: bool) -> None:
-        """Where the words stand; and to the first of them from where the cursor is."""
+        """Set the hits, and optionally move to the first hit after the cursor."""
         self._hits, self._hit_index = hits, None
         if hits and move_to_hit:
             self._go_to_hit(bisect_left(hits, self._find_origin or self._cursor_entry_position()) % len(hits))
@@ -178,7 +183,7 @@ class TimelineView(CardView):
             self.post_message(self.HitSelected(0, len(hits)))
 
     def begin_find(self) -> None:
-        """As one goes on typing, what is found is counted from where one was when one began."""
+        """Remember the cursor, so that each letter typed searches from the same place."""
         self._find_origin = self._cursor_entry_position()
 
     def end_find(self) -> None:
@@ -190,7 +195,7 @@ class TimelineView(CardView):
 
     def action_hit(self, by: int) -> None:
         if not self._hits:
-            self.notify("Nothing to go to: / finds words in here.", timeout=2, markup=False)
+            self.notify("No hits. Press / to find words.", timeout=2, markup=False)
         elif self._hit_index is not None:
             self._go_to_hit((self._hit_index + by) % len(self._hits))
         else:
@@ -199,31 +204,32 @@ class TimelineView(CardView):
             self._go_to_hit((after if by > 0 else before) % len(self._hits))
 
     def _cursor_entry_position(self) -> EntryPosition:
-        block = self.current_item
+        item = self.current_item
         turn = self.cards.turn_outline(self.cursor.turn) if len(self.cards) else None
-        return EntryPosition(turn.n if turn else 0, block.entry.seq if block else turn.first_seq if turn else 0)
+        return EntryPosition(turn.n if turn else 0, item.entry.seq if item else turn.first_seq if turn else 0)
 
     def _go_to_hit(self, number: int) -> None:
         seq = self._hits[number].seq
         index = self.cards.outline.index_of_entry(seq)
         if index is not None:
-            self.move_to_item(index, lambda blocks: self.find_item(index, blocks, seq))
+            self.move_to_item(index, lambda items: self.find_item(index, items, seq))
         self._hit_index = number
         self.post_message(self.HitSelected(number + 1, len(self._hits)))
 
-    def find_item(self, turn: int, blocks: Sequence[TimelineItem], seq: int) -> int | None:
-        """The block of the entry that has the words, if some are looked for; unfolded if they are inside."""
-        marks = self.cards.highlight
+    def find_item(self, turn: int, items: Sequence[TimelineItem], seq: int) -> int | None:
+        """Return the item of the entry that contains the words, and open it if the words are folded."""
+        highlight = self.cards.highlight
         n = next(
-            (n for n, block in enumerate(blocks) if seq in block.entry_seqs and marks and _matches(block, marks)), None
+            (n for n, item in enumerate(items) if seq in item.entry_seqs and highlight and _matches(item, highlight)),
+            None,
         )
         if n is None:
-            return super().find_item(turn, blocks, seq)
-        spot = ItemPosition(turn, n)
-        if not self.cards.is_open(spot) and not any(
-            marks and marks.search(line.plain) for line in self.cards.lines(spot)
+            return super().find_item(turn, items, seq)
+        position = ItemPosition(turn, n)
+        if not self.cards.is_open(position) and not any(
+            highlight and highlight.search(line.plain) for line in self.cards.lines(position)
         ):
-            self.cards.set_open(spot, True)
+            self.cards.set_open(position, True)
         return n
 
     # ── folding ───────────────────────────────────────────────────────────────────────────────────
@@ -232,22 +238,22 @@ class TimelineView(CardView):
         self.run_when_loaded(self._toggle_fold)
 
     def _toggle_fold(self) -> None:
-        block = self.current_item
-        if block is not None and block.kind == "attachment" and block.part_index is not None:
-            self.post_message(self.PictureRequested(block.entry, block.part_index))
+        item = self.current_item
+        if item is not None and item.kind == "attachment" and item.part_index is not None:
+            self.post_message(self.PictureRequested(item.entry, item.part_index))
             return
         self.action_fold() if self._is_unfolded() else self.action_unfold()
 
     def _is_unfolded(self) -> bool:
-        block = self.current_item
+        item = self.current_item
         if self.cards.is_folded(self.cursor.turn):
             return False
-        return self.cards.is_open(self.cursor) if block is not None and block.is_foldable else True
+        return self.cards.is_open(self.cursor) if item is not None and item.is_foldable else True
 
     def action_fold(self) -> None:
-        block = self.current_item
+        item = self.current_item
         with self.preserve_position():
-            if block is not None and block.is_foldable and self.cards.is_open(self.cursor):
+            if item is not None and item.is_foldable and self.cards.is_open(self.cursor):
                 self.cards.set_open(self.cursor, False)
                 return
             self.cursor = ItemPosition(self.cursor.turn, 0)
@@ -255,11 +261,11 @@ class TimelineView(CardView):
         self.move_cursor(self.cursor)
 
     def action_unfold(self) -> None:
-        block = self.current_item
+        item = self.current_item
         with self.preserve_position():
             if self.cards.is_folded(self.cursor.turn):
                 self.cards.fold(self.cursor.turn, False)
-            elif block is not None and block.is_foldable:
+            elif item is not None and item.is_foldable:
                 self.cards.set_open(self.cursor, True)
         self.move_cursor(self.cursor)
 
@@ -283,12 +289,12 @@ class TimelineView(CardView):
         line = event.y + self.scroll_offset.y
         if line >= self.cards.line_count:
             return
-        spot, below = self.cards.locate_line(line)
+        position, offset = self.cards.locate_line(line)
         self._hit_index = None
-        self.move_cursor(spot)
-        block = self.current_item
-        is_head = below == (block is not None and block.has_gap) and block is not None and block.is_foldable
-        if event.chain == 2 or (event.x in FOLD_CLICK_CELLS and (is_head or self.cards.is_folded(spot.turn))):
+        self.move_cursor(position)
+        item = self.current_item
+        is_head = offset == (item is not None and item.has_gap) and item is not None and item.is_foldable
+        if event.chain == 2 or (event.x in FOLD_CLICK_CELLS and (is_head or self.cards.is_folded(position.turn))):
             self.action_turn_over()
 
     # ── copying ───────────────────────────────────────────────────────────────────────────────────
@@ -297,22 +303,22 @@ class TimelineView(CardView):
         self.run_when_loaded(self._copy)
 
     def _copy(self) -> None:
-        if (block := self.current_item) is not None:
-            self.post_message(Copy(_copied_text(block), _COPY_LABELS.get(block.kind, "this entry")))
+        if (item := self.current_item) is not None:
+            self.post_message(Copy(_copied_text(item), _COPY_LABELS.get(item.kind, "entry")))
 
     def action_copy_turn(self) -> None:
         if (turn := self.cards.turn(self.cursor.turn)) is not None:
-            said = [entry.text for entry in turn.entries if entry.kind == "message" and entry.text.strip()]
-            self.post_message(Copy("\n\n".join(said), "the turn"))
+            texts = [entry.text for entry in turn.entries if entry.kind == "message" and entry.text.strip()]
+            self.post_message(Copy("\n\n".join(texts), "turn"))
 
     def action_copy_code(self) -> None:
         from tui.render.markdown import find_fenced_code
 
-        found = find_fenced_code(self.current_item.text) if self.current_item is not None else []
-        if found:
-            self.post_message(Copy("\n".join(found), "the code"))
+        blocks_of_code = find_fenced_code(self.current_item.text) if self.current_item is not None else []
+        if blocks_of_code:
+            self.post_message(Copy("\n".join(blocks_of_code), "code"))
         else:
-            self.notify("There is no code block in this.", timeout=2, markup=False)
+            self.notify("No code block in this item.", timeout=2, markup=False)
 
     def action_inspect(self) -> None:
         self.run_when_loaded(self._inspect)
@@ -322,30 +328,30 @@ class TimelineView(CardView):
         if call is not None and call.key:
             self.post_message(self.InspectRequested(call.key))
         else:
-            self.notify("This is no tool call; x goes to the next.", timeout=2, markup=False)
+            self.notify("Not a tool call. Press x to go to the next one.", timeout=2, markup=False)
 
 
 _COPY_LABELS = {
-    "prompt": "the prompt",
-    "thinking": "the thinking",
-    "call": "the call and its result",
-    "text": "the answer",
+    "prompt": "prompt",
+    "thinking": "thinking",
+    "call": "call and result",
+    "text": "answer",
 }
 
 
-def _copied_text(block: TimelineItem) -> str:
-    if block.kind != "call" or block.call is None:
-        return block.text
-    result = readable_text(block.call.result)
-    return "\n\n".join(filter(None, [serialize(block.call.arguments).decode(), result]))
+def _copied_text(item: TimelineItem) -> str:
+    if item.kind != "call" or item.call is None:
+        return item.text
+    result = readable_text(item.call.result)
+    return "\n\n".join(filter(None, [serialize(item.call.arguments).decode(), result]))
 
 
-def _pick_item(blocks: Sequence[TimelineItem], is_it: Callable[[TimelineItem], bool], by: int) -> int | None:
-    found = [n for n, block in enumerate(blocks) if is_it(block)]
-    return found[0 if by > 0 else -1] if found else None
+def _pick_item(items: Sequence[TimelineItem], matches: Callable[[TimelineItem], bool], by: int) -> int | None:
+    indexes = [n for n, item in enumerate(items) if matches(item)]
+    return indexes[0 if by > 0 else -1] if indexes else None
 
 
-def _matches(block: TimelineItem, marks: re.Pattern[str]) -> bool:
-    call = block.call
-    texts = [block.text, block.label, *((readable_text(call.arguments), readable_text(call.result)) if call else ())]
-    return any(map(marks.search, texts))
+def _matches(item: TimelineItem, pattern: re.Pattern[str]) -> bool:
+    call = item.call
+    texts = [item.text, item.label, *((readable_text(call.arguments), readable_text(call.result)) if call else ())]
+    return any(map(pattern.search, texts))
