@@ -1,5 +1,7 @@
-"""Looks for damage, and names what it finds. Nothing is mended here: what is wrong with a conversation is for a person
-to judge, and what is merely derived has a way of its own to be made again."""
+"""This module checks a store for damage and reports what it finds.
+
+It repairs nothing: a person decides about a damaged conversation, and derived data can be rebuilt by other commands.
+"""
 
 from __future__ import annotations
 
@@ -10,14 +12,15 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import groupby
-from operator import itemgetter
-from typing import TYPE_CHECKING, Any
+from operator import attrgetter, itemgetter
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from zstandard import ZstdError
 
 from store.conversations.derive import compute_digest
 from store.conversations.parts import decode_parts
 from store.conversations.record_blocks import decompress_block
+from store.conversations.tool_calls import FROM_CALLS
 from store.database.backup import list_backups
 from store.database.connection import translate_errors
 from store.errors import StoreError
@@ -28,7 +31,7 @@ if TYPE_CHECKING:
     from store.store import Store
 
 _SCOPE_PLACEHOLDER = re.compile(r"\{only ([\w.]+)\}")
-UNPAIRED_ADVICE = "vendors refuse to continue such a session, and `backscroll rebuild` mends it."
+UNPAIRED_ADVICE = "vendors refuse to continue this session; run `backscroll rebuild` to repair it."
 REINDEX_ADVICE = "run `backscroll doctor --reindex`"
 
 
@@ -40,13 +43,16 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class _CheckScope:
-    """What is looked at: the whole store, or one session of it."""
+    """Selects what is checked: the complete store, or one session."""
 
     store: Store
     session: Session | None
 
     def rows(self, sql: str) -> Iterator[tuple[Any, ...]]:
-        """One after the other, since all may not fit into memory. `{only …}` names the column that tells a session."""
+        """Yield the rows of a query. They may not all fit into memory.
+
+        `{only column}` in the query becomes a condition that selects the session by this column.
+        """
         key = self.session.key if self.session else None
         scoped = _SCOPE_PLACEHOLDER.sub("1" if key is None else r"\1 = :session", sql)
         with translate_errors(self.store.path):
@@ -54,20 +60,20 @@ class _CheckScope:
 
 
 def check_store(store: Store, session: Session | None = None) -> list[Finding]:
-    """Everything that is not as it should be; of one session, or of the store and all that is in it."""
-    ward = _CheckScope(store, session)
+    """Check one session, or the complete store, and return all findings."""
+    scope = _CheckScope(store, session)
     checks = _SESSION_CHECKS if session else (*_FILE_CHECKS, *_SESSION_CHECKS, *_STORE_CHECKS)
     with _read_snapshot(store):
-        found = [finding for check in checks for finding in _run_check(check, ward)]
+        findings = [finding for check in checks for finding in _run_check(check, scope)]
     if session is None:
-        # A write of sorts, so not within the snapshot.
-        found += _run_check(_damaged_indexes, ward)
-    return found
+        # SQLite treats this check as a write, which is not possible in the snapshot.
+        findings += _run_check(_check_index_integrity, scope)
+    return findings
 
 
 @contextmanager
 def _read_snapshot(store: Store) -> Iterator[None]:
-    """One moment of the store, so that what is written meanwhile looks like no damage, and nobody waits for us."""
+    """Let all checks see the same state of the store. Other programs can write in the meantime."""
     if store.connection.in_transaction:
         store.search.flush()
         yield
@@ -80,15 +86,15 @@ def _read_snapshot(store: Store) -> Iterator[None]:
         store.connection.execute("rollback")
 
 
-def _run_check(check: Callable[[_CheckScope], Iterable[Finding]], ward: _CheckScope) -> list[Finding]:
-    """A check that runs into the damage has found it, and must not keep the others from looking."""
-    found: list[Finding] = []
+def _run_check(check: Callable[[_CheckScope], Iterable[Finding]], scope: _CheckScope) -> list[Finding]:
+    """Return the findings of one check. An error in it is a finding, too, and does not stop the other checks."""
+    findings: list[Finding] = []
     try:
-        found.extend(check(ward))
+        findings.extend(check(scope))
     except Exception as error:
-        what = check.__name__.strip("_").replace("_", " ")
-        found.append(Finding("store", f"Its {what} could not be examined: {_describe_error(error)}"))
-    return found
+        name = check.__name__.removeprefix("_check_").replace("_", " ")
+        findings.append(Finding("store", f"The check of its {name} failed: {_describe_error(error)}"))
+    return findings
 
 
 def _describe_error(error: Exception) -> str:
@@ -100,47 +106,47 @@ def _describe_error(error: Exception) -> str:
 # ── the file ──────────────────────────────────────────────────────────────────────────────────────
 
 
-def _integrity(ward: _CheckScope) -> Iterator[Finding]:
-    for (told,) in ward.rows("pragma integrity_check"):
-        if told != "ok":
-            yield Finding("store", f"SQLite says: {told}.")
+def _check_integrity(scope: _CheckScope) -> Iterator[Finding]:
+    for (result,) in scope.rows("pragma integrity_check"):
+        if result != "ok":
+            yield Finding("store", f"SQLite says: {result}.")
 
 
-def _foreign_keys(ward: _CheckScope) -> Iterator[Finding]:
-    for table, row, parent, _ in ward.rows("pragma foreign_key_check"):
-        which = f"row {row}" if row is not None else "a row"
-        yield Finding(table, f"{which} points at something in {parent} that is not there.")
+def _check_foreign_keys(scope: _CheckScope) -> Iterator[Finding]:
+    for table, row, parent, _ in scope.rows("pragma foreign_key_check"):
+        which = f"Row {row}" if row is not None else "A row"
+        yield Finding(table, f"{which} refers to a missing row of {parent}.")
 
 
-def _schema(ward: _CheckScope) -> Iterator[Finding]:
-    """Against a schema made anew: the invariants hold only as long as their triggers and indexes are there."""
+def _check_schema(scope: _CheckScope) -> Iterator[Finding]:
+    """Compare the schema with that of a new store, because triggers and indexes enforce the rules of the store."""
     from sqlite_utils import Database
 
     from store.database.migrations import migrations
 
     fresh = Database(memory=True)
     migrations.apply(fresh)
-    shape = "select name, type, sql from sqlite_master where sql is not null"
-    expected = {name: (kind, sql) for name, kind, sql in fresh.execute(shape)}
+    select_schema = "select name, type, sql from sqlite_master where sql is not null"
+    expected = {name: (kind, sql) for name, kind, sql in fresh.execute(select_schema)}
     fresh.close()
-    actual = {name: (kind, sql) for name, kind, sql in ward.rows(shape)}
+    actual = {name: (kind, sql) for name, kind, sql in scope.rows(select_schema)}
     for name, (kind, sql) in expected.items():
         if name not in actual:
             yield Finding("store", f"The {kind} {name} is missing.")
-        # The search engine's own tables are spelled as the version that made them spelled them.
+        # The SQL of the search engine's own tables depends on the version of SQLite that created them.
         elif kind != "table" and actual[name] != (kind, sql):
-            yield Finding("store", f"The {kind} {name} is not as it was made.")
+            yield Finding("store", f"The {kind} {name} was changed.")
 
 
-def _permissions(ward: _CheckScope) -> Iterator[Finding]:
-    path = ward.store.path
-    beside = [path.with_name(path.name + ending) for ending in ("-wal", "-shm")]
-    for file in [path, *beside, *list_backups(path)]:
+def _check_permissions(scope: _CheckScope) -> Iterator[Finding]:
+    path = scope.store.path
+    log_files = [path.with_name(path.name + suffix) for suffix in ("-wal", "-shm")]
+    for file in [path, *log_files, *list_backups(path)]:
         if file.exists() and stat.S_IMODE(file.stat().st_mode) & 0o077:
-            yield Finding(str(file), "Others can reach it; run chmod 600 on it.")
+            yield Finding(str(file), "Other users can access it; run chmod 600 on it.")
 
 
-_FILE_CHECKS = (_integrity, _foreign_keys, _schema, _permissions)
+_FILE_CHECKS = (_check_integrity, _check_foreign_keys, _check_schema, _check_permissions)
 
 # ── chains ────────────────────────────────────────────────────────────────────────────────────────
 
@@ -152,77 +158,92 @@ _CHAIN_LINKS = """
 """
 
 
-def _chains(ward: _CheckScope) -> Iterator[Finding]:
-    for session_id, rows in groupby(ward.rows(_CHAIN_LINKS), itemgetter(0)):
-        yield from _broken_links(session_id, list(rows))
+class _ChainLink(NamedTuple):
+    """Holds the columns of `_CHAIN_LINKS`. The last four are None for a session without entries."""
+
+    session_id: str
+    head: int | None
+    tail: int | None
+    key: int
+    parent: int | None
+    seq: int
+    kind: str
 
 
-def _broken_links(session_id: str, rows: list[tuple[Any, ...]]) -> Iterator[Finding]:
-    """From the head, by parent, to the tail; whoever was not met on the way has strayed."""
-    _, head, tail, *_ = rows[0]
-    links = {key: (parent, seq, kind) for *_, key, parent, seq, kind in rows if key is not None}
-    child_of = {parent: key for key, (parent, _, _) in links.items()}
+def _check_chains(scope: _CheckScope) -> Iterator[Finding]:
+    for session_id, links in groupby(map(_ChainLink._make, scope.rows(_CHAIN_LINKS)), attrgetter("session_id")):
+        yield from _find_broken_links(session_id, list(links))
+
+
+def _find_broken_links(session_id: str, rows: list[_ChainLink]) -> Iterator[Finding]:
+    """Follow the chain from its head to its tail, and report entries that are not on the way."""
+    head, tail = rows[0].head, rows[0].tail
+    links = {link.key: link for link in rows if link.key is not None}
+    children = {link.parent: key for key, link in links.items()}
     if head not in links:
-        yield Finding(session_id, "Its head is not among its entries.")
+        yield Finding(session_id, "Its head is not one of its entries.")
         return
-    met: set[int] = set()
-    at, last = head, head
-    while at is not None and at not in met:
-        _, seq, kind = links[at]
-        if seq != len(met) - 1:
-            yield Finding(entry_id(session_id, seq), f"It should be number {len(met) - 1} of the chain.")
-        if (kind == "header") is not (at == head):
-            yield Finding(entry_id(session_id, seq), "A chain begins with its one header and has no other.")
-        met.add(at)
-        at, last = child_of.get(at), at
+    visited: set[int] = set()
+    key: int | None = head
+    last: int | None = head
+    while key is not None and key not in visited:
+        link = links[key]
+        if link.seq != len(visited) - 1:
+            yield Finding(entry_id(session_id, link.seq), f"It should be number {len(visited) - 1} of the chain.")
+        if (link.kind == "header") is not (key == head):
+            yield Finding(entry_id(session_id, link.seq), "A session must begin with a header and can have only one.")
+        visited.add(key)
+        key, last = children.get(key), key
     if last != tail:
-        yield Finding(session_id, "Its tail is not where its chain ends.")
-    for key in links.keys() - met:
-        yield Finding(entry_id(session_id, links[key][1]), "It hangs on no entry of its session's chain.")
+        yield Finding(session_id, "Its tail is not the last entry of its chain.")
+    for lost in links.keys() - visited:
+        yield Finding(entry_id(session_id, links[lost].seq), "It is not connected to the chain of its session.")
 
 
-# ── what is derived ───────────────────────────────────────────────────────────────────────────────
+# ── derived rows ──────────────────────────────────────────────────────────────────────────────────
 
 _COUNTS = """
     with
-    said as (
+    entry_counts as (
         select session, count(*) as entries, sum(json_extract(tokens, '$[0]')) as input,
             sum(json_extract(tokens, '$[1]')) as output, sum(json_extract(tokens, '$[2]')) as cached
         from entries where {only session} and inherited = 0 and kind != 'header' group by session
     ),
-    taken as (
+    turn_counts as (
         select turns.session, count(*) as turns from turns join entries on entries.key = turns.entry
         where {only turns.session} and entries.inherited = 0 group by turns.session
     ),
-    called as (
+    call_counts as (
         select tool_calls.session, sum(tool_calls.entry is not null and tool_calls.inherited = 0) as tool_calls,
             sum(tool_calls.status = 'error' and answered.inherited = 0) as errors
         from tool_calls left join entries as answered on answered.key = tool_calls.result_entry
         where {only tool_calls.session} group by tool_calls.session
     )
     select sessions.id,
-        sessions.turns, coalesce(taken.turns, 0), sessions.entries, coalesce(said.entries, 0),
-        sessions.tool_calls, coalesce(called.tool_calls, 0), sessions.errors, coalesce(called.errors, 0),
-        sessions.tokens_input, coalesce(said.input, 0), sessions.tokens_output, coalesce(said.output, 0),
-        sessions.tokens_cached, coalesce(said.cached, 0)
-    from sessions left join said on said.session = sessions.key left join taken on taken.session = sessions.key
-    left join called on called.session = sessions.key
+        sessions.turns, coalesce(turn_counts.turns, 0), sessions.entries, coalesce(entry_counts.entries, 0),
+        sessions.tool_calls, coalesce(call_counts.tool_calls, 0), sessions.errors, coalesce(call_counts.errors, 0),
+        sessions.tokens_input, coalesce(entry_counts.input, 0),
+        sessions.tokens_output, coalesce(entry_counts.output, 0),
+        sessions.tokens_cached, coalesce(entry_counts.cached, 0)
+    from sessions left join entry_counts on entry_counts.session = sessions.key
+    left join turn_counts on turn_counts.session = sessions.key
+    left join call_counts on call_counts.session = sessions.key
     where {only sessions.key} and (sessions.depth = 'full' or sessions.head is not null)
 """
 _COUNT_NAMES = ("turns", "entries", "tool calls", "errors")
 _TOKEN_NAMES = ("input tokens", "output tokens", "cached tokens")
 
 
-def _counts(ward: _CheckScope) -> Iterator[Finding]:
-    for session_id, *numbers in ward.rows(_COUNTS):
+def _check_counts(scope: _CheckScope) -> Iterator[Finding]:
+    for session_id, *numbers in scope.rows(_COUNTS):
         pairs = list(zip(numbers[::2], numbers[1::2], strict=True))
-        for name, (told, actual) in zip(_COUNT_NAMES, pairs[:4], strict=True):
-            if told != actual:
-                yield Finding(session_id, f"It says {told:,} {name}, and has {actual:,}.")
-        for name, (told, actual) in zip(_TOKEN_NAMES, pairs[4:], strict=True):
-            # More is no fault: an agent may tell a count of its own.
-            if told < actual:
-                yield Finding(session_id, f"It says {told:,} {name}, and its entries {actual:,}.")
+        for name, (stored, actual) in zip(_COUNT_NAMES, pairs[:4], strict=True):
+            if stored != actual:
+                yield Finding(session_id, f"It lists {stored:,} {name}, but has {actual:,}.")
+        for name, (stored, actual) in zip(_TOKEN_NAMES, pairs[4:], strict=True):
+            # A larger number is correct: an agent may report a count of its own.
+            if stored < actual:
+                yield Finding(session_id, f"It lists {stored:,} {name}, but its entries have {actual:,}.")
 
 
 _TURNS = """
@@ -244,31 +265,28 @@ _TURNS = """
 """
 
 
-def _turns(ward: _CheckScope) -> Iterator[Finding]:
-    for session_id, n, untold, empty in ward.rows(_TURNS):
-        what = "is not listed" if untold else "has no entries" if empty else "is not listed as its entries are"
+def _check_turns(scope: _CheckScope) -> Iterator[Finding]:
+    for session_id, n, is_missing, is_empty in scope.rows(_TURNS):
+        what = "is not listed" if is_missing else "has no entries" if is_empty else "does not match its entries"
         yield Finding(session_id, f"Turn {n} {what}.")
 
 
-_CALLS = """
+_CALLS = f"""
     select sessions.id, tool_calls.name, tool_calls.call_id
-    from tool_calls join sessions on sessions.key = tool_calls.session
-    left join entries as asked on asked.key = tool_calls.entry
-    left join entries as answered on answered.key = tool_calls.result_entry
-    where {only sessions.key} and (
+    {FROM_CALLS}
+    where {{only sessions.key}} and (
         (tool_calls.entry is not null and asked.session is not tool_calls.session)
         or (tool_calls.result_entry is not null and answered.session is not tool_calls.session)
         or (tool_calls.entry is null) != (tool_calls.status = 'orphan')
         or (tool_calls.result_entry is null) != (tool_calls.status = 'pending')
     )
 """
-# Calls of one message wait together; the session went on when another message of the model's, or a new turn, followed.
-_UNPAIRED = """
+# The calls of one message are pending together. A call lacks its result when another message of the model, or a new
+# turn, follows.
+_UNPAIRED = f"""
     select sessions.id, coalesce(asked.seq, answered.seq), tool_calls.name, tool_calls.status
-    from tool_calls join sessions on sessions.key = tool_calls.session
-    left join entries as asked on asked.key = tool_calls.entry
-    left join entries as answered on answered.key = tool_calls.result_entry
-    where {only sessions.key} and (tool_calls.status = 'orphan' or (tool_calls.status = 'pending' and exists (
+    {FROM_CALLS}
+    where {{only sessions.key}} and (tool_calls.status = 'orphan' or (tool_calls.status = 'pending' and exists (
         select 1 from entries as later
         where later.session = tool_calls.session and later.seq > asked.seq and later.kind = 'message' and (
             later.turn > tool_calls.turn or (later.role = 'assistant'
@@ -279,14 +297,14 @@ _UNPAIRED = """
 """
 
 
-def _tool_calls(ward: _CheckScope) -> Iterator[Finding]:
-    for session_id, name, call_id in ward.rows(_CALLS):
-        yield Finding(session_id, f"The listed call {call_id!r} of {name!r} does not fit its entries.")
-    for session_id, seq, name, status in ward.rows(_UNPAIRED):
+def _check_tool_calls(scope: _CheckScope) -> Iterator[Finding]:
+    for session_id, name, call_id in scope.rows(_CALLS):
+        yield Finding(session_id, f"The call {call_id!r} of {name!r} does not match its entries.")
+    for session_id, seq, name, status in scope.rows(_UNPAIRED):
         what = (
-            f"The call of {name!r} was never answered, though the session went on"
+            f"The call of {name!r} has no result, but the session continues"
             if status == "pending"
-            else "It holds a tool's result that nobody asked for"
+            else "It contains a tool result without a call"
         )
         yield Finding(entry_id(session_id, seq), f"{what}; {UNPAIRED_ADVICE}")
 
@@ -304,8 +322,8 @@ _PARTS_BEHIND = """
 """
 
 
-def _parts(ward: _CheckScope) -> Iterator[Finding]:
-    for session_id, seq in (*ward.rows(_PARTS), *ward.rows(_PARTS_BEHIND)):
+def _check_parts(scope: _CheckScope) -> Iterator[Finding]:
+    for session_id, seq in (*scope.rows(_PARTS), *scope.rows(_PARTS_BEHIND)):
         yield Finding(entry_id(session_id, seq), "Its parts cannot be read.")
 
 
@@ -323,48 +341,48 @@ _UNUSED_BLOCKS = "select key from blocks where key not in (select block from rec
 _UNUSED_RECORDS = "select key from records where key not in (select record from entries where record is not null)"
 
 
-def _records(ward: _CheckScope) -> Iterator[Finding]:
-    """Each block is opened once."""
-    for session_id, seq in ward.rows(_LOST_RECORDS):
-        yield Finding(entry_id(session_id, seq), "Its record is lost.")
-    for block, rows in groupby(ward.rows(_RECORDS), itemgetter(0)):
-        whole = b""
+def _check_records(scope: _CheckScope) -> Iterator[Finding]:
+    """Compare every record with its digest. Each block is decompressed once."""
+    for session_id, seq in scope.rows(_LOST_RECORDS):
+        yield Finding(entry_id(session_id, seq), "Its record is missing.")
+    for block, rows in groupby(scope.rows(_RECORDS), itemgetter(0)):
+        block_data = b""
         if block is not None:
-            packed = ward.store.row("select data from blocks where key = ?", block)
-            opened = _try_decompress(packed[0]) if packed else ward.store.pending_blocks.read_block(block)
-            if opened is None:
-                yield Finding(f"block {block}", "It cannot be opened, and the records in it are lost.")
+            row = scope.store.row("select data from blocks where key = ?", block)
+            decompressed = _try_decompress(row[0]) if row else scope.store.pending_blocks.read_block(block)
+            if decompressed is None:
+                yield Finding(f"block {block}", "It cannot be decompressed, so its records are lost.")
                 continue
-            whole = opened
-        for _, key, start, length, behind, loose, digest in rows:
-            data = loose if block is None else whole[start : start + length + behind]
+            block_data = decompressed
+        for _, key, start, length, behind, loose_data, digest in rows:
+            data = loose_data if block is None else block_data[start : start + length + behind]
             if len(data) != length + behind or compute_digest(data[:length]) != digest:
-                yield Finding(f"record {key}", "It is not what was written.")
+                yield Finding(f"record {key}", "Its data was changed.")
 
 
-def _try_decompress(packed: bytes) -> bytes | None:
+def _try_decompress(compressed: bytes) -> bytes | None:
     try:
-        return decompress_block(packed)
+        return decompress_block(compressed)
     except ZstdError:
         return None
 
 
-def _leftovers(ward: _CheckScope) -> Iterator[Finding]:
-    for (key,) in ward.rows(_UNUSED_BLOCKS):
-        yield Finding(f"block {key}", "No record lies in it.")
-    for (key,) in ward.rows(_UNUSED_RECORDS):
-        yield Finding(f"record {key}", "No entry was made from it.")
-    for (key,) in ward.rows("select session from purging"):
+def _check_leftovers(scope: _CheckScope) -> Iterator[Finding]:
+    for (key,) in scope.rows(_UNUSED_BLOCKS):
+        yield Finding(f"block {key}", "It contains no record.")
+    for (key,) in scope.rows(_UNUSED_RECORDS):
+        yield Finding(f"record {key}", "No entry uses it.")
+    for (key,) in scope.rows("select session from purging"):
         yield Finding("store", f"A purge of session {key} was never finished.")
 
 
-_SESSION_CHECKS = (_chains, _counts, _turns, _tool_calls, _parts, _records)
+_SESSION_CHECKS = (_check_chains, _check_counts, _check_turns, _check_tool_calls, _check_parts, _check_records)
 
 # ── the indexes ───────────────────────────────────────────────────────────────────────────────────
 
 _IS_INDEXED = "inherited = 0 and kind in ('message', 'compaction')"
 _TEXT_KEYS = f"select key from entries where {_IS_INDEXED} and text != ''"
-# Only thinking can bring an entry without text into the index, and it may be empty too.
+# An entry without text is in the index only if it has thinking, which may be empty, too.
 _POSSIBLE_THINKING = f"""
     select key, parts from entries
     where {_IS_INDEXED} and text = '' and instr(parts, cast('"type":"thinking"' as blob)) > 0
@@ -375,24 +393,24 @@ _TOOL_KEYS = f"""
 """
 
 
-def _indexes(ward: _CheckScope) -> Iterator[Finding]:
-    told = ward.rows(_POSSIBLE_THINKING)
-    thought = {key for key, parts in told if conversation_text("", decode_parts("", parts)) is not None}
+def _check_indexes(scope: _CheckScope) -> Iterator[Finding]:
+    possible = scope.rows(_POSSIBLE_THINKING)
+    thinking = {key for key, parts in possible if conversation_text("", decode_parts("", parts)) is not None}
     for index, expected in (
-        ("conversation_fts", {key for (key,) in ward.rows(_TEXT_KEYS)} | thought),
-        ("tools_fts", {key for (key,) in ward.rows(_TOOL_KEYS)}),
+        ("conversation_fts", {key for (key,) in scope.rows(_TEXT_KEYS)} | thinking),
+        ("tools_fts", {key for (key,) in scope.rows(_TOOL_KEYS)}),
     ):
-        present = {key for (key,) in ward.rows(f"select id from {index}_docsize")}
+        present = {key for (key,) in scope.rows(f"select id from {index}_docsize")}
         if missing := len(expected - present):
-            yield Finding(f"index {index}", f"{missing:,} entries cannot be found by their words; {REINDEX_ADVICE}.")
+            yield Finding(f"index {index}", f"{missing:,} entries are missing from it; {REINDEX_ADVICE}.")
         if extra := len(present - expected):
-            yield Finding(f"index {index}", f"{extra:,} are found that are not there; {REINDEX_ADVICE}.")
+            yield Finding(f"index {index}", f"{extra:,} of its entries are not in the store; {REINDEX_ADVICE}.")
 
 
-def _damaged_indexes(ward: _CheckScope) -> Iterator[Finding]:
+def _check_index_integrity(scope: _CheckScope) -> Iterator[Finding]:
     for index in ("conversation_fts", "tools_fts"):
         try:
-            with ward.store.transaction() as connection:
+            with scope.store.transaction() as connection:
                 connection.execute(f"insert into {index} ({index}, rank) values ('integrity-check', 0)")
         except StoreError as error:
             if not isinstance(error.__cause__, sqlite3.DatabaseError) or "CORRUPT" not in _sqlite_error_name(
@@ -409,11 +427,14 @@ def _sqlite_error_name(error: sqlite3.Error) -> str:
 # ── secrets ───────────────────────────────────────────────────────────────────────────────────────
 
 
-def _secrets(ward: _CheckScope) -> Iterator[Finding]:
-    """As far as they are open: nobody is asked for a passphrase just to look."""
-    if not ward.store.secrets.is_locked:
-        for problem in ward.store.secrets.verify():
+def _check_secrets(scope: _CheckScope) -> Iterator[Finding]:
+    """Check that all sealed values can be opened.
+
+    Locked secrets are skipped, because a check asks for no passphrase.
+    """
+    if not scope.store.secrets.is_locked:
+        for problem in scope.store.secrets.verify():
             yield Finding("secrets", problem)
 
 
-_STORE_CHECKS = (_leftovers, _indexes, _secrets)
+_STORE_CHECKS = (_check_leftovers, _check_indexes, _check_secrets)

@@ -26,8 +26,8 @@ def test_problems_are_listed_and_told_by_the_status(cli: CommandLine, store: Sto
     store.connection.execute("update sessions set errors = 7 where key = ?", (session.key,))
     ran = cli("doctor", "telegram", "--json")
     assert ran.status == 1
-    assert {"where": session.id, "reason": "It says 7 errors, and has 1."} in ran.json["problems"]
-    assert [session.id, "It says 7 errors, and has 1."] in cli("doctor").rows
+    assert {"where": session.id, "reason": "It lists 7 errors, but has 1."} in ran.json["problems"]
+    assert [session.id, "It lists 7 errors, but has 1."] in cli("doctor").rows
     assert cli("doctor", "sound").status == 0
     assert cli("doctor", "nobody").status == 1
 

@@ -38,8 +38,8 @@ def write_at_once(path: Path, entries: int) -> list[list[tuple[str, str]]]:
         stop.touch()
         edited = person.receive()
     assert [outcome.refusal + outcome.crash for outcome in [*outcomes, edited]] == [""] * (WRITERS + 1)
-    assert edited.told[0] > 0
-    return [[(entry, text) for entry, text in outcome.told] for outcome in outcomes]
+    assert edited.messages[0] > 0
+    return [[(entry, text) for entry, text in outcome.messages] for outcome in outcomes]
 
 
 def check(path: Path, kept: list[list[tuple[str, str]]]) -> None:
@@ -91,7 +91,7 @@ def test_processes_that_open_the_store_together_share_it(tmp_path: Path, restore
                 opener.submit(open_and_append, str(path))
             outcomes = [opener.receive() for opener in openers]
             assert [outcome.refusal + outcome.crash for outcome in outcomes] == [""] * len(openers)
-            assert sorted(entry for outcome in outcomes for entry, _ in outcome.told) == [f"a#{i}" for i in range(6)]
+            assert sorted(entry for outcome in outcomes for entry, _ in outcome.messages) == [f"a#{i}" for i in range(6)]
             assert find_faults(path) == []
 
 

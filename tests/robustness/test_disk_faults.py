@@ -74,13 +74,13 @@ SIZES = [int(1_000 * 2.3**n) for n in range(11)]
 
 
 def kept(outcome: Outcome) -> dict[str, str]:
-    return {entry: text_digest(text) for entry, text in outcome.told}
+    return {entry: text_digest(text) for entry, text in outcome.messages}
 
 
 def write_until_full(children: ForkServer, path: Path, size: int) -> Outcome:
     outcome = children.run(open_and_append, str(path), 300, 4_000, largest_file=size)
     assert outcome.crash == ""
-    assert outcome.refusal.startswith("WriteFailed: ") == (len(outcome.told) < 300)
+    assert outcome.refusal.startswith("WriteFailed: ") == (len(outcome.messages) < 300)
     assert is_one_sentence(outcome.refusal) or not outcome.refusal
     return outcome
 
@@ -125,7 +125,7 @@ def test_a_program_goes_on_when_there_is_room_again(small_disk: Path, children: 
         ballast.write_bytes(bytes(shutil.disk_usage(small_disk).free - 60_000 - 20_000 * n))
         outcome = children.run(append_until_disk_full, str(path), str(ballast))
         assert outcome.refusal + outcome.crash == ""
-        *told, refusal, last = outcome.told
+        *told, refusal, last = outcome.messages
         assert refusal.startswith("WriteFailed: ")
         assert is_one_sentence(refusal)
         assert content(path) == before | dict([*told, last])
@@ -253,7 +253,7 @@ def test_an_old_store_on_a_disk_that_fills_stays_as_it_was(tmp_path: Path, child
         path = Path(shutil.copy(first, tmp_path / f"{size}.db"))
         outcome = children.run(open_and_append, str(path), largest_file=size)
         assert outcome.crash == ""
-        assert is_one_sentence(outcome.refusal) == (outcome.told == [])
+        assert is_one_sentence(outcome.refusal) == (outcome.messages == [])
         assert dump(path) == before or version_of(path) == SCHEMA_VERSION
         assert all(dump(copy) == before for copy in list_backups(path))
     assert list(tmp_path.rglob("*.part")) == []

@@ -111,7 +111,7 @@ def test_a_page_that_was_overwritten_is_named(healthy: Store) -> None:
         file.write(b"\xff" * 200)
     with Store.open(healthy.path) as again:
         assert told(check_store(again)) == {
-            "store: Its integrity could not be examined: SQLite says: database disk image is malformed."
+            "store: The check of its integrity failed: SQLite says: database disk image is malformed."
         }
 
 
@@ -135,7 +135,7 @@ def test_an_index_that_disagrees_with_its_table_is_named(healthy: Store) -> None
 def test_a_row_that_points_at_nothing_is_named(healthy: Store) -> None:
     with damage(healthy) as connection:
         connection.execute("insert into tags (session, name) values (4711, 'lost')")
-    assert told(check_store(healthy)) == {"tags: a row points at something in sessions that is not there."}
+    assert told(check_store(healthy)) == {"tags: A row refers to a missing row of sessions."}
 
 
 def test_a_missing_trigger_or_index_is_named(healthy: Store) -> None:
@@ -152,7 +152,7 @@ def test_a_trigger_that_does_nothing_any_more_is_named(healthy: Store) -> None:
     with closing(sqlite3.connect(healthy.path)) as connection:
         connection.execute("drop trigger entries_kept")
         connection.execute("create trigger entries_kept before delete on entries begin select 1; end")
-    assert told(check_store(healthy)) == {"store: The trigger entries_kept is not as it was made."}
+    assert told(check_store(healthy)) == {"store: The trigger entries_kept was changed."}
 
 
 def test_a_file_that_others_can_read_is_named(healthy: Store) -> None:
@@ -160,7 +160,7 @@ def test_a_file_that_others_can_read_is_named(healthy: Store) -> None:
     wal = Path(f"{healthy.path}-wal")
     wal.chmod(0o640)
     assert told(check_store(healthy)) == {
-        f"{path}: Others can reach it; run chmod 600 on it." for path in (healthy.path, wal)
+        f"{path}: Other users can access it; run chmod 600 on it." for path in (healthy.path, wal)
     }
 
 
@@ -172,8 +172,8 @@ def test_an_entry_cut_out_of_the_middle_is_missed(healthy: Store) -> None:
     with damage(healthy) as connection:
         connection.execute("delete from entries where key = ?", (cut,))
     findings = told(check_store(healthy, healthy.get_session("two")))
-    assert "two: Its tail is not where its chain ends." in findings
-    assert {f"two#{n}: It hangs on no entry of its session's chain." for n in range(5, 10)} <= findings
+    assert "two: Its tail is not the last entry of its chain." in findings
+    assert {f"two#{n}: It is not connected to the chain of its session." for n in range(5, 10)} <= findings
 
 
 def test_a_gap_in_the_numbers_is_named(healthy: Store) -> None:
@@ -186,26 +186,26 @@ def test_a_gap_in_the_numbers_is_named(healthy: Store) -> None:
 def test_a_wrong_tail_is_named(healthy: Store) -> None:
     with damage(healthy) as connection:
         connection.execute("update sessions set tail = ? where id = 'two'", (key_of(healthy, "two#3"),))
-    assert told(check_store(healthy)) == {"two: Its tail is not where its chain ends."}
+    assert told(check_store(healthy)) == {"two: Its tail is not the last entry of its chain."}
 
 
 def test_a_missing_head_is_named(healthy: Store) -> None:
     with damage(healthy) as connection:
         connection.execute("update sessions set head = null where id = 'two'")
-    assert told(check_store(healthy)) == {"two: Its head is not among its entries."}
+    assert told(check_store(healthy)) == {"two: Its head is not one of its entries."}
 
 
 def test_a_session_without_entries_is_named(healthy: Store) -> None:
     with damage(healthy) as connection:
         connection.execute("delete from entries where session = ?", (healthy.get_session("empty").key,))
-    assert "empty: Its head is not among its entries." in told(check_store(healthy))
+    assert "empty: Its head is not one of its entries." in told(check_store(healthy))
 
 
 def test_a_header_that_is_none_is_named(healthy: Store) -> None:
     with damage(healthy) as connection:
         connection.execute("pragma ignore_check_constraints = on")
         connection.execute("update entries set kind = 'event' where key = ?", (key_of(healthy, "empty#-1"),))
-    assert "empty#-1: A chain begins with its one header and has no other." in told(check_store(healthy))
+    assert "empty#-1: A session must begin with a header and can have only one." in told(check_store(healthy))
 
 
 def test_a_ring_of_entries_ends_the_walk(healthy: Store) -> None:
@@ -213,7 +213,7 @@ def test_a_ring_of_entries_ends_the_walk(healthy: Store) -> None:
     with damage(healthy) as connection:
         connection.execute("update entries set parent = ? where key = ?", (last, first))
     findings = told(check_store(healthy, healthy.get_session("running")))
-    assert {f"running#{n}: It hangs on no entry of its session's chain." for n in range(3)} <= findings
+    assert {f"running#{n}: It is not connected to the chain of its session." for n in range(3)} <= findings
 
 
 # ── what is derived ───────────────────────────────────────────────────────────────────────────────
@@ -222,13 +222,13 @@ def test_a_ring_of_entries_ends_the_walk(healthy: Store) -> None:
 @pytest.mark.parametrize(
     ("column", "value", "what"),
     [
-        ("turns", 7, "It says 7 turns, and has 2."),
-        ("entries", 9, "It says 9 entries, and has 10."),
-        ("tool_calls", 0, "It says 0 tool calls, and has 2."),
-        ("errors", 2, "It says 2 errors, and has 1."),
-        ("tokens_input", 149, "It says 149 input tokens, and its entries 150."),
-        ("tokens_output", 0, "It says 0 output tokens, and its entries 30."),
-        ("tokens_cached", 4, "It says 4 cached tokens, and its entries 5."),
+        ("turns", 7, "It lists 7 turns, but has 2."),
+        ("entries", 9, "It lists 9 entries, but has 10."),
+        ("tool_calls", 0, "It lists 0 tool calls, but has 2."),
+        ("errors", 2, "It lists 2 errors, but has 1."),
+        ("tokens_input", 149, "It lists 149 input tokens, but its entries have 150."),
+        ("tokens_output", 0, "It lists 0 output tokens, but its entries have 30."),
+        ("tokens_cached", 4, "It lists 4 cached tokens, but its entries have 5."),
     ],
 )
 def test_a_count_that_the_rows_contradict_is_named(healthy: Store, column: str, value: int, what: str) -> None:
@@ -251,7 +251,7 @@ def test_turns_that_do_not_fit_their_entries_are_named(healthy: Store) -> None:
             "insert into turns select session, 3, entry, 7, 7, '', '' from turns where session = ? and n = 1", (fork,)
         )
     assert {finding for finding in told(check_store(healthy)) if "Turn" in finding} == {
-        "two: Turn 2 is not listed as its entries are.",
+        "two: Turn 2 does not match its entries.",
         "running: Turn 1 is not listed.",
         "fork: Turn 3 has no entries.",
     }
@@ -265,7 +265,7 @@ def test_a_call_that_was_never_answered_is_named_once_the_session_went_on(store:
         )
     store.chains.append(store.get_session("next turn").key, [ASKED])
     store.chains.append(store.get_session("next answer").key, [NewEntry(role="assistant", parts=(Text("done"),))])
-    what = f"The call of 'bash' was never answered, though the session went on; {UNPAIRED_ADVICE}"
+    what = f"The call of 'bash' has no result, but the session continues; {UNPAIRED_ADVICE}"
     assert told(check_store(store)) == {f"next turn#2: {what}", f"next answer#2: {what}"}
 
 
@@ -279,7 +279,7 @@ def test_calls_of_one_response_wait_together(store: Store) -> None:
 
 def test_a_result_that_nobody_asked_for_is_named(store: Store) -> None:
     store.chains.append(store.create_session("s").key, [ASKED, answered("c1")])
-    assert told(check_store(store)) == {f"s#1: It holds a tool's result that nobody asked for; {UNPAIRED_ADVICE}"}
+    assert told(check_store(store)) == {f"s#1: It contains a tool result without a call; {UNPAIRED_ADVICE}"}
 
 
 @pytest.mark.parametrize("harm", ["status = 'pending'", "entry = 99999", "result_entry = 99999", "entry = null"])
@@ -288,7 +288,7 @@ def test_a_listed_call_that_contradicts_its_entries_is_named(healthy: Store, har
         connection.execute(
             f"update tool_calls set {harm} where session = ? and call_id = 'c1'", (healthy.get_session("two").key,)
         )
-    assert "two: The listed call 'c1' of 'bash' does not fit its entries." in told(check_store(healthy))
+    assert "two: The call 'c1' of 'bash' does not match its entries." in told(check_store(healthy))
 
 
 def test_within_a_transaction_what_is_being_written_is_examined(healthy: Store) -> None:
@@ -316,8 +316,8 @@ def test_a_loose_record_that_was_changed_is_named(healthy: Store) -> None:
     record = healthy.chains.entry(healthy.get_session("two").key, 3).record
     with damage(healthy) as connection:
         connection.execute("update records set data = cast(data || ' ' as blob) where key = ?", (record,))
-    assert told(check_store(healthy)) == {f"record {record}: It is not what was written."}
-    assert told(check_store(healthy, healthy.get_session("two"))) == {f"record {record}: It is not what was written."}
+    assert told(check_store(healthy)) == {f"record {record}: Its data was changed."}
+    assert told(check_store(healthy, healthy.get_session("two"))) == {f"record {record}: Its data was changed."}
     assert check_store(healthy, healthy.get_session("packed")) == []
 
 
@@ -325,14 +325,14 @@ def test_a_record_shared_with_a_fork_is_examined_for_the_fork_too(healthy: Store
     record = healthy.chains.entry(healthy.get_session("one").key, 0).record
     with damage(healthy) as connection:
         connection.execute("update records set digest = x'00' where key = ?", (record,))
-    assert told(check_store(healthy, healthy.get_session("fork"))) == {f"record {record}: It is not what was written."}
+    assert told(check_store(healthy, healthy.get_session("fork"))) == {f"record {record}: Its data was changed."}
 
 
 def test_a_record_that_lies_elsewhere_in_its_block_is_named(healthy: Store) -> None:
     record = healthy.chains.entry(healthy.get_session("packed").key, 3).record
     with damage(healthy) as connection:
         connection.execute("update records set start = start + 1 where key = ?", (record,))
-    assert told(check_store(healthy)) == {f"record {record}: It is not what was written."}
+    assert told(check_store(healthy)) == {f"record {record}: Its data was changed."}
 
 
 @pytest.mark.parametrize("harm", ["update blocks set data = x'0011'", "delete from blocks"])
@@ -340,13 +340,13 @@ def test_a_block_that_does_not_open_is_named(healthy: Store, harm: str) -> None:
     (block,) = healthy.row("select max(key) from blocks")
     with damage(healthy) as connection:
         connection.execute(harm)
-    assert f"block {block}: It cannot be opened, and the records in it are lost." in told(check_store(healthy))
+    assert f"block {block}: It cannot be decompressed, so its records are lost." in told(check_store(healthy))
 
 
 def test_an_entry_whose_record_is_lost_is_named(healthy: Store) -> None:
     with damage(healthy) as connection:
         connection.execute("delete from records where key = (select max(record) from entries where seq = 0)")
-    assert any(line.endswith("Its record is lost.") for line in told(check_store(healthy)))
+    assert any(line.endswith("Its record is missing.") for line in told(check_store(healthy)))
 
 
 def test_what_nobody_uses_any_more_is_named(healthy: Store) -> None:
@@ -358,8 +358,8 @@ def test_what_nobody_uses_any_more_is_named(healthy: Store) -> None:
         )
         connection.execute("insert into purging (session) values (77)")
     assert told(check_store(healthy)) == {
-        "block 700: No record lies in it.",
-        "record 900: No entry was made from it.",
+        "block 700: It contains no record.",
+        "record 900: No entry uses it.",
         "store: A purge of session 77 was never finished.",
     }
 
@@ -373,8 +373,8 @@ def test_entries_missing_from_an_index_are_counted_and_reindexing_heals(healthy:
         connection.execute("insert into conversation_fts (rowid, text) values (90000, 'nobody said this')")
     findings = check_store(healthy)
     assert [finding.where for finding in findings] == ["index conversation_fts", "index tools_fts"]
-    assert findings[0].what == "1 are found that are not there; run `backscroll doctor --reindex`."
-    assert "entries cannot be found by their words" in findings[1].what
+    assert findings[0].what == "1 of its entries are not in the store; run `backscroll doctor --reindex`."
+    assert "entries are missing from it" in findings[1].what
     healthy.search.reindex()
     assert check_store(healthy) == []
 
@@ -422,8 +422,8 @@ def test_a_check_that_runs_into_the_damage_does_not_stop_the_others(healthy: Sto
         connection.execute("update entries set tokens = 'no json' where key = ?", (key_of(healthy, "two#4"),))
         connection.execute("update sessions set tail = null where id = 'one'")
     findings = check_store(healthy)
-    assert any(finding.what.startswith("Its counts could not be examined") for finding in findings)
-    assert Finding("one", "Its tail is not where its chain ends.") in findings
+    assert any(finding.what.startswith("The check of its counts failed") for finding in findings)
+    assert Finding("one", "Its tail is not the last entry of its chain.") in findings
 
 
 def test_looking_leaves_nothing_open_that_others_would_wait_for(healthy: Store) -> None:

@@ -28,6 +28,7 @@ from store.sources.contract import Problem
 from store.sources.kit import sqlite
 from store.store import Store
 from store.sync import refresh
+from store.sync.targets import find_targets
 
 AS_ROOT = os.geteuid() == 0
 """Whose rights are not checked, so that a child must give them up first."""
@@ -177,7 +178,7 @@ def test_what_was_committed_is_read(
     path.parent.chmod(folder_mode)
     outcome = children.run(read_foreign_sessions, str(path), nobody=AS_ROOT)
     path.parent.chmod(0o755)
-    assert (outcome.told, outcome.refusal, outcome.crash) == ([{"s": said}], "", "")
+    assert (outcome.messages, outcome.refusal, outcome.crash) == ([{"s": said}], "", "")
     assert seen(path) == before
 
 
@@ -190,7 +191,7 @@ def test_what_may_not_be_read_is_refused(
     for file in path.parent.iterdir():
         file.chmod(0o000)
     outcome = children.run(read_foreign_sessions, str(path), nobody=AS_ROOT)
-    assert (outcome.told, outcome.crash) == ([], "")
+    assert (outcome.messages, outcome.crash) == ([], "")
     assert outcome.refusal.startswith(f"Unreadable: {path} ")
     for file in path.parent.iterdir():
         file.chmod(0o644)
@@ -206,7 +207,7 @@ def test_what_stands_beside_may_not_be_read(
     for ending in beside:
         path.with_name(path.name + ending).chmod(0o000)
     outcome = children.run(read_foreign_sessions, str(path), nobody=AS_ROOT)
-    assert (outcome.told, outcome.crash) == ([], "")
+    assert (outcome.messages, outcome.crash) == ([], "")
     assert outcome.refusal.startswith(f"Unreadable: {path} ")
 
 
@@ -279,14 +280,14 @@ def restless(home: Path) -> Iterator[Path]:
 def _look_often(path: Path) -> None:
     limit = time.monotonic() + TIMEOUT
     while time.monotonic() < limit:
-        refresh.find_targets([str(path)])
+        find_targets([str(path)])
 
 
 def test_a_store_that_never_holds_still_is_busy_and_not_unknown(restless: Path, store: Store) -> None:
     # On a busy machine the one that stirs may itself be kept still for a while.
     with pytest.raises(Busy, match="is being written to"):
         _look_often(restless)
-    (target,) = refresh.find_targets()
+    (target,) = find_targets()
     problems: list[Problem] = []
     limit = time.monotonic() + TIMEOUT
     while not problems and time.monotonic() < limit:

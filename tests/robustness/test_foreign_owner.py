@@ -13,6 +13,7 @@ from foreign_databases import RUBICHAN_SCHEMA, add_rubichan_session, make_databa
 from store.errors import StoreError
 from store.store import Store
 from store.sync import refresh
+from store.sync.targets import find_targets
 
 WRITES = 400
 
@@ -50,14 +51,14 @@ def test_the_owner_never_notices(store: Store, tmp_path: Path, wal: bool) -> Non
     syncs = 0
     while owner.is_alive():
         try:
-            for _ in refresh.sync_targets(store, refresh.find_targets([str(path)])):
+            for _ in refresh.sync_targets(store, find_targets([str(path)])):
                 pass
             syncs += 1
         except StoreError:  # busy: later
             time.sleep(0.01)
     assert results.get(timeout=60) == 0
     owner.join()
-    for _ in refresh.sync_targets(store, refresh.find_targets([str(path)])):
+    for _ in refresh.sync_targets(store, find_targets([str(path)])):
         pass
     assert syncs > 0
     assert stored_texts(store, "live") == [f"message {number}" for number in range(WRITES)]

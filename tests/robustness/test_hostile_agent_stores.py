@@ -61,7 +61,7 @@ def test_a_value_too_large_to_hold(tmp_path: Path, agent: Agent, monkeypatch: py
     built, path = tmp_path / "built.db", tmp_path / "spoiled.db"
     agent.build(built)
     drop_constraints(built)
-    for place in agent.json + agent.words:
+    for place in agent.json_columns + agent.text_columns:
         shutil.copy(built, path)
         table, column = place.split(".")
         corrupt_column(path, table, column, "x" * 200_000)
@@ -95,7 +95,7 @@ def told_in(path: Path, place: str) -> list[tuple[int, str]]:
 @given(data=st.data())
 def test_whatever_stands_in_json(around: Path, agent: Agent, data: st.DataObject) -> None:
     built, path = around / f"{agent}.db", around / f"{agent}.spoiled.db"
-    place = data.draw(st.sampled_from(agent.json))
+    place = data.draw(st.sampled_from(agent.json_columns))
     number, value = data.draw(st.sampled_from(told_in(built, place)))
     table, column = place.split(".")
     shutil.copy(built, path)

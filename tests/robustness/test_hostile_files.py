@@ -38,7 +38,7 @@ from foreign_databases import RUBICHAN_LATEST_SCHEMA, add_rubichan_session, exec
 from store.errors import Unreadable
 from store.sources.kit import sqlite
 from store.store import Store
-from store.sync import refresh
+from store.sync.targets import find_targets
 
 FLIPS = 200
 SECONDS = 2.0
@@ -112,7 +112,7 @@ def test_what_is_no_conversation_store_is_refused_in_a_sentence(tmp_path: Path, 
     path = tmp_path / "x"
     made(path)
     with pytest.raises(Unreadable) as caught:
-        refresh.find_targets([str(path)])
+        find_targets([str(path)])
     assert re.fullmatch(r"\S*/x is [^\n]*\.|\S*/x cannot be read: [^\n]*\.", str(caught.value))
 
 
@@ -142,9 +142,9 @@ def test_bytes_that_flipped(tmp_path: Path, built: Path, kind: StoreKind, childr
         (folder / f"{number:03}.db").write_bytes(spoiled)
     outcome = children.run(import_folder, str(folder), SECONDS)
     assert (outcome.crash, outcome.refusal) == ("", "")
-    assert [name for name, _ in outcome.told] == sorted(os.listdir(folder))
-    assert all(reason.endswith(".") and "\n" not in reason for _, reasons in outcome.told for reason in reasons)
-    opened = sum(not reasons for _, reasons in outcome.told)
+    assert [name for name, _ in outcome.messages] == sorted(os.listdir(folder))
+    assert all(reason.endswith(".") and "\n" not in reason for _, reasons in outcome.messages for reason in reasons)
+    opened = sum(not reasons for _, reasons in outcome.messages)
     assert 0 < opened < FLIPS
 
 
@@ -169,7 +169,7 @@ def owner(tmp_path: Path) -> Path:
 def test_a_view_is_no_table(owner: Path, view: str) -> None:
     make_database(owner, f"alter table sessions rename to real_sessions; create view sessions as {view}")
     with pytest.raises(Unreadable, match="is not a conversation store"):
-        refresh.find_targets([str(owner)])
+        find_targets([str(owner)])
 
 
 VIRTUAL = """
@@ -235,7 +235,7 @@ def test_a_column_that_is_computed_stands_for_no_other(owner: Path) -> None:
         "alter table messages add column content as (hex(zeroblob(20000000))) virtual",
     )
     with pytest.raises(Unreadable, match="is not a conversation store"):
-        refresh.find_targets([str(owner)])
+        find_targets([str(owner)])
 
 
 def test_a_row_that_breaks_a_rule_of_its_table_is_no_damage(tmp_path: Path, store: Store) -> None:

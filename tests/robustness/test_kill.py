@@ -86,7 +86,7 @@ def test_killed_while_appending(tmp_path: Path, children: ForkServer) -> None:
             path, told = tmp_path / f"{n}.db", {}
         outcome = children.run(append_until_stopped, str(path), f"child{n}", **moment)
         assert outcome.refusal + outcome.crash == ""
-        told |= dict(outcome.told[1:])
+        told |= dict(outcome.messages[1:])
         assert find_faults(path) == []
         assert missing(path, told) == {}
         if n % RUNS_IN_A_STORE == RUNS_IN_A_STORE - 1:
@@ -103,14 +103,14 @@ def test_a_killed_writer_holds_up_nobody(tmp_path: Path, children: ForkServer) -
         for n, moment in itertools.islice(moments(), KILLS // 3):
             killed = children.run(append_until_stopped, str(path), f"child{n}", **moment)
             assert killed.refusal + killed.crash == ""
-            told |= dict(killed.told[1:])
+            told |= dict(killed.messages[1:])
         afterwards = children.run(append_messages, str(path), "afterwards", 10)
         stop.touch()
         neighbour = neighbours.receive()
     assert neighbour.refusal + neighbour.crash + afterwards.refusal + afterwards.crash == ""
-    assert len(neighbour.told) > 1
+    assert len(neighbour.messages) > 1
     assert find_faults(path) == []
-    assert missing(path, told | dict(neighbour.told[1:])) == {}
+    assert missing(path, told | dict(neighbour.messages[1:])) == {}
 
 
 # ── edits ─────────────────────────────────────────────────────────────────────────────────────────
@@ -134,9 +134,9 @@ def test_killed_while_editing(tmp_path: Path, children: ForkServer) -> None:
         outcome = children.run(edit_until_killed, str(path), n, **moment)
         assert outcome.refusal + outcome.crash == ""
         assert find_faults(path) == []
-        acknowledged = outcome.told[-1][0]
-        seen, state = [told for told in outcome.told if told[1] is not None][-1]
-        edits += acknowledged - outcome.told[0][0]
+        acknowledged = outcome.messages[-1][0]
+        seen, state = [told for told in outcome.messages if told[1] is not None][-1]
+        edits += acknowledged - outcome.messages[0][0]
         with Store.open(path) as store:
             assert newest_edit_id(store) in (acknowledged, acknowledged + 1)
             for number in range(newest_edit_id(store), seen, -1):
@@ -161,7 +161,7 @@ def test_killed_while_keeping_the_first_secret(tmp_path: Path, children: ForkSer
             session = store.get_session("one")
             kept = {name.key: store.secrets.get(session, name.key) for name in store.secrets.names()}
             assert kept in ({}, {"TOKEN": "first"})
-            assert kept or "kept" not in outcome.told
+            assert kept or "kept" not in outcome.messages
             assert len(store.journal.list_edits()) == len(kept)
             store.secrets.set(session, "TOKEN", "second")
             assert store.secrets.get(session, "TOKEN") == "second"
@@ -219,7 +219,7 @@ def test_killed_while_migrating(tmp_path: Path, children: ForkServer) -> None:
     old_store(first)
     old = picture(first)
     shutil.copy(first, path)
-    fork = Fork(children.run(migrate, str(path)).took)
+    fork = Fork(children.run(migrate, str(path)).seconds)
     new = picture(path)
     assert new["version"] == (old["version"][0] + 2,)
     for n in range(KILLS):
@@ -234,7 +234,7 @@ def test_killed_while_migrating(tmp_path: Path, children: ForkServer) -> None:
         assert found in (old, new)
         fork.was(after=found == new)
         finished = children.run(migrate, str(path))
-        assert finished.told == ["ready", "done"], finished
+        assert finished.messages == ["ready", "done"], finished
         assert picture(path) == new
         assert [picture(copy) for copy in list_backups(path)][-1:] == [old]
         assert list(folder.rglob("*.part")) == []
