@@ -1,1 +1,1 @@
-"""What agents call: the methods of the five documents, the recorder, chat history, google-adk."""
+"""This package holds what agents call: methods of Store, the recorder, chat history and google-adk's service."""

@@ -1,9 +1,8 @@
-"""google-adk's sessions in our store, so that what an ADK agent says is browsed, searched and corrected like all else.
-Needs the extra `adk`.
+"""This module keeps google-adk's sessions in a store, so that they are browsed, searched and corrected like all others.
 
-State is kept as facts, one for each key: of the app, of the user, of the session. So a person sees what an agent
-remembers and corrects or retires it, and the agent goes on with that. What an agent itself changes is no edit: in the
-journal, undo would find it before the person's own.
+It needs the extra `adk`. State is stored as facts, one for each key, whose scope is the app, the user or the session. A
+person sees what an agent remembers and corrects or retires it, and the agent continues with the correction. Changes by
+the agent itself are not edits: undo would otherwise find them before the person's own.
 """
 
 from __future__ import annotations
@@ -47,7 +46,7 @@ CONNECT_TIMEOUT_SECONDS = 10.0
 
 _APP, _USER, _TEMP = adk.State.APP_PREFIX, adk.State.USER_PREFIX, adk.State.TEMP_PREFIX
 _DRIVERS = {"sqlite": "aiosqlite", "postgresql": "asyncpg", "mysql": "aiomysql", "mariadb": "asyncmy"}
-"""ADK takes only drivers that do not block; an address that names none means these."""
+"""The drivers for addresses that name none. ADK accepts only asynchronous drivers."""
 
 _SELECT_RECORDS = """
     select record from entries where session = ? and seq >= 0 and key <= ? and created_at >= ?
@@ -69,24 +68,26 @@ _UPSERT_FACT = """
 """
 
 
-# ── which service ─────────────────────────────────────────────────────────────────────────────────
+# ── choosing a service ────────────────────────────────────────────────────────────────────────────
 
 
 def session_service(uri: str | None = None) -> adk.BaseSessionService:
-    """The one that `uri` names, else SESSION_SERVICE_URI: `backscroll:///path` is a store of ours, `backscroll://` the
-    person's own, any other address a database for ADK's own service. Where none is named or it cannot be reached,
-    conversations are kept in memory, and a warning says so."""
+    """Return the service that `uri` names, or SESSION_SERVICE_URI if it is None.
+
+    `backscroll:///path` names a store and `backscroll://` the person's own. Any other address is a database for ADK's
+    own service. If there is no address, or it cannot be reached, a warning is logged and sessions are kept in memory.
+    """
     address = os.environ.get("SESSION_SERVICE_URI", "") if uri is None else uri
     try:
         if not address:
-            raise StoreError("SESSION_SERVICE_URI names no database")
+            raise StoreError("SESSION_SERVICE_URI is not set")
         if url_scheme(address) == SCHEME:
             path = unquote(address.removeprefix(f"{SCHEME}://"))
             return StoreSessionService(Store.open(path or None))
         return _connect_database(address)
-    except Exception as reason:  # whatever a driver may raise
-        told = str(reason).partition("\n")[0].rstrip(".") or type(reason).__name__
-        logger.warning("%s; conversations are kept in memory and are gone when this process ends.", told)
+    except Exception as error:  # a driver may raise anything
+        message = str(error).partition("\n")[0].rstrip(".") or type(error).__name__
+        logger.warning("%s; sessions are kept in memory and are lost when this process ends.", message)
         return adk.InMemorySessionService()
 
 
@@ -95,20 +96,20 @@ def _connect_database(address: str) -> adk.BaseSessionService:
     scheme = {"postgres": "postgresql"}.get(scheme, scheme)
     url = f"{scheme}+{_DRIVERS[scheme]}://{rest}" if scheme in _DRIVERS else address
 
-    async def reach() -> None:
+    async def try_connection() -> None:
         try:
             async with adk.DatabaseSessionService(url) as service:
                 await asyncio.wait_for(service.prepare_tables(), CONNECT_TIMEOUT_SECONDS)
         finally:
-            # A driver with a thread of its own takes leave of this loop, and complains aloud when it is gone.
+            # A driver with its own thread reports its end to this loop, and logs an error if the loop is closed.
             await asyncio.sleep(0.1)
 
-    # In a thread, since the caller may be inside a loop of its own, to which no connection made here must belong.
-    with ThreadPoolExecutor(1) as elsewhere:
+    # The caller may run in an event loop, and no connection made here may belong to it. So a thread has its own loop.
+    with ThreadPoolExecutor(1) as executor:
         try:
-            elsewhere.submit(lambda: asyncio.run(reach())).result()
-        except Exception as reason:
-            raise StoreError(f"{parse_location(address).locator} cannot be reached: {type(reason).__name__}") from None
+            executor.submit(lambda: asyncio.run(try_connection())).result()
+        except Exception as error:
+            raise StoreError(f"{parse_location(address).locator} cannot be reached: {type(error).__name__}") from None
     return adk.DatabaseSessionService(url)
 
 
@@ -116,12 +117,12 @@ def _connect_database(address: str) -> adk.BaseSessionService:
 
 
 class StoreSessionService(adk.BaseSessionService):
-    """ADK's sessions in a store; the store's own work is done off the event loop."""
+    """Keeps ADK's sessions in a store. The store works in threads, not in the event loop."""
 
     def __init__(self, store: Store) -> None:
         self.store = store
         self._state_facts = _StateFacts(store)
-        # A store has one writer at a time anyway; and the next append must see what the last one left in the session.
+        # A store has one writer at a time anyway, and each append must see the session as the previous one left it.
         self._append_lock = asyncio.Lock()
 
     async def close(self) -> None:
@@ -134,17 +135,17 @@ class StoreSessionService(adk.BaseSessionService):
         return await asyncio.to_thread(self._create, app_name, user_id, name, state or {})
 
     def _create(self, app: str, user: str, name: str, state: dict[str, Any]) -> adk.Session:
-        given = to_jsonable_python(state, inf_nan_mode="null", fallback=str)
-        native = join_native_id(app, user, name)
+        values = to_jsonable_python(state, inf_nan_mode="null", fallback=str)
+        native_id = join_native_id(app, user, name)
         with self.store.transaction():
             try:
-                kept = self.store.sessions.create(
-                    _public_id(app, user, name), native_id=native, channel=app, channel_id=name, user=user
+                stored = self.store.sessions.create(
+                    _public_id(app, user, name), native_id=native_id, channel=app, channel_id=name, user=user
                 )
             except AlreadyExists:
                 raise AlreadyExistsError(f"Session with id {name} already exists.") from None
-            self._state_facts.apply_delta(kept, given)
-            return self._build_session(kept)
+            self._state_facts.apply_delta(stored, values)
+            return self._build_session(stored)
 
     async def get_session(
         self, *, app_name: str, user_id: str, session_id: str, config: GetSessionConfig | None = None
@@ -153,35 +154,35 @@ class StoreSessionService(adk.BaseSessionService):
 
     def _get(self, app: str, user: str, name: str, config: GetSessionConfig) -> adk.Session | None:
         try:
-            kept = self.store.sessions.get(_public_id(app, user, name))
+            stored = self.store.sessions.get(_public_id(app, user, name))
         except NotFound:
             return None
-        return self._build_session(kept, self._load_events(kept, config))
+        return self._build_session(stored, self._load_events(stored, config))
 
-    def _load_events(self, kept: Session, config: GetSessionConfig) -> list[Event]:
-        """The newest that are asked for, oldest first; none that came after the session's row was read."""
-        wanted, after = config.num_recent_events, config.after_timestamp or 0.0
-        found: list[Event] = []
-        # A second early, since the column is rounded and the event is not.
-        rows = self.store.rows(_SELECT_RECORDS, kept.key, kept.tail, normalize_time(after - 1) if after else "")
+    def _load_events(self, stored: Session, config: GetSessionConfig) -> list[Event]:
+        """Return the newest events that the config asks for, oldest first, up to the tail of the given session."""
+        limit, after = config.num_recent_events, config.after_timestamp or 0.0
+        events: list[Event] = []
+        # The query starts a second earlier, because the column is rounded and the time of the event is not.
+        rows = self.store.rows(_SELECT_RECORDS, stored.key, stored.tail, normalize_time(after - 1) if after else "")
         for (record,) in rows:
-            if wanted is not None and len(found) >= wanted:
+            if limit is not None and len(events) >= limit:
                 break
             event = Event.model_validate_json(self.store.records.get(record))
             if event.timestamp >= after:
-                found.append(event)
-        return found[::-1]
+                events.append(event)
+        return events[::-1]
 
     async def list_sessions(self, *, app_name: str, user_id: str | None = None) -> ListSessionsResponse:
         return await asyncio.to_thread(self._list, app_name, user_id)
 
     def _list(self, app: str, user: str | None) -> ListSessionsResponse:
-        """Oldest first. What a person put into the trash is not listed, but it is there until they purge it."""
-        begin = _public_id(app, "") if user is None else _public_id(app, user, "")
+        """Return the sessions, oldest first. Those in the trash are not listed, but exist until they are purged."""
+        prefix = _public_id(app, "") if user is None else _public_id(app, user, "")
         rows = self.store.rows(
             "select id from sessions where id >= ?1 and id < ?1 || char(1114111) and deleted = 0"
             " order by updated_at, user, channel_id",
-            begin,
+            prefix,
         )
         return ListSessionsResponse(sessions=[self._build_session(self.store.sessions.get(name)) for (name,) in rows])
 
@@ -203,42 +204,44 @@ class StoreSessionService(adk.BaseSessionService):
         if event.partial:
             return event
         async with self._append_lock:
-            kept = await asyncio.to_thread(self._append, session, event)
-            session.last_update_time = _to_epoch(kept.updated_at)
-            session._storage_update_marker = str(kept.tail)
+            stored = await asyncio.to_thread(self._append, session, event)
+            session.last_update_time = _to_epoch(stored.updated_at)
+            session._storage_update_marker = str(stored.tail)
             return await super().append_event(session, event)
 
     def _append(self, session: adk.Session, event: Event) -> Session:
         data = _encode_event(event)
-        told = decode(data)
+        value = decode(data)
         record = NewRecord(data, "events", event.id)
         with self.store.transaction():
             try:
-                kept = self.store.sessions.get(_public_id(session.app_name, session.user_id, session.id))
+                stored = self.store.sessions.get(_public_id(session.app_name, session.user_id, session.id))
             except NotFound:
                 raise SessionNotFoundError(f"Session {session.id} not found.") from None
-            self._refuse_stale(kept, session)
-            entries = self._build_event_parser(kept, told).parse_event(told, record, normalize_time(event.timestamp))
-            self.store.chains.append(kept.key, entries)
-            self._state_facts.apply_delta(kept, told["actions"]["state_delta"])
-            return self.store.sessions.by_key(kept.key)
+            self._refuse_stale(stored, session)
+            entries = self._build_event_parser(stored, value).parse_event(
+                value, record, normalize_time(event.timestamp)
+            )
+            self.store.chains.append(stored.key, entries)
+            self._state_facts.apply_delta(stored, value["actions"]["state_delta"])
+            return self.store.sessions.by_key(stored.key)
 
-    def _refuse_stale(self, kept: Session, session: adk.Session) -> None:
-        """Whoever appends must have seen all that was appended before."""
+    def _refuse_stale(self, stored: Session, session: adk.Session) -> None:
+        """Raise an error if the caller has not seen every event that was appended before."""
         marker = session._storage_update_marker
         if marker is not None:
-            stale = marker != str(kept.tail)
+            is_stale = marker != str(stored.tail)
         else:
-            (last,) = self.store.row(_SELECT_LAST_EVENT, kept.tail)
-            seen = session.events[-1].id if session.events else ""
-            stale = _to_epoch(kept.updated_at) > session.last_update_time and last != seen
-        if stale:
-            raise StaleSessionError("The session was appended to since it was loaded; load it again first.")
+            (last_event,) = self.store.row(_SELECT_LAST_EVENT, stored.tail)
+            last_seen = session.events[-1].id if session.events else ""
+            is_stale = _to_epoch(stored.updated_at) > session.last_update_time and last_event != last_seen
+        if is_stale:
+            raise StaleSessionError("The session has new events since it was loaded; load it again first.")
 
-    def _build_event_parser(self, kept: Session, told: Mapping[str, Json]) -> EventParser:
-        """What the events before this one say of the calls that it answers."""
-        asked = find_answered_calls(told)
-        rows = self.store.rows(_SELECT_CALLS, kept.key, encode(asked).decode()) if asked else []
+    def _build_event_parser(self, stored: Session, event: Mapping[str, Json]) -> EventParser:
+        """Return a parser that knows what earlier events say about the calls that this event answers."""
+        call_ids = find_answered_calls(event)
+        rows = self.store.rows(_SELECT_CALLS, stored.key, encode(call_ids).decode()) if call_ids else []
         newest = {call: (status, record) for call, status, record in rows}
         return EventParser(
             long_running=[
@@ -250,42 +253,42 @@ class StoreSessionService(adk.BaseSessionService):
             answered=[call for call, (status, _) in newest.items() if status in ("ok", "error")],
         )
 
-    def _build_session(self, kept: Session, events: list[Event] | None = None) -> adk.Session:
+    def _build_session(self, stored: Session, events: list[Event] | None = None) -> adk.Session:
         session = adk.Session(
-            id=kept.channel_id,
-            app_name=kept.channel,
-            user_id=kept.user,
-            state=self._state_facts.load_session_state(kept),
+            id=stored.channel_id,
+            app_name=stored.channel,
+            user_id=stored.user,
+            state=self._state_facts.load_session_state(stored),
             events=events or [],
-            last_update_time=_to_epoch(kept.updated_at),
+            last_update_time=_to_epoch(stored.updated_at),
         )
-        session._storage_update_marker = str(kept.tail)
+        session._storage_update_marker = str(stored.tail)
         return session
 
 
 class _StateFacts:
-    """State as facts, each of which knows its key by the place it is kept under."""
+    """Stores state as facts. `foreign_place` of a fact holds its scope and key."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
 
     def load_session_state(self, session: Session) -> dict[str, Json]:
-        """All that the session's agent may see, with ADK's prefixes."""
-        seen = self.load_scope(f"session:{session.id}")
+        """Return everything that the session's agent may see, with ADK's prefixes."""
+        state = self.load_scope(f"session:{session.id}")
         for prefix, scope in ((_APP, f"app:{session.channel}"), (_USER, user_scope(session.channel, session.user))):
-            seen |= {prefix + key: value for key, value in self.load_scope(scope).items()}
-        return seen
+            state |= {prefix + key: value for key, value in self.load_scope(scope).items()}
+        return state
 
     def load_scope(self, scope: str) -> dict[str, Json]:
-        begin = _fact_place(scope, "")
+        prefix = _fact_place(scope, "")
         rows = self._store.rows(
             "select foreign_place, text from facts where scope = ? and retired_at is null order by id", scope
         )
-        told = {unquote(place.removeprefix(begin)): text for place, text in rows if place.startswith(begin)}
-        return {key: parse_state(key, text) for key, text in told.items()}
+        texts = {unquote(place.removeprefix(prefix)): text for place, text in rows if place.startswith(prefix)}
+        return {key: parse_state(key, text) for key, text in texts.items()}
 
     def apply_delta(self, session: Session, delta: Mapping[str, Json]) -> None:
-        """Within a transaction. Temporary keys belong to one invocation and are kept nowhere."""
+        """Write a change of state, in a transaction. Temporary keys belong to one invocation and are not stored."""
         for key, value in delta.items():
             if key.startswith(_TEMP):
                 continue
@@ -307,7 +310,7 @@ def _public_id(*names: str) -> str:
 
 
 def _encode_event(event: Event) -> bytes:
-    """The event as it is kept: without what is temporary."""
+    """Return the event as JSON, without temporary state."""
     delta = {key: value for key, value in event.actions.state_delta.items() if not key.startswith(_TEMP)}
     actions = event.actions.model_copy(update={"state_delta": delta})
     return event.model_copy(update={"actions": actions}).model_dump_json(exclude_none=True).encode()

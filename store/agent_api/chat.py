@@ -1,6 +1,6 @@
-"""A conversation as plain turns of talk: a list of who said what, kept for each user and session.
+"""This module keeps plain conversations: a list of who said what, for each user and session.
 
-For an agent that sends its model one prompt: the system prompt, what was said so far, and what is asked now.
+It serves agents that send their model one text: the system prompt, the history and the new input.
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ from urllib.parse import quote
 
 from store.errors import BadValue, NotFound
 from store.model.entry import NewEntry, NewRecord, Part, Text
-from store.model.session import SessionFields
 from store.text.validate import encode, validate_id
 
 if TYPE_CHECKING:
@@ -28,27 +27,29 @@ _SHOWN_ROLES: dict[str, Role] = {"user": "User", "assistant": "Assistant"}
 
 
 class ChatMessage(TypedDict):
+    "One message of a chat history."
+
     role: Role
     content: str
 
 
 class ChatHistory:
-    """What one user and the assistant said in one session. Made in the store by the first message."""
+    """Holds what one user and the assistant said in one session. The first message creates it in the store."""
 
     def __init__(self, store: Store, user_id: str = DEBUG_USER, session_id: str = DEBUG_SESSION) -> None:
         self._store = store
         self.user_id = validate_id(user_id, "user id")
         self.session_id = validate_id(session_id)
-        # Quoted, so that no slash inside a name can make two conversations one.
+        # The names are quoted, so that a slash in a name cannot give two conversations the same id.
         self.id = "/".join(quote(name, safe="") for name in ("chat", user_id, session_id))
 
     @classmethod
     def for_username(cls, store: Store, username: str) -> Self:
-        """The one session that a command line gives each of its users."""
+        """Return the one session that a command line gives each of its users."""
         return cls(store, username, f"session_{username}")
 
     def messages(self) -> list[ChatMessage]:
-        """In order; empty for a conversation that has not begun."""
+        """Return the messages in order, or an empty list if nothing was said yet."""
         try:
             session = self._store.sessions.get(self.id)
         except NotFound:
@@ -60,27 +61,28 @@ class ChatHistory:
         ]
 
     def construct_prompt(self, system_prompt: str, input_text: str) -> str:
-        """The system prompt, the history and the current input, in that order."""
-        said = [*self.messages(), ChatMessage(role="User", content=input_text)]
-        lines = [f"{message['role']}: {message['content']}" for message in said]
+        """Return the system prompt, the history and the new input as one text, in this order."""
+        messages = [*self.messages(), ChatMessage(role="User", content=input_text)]
+        lines = [f"{message['role']}: {message['content']}" for message in messages]
         return "\n\n".join([system_prompt, *lines] if system_prompt else lines)
 
     def append(self, role: str, content: str) -> None:
+        """Append one message, by the User or the Assistant."""
         self._append("", (role, content))
 
     def run(self, input_text: str, generate: Callable[[str], str], system_prompt: str = "") -> str:
-        """Ask the model and remember both sides; when it fails, nothing was said."""
+        """Call the model and store both sides. If the model fails, nothing is stored."""
         answer = generate(self.construct_prompt(system_prompt, input_text))
         self._append(system_prompt, ("User", input_text), ("Assistant", answer))
         return answer
 
-    def _append(self, system_prompt: str, *said: tuple[str, str]) -> None:
-        entries = [self._build_entry(role, content) for role, content in said]
-        about: SessionFields = {"user": self.user_id, "native_id": self.session_id}
+    def _append(self, system_prompt: str, *messages: tuple[str, str]) -> None:
+        entries = [self._build_entry(role, content) for role, content in messages]
+        fields: SessionFields = {"user": self.user_id, "native_id": self.session_id}
         if system_prompt:
-            about["system_prompt"] = system_prompt
+            fields["system_prompt"] = system_prompt
         with self._store.transaction():
-            session = self._store.sessions.ensure(self.id, **about)
+            session = self._store.sessions.ensure(self.id, **fields)
             self._store.chains.append(session.key, entries)
 
     def _build_entry(self, role: str, content: str) -> NewEntry:

@@ -1,4 +1,4 @@
-"""What an agent says, as entries of a chain; and entries as the messages it gave. Pure."""
+"""This module converts messages and Responses into entries, and entries back into messages. It is pure."""
 
 from __future__ import annotations
 
@@ -17,9 +17,10 @@ from store.text.validate import check_depth, decode, encode
 
 def build_message_entry(role: str, blocks: str | Sequence[Json], author: str, model: str) -> NewEntry:
     data = encode({"role": role, "content": blocks})
-    # As they will be read again: what is taken out of the index one day must be what went in.
-    kept = blocks if isinstance(blocks, str) else decode(data)["content"]
-    return NewEntry(role=role, parts=parse_blocks(kept), author=author, model=model, record=NewRecord(data))
+    # The parts come from the encoded form, because a later purge derives them from it again, and must find in the
+    # search index exactly the words that were added.
+    content = blocks if isinstance(blocks, str) else decode(data)["content"]
+    return NewEntry(role=role, parts=parse_blocks(content), author=author, model=model, record=NewRecord(data))
 
 
 def build_stored_messages(
@@ -59,7 +60,7 @@ def parse_prompt(prompt: str | Sequence[Json]) -> list[NewEntry]:
 
 
 def parse_response(response: Json) -> list[NewEntry]:
-    """An entry for each output item, all of the one record that is the Response as it came."""
+    """Return an entry for each output item. They all share one record, the Response as it came."""
     data, value = _encode_response(response)
     record = NewRecord(data)
     output = value.get("output")
@@ -80,12 +81,12 @@ def parse_response(response: Json) -> list[NewEntry]:
     return entries
 
 
-def _item_role(item: Json, speaker: str) -> str:
+def _item_role(item: Json, default: str) -> str:
     if not isinstance(item, Mapping):
-        return speaker
+        return default
     kind = str(item.get("type") or "message")
     if kind == "message":
-        return str(item.get("role") or speaker)
+        return str(item.get("role") or default)
     return "tool" if kind.endswith("_output") else "assistant"
 
 
@@ -105,7 +106,7 @@ def _encode_response(response: Json) -> tuple[bytes, Mapping[str, Json]]:
 
 
 def _encode_text(text: str, value: Json) -> bytes:
-    """As it came; or spelled anew where it holds half characters, which cannot be written as they are."""
+    """Return the bytes of the text. A text with lone surrogates has none, so its value is encoded instead."""
     try:
         return text.encode()
     except UnicodeEncodeError:

@@ -1,4 +1,7 @@
-"""The words an agent speaks to the store, as the five documents spell them, over the shelves that do the work."""
+"""This module defines the methods of Store that agents call, with the names that the five documents give them.
+
+The collections of the store do the work.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +28,7 @@ if TYPE_CHECKING:
 
 
 class AgentFields(SessionFields, total=False):
-    "The same with the documents' own names for some of it."
+    "Adds the names that the documents use for some of the fields."
 
     title: str
     token_count: int
@@ -40,7 +43,7 @@ def _to_session_fields(fields: AgentFields) -> SessionFields:
 
 
 class AgentApiStore(Protocol):
-    "The part of Store that the words need."
+    "Describes the part of Store that these methods need."
 
     def transaction(self) -> AbstractContextManager[sqlite3.Connection]: ...
     def snapshot(self) -> AbstractContextManager[None]: ...
@@ -61,18 +64,19 @@ class AgentApiStore(Protocol):
 
 
 class AgentMethods:
-    """Mixed into Store. What makes entries of what was said, and the other way round, comes with the first of them."""
+    """Is mixed into Store. The modules that convert messages are imported by the first method that needs them."""
 
     # ── the first document: turns of a Responses API ──────────────────────────────────────────────
 
     def ensure_session(self: AgentApiStore, session_id: str, **fields: Unpack[AgentFields]) -> Session:
-        """Made if new, touched if not; the newest webhook wins."""
+        """Create a session, or update its fields and its time if it exists. The newest webhook wins."""
         return self.sessions.ensure(session_id, **_to_session_fields(fields))
 
     def save_turn(self: AgentApiStore, session_id: str, prompt: str | Sequence[Json], response: Json) -> range:
-        """What was said and the whole Response to it: a mapping, its JSON, or the SDK's object.
+        """Append a prompt and the whole Response to it, which is a mapping, its JSON, or the SDK's object.
 
-        The prompt may also be the list of input items, which is how the outputs of tools are handed over.
+        The prompt may also be a list of input items, which is how an agent saves the outputs of its tools. Return the
+        keys of the new entries.
         """
         from store.agent_api.convert import parse_prompt, parse_response
 
@@ -80,7 +84,7 @@ class AgentMethods:
         return self.chains.append(session.key, [*parse_prompt(prompt), *parse_response(response)])
 
     def load_input_history(self: AgentApiStore, session_id: str) -> list[Json]:
-        """The conversation as input items, nothing lost of what the API gave."""
+        """Return the conversation as input items, with everything that the API returned."""
         from store.rebuild import build_responses_input, decode_or_none
 
         with self.snapshot():
@@ -91,6 +95,7 @@ class AgentMethods:
     # ── the fourth document: sessions and messages of blocks ──────────────────────────────────────
 
     def create_session(self: AgentApiStore, session_id: str | None = None, **fields: Unpack[AgentFields]) -> Session:
+        """Create a session, with a random id if none is given."""
         return self.sessions.create(session_id, **_to_session_fields(fields))
 
     def get_session(self: AgentApiStore, session_id: str) -> Session:
@@ -100,10 +105,11 @@ class AgentMethods:
         return self.sessions.update(session_id, **_to_session_fields(fields))
 
     def delete_session(self: AgentApiStore, session_id: str) -> None:
-        """At once and for good, entries with it. The trash is the browser's and the command line's."""
+        """Delete a session and its entries for good. Only the browser and the command line use the trash."""
         self.sessions.purge([self.sessions.get(session_id)], vacuum=False)
 
     def list_sessions(self: AgentApiStore, limit: int = 50) -> list[Session]:
+        """Return the newest sessions, newest first, without the trash."""
         return self.sessions.newest(limit)
 
     def append_message(
@@ -115,7 +121,7 @@ class AgentMethods:
         author: str = "",
         model: str = "",
     ) -> str:
-        """Gives the entry's public id."""
+        """Append a message and return the public id of its entry."""
         from store.agent_api.convert import build_message_entry
 
         session = self.sessions.get(session_id)
@@ -125,7 +131,7 @@ class AgentMethods:
             return entry_id(session.id, self.chains.entry_by_key(key)[1].seq)
 
     def get_messages(self: AgentApiStore, session_id: str) -> list[StoredMessage]:
-        """In order; content as the blocks that were given."""
+        """Return the messages in order, each with the blocks exactly as they were given."""
         from store.agent_api.convert import build_stored_messages
 
         with self.snapshot():
@@ -134,7 +140,7 @@ class AgentMethods:
             entries = self.chains.entries(session.key)
         return build_stored_messages(session.id, entries, records)
 
-    # ── the fifth document: what outlives a conversation ──────────────────────────────────────────
+    # ── the fifth document: summaries, secrets, facts and files ───────────────────────────────────
 
     def set_summary(self: AgentApiStore, session_id: str, text: str, up_to_turn: int | None = None) -> Summary:
         return self.summaries.set(self.sessions.get(session_id), text, up_to_turn=up_to_turn, origin="library")
@@ -155,7 +161,7 @@ class AgentMethods:
         knowledge_max_lines: int | None = None,
         consolidate: Callable[[list[str]], str | Iterable[str]] | None = None,
     ) -> LearnResult:
-        """Adds to what all agents know, a fact a line; over the limit, `consolidate` is asked to say it shorter."""
+        """Add a fact for each line of a text. Above the limit, `consolidate` is called and returns shorter lines."""
         return self.facts.learn(
             text,
             session=self.sessions.get(session_id) if session_id is not None else None,
@@ -166,7 +172,9 @@ class AgentMethods:
         )
 
     def publish(self: AgentApiStore, session_id: str, path: str | os.PathLike[str]) -> PublishedFile:
+        """Publish a file of the session's folder under a random id."""
         return self.published.publish(self.sessions.get(session_id), path)
 
     def resolve(self: AgentApiStore, public_id: str) -> Path:
+        """Return the path of a published file."""
         return self.published.resolve(public_id)

@@ -1,6 +1,8 @@
-"""What an agent calls in its loop to have its conversation kept. Nothing here ever raises or waits long: an agent must
-not stop because a disk is full or another program holds the store. What cannot be written now waits in memory, in
-order and up to a bound, and is written as soon as it can be; what had to be given up is counted, and said in the store.
+"""This module records a conversation from inside an agent's loop.
+
+Nothing here raises or waits long, because an agent must not stop when the disk is full or another program holds the
+store. Whatever cannot be written now waits in memory, in order and up to a limit, and is written as soon as possible.
+Entries that do not fit are counted, and the store says where they are missing.
 """
 
 from __future__ import annotations
@@ -30,7 +32,7 @@ MAX_PENDING = 10_000
 MAX_PENDING_BYTES = 64 * 1024 * 1024
 BUSY_TIMEOUT_MS = 250
 CLOSE_TIMEOUT_MS = 5_000
-"""How long a lock is waited for at the very end, when there is no later."""
+"""How long `close` waits for a lock, because it does not get another chance."""
 FIRST_RETRY_SECONDS = 1.0
 MAX_RETRY_SECONDS = 30.0
 
@@ -42,7 +44,7 @@ _log = logging.getLogger("store.agent_api.recorder")
 
 @dataclass(slots=True)
 class _PendingEntries:
-    """Entries on their way, as they were when the agent said them."""
+    """Holds entries that wait to be written, as they were when the agent recorded them."""
 
     entries: list[NewEntry]
 
@@ -61,7 +63,7 @@ class _PendingEntries:
 
 @dataclass(slots=True)
 class _PendingSummary:
-    """A summary on its way."""
+    """Holds a summary that waits to be written."""
 
     text: str
     up_to_turn: int | None
@@ -77,7 +79,7 @@ class _PendingSummary:
 
 @dataclass(slots=True)
 class _Gap:
-    """Where something is missing; it takes no room, so that the loss itself is never lost."""
+    """Marks where entries are missing. It counts as empty, so that a full memory never drops it."""
 
     reason: str
     missing: int
@@ -86,19 +88,19 @@ class _Gap:
     size: int = 0
 
     def write(self, store: Store, session: Session) -> None:
-        told = {"type": "lost", "missing": self.missing, "reason": self.reason}
+        value = {"type": "lost", "missing": self.missing, "reason": self.reason}
         entry = NewEntry(
             kind="event",
             text=f"Not recorded here: {self.missing:,} ({self.reason}).",
-            parts=(Opaque("lost", told),),
-            record=NewRecord(encode(told)),
+            parts=(Opaque("lost", value),),
+            record=NewRecord(encode(value)),
             created_at=self.at,
         )
         store.chains.append(session.key, [entry])
 
 
 class Recorder:
-    """`store` is a Store or the path of one; it is opened when there is something to write."""
+    """Records one session. `store` is a Store or a path; it is opened when there is something to write."""
 
     def __init__(
         self,
@@ -112,9 +114,9 @@ class Recorder:
     ) -> None:
         self.session_id = session_id
         self.lost = 0
-        "Entries that did not fit into memory while the store could not be written."
+        "Counts entries that did not fit into memory while the store could not be written."
         self.refused = 0
-        "Calls whose values cannot be kept, whatever the state of the disk."
+        "Counts calls whose values can never be stored."
         self._store_or_path = store
         self._max_pending, self._max_pending_bytes, self._first_retry_seconds = (
             max_pending,
@@ -136,22 +138,22 @@ class Recorder:
         self._retry_at = 0.0
         self._is_registered_at_exit = False
 
-    # ── what an agent says ────────────────────────────────────────────────────────────────────────
+    # ── methods for agents ────────────────────────────────────────────────────────────────────────
 
     def message(self, role: str, blocks: str | Sequence[Json], author: str = "", model: str = "") -> None:
-        """One message, as `append_message` takes it."""
+        """Record one message, as `append_message` takes it."""
         self._record(lambda: _build_message(role, blocks, author, model))
 
     def turn(self, prompt: str | Sequence[Json], response: Json) -> None:
-        """A prompt and the whole Response to it, as `save_turn` takes them."""
+        """Record a prompt and the whole Response to it, as `save_turn` takes them."""
         self._record(lambda: _build_turn(prompt, response))
 
     def summary(self, text: str, up_to_turn: int | None = None) -> None:
-        """What the session was about so far, as `set_summary` takes it."""
+        """Record a summary of the session, as `set_summary` takes it."""
         self._record(lambda: _PendingSummary(validate_text(text, "summary"), up_to_turn))
 
     def flush(self) -> bool:
-        """Try now, whatever happened before; True when nothing waits any more."""
+        """Try to write everything now. Return True when nothing is waiting any more."""
         try:
             with self._lock:
                 return self._write_all()
@@ -160,7 +162,7 @@ class Recorder:
             return False
 
     def close(self) -> None:
-        """The last try, for which a lock is waited for longer; what still waits then is lost."""
+        """Try for the last time, and wait longer for a lock. Whatever is still waiting then is lost."""
         try:
             with self._lock:
                 if self._pending:
@@ -181,10 +183,10 @@ class Recorder:
 
     @property
     def pending_count(self) -> int:
-        """How many entries are not in the store yet."""
+        """Return how many entries are not in the store yet."""
         return self._pending_count
 
-    # ── what waits ────────────────────────────────────────────────────────────────────────────────
+    # ── waiting ───────────────────────────────────────────────────────────────────────────────────
 
     def _record(self, make: Callable[[], _PendingEntries | _PendingSummary]) -> None:
         try:
@@ -217,7 +219,7 @@ class Recorder:
         self._add_gap(UNSTORABLE, 1)
 
     def _drop_newest_if_full(self) -> None:
-        """The newest goes, so that what is kept is whole from its beginning to the gap."""
+        """Drop the newest item, so that the recorded conversation is complete up to the gap."""
         if self._pending_count > self._max_pending or self._pending_bytes > self._max_pending_bytes:
             item = self._pending.pop()
             self._subtract_pending(item)
@@ -234,7 +236,7 @@ class Recorder:
 
     def _discard_pending(self) -> None:
         if self._pending_count:
-            _log.warning("Never written, and lost: %d.", self._pending_count)
+            _log.warning("Lost entries that could not be written: %d.", self._pending_count)
             self.lost += self._pending_count
         self._pending.clear()
         self._pending_count = self._pending_bytes = 0
@@ -242,7 +244,7 @@ class Recorder:
     # ── writing ───────────────────────────────────────────────────────────────────────────────────
 
     def _write_all(self, busy_timeout_ms: int = BUSY_TIMEOUT_MS) -> bool:
-        """Everything in one transaction; if one item spoils it, each in one of its own."""
+        """Write everything in one transaction. If one item makes it fail, write each item in its own transaction."""
         while self._pending:
             items = list(self._pending)
             try:
@@ -288,12 +290,12 @@ class Recorder:
         self._has_saved_session = True
 
     def _open_store(self, busy_timeout_ms: int) -> Store:
-        """A connection of its own: an agent's open transaction must not take the conversation back with it."""
+        """Return the recorder's own connection, so that a rollback by the agent does not undo what was recorded."""
         if self._opened_store is None:
-            given = self._store_or_path
-            if isinstance(given, Store) and not given.path.exists():
-                raise Unreadable(f"The store {given.path} is gone.")
-            path = given.path if isinstance(given, Store) else given
+            store_or_path = self._store_or_path
+            if isinstance(store_or_path, Store) and not store_or_path.path.exists():
+                raise Unreadable(f"The store {store_or_path.path} does not exist any more.")
+            path = store_or_path.path if isinstance(store_or_path, Store) else store_or_path
             self._opened_store = Store.open(path, busy_timeout_ms=busy_timeout_ms)
         return self._opened_store
 
@@ -303,7 +305,7 @@ class Recorder:
         except BadValue as error:
             if not self._fields:
                 raise
-            _warn("What was said of the session is not kept", error)
+            _warn("The fields of the session were not stored", error)
             self._fields = {}
             return self._ensure_session(store)
 
@@ -326,7 +328,7 @@ class Recorder:
             opened.close()
 
     def _reset_after_fork(self) -> None:
-        """In a forked child: what waits is the parent's to write, and its connection is not to be touched."""
+        """Forget everything in a forked child: the parent writes what waits, and its connection must not be touched."""
         if self._opened_store is not None:
             _inherited_stores.append(self._opened_store)
             self._opened_store = None
@@ -335,18 +337,18 @@ class Recorder:
 
 
 def _is_temporary(error: Exception) -> bool:
-    """Whether the world is at fault and may mend, rather than the value, which will not."""
+    """Return whether the write may succeed later. A bad value never does."""
     return isinstance(error, StoreError | OSError) and not isinstance(error, BadValue | Refused)
 
 
-def _warn(what: str, error: Exception) -> None:
-    """Our own sentences hold no conversation; of a stranger's exception only its name is safe to log."""
-    _log.warning("%s: %s", what, error if isinstance(error, StoreError) else type(error).__name__)
+def _warn(message: str, error: Exception) -> None:
+    """Log an error. The text of a foreign exception may quote the conversation, so only its class is logged."""
+    _log.warning("%s: %s", message, error if isinstance(error, StoreError) else type(error).__name__)
 
 
-# ── what was said, as it was at that moment ───────────────────────────────────────────────────────
-# An agent goes on changing its lists while they wait, so each is copied; by way of JSON, which also shows at once
-# what cannot be kept.
+# ── copies of what the agent recorded ─────────────────────────────────────────────────────────────
+# An agent may change its lists while they wait, so they are copied. They are copied as JSON, which also finds values
+# that cannot be stored while the agent's call is still running.
 
 
 def _build_message(role: str, blocks: str | Sequence[Json], author: str, model: str) -> _PendingEntries:
@@ -356,9 +358,9 @@ def _build_message(role: str, blocks: str | Sequence[Json], author: str, model: 
 
 
 def _build_turn(prompt: str | Sequence[Json], response: Json) -> _PendingEntries:
-    asked = prompt if isinstance(prompt, str) else decode(encode(list(prompt)))
-    made_to_last = isinstance(response, str | bytes) or hasattr(response, "model_dump")
-    return _with_timestamps([*parse_prompt(asked), *parse_response(response if made_to_last else encode(response))])
+    items = prompt if isinstance(prompt, str) else decode(encode(list(prompt)))
+    needs_no_copy = isinstance(response, str | bytes) or hasattr(response, "model_dump")
+    return _with_timestamps([*parse_prompt(items), *parse_response(response if needs_no_copy else encode(response))])
 
 
 def _with_timestamps(entries: list[NewEntry]) -> _PendingEntries:
@@ -372,7 +374,7 @@ def _with_timestamps(entries: list[NewEntry]) -> _PendingEntries:
 
 _recorders: WeakSet[Recorder] = WeakSet()
 _inherited_stores: list[Store] = []
-"""Connections of a parent process, held so that they are never closed here."""
+"""Keeps the connections of the parent process alive, so that they are never closed in the child."""
 
 
 def _after_fork() -> None:

@@ -281,7 +281,7 @@ def test_what_cannot_be_written_at_the_end_is_counted_and_logged(
     recorder.message("user", SECRET_TALK)
     recorder.close()
     assert (recorder.pending_count, recorder.lost) == (0, 2)
-    assert "Never written, and lost: 2." in caplog.text
+    assert "Lost entries that could not be written: 2." in caplog.text
     assert SECRET_TALK not in caplog.text
 
 
