@@ -1,1 +1,1 @@
-"""Everything a person corrects: the journal, facts, summaries, notes and published files."""
+"""This package holds what a person edits: facts, summaries, notes, tags, published files, and the journal of edits."""

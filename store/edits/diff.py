@@ -1,5 +1,7 @@
-"""What an edit changed, as a person reads it: column by column, without what tells nothing and never with the value of
-a secret. The command line prints it, the browser paints it."""
+"""This module describes what an edit changed, column by column, for the command line and the browser.
+
+It leaves out columns that do not matter to a person, and never shows the value of a secret.
+"""
 
 from __future__ import annotations
 
@@ -13,22 +15,24 @@ from store.text.validate import serialize
 
 _HIDDEN_IN_UPDATES = {"updated_at"}
 _HIDDEN_IN_FULL_ROWS = {"id", "key", "session", "current", "created_at", "updated_at"}
-"""Columns that tell a reader of the journal nothing."""
+"""Columns that do not matter to a reader of the journal."""
 
 
 class ColumnDiff(NamedTuple):
+    """Describes the change of one column."""
+
     table: str
     key: str
-    "Without the session, where a key has several parts and begins with it."
+    "The key of the row. If the key has several parts, the session at its beginning is left out."
     sign: Literal["+", "-", ""]
-    "Whether the whole row came or went."
+    "Says whether the whole row was added or removed. Is empty for an update."
     column: str
     old: str
     new: str
 
 
 class AddedOrRemovedRows(NamedTuple):
-    """Rows that came into a table of another program's, or went from it."""
+    """Lists rows that were added to or removed from a table of a foreign store."""
 
     table: str
     sign: Literal["+", "-"]
@@ -36,14 +40,14 @@ class AddedOrRemovedRows(NamedTuple):
 
 
 def diff_own_rows(edit: Edit) -> Iterator[ColumnDiff]:
-    """In our own tables."""
+    """Yield the changes of the rows in our own store."""
     for change in edit.changes:
         if change.table != FOREIGN_TABLE:
             yield from _diff_columns(change, _format_key(change.key))
 
 
 def diff_foreign_rows(edit: Edit) -> Iterator[ColumnDiff]:
-    """In rows of a foreign store that were there before and after."""
+    """Yield the changes of rows that were updated in a foreign store."""
     for change in edit.changes:
         if change.table == FOREIGN_TABLE and change.before is not None and change.after is not None:
             yield from _diff_columns(
@@ -52,27 +56,28 @@ def diff_foreign_rows(edit: Edit) -> Iterator[ColumnDiff]:
 
 
 def list_added_and_removed_rows(edit: Edit) -> list[AddedOrRemovedRows]:
-    moved: dict[tuple[str, Literal["+", "-"]], list[str]] = {}
+    """Return the rows that were added to or removed from a foreign store, grouped by table."""
+    keys_by_table: dict[tuple[str, Literal["+", "-"]], list[str]] = {}
     for change in edit.changes:
         if change.table == FOREIGN_TABLE and (change.before is None or change.after is None):
             sign: Literal["+", "-"] = "+" if change.before is None else "-"
-            moved.setdefault((change.key["table"], sign), []).append(_format_foreign_key(change))
-    return [AddedOrRemovedRows(table, sign, keys) for (table, sign), keys in moved.items()]
+            keys_by_table.setdefault((change.key["table"], sign), []).append(_format_foreign_key(change))
+    return [AddedOrRemovedRows(table, sign, keys) for (table, sign), keys in keys_by_table.items()]
 
 
 def list_locators(edit: Edit) -> list[str]:
-    """The foreign stores it was carried into."""
-    places: list[dict[str, Any]] = [change.key for change in edit.changes if change.table == FOREIGN_TABLE]
-    return sorted({place["locator"] for place in places})
+    """Return the locators of the foreign stores that the edit was written back to."""
+    keys: list[dict[str, Any]] = [change.key for change in edit.changes if change.table == FOREIGN_TABLE]
+    return sorted({key["locator"] for key in keys})
 
 
 def _diff_columns(change: Change, key: str) -> Iterator[ColumnDiff]:
     before, after = change.before or {}, change.after or {}
-    whole_row = change.before is None or change.after is None
+    is_full_row = change.before is None or change.after is None
     sign: Literal["+", "-", ""] = "+" if change.before is None else "-" if change.after is None else ""
     for name in dict.fromkeys([*before, *after]):
         old, new = format_value(before.get(name)), format_value(after.get(name))
-        if old != new and name not in (_HIDDEN_IN_FULL_ROWS if whole_row else _HIDDEN_IN_UPDATES):
+        if old != new and name not in (_HIDDEN_IN_FULL_ROWS if is_full_row else _HIDDEN_IN_UPDATES):
             yield ColumnDiff(change.table, key, sign, name, old, new)
 
 

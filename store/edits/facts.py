@@ -1,5 +1,7 @@
-"""Shelf: facts, which outlive the conversation that taught them. A fact is one line of text; it knows where it was
-learnt and who may know it, and is retired rather than deleted, so that its history in the journal stays whole."""
+"""This module stores facts: lines of text that outlive the conversation in which they were learnt.
+
+A fact has an origin and a scope. It is retired instead of deleted, so that its history in the journal stays complete.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,7 @@ if TYPE_CHECKING:
 
 MAX_FACT_CHARS = 1_000_000
 DEFAULT_MAX_LINES = 200
-"""Facts of one scope before a person is asked to consolidate them, unless the config file says otherwise."""
+"""The facts of one scope before a person is asked to consolidate them. The config file can change it."""
 
 _SELECT_FACTS = """
     select facts.id, facts.text, facts.scope, facts.category, sessions.id, facts.entry_seq, facts.foreign_place,
@@ -35,25 +37,25 @@ _SELECT_OWN_FACTS = (
     f"{_SELECT_FACTS} where facts.scope = ? and facts.foreign_place = '' and facts.retired_at is null order by facts.id"
 )
 _SELECT_SESSIONS_OF_FACTS = """
-    with touched as (select session, scope from facts where id in (select value from json_each(?)))
-    select session from touched where session is not null
+    with chosen as (select session, scope from facts where id in (select value from json_each(?)))
+    select session from chosen where session is not null
     union
-    select key from sessions where id in (select substr(scope, 9) from touched where scope glob 'session:*')
+    select key from sessions where id in (select substr(scope, 9) from chosen where scope glob 'session:*')
 """
 
 _NOTHING_SEEN: Mapping[int, str] = {}
 
 Consolidator = Callable[[list[str]], str | Iterable[str]]
-"""Says the same lines shorter; often a model, so it may be slow and it may fail."""
+"""Returns a shorter version of some lines. It is often a model, so it may be slow, and it may fail."""
 
 
 @dataclass(frozen=True, slots=True)
 class FactsDiff:
-    """What a new text does to the facts of a scope."""
+    """Describes how a new text changes the facts of a scope."""
 
     kept: tuple[Fact, ...]
     edited: tuple[tuple[Fact, str], ...]
-    "The fact as it was, and what it is to say."
+    "Holds pairs of a fact and its new text."
     added: tuple[str, ...]
     retired: tuple[Fact, ...]
 
@@ -63,25 +65,33 @@ class FactsDiff:
 
     @property
     def text(self) -> str:
-        """As a unified diff of the blob before and after; empty when nothing changes."""
+        """Return the change as a unified diff. It is empty when nothing changes."""
         before = {fact.id: fact.text for fact in (*self.kept, *(fact for fact, _ in self.edited), *self.retired)}
-        gone = {fact.id for fact in self.retired}
+        retired_ids = {fact.id for fact in self.retired}
         after = before | {fact.id: line for fact, line in self.edited}
-        stay = [after[number] for number in sorted(after) if number not in gone]
-        old = [before[number] for number in sorted(before)]
-        return "\n".join(unified_diff(old, [*stay, *self.added], "facts before", "facts after", lineterm=""))
+        old_lines = [before[fact_id] for fact_id in sorted(before)]
+        new_lines = [after[fact_id] for fact_id in sorted(after) if fact_id not in retired_ids]
+        new_lines += self.added
+        return "\n".join(unified_diff(old_lines, new_lines, "facts before", "facts after", lineterm=""))
 
 
 @dataclass(frozen=True, slots=True)
 class LearnResult:
+    """Describes what `learn` did."""
+
     facts: tuple[Fact, ...]
-    "What was new, as it stands now: a consolidation may have reworded or retired it."
+    "Holds the new facts as they are now. A consolidation may have reworded or retired them."
     fact_count: int
-    "How many facts of our own the scope holds now."
+    "Counts the scope's own facts."
     over_limit: bool
 
 
 class Facts:
+    """Reads and edits facts. This is the collection `store.facts`.
+
+    "Own" facts are those that were learnt here; others were read from a foreign store.
+    """
+
     def __init__(self, store: Store) -> None:
         self._store = store
 
@@ -98,15 +108,15 @@ class Facts:
         max_lines: int | None = None,
         consolidate: Consolidator | None = None,
     ) -> LearnResult:
-        """Each line that is not blank becomes a fact of the scope, unless the scope knows it already.
+        """Make each line that is not blank a fact of the scope, unless the scope has it already.
 
-        With more than `max_lines` facts then, `consolidate` is shown them all and its answer takes their place, as an
-        edit of its own. Should it fail, what was learnt stays. Facts read from a foreign store are neither counted nor
-        consolidated: they are not ours to shorten.
+        If the scope then has more than `max_lines` facts, they are passed to `consolidate`, and its answer replaces
+        them in a separate edit. If that fails, the new facts stay. Facts that were read from a foreign store are
+        neither counted nor consolidated.
         """
         lines = dict.fromkeys(split_lines(text))
         if not lines:
-            raise BadValue("There is nothing to learn: the text is empty.")
+            raise BadValue("Nothing to learn: the text is empty.")
         if max_lines is not None and validate_integer(max_lines, "limit on lines") < 1:
             raise BadValue("The limit on lines must be 1 or more.")
         origin = self._check_origin(session, entry_seq) | {"category": _join_lines(category, "category")}
@@ -122,7 +132,7 @@ class Facts:
     def _check_origin(self, session: Session | None, entry_seq: int | None) -> dict[str, int | None]:
         if session is None:
             if entry_seq is not None:
-                raise BadValue("An entry is named without the session it belongs to.")
+                raise BadValue("An entry needs a session. Name the session, too.")
             return {"session": None, "entry_seq": None}
         key = self._store.sessions.by_key(session.key).key
         if entry_seq is not None:
@@ -130,21 +140,21 @@ class Facts:
         return {"session": key, "entry_seq": entry_seq}
 
     def _run_consolidator(self, consolidate: Consolidator, scope: str) -> None:
-        """Outside any transaction of ours, since a model may think for a minute and others want to write."""
-        shown = self._list_own(scope)
+        """Consolidate the facts of a scope. It runs outside any transaction because a model may take a minute."""
+        facts = self._list_own(scope)
         try:
-            lines = split_lines(consolidate([fact.text for fact in shown]))
-        except Exception as reason:
-            said = str(reason) or type(reason).__name__
-            raise StoreError(f"What was learnt is kept, but could not be consolidated: {said}") from reason
+            lines = split_lines(consolidate([fact.text for fact in facts]))
+        except Exception as error:
+            reason = str(error) or type(error).__name__
+            raise StoreError(f"The facts were saved, but not consolidated: {reason}") from error
         if not lines:
-            raise StoreError("What was learnt is kept, but could not be consolidated: the answer was empty.")
-        self._apply_diff(_diff_facts(shown, lines), scope)
+            raise StoreError("The facts were saved, but not consolidated: the answer was empty.")
+        self._apply_diff(_diff_facts(facts, lines), scope)
 
     # ── reading ───────────────────────────────────────────────────────────────────────────────────
 
     def current(self, scopes: Sequence[str] | None = (GLOBAL_SCOPE,), *, retired: bool = False) -> list[Fact]:
-        """Of just these scopes, or of every scope when None; `retired` adds those that no longer stand."""
+        """Return the facts of these scopes, or of every scope if None. `retired` includes retired facts."""
         conditions, values = [] if retired else ["facts.retired_at is null"], []
         if scopes is not None:
             values = [validate_scope(scope) for scope in ([scopes] if isinstance(scopes, str) else scopes)]
@@ -153,7 +163,7 @@ class Facts:
         return list(map(_fact_from_row, self._store.rows(f"{_SELECT_FACTS} where {where} order by facts.id", *values)))
 
     def visible_to(self, *, source: str = "", app: str = "", user: str = "", session: str = "") -> list[Fact]:
-        """What an agent may be told: what everybody may know, and what is of exactly these."""
+        """Return the facts that an agent may know: the global ones, and those of exactly these scopes."""
         scopes = [GLOBAL_SCOPE]
         scopes += [f"source:{source}"] if source else []
         scopes += [f"app:{app}"] if app else []
@@ -162,28 +172,28 @@ class Facts:
         return self.current(scopes)
 
     def blob(self, scope: str = GLOBAL_SCOPE) -> str:
-        """The facts of our own, one a line, oldest first: a line set in the middle of the blob comes back last."""
+        """Return the scope's own facts as lines, oldest first. So a line that is inserted in the middle comes last."""
         return "\n".join(fact.text for fact in self._list_own(scope))
 
     def scopes(self) -> list[tuple[str, int]]:
-        """With how many facts stand in each; the one for everybody first, whether there are any or not."""
+        """Return each scope with the number of its facts. The global scope comes first, even without facts."""
         rows = self._store.rows(
             "select scope, count(*) from facts where retired_at is null group by scope order by scope"
         )
-        found = dict(rows)
-        return [(GLOBAL_SCOPE, found.pop(GLOBAL_SCOPE, 0)), *found.items()]
+        counts = dict(rows)
+        return [(GLOBAL_SCOPE, counts.pop(GLOBAL_SCOPE, 0)), *counts.items()]
 
-    def get(self, n: int) -> Fact:
-        row = self._store.row(f"{_SELECT_FACTS} where facts.id = ?", validate_integer(n, "number of a fact"))
+    def get(self, fact_id: int) -> Fact:
+        row = self._store.row(f"{_SELECT_FACTS} where facts.id = ?", validate_integer(fact_id, "number of a fact"))
         if row is None:
-            raise NotFound(f"There is no fact {n}.")
+            raise NotFound(f"No such fact: {fact_id}.")
         return _fact_from_row(row)
 
-    def history(self, n: int) -> list[Edit]:
-        """Oldest first; also of a fact whose learning was undone."""
-        edits = self._store.journal.list_edits_of_row("facts", validate_integer(n, "number of a fact"))
+    def history(self, fact_id: int) -> list[Edit]:
+        """Return the edits of a fact, oldest first. It works even if learning the fact was undone."""
+        edits = self._store.journal.list_edits_of_row("facts", validate_integer(fact_id, "number of a fact"))
         if not edits:
-            self.get(n)
+            self.get(fact_id)
         return edits
 
     def _list_own(self, scope: str) -> list[Fact]:
@@ -191,125 +201,127 @@ class Facts:
 
     # ── editing ───────────────────────────────────────────────────────────────────────────────────
 
-    def edit(self, n: int, text: str, *, seen: str = UNSEEN, category: str | None = None) -> Fact:
-        """A fact is one line: line breaks in the text become spaces."""
+    def edit(self, fact_id: int, text: str, *, seen: str = UNSEEN, category: str | None = None) -> Fact:
+        """Change the text and category of a fact. Line breaks become spaces. `seen` is the text that was shown."""
         line = _validate_fact_text(text)
-        with self._begin_edit("edit fact", [n]) as edit:
-            fact = self._get_current(n, seen)
-            kind = fact.category if category is None else _join_lines(category, "category")
-            if (line, kind) != (fact.text, fact.category):
-                edit.update("facts", n, text=line, category=kind, updated_at=utc_timestamp())
-            return self.get(n)
+        with self._begin_edit("edit fact", [fact_id]) as edit:
+            fact = self._get_current(fact_id, seen)
+            new_category = fact.category if category is None else _join_lines(category, "category")
+            if (line, new_category) != (fact.text, fact.category):
+                edit.update("facts", fact_id, text=line, category=new_category, updated_at=utc_timestamp())
+            return self.get(fact_id)
 
-    def retire(self, n: int, *, seen: str = UNSEEN) -> Fact:
-        return self.retire_all([n], seen={n: seen})[0]
+    def retire(self, fact_id: int, *, seen: str = UNSEEN) -> Fact:
+        return self.retire_all([fact_id], seen={fact_id: seen})[0]
 
     def retire_all(self, ids: Sequence[int], *, seen: Mapping[int, str] = _NOTHING_SEEN) -> list[Fact]:
-        """One edit for the lot. `seen` are the texts that were shown, by their number."""
+        """Retire several facts in one edit. `seen` maps facts to the texts that were shown."""
         with self._begin_edit("retire fact", ids) as edit:
-            at = utc_timestamp()
-            for n in dict.fromkeys(ids):
-                self._get_current(n, seen.get(n, UNSEEN))
-                _retire_fact(edit, n, at)
+            now = utc_timestamp()
+            for fact_id in dict.fromkeys(ids):
+                self._get_current(fact_id, seen.get(fact_id, UNSEEN))
+                _retire_fact(edit, fact_id, now)
             return list(map(self.get, ids))
 
-    def restore(self, n: int) -> Fact:
-        """A retired fact stands again."""
-        with self._begin_edit("restore fact", [n]) as edit:
-            fact = self.get(n)
+    def restore(self, fact_id: int) -> Fact:
+        """Make a retired fact current again."""
+        with self._begin_edit("restore fact", [fact_id]) as edit:
+            fact = self.get(fact_id)
             if fact.retired_at is None:
-                raise Refused(f"Fact {n} is not retired.")
+                raise Refused(f"Fact {fact_id} is not retired.")
             if any(own.text == fact.text for own in self._list_own(fact.scope)):
-                raise Refused("Another fact of that scope says the same already.")
-            edit.update("facts", n, retired_at=None, updated_at=utc_timestamp())
-            return self.get(n)
+                raise Refused("The scope already has a fact with this text.")
+            edit.update("facts", fact_id, retired_at=None, updated_at=utc_timestamp())
+            return self.get(fact_id)
 
     def categorise(self, ids: Sequence[int], category: str, *, seen: Mapping[int, str] = _NOTHING_SEEN) -> list[Fact]:
-        """One edit for the lot. `seen` are the categories that were shown, by the fact's number."""
-        kind = _join_lines(category, "category")
+        """Set the category of several facts in one edit. `seen` maps facts to the categories that were shown."""
+        new_category = _join_lines(category, "category")
         with self._begin_edit("categorise fact", ids) as edit:
-            for n in dict.fromkeys(ids):
-                fact = self._get_current(n)
-                if seen.get(n, fact.category) != fact.category:
-                    raise ChangedMeanwhile(f"The category of fact {n} was changed meanwhile.", fact.category)
-                if kind != fact.category:
-                    edit.update("facts", n, category=kind, updated_at=utc_timestamp())
+            for fact_id in dict.fromkeys(ids):
+                fact = self._get_current(fact_id)
+                if seen.get(fact_id, fact.category) != fact.category:
+                    raise ChangedMeanwhile(f"The category of fact {fact_id} was changed meanwhile.", fact.category)
+                if new_category != fact.category:
+                    edit.update("facts", fact_id, category=new_category, updated_at=utc_timestamp())
             return list(map(self.get, ids))
 
     def merge(self, ids: Sequence[int], text: str, *, seen: Mapping[int, str] = _NOTHING_SEEN) -> Fact:
-        """The oldest of our own among them takes the text and keeps its origin; the others are retired."""
+        """Merge facts into one. The oldest own fact gets the text and keeps its origin; the others are retired."""
         line = _validate_fact_text(text)
         with self._begin_edit("merge facts", ids) as edit:
-            facts = [self._get_current(n, seen.get(n, UNSEEN)) for n in sorted(set(ids))]
+            facts = [self._get_current(fact_id, seen.get(fact_id, UNSEEN)) for fact_id in sorted(set(ids))]
             if len(facts) < 2:
-                raise BadValue("Merging takes two facts or more.")
+                raise BadValue("Choose at least two facts to merge.")
             if len({fact.scope for fact in facts}) > 1:
-                raise Refused("Facts of different scopes cannot be merged: not everybody may know each of them.")
-            at = utc_timestamp()
+                raise Refused("Facts of different scopes cannot be merged, because not everybody may know all of them.")
+            now = utc_timestamp()
             merged, *others = sorted(facts, key=lambda fact: (bool(fact.foreign_place), fact.id))
-            edit.update("facts", merged.id, text=line, updated_at=at)
+            edit.update("facts", merged.id, text=line, updated_at=now)
             for fact in others:
-                _retire_fact(edit, fact.id, at)
+                _retire_fact(edit, fact.id, now)
             return self.get(merged.id)
 
-    def _get_current(self, n: int, seen: str = UNSEEN) -> Fact:
-        fact = self.get(n)
+    def _get_current(self, fact_id: int, seen: str = UNSEEN) -> Fact:
+        fact = self.get(fact_id)
         if fact.retired_at is not None:
-            raise Refused(f"Fact {n} is retired; undo that first, or learn it anew.")
+            raise Refused(f"Fact {fact_id} is retired. Restore it first.")
         if seen is not UNSEEN and seen != fact.text:
-            raise ChangedMeanwhile(f"Fact {n} was changed meanwhile.", fact.text)
+            raise ChangedMeanwhile(f"Fact {fact_id} was changed meanwhile.", fact.text)
         return fact
 
     # ── consolidating ─────────────────────────────────────────────────────────────────────────────
 
     def diff(self, text: str | Iterable[str], scope: str = GLOBAL_SCOPE) -> FactsDiff:
-        """What `consolidate` would do; nothing is written."""
+        """Return what `consolidate` would change, without changing anything."""
         return _diff_facts(self._list_own(scope), split_lines(text))
 
     def consolidate(
         self, text_or_lines: str | Iterable[str], scope: str = GLOBAL_SCOPE, *, seen: str = UNSEEN
     ) -> FactsDiff:
-        """Make the text the facts of our own in that scope: equal lines keep their fact, a line that took another's
-        place rewords it, the rest is retired or new. `seen` is the blob that was edited."""
+        """Replace the scope's own facts by the lines of a text.
+
+        Equal lines keep their fact, and a line in the place of another one rewords it. The other facts are retired, and
+        the other lines become new facts. `seen` is the blob that was edited.
+        """
         lines = split_lines(text_or_lines)
         with self._store.transaction():
             if seen is not UNSEEN and seen != (current := self.blob(scope)):
                 raise ChangedMeanwhile("The facts were changed meanwhile.", current)
             return self._apply_diff(self.diff(lines, scope), scope)
 
-    def _apply_diff(self, difference: FactsDiff, scope: str) -> FactsDiff:
-        leaving = [*(fact for fact, _ in difference.edited), *difference.retired]
-        with self._begin_edit("consolidate facts", [fact.id for fact in leaving], scope) as edit:
-            standing = {fact.id: fact.text for fact in self._list_own(scope)}
-            if any(standing.get(fact.id) != fact.text for fact in leaving):
+    def _apply_diff(self, diff: FactsDiff, scope: str) -> FactsDiff:
+        changed = [*(fact for fact, _ in diff.edited), *diff.retired]
+        with self._begin_edit("consolidate facts", [fact.id for fact in changed], scope) as edit:
+            current = {fact.id: fact.text for fact in self._list_own(scope)}
+            if any(current.get(fact.id) != fact.text for fact in changed):
                 raise ChangedMeanwhile("The facts were changed while they were consolidated.", self.blob(scope))
-            at = utc_timestamp()
-            for fact, line in difference.edited:
-                edit.update("facts", fact.id, text=line, updated_at=at)
-            for fact in difference.retired:
-                _retire_fact(edit, fact.id, at)
-            known = set(standing.values())
-            for line in difference.added:
+            now = utc_timestamp()
+            for fact, line in diff.edited:
+                edit.update("facts", fact.id, text=line, updated_at=now)
+            for fact in diff.retired:
+                _retire_fact(edit, fact.id, now)
+            known = set(current.values())
+            for line in diff.added:
                 if line not in known:
                     _insert_fact(edit, line, scope)
-        return difference
+        return diff
 
     # ── sessions ──────────────────────────────────────────────────────────────────────────────────
 
     def purge_session(self, session: int) -> None:
-        """Within a purge: what was that session's alone goes; what it taught others stays, and no longer says where."""
-        own = "delete from facts where scope = (select 'session:' || id from sessions where key = ?)"
-        self._store.connection.execute(own, (session,))
-        self._store.connection.execute(
-            "update facts set session = null, entry_seq = null where session = ?", (session,)
-        )
+        """Delete the facts of a session's scope within a purge. Facts of other scopes only lose their origin."""
+        delete_own = "delete from facts where scope = (select 'session:' || id from sessions where key = ?)"
+        clear_origin = "update facts set session = null, entry_seq = null where session = ?"
+        self._store.connection.execute(delete_own, (session,))
+        self._store.connection.execute(clear_origin, (session,))
 
     def _begin_edit(
         self, kind: str, ids: Iterable[int], scope: str = GLOBAL_SCOPE
     ) -> AbstractContextManager[PendingEdit]:
-        """Names the sessions concerned, so that a purge finds every edit that speaks of them."""
-        touched = {key for (key,) in self._store.rows(_SELECT_SESSIONS_OF_FACTS, encode(list(ids)).decode())}
-        return self._store.journal.edit(kind, *sorted(touched.union(self._list_sessions_of_scope(scope))))
+        """Begin an edit that names the sessions of the facts, so that a purge of a session finds the edit."""
+        sessions = {key for (key,) in self._store.rows(_SELECT_SESSIONS_OF_FACTS, encode(list(ids)).decode())}
+        return self._store.journal.edit(kind, *sorted(sessions.union(self._list_sessions_of_scope(scope))))
 
     def _list_sessions_of_scope(self, scope: str) -> list[int]:
         kind, _, name = validate_scope(scope).partition(":")
@@ -317,7 +329,7 @@ class Facts:
 
 
 def read_max_lines() -> int:
-    """How many facts a scope may hold before it should be consolidated: `[facts] max_lines` of the config file."""
+    """Read `[facts] max_lines` from the config file: how many facts a scope may have before a person consolidates."""
     section = load_config().get("facts", {})
     limit = section.get("max_lines", DEFAULT_MAX_LINES) if isinstance(section, dict) else DEFAULT_MAX_LINES
     if not isinstance(limit, int) or isinstance(limit, bool) or limit < 1:
@@ -330,10 +342,10 @@ def read_max_lines() -> int:
 
 def validate_scope(scope: str) -> str:
     kind, _, name = validate_id(scope, "scope").partition(":")
-    named = name.partition("/")[2] if kind == "user" else name
-    if scope != GLOBAL_SCOPE and not (named and kind in ("source", "app", "user", "session")):
-        shapes = "global, source:NAME, app:NAME, user:APP/USER or session:ID"
-        raise BadValue(f"There is no scope {scope[:80]!r}; say {shapes}.")
+    last_name = name.partition("/")[2] if kind == "user" else name
+    if scope != GLOBAL_SCOPE and not (last_name and kind in ("source", "app", "user", "session")):
+        forms = "global, source:NAME, app:NAME, user:APP/USER or session:ID"
+        raise BadValue(f"No such scope: {scope[:80]!r}. Use {forms}.")
     return scope
 
 
@@ -341,55 +353,55 @@ def validate_scope(scope: str) -> str:
 
 
 def split_lines(text: str | Iterable[str]) -> list[str]:
-    """The lines that say something, each as a fact keeps it."""
+    """Return the lines of a text that are not blank, without spaces around them."""
     if not isinstance(text, Iterable):
         raise BadValue(f"Facts must be text or lines of text, not {type(text).__name__}.")
-    pieces = [text] if isinstance(text, str) else text
-    lines = [line.strip() for piece in pieces for line in validate_text(piece, "fact").splitlines()]
+    texts = [text] if isinstance(text, str) else text
+    lines = [line.strip() for text in texts for line in validate_text(text, "fact").splitlines()]
     if any(len(line) > MAX_FACT_CHARS for line in lines):
-        raise BadValue(f"A fact may have {MAX_FACT_CHARS:,} characters, and one of these has more.")
+        raise BadValue(f"A fact may have at most {MAX_FACT_CHARS:,} characters. One of these has more.")
     return [line for line in lines if line]
 
 
 def _validate_fact_text(text: str) -> str:
     line = _join_lines(text, "fact")
     if not line:
-        raise BadValue("The fact is empty; retire it instead.")
+        raise BadValue("The fact is empty. Retire it instead.")
     if len(line) > MAX_FACT_CHARS:
-        raise BadValue(f"A fact may have {MAX_FACT_CHARS:,} characters, and this has more.")
+        raise BadValue(f"A fact may have at most {MAX_FACT_CHARS:,} characters. This one has more.")
     return line
 
 
-def _join_lines(text: str, what: str) -> str:
-    return " ".join(filter(None, map(str.strip, validate_text(text, what).splitlines())))
+def _join_lines(text: str, label: str) -> str:
+    return " ".join(filter(None, map(str.strip, validate_text(text, label).splitlines())))
 
 
-def _diff_facts(current: Sequence[Fact], wanted: Sequence[str]) -> FactsDiff:
-    """Line by line. A line that only moved keeps its fact, and one that is said twice is kept once."""
+def _diff_facts(current: Sequence[Fact], lines: Sequence[str]) -> FactsDiff:
+    """Compare facts and lines. A line that only moved keeps its fact, and a repeated line counts once."""
     kept: list[Fact] = []
-    gaps: list[tuple[Sequence[Fact], Sequence[str]]] = []
-    matcher = SequenceMatcher(None, [fact.text for fact in current], wanted, autojunk=False)
-    for tag, first, last, start, stop in matcher.get_opcodes():
+    changed: list[tuple[Sequence[Fact], Sequence[str]]] = []
+    matcher = SequenceMatcher(None, [fact.text for fact in current], lines, autojunk=False)
+    for tag, first_fact, end_fact, first_line, end_line in matcher.get_opcodes():
         if tag == "equal":
-            kept += current[first:last]
+            kept += current[first_fact:end_fact]
         else:
-            gaps.append((current[first:last], wanted[start:stop]))
-    fresh = {line for _, lines in gaps for line in lines} - {fact.text for fact in kept}
-    for fact in chain.from_iterable(facts for facts, _ in gaps):
-        if fact.text in fresh:
+            changed.append((current[first_fact:end_fact], lines[first_line:end_line]))
+    unassigned = {line for _, new_lines in changed for line in new_lines} - {fact.text for fact in kept}
+    for fact in chain.from_iterable(facts for facts, _ in changed):
+        if fact.text in unassigned:
             kept.append(fact)
-            fresh.remove(fact.text)
+            unassigned.remove(fact.text)
     edited: list[tuple[Fact, str]] = []
     added: list[str] = []
     retired: list[Fact] = []
-    staying = {fact.id for fact in kept}
-    for facts, lines in gaps:
-        free = [fact for fact in facts if fact.id not in staying]
-        new = [line for line in dict.fromkeys(lines) if line in fresh]
-        fresh.difference_update(new)
-        edited += zip(free, new, strict=False)
-        added += new[len(free) :]
-        retired += free[len(new) :]
+    kept_ids = {fact.id for fact in kept}
+    for facts, new_lines in changed:
+        old = [fact for fact in facts if fact.id not in kept_ids]
+        new = [line for line in dict.fromkeys(new_lines) if line in unassigned]
+        unassigned.difference_update(new)
+        edited += zip(old, new, strict=False)
+        added += new[len(old) :]
+        retired += old[len(new) :]
     return FactsDiff(tuple(kept), tuple(edited), tuple(added), tuple(retired))
 
 
@@ -397,15 +409,15 @@ def _diff_facts(current: Sequence[Fact], wanted: Sequence[str]) -> FactsDiff:
 
 
 def _insert_fact(edit: PendingEdit, line: str, scope: str, **origin: Any) -> int:
-    at = utc_timestamp()
-    return int(edit.insert("facts", text=line, scope=scope, created_at=at, updated_at=at, **origin))
+    now = utc_timestamp()
+    return int(edit.insert("facts", text=line, scope=scope, created_at=now, updated_at=now, **origin))
 
 
-def _retire_fact(edit: PendingEdit, n: int, at: str) -> None:
-    edit.update("facts", n, retired_at=at, updated_at=at)
+def _retire_fact(edit: PendingEdit, fact_id: int, now: str) -> None:
+    edit.update("facts", fact_id, retired_at=now, updated_at=now)
 
 
 def _fact_from_row(row: Sequence[Any]) -> Fact:
-    number, text, scope, category, session_id, seq, *rest = row
+    fact_id, text, scope, category, session_id, seq, *rest = row
     entry = entry_id(session_id, seq) if session_id is not None and seq is not None else None
-    return Fact(number, text, scope, category, session_id, entry, *rest)
+    return Fact(fact_id, text, scope, category, session_id, entry, *rest)

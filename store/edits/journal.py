@@ -1,5 +1,8 @@
-"""Every edit, with what each row said before and after, in the transaction that makes it. Undo is the same edit turned
-round, so one mechanism serves titles, facts, secrets and all the rest, and an undo can itself be undone."""
+"""This module records every edit in the journal, with each row before and after, in the same transaction.
+
+An undo is an edit that swaps before and after. So it works for titles, facts, secrets and everything else, and an undo
+can be undone, too.
+"""
 
 from __future__ import annotations
 
@@ -33,14 +36,14 @@ _SELECT_SHARED_FACT = """
 
 
 class PendingEdit:
-    """One edit in the making: shelves change rows through it, and it remembers how they were."""
+    """Changes rows for an edit that is not recorded yet, and remembers their old values."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
         self.changes: list[Change] = []
 
     def update(self, table: str, key: Json, **columns: Json) -> bool:
-        """False, and nothing written, when the row says that already."""
+        """Update a row. Return False if it already has these values."""
         row = self._read_row(table, key)
         if row is None:
             raise NotFound(f"There is no {key!r} in {table}.")
@@ -52,15 +55,14 @@ class PendingEdit:
         return True
 
     def insert(self, table: str, **columns: Json) -> Any:
-        """The whole row is remembered, defaults too, so that undo sees every later change to it."""
+        """Insert a row and return its key. The whole row is recorded, so that an undo notices every later change."""
         self._table(table).insert(columns)
-        shelf = self._table(table)
-        key = [columns.get(name) for name in shelf.pks]
-        if key == [None]:
-            key = [self._store.row("select last_insert_rowid()")[0]]
-        kept = key[0] if len(key) == 1 else key
-        self.changes.append(Change(table, kept, None, self._read_row(table, kept)))
-        return kept
+        key_values = [columns.get(name) for name in self._table(table).pks]
+        if key_values == [None]:
+            key_values = [self._store.row("select last_insert_rowid()")[0]]
+        key = key_values[0] if len(key_values) == 1 else key_values
+        self.changes.append(Change(table, key, None, self._read_row(table, key)))
+        return key
 
     def delete(self, table: str, key: Json) -> None:
         row = self._read_row(table, key)
@@ -70,22 +72,22 @@ class PendingEdit:
         self.changes.append(Change(table, key, row, None))
 
     def revert(self, change: Change) -> None:
-        """Put a row back as it was, if it still says what the edit left it saying."""
+        """Restore a row, or raise ChangedMeanwhile if it is no longer as the edit left it."""
         row = self._read_row(change.table, change.key)
         if change.after is None:
             if row is not None:
-                raise ChangedMeanwhile("Something by that name is there again.", row)
+                raise ChangedMeanwhile("The row was created again.", row)
             self._table(change.table).insert(change.before or {})
             self.changes.append(Change(change.table, change.key, None, change.before))
         elif row is None or any(row[name] != value for name, value in change.after.items()):
-            raise ChangedMeanwhile("It has been changed since.", row)
+            raise ChangedMeanwhile("The row has changed since.", row)
         elif change.before is None:
             self.delete(change.table, change.key)
         else:
             self.update(change.table, change.key, **change.before)
 
     def add_foreign_change(self, change: Change) -> None:
-        """A change that somebody else makes, in a store of somebody else's."""
+        """Record a change that a write-back makes in a foreign store."""
         self.changes.append(change)
 
     def _read_row(self, table: str, key: Json) -> dict[str, Any] | None:
@@ -99,47 +101,54 @@ class PendingEdit:
 
 
 class Journal:
+    """Records, lists and undoes edits. This is the collection `store.journal`."""
+
     def __init__(self, store: Store) -> None:
         self._store = store
 
     @contextmanager
     def edit(self, kind: str, *sessions: int, undoes: int | None = None) -> Iterator[PendingEdit]:
-        """One transaction, one row of the journal; no row when nothing changed. `sessions` are those it touches."""
+        """Run an edit in one transaction and record it, unless nothing changed.
+
+        `sessions` are the keys of the sessions that the edit belongs to.
+        """
         with self._store.transaction():
-            editing = PendingEdit(self._store)
-            yield editing
-            if editing.changes:
-                self._insert_edit(kind, sessions, editing.changes, undoes)
+            pending = PendingEdit(self._store)
+            yield pending
+            if pending.changes:
+                self._insert_edit(kind, sessions, pending.changes, undoes)
 
     def _insert_edit(self, kind: str, sessions: tuple[int, ...], changes: list[Change], undoes: int | None) -> None:
-        sides = [
-            encode([{"table": change.table, "key": change.key, "columns": side} for change, side in pairs]).decode()
-            for pairs in (
-                [(change, change.before) for change in changes],
-                [(change, change.after) for change in changes],
-            )
-        ]
-        written = self._store.connection.execute(
+        before = [{"table": change.table, "key": change.key, "columns": change.before} for change in changes]
+        after = [{"table": change.table, "key": change.key, "columns": change.after} for change in changes]
+        inserted = self._store.connection.execute(
             "insert into edits (kind, at, sessions, before, after, undoes) values (?, ?, ?, ?, ?, ?)",
-            (kind, utc_timestamp(), encode(list(sessions)).decode(), *sides, undoes),
+            (
+                kind,
+                utc_timestamp(),
+                encode(list(sessions)).decode(),
+                encode(before).decode(),
+                encode(after).decode(),
+                undoes,
+            ),
         )
         if undoes is not None:
-            self._update_undone_by(cast("int", written.lastrowid), undoes)
+            self._update_undone_by(cast("int", inserted.lastrowid), undoes)
 
-    def _update_undone_by(self, undoer: int, number: int | None) -> None:
-        """Down the chain of undos: the edit is undone, so what it had undone stands again, and so on in turn."""
-        stands = False
-        while number is not None:
+    def _update_undone_by(self, undoing_id: int, edit_id: int | None) -> None:
+        """Mark an edit as undone. If it was itself an undo, its edit is active again, and so on down the chain."""
+        is_active = False
+        while edit_id is not None:
             self._store.connection.execute(
-                "update edits set undone_by = ? where id = ?", (None if stands else undoer, number)
+                "update edits set undone_by = ? where id = ?", (None if is_active else undoing_id, edit_id)
             )
-            (below,) = self._store.row("select undoes from edits where id = ?", number)
-            undoer, number, stands = number, below, not stands
+            (undone_id,) = self._store.row("select undoes from edits where id = ?", edit_id)
+            undoing_id, edit_id, is_active = edit_id, undone_id, not is_active
 
     # ── reading ───────────────────────────────────────────────────────────────────────────────────
 
     def list_edits(self, session: int | None = None, *, limit: int = 100, before: int | None = None) -> list[Edit]:
-        """Newest first; `before` goes on from an edit that was shown."""
+        """Return edits, newest first. Pass the last edit of a page as `before` to get the next page."""
         conditions, values = ([_TOUCHES_SESSION], [session]) if session is not None else ([], [])
         if before is not None:
             conditions.append("id < ?")
@@ -151,11 +160,11 @@ class Journal:
     def get(self, edit_id: int) -> Edit:
         row = self._store.row(f"select {_COLUMNS} from edits where id = ?", edit_id)
         if row is None:
-            raise NotFound(f"There is no edit {edit_id}.")
+            raise NotFound(f"No such edit: {edit_id}.")
         return self._edit_from_row(row)
 
     def list_edits_of_row(self, table: str, key: Json) -> list[Edit]:
-        """The edits that changed one row, oldest first: its history."""
+        """Return the edits that changed one row, oldest first."""
         rows = self._store.rows(
             f"""
             select {_COLUMNS} from edits where exists (
@@ -169,84 +178,83 @@ class Journal:
         return [self._edit_from_row(row) for row in rows]
 
     def _edit_from_row(self, row: tuple[Any, ...]) -> Edit:
-        number, kind, at, sessions, _, _, undoes, undone_by, blanked = row
-        keys = decode(sessions)
-        known = dict(
+        edit_id, kind, at, sessions, _, _, undoes, undone_by, blanked = row
+        ids_by_key = dict(
             self._store.rows("select key, id from sessions where key in (select value from json_each(?))", sessions)
         )
-        names = tuple(known[key] for key in keys if key in known)
-        return Edit(number, kind, at, names, _parse_changes(row), undoes, undone_by, bool(blanked))
+        session_ids = tuple(ids_by_key[key] for key in decode(sessions) if key in ids_by_key)
+        return Edit(edit_id, kind, at, session_ids, _parse_changes(row), undoes, undone_by, bool(blanked))
 
     # ── undo ──────────────────────────────────────────────────────────────────────────────────────
 
     def undo(self, edit_id: int | None = None) -> Edit:
-        """Take back that edit, or the newest that still stands; gives the edit that was taken back."""
+        """Undo an edit, or the newest one that is not undone. Return the edit that was undone."""
         chosen = self.get(edit_id) if edit_id is not None else self._get_newest_undoable()
-        foreign = [change for change in chosen.changes if change.table == FOREIGN_TABLE]
-        with self._reverting_foreign_rows(chosen, foreign) as put_theirs_back, self._store.transaction():
+        foreign_changes = [change for change in chosen.changes if change.table == FOREIGN_TABLE]
+        with self._prepare_foreign_undo(chosen, foreign_changes) as undo_foreign, self._store.transaction():
             edit = self._get_undoable(chosen.id)
             sessions = decode(self._store.row("select sessions from edits where id = ?", edit.id)[0])
-            with self.edit(UNDO, *sessions, undoes=edit.id) as editing:
-                self._revert_changes(edit, editing)
-                put_theirs_back()
-                for change in reversed(foreign):
-                    editing.add_foreign_change(Change(FOREIGN_TABLE, change.key, change.after, change.before))
+            with self.edit(UNDO, *sessions, undoes=edit.id) as pending:
+                self._revert_changes(edit, pending)
+                undo_foreign()
+                for change in reversed(foreign_changes):
+                    pending.add_foreign_change(Change(FOREIGN_TABLE, change.key, change.after, change.before))
         return edit
 
     def undo_all(self, edit_ids: Iterable[int]) -> list[Edit]:
-        """Newest first. All or none of them, but for what was carried into foreign stores: that goes one by one."""
-        edits = [self.get(number) for number in sorted(edit_ids, reverse=True)]
-        is_ours = all(change.table != FOREIGN_TABLE for edit in edits for change in edit.changes)
-        with self._store.transaction() if is_ours else nullcontext():
+        """Undo several edits, newest first, all or none. Edits of foreign stores are undone one by one."""
+        edits = [self.get(edit_id) for edit_id in sorted(edit_ids, reverse=True)]
+        is_local = all(change.table != FOREIGN_TABLE for edit in edits for change in edit.changes)
+        with self._store.transaction() if is_local else nullcontext():
             return [self.undo(edit.id) for edit in edits]
 
     def list_dependent_edits(self, edit_id: int) -> list[Edit]:
-        """Edits that stand and changed again what this one left, or what another of them did; newest first."""
-        touched = _collect_touched_columns(self.get(edit_id).changes)
-        found: list[Edit] = []
+        """Return the active edits that changed the same data later, directly or through each other, newest first."""
+        changed = _collect_changed_columns(self.get(edit_id).changes)
+        dependent: list[Edit] = []
         for row in self._store.rows(_SELECT_LATER_EDITS, edit_id, UNDO):
-            again = _collect_touched_columns(_parse_changes(row))
-            if any(_has_overlap(columns, touched.get(place)) for place, columns in again.items()):
-                for place, columns in again.items():
-                    touched[place] = touched.get(place, set()) | columns
-                found.insert(0, self._edit_from_row(row))
-        return found
+            later = _collect_changed_columns(_parse_changes(row))
+            if any(_has_overlap(columns, changed.get(key)) for key, columns in later.items()):
+                for key, columns in later.items():
+                    changed[key] = changed.get(key, set()) | columns
+                dependent.insert(0, self._edit_from_row(row))
+        return dependent
 
     def _get_undoable(self, edit_id: int) -> Edit:
         edit = self.get(edit_id)
         if edit.undone_by is not None:
-            raise NothingToUndo(f"Edit {edit.id} is undone already.")
+            raise NothingToUndo(f"Edit {edit.id} is already undone.")
         if edit.blanked:
-            raise Refused(f"What edit {edit.id} changed was purged, and is gone for good.")
+            raise Refused(f"Edit {edit.id} cannot be undone: its data was purged.")
         return edit
 
-    def _reverting_foreign_rows(self, edit: Edit, foreign: list[Change]) -> AbstractContextManager[Callable[[], None]]:
-        """What puts rows of a foreign store back; in an edit of our own rows alone, nothing."""
-        if not foreign:
+    def _prepare_foreign_undo(self, edit: Edit, changes: list[Change]) -> AbstractContextManager[Callable[[], None]]:
+        """Return a context that yields a function which restores the rows of the foreign stores, if there are any."""
+        if not changes:
             return nullcontext(lambda: None)
         self._get_undoable(edit.id)
-        return self._store.write_back.prepare_undo(foreign)
+        return self._store.write_back.prepare_undo(changes)
 
-    def _revert_changes(self, edit: Edit, editing: PendingEdit) -> None:
+    def _revert_changes(self, edit: Edit, pending: PendingEdit) -> None:
         try:
             for change in reversed(edit.changes):
                 if change.table == FOREIGN_TABLE:
                     continue
                 try:
-                    editing.revert(change)
-                except ChangedMeanwhile as clash:
+                    pending.revert(change)
+                except ChangedMeanwhile as conflict:
                     later = self._find_later_edit(edit.id, change)
-                    hint = f"; undo edit {later} first" if later else ""
-                    message = f"What edit {edit.id} changed has been changed since{hint}."
-                    raise ChangedMeanwhile(message, clash.current) from None
-        except sqlite3.IntegrityError as reason:
-            raise Refused(f"Edit {edit.id} cannot be undone as things are now: {reason}.") from None
+                    hint = f" Undo edit {later} first." if later else ""
+                    message = f"Edit {edit.id} cannot be undone: the same data was changed later.{hint}"
+                    raise ChangedMeanwhile(message, conflict.current) from None
+        except sqlite3.IntegrityError as error:
+            raise Refused(f"Edit {edit.id} cannot be undone now: {error}.") from None
 
     def _find_later_edit(self, edit_id: int, change: Change) -> int | None:
-        """The newest edit of the same row that stands; to undo an undo would only bring more back."""
-        touching = self.list_edits_of_row(change.table, change.key)
-        standing = [edit.id for edit in touching if edit.undone_by is None and edit.kind != UNDO]
-        return max((number for number in standing if number > edit_id), default=None)
+        """Return the newest active edit of the same row. Undos do not count; undoing them would restore even more."""
+        edits = self.list_edits_of_row(change.table, change.key)
+        active = [edit.id for edit in edits if edit.undone_by is None and edit.kind != UNDO]
+        return max((active_id for active_id in active if active_id > edit_id), default=None)
 
     def _get_newest_undoable(self) -> Edit:
         row = self._store.row(
@@ -257,28 +265,28 @@ class Journal:
             UNDO,
         )
         if row is None:
-            raise NothingToUndo("There is no edit to undo.")
+            raise NothingToUndo("Nothing to undo.")
         return self._edit_from_row(row)
 
     def blank_session(self, session: int) -> None:
-        """Within a purge: its edits say no more of that session than that they were."""
+        """Remove the data of a session from its edits within a purge. The edits themselves stay."""
         rows = self._store.rows(f"select id, before, after from edits where {_TOUCHES_SESSION}", session)
-        for number, *spelled in rows:
-            sides = [decode(side) for side in spelled]
-            # Half an undo of what was written back would part what the two stores say.
+        for edit_id, *columns in rows:
+            sides = [decode(column) for column in columns]
+            # An edit that was written back is blanked completely: a partial undo would make the two stores differ.
             if any(item["table"] == FOREIGN_TABLE for item in sides[0]):
                 sides = [[], []]
-            kept = [
+            before, after = (
                 [_unlink_session(item, session) for item in side if self._survives_purge(item, session)]
                 for side in sides
-            ]
+            )
             self._store.connection.execute(
                 "update edits set before = ?, after = ?, blanked = ? where id = ?",
-                (*(encode(side).decode() for side in kept), not kept[0], number),
+                (encode(before).decode(), encode(after).decode(), not before, edit_id),
             )
 
     def _survives_purge(self, item: dict[str, Json], session: int) -> bool:
-        """Whether the row stays when the session goes: another session's, or a fact that others may know."""
+        """Return whether a row stays when the session is purged: it is another session's row, or a shared fact."""
         table, key = item["table"], item["key"]
         if table == "facts":
             return self._store.row(_SELECT_SHARED_FACT, key, session) is not None
@@ -298,14 +306,14 @@ def _parse_changes(row: tuple[Any, ...]) -> tuple[Change, ...]:
 _ALL_COLUMNS = "*"
 
 
-def _collect_touched_columns(changes: Iterable[Change]) -> dict[tuple[str, bytes], set[str]]:
-    """By row, the columns; a row that came or went was touched whole."""
-    found: dict[tuple[str, bytes], set[str]] = {}
+def _collect_changed_columns(changes: Iterable[Change]) -> dict[tuple[str, bytes], set[str]]:
+    """Return the changed columns of each row. For a row that was inserted or deleted these are all columns."""
+    columns_by_row: dict[tuple[str, bytes], set[str]] = {}
     for change in changes:
-        is_whole = change.before is None or change.after is None
-        columns = {_ALL_COLUMNS} if is_whole else set(change.after or {})
-        found.setdefault((change.table, encode(change.key)), set()).update(columns)
-    return found
+        is_full_row = change.before is None or change.after is None
+        columns = {_ALL_COLUMNS} if is_full_row else set(change.after or {})
+        columns_by_row.setdefault((change.table, encode(change.key)), set()).update(columns)
+    return columns_by_row
 
 
 def _has_overlap(columns: set[str], others: set[str] | None) -> bool:
@@ -313,7 +321,7 @@ def _has_overlap(columns: set[str], others: set[str] | None) -> bool:
 
 
 def _unlink_session(item: dict[str, Json], session: int) -> dict[str, Json]:
-    """A fact outlives the session that taught it, and then no longer says where it was learnt."""
+    """Remove the origin from a fact that was learnt in the session."""
     columns = item["columns"]
     if item["table"] == "facts" and columns and columns.get("session") == session:
         return item | {"columns": columns | {"session": None, "entry_seq": None}}
@@ -321,5 +329,5 @@ def _unlink_session(item: dict[str, Json], session: int) -> dict[str, Json]:
 
 
 def _to_primary_key(key: Json) -> Any:
-    """As sqlite-utils wants it; the journal keeps compound keys as JSON lists."""
+    """Return the key as sqlite-utils needs it. The journal stores compound keys as JSON lists."""
     return tuple(key) if isinstance(key, list) else key

@@ -1,4 +1,4 @@
-"""Where a fact or an edit comes from, in words that a person knows: titles and turns rather than keys."""
+"""This module looks up labels that a person understands for facts and edits: titles and turns instead of keys."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from store.store import Store
 
 MAX_LABEL_CHARS = 500
-"""Characters of what was said where a fact was learnt."""
+"""The longest label, for example of the message in which a fact was learnt."""
 
 MAX_SESSIONS_NAMED = 5
 
@@ -34,13 +34,13 @@ _SELECT_TITLES = (
 
 
 def find_fact_origins(store: Store, facts: Collection[Fact]) -> dict[int, FactOrigin]:
-    """By the number of the fact."""
-    numbers = encode([fact.id for fact in facts]).decode()
-    taught = {
-        number: FactOrigin(session, title, turn, said or "")
-        for number, session, title, turn, said in store.rows(_SELECT_FACT_ORIGINS, numbers)
+    """Return the origin of each fact, by the id of the fact."""
+    ids = encode([fact.id for fact in facts]).decode()
+    origins = {
+        fact_id: FactOrigin(session, title, turn, text or "")
+        for fact_id, session, title, turn, text in store.rows(_SELECT_FACT_ORIGINS, ids)
     }
-    return {fact.id: taught.get(fact.id, FactOrigin())._replace(program=_find_program_label(fact)) for fact in facts}
+    return {fact.id: origins.get(fact.id, FactOrigin())._replace(program=_find_program_label(fact)) for fact in facts}
 
 
 def find_titles(store: Store, session_ids: Iterable[str]) -> dict[str, str]:
@@ -48,7 +48,7 @@ def find_titles(store: Store, session_ids: Iterable[str]) -> dict[str, str]:
 
 
 def _find_program_label(fact: Fact) -> str:
-    """By the name that people call it."""
+    """Return the name of the program that a fact was read from, or an empty string."""
     from store import sources
 
     name = fact.foreign_place.partition(":")[0]
@@ -57,14 +57,14 @@ def _find_program_label(fact: Fact) -> str:
 
 
 def label_edit(store: Store, edit: Edit) -> EditLabels:
-    """With the texts of the summaries it put in each other's place, which an edit itself does not repeat."""
+    """Return the labels of one edit, with the texts of its summaries, which the edit itself does not contain."""
     keys = [change.key for change in edit.changes if change.table == "summaries"]
     return label_edits(store, [edit])._replace(summaries=dict(store.rows(_SELECT_SUMMARY_TEXTS, encode(keys).decode())))
 
 
 def label_edits(store: Store, edits: Collection[Edit]) -> EditLabels:
-    """Only the first few sessions of an edit are named: it may have touched thousands."""
-    sessions = {name for edit in edits for name in edit.session_ids[:MAX_SESSIONS_NAMED]}
+    """Return the labels of edits. They name only a few sessions per edit, which may have changed thousands."""
+    sessions = {session_id for edit in edits for session_id in edit.session_ids[:MAX_SESSIONS_NAMED]}
     facts = {change.key for edit in edits for change in edit.changes if change.table == "facts"}
     rows = store.rows(_SELECT_FACT_TEXTS, encode(list(facts)).decode())
     return EditLabels(find_titles(store, sessions), dict(rows))

@@ -1,5 +1,7 @@
-"""Shelf: values that belong to no session, by key. The key `facts` is not kept here: it reads as the blob of shared
-knowledge that agents expect, and writing it edits the facts behind it line by line."""
+"""This module stores values that belong to no session, by key.
+
+The key `facts` is special. Reading it returns the global facts as lines, and writing it edits these facts.
+"""
 
 from __future__ import annotations
 
@@ -16,6 +18,8 @@ FACTS_KEY = "facts"
 
 
 class Meta:
+    """Reads and edits values by key. This is the collection `store.meta`."""
+
     def __init__(self, store: Store) -> None:
         self._store = store
 
@@ -40,8 +44,8 @@ class Meta:
                 edit.update("meta", key, value=value, updated_at=utc_timestamp())
 
     def keys(self) -> list[str]:
-        kept = {key for (key,) in self._store.rows("select key from meta")}
-        return sorted(kept | ({FACTS_KEY} if self._store.facts.blob() else set()))
+        stored = {key for (key,) in self._store.rows("select key from meta")}
+        return sorted(stored | ({FACTS_KEY} if self._store.facts.blob() else set()))
 
     def _read_value(self, key: str) -> str | None:
         row = self._store.row("select value from meta where key = ?", key)

@@ -1,4 +1,4 @@
-"""Shelf: a person's own labels and remarks, on sessions and on single entries."""
+"""This module stores the tags of sessions, and the notes on sessions and entries."""
 
 from __future__ import annotations
 
@@ -25,51 +25,53 @@ _SELECT_ALL_TAGS = """
 
 
 class Notes:
+    """Reads and edits tags and notes. This is the collection `store.notes`."""
+
     def __init__(self, store: Store) -> None:
         self._store = store
 
     # ── tags ──────────────────────────────────────────────────────────────────────────────────────
 
     def tag(self, sessions: Sequence[Session], names: Sequence[str]) -> None:
-        """One edit for the lot. A session that has the tag already keeps it."""
-        wanted = _validate_tags(names)
+        """Add tags to several sessions in one edit. Tags that a session already has stay."""
+        added = _validate_tags(names)
         with self._store.journal.edit("tag", *(session.key for session in sessions)) as edit:
             for key in dict.fromkeys(session.key for session in sessions):
-                there = self._read_tags(self._store.sessions.by_key(key).key)
-                for name in wanted:
-                    if name not in there:
+                existing = self._read_tags(self._store.sessions.by_key(key).key)
+                for name in added:
+                    if name not in existing:
                         edit.insert("tags", session=key, name=name)
 
     def untag(self, sessions: Sequence[Session], names: Sequence[str]) -> None:
-        """One edit for the lot. Every name must be on one of the sessions at least."""
-        missing = unwanted = _validate_tags(names)
+        """Remove tags from several sessions in one edit. At least one of the sessions must have each tag."""
+        missing = removed = _validate_tags(names)
         with self._store.journal.edit("untag", *(session.key for session in sessions)) as edit:
             for key in dict.fromkeys(session.key for session in sessions):
-                there = self._read_tags(key)
-                for name in unwanted:
-                    if name in there:
+                existing = self._read_tags(key)
+                for name in removed:
+                    if name in existing:
                         edit.delete("tags", [key, name])
-                missing = [name for name in missing if name not in there]
+                missing = [name for name in missing if name not in existing]
             if missing:
-                raise NotFound(f"There is no tag {missing[0]!r} to take off.")
+                raise NotFound(f"No such tag: {missing[0]!r}.")
 
     def retag(self, sessions: Sequence[Session], names: Sequence[str], instead_of: Sequence[str]) -> None:
-        """One edit for the lot: these tags in place of those, whichever of them a session had."""
-        wanted = _validate_tags(names) if names else []
+        """Replace tags of several sessions by others in one edit."""
+        added = _validate_tags(names) if names else []
         with self._store.journal.edit("tag", *(session.key for session in sessions)) as edit:
             for key in dict.fromkeys(session.key for session in sessions):
-                there = self._read_tags(self._store.sessions.by_key(key).key)
-                for name in set(there) & (set(instead_of) - set(wanted)):
+                existing = self._read_tags(self._store.sessions.by_key(key).key)
+                for name in set(existing) & (set(instead_of) - set(added)):
                     edit.delete("tags", [key, name])
-                for name in wanted:
-                    if name not in there:
+                for name in added:
+                    if name not in existing:
                         edit.insert("tags", session=key, name=name)
 
     def tags(self, session: Session) -> list[str]:
         return self._read_tags(session.key)
 
     def all_tags(self) -> list[tuple[str, int]]:
-        """With how many sessions have it, the most used first; the trash does not count."""
+        """Return each tag with the number of its sessions, the most used first. The trash does not count."""
         return self._store.rows(_SELECT_ALL_TAGS)
 
     def _read_tags(self, session: int) -> list[str]:
@@ -78,16 +80,16 @@ class Notes:
     # ── notes ─────────────────────────────────────────────────────────────────────────────────────
 
     def add_note(self, session: Session, text: str, entry_seq: int | None = None) -> Note:
-        remark = _validate_note_text(text)
+        note_text = _validate_note_text(text)
         with self._store.journal.edit("note", session.key) as edit:
             key = self._store.sessions.by_key(session.key).key
             if entry_seq is not None:
                 self._store.chains.entry(key, validate_integer(entry_seq, "entry"))
-            number = edit.insert("notes", session=key, entry_seq=entry_seq, text=remark, created_at=utc_timestamp())
-            return _note_from_row(self._store.row(f"{_SELECT_NOTES} where notes.id = ?", number))
+            note_id = edit.insert("notes", session=key, entry_seq=entry_seq, text=note_text, created_at=utc_timestamp())
+            return _note_from_row(self._store.row(f"{_SELECT_NOTES} where notes.id = ?", note_id))
 
     def add_note_to_all(self, sessions: Sequence[Session], text: str) -> None:
-        """The same remark on each, as one edit."""
+        """Add the same note to several sessions in one edit."""
         with self._store.journal.edit("note", *(session.key for session in sessions)) as edit:
             for session in sessions:
                 key = self._store.sessions.by_key(session.key).key
@@ -99,42 +101,37 @@ class Notes:
         validate_integer(note_id, "number of a note")
         row = self._store.row("select session from notes where id = ?", note_id)
         if row is None:
-            raise NotFound(f"There is no note {note_id}.")
+            raise NotFound(f"No such note: {note_id}.")
         with self._store.journal.edit("unnote", row[0]) as edit:
             edit.delete("notes", note_id)
 
     def notes(self, session: Session) -> list[Note]:
-        """Oldest first."""
-        return list(
-            map(
-                _note_from_row,
-                self._store.rows(f"{_SELECT_NOTES} where sessions.key = ? order by notes.id", session.key),
-            )
-        )
+        """Return the notes of a session, oldest first."""
+        rows = self._store.rows(f"{_SELECT_NOTES} where sessions.key = ? order by notes.id", session.key)
+        return list(map(_note_from_row, rows))
 
 
 def _validate_tags(names: Sequence[str]) -> list[str]:
-    given = [names] if isinstance(names, str) else names
-    wanted = [_validate_tag(name) for name in given]
-    if not wanted:
+    tags = [_validate_tag(name) for name in ([names] if isinstance(names, str) else names)]
+    if not tags:
         raise BadValue("Name a tag.")
-    return list(dict.fromkeys(wanted))
+    return list(dict.fromkeys(tags))
 
 
 def _validate_tag(name: str) -> str:
     trimmed = validate_text(name, "tag").strip()
     if any(unicodedata.category(character) in ("Cc", "Zl", "Zp") for character in trimmed):
-        raise BadValue(f"The tag {trimmed[:80]!r} holds a control character.")
+        raise BadValue(f"The tag {trimmed[:80]!r} contains a control character.")
     return validate_id(trimmed, "tag")
 
 
 def _validate_note_text(text: str) -> str:
-    remark = validate_text(text, "note").strip()
-    if not remark:
+    trimmed = validate_text(text, "note").strip()
+    if not trimmed:
         raise BadValue("The note is empty.")
-    return remark
+    return trimmed
 
 
 def _note_from_row(row: Sequence[Any]) -> Note:
-    number, session_id, seq, text, created_at = row
-    return Note(number, session_id, entry_id(session_id, seq) if seq is not None else None, text, created_at)
+    note_id, session_id, seq, text, created_at = row
+    return Note(note_id, session_id, entry_id(session_id, seq) if seq is not None else None, text, created_at)

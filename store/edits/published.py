@@ -1,7 +1,7 @@
-"""Shelf: published files. A random id stands for a file of a session and tells nothing of either.
+"""This module publishes files of sessions under random ids that reveal neither the file nor the session.
 
-The file must lie in the session's own folder, when it is published and again whenever it is asked for: an agent that
-may write there could put a link to something else in its place.
+A published file must be inside the session's folder. This is checked when it is published and each time it is
+requested, because an agent that can write to the folder could replace the file by a link to another file.
 """
 
 from __future__ import annotations
@@ -30,39 +30,41 @@ _SELECT_PUBLISHED = """
 
 
 class PublishedFiles:
+    """Publishes and finds files. This is the collection `store.published`."""
+
     def __init__(self, store: Store) -> None:
         self._store = store
 
     def folder(self, session: Session) -> Path:
-        """Where the session's files lie: its environment, else where it worked, else a folder of the store's own."""
-        named = session.environment_path or session.cwd
-        if not named:
+        """Return the session's folder: its environment, else its working folder, else one that the store creates."""
+        path = session.environment_path or session.cwd
+        if not path:
             return self._make_own_folder(session)
-        if not os.path.isabs(named):
-            raise Refused(f"The folder of {session.id!r} is not a full path here: {named!r}.")
-        return Path(named)
+        if not os.path.isabs(path):
+            raise Refused(f"The folder of {session.id!r} is not an absolute path: {path!r}.")
+        return Path(path)
 
     def _make_own_folder(self, session: Session) -> Path:
         folder = self._own_path(session.key)
         try:
             make_private_folder(folder.parent)
             return make_private_folder(folder)
-        except OSError as reason:
-            raise WriteFailed(f"The folder {folder} cannot be made: {reason.strerror}.") from None
+        except OSError as error:
+            raise WriteFailed(f"Cannot create the folder {folder}: {error.strerror}.") from None
 
     def _own_path(self, session: int) -> Path:
         return self._store.path.with_name(f"{self._store.path.name}.files") / str(session)
 
     def publish(self, session: Session, path: str | os.PathLike[str]) -> PublishedFile:
-        """A relative path is taken within the session's folder. The same file again has the same id."""
-        given = _validate_path(path)
+        """Publish a file. A relative path starts at the session's folder. The same file always gets the same id."""
+        file = _validate_path(path)
         session = self._store.sessions.by_key(session.key)
-        real = validate_text(str(self._resolve_confined(session, self.folder(session) / given)), "path")
+        real_path = validate_text(str(self._resolve_confined(session, self.folder(session) / file)), "path")
         with self._store.journal.edit("publish", session.key) as edit:
-            known = self._store.row(f"{_SELECT_PUBLISHED} where sessions.key = ? and path = ?", session.key, real)
-            if known is not None:
-                return PublishedFile(*known)
-            published = PublishedFile(secrets.token_urlsafe(16), session.id, given.name, real, utc_timestamp())
+            row = self._store.row(f"{_SELECT_PUBLISHED} where sessions.key = ? and path = ?", session.key, real_path)
+            if row is not None:
+                return PublishedFile(*row)
+            published = PublishedFile(secrets.token_urlsafe(16), session.id, file.name, real_path, utc_timestamp())
             edit.insert(
                 "published",
                 id=published.id,
@@ -74,13 +76,13 @@ class PublishedFiles:
         return published
 
     def resolve(self, public_id: str) -> Path:
-        """The file as it is now, confined as when it was published."""
+        """Return the path of a published file. Raise Refused if it is no longer a file in the session's folder."""
         published = self._get(public_id)
-        kept = Path(published.path)
-        real = self._resolve_confined(self._store.sessions.get(published.session_id), kept)
-        if real != kept:
-            raise Refused(f"{published.filename!r} is not the file that was published: a link stands in its place.")
-        return real
+        path = Path(published.path)
+        real_path = self._resolve_confined(self._store.sessions.get(published.session_id), path)
+        if real_path != path:
+            raise Refused(f"{published.filename!r} is not the published file: it was replaced by a link.")
+        return real_path
 
     def list_published(self, session: Session | None = None) -> list[PublishedFile]:
         where, values = ("where sessions.key = ?", (session.key,)) if session else ("", ())
@@ -90,53 +92,53 @@ class PublishedFiles:
         return [PublishedFile(*row) for row in rows]
 
     def unpublish(self, public_id: str) -> None:
-        """The file stays where it is; undo brings the same id back."""
+        """Stop publishing a file. The file itself stays, and an undo restores the same id."""
         session = self._store.sessions.get(self._get(public_id).session_id)
         with self._store.journal.edit("unpublish", session.key) as edit:
             edit.delete("published", public_id)
 
     def purge_session(self, session: int) -> None:
-        """After a purge: the files the session kept in the store's own folder. Other folders are not ours."""
+        """Delete the folder that the store created for a session, after a purge. Other folders are left alone."""
         folder = self._own_path(session)
         try:
             shutil.rmtree(folder)
         except FileNotFoundError:
             pass
-        except OSError as reason:
-            raise WriteFailed(f"The folder {folder} cannot be removed: {reason.strerror}.") from None
+        except OSError as error:
+            raise WriteFailed(f"Cannot remove the folder {folder}: {error.strerror}.") from None
 
     def _get(self, public_id: str) -> PublishedFile:
         row = self._store.row(f"{_SELECT_PUBLISHED} where published.id = ?", validate_text(public_id, "public id"))
         if row is None:
-            raise NotFound(f"Nothing is published as {public_id!r}.")
+            raise NotFound(f"No such published file: {public_id!r}.")
         return PublishedFile(*row)
 
     def _resolve_confined(self, session: Session, path: Path) -> Path:
-        """Where the file really is; refused unless that is a plain file inside the session's folder."""
+        """Resolve all links of a path. Raise an error unless it is a regular file inside the session's folder."""
         folder = self.folder(session)
         try:
-            real, root = path.resolve(strict=True), folder.resolve(strict=True)
-            mode = real.stat().st_mode
+            real_path, real_folder = path.resolve(strict=True), folder.resolve(strict=True)
+            mode = real_path.stat().st_mode
         except (FileNotFoundError, NotADirectoryError):
-            raise NotFound(f"There is no file {path.name!r} in {folder}.") from None
-        except (OSError, RuntimeError) as reason:  # links in a circle are the one or the other, by version of Python
-            said = getattr(reason, "strerror", None) or "its links lead nowhere"
-            raise Refused(f"The file {path.name!r} cannot be reached: {said}.") from None
-        if not real.is_relative_to(root):
-            raise Refused(f"The file {path.name!r} is not inside the session's folder, {folder}.")
+            raise NotFound(f"No such file in {folder}: {path.name!r}.") from None
+        except (OSError, RuntimeError) as error:  # a loop of links raises one or the other, depending on the Python
+            reason = getattr(error, "strerror", None) or "its links form a loop"
+            raise Refused(f"Cannot open the file {path.name!r}: {reason}.") from None
+        if not real_path.is_relative_to(real_folder):
+            raise Refused(f"The file {path.name!r} is outside the session's folder, {folder}.")
         if stat.S_ISDIR(mode):
-            raise Refused(f"{path.name or str(path)!r} is a folder; publish a file in it.")
+            raise Refused(f"{path.name or str(path)!r} is a folder. Publish a file in it.")
         if not stat.S_ISREG(mode):
-            raise Refused(f"{path.name!r} is not a plain file but a device, a pipe or a socket.")
-        return real
+            raise Refused(f"{path.name!r} is not a regular file.")
+        return real_path
 
 
 def _validate_path(path: str | os.PathLike[str]) -> Path:
     text = validate_text(os.fspath(path), "path")
     if any(unicodedata.category(character) == "Cc" for character in text):
-        raise BadValue("The path holds a control character.")
+        raise BadValue("The path contains a control character.")
     if "\\" in text:
-        raise Refused(f"The path {text!r} holds a backslash; write it with slashes.")
+        raise Refused(f"The path {text!r} contains a backslash. Use slashes.")
     if ".." in text.split("/"):
-        raise Refused(f"The path {text!r} climbs out with `..`; name the file itself.")
+        raise Refused(f"The path {text!r} contains `..`. Name the file itself.")
     return Path(text)

@@ -1,4 +1,4 @@
-"""Shelf: what a conversation comes to, in a few words. Every version stays; at most one is current."""
+"""This module stores the summaries of sessions. Every version is kept, and at most one is current."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 ORIGINS = ("source", "person", "library")
 
 SeenSummary = str | Summary | None
-"""What was current when somebody began to edit: its text alone; or all of it, None when there was no summary."""
+"""The summary that was current when a person began to edit: its text, or the version, or None if there was none."""
 
 _SELECT_SUMMARIES = """
     select summaries.key, sessions.id, text, up_to_turn, origin, current, summaries.created_at
@@ -28,6 +28,8 @@ _SELECT_SUMMARIES = """
 
 
 class Summaries:
+    """Reads and edits summaries. This is the collection `store.summaries`."""
+
     def __init__(self, store: Store) -> None:
         self._store = store
 
@@ -37,13 +39,12 @@ class Summaries:
         return self._find_newest(session, "current = 1")
 
     def history(self, session: Session) -> list[Summary]:
-        """Newest first."""
-        return list(
-            map(_summary_from_row, self._store.rows(f"{_SELECT_SUMMARIES} order by summaries.key desc", session.key))
-        )
+        """Return all versions, newest first."""
+        rows = self._store.rows(f"{_SELECT_SUMMARIES} order by summaries.key desc", session.key)
+        return list(map(_summary_from_row, rows))
 
     def newer_from_source(self, session: Session) -> Summary | None:
-        """What the source has said since the version that is current, which a person chose to keep."""
+        """Return the newest version from the source if it is newer than the current one and differs, else None."""
         current = self.current(session)
         if current is None:
             return None
@@ -56,10 +57,10 @@ class Summaries:
         return _summary_from_row(row) if row is not None else None
 
     def _get_version(self, session: Session, key: int) -> Summary:
-        found = self._find_newest(session, "summaries.key = ?", validate_integer(key, "version of a summary"))
-        if found is None:
-            raise NotFound(f"That session has no version {key} of its summary.")
-        return found
+        version = self._find_newest(session, "summaries.key = ?", validate_integer(key, "version of a summary"))
+        if version is None:
+            raise NotFound(f"No such version of the summary: {key}.")
+        return version
 
     # ── writing ───────────────────────────────────────────────────────────────────────────────────
 
@@ -72,27 +73,26 @@ class Summaries:
         origin: str = "person",
         seen: SeenSummary = UNSEEN,
     ) -> Summary:
-        """A new version, unless it says what the last one said; a source's leaves a person's current.
+        """Add a version, unless it equals the last one. A version from a source does not replace a person's.
 
-        An empty text means that there is no summary: no version is current then, and the answer is none of them, with
-        the key 0.
+        An empty text removes the summary: then no version is current, and the result is a placeholder with the key 0.
         """
         validate_text(text, "summary")
         if origin not in ORIGINS:
-            raise BadValue(f"A summary has no origin {origin!r}; say {', '.join(ORIGINS)}.")
+            raise BadValue(f"No such origin of a summary: {origin!r}. Use {', '.join(ORIGINS)}.")
         with self._begin_edit(session, origin) as edit:
             self._check_turn(session, up_to_turn)
             current = self._check_current(seen, session)
             last = self._find_newest(session, "origin = 'source'") if origin == "source" else current
             if last and (last.text, last.up_to_turn, last.origin) == (text, up_to_turn, origin):
                 return last
-            stays = current is not None and current.origin == "person" and origin == "source"
-            # Before the new one comes: the index allows one current version at a time.
-            if current and not stays:
+            keeps_current = current is not None and current.origin == "person" and origin == "source"
+            # This comes before the insert because the index allows only one current version.
+            if current and not keeps_current:
                 edit.update("summaries", current.key, current=0)
             if not text.strip():
                 return Summary(0, session.id, "", None, origin, False, utc_timestamp())
-            version = {"text": text, "up_to_turn": up_to_turn, "origin": origin, "current": int(not stays)}
+            version = {"text": text, "up_to_turn": up_to_turn, "origin": origin, "current": int(not keeps_current)}
             return self._get_version(
                 session, edit.insert("summaries", session=session.key, created_at=utc_timestamp(), **version)
             )
@@ -100,15 +100,15 @@ class Summaries:
     def restore_version(self, session: Session, key: int, *, seen: SeenSummary = UNSEEN) -> Summary:
         """Make an older version current again."""
         with self._store.journal.edit("summary", session.key) as edit:
-            wanted, current = self._get_version(session, key), self._check_current(seen, session)
-            if current and not wanted.current:
+            version, current = self._get_version(session, key), self._check_current(seen, session)
+            if current and not version.current:
                 edit.update("summaries", current.key, current=0)
-            edit.update("summaries", wanted.key, current=1)
+            edit.update("summaries", version.key, current=1)
             return self._get_version(session, key)
 
     @contextmanager
     def _begin_edit(self, session: Session, origin: str) -> Iterator[PendingEdit]:
-        """What a source brings stays out of the journal: undo is for what people and agents did, not for a sync."""
+        """Begin an edit. Versions from a source are not recorded in the journal, because nobody undoes a sync."""
         with self._store.transaction():
             if origin == "source":
                 yield PendingEdit(self._store)
@@ -121,21 +121,21 @@ class Summaries:
         if seen is UNSEEN:
             return current
         if isinstance(seen, str):
-            said = current.text if current else ""
-            if seen != said:
-                raise ChangedMeanwhile("The summary was changed meanwhile.", said)
+            text = current.text if current else ""
+            if seen != text:
+                raise ChangedMeanwhile("The summary was changed meanwhile.", text)
         elif _shown_content(seen) != _shown_content(current):
             raise ChangedMeanwhile("The summary was changed meanwhile.", current)
         return current
 
     def _check_turn(self, session: Session, up_to_turn: int | None) -> None:
-        last = self._store.chains.last_turn(self._store.sessions.by_key(session.key).key)
-        if up_to_turn is not None and not 0 <= validate_integer(up_to_turn, "turn") <= last:
-            raise BadValue(f"That session has no turn {up_to_turn}; its last is {last}.")
+        last_turn = self._store.chains.last_turn(self._store.sessions.by_key(session.key).key)
+        if up_to_turn is not None and not 0 <= validate_integer(up_to_turn, "turn") <= last_turn:
+            raise BadValue(f"No such turn: {up_to_turn}. The last turn is {last_turn}.")
 
 
 def _shown_content(version: Summary | None) -> tuple[str, int | None] | None:
-    """What a person was shown of it."""
+    """Return the fields that a person sees."""
     return (version.text, version.up_to_turn) if version else None
 
 

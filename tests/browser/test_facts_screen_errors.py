@@ -105,7 +105,7 @@ async def test_a_fact_of_a_megabyte_is_told_too_long_and_kept_in_the_field(world
         screen.area.post_message(Paste("x" * 2**20))
         await one.wait_until(lambda: len(dialog_text(one)) > 2**20)
         await one.press("ctrl+s")
-        await one.wait_for_text("A fact may have 1,000,000 characters, and this has more.")
+        await one.wait_for_text("A fact may have at most 1,000,000 characters. This one has more.")
         assert len(dialog_text(one)) > 2**20
         await write_in_dialog(one, "word " * 199_999)
         await one.wait_for_text("Reworded", "word word")

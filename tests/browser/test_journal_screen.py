@@ -164,7 +164,7 @@ async def test_what_cannot_be_undone_says_why(world: Store, session: Session) ->
         world.connection.execute("update sessions set own_title = 'by nobody' where key = ?", (session.key,))
         world.connection.commit()
         await one.press("u")
-        await one.wait_for_text("What edit 3 changed has been changed since")
+        await one.wait_for_text("Edit 3 cannot be undone: the same data was changed later.")
         assert title(world, session) == "by nobody"
 
 

@@ -98,7 +98,7 @@ def test_a_failing_consolidation_loses_nothing(store: Store) -> None:
     def fail(lines: list[str]) -> str:
         raise TimeoutError("the model does not answer")
 
-    with pytest.raises(StoreError, match=r"What was learnt is kept.*the model does not answer"):
+    with pytest.raises(StoreError, match=r"The facts were saved.*the model does not answer"):
         store.facts.learn("a\nb", max_lines=1, consolidate=fail)
     assert texts(store) == ["a", "b"]
     assert kinds(store) == ["learn"]
@@ -106,7 +106,7 @@ def test_a_failing_consolidation_loses_nothing(store: Store) -> None:
 
 @pytest.mark.parametrize("answer", ["", " \n", [], None, 7, ["\ud800"], [7], ["x" * (MAX_FACT_CHARS + 1)]])
 def test_an_answer_that_cannot_be_facts_loses_nothing(store: Store, answer: Iterable[str]) -> None:
-    with pytest.raises(StoreError, match="What was learnt is kept"):
+    with pytest.raises(StoreError, match="The facts were saved"):
         store.facts.learn("a\nb", max_lines=1, consolidate=lambda lines: answer)
     assert texts(store) == ["a", "b"]
 

@@ -117,7 +117,7 @@ def test_undo_takes_back_the_newest_that_stands_one_after_the_other(store: Store
 def test_an_edit_is_undone_once(store: Store, session: Session) -> None:
     store.sessions.set_title(session, "mine")
     edit = store.journal.undo()
-    with pytest.raises(NothingToUndo, match=f"Edit {edit.id} is undone already"):
+    with pytest.raises(NothingToUndo, match=f"Edit {edit.id} is already undone"):
         store.journal.undo(edit.id)
 
 
@@ -152,13 +152,13 @@ def test_an_edit_that_later_ones_build_on_names_the_later(store: Store, session:
     for text in ("one", "two", "three"):
         store.sessions.set_title(session, text)
     third, second, first = store.journal.list_edits()
-    with pytest.raises(ChangedMeanwhile, match=f"undo edit {third.id} first") as clash:
+    with pytest.raises(ChangedMeanwhile, match=f"Undo edit {third.id} first") as clash:
         store.journal.undo(first.id)
     assert isinstance(clash.value.current, dict)
     assert clash.value.current["own_title"] == "three"
     store.journal.undo(third.id)
     # The undo of the third is the newest edit of that row, but it is the second that stands in the way.
-    with pytest.raises(ChangedMeanwhile, match=f"undo edit {second.id} first"):
+    with pytest.raises(ChangedMeanwhile, match=f"Undo edit {second.id} first"):
         store.journal.undo(first.id)
     assert title(store, session) == "two"
     assert edits(store) == 4
@@ -167,7 +167,7 @@ def test_an_edit_that_later_ones_build_on_names_the_later(store: Store, session:
 def test_a_change_outside_the_journal_is_not_overwritten(store: Store, session: Session) -> None:
     store.sessions.set_title(session, "mine")
     store.connection.execute("update sessions set own_title = 'theirs'")
-    with pytest.raises(ChangedMeanwhile, match=r"has been changed since\.$"):
+    with pytest.raises(ChangedMeanwhile, match=r"the same data was changed later\.$"):
         store.journal.undo()
     assert title(store, session) == "theirs"
 
@@ -178,7 +178,7 @@ def test_a_new_row_that_was_changed_since_is_not_taken_away(store: Store) -> Non
     learn = store.journal.list_edits()[0]
     with store.journal.edit("sort") as edit:
         edit.update("facts", number, category="people")
-    with pytest.raises(ChangedMeanwhile, match="undo edit 2 first"):
+    with pytest.raises(ChangedMeanwhile, match="Undo edit 2 first"):
         store.journal.undo(learn.id)
     assert store.row("select category from facts") == ("people",)
 
@@ -188,7 +188,7 @@ def test_a_deleted_row_comes_back_whole_unless_another_took_its_place(store: Sto
     store.notes.untag([session], ["work"])
     untag = store.journal.list_edits()[0]
     store.notes.tag([session], ["work"])
-    with pytest.raises(ChangedMeanwhile, match="undo edit 3 first"):
+    with pytest.raises(ChangedMeanwhile, match="Undo edit 3 first"):
         store.journal.undo(untag.id)
     store.journal.undo()
     store.journal.undo(untag.id)
@@ -203,7 +203,7 @@ def test_an_undo_that_the_tables_forbid_is_refused_in_one_sentence(store: Store,
         "insert into summaries (session, text, origin, current, created_at) values (?, 'x', 'source', 1, 't')",
         (session.key,),
     )
-    with pytest.raises(Refused, match=f"Edit {clear.id} cannot be undone as things are now"):
+    with pytest.raises(Refused, match=f"Edit {clear.id} cannot be undone now"):
         store.journal.undo(clear.id)
 
 

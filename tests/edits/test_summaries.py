@@ -52,7 +52,7 @@ def test_summaries_are_of_one_session(store: Store, session: Session) -> None:
     other = store.create_session("other")
     theirs = store.summaries.set(other, "theirs")
     assert store.summaries.current(session) is None
-    with pytest.raises(NotFound, match="no version"):
+    with pytest.raises(NotFound, match="No such version"):
         store.summaries.restore_version(session, theirs.key)
 
 

@@ -199,7 +199,7 @@ def test_removed_forever_is_gone_and_undo_says_so(store: Store, session: Session
     store.secrets.remove(session, "token", forever=True)
     assert versions(store) == []
     for edit in edits:
-        with pytest.raises(Refused, match="gone for good"):
+        with pytest.raises(Refused, match="its data was purged"):
             store.journal.undo(edit)
     assert "token" not in journal_text(store)
     assert store.journal.undo().changes[0].key == [session.key, "other", 1]
