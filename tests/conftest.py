@@ -76,15 +76,15 @@ CLEARED_VARIABLES = (
 
 
 def pytest_collection_finish() -> None:
-    """Exclude everything that is loaded now from garbage collection: it stays until the end, and checking it costs time."""
+    """Exclude everything loaded so far from garbage collection: it stays until the end, and checking it takes time."""
     gc.collect()
     gc.freeze()
 
 
 @pytest.fixture(scope="session", autouse=True)
 def _compiled_once(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """Keep bytecode in a temporary folder if Python keeps none. Otherwise every program that a test starts would compile
-    all modules again."""
+    """Keep bytecode in a temporary folder if Python keeps none. Otherwise every program that a test starts would
+    compile all modules again."""
     with pytest.MonkeyPatch.context() as patch:
         if sys.dont_write_bytecode:
             folder = tmp_path_factory.getbasetemp()

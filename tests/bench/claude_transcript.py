@@ -76,9 +76,9 @@ class _ClaudeTranscript:
         details: Record = {"status": "completed", "agentId": other.uuid.hex[:17], "totalDurationMs": 5_000}
         self._append_result(self.delegate_call_id, answer, details)
 
-    def _append_call(self, tool: str, given: Record) -> str:
+    def _append_call(self, tool: str, arguments: Record) -> str:
         call = f"toolu_{self._next_uuid()[-20:].replace('-', '')}"
-        self._append_assistant_message({"type": "tool_use", "id": call, "name": tool, "input": given})
+        self._append_assistant_message({"type": "tool_use", "id": call, "name": tool, "input": arguments})
         return call
 
     def _append_result(self, call: str, text: str, details: object, *, failed: bool = False) -> None:

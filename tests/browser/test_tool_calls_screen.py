@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from browser_driver import fill_store, make_browser, screen_text, session_list, wait_for_text, wait_until
-from sample_conversations import called
+from sample_conversations import make_call_entries
 from textual.app import App
 
 from store.model.entry import NewEntry, Text
@@ -26,10 +26,10 @@ def world(store: Store) -> Store:
     session = store.create_session("work")
     said = NewEntry(role="user", parts=(Text("please look for the narwhal"),))
     calls = [
-        *called(1, "Bash", "narwhal", 100, failed=True),
-        *called(2, "Bash", "walrus", 300),
-        *called(3, "Read", "dolphin", 9_000),
-        *called(4, HOSTILE, "[red]orca[/red]", None),
+        *make_call_entries(1, "Bash", "narwhal", 100, failed=True),
+        *make_call_entries(2, "Bash", "walrus", 300),
+        *make_call_entries(3, "Read", "dolphin", 9_000),
+        *make_call_entries(4, HOSTILE, "[red]orca[/red]", None),
     ]
     store.chains.append(session.key, [said, *calls])
     return store
@@ -137,7 +137,7 @@ async def test_the_calls_are_counted_and_listed_of_the_scope_alone(store: Store,
     for name, calls in (("here", 1), ("there", 2)):
         session = store.create_session(name, cwd=str(tmp_path / name))
         said = NewEntry(role="user", parts=(Text(f"a walrus {name}"),))
-        store.chains.append(session.key, [said, *(one for n in range(calls) for one in called(n, "Bash", "seal", 1))])
+        store.chains.append(session.key, [said, *(one for n in range(calls) for one in make_call_entries(n, "Bash", "seal", 1))])
     app = make_browser(store)
     async with app.run_test(size=(140, 30)) as pilot:
         await wait_for_text(pilot, "2 sessions")
@@ -180,7 +180,7 @@ async def test_a_call_that_is_made_meanwhile_is_shown_and_the_cursor_stays(world
         await pilot.press("down")
         chosen = tools(app).calls_table.selected
         with Store.open(world.path) as other:
-            other.chains.append(other.sessions.get("work").key, called(9, "Bash", "seal", 1))
+            other.chains.append(other.sessions.get("work").key, make_call_entries(9, "Bash", "seal", 1))
         await wait_for_text(pilot, "6 calls", "seal")
         assert tools(app).calls_table.selected == chosen
 

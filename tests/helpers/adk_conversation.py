@@ -1,5 +1,5 @@
-"""A small conversation as google-adk's own services are told it, and a real agent with a scripted model. Whoever
-imports this needs google-adk."""
+"""This module records a small conversation with google-adk's own services, and runs a real agent with a scripted
+model. It needs google-adk."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from google.genai import types
 
 
 def make_event(author: str, *parts: str | types.Part, **more: Any) -> Event:
-    spelled = [types.Part(text=part) if isinstance(part, str) else part for part in parts]
-    content = types.Content(role="user" if author == "user" else "model", parts=spelled)
+    adk_parts = [types.Part(text=part) if isinstance(part, str) else part for part in parts]
+    content = types.Content(role="user" if author == "user" else "model", parts=adk_parts)
     return Event(author=author, invocation_id="e-1", content=content, **more)
 
 
@@ -30,7 +30,7 @@ def function_response_part(name: str, call_id: str, **response: Any) -> types.Pa
 
 
 async def record_conversation(service: BaseSessionService) -> Session:
-    """A question, a thought and a call, its result with a change of state, the answer, an error."""
+    """Record a question, a thought with a call, its result with a state change, the answer, and an error."""
     state = {"topic": "invoices", "app:motd": "hello", "user:lang": "en", "temp:x": 1}
     session = await service.create_session(app_name="dak", user_id="a/b", session_id="s 1", state=state)
     for event in (
@@ -49,14 +49,14 @@ async def record_conversation(service: BaseSessionService) -> Session:
 
 
 class ScriptedLlm(BaseLlm):
-    """Counts when asked, then says what came of it."""
+    """Calls the tool `count` for a prompt, and answers with the result of the call."""
 
     async def generate_content_async(
         self, llm_request: LlmRequest, stream: bool = False
     ) -> AsyncGenerator[LlmResponse, None]:
-        (*_, heard) = llm_request.contents[-1].parts or [types.Part()]
-        counted = heard.function_response
-        part = types.Part(text=f"{counted.response}") if counted else function_call_part("count", "", days=30)
+        (*_, last_part) = llm_request.contents[-1].parts or [types.Part()]
+        response = last_part.function_response
+        part = types.Part(text=f"{response.response}") if response else function_call_part("count", "", days=30)
         yield LlmResponse(content=types.Content(role="model", parts=[part]))
 
 
@@ -67,13 +67,13 @@ def count(days: int, tool_context: ToolContext) -> dict[str, int]:
 
 
 async def ask_agent(service: BaseSessionService, text: str) -> str:
-    """What the agent finally answers, in the session `session_ana` of ana."""
+    """Send a prompt in the session `session_ana` of user ana, and return the final answer."""
     agent = LlmAgent(name="dak_agent", model=ScriptedLlm(model="scripted"), tools=[count])
     runner = Runner(app_name="dak", agent=agent, session_service=service)
     message = types.Content(role="user", parts=[types.Part(text=text)])
-    said_last = [
+    answers = [
         event.content.parts[0].text
         async for event in runner.run_async(user_id="ana", session_id="session_ana", new_message=message)
         if event.is_final_response() and event.content and event.content.parts
     ]
-    return said_last[-1] or ""
+    return answers[-1] or ""

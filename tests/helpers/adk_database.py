@@ -1,4 +1,4 @@
-"""The tables of google-adk in each of their layouts, as ADK makes them, and how events get into them."""
+"""This module makes google-adk databases in each of their layouts, with ADK's own DDL, and adds events to them."""
 
 from __future__ import annotations
 
@@ -65,13 +65,13 @@ LAYOUTS = {
 }
 
 NOON = 1_794_830_400.0
-"""2026-11-16T12:00:00Z."""
+"""Is the epoch of 2026-11-16T12:00:00Z."""
 
 MALICIOUS_PICKLE = b"cposix\nsystem\n(S'touch unpickled'\ntR."
 
 
 class AdkSqliteDatabase:
-    """A database of one layout, and how events get into it."""
+    """Writes a database of one layout."""
 
     def __init__(self, path: Path, layout: str) -> None:
         self.path = path
@@ -95,18 +95,24 @@ class AdkSqliteDatabase:
 
     def add_event(
         self, author: str, parts: list[Any] | None = None, *, at: float | None = None, column_at: float | None = None,
-        name: str = "", session: tuple[str, str, str] = ("dak", "ana", "s1"), role: str = "model", **told: Any,
+        name: str = "", session: tuple[str, str, str] = ("dak", "ana", "s1"), role: str = "model", **fields: Any,
     ) -> None:  # fmt: skip
         self._count += 1
-        moment = NOON + self._count if at is None else at
+        timestamp = NOON + self._count if at is None else at
         content = None if parts is None else {"parts": parts, "role": role}
-        event = {"author": author, "content": content, **told, "id": name or f"e{self._count:03}", "timestamp": moment}
-        column = self.encode_time(moment if column_at is None else column_at)
+        event = {
+            "author": author,
+            "content": content,
+            **fields,
+            "id": name or f"e{self._count:03}",
+            "timestamp": timestamp,
+        }
+        column = self.encode_time(timestamp if column_at is None else column_at)
         if "v0" in self.layout:
             self._insert_v0(event, column, session)
         else:
-            spelled = json.dumps({key: value for key, value in event.items() if value is not None})
-            self.insert_event(spelled, column, event["id"], session)
+            event_data = json.dumps({key: value for key, value in event.items() if value is not None})
+            self.insert_event(event_data, column, event["id"], session)
 
     def insert_event(
         self, event_data: str | None, at: float | str, name: str, session: tuple[str, str, str] = ("dak", "ana", "s1")
@@ -129,5 +135,5 @@ class AdkSqliteDatabase:
                 columns["long_running_tool_ids_json"] = json.dumps(value)
             elif key.startswith("error_"):
                 columns[key] = value
-        marks = ", ".join("?" * len(columns))
-        self.execute(f"insert into events ({', '.join(columns)}) values ({marks})", *columns.values())
+        placeholders = ", ".join("?" * len(columns))
+        self.execute(f"insert into events ({', '.join(columns)}) values ({placeholders})", *columns.values())

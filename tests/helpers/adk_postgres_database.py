@@ -1,4 +1,4 @@
-"""google-adk's tables in a PostgreSQL database of a test's own, and the ways to it."""
+"""This module makes a PostgreSQL database with google-adk's tables for a test."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ insert into events values ('a', 'dak', 'ana', 's1', 'e-1', 'counter', '\\x80', n
 
 
 class AdkPostgresDatabase:
-    """A database of its own on the server, and the ways to it."""
+    """Creates a new database on the server, and has the URLs that lead to it."""
 
     def __init__(self, server: PostgresServer) -> None:
         self.server = server

@@ -1,4 +1,4 @@
-"""A small database of every agent that has one."""
+"""This module makes a small database of every agent that uses one."""
 
 from __future__ import annotations
 
@@ -18,23 +18,23 @@ from store.sources.contract import Source
 from store.sources.llm import source as llm
 from store.sources.opencode import source as opencode
 
-BUILT = {kind.name: kind.build for kind in STORE_KINDS}
+BUILDERS = {kind.name: kind.build for kind in STORE_KINDS}
 
 
 @dataclass(frozen=True)
 class Agent:
     source: Source
     build: Callable[[Path], object]
-    json: list[str]
-    "Columns that hold JSON."
-    words: list[str]
-    "Other columns that hold what may be long."
+    json_columns: list[str]
+    "Names the columns that hold JSON."
+    text_columns: list[str]
+    "Names other columns that may hold long text."
 
     def __str__(self) -> str:
         return self.source.NAME
 
 
-def _llm(path: Path) -> None:
+def _build_llm(path: Path) -> None:
     owner = LlmStore(path)
     insert_row(path, "fragments", id=7, hash="h", content="Call me Ishmael.", source="moby.txt")
     insert_row(path, "attachments", id="sha", type="image/png", url="https://example.org/a.png")
@@ -43,13 +43,13 @@ def _llm(path: Path) -> None:
     insert_row(path, "tool_calls", response_id=first, name="add", arguments='{"a": 1}')
     insert_row(path, "tool_results", response_id=first, name="add", output="1", exception="Boom")
     owner.add_thread(CORRUPTED)
-    referred = llm_database.part("text", text_ref=[{"fragment": 7}, {"literal": "Who?"}])
+    fragment_part = llm_database.part("text", text_ref=[{"fragment": 7}, {"literal": "Who?"}])
     call = llm_database.part("tool_call", name="add", arguments={"a": 2}, tool_call_id="c")
     result = llm_database.part("tool_result", name="add", output="5", tool_call_id="c", attachments=[{"id": "sha"}])
     picture = llm_database.part("attachment", attachment={"id": "sha"})
     details = json.dumps({"prompt_tokens_details": {"cached_tokens": 4}})
     tip = owner.add_turn(
-        [referred, picture], [call, llm_database.text_part("hm")], thread=CORRUPTED, token_details=details
+        [fragment_part, picture], [call, llm_database.text_part("hm")], thread=CORRUPTED, token_details=details
     )
     owner.add_turn([result], "Done.", tip, thread=CORRUPTED)
     owner.add_turn("other", "another", tip, thread=CORRUPTED)
@@ -58,7 +58,7 @@ def _llm(path: Path) -> None:
     owner.add_turn(PROMPT_TEXT, ANSWER_TEXT, thread=NEIGHBOUR)
 
 
-def _opencode(path: Path) -> None:
+def _build_opencode(path: Path) -> None:
     owner = OpencodeStore(path)
     revert, model = json.dumps({"messageID": "msg_005"}), json.dumps({"id": "opus", "providerID": "anthropic"})
     task = tool_part(
@@ -80,22 +80,22 @@ def _opencode(path: Path) -> None:
 
 
 AGENTS = [
-    Agent(crush, BUILT["crush"], ["messages.parts"], ["sessions.title", "sessions.todos"]),
+    Agent(crush, BUILDERS["crush"], ["messages.parts"], ["sessions.title", "sessions.todos"]),
     Agent(
         goose,
-        BUILT["goose"],
+        BUILDERS["goose"],
         ["messages.content_json", "messages.metadata_json"],
         ["sessions.description", "sessions.extension_data"],
     ),
     Agent(
         llm,
-        _llm,
+        _build_llm,
         ["parts.payload", "turns.token_details", "tool_calls.arguments"],
         ["parts.text", "threads.name", "turns.response_json", "responses.response", "fragments.content"],
     ),
     Agent(
         opencode,
-        _opencode,
+        _build_opencode,
         ["message.data", "part.data", "session.revert", "session.model", "session_message.data"],
         ["session.title", "session.summary_diffs"],
     ),

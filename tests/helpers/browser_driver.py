@@ -1,4 +1,4 @@
-"""A small store for the tests of the browser, a clock that stands still, and how to wait for what should show."""
+"""This module makes a small store for browser tests, a fixed clock, and waits for what the screen should show."""
 
 from __future__ import annotations
 
@@ -44,11 +44,16 @@ def add_session(store: Store, session_id: str, at: str, *entries: NewEntry, **fi
 
 
 def fill_store(store: Store) -> None:
-    """Newest first: the upload, the config, Telegram and its delegate, a Japanese one, one from last year."""
+    """Add sessions, newest first: the upload, the config, Telegram and its sub-agent, a Japanese one, an old one."""
     _add_upload_session(store)
     at = time_ago(hours=2)
-    asked, done = prompt_entry("Rename the config keys to snake_case", at), answer_entry("Done; 9 files changed.", at)
-    add_session(store, "codex:0199aa", at, asked, done, source="codex", cwd="/home/ada/code/beta", model="gpt-5-codex")
+    prompt, answer = (
+        prompt_entry("Rename the config keys to snake_case", at),
+        answer_entry("Done; 9 files changed.", at),
+    )
+    add_session(
+        store, "codex:0199aa", at, prompt, answer, source="codex", cwd="/home/ada/code/beta", model="gpt-5-codex"
+    )
     at = time_ago(days=1)
     add_session(
         store, "telegram:648079060", at, prompt_entry("Good morning!", at, "ada"), source="pingu", channel="telegram"
@@ -67,19 +72,19 @@ def fill_store(store: Store) -> None:
 
 def _add_upload_session(store: Store) -> None:
     at = time_ago(minutes=4)
-    tried = (
+    parts = (
         Thinking("The retry may run after the file is closed."),
         Text("Let me run the test first."),
         ToolCall("c1", "Bash", {"command": "pytest -q tests/test_upload.py", "timeout": 120}),
     )
-    failed = ToolResult("c1", PYTEST_OUTPUT, is_error=True, duration_ms=2140.0)
+    failure = ToolResult("c1", PYTEST_OUTPUT, is_error=True, duration_ms=2140.0)
     session = add_session(
         store,
         "claude:e0741090",
         at,
         prompt_entry("It still fails on CI. Look at the retry, please.", at, "ada"),
-        NewEntry(role="assistant", parts=tried, created_at=at),
-        NewEntry(role="tool", parts=(failed,), created_at=at),
+        NewEntry(role="assistant", parts=parts, created_at=at),
+        NewEntry(role="tool", parts=(failure,), created_at=at),
         answer_entry(UPLOAD_ANSWER, at),
         source="claude",
         cwd="/home/ada/code/alpha",
@@ -91,7 +96,7 @@ def _add_upload_session(store: Store) -> None:
 
 
 def add_many_sessions(store: Store, count: int) -> None:
-    """Rows alone: what a list needs of a hundred thousand sessions."""
+    """Insert only the rows that the list of sessions needs, which is fast enough for a hundred thousand of them."""
     with store.transaction() as connection:
         connection.execute(
             """
@@ -107,7 +112,7 @@ def add_many_sessions(store: Store, count: int) -> None:
 # ── driving the browser ───────────────────────────────────────────────────────────────────────────
 
 TIMEOUT = 120
-"""Seconds before a test gives up; a machine that is merely slow is given all it needs."""
+"""Is long, so that a test does not fail because the machine is slow."""
 
 
 def make_browser(store: Store) -> Backscroll:
@@ -119,22 +124,22 @@ def session_list(pilot: Pilot[Any]) -> SessionListView:
 
 
 def screen_text(pilot: Pilot[Any]) -> str:
-    """What stands on the screen, a line a row."""
+    """Return the text on the screen, one line for each row."""
     screen: Screen[Any] = pilot.app.screen
     return "\n".join(strip.text for strip in screen._compositor.render_strips())
 
 
 async def wait_until(pilot: Pilot[Any], condition: Callable[[], object]) -> None:
-    """Workers answer when they answer: wait for what should come of it."""
-    between = 0.01
+    """Wait until a condition is true, because workers take different times to answer."""
+    interval = 0.01
     async with asyncio.timeout(TIMEOUT):
         while not condition():
-            await pilot.pause(between)
-            between = min(between * 1.5, 0.1)  # to look takes time from those who are waited for
+            await pilot.pause(interval)
+            interval = min(interval * 1.5, 0.1)  # each check takes time from the workers
 
 
 async def wait_for_text(pilot: Pilot[Any], *texts: str) -> None:
     try:
         await wait_until(pilot, lambda: all(text in screen_text(pilot) for text in texts))
     except TimeoutError:
-        raise AssertionError(f"{texts} never came up in:\n{screen_text(pilot)}") from None
+        raise AssertionError(f"{texts} did not appear in:\n{screen_text(pilot)}") from None

@@ -1,7 +1,7 @@
-"""What the tests' child processes do, and the process that bears them.
+"""This module has the tasks of the tests' child processes, and the fork server that starts them.
 
-Run as a program it loads the store once and forks a child for every task it is asked for: a few hundred fresh Pythons
-would take minutes. The children are real processes; they can be killed, limited and stripped of their rights.
+Run as a program, it loads the store once and forks a child for every task, because starting Python a few hundred times
+would take minutes. The children are real processes: they can be killed, limited, and run without rights.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from pathlib import Path
 
 from sqlite_utils import Database
 
-import store.sync.engine  # noqa: F401  # before who it works for may not read Python's own modules any more
+import store.sync.engine  # noqa: F401  # must be loaded before a child gives up the right to read modules
 from store import sources
 from store.database import connection, migrations
 from store.errors import NotFound, StoreError, Unreadable
@@ -32,8 +32,9 @@ from store.model.entry import Json
 from store.model.session import Session
 from store.store import Store
 from store.sync import refresh
+from store.sync.targets import find_targets
 
-Emit = Callable[[Json], None]
+Reporter = Callable[[Json], None]
 
 NOBODY = 65534
 SHARED_SESSION = "shared"
@@ -44,19 +45,19 @@ SHARED_SESSION = "shared"
 
 @dataclass(frozen=True)
 class Outcome:
-    told: list[Json]
-    "What the child said it had done, each thing after it was done."
-    took: float
-    "Seconds from its first word to its last breath."
+    messages: list[Json]
+    "Holds what the child reported, each report sent after the work was done."
+    seconds: float
+    "Counts the seconds from its first report to its end."
     refusal: str = ""
-    "The sentence of the error it met, after the name of its class."
+    "Is the name and the message of the store's error that ended the task."
     crash: str = ""
-    "The traceback of anything that was not an error of the store."
+    "Is the traceback of any other error."
 
 
 @dataclass
 class ForkServer:
-    """A process that forks children on request, one at a time."""
+    """Controls a process that forks children on request, one at a time."""
 
     _process: subprocess.Popen[str] = field(init=False)
 
@@ -69,34 +70,37 @@ class ForkServer:
             start_new_session=True,
         )
 
-    def submit(self, task: Callable[..., None], *args: Json, **how: Json) -> None:
-        """`how`: kill_after seconds since it told its first line, or as many as `heard`; largest_file bytes; nobody for
-        a child without rights."""
+    def submit(self, task: Callable[..., None], *args: Json, **options: Json) -> None:
+        """Send a task to the server.
+
+        Options: `kill_after` kills the child this many seconds after its first report, or after `report_count` of them;
+        `largest_file` limits the size of files in bytes; `nobody` runs the child without rights.
+        """
         assert self._process.stdin
-        asked = {"task": task.__name__, "args": args, "environment": {**os.environ}, **how}
-        print(json.dumps(asked), file=self._process.stdin, flush=True)
+        request = {"task": task.__name__, "args": args, "environment": {**os.environ}, **options}
+        print(json.dumps(request), file=self._process.stdin, flush=True)
 
     def receive(self) -> Outcome:
         assert self._process.stdout
         return Outcome(**json.loads(self._process.stdout.readline()))
 
-    def run(self, task: Callable[..., None], *args: Json, **how: Json) -> Outcome:
-        self.submit(task, *args, **how)
+    def run(self, task: Callable[..., None], *args: Json, **options: Json) -> Outcome:
+        self.submit(task, *args, **options)
         return self.receive()
 
     def close(self) -> None:
-        """With the child that a failed test may have left in it: they are a group of their own."""
+        """End the server and a child that a failed test may have left: they are one process group."""
         with self._process:
             os.killpg(self._process.pid, signal.SIGKILL)
 
 
 @contextlib.contextmanager
 def start_fork_server() -> Iterator[ForkServer]:
-    with contextlib.closing(ForkServer()) as opened:
-        yield opened
+    with contextlib.closing(ForkServer()) as server:
+        yield server
 
 
-# ── the nursery's side ────────────────────────────────────────────────────────────────────────────
+# ── the server's side ─────────────────────────────────────────────────────────────────────────────
 
 
 def _serve() -> None:
@@ -106,7 +110,7 @@ def _serve() -> None:
 
 
 def _preload_modules() -> None:
-    """The shelves and sources too, before a child gives up the right to read the files they are loaded from."""
+    """Load collections and sources, before a child gives up the right to read the files of their modules."""
     for source in sources.ALL:
         with contextlib.suppress(StoreError):
             source.detect(os.devnull)
@@ -117,25 +121,25 @@ def _preload_modules() -> None:
 
 
 def _fork_child(
-    task: str, args: list[Json], kill_after: float | None = None, heard: int = 1, **how: Json
+    task: str, args: list[Json], kill_after: float | None = None, report_count: int = 1, **options: Json
 ) -> dict[str, Json]:
     reader, writer = os.pipe()
     child = os.fork()
     if child == 0:
         os.close(reader)
-        _child_main(task, args, writer, **how)
+        _child_main(task, args, writer, **options)
     os.close(writer)
     with os.fdopen(reader, "rb") as pipe:
-        told = b"".join(pipe.readline() for _ in range(heard))
-        born = time.monotonic()
+        output = b"".join(pipe.readline() for _ in range(report_count))
+        first_report_at = time.monotonic()
         if kill_after is not None:
             time.sleep(kill_after)
             os.kill(child, signal.SIGKILL)
-        told += pipe.read()
+        output += pipe.read()
     os.waitpid(child, 0)
-    lines = [json.loads(line) for line in told.splitlines(keepends=True) if line.endswith(b"\n")]
+    lines = [json.loads(line) for line in output.splitlines(keepends=True) if line.endswith(b"\n")]
     end = lines.pop() if lines and isinstance(lines[-1], dict) and "end" in lines[-1] else {"end": {}}
-    return {"told": lines, "took": time.monotonic() - born, **end["end"]}
+    return {"messages": lines, "seconds": time.monotonic() - first_report_at, **end["end"]}
 
 
 def _child_main(
@@ -146,25 +150,25 @@ def _child_main(
     largest_file: int | None = None,
     nobody: bool = False,
 ) -> None:
-    def tell(what: Json) -> None:
-        os.write(writer, json.dumps(what).encode() + b"\n")
+    def report(message: Json) -> None:
+        os.write(writer, json.dumps(message).encode() + b"\n")
 
     end = {}
     try:
         os.environ.clear()
         os.environ.update(environment)
         if largest_file is not None:
-            sys.dont_write_bytecode = True  # half a file of it would be loaded by others
+            sys.dont_write_bytecode = True  # a truncated bytecode file would be loaded by others
             resource.setrlimit(resource.RLIMIT_FSIZE, (largest_file, largest_file))
         if nobody:
             os.setgroups([])
             os.setgid(NOBODY)
             os.setuid(NOBODY)
-        end = _run_task(globals()[task], tell, *args)
+        end = _run_task(globals()[task], report, *args)
     except BaseException:
         end = {"crash": traceback.format_exc()}
     finally:
-        tell({"end": end})
+        report({"end": end})
         os._exit(0)
 
 
@@ -179,26 +183,26 @@ def _run_task(task: Callable[..., None], *args: Json) -> dict[str, str]:
 # ── appending ─────────────────────────────────────────────────────────────────────────────────────
 
 
-def append_messages(tell: Emit, path: str, name: str, count: int) -> None:
-    """Half to a session of its own, half to the one that all share."""
+def append_messages(report: Reporter, path: str, name: str, count: int) -> None:
+    """Append half of the messages to a session of its own, half to the one that all processes share."""
     with Store.open(path) as store:
         store.ensure_session(name)
         store.ensure_session(SHARED_SESSION)
         for n in range(count):
             session = SHARED_SESSION if n % 2 else name
-            tell([store.append_message(session, "user", f"{name} says {n}"), f"{name} says {n}"])
+            report([store.append_message(session, "user", f"{name} says {n}"), f"{name} says {n}"])
 
 
-def append_until_stopped(tell: Emit, path: str, name: str, stop: str = "") -> None:
-    """Every way into a chain in turn, until killed or until there is a file of that name."""
+def append_until_stopped(report: Reporter, path: str, name: str, stop: str = "") -> None:
+    """Append with all methods in turn, until killed or until the stop file exists."""
     with Store.open(path) as store:
         store.ensure_session(SHARED_SESSION)
         store.ensure_session(name)
-        tell("ready")
+        report("ready")
         for n in itertools.count():
-            ways = (_append_short_messages, _append_long_message, _append_turn, _append_to_new_session)
-            for entry, text in ways[n % len(ways)](store, name, n):
-                tell([entry, text_digest(text)])
+            methods = (_append_short_messages, _append_long_message, _append_turn, _append_to_new_session)
+            for entry, text in methods[n % len(methods)](store, name, n):
+                report([entry, text_digest(text)])
             if stop and os.path.exists(stop):
                 return
 
@@ -213,18 +217,18 @@ def _append_short_messages(store: Store, name: str, n: int) -> Iterator[tuple[st
 
 
 def _append_long_message(store: Store, name: str, n: int) -> Iterator[tuple[str, str]]:
-    """Enough for a compressed block of its own."""
+    """Append a message that is large enough for a compressed block of its own."""
     text = f"{name} says {n} at length " + random.Random(n).randbytes(20_000).hex()
     yield store.append_message(name, "assistant", [{"type": "text", "text": text}]), text
 
 
 def _append_turn(store: Store, name: str, n: int) -> Iterator[tuple[str, str]]:
-    said = f"{name} asks {n}"
+    prompt = f"{name} asks {n}"
     call = {"type": "function_call", "call_id": f"{name}{n}", "name": "look", "arguments": '{"at": "it"}'}
-    answered = {"type": "function_call_output", "call_id": f"{name}{n}", "output": f"{name} saw {n}"}
-    keys = store.save_turn(name, said, {"output": [call, answered], "usage": {"input_tokens": 3, "output_tokens": 4}})
+    result = {"type": "function_call_output", "call_id": f"{name}{n}", "output": f"{name} saw {n}"}
+    keys = store.save_turn(name, prompt, {"output": [call, result], "usage": {"input_tokens": 3, "output_tokens": 4}})
     _, entry = store.chains.entry_by_key(keys[0])
-    yield f"{name}#{entry.seq}", said
+    yield f"{name}#{entry.seq}", prompt
 
 
 def _append_to_new_session(store: Store, name: str, n: int) -> Iterator[tuple[str, str]]:
@@ -232,9 +236,9 @@ def _append_to_new_session(store: Store, name: str, n: int) -> Iterator[tuple[st
     yield store.append_message(session.id, "user", f"{name} delegates {n}"), f"{name} delegates {n}"
 
 
-def create_and_purge_sessions(tell: Emit, path: str, count: int, enough: str) -> None:
-    """Sessions that are made and soon purged again, so that their places in the file are taken by others; at least so
-    many, and until there is a file of that name."""
+def create_and_purge_sessions(report: Reporter, path: str, count: int, enough: str) -> None:
+    """Create sessions and purge them soon after, so that others reuse their space. Make at least `count`, and
+    continue until the file `enough` exists."""
     with Store.open(path) as store:
         for n in itertools.count():
             if n >= count and n % 3 == 0 and os.path.exists(enough):
@@ -246,57 +250,58 @@ def create_and_purge_sessions(tell: Emit, path: str, count: int, enough: str) ->
             if n % 3 == 2:
                 for gone in range(n - 2, n + 1):
                     store.delete_session(f"brief{gone}")
-    tell("done")
+    report("done")
 
 
-def read_until_stopped(tell: Emit, path: str, read_some: str, stop: str) -> None:
-    """Each message must be its own session's, and whole. Makes the first file once it has read a few."""
+def read_until_stopped(report: Reporter, path: str, read_some: str, stop: str) -> None:
+    """Read until the stop file exists. Each message must belong to its session and be complete. Creates the file
+    `read_some` after a few messages."""
     read = 0
     with Store.open(path) as store:
         while not os.path.exists(stop):
             hits, total = store.search.find("says")
             assert len(hits) == min(total, 50)
             for session in store.list_sessions(10):
-                # It may be gone by now, which is no fault.
+                # A session may be purged meanwhile, which is no error.
                 with contextlib.suppress(NotFound):
                     assert all(turn.entries for turn in store.chains.turns(session.key))
                     for message in store.get_messages(session.id):
-                        said = message.content[0]
-                        assert said == f"{session.id} says it" or (
-                            said.startswith(f"{session.id} says it at length ") and len(said) > 40_000
-                        ), (session.id, said[:40])
+                        text = message.content[0]
+                        assert text == f"{session.id} says it" or (
+                            text.startswith(f"{session.id} says it at length ") and len(text) > 40_000
+                        ), (session.id, text[:40])
                         read += 1
             if read > 10:
                 Path(read_some).touch()
-    tell("done")
+    report("done")
 
 
-def open_and_append(tell: Emit, path: str, count: int = 1, size: int = 10) -> None:
+def open_and_append(report: Reporter, path: str, count: int = 1, size: int = 10) -> None:
     with Store.open(path) as store:
         store.ensure_session("a")
         for n in range(count):
             text = f"{n} " + random.Random(n).randbytes(size // 2).hex()
-            tell([store.append_message("a", "user", text), text])
+            report([store.append_message("a", "user", text), text])
 
 
-def append_until_disk_full(tell: Emit, path: str, ballast: str) -> None:
-    """Until the disk is full; tells why it stopped, and goes on with the same connection when there is room."""
+def append_until_disk_full(report: Reporter, path: str, ballast: str) -> None:
+    """Append until the disk is full and report the error, then make room and append with the same connection."""
     with Store.open(path) as store:
         try:
             for n in itertools.count():
                 text = f"{n} " + random.Random(n).randbytes(2_000).hex()
-                tell([store.append_message("a", "user", text), text_digest(text)])
+                report([store.append_message("a", "user", text), text_digest(text)])
         except StoreError as error:
-            tell(f"{type(error).__name__}: {error}")
+            report(f"{type(error).__name__}: {error}")
         os.unlink(ballast)
-        tell([store.append_message("a", "user", "there is room"), text_digest("there is room")])
+        report([store.append_message("a", "user", "there is room"), text_digest("there is room")])
 
 
 # ── editing ───────────────────────────────────────────────────────────────────────────────────────
 
 
 def editable_state(store: Store) -> Json:
-    """Everything a person can edit, as it is now."""
+    """Return everything that a person can edit."""
     return {
         "facts": [[fact.text, fact.retired_at is not None] for fact in store.facts.current(None, retired=True)],
         **{session.id: _editable_session_state(store, session) for session in store.list_sessions(100)},
@@ -315,24 +320,24 @@ def _editable_session_state(store: Store, session: Session) -> Json:
     }
 
 
-def edit_until_killed(tell: Emit, path: str, seed: int) -> None:
-    """After each edit its number in the journal; now and then also how everything is, which takes longer than edits."""
-    chance = random.Random(seed)
+def edit_until_killed(report: Reporter, path: str, seed: int) -> None:
+    """Report the journal number of each edit; for every tenth also the whole editable state, which takes longer."""
+    rng = random.Random(seed)
     with Store.open(path) as store:
         for n in itertools.count():
-            tell([newest_edit_id(store), None if n % 10 else editable_state(store)])
-            # Nothing to undo, or something in its way: another edit will do.
+            report([newest_edit_id(store), None if n % 10 else editable_state(store)])
+            # If there is nothing to undo, or the edit is refused, try another one.
             with contextlib.suppress(StoreError):
-                _make_random_edit(store, chance, f"{seed} {n}")
+                _make_random_edit(store, rng, f"{seed} {n}")
 
 
 def newest_edit_id(store: Store) -> int:
-    found = store.journal.list_edits(limit=1)
-    return int(found[0].id) if found else 0
+    edits = store.journal.list_edits(limit=1)
+    return int(edits[0].id) if edits else 0
 
 
-def _make_random_edit(store: Store, chance: random.Random, text: str) -> None:
-    session = store.get_session(chance.choice(["one", "two"]))
+def _make_random_edit(store: Store, rng: random.Random, text: str) -> None:
+    session = store.get_session(rng.choice(["one", "two"]))
     facts = store.facts.current()
     notes = store.notes.notes(session)
     edits: list[Callable[[], object]] = [
@@ -350,11 +355,11 @@ def _make_random_edit(store: Store, chance: random.Random, text: str) -> None:
         lambda: store.secrets.remove(session, f"KEY{text[-1]}"),
         lambda: store.journal.undo(),
     ]
-    chance.choice(edits)()
+    rng.choice(edits)()
 
 
-def edit_and_search_until_stopped(tell: Emit, path: str, stop: str) -> None:
-    """What a person does in the browser while agents write; tells how often."""
+def edit_and_search_until_stopped(report: Reporter, path: str, stop: str) -> None:
+    """Edit and search, as a person does in the browser while agents write. Report how often."""
     with Store.open(path) as store:
         store.ensure_session(SHARED_SESSION)
         for n in itertools.count(1):
@@ -364,49 +369,49 @@ def edit_and_search_until_stopped(tell: Emit, path: str, stop: str) -> None:
             assert len(hits) == min(total, 50)
             assert len(store.get_messages(SHARED_SESSION)) <= store.get_session(SHARED_SESSION).entries
             if os.path.exists(stop):
-                tell(n)
+                report(n)
                 return
 
 
-def store_first_secret(tell: Emit, path: str, config: str) -> None:
-    """The first secret also makes the vault and its key file."""
+def store_first_secret(report: Reporter, path: str, config: str) -> None:
+    """Store the first secret, which also creates the vault and its key file."""
     os.environ["XDG_CONFIG_HOME"] = config
     with Store.open(path) as store:
         session = store.get_session("one")
-        tell("ready")
+        report("ready")
         store.secrets.set(session, "TOKEN", "first")
-        tell("kept")
+        report("stored")
         signal.pause()
 
 
 # ── reading foreign stores ────────────────────────────────────────────────────────────────────────
 
 
-def import_folder(tell: Emit, folder: str, seconds_of_work: float) -> None:
-    """Every file of a folder; tells what was wrong with each. One that takes longer ends the child."""
+def import_folder(report: Reporter, folder: str, seconds_of_work: float) -> None:
+    """Import every file of a folder and report the problems of each. A file that takes too long ends the child."""
     with Store.memory() as store:
         for name in sorted(os.listdir(folder)):
             signal.setitimer(signal.ITIMER_PROF, seconds_of_work)
             signal.alarm(60)
-            tell([name, import_file(store, os.path.join(folder, name))])
+            report([name, import_file(store, os.path.join(folder, name))])
 
 
 def import_file(store: Store, path: str) -> list[str]:
-    """What was wrong with it."""
+    """Return the problems of a file."""
     try:
-        *_, last = refresh.sync_targets(store, refresh.find_targets([path]))
+        *_, last = refresh.sync_targets(store, find_targets([path]))
     except StoreError as refusal:
         return [str(refusal)]
     return [problem.reason for problem in last.report.problems]
 
 
-def read_foreign_sessions(tell: Emit, path: str) -> None:
-    """What the foreign store's sessions say, by their ids there."""
+def read_foreign_sessions(report: Reporter, path: str) -> None:
+    """Report the texts of a foreign store's sessions by their native ids."""
     with Store.memory() as store:
-        *_, last = refresh.sync_targets(store, refresh.find_targets([path]))
+        *_, last = refresh.sync_targets(store, find_targets([path]))
         for problem in last.report.problems:
             raise Unreadable(problem.reason)
-        tell(
+        report(
             {
                 session.native_id: [entry.text for entry in store.chains.entries(session.key, first=0)]
                 for session in store.list_sessions(99)
@@ -417,13 +422,13 @@ def read_foreign_sessions(tell: Emit, path: str) -> None:
 # ── migrating ─────────────────────────────────────────────────────────────────────────────────────
 
 
-def migrate(tell: Emit, path: str, linger: bool = False) -> None:
+def migrate(report: Reporter, path: str, linger: bool = False) -> None:
     """Open the store with a program that is one migration newer than this one."""
     migrations.migrations(name="m999_rewrites_everything")(_rewrite_everything)
     connection.SCHEMA_VERSION = len(migrations.migrations._migrations)
-    tell("ready")
+    report("ready")
     Store.open(path).close()
-    tell("done")
+    report("done")
     if linger:
         signal.pause()
 

@@ -1,4 +1,4 @@
-"""Runs the command line as people do: in this process, in one of its own, and on a terminal."""
+"""This module runs the command line in this process, in a new process, and in a terminal."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class CommandResult:
 
     @property
     def json(self) -> dict[str, Any]:
-        """The one object, of which nothing may stand before or after."""
+        """Return the JSON object on stdout, which must be the only output."""
         assert self.status in (0, 1), self.err
         value = json.loads(self.out)
         assert value["schema"] == 1
@@ -57,7 +57,7 @@ class CommandResult:
 
 
 class FakeBrowser:
-    """Where a screen would open: remembers on what."""
+    """Records the stores on which the browser would have been opened."""
 
     def __init__(self) -> None:
         self.paths: list[Path] = []
@@ -73,19 +73,19 @@ class CommandLine:
     def __call__(self, *args: str, stdin: str | bytes = b"", browse: BrowserLauncher | None = None) -> CommandResult:
         with CliRunner().isolation(input=stdin) as (out, err, _):
             status = run(browse, ["--store", str(self.path), *args])
-            ran = CommandResult(status, out.getvalue(), err.getvalue().decode())
-        assert UNEXPECTED_ERROR not in ran.err
-        return ran
+            result = CommandResult(status, out.getvalue(), err.getvalue().decode())
+        assert UNEXPECTED_ERROR not in result.err
+        return result
 
     def command(self, *args: str) -> list[str]:
         return [sys.executable, "-m", "store", "--store", str(self.path), *args]
 
     def run_process(self, *args: str) -> CommandResult:
-        done = subprocess.run(self.command(*args), capture_output=True, stdin=subprocess.DEVNULL)
-        return CommandResult(done.returncode, done.stdout, done.stderr.decode())
+        process = subprocess.run(self.command(*args), capture_output=True, stdin=subprocess.DEVNULL)
+        return CommandResult(process.returncode, process.stdout, process.stderr.decode())
 
     def run_in_terminal(self, *args: str, answers: Sequence[tuple[str, str]] = (), **environment: str) -> CommandResult:
-        """On a terminal 100 cells wide: answers are typed once the words before them have appeared."""
+        """Run in a terminal that is 100 columns wide. Each answer is typed when its prompt has appeared."""
         keyboard, screen = pty.openpty()
         fcntl.ioctl(screen, termios.TIOCSWINSZ, struct.pack("HHHH", 30, 100, 0, 0))
         process = subprocess.Popen(
@@ -99,15 +99,15 @@ class CommandLine:
         )
         os.close(screen)
         try:
-            seen = b""
-            for words, answer in answers:
-                while words.encode() not in seen:
-                    seen += _read_terminal(keyboard) or _fail_not_shown(words, seen)
+            output = b""
+            for prompt, answer in answers:
+                while prompt.encode() not in output:
+                    output += _read_terminal(keyboard) or _fail_not_shown(prompt, output)
                 os.write(keyboard, answer.encode() + b"\n")
-                seen = seen.replace(words.encode(), b"", 1)
+                output = output.replace(prompt.encode(), b"", 1)
             while more := _read_terminal(keyboard):
-                seen += more
-            return CommandResult(process.wait(), seen.replace(b"\r\n", b"\n"), "")
+                output += more
+            return CommandResult(process.wait(), output.replace(b"\r\n", b"\n"), "")
         finally:
             os.close(keyboard)
             process.kill()
@@ -116,13 +116,13 @@ class CommandLine:
 
 def _attach_terminal() -> None:
     fcntl.ioctl(0, termios.TIOCSCTTY, 0)
-    # Whoever runs the tests in the background has it ignored, and children inherit that.
+    # The shell ignores SIGINT for tests that run in the background, and children inherit that.
     signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 def _read_terminal(keyboard: int) -> bytes:
     ready, _, _ = select.select([keyboard], [], [], TIMEOUT)
-    assert ready, "nothing happens any more"
+    assert ready, f"no output for {TIMEOUT} seconds"
     try:
         return os.read(keyboard, 65536)
     except OSError as reason:
@@ -131,12 +131,12 @@ def _read_terminal(keyboard: int) -> bytes:
         return b""
 
 
-def _fail_not_shown(words: str, seen: bytes) -> bytes:
-    raise AssertionError(f"{words!r} was never asked: {seen!r}")
+def _fail_not_shown(prompt: str, output: bytes) -> bytes:
+    raise AssertionError(f"The prompt {prompt!r} did not appear: {output!r}")
 
 
 def add_upload_session(store: Store, session_id: str = "telegram:648079060") -> Session:
-    """Two turns, a failed call, a pending one, and what a terminal must never be sent."""
+    """Add a session with two turns, a failed call, two pending ones, and escapes that must never reach a terminal."""
     store.create_session(
         session_id,
         agent_title="Fix the upload",

@@ -1,4 +1,4 @@
-"""Crush's own tables, and the few lines that fill them."""
+"""This module makes Crush databases with Crush's own tables, and fills them."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ create table read_files (session_id text not null, path text not null, read_at i
 create table goose_db_version (id integer primary key, version_id integer not null, is_applied integer not null);
 """
 AT = 1_767_000_000
-"""Seconds, whatever the comments in the schema say."""
+"""Is in seconds, although comments in Crush's schema say otherwise."""
 
 Content = list[dict[str, Any]]
 
@@ -50,18 +50,18 @@ def part(kind: str, **data: Any) -> dict[str, Any]:
     return {"type": kind, "data": data}
 
 
-def text_content(words: str, **more: Any) -> Content:
-    return [part("text", text=words, **more), part("finish", reason="stop", time=0)]
+def text_content(text: str, **more: Any) -> Content:
+    return [part("text", text=text, **more), part("finish", reason="stop", time=0)]
 
 
-def call(name: str = "bash", given: Any = None, call_id: str = "call_1") -> dict[str, Any]:
-    spelled = given if isinstance(given, str) else json.dumps(given or {"command": "ls"})
-    return part("tool_call", id=call_id, name=name, input=spelled, provider_executed=False, finished=True)
+def call(name: str = "bash", arguments: Any = None, call_id: str = "call_1") -> dict[str, Any]:
+    encoded = arguments if isinstance(arguments, str) else json.dumps(arguments or {"command": "ls"})
+    return part("tool_call", id=call_id, name=name, input=encoded, provider_executed=False, finished=True)
 
 
 def result(content: str = "a.txt", call_id: str = "call_1", **more: Any) -> Content:
-    told = {"data": "", "mime_type": "", "metadata": '{"exit_code":0}', "is_error": False} | more
-    answer = part("tool_result", tool_call_id=call_id, name="bash", content=content, **told)
+    data = {"data": "", "mime_type": "", "metadata": '{"exit_code":0}', "is_error": False} | more
+    answer = part("tool_result", tool_call_id=call_id, name="bash", content=content, **data)
     return [answer, part("finish", reason="stop", time=0)]
 
 
@@ -75,15 +75,15 @@ class CrushStore:
         self._messages = 0
 
     def add_session(self, session_id: str = "s", *messages: tuple[str, Content | str], **columns: Any) -> None:
-        told = {"id": session_id, "title": "A session", "created_at": AT, "updated_at": AT}
-        insert_row(self.path, "sessions", **told | columns)
+        row = {"id": session_id, "title": "A session", "created_at": AT, "updated_at": AT}
+        insert_row(self.path, "sessions", **row | columns)
         for role, content in messages:
             self.add_message(role, content, session_id)
 
     def add_message(self, role: str, content: Content | str, session_id: str = "s", **columns: Any) -> str:
         self._messages += 1
         parts = content if isinstance(content, str) else json.dumps(content)
-        told: dict[str, Any] = {"id": f"m{self._messages}", "session_id": session_id, "role": role, "parts": parts}
-        told |= {"model": "sonnet" if role == "assistant" else "", "created_at": AT, "updated_at": AT}
-        insert_row(self.path, "messages", **told | columns)
-        return str((told | columns)["id"])
+        row: dict[str, Any] = {"id": f"m{self._messages}", "session_id": session_id, "role": role, "parts": parts}
+        row |= {"model": "sonnet" if role == "assistant" else "", "created_at": AT, "updated_at": AT}
+        insert_row(self.path, "messages", **row | columns)
+        return str((row | columns)["id"])

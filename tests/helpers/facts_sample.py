@@ -1,4 +1,4 @@
-"""A store with a few facts, and how to write into the dialogs that correct them."""
+"""This module fills a store with a few facts, and types into the dialogs that edit them."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ UPLOAD_SESSION = "claude:e0741090"
 
 
 def add_sample_facts(store: Store) -> Store:
-    """Three facts for everybody, of which a turn taught the first; one of a shop."""
+    """Add three global facts, the first of them learnt in a turn, and one of an app."""
     fill_store(store)
     session = store.sessions.get(UPLOAD_SESSION)
-    (taught,) = store.facts.learn("The project uses Flask.", session=session, entry_seq=3).facts
-    store.facts.edit(taught.id, "The project uses FastAPI.", category="stack")
+    (learnt,) = store.facts.learn("The project uses Flask.", session=session, entry_seq=3).facts
+    store.facts.edit(learnt.id, "The project uses FastAPI.", category="stack")
     store.facts.learn("Two people work on it.\nTabs are spaces.")
     store.facts.learn("Sells tea.", scope="app:shop")
     return store
@@ -31,16 +31,16 @@ def first_fact(store: Store) -> Fact:
     return store.facts.current()[0]
 
 
-async def write_in_dialog(one: ScreenDriver, text: str) -> None:
-    """In place of what is in the dialog."""
-    await one.wait_until(lambda: isinstance(one.pilot.app.screen, MultilineDialog))
-    screen = one.pilot.app.screen
+async def write_in_dialog(driver: ScreenDriver, text: str) -> None:
+    """Replace the text in the open dialog, and save it."""
+    await driver.wait_until(lambda: isinstance(driver.pilot.app.screen, MultilineDialog))
+    screen = driver.pilot.app.screen
     assert isinstance(screen, MultilineDialog)
     screen.set_text(text)
-    await one.press("ctrl+s")
+    await driver.press("ctrl+s")
 
 
-def dialog_text(one: ScreenDriver) -> str:
-    screen = one.pilot.app.screen
+def dialog_text(driver: ScreenDriver) -> str:
+    screen = driver.pilot.app.screen
     assert isinstance(screen, MultilineDialog)
     return screen.read_text()

@@ -12,7 +12,7 @@ from typing import Any
 from store.model.entry import Entry
 from store.store import Store
 from store.sync import refresh
-from store.sync.refresh import Report
+from store.sync.targets import Report, find_targets
 
 RUBICHAN_SCHEMA = """
 create table sessions (
@@ -162,7 +162,7 @@ def add_rubichan_messages(path: Path, session_id: str, first: int, *messages: tu
 def sync_paths(store: Store, *paths: Path | str) -> Report:
     """One sync; the last report."""
     report = None
-    for progress in refresh.sync_targets(store, refresh.find_targets([str(path) for path in paths])):
+    for progress in refresh.sync_targets(store, find_targets([str(path) for path in paths])):
         report = progress.report
     assert report is not None
     return report

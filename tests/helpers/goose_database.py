@@ -1,4 +1,4 @@
-"""Goose's own tables, and the few lines that fill them."""
+"""This module makes goose databases with goose's own tables, and fills them."""
 
 from __future__ import annotations
 
@@ -48,12 +48,12 @@ COMPACTION_NOTICE = "Your context was compacted."
 Content = list[dict[str, Any]]
 
 
-def text_content(words: str) -> Content:
-    return [{"type": "text", "text": words}]
+def text_content(text: str) -> Content:
+    return [{"type": "text", "text": text}]
 
 
-def call(call_id: str = "call_1", name: str = "developer__shell", given: Any = None) -> dict[str, Any]:
-    value = {"name": name, "arguments": given or {"command": "ls"}}
+def call(call_id: str = "call_1", name: str = "developer__shell", arguments: Any = None) -> dict[str, Any]:
+    value = {"name": name, "arguments": arguments or {"command": "ls"}}
     return {"type": "toolRequest", "id": call_id, "toolCall": {"status": "success", "value": value}}
 
 
@@ -68,9 +68,9 @@ class GooseStore:
         self._has_metadata_column = layout == SCHEMA_V9
 
     def add_session(self, session_id: str = "20260101_1", *messages: tuple[str, Content], **columns: Any) -> None:
-        told = {"id": session_id, "working_dir": "/srv/app"}
-        told |= {"created_at": "2025-12-29 09:20:00", "updated_at": "2025-12-29 09:20:00"}
-        insert_row(self.path, "sessions", **told | columns)
+        row = {"id": session_id, "working_dir": "/srv/app"}
+        row |= {"created_at": "2025-12-29 09:20:00", "updated_at": "2025-12-29 09:20:00"}
+        insert_row(self.path, "sessions", **row | columns)
         for role, content in messages:
             self.add_message(role, content, session_id)
 
@@ -82,14 +82,14 @@ class GooseStore:
         visibility: dict[str, bool] | None = VISIBLE_TO_BOTH,
         at: int = AT,
     ) -> None:
-        spelled = content if isinstance(content, str) else json.dumps(content)
-        told: dict[str, Any] = {"session_id": session_id, "role": role, "content_json": spelled}
+        encoded = content if isinstance(content, str) else json.dumps(content)
+        row: dict[str, Any] = {"session_id": session_id, "role": role, "content_json": encoded}
         if self._has_metadata_column:
-            told["metadata_json"] = json.dumps(visibility) if visibility is not None else None
-        insert_row(self.path, "messages", created_timestamp=at, **told)
+            row["metadata_json"] = json.dumps(visibility) if visibility is not None else None
+        insert_row(self.path, "messages", created_timestamp=at, **row)
 
     def replace_messages(self, *messages: tuple[str, Content, dict[str, bool]], session_id: str = "20260101_1") -> None:
-        """As Goose does when it summarises: all rows go, and come again under other numbers."""
+        """Replace all messages, as goose does when it summarises: rows are deleted and inserted with new numbers."""
         execute_sql(self.path, "delete from messages where session_id = ?", [(session_id,)])
-        for role, content, seen in messages:
-            self.add_message(role, content, session_id, seen)
+        for role, content, visibility in messages:
+            self.add_message(role, content, session_id, visibility)

@@ -1,7 +1,7 @@
-"""When the work that a key gave is done.
+"""This module waits until an application has done the work that a key caused.
 
-Textual's own wait looks at the process's time: on a busy machine it takes an application that was kept from working for
-one that has nothing to do, and on any machine it sleeps for longer than most keys take. This one looks at the work.
+Textual's own wait uses the processor time of the process. On a busy machine it considers an application idle that only
+got no processor time, and on any machine it sleeps longer than most keys take. This wait checks for pending work.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from textual.app import App
 from textual.screen import Screen
 
 POLL_SECONDS = 0.002
-"""Seconds for a thread to go on."""
+"""Is how long to wait for threads before the next check."""
 
 
 async def wait_until_idle(min_sleep: float = 0, max_sleep: float = 1) -> None:
-    """No callback is due, no thread works for the application, and all is painted. Timers may still be running."""
+    """Wait until no callback is due, no worker thread runs and everything is painted. Timers may still run."""
     app = active_app.get()
     loop = asyncio.get_running_loop()
     limit = loop.time() + max_sleep

@@ -12,7 +12,7 @@ from foreign_databases import sync_paths
 from store.model.entry import Entry
 from store.model.session import Session
 from store.store import Store
-from store.sync.refresh import Report
+from store.sync.targets import Report
 
 OLD_TIME = "2026-03-01 10:00:00"
 

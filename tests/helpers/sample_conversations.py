@@ -30,7 +30,7 @@ def statuses(store: Store, session: Session) -> dict[str, str]:
     return {call.call_id: call.status for call in store.chains.tool_calls(session.key)}
 
 
-def called(number: int, name: str, about: str, took: float | None, failed: bool = False) -> list[NewEntry]:
+def make_call_entries(number: int, name: str, about: str, took: float | None, failed: bool = False) -> list[NewEntry]:
     at = f"2026-03-0{number}T10:00:00.000000Z"
     return [
         NewEntry(role="assistant", parts=(ToolCall(f"c{number}", name, {"on": about}),), created_at=at),

@@ -12,6 +12,7 @@ from typing import Any
 from store.model.session import Session
 from store.store import Store
 from store.sync import refresh
+from store.sync.targets import Report, find_targets
 
 FIRST_COLUMNS = "id TEXT PRIMARY KEY, provider TEXT NOT NULL, model TEXT NOT NULL"
 LAST_COLUMNS = (
@@ -208,8 +209,8 @@ def compaction(summary: str, first_kept: int) -> Payload:
     return {"type": "compaction", "payload": told}
 
 
-def sync_wuhu(store: Store, owner: WuhuStore) -> refresh.Report:
-    *_, last = refresh.sync_targets(store, refresh.find_targets([str(owner.path)]))
+def sync_wuhu(store: Store, owner: WuhuStore) -> Report:
+    *_, last = refresh.sync_targets(store, find_targets([str(owner.path)]))
     return last.report
 
 

@@ -45,7 +45,7 @@ RUNS_IN_A_STORE = 10
 def moments() -> Iterator[tuple[int, dict[str, float]]]:
     """The number of each kill, and when: after so many acknowledgements, however busy the machine is, and a while."""
     for n in range(KILLS):
-        yield n, {"heard": 1 + n % 6, "kill_after": random.uniform(0, 0.03)}
+        yield n, {"report_count": 1 + n % 6, "kill_after": random.uniform(0, 0.03)}
 
 
 class Fork:
@@ -161,7 +161,7 @@ def test_killed_while_keeping_the_first_secret(tmp_path: Path, children: ForkSer
             session = store.get_session("one")
             kept = {name.key: store.secrets.get(session, name.key) for name in store.secrets.names()}
             assert kept in ({}, {"TOKEN": "first"})
-            assert kept or "kept" not in outcome.messages
+            assert kept or "stored" not in outcome.messages
             assert len(store.journal.list_edits()) == len(kept)
             store.secrets.set(session, "TOKEN", "second")
             assert store.secrets.get(session, "TOKEN") == "second"

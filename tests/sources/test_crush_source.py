@@ -15,6 +15,7 @@ from store.model.entry import Attachment, Opaque, PairedCall, Text, Thinking, To
 from store.sources import crush
 from store.store import Store
 from store.sync import refresh
+from store.sync.targets import find_targets
 
 
 @pytest.fixture
@@ -59,7 +60,7 @@ def test_the_stores_of_all_projects_are_found(home: Path, tmp_path: Path, store:
         {"path": "/gone/away", "data_dir": "/gone/away/.crush"},
         {"path": 7},
     )
-    targets = refresh.find_targets()
+    targets = find_targets()
     assert {target.source.NAME for target in targets} == {"crush"}
     assert {target.locator for target in targets} == {str(owner.path), str(elsewhere / "crush.db")}
     list(refresh.sync_targets(store, targets))
@@ -178,7 +179,7 @@ def test_calls_are_paired_and_failures_flagged(owner: CrushStore, store: Store) 
 
 def test_arguments_that_were_cut_stay_as_they_are(owner: CrushStore, store: Store) -> None:
     owner.add_session("s", ("user", text_content("go")))
-    owner.add_message("assistant", [call(given='{"command": "l'), finish("canceled")])
+    owner.add_message("assistant", [call(arguments='{"command": "l'), finish("canceled")])
     sync_paths(store, owner.path)
     assert calls(store)[0].arguments == '{"command": "l'
 
