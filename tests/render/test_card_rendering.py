@@ -1,4 +1,4 @@
-"""How the turns of a conversation look, as values."""
+"""Tests how the cards of the timeline are rendered."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from browser_driver import NOW, add_session, answer_entry, fill_store, prompt_en
 from hypothesis import given
 from hypothesis import strategies as st
 from rich.cells import cell_len
-from test_session_rendering import a_session
+from test_session_rendering import make_session
 
 from store.conversations.timeline import Timelines
 from store.model.entry import Attachment, Entry, NewEntry, Opaque, PairedCall, Text, Thinking, ToolCall, ToolResult
-from store.model.entry import Turn as WholeTurn
+from store.model.entry import Turn as EntryTurn
 from store.model.session import Session
 from store.model.timeline import TimelineOutline, TurnOutline
 from store.store import Store
@@ -35,35 +35,35 @@ from tui.render.viewport import Viewport
 HOSTILE = "\x1b]52;c;UFdORUQ=\x07\x9b2J[b]x[/b][@click=app.quit]go[/]\u202eabc\x00\r\ttab 日本語 👩\u200d👩\u200d👧"
 
 
-def blocks(store: Store, session: Session) -> list[TimelineItem]:
+def load_items(store: Store, session: Session) -> list[TimelineItem]:
     turns = Timelines(store).load_turns(session.key, range(1000))
-    return [block for turn in turns for block in build_items(session.id, turn)]
+    return [item for turn in turns for item in build_items(session.id, turn)]
 
 
-def told(block: TimelineItem, width: int = 60, *, is_open: bool | None = None, **look: object) -> list[str]:
-    opened = not block.is_foldable if is_open is None else is_open
-    lines = render_item(block, Viewport(width, **look), is_open=opened)  # type: ignore[arg-type]
+def render_text(item: TimelineItem, width: int = 60, *, is_open: bool | None = None, **options: object) -> list[str]:
+    opened = not item.is_foldable if is_open is None else is_open
+    lines = render_item(item, Viewport(width, **options), is_open=opened)  # type: ignore[arg-type]
     return [line.plain.rstrip() for line in lines]
 
 
-def conversation(store: Store, session: Session, **how: object) -> Iterator[str]:
-    for block in blocks(store, session):
-        yield from [""] * block.has_gap
-        yield from told(block, **how)  # type: ignore[arg-type]
+def render_session(store: Store, session: Session, **options: object) -> Iterator[str]:
+    for item in load_items(store, session):
+        yield from [""] * item.has_gap
+        yield from render_text(item, **options)  # type: ignore[arg-type]
 
 
-def an_outline(**fields: object) -> TurnOutline:
-    told = TurnOutline(12, 0, 9, "2026-11-03T10:41:00Z", "2026-11-03T10:43:05Z", "Look at the retry", "", 0, 0, 0, "")
-    return told._replace(**fields)  # type: ignore[arg-type]
+def make_outline(**fields: object) -> TurnOutline:
+    turn = TurnOutline(12, 0, 9, "2026-11-03T10:41:00Z", "2026-11-03T10:43:05Z", "Look at the retry", "", 0, 0, 0, "")
+    return turn._replace(**fields)  # type: ignore[arg-type]
 
 
-# ── blocks ────────────────────────────────────────────────────────────────────────────────────────
+# ── items ─────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_a_conversation_shows_each_part_in_its_place(store: Store) -> None:
+def test_a_session_shows_each_part_in_order(store: Store) -> None:
     fill_store(store)
     session = store.sessions.get("claude:e0741090")
-    assert "\n".join(conversation(store, session)) == (
+    assert "\n".join(render_session(store, session)) == (
         "\n"
         "It still fails on CI. Look at the retry, please.\n"
         "\n"
@@ -81,11 +81,14 @@ def test_a_conversation_shows_each_part_in_its_place(store: Store) -> None:
     )
 
 
-def test_what_is_folded_unfolds_to_all_of_it(store: Store) -> None:
+def test_a_folded_item_opens_in_full(store: Store) -> None:
     fill_store(store)
-    _, thinking, _, call, _ = blocks(store, store.sessions.get("claude:e0741090"))
-    assert told(thinking, is_open=True) == ["▾ thinking, 1 line", "  The retry may run after the file is closed."]
-    assert told(call, is_open=True) == [
+    _, thinking, _, call, _ = load_items(store, store.sessions.get("claude:e0741090"))
+    assert render_text(thinking, is_open=True) == [
+        "▾ thinking, 1 line",
+        "  The retry may run after the file is closed.",
+    ]
+    assert render_text(call, is_open=True) == [
         "▾ Bash  pytest -q tests/test_upload.py       2.1 s  ✗ failed",
         "    command: pytest -q tests/test_upload.py",
         "    timeout: 120",
@@ -121,8 +124,8 @@ def strange(store: Store) -> Session:
     )
 
 
-def test_what_has_no_text_is_still_told(store: Store, strange: Session) -> None:
-    assert list(conversation(store, strange)) == [
+def test_items_without_text_are_shown(store: Store, strange: Session) -> None:
+    assert list(render_session(store, strange)) == [
         "",
         "▸ system, 2 lines  Be kind. Always.",
         "",
@@ -145,14 +148,14 @@ def test_what_has_no_text_is_still_told(store: Store, strange: Session) -> None:
         "",
         "Still two.",
     ]
-    by_kind = {block.kind: block for block in blocks(store, strange)}
-    assert told(by_kind["compaction"], is_open=True)[1:] == ["We looked at a cat."]
-    assert told(by_kind["result"], is_open=True)[1:] == ["  │ nobody asked"]
+    by_kind = {item.kind: item for item in load_items(store, strange)}
+    assert render_text(by_kind["compaction"], is_open=True)[1:] == ["We looked at a cat."]
+    assert render_text(by_kind["result"], is_open=True)[1:] == ["  │ nobody asked"]
 
 
 def test_a_system_prompt_in_the_header_is_shown_folded(store: Store) -> None:
     session = store.sessions.create("prompted", system_prompt="Be brief.")
-    assert list(conversation(store, session)) == ["", "▸ system prompt, 1 line  Be brief."]
+    assert list(render_session(store, session)) == ["", "▸ system prompt, 1 line  Be brief."]
 
 
 def test_a_result_that_comes_a_turn_late_is_no_orphan(store: Store) -> None:
@@ -160,11 +163,11 @@ def test_a_result_that_comes_a_turn_late_is_no_orphan(store: Store) -> None:
     asked = NewEntry(role="assistant", parts=(ToolCall("1", "Bash", {}),), created_at=at)
     late = NewEntry(role="tool", parts=(ToolResult("1", "done", name="Bash"),), created_at=at)
     session = add_session(store, "late", at, prompt_entry("Go", at), asked, prompt_entry("Well?", at), late)
-    lines = list(conversation(store, session))
+    lines = list(render_session(store, session))
     assert [line.split()[-1] for line in lines if "Bash" in line] == ["✓", "earlier"]
 
 
-def call_block(
+def make_call_item(
     name: str, arguments: object, result: object = "", status: str = "ok", took: float | None = None
 ) -> TimelineItem:
     entry = Entry(1, 1, 0, 1, None, 1, "message", "assistant", "", "", "", "", (), False, None, time_ago())
@@ -173,7 +176,7 @@ def call_block(
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "expected"),
     [
         ({"description": "Run it", "command": "make test"}, "make test"),
         ({"timeout": 5, "file_path": "/a/b.py"}, "/a/b.py"),
@@ -184,8 +187,8 @@ def call_block(
         (None, ""),
     ],
 )
-def test_what_a_call_is_about(arguments: object, said: str) -> None:
-    assert describe_arguments(arguments) == said
+def test_a_call_is_described_by_its_main_argument(arguments: object, expected: str) -> None:
+    assert describe_arguments(arguments) == expected
 
 
 @pytest.mark.parametrize(
@@ -200,56 +203,56 @@ def test_what_a_call_is_about(arguments: object, said: str) -> None:
         (None, "✗ failed"),
     ],
 )
-def test_how_a_call_failed(result: object, ending: str) -> None:
-    assert told(call_block("Bash", {"command": "x"}, result, "error"))[0].endswith(ending)
+def test_a_failed_call_shows_its_exit_code(result: object, ending: str) -> None:
+    assert render_text(make_call_item("Bash", {"command": "x"}, result, "error"))[0].endswith(ending)
 
 
-def test_the_line_that_says_why_is_picked_out() -> None:
-    said = "Traceback:\n  File x\nImportError: no main\nerror: make failed\n=== 1 failed ==="
-    assert told(call_block("Bash", {}, said, "error"))[1] == "  └ ImportError: no main"
-    assert told(call_block("Bash", {}, "a\npermission denied\nbye", "error"))[1] == "  └ permission denied"
-    assert told(call_block("Bash", {}, "a\nlast\n\n", "error"))[1] == "  └ last"
-    assert len(told(call_block("Bash", {}, "", "error"))) == 1
+def test_the_line_that_explains_a_failure_is_shown() -> None:
+    output = "Traceback:\n  File x\nImportError: no main\nerror: make failed\n=== 1 failed ==="
+    assert render_text(make_call_item("Bash", {}, output, "error"))[1] == "  └ ImportError: no main"
+    assert render_text(make_call_item("Bash", {}, "a\npermission denied\nbye", "error"))[1] == "  └ permission denied"
+    assert render_text(make_call_item("Bash", {}, "a\nlast\n\n", "error"))[1] == "  └ last"
+    assert len(render_text(make_call_item("Bash", {}, "", "error"))) == 1
 
 
-def test_edits_are_shown_as_differences() -> None:
-    block = call_block("Edit", {"file_path": "/w/a.py", "old_string": "one\ntwo", "new_string": "one\n2\n3"})
-    assert told(block, cwd="/w") == ["⚙ Edit  a.py  +2 −1                                        ✓"]
-    shown = told(block, is_open=True)
+def test_edits_are_shown_as_diffs() -> None:
+    item = make_call_item("Edit", {"file_path": "/w/a.py", "old_string": "one\ntwo", "new_string": "one\n2\n3"})
+    assert render_text(item, cwd="/w") == ["⚙ Edit  a.py  +2 −1                                        ✓"]
+    shown = render_text(item, is_open=True)
     assert [line for line in shown if line.startswith(("    +", "    −"))] == ["    − two", "    + 2", "    + 3"]
 
 
-def test_a_long_result_is_cut_until_asked_for() -> None:
-    block = call_block("Bash", {"command": "seq"}, "\n".join(map(str, range(100))))
-    short_form, whole = told(block, is_open=True), told(block, is_open=True, is_full=True)
-    assert short_form[-1] == "  │ … 70 more lines · w to show all"
-    assert whole[-1] == "  │ 99"
+def test_a_long_result_is_shortened_at_first() -> None:
+    item = make_call_item("Bash", {"command": "seq"}, "\n".join(map(str, range(100))))
+    shortened, full = render_text(item, is_open=True), render_text(item, is_open=True, is_full=True)
+    assert shortened[-1] == "  │ … 70 more lines · w to show all"
+    assert full[-1] == "  │ 99"
 
 
-def test_long_arguments_stand_below_their_name() -> None:
-    shown = told(call_block("Bash", {"command": "echo one\necho two", "note": "x" * 80}), is_open=True)
+def test_long_arguments_are_shown_below_their_name() -> None:
+    shown = render_text(make_call_item("Bash", {"command": "echo one\necho two", "note": "x" * 80}), is_open=True)
     assert shown[1:4] == ["    command:", "      echo one", "      echo two"]
     assert shown[4] == "    note:"
 
 
-def test_a_prompt_is_shown_as_it_was_typed_but_for_fenced_code() -> None:
+def test_a_prompt_is_plain_text_except_for_fenced_code() -> None:
     entry = Entry(1, 1, 0, 0, None, 1, "message", "user", "", "", "", "", (), False, None, time_ago())
     text = "# no heading\n  indented __init__ *.py\n```python\nx = 1\n```\nand then"
-    assert told(TimelineItem("prompt", entry, None, text)) == [
+    assert render_text(TimelineItem("prompt", entry, None, text)) == [
         "# no heading",
         "  indented __init__ *.py",
         " x = 1",
         "and then",
     ]
-    assert told(TimelineItem("prompt", entry, None, "")) == [""]
+    assert render_text(TimelineItem("prompt", entry, None, "")) == [""]
 
 
 # ── titles and headings ───────────────────────────────────────────────────────────────────────────
 
 
-def test_a_title_says_who_when_and_what_it_took() -> None:
-    turn = an_outline(tokens=1234)
-    outline = TimelineOutline((turn, an_outline(n=13, tokens=9876)))
+def test_a_title_shows_the_author_the_time_and_the_tokens() -> None:
+    turn = make_outline(tokens=1234)
+    outline = TimelineOutline((turn, make_outline(n=13, tokens=9876)))
     line = render_card_title(turn, Viewport(60), TurnGutter(outline), with_date=False).plain
     assert re.fullmatch(r"12  you · \d\d:41 ─+ +1\.2k ▁ ", line)
     assert cell_len(line) == 60
@@ -261,8 +264,8 @@ def test_a_title_says_who_when_and_what_it_took() -> None:
     assert "ada · 2026-11-03" in render_card_title(turn._replace(author="ada"), Viewport(60), TurnGutter(outline)).plain
 
 
-def test_a_folded_title_says_how_the_turn_goes() -> None:
-    turn = an_outline(calls=7, errors=2)
+def test_a_folded_title_shows_the_prompt_and_the_counts() -> None:
+    turn = make_outline(calls=7, errors=2)
     line = render_card_title(
         turn, Viewport(70), TurnGutter(TimelineOutline((turn,))), folded=True, with_date=False
     ).plain
@@ -271,26 +274,28 @@ def test_a_folded_title_says_how_the_turn_goes() -> None:
     assert line.rstrip().endswith("7⚙ 2✗")
 
 
-def test_the_heading_tells_where_and_how_big(store: Store) -> None:
+def test_the_heading_shows_the_details_of_the_session(store: Store) -> None:
     fill_store(store)
     session = store.sessions.get("claude:e0741090")
-    told = "claude · claude-opus · 1 turn · 1 call · 1 failed · 4m · /home/ada/code/alpha"
-    assert render_session_heading(session, 100, NOW).plain == f"Fix the flaky upload test\n{told}"
+    details = "claude · claude-opus · 1 turn · 1 call · 1 failed · 4m · /home/ada/code/alpha"
+    assert render_session_heading(session, 100, NOW).plain == f"Fix the flaky upload test\n{details}"
 
 
-@pytest.mark.parametrize(("covered", "said"), [(0, ""), (9, "━━━━━━━━━────── 9 of 14"), (99, "━" * 15 + " 14 of 14")])
-def test_the_heading_tells_what_the_summary_covers(covered: int, said: str) -> None:
-    outline = TimelineOutline(tuple(an_outline(n=n) for n in range(15)), covered)
-    assert render_summary_coverage(outline, 80).plain.removeprefix("summary covers ") == said
+@pytest.mark.parametrize(
+    ("covered", "expected"), [(0, ""), (9, "━━━━━━━━━────── 9 of 14"), (99, "━" * 15 + " 14 of 14")]
+)
+def test_the_heading_shows_what_the_summary_covers(covered: int, expected: str) -> None:
+    outline = TimelineOutline(tuple(make_outline(n=n) for n in range(15)), covered)
+    assert render_summary_coverage(outline, 80).plain.removeprefix("summary covers ") == expected
     assert not render_summary_coverage(TimelineOutline((), covered), 80)
 
 
 @pytest.mark.parametrize(
-    ("number", "said"),
+    ("number", "expected"),
     [(0, "0"), (999, "999"), (1234, "1.2k"), (123_456, "123k"), (5 * 10**6, "5.0M"), (10**12, "1,000G")],
 )
-def test_numbers_are_short(number: int, said: str) -> None:
-    assert format_short_number(number) == said
+def test_numbers_are_short(number: int, expected: str) -> None:
+    assert format_short_number(number) == expected
 
 
 def test_sizes_and_durations() -> None:
@@ -298,10 +303,10 @@ def test_sizes_and_durations() -> None:
     assert [format_duration(ms) for ms in (40, 61_000, 3_725_000)] == ["0.0 s", "1m 01s", "1h 02m"]
 
 
-# ── whatever stands in it ─────────────────────────────────────────────────────────────────────────
+# ── hostile text ──────────────────────────────────────────────────────────────────────────────────
 
 
-def every_kind(text: str) -> list[TimelineItem]:
+def make_items_of_every_kind(text: str) -> list[TimelineItem]:
     parts = (
         Thinking(text),
         Text(text),
@@ -322,24 +327,25 @@ def every_kind(text: str) -> list[TimelineItem]:
         for n, (kind, role, parts) in enumerate(rows)
     ]
     call = PairedCall(1, "s", 1, "1", text, "error", 1.0, "s#1", "s#9", {text: text}, text, time_ago())
-    return build_items("s", WholeTurn(1, text, time_ago(), time_ago(), tuple(entries), (call,)))
+    return build_items("s", EntryTurn(1, text, time_ago(), time_ago(), tuple(entries), (call,)))
 
 
 _CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\u200b\ud800-\udfff]")
 
 
 @given(text=st.text(max_size=120) | st.just(HOSTILE), width=st.integers(8, 90))
-def test_no_line_is_wider_than_its_place_and_no_text_becomes_a_command(text: str, width: int) -> None:
-    look = Viewport(width, re.compile("a", re.IGNORECASE), cwd="/w")
-    turn = an_outline(prompt=text, author=text, tokens=5, calls=1, errors=1)
+def test_no_line_is_too_wide_and_no_text_becomes_a_command(text: str, width: int) -> None:
+    viewport = Viewport(width, re.compile("a", re.IGNORECASE), cwd="/w")
+    turn = make_outline(prompt=text, author=text, tokens=5, calls=1, errors=1)
     lines = [
-        render_card_title(turn, look, TurnGutter(TimelineOutline((turn,))), folded=folded) for folded in (True, False)
+        render_card_title(turn, viewport, TurnGutter(TimelineOutline((turn,))), folded=folded)
+        for folded in (True, False)
     ]
-    for block in every_kind(text):
-        assert estimate_height(block, width, is_open=True) > 0
+    for item in make_items_of_every_kind(text):
+        assert estimate_height(item, width, is_open=True) > 0
         for is_open in (True, False):
-            lines += render_item(block, look, is_open=is_open)
-    session = a_session(agent_title=text, model=text, cwd=text, source=text)
+            lines += render_item(item, viewport, is_open=is_open)
+    session = make_session(agent_title=text, model=text, cwd=text, source=text)
     for line in lines:
         assert cell_len(line.plain) <= width
         assert not _CONTROL.search(line.plain)
@@ -351,5 +357,5 @@ def test_a_line_of_a_hundred_thousand_characters_is_cut(store: Store) -> None:
     session = add_session(
         store, "long", time_ago(), prompt_entry("short", time_ago()), answer_entry("x" * 100_000, time_ago())
     )
-    shown = list(conversation(store, session))
+    shown = list(render_session(store, session))
     assert shown[-1] == "… 88,000 more characters · w to show all"

@@ -1,4 +1,4 @@
-"""Edits as people read them, whichever way an agent spelled them."""
+"""Tests how the file edits of tool calls are rendered, in every format that agents use."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ index 1a2b3c..4d5e6f 100644
 """
 
 
-def shown(name: str, arguments: Json) -> list[str]:
+def render_diff(name: str, arguments: Json) -> list[str]:
     lines = render_edit_diff(name, arguments)
     assert lines is not None
     return [line.plain for line in lines]
@@ -51,20 +51,20 @@ def shown(name: str, arguments: Json) -> list[str]:
         {"path": "app.py", "edits": [{"old_string": OLD, "new_string": NEW}]},
     ],
 )
-def test_what_is_replaced_is_compared(arguments: Json) -> None:
-    assert shown("Edit", arguments) == ["app.py", "  def f():", "−     return 1", "+     return 2"]
+def test_replaced_text_is_compared(arguments: Json) -> None:
+    assert render_diff("Edit", arguments) == ["app.py", "  def f():", "−     return 1", "+     return 2"]
     assert count_changed_lines("Edit", arguments) == (1, 1)
 
 
-def test_many_edits_are_set_apart() -> None:
+def test_several_edits_are_separated() -> None:
     edits = [{"old_string": "a", "new_string": "b"}, {"old_string": "c", "new_string": ""}]
-    assert shown("MultiEdit", {"file_path": "x", "edits": edits}) == ["x", "− a", "+ b", "⋯", "− c"]
+    assert render_diff("MultiEdit", {"file_path": "x", "edits": edits}) == ["x", "− a", "+ b", "⋯", "− c"]
 
 
-def test_what_lies_between_two_changes_is_left_out() -> None:
+def test_unchanged_lines_between_changes_are_left_out() -> None:
     same = [str(n) for n in range(20)]
     old, new = ["a", *same, "b"], ["A", *same, "B"]
-    lines = shown("edit", {"old_string": "\n".join(old), "new_string": "\n".join(new)})
+    lines = render_diff("edit", {"old_string": "\n".join(old), "new_string": "\n".join(new)})
     assert lines == ["− a", "+ A", "  0", "  1", "  2", "⋯", "  17", "  18", "  19", "− b", "+ B"]
 
 
@@ -78,8 +78,8 @@ def test_what_lies_between_two_changes_is_left_out() -> None:
         {"command": ["bash", "-lc", f"apply_patch <<'EOF'\n{PATCH}\nEOF\n"]},
     ],
 )
-def test_a_patch_wherever_it_stands(arguments: Json) -> None:
-    assert shown("apply_patch", arguments) == [
+def test_a_patch_is_found_in_any_argument(arguments: Json) -> None:
+    assert render_diff("apply_patch", arguments) == [
         "src/app.py",
         "@@ def f():",
         "  def f():",
@@ -91,7 +91,7 @@ def test_a_patch_wherever_it_stands(arguments: Json) -> None:
 
 
 def test_a_diff_with_lines_that_look_like_its_headings() -> None:
-    assert shown("patch", {"diff": DIFF}) == [
+    assert render_diff("patch", {"diff": DIFF}) == [
         "app.py",
         "@@ -1,2 +1,2 @@",
         "  def f():",
@@ -104,7 +104,7 @@ def test_a_diff_with_lines_that_look_like_its_headings() -> None:
 
 
 def test_a_whole_file() -> None:
-    assert shown("Write", {"file_path": "a.py", "content": "x\ny"}) == ["a.py · whole file", "+ x", "+ y"]
+    assert render_diff("Write", {"file_path": "a.py", "content": "x\ny"}) == ["a.py · whole file", "+ x", "+ y"]
 
 
 @pytest.mark.parametrize(
@@ -119,12 +119,12 @@ def test_a_whole_file() -> None:
         ("Edit", {"edits": ["x", None, {}]}),
     ],
 )
-def test_what_is_no_edit(name: str, arguments: Json) -> None:
+def test_other_calls_are_not_edits(name: str, arguments: Json) -> None:
     assert render_edit_diff(name, arguments) is None
     assert count_changed_lines(name, arguments) is None
 
 
-def test_lines_are_told_apart_by_more_than_colour_and_by_colour() -> None:
+def test_lines_differ_by_sign_and_by_colour() -> None:
     lines = render_edit_diff("Edit", {"old_string": "a", "new_string": "b"})
     assert lines is not None
     assert [(line.plain[0], {str(span.style) for span in line.spans}) for line in lines] == [
@@ -133,9 +133,9 @@ def test_lines_are_told_apart_by_more_than_colour_and_by_colour() -> None:
     ]
 
 
-def test_texts_too_long_to_compare_are_shown_one_after_the_other_and_cut() -> None:
+def test_texts_too_long_to_compare_are_shown_old_then_new() -> None:
     old = "\n".join(map(str, range(MAX_COMPARED_LINES)))
-    lines = shown("Edit", {"old_string": old, "new_string": old + "\nlast"})
+    lines = render_diff("Edit", {"old_string": old, "new_string": old + "\nlast"})
     assert len(lines) == MAX_LINES + 1
     assert lines[-1] == "… 2,001 more lines"
     assert count_changed_lines("Edit", {"old_string": old, "new_string": old + "\nlast"}) == (
@@ -147,7 +147,7 @@ def test_texts_too_long_to_compare_are_shown_one_after_the_other_and_cut() -> No
 def test_nothing_hostile_survives() -> None:
     evil = "\x1b[2J\x9b1m\u202e\x07[bold]x[/]\t|" + "y" * 100_000
     for arguments in ({"path": evil, "old_string": evil, "new_string": ""}, {"input": PATCH.replace("hello", evil)}):
-        text = "".join(shown("edit", arguments))
+        text = "".join(render_diff("edit", arguments))
         assert not set(text) & set("\x1b\x9b\u202e\x07\t\n")
         assert "[bold]x[/]" in text
         assert len(text) < 10_000

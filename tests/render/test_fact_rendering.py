@@ -1,4 +1,4 @@
-"""Facts on a line and their history below, at every width and whatever they say."""
+"""Tests how facts, their history and planned changes are rendered."""
 
 from __future__ import annotations
 
@@ -27,28 +27,28 @@ FACT = Fact(3, "Uses FastAPI.", "global", "stack", None, None, "", "", time_ago(
 FOREIGN = replace(FACT, foreign_place="kiso:@12ab/facts:1", foreign_text="Uses Flask.", scope="source:kiso:@12ab")
 
 
-def row(line: FactRow, width: int = 110) -> str:
-    return render_fact_row(line, NOW, width, with_scope=True).plain
+def render_row(fact_row: FactRow, width: int = 110) -> str:
+    return render_fact_row(fact_row, NOW, width, with_scope=True).plain
 
 
-def test_a_line_tells_the_fact_its_category_its_origin_and_its_age() -> None:
-    assert row(FactRow(FACT, FactOrigin())).split() == "Uses FastAPI. stack by hand 3d".split()
-    taught = FactRow(FACT, FactOrigin("telegram:648", "A very long title of a conversation with a bot", 12))
-    assert row(taught).rstrip().endswith(", turn 12      3d")
-    assert "retired" in row(FactRow(replace(FACT, retired_at=time_ago()), FactOrigin()))
-    assert "app shop · by hand" in row(FactRow(replace(FACT, scope="app:shop"), FactOrigin()))
+def test_a_row_shows_the_fact_its_category_its_origin_and_its_age() -> None:
+    assert render_row(FactRow(FACT, FactOrigin())).split() == "Uses FastAPI. stack by hand 3d".split()
+    learned = FactRow(FACT, FactOrigin("telegram:648", "A very long title of a conversation with a bot", 12))
+    assert render_row(learned).rstrip().endswith(", turn 12      3d")
+    assert "retired" in render_row(FactRow(replace(FACT, retired_at=time_ago()), FactOrigin()))
+    assert "app shop · by hand" in render_row(FactRow(replace(FACT, scope="app:shop"), FactOrigin()))
 
 
-def test_a_foreign_fact_names_its_program_and_whether_it_knows() -> None:
+def test_a_foreign_fact_names_its_program_and_whether_it_was_written_back() -> None:
     origin = FactOrigin("kiso:dev", "Deploy", None, "", "Kiso")
-    assert "Kiso, not written back" in row(FactRow(FOREIGN, origin))
-    assert "Kiso: Deploy" in row(FactRow(replace(FOREIGN, foreign_text=FOREIGN.text), origin))
-    told = "\n".join(part.content.plain for part in render_fact_history(FactRow(FOREIGN, origin), [], NOW, 100))
-    assert "Kiso still says “Uses Flask.”" in told
-    assert "read from Kiso, Deploy" in told
+    assert "Kiso, not written back" in render_row(FactRow(FOREIGN, origin))
+    assert "Kiso: Deploy" in render_row(FactRow(replace(FOREIGN, foreign_text=FOREIGN.text), origin))
+    history = "\n".join(part.content.plain for part in render_fact_history(FactRow(FOREIGN, origin), [], NOW, 100))
+    assert "Kiso still says “Uses Flask.”" in history
+    assert "read from Kiso, Deploy" in history
 
 
-def test_history_tells_what_it_said_before_down_to_the_turn(store: Store) -> None:
+def test_history_shows_older_texts_and_the_original_turn(store: Store) -> None:
     fill_store(store)
     session = store.sessions.get("claude:e0741090")
     (fact,) = store.facts.learn("Uses Flask.", session=session, entry_seq=3).facts
@@ -59,34 +59,34 @@ def test_history_tells_what_it_said_before_down_to_the_turn(store: Store) -> Non
     rows = render_fact_history(
         FactRow(fact, find_fact_origins(store, [fact])[fact.id]), store.facts.history(fact.id), NOW, 120
     )
-    told = [part.content.plain for part in rows]
-    assert told[0] == "Uses FastAPI."
-    assert any("restored   undo of" in line for line in told)
-    assert any("retired   undone by" in line for line in told)
-    assert any("“Uses Flask.” → “Uses FastAPI.”, category none → stack" in line for line in told)
-    assert any("learned from Fix the flaky upload test, turn 1: “The retry ran" in line for line in told)
+    lines = [part.content.plain for part in rows]
+    assert lines[0] == "Uses FastAPI."
+    assert any("restored   undo of" in line for line in lines)
+    assert any("retired   undone by" in line for line in lines)
+    assert any("“Uses Flask.” → “Uses FastAPI.”, category none → stack" in line for line in lines)
+    assert any("learned from Fix the flaky upload test, turn 1: “The retry ran" in line for line in lines)
     assert {part.entry for part in rows} == {None, "claude:e0741090#3"}
 
 
 @pytest.mark.parametrize("width", [1, 12, 40, 78, 140])
-def test_everything_fits_and_nothing_is_obeyed(width: int) -> None:
+def test_every_line_fits_and_no_control_character_survives(width: int) -> None:
     fact = replace(FACT, text=HOSTILE, category=HOSTILE, scope=f"app:{HOSTILE}")
-    line = FactRow(fact, FactOrigin("x", HOSTILE, 3, HOSTILE))
-    painted = render_fact_row(line, NOW, width, marked=True, with_scope=True)
-    assert painted.cell_length <= width
-    assert_harmless(painted)
-    for part in render_fact_history(line, [], NOW, width):
+    fact_row = FactRow(fact, FactOrigin("x", HOSTILE, 3, HOSTILE))
+    rendered = render_fact_row(fact_row, NOW, width, marked=True, with_scope=True)
+    assert rendered.cell_length <= width
+    assert_harmless(rendered)
+    for part in render_fact_history(fact_row, [], NOW, width):
         assert part.content.cell_length <= max(width, 11)
         assert_harmless(part.content)
 
 
-def test_of_a_megabyte_the_beginning_is_shown() -> None:
+def test_only_the_start_of_a_long_fact_is_shown() -> None:
     rows = render_fact_history(FactRow(replace(FACT, text="word " * 200_000), FactOrigin()), [], NOW, 80)
     assert len(rows) < 400
     assert any("988,000 more characters" in part.content.plain for part in rows)
 
 
-def test_the_count_stands_beside_the_limit() -> None:
+def test_the_heading_shows_the_count_and_the_limit() -> None:
     assert render_facts_heading(37, 200, "", 99, 99, False).plain == "Facts · all scopes: 99 · 37 of 200 lines global"
     assert (
         render_facts_heading(37, 200, "", 5, 99, False).plain == "Facts · all scopes: 5 of 99 · 37 of 200 lines global"
@@ -116,16 +116,16 @@ def test_a_consolidation_is_shown_as_a_difference(store: Store) -> None:
 
 def test_a_plan_shows_rows_reasons_and_no_secret() -> None:
     class Secret(str):
-        """As a secret travels."""
+        """Marks a secret, as a write-back plan does."""
 
     rows = [PlannedRow("facts", {"id": 1}, {"content": "old"}, {"content": "new"})]
     rows.append(PlannedRow("secrets", {"id": 2}, {"value": Secret("hush")}, None))
-    told = [
+    lines = [
         line.plain for line in render_fact_write_back("/tmp/kiso.db", rows, ["No place for it."], ["Changed there."])
     ]
-    assert told[0] == "in /tmp/kiso.db"
-    assert told[2:6] == ["facts 1", "  content", "  − old", "  + new"]
-    assert f"  − {MASK}" in told
-    assert told[-2:] == ["No place for it.", "Changed there."]
-    assert "hush" not in "".join(told)
+    assert lines[0] == "in /tmp/kiso.db"
+    assert lines[2:6] == ["facts 1", "  content", "  − old", "  + new"]
+    assert f"  − {MASK}" in lines
+    assert lines[-2:] == ["No place for it.", "Changed there."]
+    assert "hush" not in "".join(lines)
     assert render_fact_write_back("x", [], [], [])[-1].plain == "Nothing to write back."

@@ -1,4 +1,4 @@
-"""Edits in words, and what they changed, painted without a secret's value and without a word that a terminal obeys."""
+"""Tests how edits are described and rendered, without secret values and without control characters."""
 
 from __future__ import annotations
 
@@ -30,94 +30,94 @@ def world(store: Store) -> Store:
     return store
 
 
-def newest(store: Store) -> Edit:
+def newest_edit(store: Store) -> Edit:
     return store.journal.list_edits(limit=1)[0]
 
 
-def told(store: Store, edit: Edit) -> list[str]:
+def render_page(store: Store, edit: Edit) -> list[str]:
     later = store.journal.list_dependent_edits(edit.id)
     return [line.plain for line in render_edit_page(edit, label_edit(store, edit), later, NOW)]
 
 
-def test_a_title_is_told_with_before_and_after(world: Store) -> None:
+def test_a_title_is_shown_before_and_after(world: Store) -> None:
     session = world.sessions.get("claude:e0741090")
     world.sessions.set_title(session, "Mine")
     world.sessions.set_title(session, "Better")
-    edit = newest(world)
+    edit = newest_edit(world)
     assert describe_edit(edit, label_edits(world, [edit])) == "title changed “Better”, in Better"
-    assert "  title: Mine → Better" in told(world, edit)
+    assert "  title: Mine → Better" in render_page(world, edit)
     first = world.journal.list_edits(limit=2)[1]
-    assert f"Edit {edit.id} depends on it." in told(world, first)
+    assert f"Edit {edit.id} depends on it." in render_page(world, first)
 
 
-def test_a_retired_fact_is_told_by_what_it_says(world: Store) -> None:
+def test_a_retired_fact_is_described_by_its_text(world: Store) -> None:
     (fact,) = world.facts.learn("CI runs on Jenkins.").facts
     world.facts.retire(fact.id)
-    edit = newest(world)
+    edit = newest_edit(world)
     assert describe_edit(edit, label_edits(world, [edit])) == "fact retired “CI runs on Jenkins.”"
-    assert "  retired: no → yes" in told(world, edit)
+    assert "  retired: no → yes" in render_page(world, edit)
 
 
-def test_a_summary_is_told_by_what_it_says_and_the_one_before_did_not(world: Store) -> None:
+def test_a_summary_is_shown_as_a_diff_to_the_previous_one(world: Store) -> None:
     session = world.sessions.get("claude:e0741090")
     world.summaries.set(session, "same\nold\nsame again")
     world.summaries.set(session, "same\nnew\nsame again", up_to_turn=1)
-    lines = told(world, newest(world))
+    lines = render_page(world, newest_edit(world))
     changed = ["summary", "    same", "  − old", "  + new", "    same again", "  covers turns up to 1"]
     assert lines[-6:] == changed
     world.journal.undo()
-    assert told(world, newest(world))[-3:-1] == ["  − new", "  + old"]
+    assert render_page(world, newest_edit(world))[-3:-1] == ["  − new", "  + old"]
 
 
-def test_a_long_text_is_told_line_by_line(world: Store) -> None:
+def test_a_long_text_is_shown_line_by_line(world: Store) -> None:
     world.notes.add_note(world.sessions.get("codex:0199aa"), "one\ntwo")
-    assert told(world, newest(world))[-3:] == ["  text: ", "  + one", "  + two"]
+    assert render_page(world, newest_edit(world))[-3:] == ["  text: ", "  + one", "  + two"]
 
 
-def test_a_secret_is_told_by_its_name_and_version_alone(world: Store) -> None:
+def test_a_secret_is_shown_only_by_its_name_and_version(world: Store) -> None:
     session = world.sessions.get("claude:e0741090")
     world.secrets.set(session, "API_KEY", "first-value")
     world.secrets.set(session, "API_KEY", "second-value")
-    edit = newest(world)
-    lines = "\n".join(told(world, edit))
+    edit = newest_edit(world)
+    lines = "\n".join(render_page(world, edit))
     assert describe_edit(edit, label_edits(world, [edit])).startswith("secret set “API_KEY”")
     assert "secret API_KEY, version 2" in lines
     assert "value" not in lines
 
 
-def test_what_was_written_back_names_the_store_and_the_rows(store: Store, tmp_path: Path) -> None:
-    owner = KisoStore(tmp_path / "kiso.db", LATEST_SCHEMA)
-    owner.add_session("dev", description="Theirs")
-    owner.add_message("go", processed=0)
-    world = WriteBackCase(store, owner.path, "dev").set_title("Mine")
-    world.write()
-    lines = told(store, newest(store))
-    assert f"in the store {owner.path}" in lines
+def test_a_write_back_names_the_store_and_the_rows(store: Store, tmp_path: Path) -> None:
+    kiso = KisoStore(tmp_path / "kiso.db", LATEST_SCHEMA)
+    kiso.add_session("dev", description="Theirs")
+    kiso.add_message("go", processed=0)
+    case = WriteBackCase(store, kiso.path, "dev").set_title("Mine")
+    case.write()
+    lines = render_page(store, newest_edit(store))
+    assert f"in the store {kiso.path}" in lines
     assert "  description: Theirs → Mine" in lines
 
 
-def test_an_undone_edit_says_by_which(world: Store) -> None:
+def test_an_undone_edit_names_its_undo(world: Store) -> None:
     world.sessions.pin([world.sessions.get("codex:0199aa")])
-    pinned = newest(world)
+    pinned = newest_edit(world)
     world.journal.undo()
-    undo = newest(world)
+    undo = newest_edit(world)
     pinned = world.journal.get(pinned.id)
     names = label_edits(world, [pinned, undo])
     assert f"undone by {undo.id}" in render_edit_row(build_edit_row(pinned, names), NOW, 100).plain
     assert build_edit_row(undo, names).label == f"undo of {pinned.id}"
-    assert any(line.startswith("Undone by edit") for line in told(world, pinned))
+    assert any(line.startswith("Undone by edit") for line in render_page(world, pinned))
 
 
 def test_many_sessions_are_counted(world: Store) -> None:
     sessions = world.sessions.newest(10)
     world.sessions.archive(sessions)
-    edit = newest(world)
-    line = build_edit_row(edit, label_edits(world, [edit]))
-    assert line.sessions_label.endswith(f"and {len(sessions) - 5} more")
+    edit = newest_edit(world)
+    row = build_edit_row(edit, label_edits(world, [edit]))
+    assert row.sessions_label.endswith(f"and {len(sessions) - 5} more")
 
 
 @pytest.mark.parametrize("width", [1, 20, 78, 140])
-def test_a_line_fits_whatever_stands_in_it(world: Store, width: int) -> None:
+def test_a_row_fits_any_width(world: Store, width: int) -> None:
     session = world.sessions.get("claude:e0741090")
     world.sessions.set_title(session, HOSTILE)
     world.notes.tag([session], ["日本語" * 20])
@@ -127,7 +127,7 @@ def test_a_line_fits_whatever_stands_in_it(world: Store, width: int) -> None:
         assert_harmless(line)
 
 
-def test_what_a_terminal_obeys_is_shown_as_a_picture(world: Store) -> None:
+def test_control_characters_are_shown_as_symbols(world: Store) -> None:
     world.sessions.set_title(world.sessions.get("claude:e0741090"), HOSTILE)
     world.facts.learn("\x1b[2J" + "x" * 3_000)
     for edit in world.journal.list_edits(limit=2):
@@ -137,19 +137,19 @@ def test_what_a_terminal_obeys_is_shown_as_a_picture(world: Store) -> None:
 
 def test_a_filter_finds_what_is_shown(world: Store) -> None:
     world.facts.learn("Uses FastAPI")
-    edit = newest(world)
-    line = build_edit_row(edit, label_edits(world, [edit]))
-    assert line.matches(["fastapi", "added"])
-    assert not line.matches(["fastapi", "undone"])
+    edit = newest_edit(world)
+    row = build_edit_row(edit, label_edits(world, [edit]))
+    assert row.matches(["fastapi", "added"])
+    assert not row.matches(["fastapi", "undone"])
 
 
-def test_edits_that_build_on_it_are_named() -> None:
-    def edits(*numbers: int) -> list[Edit]:
+def test_dependent_edits_are_named() -> None:
+    def make_edits(*numbers: int) -> list[Edit]:
         return [Edit(number, "title", time_ago(), (), (), None, None) for number in numbers]
 
-    assert describe_later_edits(edits(7)) == "Edit 7 depends on it."
-    assert describe_later_edits(edits(9, 7)) == "Edits 7 and 9 depend on it."
-    assert describe_later_edits(edits(*range(19, 10, -1))) == "Edits 11, 12, 13, 14, 15 and 4 more depend on it."
+    assert describe_later_edits(make_edits(7)) == "Edit 7 depends on it."
+    assert describe_later_edits(make_edits(9, 7)) == "Edits 7 and 9 depend on it."
+    assert describe_later_edits(make_edits(*range(19, 10, -1))) == "Edits 11, 12, 13, 14, 15 and 4 more depend on it."
 
 
 def assert_harmless(line: Content) -> None:

@@ -1,4 +1,4 @@
-"""How sessions look, as values."""
+"""Tests how the rows of the session list are rendered."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tui.render.styles import AGENT_BADGES, agent_badge, fit_line, format_age, h
 
 
 @pytest.mark.parametrize(
-    ("ago", "said"),
+    ("ago", "expected"),
     [
         (timedelta(seconds=-90), "now"),
         (timedelta(seconds=59), "now"),
@@ -33,16 +33,16 @@ from tui.render.styles import AGENT_BADGES, agent_badge, fit_line, format_age, h
         (timedelta(days=365), "Nov 2025"),
     ],
 )
-def test_ages(ago: timedelta, said: str) -> None:
-    assert format_age((NOW - ago).isoformat(), NOW) == said
+def test_ages(ago: timedelta, expected: str) -> None:
+    assert format_age((NOW - ago).isoformat(), NOW) == expected
 
 
-@pytest.mark.parametrize("spelled", ["", "yesterday", "1761000000", "2026-13-45T99:99:99Z"])
-def test_a_time_nobody_can_read_is_left_out(spelled: str) -> None:
-    assert format_age(spelled, NOW) in ("", "now")
+@pytest.mark.parametrize("text", ["", "yesterday", "1761000000", "2026-13-45T99:99:99Z"])
+def test_an_unreadable_time_is_left_out(text: str) -> None:
+    assert format_age(text, NOW) in ("", "now")
 
 
-def test_every_agent_has_a_mark_of_two_cells_and_no_two_the_same() -> None:
+def test_every_agent_has_a_unique_badge_of_two_cells() -> None:
     letters = [mark.letters for mark in AGENT_BADGES.values()]
     assert len(set(letters)) == len(letters)
     assert {cell_len(mark) for mark in letters} == {2}
@@ -53,23 +53,23 @@ def test_every_agent_has_a_mark_of_two_cells_and_no_two_the_same() -> None:
 _TEXTS = ("source", "native_id", "channel", "user", "agent_title", "own_title", "first_prompt", "model", "cwd")
 
 
-def a_session(**fields: object) -> Session:
+def make_session(**fields: object) -> Session:
     blank = dict.fromkeys(Session._fields, 0) | dict.fromkeys([*_TEXTS, "environment_name", "expires_at"], "")
-    told = {"id": "the-id", "relation": None, "parent_id": None, "updated_at": time_ago(hours=3)}
-    return Session(**(blank | told | fields))  # type: ignore[arg-type]
+    defaults = {"id": "the-id", "relation": None, "parent_id": None, "updated_at": time_ago(hours=3)}
+    return Session(**(blank | defaults | fields))  # type: ignore[arg-type]
 
 
-def lines_of(row: SessionRow, width: int = 80) -> tuple[str, str]:
+def render_lines(row: SessionRow, width: int = 80) -> tuple[str, str]:
     first, second = render_session(row, width, NOW)
     return plain_text(first).rstrip(), plain_text(second).rstrip()
 
 
-def test_a_session_without_a_title_goes_by_its_id() -> None:
-    assert lines_of(SessionRow(a_session()))[0] == "  the-id"
+def test_a_session_without_a_title_shows_its_id() -> None:
+    assert render_lines(SessionRow(make_session()))[0] == "  the-id"
 
 
-def test_a_row_tells_everything_by_signs() -> None:
-    session = a_session(
+def test_a_row_shows_all_signs() -> None:
+    session = make_session(
         own_title="Mine",
         pinned=1,
         source="codex",
@@ -82,20 +82,20 @@ def test_a_row_tells_everything_by_signs() -> None:
         gone=1,
     )
     row = SessionRow(session, has_summary=True, has_secrets=True)
-    assert lines_of(row) == ("★ Mine", "  cx beta · 3h · 1,204⟲ 52⚙ 3✗  ∑  🔒  ↱ fork  ⌫ gone  ▫ archived")
+    assert render_lines(row) == ("★ Mine", "  cx beta · 3h · 1,204⟲ 52⚙ 3✗  ∑  🔒  ↱ fork  ⌫ gone  ▫ archived")
 
 
 @given(text=st.text(max_size=200), width=st.integers(4, 200))
-def test_no_row_is_wider_than_its_place_and_no_text_becomes_markup(text: str, width: int) -> None:
-    session = a_session(own_title=text, first_prompt=f"{text} asked", cwd=f"/{text}", source=text, turns=7)
+def test_no_row_is_too_wide_and_no_text_becomes_markup(text: str, width: int) -> None:
+    session = make_session(own_title=text, first_prompt=f"{text} asked", cwd=f"/{text}", source=text, turns=7)
     for line in render_session(SessionRow(session, True, True), width, NOW):
         assert cell_len(plain_text(line)) <= width
         assert "\n" not in plain_text(line)
 
 
 @given(text=st.text(alphabet=st.sampled_from("[]/@=bclik app.quit\x1b()'\"\\"), max_size=60))
-def test_brackets_stay_as_they_are(text: str) -> None:
-    session = a_session(own_title=f"x{text}x")
+def test_brackets_are_not_markup(text: str) -> None:
+    session = make_session(own_title=f"x{text}x")
     shown = plain_text(render_session(SessionRow(session), 500, NOW)[0])
     assert shown == f"  x{text}x".replace("\x1b", "␛")
 
@@ -104,7 +104,7 @@ _LINES = st.lists(st.tuples(st.text("ab …e\u0301漢🔒", max_size=8), st.samp
 
 
 @given(line=_LINES, width=st.integers(1, 30))
-def test_a_line_is_cut_only_where_it_has_no_room(line: list[tuple[str, str]], width: int) -> None:
+def test_a_line_is_truncated_only_if_it_does_not_fit(line: list[tuple[str, str]], width: int) -> None:
     shown = plain_text(fit_line(line, width))
     assert cell_width(shown) <= width
     if cell_width(plain_text(line)) <= width:
@@ -115,10 +115,10 @@ def test_a_line_is_cut_only_where_it_has_no_room(line: list[tuple[str, str]], wi
 
 
 @given(line=_LINES)
-def test_words_are_set_off_across_pieces_and_nothing_else_is_changed(line: list[tuple[str, str]]) -> None:
+def test_matches_are_highlighted_across_pieces_and_nothing_else_changes(line: list[tuple[str, str]]) -> None:
     words = re.compile("a ?b")
     shown = list(highlight_matches(line, words, "hit"))
     assert plain_text(shown) == plain_text(line)
     styles = [style for text, style in shown for _ in text]
-    found = {at for match in words.finditer(plain_text(line)) for at in range(*match.span())}
-    assert [at for at, style in enumerate(styles) if style == "hit"] == sorted(found)
+    expected = {n for match in words.finditer(plain_text(line)) for n in range(*match.span())}
+    assert [n for n, style in enumerate(styles) if style == "hit"] == sorted(expected)

@@ -1,4 +1,4 @@
-"""What the inspector says of a call: its heading, its neighbours, its line in the table, its exit status."""
+"""Tests how the inspector renders a tool call: its heading, its neighbours, its row in the table, its exit code."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ from tui.render.tool_call_details import (
 HOSTILE = "\x1b]52;c;eA==\x07\x9b1m\u202e[bold]x[/]\t\r\n漢字" * 40
 
 
-def called(name: str = "Bash", status: Status = "error", **fields: Json) -> PairedCall:
+def make_call(name: str = "Bash", status: Status = "error", **fields: Json) -> PairedCall:
     call = PairedCall(
         7, "s", 12, "c1", name, status, 2140.0, "s#3", "s#4", {"command": "ls"}, "x", "2026-11-03T10:41:07Z"
     )
     return call._replace(**fields)
 
 
-def line(key: int, turn: int, name: str = "Bash", status: Status = "ok") -> ToolCallRow:
+def make_row(key: int, turn: int, name: str = "Bash", status: Status = "ok") -> ToolCallRow:
     return ToolCallRow(key, turn, name, "ls", status, 10.0)
 
 
@@ -38,10 +38,12 @@ def line(key: int, turn: int, name: str = "Bash", status: Status = "ok") -> Tool
 
 
 def test_the_heading() -> None:
-    assert render_call_heading(called(), 2, 52, 1).plain == "Bash · 3 of 52 · ✗ exit 1 · 2.1 s · turn 12, 10:41:07"
-    unknown = called(status="pending", duration_ms=None, at="whenever")
+    assert render_call_heading(make_call(), 2, 52, 1).plain == "Bash · 3 of 52 · ✗ exit 1 · 2.1 s · turn 12, 10:41:07"
+    unknown = make_call(status="pending", duration_ms=None, at="whenever")
     assert render_call_heading(unknown, 0, 0, None).plain == "Bash · … no result · turn 12"
-    assert render_call_heading(called(name="", status="ok"), 0, 1, None).plain.startswith("unnamed tool · 1 of 1 · ✓ ok")
+    assert render_call_heading(make_call(name="", status="ok"), 0, 1, None).plain.startswith(
+        "unnamed tool · 1 of 1 · ✓ ok"
+    )
 
 
 def test_titles() -> None:
@@ -53,15 +55,21 @@ def test_titles() -> None:
 
 
 def test_the_calls_of_the_same_name() -> None:
-    lines = [line(1, 9, status="error"), line(2, 10, "Read"), line(3, 11, status="error"), line(4, 12), line(5, 13)]
-    assert render_same_tool_calls(lines, 3).plain == "same tool before: turn 9 ✗, turn 11 ✗   after: turn 13 ✓"
-    assert render_same_tool_calls(lines, 0).plain == "same tool after: turn 11 ✗, turn 12 ✓, turn 13 ✓"
-    assert render_same_tool_calls(lines, 1).plain == "no other calls of this tool"
+    rows = [
+        make_row(1, 9, status="error"),
+        make_row(2, 10, "Read"),
+        make_row(3, 11, status="error"),
+        make_row(4, 12),
+        make_row(5, 13),
+    ]
+    assert render_same_tool_calls(rows, 3).plain == "same tool before: turn 9 ✗, turn 11 ✗   after: turn 13 ✓"
+    assert render_same_tool_calls(rows, 0).plain == "same tool after: turn 11 ✗, turn 12 ✓, turn 13 ✓"
+    assert render_same_tool_calls(rows, 1).plain == "no other calls of this tool"
 
 
 def test_only_the_nearest_of_very_many_are_named() -> None:
-    told = render_same_tool_calls([line(n, n) for n in range(100)], 50).plain
-    assert told == (
+    text = render_same_tool_calls([make_row(n, n) for n in range(100)], 50).plain
+    assert text == (
         "same tool before: 47 more … turn 47 ✓, turn 48 ✓, turn 49 ✓   after: turn 51 ✓, turn 52 ✓, turn 53 ✓ … 46 more"
     )
 
@@ -69,31 +77,31 @@ def test_only_the_nearest_of_very_many_are_named() -> None:
 # ── the table ─────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_a_line_of_the_table_says_what_was_done_to_what() -> None:
-    made = build_call_row(called(arguments={"file_path": "/home/ada/alpha/src/app.py"}), "/home/ada/alpha")
-    assert made.subject == "src/app.py"
-    shown = render_call_row(made, 4, 60)
+def test_a_row_of_the_table_shows_the_tool_and_its_argument() -> None:
+    row = build_call_row(make_call(arguments={"file_path": "/home/ada/alpha/src/app.py"}), "/home/ada/alpha")
+    assert row.subject == "src/app.py"
+    shown = render_call_row(row, 4, 60)
     assert shown.plain.split() == ["12", "✗", "Bash", "src/app.py", "2.1", "s"]
     assert shown.cell_length == 60 == render_table_head(4, 60).cell_length
 
 
-def test_a_line_is_found_by_all_its_words() -> None:
-    made = build_call_row(called())
+def test_a_row_matches_all_its_words() -> None:
+    row = build_call_row(make_call())
     for words in (["bash"], ["ls", "failed"], ["turn 12"], []):
-        assert made.matches(words)
-    assert not made.matches(["bash", "ok"])
+        assert row.matches(words)
+    assert not row.matches(["bash", "ok"])
 
 
 @pytest.mark.parametrize("width", [20, 60, 140])
 def test_nothing_hostile_survives(width: int) -> None:
-    evil = called(name=HOSTILE, arguments={HOSTILE: HOSTILE})
+    evil = make_call(name=HOSTILE, arguments={HOSTILE: HOSTILE})
     for shown in (render_call_row(build_call_row(evil), 400, width), render_call_heading(evil, 0, 1, None)):
         assert isinstance(shown, Content)
         assert not set(shown.plain) & set("\x1b\x07\x9b\u202e\t\r\n")
     assert render_call_row(build_call_row(evil), 400, width).cell_length <= width
 
 
-# ── exit status ───────────────────────────────────────────────────────────────────────────────────
+# ── exit code ─────────────────────────────────────────────────────────────────────────────────────
 
 
 @pytest.mark.parametrize(
@@ -114,7 +122,7 @@ def test_nothing_hostile_survives(width: int) -> None:
         ("x\n" * 100_000 + "Exit code 9", 9),
     ],
 )
-def test_an_exit_status_that_is_told(result: Json, code: int) -> None:
+def test_an_exit_code_is_found(result: Json, code: int) -> None:
     assert find_exit_code(result) == code
 
 
@@ -134,5 +142,5 @@ def test_an_exit_status_that_is_told(result: Json, code: int) -> None:
         "[" * 5_000,
     ],
 )
-def test_no_exit_status_where_none_is_told(result: Json) -> None:
+def test_no_exit_code_is_found(result: Json) -> None:
     assert find_exit_code(result) is None
