@@ -1,4 +1,4 @@
-"""The line in which one types what to find: what it asks, when, and how it is left."""
+"""Tests the find bar: what it searches for, when, and how it is left."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from textual.widgets import Input
 from tui.widgets.find_bar import NOTHING_FOUND, FindBar
 
 
-class Pane(App[None]):
+class FindBarApp(App[None]):
     def __init__(self) -> None:
         super().__init__()
-        self.asked: list[str] = []
-        self.left: list[bool] = []
-        self.typed = 0
+        self.searches: list[str] = []
+        self.exits: list[bool] = []
+        self.input_changes = 0
 
     def compose(self) -> ComposeResult:
         yield FindBar()
@@ -28,83 +28,83 @@ class Pane(App[None]):
         return self.query_one(FindBar)
 
     @on(FindBar.TextChanged)
-    def _asked(self, asked: FindBar.TextChanged) -> None:
-        self.asked.append(asked.text)
+    def _record_search(self, message: FindBar.TextChanged) -> None:
+        self.searches.append(message.text)
 
     @on(FindBar.Exited)
-    def _left(self, left: FindBar.Exited) -> None:
-        self.left.append(left.kept)
+    def _record_exit(self, message: FindBar.Exited) -> None:
+        self.exits.append(message.kept)
 
     @on(Input.Changed)
-    def _typed(self) -> None:
-        self.typed += 1
+    def _count_input_change(self) -> None:
+        self.input_changes += 1
 
 
-async def opened(pilot: Pilot[Any], text: str = "") -> Pane:
+async def open_bar(pilot: Pilot[Any], text: str = "") -> FindBarApp:
     app = pilot.app
-    assert isinstance(app, Pane)
+    assert isinstance(app, FindBarApp)
     app.bar.open(text)
     await pilot.pause()
     return app
 
 
-async def test_it_is_not_there_until_opened() -> None:
-    async with Pane().run_test() as pilot:
+async def test_the_bar_is_hidden_until_it_is_opened() -> None:
+    async with FindBarApp().run_test() as pilot:
         assert "find" not in screen_text(pilot)
-        app = await opened(pilot)
+        app = await open_bar(pilot)
         assert "find" in screen_text(pilot)
         assert app.bar.input.has_focus
 
 
-async def test_words_are_asked_for_as_one_types_and_enter_does_not_wait() -> None:
-    async with Pane().run_test() as pilot:
-        app = await opened(pilot)
+async def test_typing_searches_after_a_pause_and_enter_immediately() -> None:
+    async with FindBarApp().run_test() as pilot:
+        app = await open_bar(pilot)
         await pilot.press(*"abc")
-        await wait_until(pilot, lambda: app.asked and app.asked[-1] == "abc")
+        await wait_until(pilot, lambda: app.searches and app.searches[-1] == "abc")
         await pilot.press("d", "enter")
         await pilot.pause()
-        assert app.asked[-1] == "abcd"
-        assert app.left == [True]
+        assert app.searches[-1] == "abcd"
+        assert app.exits == [True]
         assert app.bar.display
-        assert not app.typed, "what the input says is the bar's own business"
+        assert not app.input_changes, "messages of the input do not leave the bar"
 
 
-async def test_escape_drops_and_closes() -> None:
-    async with Pane().run_test() as pilot:
-        app = await opened(pilot, "abc")
-        assert app.asked == ["abc"]
+async def test_escape_drops_the_hits_and_closes() -> None:
+    async with FindBarApp().run_test() as pilot:
+        app = await open_bar(pilot, "abc")
+        assert app.searches == ["abc"]
         await pilot.press("escape")
         await pilot.pause()
-        assert app.left == [False]
+        assert app.exits == [False]
         assert not app.bar.display
-        await opened(pilot)
-        assert app.asked == ["abc", "abc"], "opened again, it finds what was looked for last"
+        await open_bar(pilot)
+        assert app.searches == ["abc", "abc"], "when it is opened again, it repeats the last search"
 
 
-async def test_enter_on_nothing_drops_too() -> None:
-    async with Pane().run_test() as pilot:
-        app = await opened(pilot)
+async def test_enter_without_text_closes() -> None:
+    async with FindBarApp().run_test() as pilot:
+        app = await open_bar(pilot)
         await pilot.press("enter")
         await pilot.pause()
-        assert app.left == [False]
-        assert app.asked == []
+        assert app.exits == [False]
+        assert app.searches == []
 
 
-async def test_opened_again_typing_replaces_what_was_there() -> None:
-    async with Pane().run_test() as pilot:
-        app = await opened(pilot, "old")
+async def test_typing_replaces_the_last_text_when_opened_again() -> None:
+    async with FindBarApp().run_test() as pilot:
+        app = await open_bar(pilot, "old")
         app.bar.open()
         await pilot.press("n")
         assert app.bar.text == "n"
 
 
-async def test_it_tells_which_hit_of_how_many() -> None:
-    async with Pane().run_test() as pilot:
-        app = await opened(pilot, "word")
-        for at, of, told in ((3, 17, "3 of 17"), (1, 12_000, "1 of 12,000"), (0, 0, NOTHING_FOUND)):
-            app.bar.show_position(at, of)
+async def test_the_bar_shows_the_number_of_the_hit() -> None:
+    async with FindBarApp().run_test() as pilot:
+        app = await open_bar(pilot, "word")
+        for hit, total, text in ((3, 17, "3 of 17"), (1, 12_000, "1 of 12,000"), (0, 0, NOTHING_FOUND)):
+            app.bar.show_position(hit, total)
             await pilot.pause()
-            assert told in screen_text(pilot)
+            assert text in screen_text(pilot)
         app.bar.show_position(3, 10_000, more=True)
         await pilot.pause()
         assert "3 of 10,000+" in screen_text(pilot)

@@ -1,4 +1,4 @@
-"""The line of keys: what can be done here, told as it changes, and done by a click."""
+"""Tests the key hints: which keys are shown, how they change, and clicks on them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from textual.widgets import Static
 from tui.widgets.key_hints import KeyHintBar
 
 
-class Keys(App[None]):
+class KeysApp(App[None]):
     ENABLE_COMMAND_PALETTE = False
     BINDINGS = [  # noqa: RUF012 (declared so by Textual)
         Binding("o,O", "open", "Open"),
@@ -30,56 +30,56 @@ class Keys(App[None]):
         return self.may_mark if action == "mark" else True
 
 
-def told(app: Keys) -> str:
+def hints_text(app: KeysApp) -> str:
     return app.query_one(KeyHintBar).render().plain
 
 
-async def test_keys_are_told_once_for_each_action_and_only_those_to_be_shown() -> None:
-    async with Keys().run_test(size=(40, 5)) as pilot:
-        await wait_until(pilot, lambda: "Open" in told(pilot.app))
-        assert told(pilot.app) == " o Open  m Mark "
+async def test_each_visible_action_is_shown_once() -> None:
+    async with KeysApp().run_test(size=(40, 5)) as pilot:
+        await wait_until(pilot, lambda: "Open" in hints_text(pilot.app))
+        assert hints_text(pilot.app) == " o Open  m Mark "
 
 
-async def test_what_cannot_be_done_any_more_is_not_told() -> None:
-    async with Keys().run_test(size=(40, 5)) as pilot:
-        await wait_until(pilot, lambda: "Mark" in told(pilot.app))
+async def test_a_disabled_action_is_not_shown() -> None:
+    async with KeysApp().run_test(size=(40, 5)) as pilot:
+        await wait_until(pilot, lambda: "Mark" in hints_text(pilot.app))
         pilot.app.may_mark = False
         pilot.app.refresh_bindings()
-        await wait_until(pilot, lambda: told(pilot.app) == " o Open ")
+        await wait_until(pilot, lambda: hints_text(pilot.app) == " o Open ")
 
 
 async def test_a_click_on_a_key_presses_it() -> None:
-    async with Keys().run_test(size=(40, 5)) as pilot:
-        await wait_until(pilot, lambda: "Open" in told(pilot.app))
+    async with KeysApp().run_test(size=(40, 5)) as pilot:
+        await wait_until(pilot, lambda: "Open" in hints_text(pilot.app))
         await pilot.click(KeyHintBar, offset=(3, 0))
         await pilot.click(KeyHintBar, offset=(30, 0))
         await wait_until(pilot, lambda: pilot.app.opened == 1)
 
 
-class Named(Static, can_focus=True):
+class FocusedWidget(Static, can_focus=True):
     BINDINGS = [Binding("enter", "leave", "To the list")]  # noqa: RUF012 (declared so by Textual)
 
     def action_leave(self) -> None: ...
 
 
-class Naming(App[None]):
+class SameActionApp(App[None]):
     ENABLE_COMMAND_PALETTE = False
     BINDINGS = [Binding("escape", "leave", "Leave")]  # noqa: RUF012 (declared so by Textual)
 
     def compose(self) -> ComposeResult:
-        yield Named()
+        yield FocusedWidget()
         yield KeyHintBar()
 
     def action_leave(self) -> None: ...
 
 
-async def test_what_two_call_by_one_name_is_told_of_both() -> None:
-    async with Naming().run_test(size=(40, 5)) as pilot:
-        line = pilot.app.query_one(KeyHintBar)
-        await wait_until(pilot, lambda: line.render().plain == " ⏎ To the list  esc Leave ")
+async def test_two_widgets_with_the_same_action_are_both_shown() -> None:
+    async with SameActionApp().run_test(size=(40, 5)) as pilot:
+        bar = pilot.app.query_one(KeyHintBar)
+        await wait_until(pilot, lambda: bar.render().plain == " ⏎ To the list  esc Leave ")
 
 
-class Many(App[None]):
+class ManyKeysApp(App[None]):
     ENABLE_COMMAND_PALETTE = False
     BINDINGS = [Binding(key, f"do('{key}')", f"Do {key}") for key in "abcde"]  # noqa: RUF012 (declared so by Textual)
 
@@ -89,7 +89,7 @@ class Many(App[None]):
     def action_do(self, key: str) -> None: ...
 
 
-async def test_where_not_all_have_room_the_last_stay() -> None:
-    async with Many().run_test(size=(30, 5)) as pilot:
-        line = pilot.app.query_one(KeyHintBar)
-        await wait_until(pilot, lambda: line.render().plain == " a Do a  d Do d  e Do e ")
+async def test_the_last_hints_stay_if_not_all_fit() -> None:
+    async with ManyKeysApp().run_test(size=(30, 5)) as pilot:
+        bar = pilot.app.query_one(KeyHintBar)
+        await wait_until(pilot, lambda: bar.render().plain == " a Do a  d Do d  e Do e ")

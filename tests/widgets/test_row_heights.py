@@ -1,4 +1,4 @@
-"""The index of heights says what a plain list would, only sooner."""
+"""Tests that the height index gives the same answers as a plain list."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tui.widgets.timeline.height_index import HeightIndex
 SMALL = st.integers(0, 5)
 
 
-def agree(heights: HeightIndex, plain: list[int]) -> None:
+def assert_equal(heights: HeightIndex, plain: list[int]) -> None:
     assert (len(heights), heights.total) == (len(plain), sum(plain))
     lines = [(index, line) for index, height in enumerate(plain) for line in range(height)]
     assert [heights.locate_line(line) for line in range(heights.total)] == lines
@@ -22,22 +22,22 @@ def agree(heights: HeightIndex, plain: list[int]) -> None:
 
 
 @given(plain=st.lists(SMALL, max_size=40), data=st.data())
-def test_it_says_what_a_list_would_say(plain: list[int], data: st.DataObject) -> None:
+def test_the_index_equals_a_list(plain: list[int], data: st.DataObject) -> None:
     heights = HeightIndex(plain)
-    agree(heights, plain)
+    assert_equal(heights, plain)
     if plain:
         changes = st.lists(st.tuples(st.integers(0, len(plain) - 1), SMALL), max_size=10)
         for index, height in data.draw(changes):
             heights[index] = plain[index] = height
-        agree(heights, plain)
+        assert_equal(heights, plain)
 
 
 @pytest.mark.parametrize("line", [-1, 6, 100])
-def test_no_line_outside(line: int) -> None:
+def test_a_line_outside_is_an_error(line: int) -> None:
     with pytest.raises(IndexError):
         HeightIndex([1, 2, 3]).locate_line(line)
 
 
-def test_nothing_has_no_lines() -> None:
+def test_an_empty_index_has_no_lines() -> None:
     with pytest.raises(IndexError):
         HeightIndex().locate_line(0)

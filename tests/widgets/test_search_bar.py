@@ -1,4 +1,4 @@
-"""A person at the search bar: what is asked, offered, not understood; and that nothing is taken unasked."""
+"""Tests the search bar: the query, its explanation and its completions."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from store.search.complete import Vocabulary
 from store.search.query import FILTERS
 from tui.widgets.top_bar import QueryInput, TopBar
 
-KNOWN = Vocabulary(
+VOCABULARY = Vocabulary(
     agents=("claude", "codex", "claude-ai"),
     folders=(
         "/home/ada/my notes",
@@ -31,211 +31,210 @@ KNOWN = Vocabulary(
 )
 
 
-class Bar(App[None]):
-    """The bar alone, over a line that can have the focus."""
+class SearchBarApp(App[None]):
+    """Shows the search bar above a line that can have the focus."""
 
     CSS_PATH = tui.app.Backscroll.CSS_PATH
 
     def __init__(self) -> None:
         super().__init__()
-        self.asked: list[str] = []
-        self.left: list[bool] = []
-        self.entered = 0
+        self.queries: list[str] = []
+        self.exits: list[bool] = []
+        self.focus_count = 0
 
     def compose(self) -> ComposeResult:
         yield TopBar("backscroll")
-        beneath = Static(Content("what lies beneath"))
-        beneath.can_focus = True
-        yield beneath
+        line = Static(Content("a line below the bar"))
+        line.can_focus = True
+        yield line
 
     @on(TopBar.QueryChanged)
-    def _ask(self, asked: TopBar.QueryChanged) -> None:
-        self.asked.append(asked.query)
+    def _record_query(self, message: TopBar.QueryChanged) -> None:
+        self.queries.append(message.query)
 
     @on(TopBar.Exited)
-    def _leave(self, left: TopBar.Exited) -> None:
-        self.left.append(left.entered)
+    def _record_exit(self, message: TopBar.Exited) -> None:
+        self.exits.append(message.entered)
 
     @on(TopBar.Focused)
-    def _offer(self) -> None:
-        self.entered += 1
-        self.query_one(TopBar).set_vocabulary(KNOWN)
+    def _set_vocabulary(self) -> None:
+        self.focus_count += 1
+        self.query_one(TopBar).set_vocabulary(VOCABULARY)
 
 
-def words(pilot: Pilot[Any]) -> QueryInput:
+def query_input(pilot: Pilot[Any]) -> QueryInput:
     return pilot.app.query_one(QueryInput)
 
 
-def offered(pilot: Pilot[Any]) -> list[str]:
-    """The lines of the offers that are on the screen."""
-    offers = pilot.app.query_one(TopBar).completion_list
-    return list(offers.completions) if offers.display else []
+def shown_completions(pilot: Pilot[Any]) -> list[str]:
+    completion_list = pilot.app.query_one(TopBar).completion_list
+    return list(completion_list.completions) if completion_list.display else []
 
 
-# ── asking ────────────────────────────────────────────────────────────────────────────────────────
+# ── the query ─────────────────────────────────────────────────────────────────────────────────────
 
 
-async def test_what_is_typed_is_asked_at_every_key() -> None:
-    app = Bar()
+async def test_every_key_posts_the_query() -> None:
+    app = SearchBarApp()
     async with app.run_test() as pilot:
-        words(pilot).focus()
+        query_input(pilot).focus()
         await pilot.press(*"ret")
-        await wait_until(pilot, lambda: app.asked == ["r", "re", "ret"])
+        await wait_until(pilot, lambda: app.queries == ["r", "re", "ret"])
         app.query_one(TopBar).clear()
-        await wait_until(pilot, lambda: app.asked == ["r", "re", "ret", ""])
+        await wait_until(pilot, lambda: app.queries == ["r", "re", "ret", ""])
 
 
-async def test_the_end_of_long_words_is_in_sight() -> None:
-    app = Bar()
+async def test_the_end_of_a_long_query_is_visible() -> None:
+    app = SearchBarApp()
     async with app.run_test() as pilot:
-        words(pilot).focus()
+        query_input(pilot).focus()
         await pilot.press(*"word " * 40, *"end")
         await wait_for_text(pilot, "word word end")
         await pilot.press("home")
-        await wait_until(pilot, lambda: words(pilot).scroll_offset.x == 0)
+        await wait_until(pilot, lambda: query_input(pilot).scroll_offset.x == 0)
         assert "end" not in screen_text(pilot)
 
 
-async def test_enter_leaves_and_asks_nothing_twice() -> None:
-    app = Bar()
+async def test_enter_leaves_without_posting_the_query_again() -> None:
+    app = SearchBarApp()
     async with app.run_test() as pilot:
-        words(pilot).focus()
+        query_input(pilot).focus()
         await pilot.press(*"up", "enter")
-        await wait_until(pilot, lambda: app.left == [True])
-        assert app.asked == ["u", "up"]
+        await wait_until(pilot, lambda: app.exits == [True])
+        assert app.queries == ["u", "up"]
         await pilot.press("down")
-        await wait_until(pilot, lambda: app.left == [True, False])
+        await wait_until(pilot, lambda: app.exits == [True, False])
 
 
-async def test_whoever_is_about_to_type_is_told_to_the_screen() -> None:
-    app = Bar()
+async def test_the_focus_of_the_bar_is_posted() -> None:
+    app = SearchBarApp()
     async with app.run_test() as pilot:
-        assert app.entered == 0
-        words(pilot).focus()
-        await wait_until(pilot, lambda: app.entered == 1)
+        assert app.focus_count == 0
+        query_input(pilot).focus()
+        await wait_until(pilot, lambda: app.focus_count == 1)
 
 
 @pytest.mark.parametrize("typed", ["is:broken", "after:soon", "tag:"])
-async def test_what_is_not_understood_is_said_under_the_words(typed: str) -> None:
-    async with Bar().run_test(size=(120, 10)) as pilot:
-        words(pilot).focus()
-        words(pilot).value = typed
+async def test_a_warning_is_shown_below_the_query(typed: str) -> None:
+    async with SearchBarApp().run_test(size=(120, 10)) as pilot:
+        query_input(pilot).focus()
+        query_input(pilot).value = typed
         await wait_for_text(pilot, f"{typed.partition(':')[0]}: ")
         await wait_until(pilot, lambda: len(screen_text(pilot).splitlines()[1].strip()) > 10)
-        words(pilot).value = ""
+        query_input(pilot).value = ""
         await wait_until(pilot, lambda: not screen_text(pilot).splitlines()[1].strip())
 
 
-async def test_what_is_understood_is_said_under_the_words() -> None:
-    async with Bar().run_test(size=(120, 10)) as pilot:
-        words(pilot).focus()
-        words(pilot).value = 'upload OR "a phrase" -is:pinned agent:claude retr'
+async def test_an_explanation_is_shown_below_the_query() -> None:
+    async with SearchBarApp().run_test(size=(120, 10)) as pilot:
+        query_input(pilot).focus()
+        query_input(pilot).value = 'upload OR "a phrase" -is:pinned agent:claude retr'
         await wait_for_text(pilot, "“upload” or “a phrase”, not pinned, agent claude…, “retr…”")
 
 
-# ── offers ────────────────────────────────────────────────────────────────────────────────────────
+# ── completions ───────────────────────────────────────────────────────────────────────────────────
 
 
-async def test_offers_come_as_one_types_and_tab_takes_the_first() -> None:
-    app = Bar()
+async def test_typing_shows_completions_and_tab_inserts_the_first() -> None:
+    app = SearchBarApp()
     async with app.run_test() as pilot:
-        words(pilot).focus()
+        query_input(pilot).focus()
         await pilot.press("a")
-        assert offered(pilot) == []
+        assert shown_completions(pilot) == []
         await pilot.press("g")
-        assert offered(pilot) == ["agent:"]
+        assert shown_completions(pilot) == ["agent:"]
         await wait_for_text(pilot, "agent:")
         await pilot.press("tab")
-        assert words(pilot).value == "agent:"
-        assert offered(pilot) == ["agent:claude", "agent:codex", "agent:claude-ai"]
+        assert query_input(pilot).value == "agent:"
+        assert shown_completions(pilot) == ["agent:claude", "agent:codex", "agent:claude-ai"]
         await pilot.press(*"co", "tab")
-        assert words(pilot).value == "agent:codex "
-        assert offered(pilot) == []
-        assert words(pilot).has_focus
-        await wait_until(pilot, lambda: app.asked[-1:] == ["agent:codex "])
+        assert query_input(pilot).value == "agent:codex "
+        assert shown_completions(pilot) == []
+        assert query_input(pilot).has_focus
+        await wait_until(pilot, lambda: app.queries[-1:] == ["agent:codex "])
 
 
-async def test_arrows_choose_and_enter_takes_what_was_chosen() -> None:
-    app = Bar()
+async def test_arrows_select_and_enter_inserts_a_completion() -> None:
+    app = SearchBarApp()
     async with app.run_test() as pilot:
-        words(pilot).focus()
+        query_input(pilot).focus()
         await pilot.press(*"agent:c", "down", "down", "enter")
-        assert words(pilot).value == "agent:codex "
-        assert app.left == []
+        assert query_input(pilot).value == "agent:codex "
+        assert app.exits == []
         await pilot.press(*"is:", "down", "up", "down", "down", "down", "up", "enter")
-        assert words(pilot).value == "agent:codex is:pinned "
+        assert query_input(pilot).value == "agent:codex is:pinned "
 
 
-async def test_enter_is_not_stolen_where_nothing_was_chosen() -> None:
-    app = Bar()
+async def test_enter_leaves_if_no_completion_is_selected() -> None:
+    app = SearchBarApp()
     async with app.run_test() as pilot:
-        words(pilot).focus()
+        query_input(pilot).focus()
         await pilot.press(*"to")
-        assert offered(pilot) == ["tool:"]
+        assert shown_completions(pilot) == ["tool:"]
         await pilot.press("enter")
-        await wait_until(pilot, lambda: app.left == [True])
-        assert words(pilot).value == "to"
-        assert offered(pilot) == []
+        await wait_until(pilot, lambda: app.exits == [True])
+        assert query_input(pilot).value == "to"
+        assert shown_completions(pilot) == []
         await pilot.press("tab")
-        assert not words(pilot).has_focus
+        assert not query_input(pilot).has_focus
 
 
-async def test_a_filter_that_is_still_being_chosen_puzzles_nobody() -> None:
-    app = Bar()
+async def test_an_incomplete_filter_causes_no_warning() -> None:
+    app = SearchBarApp()
     async with app.run_test(size=(120, 12)) as pilot:
-        words(pilot).focus()
+        query_input(pilot).focus()
         await pilot.press(*"is:")
-        await wait_until(pilot, lambda: app.asked[-1:] == ["is:"])
+        await wait_until(pilot, lambda: app.queries[-1:] == ["is:"])
         await wait_for_text(pilot, "is:error")
         assert "followed by" not in screen_text(pilot)
 
 
-async def test_escape_closes_the_offers_and_only_them() -> None:
-    async with Bar().run_test() as pilot:
-        words(pilot).focus()
+async def test_escape_closes_only_the_completions() -> None:
+    async with SearchBarApp().run_test() as pilot:
+        query_input(pilot).focus()
         await pilot.press(*"words is:")
-        assert offered(pilot)
+        assert shown_completions(pilot)
         await pilot.press("escape")
-        assert offered(pilot) == []
-        assert words(pilot).value == "words is:"
+        assert shown_completions(pilot) == []
+        assert query_input(pilot).value == "words is:"
         await pilot.press("e")
-        assert offered(pilot)[:3] == ["is:error", "is:expiring", "is:pinned"]
+        assert shown_completions(pilot)[:3] == ["is:error", "is:expiring", "is:pinned"]
 
 
-async def test_all_filters_are_one_key_away_and_never_more_than_eight_lines() -> None:
-    async with Bar().run_test() as pilot:
-        words(pilot).focus()
+async def test_a_key_shows_the_filters_in_at_most_eight_lines() -> None:
+    async with SearchBarApp().run_test() as pilot:
+        query_input(pilot).focus()
         await pilot.press("ctrl+@")
-        assert offered(pilot) == [f"{name}:" for name in FILTERS][:8]
+        assert shown_completions(pilot) == [f"{name}:" for name in FILTERS][:8]
         await pilot.press("escape", *"tool:tool")
-        assert len(offered(pilot)) == 8
+        assert len(shown_completions(pilot)) == 8
         await wait_for_text(pilot, "tool:tool7")
         assert "tool:tool8" not in screen_text(pilot)
 
 
-async def test_a_click_takes_an_offer_and_leaves_the_focus_where_it_was() -> None:
-    async with Bar().run_test() as pilot:
-        words(pilot).focus()
+async def test_a_click_inserts_a_completion_and_keeps_the_focus() -> None:
+    async with SearchBarApp().run_test() as pilot:
+        query_input(pilot).focus()
         await pilot.press(*"agent:c")
         await wait_for_text(pilot, "agent:codex")
         row = next(n for n, line in enumerate(screen_text(pilot).splitlines()) if "agent:codex" in line)
         await pilot.click(offset=(screen_text(pilot).splitlines()[row].index("agent:codex") + 2, row))
-        await wait_until(pilot, lambda: words(pilot).value == "agent:codex ")
-        assert words(pilot).has_focus
+        await wait_until(pilot, lambda: query_input(pilot).value == "agent:codex ")
+        assert query_input(pilot).has_focus
 
 
-async def test_leaving_the_bar_closes_the_offers() -> None:
-    async with Bar().run_test() as pilot:
-        words(pilot).focus()
+async def test_leaving_the_bar_closes_the_completions() -> None:
+    async with SearchBarApp().run_test() as pilot:
+        query_input(pilot).focus()
         await pilot.press(*"ag")
-        assert offered(pilot)
+        assert shown_completions(pilot)
         pilot.app.set_focus(None)
-        await wait_until(pilot, lambda: not offered(pilot))
+        await wait_until(pilot, lambda: not shown_completions(pilot))
 
 
-async def test_offers_of_hostile_names_are_shown_as_text_or_not_at_all() -> None:
-    async with Bar().run_test(size=(100, 20)) as pilot:
-        words(pilot).focus()
+async def test_completions_with_hostile_names_are_plain_text_or_left_out() -> None:
+    async with SearchBarApp().run_test(size=(100, 20)) as pilot:
+        query_input(pilot).focus()
         await pilot.press(*"cwd:")
         await wait_for_text(pilot, "/home/ada/my notes", "/[b]bold[/b]", "日本語")
         shown = screen_text(pilot)
@@ -244,8 +243,8 @@ async def test_offers_of_hostile_names_are_shown_as_text_or_not_at_all() -> None
     assert max(map(len, shown.splitlines())) <= 100
 
 
-async def test_a_word_within_quotes_is_completed_as_a_whole() -> None:
-    async with Bar().run_test() as pilot:
-        words(pilot).focus()
+async def test_a_quoted_value_is_completed() -> None:
+    async with SearchBarApp().run_test() as pilot:
+        query_input(pilot).focus()
         await pilot.press(*'cwd:"/home/ada/my', "tab")
-        assert words(pilot).value == 'cwd:"/home/ada/my notes" '
+        assert query_input(pilot).value == 'cwd:"/home/ada/my notes" '

@@ -1,4 +1,4 @@
-"""The timeline finds words in what was never read, tells others what it is at, and copies what was written."""
+"""Tests finding, selecting and copying in the timeline."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def long(store: Store) -> Session:
 # ── finding ───────────────────────────────────────────────────────────────────────────────────────
 
 
-async def test_words_are_found_in_turns_that_were_never_read(store: Store, long: Session) -> None:
+async def test_words_are_found_in_turns_that_are_not_loaded(store: Store, long: Session) -> None:
     async with TimelineApp(store, long).run_test(size=SIZE) as pilot:
         await wait_for_cursor(pilot, 60, "event")
         await pilot.press("slash", *"answer **2")
@@ -42,7 +42,7 @@ async def test_words_are_found_in_turns_that_were_never_read(store: Store, long:
         assert not timeline(pilot).has_hits
 
 
-async def test_what_is_found_is_counted_from_where_one_began(store: Store, long: Session) -> None:
+async def test_hits_are_counted_from_where_the_search_began(store: Store, long: Session) -> None:
     async with TimelineApp(store, long, at="claude:long#76").run_test(size=SIZE) as pilot:
         await wait_for_cursor(pilot, 20, "prompt")
         await pilot.press("slash", *"thought 4")
@@ -51,7 +51,7 @@ async def test_what_is_found_is_counted_from_where_one_began(store: Store, long:
         await wait_for_cursor(pilot, 20, "thinking")
 
 
-async def test_a_hit_inside_what_is_folded_unfolds_it(store: Store, long: Session) -> None:
+async def test_a_hit_in_a_folded_item_unfolds_it(store: Store, long: Session) -> None:
     async with TimelineApp(store, long).run_test(size=SIZE) as pilot:
         await wait_for_cursor(pilot, 60, "event")
         await pilot.press("slash", *"output 44", "enter")
@@ -59,7 +59,7 @@ async def test_a_hit_inside_what_is_folded_unfolds_it(store: Store, long: Sessio
         await wait_for_text(pilot, "│ output 44")
 
 
-async def test_nothing_found_is_said_and_nothing_moves(store: Store, long: Session) -> None:
+async def test_a_search_without_hits_does_not_move_the_cursor(store: Store, long: Session) -> None:
     async with TimelineApp(store, long).run_test(size=SIZE, notifications=True) as pilot:
         await wait_for_cursor(pilot, 60, "event")
         await pilot.press("slash", *"zebra")
@@ -69,7 +69,7 @@ async def test_nothing_found_is_said_and_nothing_moves(store: Store, long: Sessi
         assert cursor_position(pilot) == (60, "event")
 
 
-async def test_a_hit_deep_in_a_long_text_comes_into_view(store: Store) -> None:
+async def test_a_hit_in_a_long_text_becomes_visible(store: Store) -> None:
     text = "line\n\n" * 100 + "the needle\n\n" + "line\n\n" * 100
     session = add_session(store, "deep", time_ago(), prompt_entry("Go", time_ago()), answer_entry(text, time_ago()))
     async with TimelineApp(store, session, at="deep#0").run_test(size=SIZE) as pilot:
@@ -78,24 +78,24 @@ async def test_a_hit_deep_in_a_long_text_comes_into_view(store: Store) -> None:
         await wait_for_text(pilot, "the needle")
 
 
-# ── telling others ────────────────────────────────────────────────────────────────────────────────
+# ── selecting and copying ─────────────────────────────────────────────────────────────────────────
 
 
-async def test_it_tells_what_the_cursor_rests_on(store: Store, long: Session) -> None:
+async def test_the_selected_item_is_posted(store: Store, long: Session) -> None:
     async with TimelineApp(store, long, at="claude:long#0").run_test(size=SIZE) as pilot:
         await wait_for_cursor(pilot, 1, "prompt")
         await wait_until(pilot, lambda: messages_of_type(pilot, TimelinePane.Selected))
         await pilot.press("down", "down")
         await wait_until(pilot, lambda: messages_of_type(pilot, TimelinePane.Selected)[-1].part == 1)
-        told = messages_of_type(pilot, TimelinePane.Selected)[-1]
-        assert isinstance(told.entry.parts[told.part], ToolCall)
+        message = messages_of_type(pilot, TimelinePane.Selected)[-1]
+        assert isinstance(message.entry.parts[message.part], ToolCall)
         await pilot.press("i")
         await wait_until(pilot, lambda: messages_of_type(pilot, TimelinePane.InspectRequested))
         (call,) = store.chains.tool_calls(long.key, 1)
         assert messages_of_type(pilot, TimelinePane.InspectRequested)[0].call_key == call.key
 
 
-async def test_copying_gives_the_original(store: Store) -> None:
+async def test_copying_takes_the_stored_text(store: Store) -> None:
     evil = "say \x1b[2J [b]hi[/b]\n```sh\nls \x1b\n```"
     session = add_session(
         store,
@@ -114,7 +114,7 @@ async def test_copying_gives_the_original(store: Store) -> None:
         await wait_for_text(pilot, "Not a tool call")
 
 
-async def test_copying_a_call_gives_arguments_and_result(store: Store, long: Session) -> None:
+async def test_copying_a_call_takes_arguments_and_result(store: Store, long: Session) -> None:
     async with TimelineApp(store, long).run_test(size=SIZE, notifications=True) as pilot:
         await wait_for_cursor(pilot, 60, "event")
         await pilot.press("X", "y", "c")
@@ -123,7 +123,7 @@ async def test_copying_a_call_gives_arguments_and_result(store: Store, long: Ses
         await wait_for_text(pilot, "No code block in this item.")
 
 
-async def test_the_summary_is_told_in_the_heading_and_beside_what_it_covers(store: Store, long: Session) -> None:
+async def test_the_heading_and_a_bar_show_what_the_summary_covers(store: Store, long: Session) -> None:
     store.summaries.set(long, "In short.", up_to_turn=30)
     async with TimelineApp(store, long).run_test(size=SIZE) as pilot:
         await wait_for_text(pilot, "summary covers ━", "30 of 60", "Answer 60.")
