@@ -1,4 +1,4 @@
-"""Forks as new rollouts of Codex: alone on their feet, numbered anew, and known to Codex at once."""
+"""These tests cover forks that are written as new rollouts of Codex."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from foreign_databases import sync_paths
 from sample_conversations import statuses
-from test_native_fork import DATA, NEW, forks, lines, say
+from test_native_fork import DATA, NEW, iter_forks, read_lines, write_lines
 
 from store.model.entry import INTERRUPTED_RESULT
 from store.store import Store
@@ -26,13 +26,17 @@ def codex(home: Path) -> Path:
     return Path(shutil.copytree(DATA / "codex", home / ".codex"))
 
 
-def test_a_paged_rollout_stands_alone_and_counts_its_lines(store: Store, codex: Path) -> None:
+def test_the_fork_of_a_paged_rollout_is_complete_and_numbered(store: Store, codex: Path) -> None:
     sync_paths(store, codex)
     path, child = fork_transcript(store, store.sessions.get(f"codex:{PAGED}"), 1)
-    meta, *rest = lines(path)
-    told = meta["payload"]
-    assert (told["id"], told["session_id"], told["forked_from_id"]) == (child.native_id, child.native_id, PAGED)
-    assert "history_base" not in told
+    meta, *rest = read_lines(path)
+    payload = meta["payload"]
+    assert (payload["id"], payload["session_id"], payload["forked_from_id"]) == (
+        child.native_id,
+        child.native_id,
+        PAGED,
+    )
+    assert "history_base" not in payload
     assert [line["ordinal"] for line in (meta, *rest)] == list(range(1 + len(rest)))
     assert not [line for line in rest if line["payload"].get("thread_id") == PAGED]
     assert path.name.endswith(f"-{child.native_id}.jsonl")
@@ -41,7 +45,7 @@ def test_a_paged_rollout_stands_alone_and_counts_its_lines(store: Store, codex: 
 
 
 @pytest.mark.parametrize("turn", [1, 2])
-def test_what_was_open_is_answered_by_the_kind_of_its_call(store: Store, home: Path, turn: int) -> None:
+def test_pending_calls_get_a_result_of_their_kind(store: Store, home: Path, turn: int) -> None:
     thread = "0b000000-0000-7000-8000-000000000001"
     path = home / f".codex/sessions/2026/05/01/rollout-2026-05-01T10-00-00-{thread}.jsonl"
     items: list[dict[str, Any]] = [
@@ -53,13 +57,13 @@ def test_what_was_open_is_answered_by_the_kind_of_its_call(store: Store, home: P
         {"type": "message", "role": "user", "content": [{"type": "input_text", "text": "And?"}]},
     ]
     meta = {"id": thread, "timestamp": "2026-05-01T10:00:00Z", "cwd": "/w", "source": "exec", "originator": "x"}
-    begun = {"type": "event_msg", "payload": {"type": "task_started", "turn_id": "t1"}}
-    at = {"timestamp": "2026-05-01T10:00:01Z"}
-    told = [at | {"type": "response_item", "payload": item} for item in items]
-    say(path, at | {"type": "session_meta", "payload": meta}, at | begun, *told)
+    task_started = {"type": "event_msg", "payload": {"type": "task_started", "turn_id": "t1"}}
+    timestamp = {"timestamp": "2026-05-01T10:00:01Z"}
+    response_items = [timestamp | {"type": "response_item", "payload": item} for item in items]
+    write_lines(path, timestamp | {"type": "session_meta", "payload": meta}, timestamp | task_started, *response_items)
     sync_paths(store, home / ".codex")
-    made, child = fork_transcript(store, store.sessions.get(f"codex:{thread}"), turn)
-    head, *rest = (line["payload"] for line in lines(made))
+    fork_path, child = fork_transcript(store, store.sessions.get(f"codex:{thread}"), turn)
+    head, *rest = (line["payload"] for line in read_lines(fork_path))
     assert head["source"] == "cli"
     closing = [item["type"] for item in rest if INTERRUPTED_RESULT in json.dumps(item) or item.get("tools") == []]
     assert closing == ["function_call_output", "custom_tool_call_output", "tool_search_output"]
@@ -68,7 +72,7 @@ def test_what_was_open_is_answered_by_the_kind_of_its_call(store: Store, home: P
     assert set(statuses(store, child).values()) <= {"ok", "error"}
 
 
-def test_codex_is_told_of_a_thread_that_it_would_not_list(store: Store, codex: Path) -> None:
+def test_forks_are_registered_in_the_state_database_of_codex(store: Store, codex: Path) -> None:
     database = codex / "state_5.sqlite"
     with closing(sqlite3.connect(database)) as connection:
         connection.execute("pragma journal_mode = wal")
@@ -95,10 +99,10 @@ def test_codex_is_told_of_a_thread_that_it_would_not_list(store: Store, codex: P
     ]
 
 
-def test_what_was_rolled_back_is_not_rolled_back_once_more(store: Store, codex: Path) -> None:
+def test_rollbacks_are_not_copied_to_the_fork(store: Store, codex: Path) -> None:
     sync_paths(store, codex)
-    rolled = [path for path in codex.rglob("*.jsonl") if b"thread_rolled_back" in path.read_bytes()]
-    assert rolled
-    for session, turn, prompt in list(forks(store)):
+    rolled_back_paths = [path for path in codex.rglob("*.jsonl") if b"thread_rolled_back" in path.read_bytes()]
+    assert rolled_back_paths
+    for session, turn, prompt in list(iter_forks(store)):
         path = fork_transcript_path(store, session, turn, prompt=prompt)
         assert b"thread_rolled_back" not in path.read_bytes()

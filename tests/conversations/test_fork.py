@@ -1,4 +1,4 @@
-"""A session that goes another way from some turn on, in our own store."""
+"""These tests cover forks in our own store."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ from store.store import Store
 TOTALS = "select sum(turns), sum(entries), sum(tool_calls), sum(tokens_total) from sessions where deleted = 0"
 
 
-def said(text: str) -> NewEntry:
+def user_entry(text: str) -> NewEntry:
     return NewEntry(role="user", parts=(Text(text),), record=NewRecord(text.encode()))
 
 
-def of_tool(*parts: Part) -> NewEntry:
+def tool_entry(*parts: Part) -> NewEntry:
     return NewEntry(role="tool", parts=parts, is_prompt=False)
 
 
-def called(*calls: str) -> NewEntry:
+def calling_entry(*calls: str) -> NewEntry:
     parts = tuple(ToolCall(call, "shell", {"command": call}) for call in calls)
     return NewEntry(role="assistant", parts=parts, record=NewRecord(repr(calls).encode()))
 
 
-def session_of(store: Store, *entries: NewEntry, name: str = "a") -> Session:
+def create_session(store: Store, *entries: NewEntry, name: str = "a") -> Session:
     session = store.create_session(name)
     store.chains.append(session.key, entries)
     return store.get_session(name)
@@ -48,7 +48,7 @@ def is_healthy(store: Store) -> bool:
     return check_store(store) == []
 
 
-# ── what is made ──────────────────────────────────────────────────────────────────────────────────
+# ── forks ─────────────────────────────────────────────────────────────────────────────────────────
 
 
 def test_a_fork_ends_after_the_turn_and_counts_nothing_twice(store: Store, parent: Session) -> None:
@@ -61,7 +61,7 @@ def test_a_fork_ends_after_the_turn_and_counts_nothing_twice(store: Store, paren
     assert is_healthy(store)
 
 
-def test_another_prompt_takes_the_place_of_what_was_said(store: Store, parent: Session) -> None:
+def test_a_new_prompt_replaces_the_prompt_of_the_turn(store: Store, parent: Session) -> None:
     child = fork_session(store, parent, 2, prompt="Something quite  else\nand more")
     turns = store.chains.turns(child.key)
     assert [turn.prompt for turn in turns[1:]] == ["prompt 1 of a", "Something quite  else\nand more"]
@@ -72,14 +72,14 @@ def test_another_prompt_takes_the_place_of_what_was_said(store: Store, parent: S
     assert is_healthy(store)
 
 
-def test_who_spoke_speaks_in_the_fork_too(store: Store) -> None:
-    asked = NewEntry(role="user", parts=(Text("one"),), author="ada")
-    child = fork_session(store, session_of(store, asked), 1, prompt="two")
+def test_a_new_prompt_has_the_author_of_the_old_one(store: Store) -> None:
+    prompt = NewEntry(role="user", parts=(Text("one"),), author="ada")
+    child = fork_session(store, create_session(store, prompt), 1, prompt="two")
     assert store.chains.turns(child.key)[1].entries[0].author == "ada"
 
 
-def test_before_the_first_prompt_there_is_but_the_beginning(store: Store) -> None:
-    session = session_of(store, NewEntry(kind="event", text="began"), said("one"))
+def test_a_fork_at_turn_zero_has_the_entries_before_the_first_prompt(store: Store) -> None:
+    session = create_session(store, NewEntry(kind="event", text="began"), user_entry("one"))
     child = fork_session(store, session, 0)
     assert [entry.text for entry in store.chains.entries(child.key, 0)] == ["began"]
     assert fork_session(store, store.create_session("empty"), 0).tail is not None
@@ -87,7 +87,7 @@ def test_before_the_first_prompt_there_is_but_the_beginning(store: Store) -> Non
         fork_session(store, session, 0, prompt="another")
 
 
-def test_what_cannot_be_forked_is_refused_in_a_sentence(store: Store, parent: Session) -> None:
+def test_sessions_that_cannot_be_forked_are_refused_with_a_reason(store: Store, parent: Session) -> None:
     with pytest.raises(NotFound, match=r"There is no turn 4; the last one is 3\."):
         fork_session(store, parent, 4)
     with pytest.raises(BadValue, match="empty"):
@@ -101,8 +101,8 @@ def test_what_cannot_be_forked_is_refused_in_a_sentence(store: Store, parent: Se
 # ── calls and results ─────────────────────────────────────────────────────────────────────────────
 
 
-def test_open_calls_are_closed_in_the_fork_alone(store: Store) -> None:
-    session = session_of(store, said("one"), called("c1", "c2"), of_tool(ToolResult("c1", "done")))
+def test_pending_calls_are_closed_only_in_the_fork(store: Store) -> None:
+    session = create_session(store, user_entry("one"), calling_entry("c1", "c2"), tool_entry(ToolResult("c1", "done")))
     before = store.chains.entries(session.key)
     child = fork_session(store, session, 1)
     assert statuses(store, child) == {"c1": "ok", "c2": "error"}
@@ -114,31 +114,35 @@ def test_open_calls_are_closed_in_the_fork_alone(store: Store) -> None:
 
 
 def test_a_call_answered_only_later_is_closed_before_the_new_prompt(store: Store) -> None:
-    session = session_of(store, said("one"), called("c1"), said("two"), of_tool(ToolResult("c1", "late")))
+    session = create_session(
+        store, user_entry("one"), calling_entry("c1"), user_entry("two"), tool_entry(ToolResult("c1", "late"))
+    )
     child = fork_session(store, session, 2, prompt="three")
     assert [entry.role for entry in store.chains.entries(child.key, 0)] == ["user", "assistant", "tool", "user"]
     assert statuses(store, child) == {"c1": "error"}
 
 
-def test_results_that_nobody_asked_for_are_left_out(store: Store) -> None:
-    mixed = of_tool(ToolResult("lost", "?"), ToolResult("c1", "done"), ToolResult("gone", "?"))
-    session = session_of(store, said("one"), called("c1"), mixed, of_tool(ToolResult("stray", "?")))
+def test_results_without_a_call_are_left_out(store: Store) -> None:
+    mixed = tool_entry(ToolResult("lost", "?"), ToolResult("c1", "done"), ToolResult("gone", "?"))
+    session = create_session(store, user_entry("one"), calling_entry("c1"), mixed, tool_entry(ToolResult("stray", "?")))
     child = fork_session(store, session, 1)
     assert statuses(store, child) == {"c1": "ok"}
     (call,) = store.chains.tool_calls(child.key)
     assert call.result == "done"
-    kept = [part for entry in store.chains.entries(child.key) for part in entry.parts if isinstance(part, ToolResult)]
-    assert [part.call_id for part in kept] == ["c1"]
+    results = [
+        part for entry in store.chains.entries(child.key) for part in entry.parts if isinstance(part, ToolResult)
+    ]
+    assert [part.call_id for part in results] == ["c1"]
     assert set(statuses(store, session)) == {"c1", "lost", "gone", "stray"}
-    assert is_healthy(store) is False  # the parent is as unpaired as it was
+    assert is_healthy(store) is False  # the parent still has results without a call
     assert check_store(store, child) == []
 
 
-CALLS = st.lists(
+ENTRIES = st.lists(
     st.one_of(
-        st.builds(said, st.text("ab ", min_size=1).filter(str.strip)),
-        st.builds(called, st.sampled_from(["1", "2", "3"])),
-        st.builds(lambda call: of_tool(ToolResult(call, "x")), st.sampled_from(["1", "2", "3", "4"])),
+        st.builds(user_entry, st.text("ab ", min_size=1).filter(str.strip)),
+        st.builds(calling_entry, st.sampled_from(["1", "2", "3"])),
+        st.builds(lambda call: tool_entry(ToolResult(call, "x")), st.sampled_from(["1", "2", "3", "4"])),
         st.builds(lambda text: NewEntry(role="assistant", parts=(Text(text),)), st.text("ab", min_size=1)),
     ),
     max_size=12,
@@ -146,16 +150,16 @@ CALLS = st.lists(
 
 
 @settings(max_examples=25)
-@given(entries=CALLS, turn=st.integers(0, 4), changed=st.booleans())
-def test_whatever_was_said_a_fork_pairs_and_the_store_is_sound(
-    entries: list[NewEntry], turn: int, changed: bool
+@given(entries=ENTRIES, turn=st.integers(0, 4), with_prompt=st.booleans())
+def test_forks_of_random_sessions_pair_all_calls_and_leave_the_store_healthy(
+    entries: list[NewEntry], turn: int, with_prompt: bool
 ) -> None:
     with Store.memory() as store:
-        session = session_of(store, *entries)
+        session = create_session(store, *entries)
         before = store.chains.entries(session.key)
         last = store.chains.last_turn(session.key)
         turn = min(turn, last)
-        child = fork_session(store, session, turn, prompt="new" if changed and turn else None)
+        child = fork_session(store, session, turn, prompt="new" if with_prompt and turn else None)
         assert set(statuses(store, child).values()) <= {"ok", "error"}
         assert store.chains.entries(session.key) == before
         assert check_store(store, child) == []
@@ -183,7 +187,7 @@ def test_a_fork_is_one_edit_that_undo_moves_to_the_trash_and_back(store: Store, 
     assert prompts(store, child)[-1] == "said since"
 
 
-def test_nothing_is_left_of_a_fork_that_fails(store: Store, parent: Session) -> None:
+def test_a_failed_fork_leaves_nothing_behind(store: Store, parent: Session) -> None:
     with pytest.raises(BadValue):
         fork_session(store, parent, 1, prompt="half a character \ud800")
     fork_session(store, parent, 1, session_id="b")
@@ -193,35 +197,35 @@ def test_nothing_is_left_of_a_fork_that_fails(store: Store, parent: Session) -> 
     assert len(store.journal.list_edits()) == 1
 
 
-# ── others ────────────────────────────────────────────────────────────────────────────────────────
+# ── several forks ─────────────────────────────────────────────────────────────────────────────────
 
 
-def test_forks_of_forks_outlive_all_who_came_before(store: Store, parent: Session) -> None:
+def test_a_fork_of_a_fork_survives_the_purge_of_both_parents(store: Store, parent: Session) -> None:
     first = fork_session(store, parent, 3, session_id="first")
     store.append_message("first", "user", "own words")
     second = fork_session(store, store.get_session("first"), 4, session_id="second")
     assert prompts(store, second) == [*prompts(store, parent), "own words"]
-    for gone in (first, parent):
-        store.sessions.purge([gone], vacuum=False)
+    for purged in (first, parent):
+        store.sessions.purge([purged], vacuum=False)
     second = store.get_session("second")
     assert second.turns == 4
     assert store.search.find("words")[1] == 1
     assert is_healthy(store)
 
 
-def test_two_at_once_are_two(store: Store, parent: Session) -> None:
-    made: list[str] = []
-    begin = threading.Barrier(4)
+def test_concurrent_forks_are_separate_sessions(store: Store, parent: Session) -> None:
+    fork_ids: list[str] = []
+    barrier = threading.Barrier(4)
 
-    def make() -> None:
-        begin.wait()
-        made.append(fork_session(store, parent, 2, prompt=threading.current_thread().name).id)
+    def fork() -> None:
+        barrier.wait()
+        fork_ids.append(fork_session(store, parent, 2, prompt=threading.current_thread().name).id)
 
-    threads = [threading.Thread(target=make) for _ in range(4)]
+    threads = [threading.Thread(target=fork) for _ in range(4)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    assert len(set(made)) == 4
-    assert {session.id for session in store.sessions.children("a")} == set(made)
+    assert len(set(fork_ids)) == 4
+    assert {session.id for session in store.sessions.children("a")} == set(fork_ids)
     assert is_healthy(store)

@@ -1,4 +1,4 @@
-"""Finding, editing, forking and purging sessions."""
+"""These tests cover finding, editing, forking and purging sessions."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ def test_a_session_is_found_by_id_native_id_or_an_unambiguous_beginning(store: S
     store.create_session("claude:f1112222", native_id="f1112222")
     for name in ("claude:e0741090-8059", "e0741090-8059", "claude:e0", "e07"):
         assert store.sessions.find(name) == full
-    with pytest.raises(Ambiguous) as clash:
+    with pytest.raises(Ambiguous) as error:
         store.sessions.find("claude:")
-    assert set(clash.value.candidates) == {"claude:e0741090-8059", "claude:f1112222"}
+    assert set(error.value.candidates) == {"claude:e0741090-8059", "claude:f1112222"}
     with pytest.raises(NotFound):
         store.sessions.find("nobody")
 
@@ -36,7 +36,7 @@ def test_two_stores_may_hold_the_same_native_id(store: Store) -> None:
         store.sessions.find("telegram:1")
 
 
-def test_the_title_is_yours_else_the_agent_s_else_the_first_prompt(store: Store) -> None:
+def test_the_title_is_the_person_s_or_the_agent_s_or_the_first_prompt(store: Store) -> None:
     store.create_session("a")
     store.append_message("a", "user", "Fix   the\nbuild")
     assert store.get_session("a").title == "Fix the build"
@@ -47,12 +47,12 @@ def test_the_title_is_yours_else_the_agent_s_else_the_first_prompt(store: Store)
     assert store.get_session("a").title == "My own words"
 
 
-def test_an_edit_names_the_value_it_saw(store: Store) -> None:
+def test_an_edit_is_refused_when_the_value_was_changed_meanwhile(store: Store) -> None:
     session = store.create_session("a")
     store.sessions.set_title(session, "first", seen="")
-    with pytest.raises(ChangedMeanwhile) as clash:
+    with pytest.raises(ChangedMeanwhile) as error:
         store.sessions.set_title(session, "second", seen="")
-    assert clash.value.current == "first"
+    assert error.value.current == "first"
     assert store.get_session("a").title == "first"
 
 
@@ -69,7 +69,7 @@ def test_flags_on_several_sessions_are_one_edit(store: Store) -> None:
     assert not any(store.get_session(name).archived for name in "abc")
 
 
-def test_the_trash_hides_and_gives_back(store: Store) -> None:
+def test_sessions_in_the_trash_are_hidden_until_restored(store: Store) -> None:
     conversation(store, "a")
     session = store.get_session("a")
     store.sessions.delete([session])
@@ -80,7 +80,7 @@ def test_the_trash_hides_and_gives_back(store: Store) -> None:
     assert [found.id for found in store.list_sessions(5)] == ["a"]
 
 
-def test_matching_looks_at_titles_and_conversations(store: Store) -> None:
+def test_matching_searches_titles_and_conversations(store: Store) -> None:
     conversation(store, "a")
     store.create_session("b", title="About narwhals")
     assert [session.id for session in store.sessions.matching("narwhal")[0]] == ["b"]
@@ -103,18 +103,18 @@ def test_a_fork_shares_the_past_and_counts_none_of_it(store: Store) -> None:
     assert len(store.chains.all_tool_calls()) == 3
 
 
-def test_a_fork_goes_its_own_way(store: Store) -> None:
+def test_entries_appended_to_a_fork_are_not_in_its_parent(store: Store) -> None:
     conversation(store, "a", turns=3)
     fork = store.sessions.fork(store.get_session("a"), 1, "fork")
-    store.append_message("fork", "user", "another way")
+    store.append_message("fork", "user", "something else")
     turns = store.chains.turns(fork.key)
-    assert [turn.prompt for turn in turns] == ["", "prompt 1 of a", "another way"]
+    assert [turn.prompt for turn in turns] == ["", "prompt 1 of a", "something else"]
     assert store.get_session("fork").turns == 1
     assert store.get_session("a").turns == 3
 
 
-def test_a_fork_outlives_its_parent(store: Store) -> None:
-    """What it inherited becomes its own: counted, found, and its records kept."""
+def test_a_fork_survives_the_purge_of_its_parent(store: Store) -> None:
+    """The inherited entries become its own: they are counted and found, and their records are kept."""
     conversation(store, "a", turns=3)
     fork = store.sessions.fork(store.get_session("a"), 2, "fork")
     younger = store.sessions.fork(store.get_session("a"), 1, "younger")
@@ -143,7 +143,7 @@ def test_purge_leaves_a_tombstone_and_no_row(store: Store) -> None:
     assert (fact.text, fact.session_id) == ("A fact worth keeping", None)
 
 
-def test_what_is_purged_can_be_made_again_through_the_library(store: Store) -> None:
+def test_a_purged_session_can_be_created_again(store: Store) -> None:
     conversation(store, "a")
     store.delete_session("a")
     conversation(store, "a")

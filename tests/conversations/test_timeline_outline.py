@@ -1,4 +1,4 @@
-"""A conversation read piece by piece is the one that is read at once."""
+"""These tests cover timelines: outlines, single turns, and finding text in them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from store.store import Store
 
 @pytest.fixture
 def busy(store: Store) -> Session:
-    """Three turns after a greeting: one that spent tokens, one that called and failed, one that was interrupted."""
+    """Create three turns after a system message: one with tokens, one with a failed call, one that was interrupted."""
     call = ToolCall("c", "Bash", {"command": "make", "steps": ["one", {"deep": "needle in arguments"}]})
     return add_session(
         store,
@@ -50,12 +50,12 @@ def busy(store: Store) -> Session:
     )
 
 
-def outline_of(store: Store, session: Session) -> TimelineOutline:
+def load_outline(store: Store, session: Session) -> TimelineOutline:
     return Timelines(store).load_outline(session.key)
 
 
-def test_it_tells_of_every_turn_before_any_is_read(store: Store, busy: Session) -> None:
-    turns = outline_of(store, busy).turns
+def test_the_outline_describes_every_turn(store: Store, busy: Session) -> None:
+    turns = load_outline(store, busy).turns
     assert [(turn.n, turn.first_seq, turn.last_seq) for turn in turns] == [(0, -1, 0), (1, 1, 3), (2, 4, 6), (3, 7, 10)]
     assert [turn.author for turn in turns] == ["", "ada", "unknown_user", "unknown_user"]
     assert [turn.tokens for turn in turns] == [0, 18, 0, 0]
@@ -66,40 +66,40 @@ def test_it_tells_of_every_turn_before_any_is_read(store: Store, busy: Session) 
     assert turns[2].ended_at == time_ago(minutes=4)
 
 
-def test_it_knows_how_far_the_summary_goes(store: Store, busy: Session) -> None:
-    assert outline_of(store, busy).summarized_up_to == 0
+def test_the_outline_contains_the_last_summarized_turn(store: Store, busy: Session) -> None:
+    assert load_outline(store, busy).summarized_up_to == 0
     store.summaries.set(busy, "In short.", up_to_turn=2)
-    assert outline_of(store, busy).summarized_up_to == 2
+    assert load_outline(store, busy).summarized_up_to == 2
     store.summaries.set(busy, "In shorter.")
-    assert outline_of(store, busy).summarized_up_to == 0
+    assert load_outline(store, busy).summarized_up_to == 0
 
 
-def test_places_are_found_by_number_and_by_entry(store: Store, busy: Session) -> None:
-    outline = outline_of(store, busy)
+def test_turns_are_found_by_number_and_by_entry(store: Store, busy: Session) -> None:
+    outline = load_outline(store, busy)
     assert [outline.index_of_turn(n) for n in (-1, 0, 3, 4)] == [None, 0, 3, None]
     assert [outline.index_of_entry(seq) for seq in (-2, -1, 0, 1, 6, 7, 10, 11)] == [None, 0, 0, 1, 2, 3, 3, None]
 
 
-def test_an_empty_session_has_only_what_came_before(store: Store) -> None:
+def test_an_empty_session_has_only_turn_zero(store: Store) -> None:
     session = store.sessions.create("empty")
-    (turn,) = outline_of(store, session).turns
+    (turn,) = load_outline(store, session).turns
     assert (turn.n, turn.last_seq) == (0, -1)
     assert [turn.n for turn in Timelines(store).load_turns(session.key, [0, 1])] == [0]
     assert TimelineOutline().index_of_entry(0) is None
 
 
-def test_turns_read_a_few_at_a_time_are_those_read_at_once(store: Store, busy: Session) -> None:
+def test_turns_that_are_read_in_parts_equal_those_read_together(store: Store, busy: Session) -> None:
     fill_store(store)
     for session in store.sessions.newest():
-        whole = store.chains.turns(session.key)
-        numbers = [turn.n for turn in whole]
-        assert Timelines(store).load_turns(session.key, numbers[::-1]) == whole
-        assert Timelines(store).load_turns(session.key, [*numbers[1:2], 99]) == whole[1:2]
+        all_turns = store.chains.turns(session.key)
+        numbers = [turn.n for turn in all_turns]
+        assert Timelines(store).load_turns(session.key, numbers[::-1]) == all_turns
+        assert Timelines(store).load_turns(session.key, [*numbers[1:2], 99]) == all_turns[1:2]
 
 
-def test_a_fork_is_outlined_with_the_past_it_shares(store: Store, busy: Session) -> None:
+def test_the_outline_of_a_fork_contains_the_shared_turns(store: Store, busy: Session) -> None:
     fork = store.sessions.fork(busy, 2)
-    assert outline_of(store, fork).turns[1:] == outline_of(store, busy).turns[1:3]
+    assert load_outline(store, fork).turns[1:] == load_outline(store, busy).turns[1:3]
     store.chains.append(fork.key, [prompt_entry("Another third", time_ago()), answer_entry("Yes.", time_ago())])
     assert [turn.n for turn in Timelines(store).load_turns(fork.key, [3])] == [3]
 
@@ -115,36 +115,38 @@ def test_a_fork_is_outlined_with_the_past_it_shares(store: Store, busy: Session)
         ("zebra", []),
     ],
 )
-def test_words_are_found_wherever_they_are_shown(store: Store, busy: Session, words: str, seqs: list[int]) -> None:
-    found = Timelines(store).find_text(busy.key, re.compile(words, re.IGNORECASE))
-    assert [place.seq for place in found] == seqs
-    assert all(isinstance(place, EntryPosition) for place in found)
-    outline = outline_of(store, busy)
-    assert [outline.turns[outline.index_of_entry(seq) or 0].n for seq in seqs] == [place.turn for place in found]
+def test_words_are_found_in_everything_that_is_shown(store: Store, busy: Session, words: str, seqs: list[int]) -> None:
+    positions = Timelines(store).find_text(busy.key, re.compile(words, re.IGNORECASE))
+    assert [position.seq for position in positions] == seqs
+    assert all(isinstance(position, EntryPosition) for position in positions)
+    outline = load_outline(store, busy)
+    assert [outline.turns[outline.index_of_entry(seq) or 0].n for seq in seqs] == [
+        position.turn for position in positions
+    ]
 
 
-def test_what_a_tool_said_is_found(store: Store) -> None:
+def test_the_output_of_a_tool_is_found(store: Store) -> None:
     fill_store(store)
     session = store.sessions.get("claude:e0741090")
     assert Timelines(store).find_text(session.key, re.compile("ValueError")) == [EntryPosition(1, 2)]
 
 
-def test_nobody_looks_on_when_nobody_wants_to_know(store: Store, busy: Session) -> None:
+def test_a_cancelled_search_returns_nothing(store: Store, busy: Session) -> None:
     assert Timelines(store).find_text(busy.key, re.compile("needle"), lambda: True) == []
 
 
-def test_reading_leaves_the_connection_as_it_was(store: Store, busy: Session) -> None:
-    usual = store.row("pragma cache_size")
-    outline_of(store, busy)
+def test_reading_does_not_change_the_connection(store: Store, busy: Session) -> None:
+    before = store.row("pragma cache_size")
+    load_outline(store, busy)
     Timelines(store).find_text(busy.key, re.compile("needle"))
-    assert store.row("pragma cache_size") == usual
+    assert store.row("pragma cache_size") == before
 
 
 @pytest.mark.parametrize("text", ["error: 529", "Request was aborted", "tool FAILED", "interrupted by the user"])
-def test_events_that_tell_of_a_failure(text: str) -> None:
+def test_events_that_report_a_failure(text: str) -> None:
     assert mentions_failure(text)
 
 
 @pytest.mark.parametrize("text", ["", "model set to opus", "terrorising the cat", "mirrored"])
-def test_events_that_do_not(text: str) -> None:
+def test_events_that_report_no_failure(text: str) -> None:
     assert not mentions_failure(text)

@@ -1,4 +1,4 @@
-"""The tool calls of one session: all of them without their results, or a single one whole."""
+"""These tests cover the tool calls of one session: the list without results, and single calls."""
 
 from __future__ import annotations
 
@@ -12,50 +12,50 @@ from store.search.query import Query
 from store.store import Store
 
 
-def filled(store: Store) -> int:
+def create_session_with_calls(store: Store) -> int:
     session = store.sessions.create("s")
-    both = (Text("Let me see."), ToolCall("1", "Read", {"path": "a"}), ToolCall("2", "Bash", {"command": "ls"}))
+    parts = (Text("Let me see."), ToolCall("1", "Read", {"path": "a"}), ToolCall("2", "Bash", {"command": "ls"}))
     store.chains.append(
         session.key,
         [
             NewEntry(role="user", parts=(Text("Look"),)),
-            NewEntry(role="assistant", parts=both),
+            NewEntry(role="assistant", parts=parts),
             NewEntry(role="tool", parts=(ToolResult("2", "no such file", is_error=True, duration_ms=7.0),)),
             NewEntry(role="tool", parts=(ToolResult("1", {"text": "hello"}),)),
-            NewEntry(role="tool", parts=(ToolResult("nobody asked", "x"),)),
+            NewEntry(role="tool", parts=(ToolResult("unknown", "x"),)),
             NewEntry(role="assistant", parts=(ToolCall("3", "Bash", {"command": "cat"}),)),
         ],
     )
     return session.key
 
 
-def test_all_calls_come_in_order_without_their_results(store: Store) -> None:
-    found = list(tool_calls.iter_session_calls(store, filled(store)))
-    assert [(call.name, call.arguments, call.status) for call in found] == [
+def test_calls_of_a_session_are_listed_in_order_without_results(store: Store) -> None:
+    calls = list(tool_calls.iter_session_calls(store, create_session_with_calls(store)))
+    assert [(call.name, call.arguments, call.status) for call in calls] == [
         ("Read", {"path": "a"}, "ok"),
         ("Bash", {"command": "ls"}, "error"),
         ("", None, "orphan"),
         ("Bash", {"command": "cat"}, "pending"),
     ]
-    assert {call.result for call in found} == {None}
+    assert {call.result for call in calls} == {None}
 
 
-def test_one_call_is_the_same_as_in_its_turn(store: Store) -> None:
-    session = filled(store)
-    whole = store.chains.tool_calls(session)
-    assert len(whole) == 4
-    assert [tool_calls.get_call(store, call.key) for call in whole] == whole
+def test_a_single_call_equals_the_call_in_its_turn(store: Store) -> None:
+    session = create_session_with_calls(store)
+    full_calls = store.chains.tool_calls(session)
+    assert len(full_calls) == 4
+    assert [tool_calls.get_call(store, call.key) for call in full_calls] == full_calls
     listed = {call.key: call for call in tool_calls.iter_session_calls(store, session)}
-    assert listed == {call.key: call._replace(result=None) for call in whole}
+    assert listed == {call.key: call._replace(result=None) for call in full_calls}
 
 
-def test_other_sessions_have_calls_of_their_own(store: Store) -> None:
-    filled(store)
+def test_calls_of_other_sessions_are_not_listed(store: Store) -> None:
+    create_session_with_calls(store)
     assert list(tool_calls.iter_session_calls(store, store.sessions.create("other").key)) == []
 
 
 def test_a_fork_has_the_calls_it_inherited(store: Store) -> None:
-    parent = filled(store)
+    parent = create_session_with_calls(store)
     child = store.sessions.create("child", parent_id="s", relation="fork")
     store.chains.copy_to_fork(parent, child.key, last_seq=1)
     (read, bash) = tool_calls.iter_session_calls(store, child.key)
@@ -63,19 +63,19 @@ def test_a_fork_has_the_calls_it_inherited(store: Store) -> None:
     assert tool_calls.get_call(store, bash.key) == bash
 
 
-def test_no_such_call(store: Store) -> None:
+def test_an_unknown_call_raises_not_found(store: Store) -> None:
     with pytest.raises(NotFound):
         tool_calls.get_call(store, 77)
 
 
-def test_as_many_are_found_as_are_asked_for_though_calls_share_messages(store: Store) -> None:
-    """Of each message only one call holds the word, and the index knows messages alone."""
+def test_find_calls_returns_up_to_the_limit_when_calls_share_messages(store: Store) -> None:
+    """Only one call of each message contains the word, and the index contains only messages."""
     store.sessions.create("old", updated_at="2020-01-01T00:00:00.000000Z")
     session = store.sessions.create("s")
     for n in range(6):
-        both = (ToolCall(f"a{n}", "Bash", {"command": "seal"}), ToolCall(f"b{n}", "Bash", {"command": "ls"}))
-        store.chains.append(session.key, [NewEntry(role="assistant", parts=both)])
-    for by in ("newest", "slowest"):
-        found = all_tool_calls.find_calls(store, Query.parse("seal"), order=by, limit=4)
-        assert [call.arguments for call in found] == [{"command": "seal"}] * 4
+        parts = (ToolCall(f"a{n}", "Bash", {"command": "seal"}), ToolCall(f"b{n}", "Bash", {"command": "ls"}))
+        store.chains.append(session.key, [NewEntry(role="assistant", parts=parts)])
+    for order in ("newest", "slowest"):
+        calls = all_tool_calls.find_calls(store, Query.parse("seal"), order=order, limit=4)
+        assert [call.arguments for call in calls] == [{"command": "seal"}] * 4
     assert all_tool_calls.count_calls(store, Query.parse("seal")) == 6

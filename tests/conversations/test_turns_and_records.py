@@ -1,4 +1,4 @@
-"""Turns and tool calls as they are derived, and records as they are kept."""
+"""These tests cover the turns and tool calls that are derived from entries, and the storage of records."""
 
 from __future__ import annotations
 
@@ -19,21 +19,21 @@ def session(store: Store) -> Session:
     return store.create_session("s")
 
 
-def said(role: str, text: str, **more: object) -> NewEntry:
-    return NewEntry(role=role, parts=(Text(text),), **more)  # type: ignore[arg-type]
+def text_entry(role: str, text: str, **fields: object) -> NewEntry:
+    return NewEntry(role=role, parts=(Text(text),), **fields)  # type: ignore[arg-type]
 
 
-def test_turns_begin_with_what_a_person_said(store: Store, session: Session) -> None:
+def test_turns_begin_with_a_prompt_of_a_person(store: Store, session: Session) -> None:
     store.chains.append(
         session.key,
         [
-            said("system", "before anybody asked"),
-            said("user", "one"),
-            said("user", "<reminder>", is_prompt=False),
+            text_entry("system", "before anybody asked"),
+            text_entry("user", "one"),
+            text_entry("user", "<reminder>", is_prompt=False),
             NewEntry(role="user", parts=(ToolResult("x", "out"),)),
-            said("assistant", "first"),
+            text_entry("assistant", "first"),
             NewEntry(role="user", parts=(Attachment("image/png", "shot.png", 512),)),
-            said("assistant", "second"),
+            text_entry("assistant", "second"),
         ],
     )
     turns = store.chains.turns(session.key)
@@ -47,25 +47,27 @@ def test_turns_begin_with_what_a_person_said(store: Store, session: Session) -> 
 
 def test_turns_are_the_same_however_the_entries_arrive(store: Store) -> None:
     entries = [
-        said("user", "one", created_at="2026-01-01T00:00:01.000000Z"),
-        said("assistant", "a", created_at="2026-01-01T00:00:09.000000Z"),
-        said("assistant", "b", created_at="2026-01-01T00:00:05.000000Z"),
-        said("user", "two", created_at="2026-01-01T00:01:00.000000Z"),
-        said("assistant", "c", created_at="2026-01-01T00:02:00.000000Z"),
+        text_entry("user", "one", created_at="2026-01-01T00:00:01.000000Z"),
+        text_entry("assistant", "a", created_at="2026-01-01T00:00:09.000000Z"),
+        text_entry("assistant", "b", created_at="2026-01-01T00:00:05.000000Z"),
+        text_entry("user", "two", created_at="2026-01-01T00:01:00.000000Z"),
+        text_entry("assistant", "c", created_at="2026-01-01T00:02:00.000000Z"),
     ]
-    shown = []
+    results = []
     for name, size in (("whole", 5), ("pairs", 2), ("singly", 1)):
         session = store.create_session(name)
         for start in range(0, len(entries), size):
             store.chains.append(session.key, entries[start : start + size])
         turns = store.chains.turns(session.key)[1:]
-        shown.append([(turn.prompt, turn.started_at, turn.ended_at, len(turn.entries)) for turn in turns])
-    assert shown[0] == shown[1] == shown[2]
-    assert shown[0][0][2] == "2026-01-01T00:00:09.000000Z"
+        results.append([(turn.prompt, turn.started_at, turn.ended_at, len(turn.entries)) for turn in turns])
+    assert results[0] == results[1] == results[2]
+    assert results[0][0][2] == "2026-01-01T00:00:09.000000Z"
 
 
-def test_one_turn_alone(store: Store, session: Session) -> None:
-    store.chains.append(session.key, [said("user", "one"), said("assistant", "a"), said("user", "two")])
+def test_a_single_turn_can_be_read(store: Store, session: Session) -> None:
+    store.chains.append(
+        session.key, [text_entry("user", "one"), text_entry("assistant", "a"), text_entry("user", "two")]
+    )
     (turn,) = store.chains.turns(session.key, 2)
     assert (turn.prompt, [entry.text for entry in turn.entries]) == ("two", ["two"])
     with pytest.raises(NotFound, match="no turn 3"):
@@ -74,24 +76,24 @@ def test_one_turn_alone(store: Store, session: Session) -> None:
 
 def test_parallel_calls_pair_by_id_in_any_order_and_across_appends(store: Store, session: Session) -> None:
     calls = tuple(ToolCall(name, "shell", {"n": name}) for name in ("a", "b", "c"))
-    store.chains.append(session.key, [said("user", "go"), NewEntry(role="assistant", parts=calls)])
+    store.chains.append(session.key, [text_entry("user", "go"), NewEntry(role="assistant", parts=calls)])
     store.chains.append(
         session.key,
         [
             NewEntry(role="tool", parts=(ToolResult("c", "C", duration_ms=12.5), ToolResult("a", "A", is_error=True))),
         ],
     )
-    found = {call.call_id: call for call in store.chains.tool_calls(session.key)}
-    assert (found["a"].status, found["a"].result) == ("error", "A")
-    assert (found["b"].status, found["b"].result) == ("pending", None)
-    assert (found["c"].status, found["c"].result, found["c"].duration_ms) == ("ok", "C", 12.5)
-    assert found["c"].entry == "s#1"
-    assert found["c"].result_entry == "s#2"
+    calls = {call.call_id: call for call in store.chains.tool_calls(session.key)}
+    assert (calls["a"].status, calls["a"].result) == ("error", "A")
+    assert (calls["b"].status, calls["b"].result) == ("pending", None)
+    assert (calls["c"].status, calls["c"].result, calls["c"].duration_ms) == ("ok", "C", 12.5)
+    assert calls["c"].entry == "s#1"
+    assert calls["c"].result_entry == "s#2"
     after = store.get_session("s")
     assert (after.tool_calls, after.errors) == (3, 1)
 
 
-def test_a_result_nobody_asked_for_is_an_orphan(store: Store, session: Session) -> None:
+def test_a_result_without_a_call_is_an_orphan(store: Store, session: Session) -> None:
     store.chains.append(session.key, [NewEntry(role="tool", parts=(ToolResult("?", "out", is_error=True, name="sh"),))])
     (call,) = store.chains.tool_calls(session.key)
     assert (call.status, call.name, call.entry, call.result) == ("orphan", "sh", None, "out")
@@ -113,7 +115,7 @@ def test_a_call_id_used_twice_pairs_each_with_its_own_result(store: Store, sessi
     ]
 
 
-def test_every_part_comes_back_as_it_went_in(store: Store, session: Session) -> None:
+def test_every_part_is_read_back_unchanged(store: Store, session: Session) -> None:
     parts = (
         Text("said"),
         Thinking("thought", "signature"),
@@ -130,20 +132,20 @@ def test_tokens_add_up_and_the_model_is_the_last_that_answered(store: Store, ses
     store.chains.append(
         session.key,
         [
-            said("assistant", "a", tokens=Tokens(1, 2, 3), model="m1"),
-            said("assistant", "b", tokens=Tokens(10, 20, 30), model="m2"),
+            text_entry("assistant", "a", tokens=Tokens(1, 2, 3), model="m1"),
+            text_entry("assistant", "b", tokens=Tokens(10, 20, 30), model="m2"),
         ],
     )
     after = store.get_session("s")
     assert (after.tokens_input, after.tokens_output, after.tokens_cached, after.tokens_total) == (11, 22, 33, 66)
     assert after.model == "m2"
     with pytest.raises(BadValue, match="token count"):
-        store.chains.append(session.key, [said("assistant", "c", tokens=Tokens(2**63))])
+        store.chains.append(session.key, [text_entry("assistant", "c", tokens=Tokens(2**63))])
 
 
 def test_entries_of_one_record_share_it(store: Store, session: Session) -> None:
     record = NewRecord(b"{}", place="/x.jsonl", position="17")
-    store.chains.append(session.key, [said("user", "a", record=record), said("user", "b", record=record)])
+    store.chains.append(session.key, [text_entry("user", "a", record=record), text_entry("user", "b", record=record)])
     first, second = store.chains.entries(session.key)[1:]
     assert first.record == second.record
     row = store.row(
@@ -153,65 +155,67 @@ def test_entries_of_one_record_share_it(store: Store, session: Session) -> None:
 
 
 def test_small_appends_end_up_in_blocks(store: Store, session: Session) -> None:
-    bodies = [bytes([65 + n % 26]) * 4096 for n in range(MAX_LOOSE_BYTES // 4096 + 10)]
-    for body in bodies:
-        store.chains.append(session.key, [said("user", "x", record=NewRecord(body))])
+    records = [bytes([65 + n % 26]) * 4096 for n in range(MAX_LOOSE_BYTES // 4096 + 10)]
+    for record_data in records:
+        store.chains.append(session.key, [text_entry("user", "x", record=NewRecord(record_data))])
     assert store.row("select count(*) from blocks")[0] == 1
     assert store.row("select count(*) from records where data is not null")[0] < 12
-    kept = [data for _, data in store.records.iter_session(session.key)][1:]
-    assert kept == bodies
+    stored = [data for _, data in store.records.iter_session(session.key)][1:]
+    assert stored == records
 
 
-def test_a_bulk_append_is_packed_at_once(store: Store, session: Session) -> None:
-    bodies = [str(n).encode() * 1000 for n in range(1000)]
-    store.chains.append(session.key, [said("user", "x", record=NewRecord(body)) for body in bodies])
+def test_a_bulk_append_is_compressed_immediately(store: Store, session: Session) -> None:
+    records = [str(n).encode() * 1000 for n in range(1000)]
+    store.chains.append(
+        session.key, [text_entry("user", "x", record=NewRecord(record_data)) for record_data in records]
+    )
     assert store.row("select count(*) from blocks")[0] == 3
-    assert [data for _, data in store.records.iter_session(session.key)][1:] == bodies
+    assert [data for _, data in store.records.iter_session(session.key)][1:] == records
     (size,) = store.row("select sum(length(data)) from blocks")
-    assert size < sum(map(len, bodies)) / 10
+    assert size < sum(map(len, records)) / 10
 
 
-def kept_of(store: Store, session: Session) -> list[bytes]:
+def read_records(store: Store, session: Session) -> list[bytes]:
     return [data for _, data in store.records.iter_session(session.key)][1:]
 
 
 def test_small_sessions_share_a_block(store: Store) -> None:
     sessions = [store.create_session(f"s{n}") for n in range(5)]
-    bodies = {session: f"body of {session.id} ".encode() * 500 for session in sessions}
+    records = {session: f"body of {session.id} ".encode() * 500 for session in sessions}
     with store.transaction():
-        for session, body in bodies.items():
-            store.chains.append(session.key, [said("user", "x", record=NewRecord(body))])
-            assert kept_of(store, session) == [body]
+        for session, record_data in records.items():
+            store.chains.append(session.key, [text_entry("user", "x", record=NewRecord(record_data))])
+            assert read_records(store, session) == [record_data]
     assert store.row("select count(*) from blocks") == (1,)
-    assert {session: kept_of(store, session) for session in sessions} == {s: [b] for s, b in bodies.items()}
+    assert {session: read_records(store, session) for session in sessions} == {s: [b] for s, b in records.items()}
     store.delete_session("s2")
-    del bodies[sessions[2]]
-    assert {session: kept_of(store, session) for session in bodies} == {s: [b] for s, b in bodies.items()}
+    del records[sessions[2]]
+    assert {session: read_records(store, session) for session in records} == {s: [b] for s, b in records.items()}
 
 
 @pytest.mark.parametrize("size", [1_000, 700_000, 3_000_000])
-def test_what_is_taken_back_leaves_what_was_laid_down_before(store: Store, session: Session, size: int) -> None:
-    """However far the block that both would have shared had come."""
+def test_a_rollback_keeps_the_records_from_before_the_savepoint(store: Store, session: Session, size: int) -> None:
+    """This holds for every state of the block that the records would have shared."""
     before, after = b"before " * 100_000, b"after " * 10_000
     with store.transaction():
-        store.chains.append(session.key, [said("user", "x", record=NewRecord(before))])
+        store.chains.append(session.key, [text_entry("user", "x", record=NewRecord(before))])
         with suppress(BadValue), store.transaction():
-            store.chains.append(session.key, [said("user", "y", record=NewRecord(bytes(size)))])
+            store.chains.append(session.key, [text_entry("user", "y", record=NewRecord(bytes(size)))])
             raise BadValue("no")
-        store.chains.append(session.key, [said("user", "z", record=NewRecord(after))])
-    assert kept_of(store, session) == [before, after]
+        store.chains.append(session.key, [text_entry("user", "z", record=NewRecord(after))])
+    assert read_records(store, session) == [before, after]
     assert check_store(store) == []
 
 
-def printed(call_id: str, output: str) -> NewEntry:
+def result_entry(call_id: str, output: str) -> NewEntry:
     return NewEntry(role="tool", parts=(ToolResult(call_id, output),), record=NewRecord(output.encode(), "/x.jsonl"))
 
 
-def test_long_parts_take_no_room_beside_their_record(store: Store, session: Session) -> None:
+def test_long_parts_are_stored_behind_their_record(store: Store, session: Session) -> None:
     outputs = [f"{n} " + "".join(map(str, range(n, n + 2000))) for n in range(20)]
-    store.chains.append(session.key, [printed(str(n), output) for n, output in enumerate(outputs)])
-    read = store.chains.entries(session.key)[1:]
-    assert [entry.parts for entry in read] == [(ToolResult(str(n), output),) for n, output in enumerate(outputs)]
+    store.chains.append(session.key, [result_entry(str(n), output) for n, output in enumerate(outputs)])
+    entries = store.chains.entries(session.key)[1:]
+    assert [entry.parts for entry in entries] == [(ToolResult(str(n), output),) for n, output in enumerate(outputs)]
     assert [call.result for call in store.chains.tool_calls(session.key)] == outputs
     assert store.row("select max(length(parts)) from entries")[0] < 20
     assert [data.decode() for _, data in store.records.iter_session(session.key)][1:] == outputs
@@ -221,7 +225,7 @@ def test_parts_move_with_their_record(store: Store, session: Session) -> None:
     outputs = ["kept " * 1000, "forked " * 3000]
     for n, output in enumerate(outputs):
         call = NewEntry(role="assistant", parts=(ToolCall(str(n), "run", {}),))
-        store.chains.append(session.key, [said("user", "x"), call, printed(str(n), output)])
+        store.chains.append(session.key, [text_entry("user", "x"), call, result_entry(str(n), output)])
     store.records.pack_loose_records(session.key)
     fork = store.sessions.fork(session, 1, "fork")
     store.delete_session("s")
@@ -231,28 +235,28 @@ def test_parts_move_with_their_record(store: Store, session: Session) -> None:
     assert store.row("select count(*) from places where name = '/x.jsonl'") == (0,)
 
 
-def test_parts_that_stand_with_their_entry_are_read_as_before(store: Store, session: Session) -> None:
-    (key,) = store.chains.append(session.key, [printed("1", "long " * 1000)])
-    whole = store.records.load_parts(*store.row("select parts, record from entries where key = ?", key))
-    store.connection.execute("update entries set parts = ? where key = ?", (whole, key))
+def test_parts_stored_with_their_entry_are_read(store: Store, session: Session) -> None:
+    (key,) = store.chains.append(session.key, [result_entry("1", "long " * 1000)])
+    column = store.records.load_parts(*store.row("select parts, record from entries where key = ?", key))
+    store.connection.execute("update entries set parts = ? where key = ?", (column, key))
     assert store.chains.entry(session.key, 0).parts == (ToolResult("1", "long " * 1000),)
 
 
 def test_purging_takes_the_records_out_of_shared_blocks(store: Store, session: Session) -> None:
-    bodies = [b"keep" * 5000, b"drop" * 5000]
-    for body in bodies:
-        store.chains.append(session.key, [said("user", "x", record=NewRecord(body))])
+    records = [b"keep" * 5000, b"drop" * 5000]
+    for record_data in records:
+        store.chains.append(session.key, [text_entry("user", "x", record=NewRecord(record_data))])
     fork = store.sessions.fork(session, 1, "fork")
     store.delete_session("s")
-    assert [data for _, data in store.records.iter_session(fork.key)][1:] == bodies[:1]
-    (left,) = store.row("select count(*) from records where length = 20000")
-    assert left == 1
+    assert [data for _, data in store.records.iter_session(fork.key)][1:] == records[:1]
+    (count,) = store.row("select count(*) from records where length = 20000")
+    assert count == 1
 
 
 def test_unchanged_session_after_a_refused_batch(store: Store, session: Session) -> None:
     with pytest.raises(BadValue):
         store.chains.append(
-            session.key, [said("user", "fine"), NewEntry(role="user", parts=(Opaque("x", float("nan")),))]
+            session.key, [text_entry("user", "fine"), NewEntry(role="user", parts=(Opaque("x", float("nan")),))]
         )
     assert len(store.chains.entries(session.key)) == 1
     assert store.search.find("fine") == ([], 0)
