@@ -1,4 +1,4 @@
-"""The timeline under a person's hands: every key, the mouse, finding, growing, and a page that holds still."""
+"""Tests the timeline: every key, the mouse, folding, growing sessions, and a stable scroll position."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ async def test_it_opens_at_the_end(store: Store, long: Session) -> None:
         assert timeline(pilot).scroll_offset.y == timeline(pilot).max_scroll_y
 
 
-async def test_it_opens_at_an_entry_and_marks_the_words(store: Store, long: Session) -> None:
+async def test_it_opens_at_an_entry_and_highlights_the_words(store: Store, long: Session) -> None:
     async with TimelineApp(store, long, at="claude:long#122", highlight=text_pattern("output 31")).run_test(
         size=SIZE
     ) as pilot:
@@ -71,23 +71,25 @@ async def test_it_opens_at_an_entry_and_marks_the_words(store: Store, long: Sess
 
 
 @pytest.mark.parametrize("at", ["claude:long#9999", "nonsense", "claude:long#x"])
-async def test_an_entry_that_is_not_there_opens_the_end(store: Store, long: Session, at: str) -> None:
+async def test_an_unknown_entry_opens_the_end(store: Store, long: Session, at: str) -> None:
     async with TimelineApp(store, long, at=at).run_test(size=SIZE) as pilot:
         await wait_for_cursor(pilot, 60, "event")
 
 
-async def test_a_session_without_anything_is_just_its_heading(store: Store) -> None:
+async def test_an_empty_session_shows_only_its_heading(store: Store) -> None:
     async with TimelineApp(store, store.sessions.create("nothing")).run_test(size=SIZE) as pilot:
         await wait_for_text(pilot, "nothing")
         await wait_until(pilot, lambda: messages_of_type(pilot, TimelinePane.Selected))
         assert messages_of_type(pilot, TimelinePane.Selected)[-1].entry is None
-        every = "down up J K x X e E n N home end pagedown pageup left right enter H v w y Y c i slash escape".split()
-        await pilot.press(*every)
+        all_keys = (
+            "down up J K x X e E n N home end pagedown pageup left right enter H v w y Y c i slash escape".split()
+        )
+        await pilot.press(*all_keys)
         timeline(pilot).show(pilot.app.session, TimelineOutline(), entry_seq=None, highlight=None)  # type: ignore[attr-defined]
-        await pilot.press(*every)
+        await pilot.press(*all_keys)
 
 
-async def test_turns_that_have_not_come_are_told_from_their_outline(store: Store, long: Session) -> None:
+async def test_unloaded_turns_are_shown_from_their_outline(store: Store, long: Session) -> None:
     app = TimelineApp(store, long)
     app.is_paused = True
     async with app.run_test(size=SIZE) as pilot:
@@ -97,7 +99,7 @@ async def test_turns_that_have_not_come_are_told_from_their_outline(store: Store
         assert messages_of_type(pilot, Copy) == []
 
 
-async def test_only_what_is_near_is_asked_for_and_what_is_far_is_forgotten(
+async def test_only_turns_near_the_view_are_requested_and_cached(
     store: Store, long: Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("tui.widgets.timeline.card_layout.MAX_CACHED_TURNS", 12)
@@ -117,18 +119,18 @@ async def test_a_stale_answer_is_dropped(store: Store, long: Session) -> None:
     async with TimelineApp(store, long).run_test(size=SIZE) as pilot:
         await wait_for_text(pilot, "Answer 60.")
         view = timeline(pilot)
-        edition = view.cards.revision
+        revision = view.cards.revision
         view.receive_turns(view.TurnsRequested(view.generation - 1, [5]), Timelines(store).load_turns(long.key, [5]))
-        assert view.cards.revision == edition
+        assert view.cards.revision == revision
 
 
 # ── moving ────────────────────────────────────────────────────────────────────────────────────────
 
 
-async def test_the_cursor_goes_from_block_to_block(store: Store, long: Session) -> None:
+async def test_the_cursor_moves_from_item_to_item(store: Store, long: Session) -> None:
     async with TimelineApp(store, long, at="claude:long#0").run_test(size=SIZE) as pilot:
         await wait_for_cursor(pilot, 1, "prompt")
-        for key, place in [
+        for key, position in [
             ("down", (1, "thinking")),
             ("j", (1, "call")),
             ("down", (1, "text")),
@@ -137,15 +139,20 @@ async def test_the_cursor_goes_from_block_to_block(store: Store, long: Session) 
             ("k", (1, "call")),
         ]:
             await pilot.press(key)
-            await wait_for_cursor(pilot, *place)
+            await wait_for_cursor(pilot, *position)
 
 
 async def test_home_end_and_pages(store: Store, long: Session) -> None:
     async with TimelineApp(store, long).run_test(size=SIZE) as pilot:
         await wait_for_cursor(pilot, 60, "event")
-        for key, place in [("home", (1, "prompt")), ("end", (60, "event")), ("g", (1, "prompt")), ("G", (60, "event"))]:
+        for key, position in [
+            ("home", (1, "prompt")),
+            ("end", (60, "event")),
+            ("g", (1, "prompt")),
+            ("G", (60, "event")),
+        ]:
             await pilot.press(key)
-            await wait_for_cursor(pilot, *place)
+            await wait_for_cursor(pilot, *position)
         await pilot.press("pageup")
         top = timeline(pilot).scroll_offset.y
         assert top < timeline(pilot).max_scroll_y
@@ -158,7 +165,7 @@ async def test_home_end_and_pages(store: Store, long: Session) -> None:
         await wait_for_cursor(pilot, 1, "prompt")
 
 
-async def test_a_block_higher_than_the_page_is_read_line_by_line(store: Store, long: Session) -> None:
+async def test_an_item_higher_than_the_screen_scrolls_by_lines(store: Store, long: Session) -> None:
     async with TimelineApp(store, long, at="claude:long#23").run_test(size=SIZE) as pilot:
         await wait_for_cursor(pilot, 6, "text")
         await pilot.press("down")
@@ -187,10 +194,10 @@ async def test_jumps_from_turn_to_turn(store: Store, long: Session) -> None:
         await wait_for_cursor(pilot, 1, "prompt")
 
 
-async def test_jumps_to_calls_and_failures_wherever_they_are(store: Store, long: Session) -> None:
+async def test_jumps_to_calls_and_failures_in_any_turn(store: Store, long: Session) -> None:
     async with TimelineApp(store, long, at="claude:long#0").run_test(size=SIZE, notifications=True) as pilot:
         await wait_for_cursor(pilot, 1, "prompt")
-        for key, place in [
+        for key, position in [
             ("x", (1, "call")),
             ("x", (2, "call")),
             ("X", (1, "call")),
@@ -199,18 +206,18 @@ async def test_jumps_to_calls_and_failures_wherever_they_are(store: Store, long:
             ("E", (10, "call")),
         ]:
             await pilot.press(key)
-            await wait_for_cursor(pilot, *place)
-        await pilot.press("E")  # before the first, from the end again
+            await wait_for_cursor(pilot, *position)
+        await pilot.press("E")  # wraps around to the end
         await wait_for_cursor(pilot, 60, "event")
         await pilot.press("E")
         await wait_for_cursor(pilot, 60, "call")
-        await pilot.press("e", "e")  # past the last, from the beginning again
+        await pilot.press("e", "e")  # wraps around to the start
         await wait_for_cursor(pilot, 10, "call")
         await pilot.press("end", "x")
         await wait_for_cursor(pilot, 1, "call")
 
 
-async def test_a_key_after_a_jump_is_for_where_it_leads(store: Store, long: Session) -> None:
+async def test_a_key_after_a_jump_applies_to_its_destination(store: Store, long: Session) -> None:
     app = TimelineApp(store, long)
     async with app.run_test(size=SIZE) as pilot:
         await wait_for_cursor(pilot, 60, "event")
@@ -223,7 +230,7 @@ async def test_a_key_after_a_jump_is_for_where_it_leads(store: Store, long: Sess
         await wait_for_cursor(pilot, 10, "call")
 
 
-async def test_a_jump_to_what_is_nowhere_says_so(store: Store) -> None:
+async def test_a_jump_without_a_destination_shows_a_notice(store: Store) -> None:
     session = add_session(store, "plain", time_ago(), prompt_entry("only words", time_ago()))
     async with TimelineApp(store, session).run_test(size=SIZE, notifications=True) as pilot:
         await wait_for_cursor(pilot, 1, "prompt")
@@ -234,7 +241,7 @@ async def test_a_jump_to_what_is_nowhere_says_so(store: Store) -> None:
 # ── folding ───────────────────────────────────────────────────────────────────────────────────────
 
 
-async def test_blocks_fold_and_unfold(store: Store, long: Session) -> None:
+async def test_items_fold_and_unfold(store: Store, long: Session) -> None:
     async with TimelineApp(store, long).run_test(size=SIZE) as pilot:
         await wait_for_cursor(pilot, 60, "event")
         await pilot.press("X", "right")
@@ -261,7 +268,7 @@ async def test_a_turn_folds_to_one_line_and_back(store: Store, long: Session) ->
         await wait_for_text(pilot, "Answer 60.")
 
 
-async def test_all_turns_fold_at_once_and_jumps_unfold_what_they_reach(store: Store, long: Session) -> None:
+async def test_all_turns_fold_and_jumps_unfold_their_destination(store: Store, long: Session) -> None:
     async with TimelineApp(store, long).run_test(size=SIZE) as pilot:
         await wait_for_cursor(pilot, 60, "event")
         await pilot.press("H")
@@ -279,7 +286,7 @@ async def test_all_turns_fold_at_once_and_jumps_unfold_what_they_reach(store: St
         await wait_for_text(pilot, "Answer 60.")
 
 
-async def test_the_gutter_tells_tokens_or_time(store: Store, long: Session) -> None:
+async def test_the_gutter_shows_tokens_or_time(store: Store, long: Session) -> None:
     async with TimelineApp(store, long).run_test(size=SIZE) as pilot:
         await wait_for_text(pilot, "6.1k █")
         await pilot.press("v")
@@ -288,7 +295,7 @@ async def test_the_gutter_tells_tokens_or_time(store: Store, long: Session) -> N
         await wait_for_text(pilot, "6.1k █")
 
 
-async def test_a_long_text_is_shown_whole_when_asked_for(store: Store) -> None:
+async def test_a_key_shows_a_long_text_in_full(store: Store) -> None:
     session = add_session(
         store, "huge", time_ago(), prompt_entry("Go on", time_ago()), answer_entry("word " * 20_000, time_ago())
     )
@@ -320,7 +327,7 @@ async def test_a_click_selects_and_a_click_on_the_arrow_folds(store: Store, long
         await wait_for_cursor(pilot, 60, "prompt")
 
 
-async def test_scrolling_leaves_the_cursor_where_it_is(store: Store, long: Session) -> None:
+async def test_scrolling_does_not_move_the_cursor(store: Store, long: Session) -> None:
     async with TimelineApp(store, long).run_test(size=SIZE) as pilot:
         await wait_for_cursor(pilot, 60, "event")
         view = timeline(pilot)
@@ -332,7 +339,7 @@ async def test_scrolling_leaves_the_cursor_where_it_is(store: Store, long: Sessi
         await wait_until(pilot, lambda: "Question" in screen_text(pilot))
 
 
-async def test_pressing_beside_the_handle_of_the_scrollbar_goes_a_page(store: Store, long: Session) -> None:
+async def test_a_click_next_to_the_scrollbar_handle_scrolls_a_page(store: Store, long: Session) -> None:
     async with TimelineApp(store, long).run_test(size=SIZE) as pilot:
         await wait_for_cursor(pilot, 60, "event")
         view = timeline(pilot)
@@ -354,11 +361,11 @@ async def test_the_wheel_scrolls(store: Store, long: Session) -> None:
         await wait_until(pilot, lambda: view.scroll_offset.y < before_top)
 
 
-# ── holding still ─────────────────────────────────────────────────────────────────────────────────
+# ── keeping the position ──────────────────────────────────────────────────────────────────────────
 
 
-async def test_what_is_read_stays_in_place_when_more_is_laid_out_above(store: Store, long: Session) -> None:
-    """Scrolling up line by line shows every line once, whatever the turns above turn out to be high."""
+async def test_lines_stay_in_place_when_turns_above_are_rendered(store: Store, long: Session) -> None:
+    """Scrolling up line by line shows every line once, even if the heights above were estimated wrongly."""
     async with TimelineApp(store, long).run_test(size=SIZE) as pilot:
         await wait_for_text(pilot, "Answer 60.")
         view = timeline(pilot)
@@ -374,7 +381,7 @@ async def test_what_is_read_stays_in_place_when_more_is_laid_out_above(store: St
             before_text = after_text
 
 
-async def test_folding_keeps_the_cursor_where_it_is_on_the_screen(store: Store, long: Session) -> None:
+async def test_folding_keeps_the_cursor_in_place(store: Store, long: Session) -> None:
     async with TimelineApp(store, long, at="claude:long#120").run_test(size=SIZE) as pilot:
         await wait_for_cursor(pilot, 31, "prompt")
         await pilot.press("x")
@@ -388,7 +395,7 @@ async def test_folding_keeps_the_cursor_where_it_is_on_the_screen(store: Store, 
         assert screen_row_of(pilot, "make step31") == row
 
 
-async def test_a_conversation_that_grows_is_followed_by_who_is_at_its_end(store: Store, long: Session) -> None:
+async def test_a_cursor_at_the_end_follows_a_growing_session(store: Store, long: Session) -> None:
     app = TimelineApp(store, long)
     async with app.run_test(size=SIZE) as pilot:
         await wait_for_cursor(pilot, 60, "event")
@@ -401,7 +408,7 @@ async def test_a_conversation_that_grows_is_followed_by_who_is_at_its_end(store:
         await wait_for_text(pilot, "And another.")
 
 
-async def test_a_conversation_that_grows_does_not_move_who_reads_it(store: Store, long: Session) -> None:
+async def test_a_growing_session_does_not_move_a_cursor_elsewhere(store: Store, long: Session) -> None:
     app = TimelineApp(store, long, at="claude:long#120")
     async with app.run_test(size=SIZE) as pilot:
         await wait_for_cursor(pilot, 31, "prompt")
@@ -415,7 +422,7 @@ async def test_a_conversation_that_grows_does_not_move_who_reads_it(store: Store
         assert cursor_position(pilot) == (31, "prompt")
 
 
-async def test_a_jump_that_is_under_way_arrives_though_the_conversation_grows(store: Store, long: Session) -> None:
+async def test_a_pending_jump_completes_while_the_session_grows(store: Store, long: Session) -> None:
     app = TimelineApp(store, long)
     async with app.run_test(size=SIZE) as pilot:
         await wait_for_cursor(pilot, 60, "event")
@@ -430,7 +437,7 @@ async def test_a_jump_that_is_under_way_arrives_though_the_conversation_grows(st
         await wait_for_cursor(pilot, 10, "call")
 
 
-async def test_a_conversation_that_was_told_anew_and_is_shorter(store: Store, long: Session) -> None:
+async def test_a_session_that_became_shorter(store: Store, long: Session) -> None:
     async with TimelineApp(store, long).run_test(size=SIZE) as pilot:
         await wait_for_cursor(pilot, 60, "event")
         outline = Timelines(store).load_outline(long.key)
@@ -441,7 +448,7 @@ async def test_a_conversation_that_was_told_anew_and_is_shorter(store: Store, lo
         await wait_for_cursor(pilot, 19, "text")
 
 
-async def test_another_session_is_shown_anew_even_if_asked_to_follow(store: Store, long: Session) -> None:
+async def test_follow_is_ignored_for_another_session(store: Store, long: Session) -> None:
     fill_store(store)
     app = TimelineApp(store, long)
     async with app.run_test(size=SIZE) as pilot:
@@ -451,7 +458,7 @@ async def test_another_session_is_shown_anew_even_if_asked_to_follow(store: Stor
         await wait_for_text(pilot, "Fix the flaky upload test", "summary covers", "1 of 1", "• it now reopens it")
 
 
-# ── whatever stands in it ─────────────────────────────────────────────────────────────────────────
+# ── hostile text ──────────────────────────────────────────────────────────────────────────────────
 
 HOSTILE = (
     "\x1b]52;c;UFdORUQ=\x07 \x9b2J \x1b[2J [b]bold[/b] [@click=app.quit]go[/] [/] \u202e abc \u2066 \x00 \r over \x08"
@@ -484,8 +491,8 @@ async def test_nothing_hostile_reaches_the_screen(store: Store) -> None:
     async with TimelineApp(store, session).run_test(size=SIZE) as pilot:
         await wait_for_cursor(pilot, 1, "compaction")
         view = timeline(pilot)
-        for block in range(len(view.cards.items(1))):
-            view.cards.set_open(ItemPosition(1, block), True)
+        for item in range(len(view.cards.items(1))):
+            view.cards.set_open(ItemPosition(1, item), True)
         await pilot.press("home")
         seen = 0
         while cursor_position(pilot) != (1, "compaction"):
