@@ -1,1 +1,1 @@
-"""The content formats of model vendors, turned into parts and back."""
+"""This package parses the content formats of model vendors into parts, and formats parts again."""

@@ -1,4 +1,7 @@
-"""What agents write as content, in the shapes in use, into parts and back. Pure; what is not understood stays whole."""
+"""This module parses content blocks and items of the Responses API into parts, and formats parts as blocks.
+
+It is pure. Whatever it does not understand becomes an opaque part and is kept unchanged.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +23,7 @@ from store.model.entry import (
 )
 from store.text.validate import decode, is_too_deep
 
-# ── content blocks, as Anthropic's and the fourth document have them ──────────────────────────────
+# ── content blocks, as in Anthropic's API and the fourth document ─────────────────────────────────
 
 
 def parse_blocks(blocks: str | Sequence[Json]) -> tuple[Part, ...]:
@@ -34,7 +37,7 @@ def parse_blocks(blocks: str | Sequence[Json]) -> tuple[Part, ...]:
 def parse_block(block: Json) -> Part:
     if isinstance(block, str):
         return Text(block)
-    # The exact type first: asking an abstract one is slow, and this is asked of every block of an import.
+    # The exact type is tested first, because isinstance with an abstract class is slow and every block comes here.
     if type(block) is not dict and not isinstance(block, Mapping):
         return Opaque("", block)
     kind = block.get("type")
@@ -46,7 +49,7 @@ def parse_block(block: Json) -> Part:
     if kind == "tool_use" and isinstance(block.get("name"), str):
         return ToolCall(str(block.get("id", "")), block["name"], block.get("input"))
     if kind == "tool_result":
-        # The fourth document keeps the body in `text`, Anthropic in `content`.
+        # The fourth document has the output in `text`, Anthropic in `content`.
         return ToolResult(
             str(block.get("tool_use_id", "")),
             block.get("content", text),
@@ -89,11 +92,11 @@ def part_to_block(part: Part) -> Json:
             return value
 
 
-# ── items of the Responses API, as the first document has them ────────────────────────────────────
+# ── items of the Responses API, as in the first document ──────────────────────────────────────────
 
 
 def parse_item(item: Json) -> tuple[Part, ...]:
-    """One input or output item. Server-side calls carry their own result, so they are both a call and its answer."""
+    """Parse one input or output item. An item of a server-side call holds both the call and its result."""
     if not isinstance(item, Mapping):
         return (Opaque("", item),)
     kind = str(item.get("type") or "message")
@@ -120,14 +123,14 @@ _SERVER_CALLS = {
 
 
 def _parse_server_call(kind: str, item: Mapping[str, Json]) -> tuple[Part, ...]:
-    name, asked, answered = _SERVER_CALLS[kind]
+    name, argument_fields, output_field = _SERVER_CALLS[kind]
     call_id = _call_id(item)
-    arguments = {field: item[field] for field in asked if item.get(field) is not None}
+    arguments = {field: item[field] for field in argument_fields if item.get(field) is not None}
     call = ToolCall(call_id, name, arguments)
     status = item.get("status")
     if status in ("in_progress", "searching", "interpreting"):
         return (call,)
-    return (call, ToolResult(call_id, item.get(answered), status in ("failed", "incomplete"), name))
+    return (call, ToolResult(call_id, item.get(output_field), status in ("failed", "incomplete"), name))
 
 
 def _call_id(item: Mapping[str, Json]) -> str:
@@ -161,14 +164,14 @@ def _reasoning_text(item: Mapping[str, Json]) -> str:
 
 
 def _parse_arguments(item: Mapping[str, Json]) -> Json:
-    """The API spells arguments as JSON in a string; a model may have got it wrong, and then the string stays."""
-    spelled = item.get("arguments", item.get("input"))
-    if not isinstance(spelled, str) or is_too_deep(spelled.encode("utf-8", "replace"), outer_levels=2):
-        return spelled
+    """Decode the arguments, which the API writes as JSON in a string. Return a string that is not JSON unchanged."""
+    arguments = item.get("arguments", item.get("input"))
+    if not isinstance(arguments, str) or is_too_deep(arguments.encode("utf-8", "replace"), outer_levels=2):
+        return arguments
     try:
-        return decode(spelled)
+        return decode(arguments)
     except BadValue:
-        return spelled
+        return arguments
 
 
 def parse_response_tokens(response: Mapping[str, Json]) -> Tokens | None:
@@ -181,5 +184,5 @@ def parse_response_tokens(response: Mapping[str, Json]) -> Tokens | None:
 
 
 def _int_field(value: Any, name: str) -> int:
-    found = value.get(name) if isinstance(value, Mapping) else None
-    return found if isinstance(found, int) and not isinstance(found, bool) and 0 <= found < 2**53 else 0
+    number = value.get(name) if isinstance(value, Mapping) else None
+    return number if isinstance(number, int) and not isinstance(number, bool) and 0 <= number < 2**53 else 0

@@ -1,5 +1,7 @@
-"""What google-genai and google-adk write: contents of parts, and the events that carry them. Pure; what is not
-understood stays whole."""
+"""This module parses the contents of google-genai and the events of google-adk into entries.
+
+It is pure. Whatever it does not understand becomes an opaque part and is kept unchanged.
+"""
 
 from __future__ import annotations
 
@@ -24,10 +26,10 @@ from store.model.entry import (
 from store.text.validate import decode, encode_derived
 
 USER = "user"
-"""The author of what a person said; every other author is an agent, whatever role the content has."""
+"""The author of a person's messages. Every other author is an agent, even if the content has another role."""
 
 INTERIM_RESPONSE = "function_response"
-"""A response that the real one will take the place of: shown, but it does not answer the call."""
+"""Marks a response that a later one replaces. It is shown, but it is not the result of the call."""
 
 _CODE_TOOL = "code_execution"
 _PART_FIELDS = (
@@ -42,22 +44,23 @@ _PART_FIELDS = (
 
 
 class EventParser:
-    """One session's events into entries, in order: what one means may hang on those before it."""
+    """Parses the events of one session in order. The meaning of an event may depend on earlier ones."""
 
     def __init__(self, long_running: Iterable[str] = (), answered: Iterable[str] = ()) -> None:
-        """From the beginning; or in the middle, told which calls take their time and which have their answer."""
+        """Start at the first event, or in the middle with the ids of long-running calls and of answered calls."""
         self._long_running = set(long_running)
         self._answered = set(answered)
 
     def parse_event(self, event: Mapping[str, Json], record: NewRecord, created_at: str) -> list[NewEntry]:
-        """One or more, all of the one record."""
-        found = [self._parse_message(event), _parse_compaction(event), _parse_error(event)]
-        made = [entry for entry in found if entry is not None] or [
+        """Return the entries of an event, at least one. They share the record."""
+        candidates = [self._parse_message(event), _parse_compaction(event), _parse_error(event)]
+        entries = [entry for entry in candidates if entry is not None] or [
             NewEntry(kind="event", text=_describe_changes(event))
         ]
-        made[0].tokens = parse_tokens(event.get("usage_metadata"))
+        entries[0].tokens = parse_tokens(event.get("usage_metadata"))
         return [
-            replace(entry, author=_as_str(event.get("author")), record=record, created_at=created_at) for entry in made
+            replace(entry, author=_as_str(event.get("author")), record=record, created_at=created_at)
+            for entry in entries
         ]
 
     def _parse_message(self, event: Mapping[str, Json]) -> NewEntry | None:
@@ -69,9 +72,9 @@ class EventParser:
         if not parts:
             return None
         if all(map(_is_response, parts)):
-            interim = all(isinstance(part, Opaque) for part in parts)
-            told = "\n\n".join(_response_text(part.value) for part in parts if isinstance(part, Opaque))
-            return NewEntry(kind="event" if interim else "message", role="tool", parts=parts, text=told or None)
+            is_interim = all(isinstance(part, Opaque) for part in parts)
+            text = "\n\n".join(_response_text(part.value) for part in parts if isinstance(part, Opaque))
+            return NewEntry(kind="event" if is_interim else "message", role="tool", parts=parts, text=text or None)
         model = "" if by_user else _as_str(event.get("model_version"))
         return NewEntry(role="user" if by_user else "assistant", parts=parts, model=model)
 
@@ -105,7 +108,7 @@ class EventParser:
         return Opaque(kind, dict(item))
 
     def _parse_response(self, body: Mapping[str, Json], awaited: set[str]) -> Part:
-        """The first real one answers the call; a ticket, a question back, or a further one stands beside it."""
+        """Return the first real response as the result of the call. Tickets, questions and repeats become opaque."""
         call_id = _call_id(body)
         if call_id in awaited or call_id in self._answered or body.get("will_continue"):
             return Opaque(INTERIM_RESPONSE, dict(body))
@@ -115,24 +118,24 @@ class EventParser:
 
 
 def find_answered_calls(event: Mapping[str, Json]) -> list[str]:
-    """The calls that an event answers."""
+    """Return the ids of the calls that an event answers."""
     items = map(_as_dict, _as_list(_as_dict(event.get("content")).get("parts")))
     return [_call_id(_as_dict(item["function_response"])) for item in items if "function_response" in item]
 
 
-# ── what an event says beside its content ─────────────────────────────────────────────────────────
+# ── other fields of an event ──────────────────────────────────────────────────────────────────────
 
 
 def _calls_awaiting_user(event: Mapping[str, Json]) -> set[str]:
-    """The calls that wait for a person's consent or credentials, and are answered again after it."""
+    """Return the calls that wait for a person's consent or credentials. They are answered again afterwards."""
     actions = _as_dict(event.get("actions"))
     return {*_as_dict(actions.get("requested_tool_confirmations")), *_as_dict(actions.get("requested_auth_configs"))}
 
 
 def _parse_transcriptions(event: Mapping[str, Json]) -> tuple[Part, ...]:
-    """Live talk: the sound is not kept, what was understood of it is."""
-    heard = [_as_dict(event.get(name)).get("text") for name in ("input_transcription", "output_transcription")]
-    return tuple(Text(text) for text in heard if isinstance(text, str) and text)
+    """Return the transcription of live speech. The audio itself is not stored."""
+    texts = [_as_dict(event.get(name)).get("text") for name in ("input_transcription", "output_transcription")]
+    return tuple(Text(text) for text in texts if isinstance(text, str) and text)
 
 
 def _parse_compaction(event: Mapping[str, Json]) -> NewEntry | None:
@@ -142,12 +145,12 @@ def _parse_compaction(event: Mapping[str, Json]) -> NewEntry | None:
 
 
 def _parse_error(event: Mapping[str, Json]) -> NewEntry | None:
-    told = [_as_str(event.get(name)) for name in ("error_code", "error_message")]
-    return NewEntry(kind="event", text=": ".join(filter(None, told))) if any(told) else None
+    texts = [_as_str(event.get(name)) for name in ("error_code", "error_message")]
+    return NewEntry(kind="event", text=": ".join(filter(None, texts))) if any(texts) else None
 
 
 def _describe_changes(event: Mapping[str, Json]) -> str:
-    """What an event without words did."""
+    """Describe what an event without content changed."""
     actions = _as_dict(event.get("actions"))
     lines = [format_state(key, value) for key, value in _as_dict(actions.get("state_delta")).items()]
     if before := _as_str(actions.get("rewind_before_invocation_id")):
@@ -158,15 +161,15 @@ def _describe_changes(event: Mapping[str, Json]) -> str:
 
 
 def format_state(key: str, value: Json) -> str:
-    """One key of a state as a person reads and corrects it; exact, so that `state_value` gives the same value back."""
-    plain = isinstance(value, str) and value.isprintable() and value == value.strip() and not _is_json(value)
-    return f"{key}: {value if plain else encode_derived(value).decode()}"
+    """Format a key of a state as a person reads and corrects it. `parse_state` returns exactly the same value."""
+    is_plain = isinstance(value, str) and value.isprintable() and value == value.strip() and not _is_json(value)
+    return f"{key}: {value if is_plain else encode_derived(value).decode()}"
 
 
 def parse_state(key: str, line: str) -> Json:
-    """What such a line says; words that are no JSON are text."""
-    told = line.removeprefix(f"{key}: ")
-    return decode(told) if _is_json(told) else told
+    """Return the value of a line that `format_state` made. Text that is not JSON is a string."""
+    text = line.removeprefix(f"{key}: ")
+    return decode(text) if _is_json(text) else text
 
 
 def _is_json(text: str) -> bool:
@@ -180,14 +183,14 @@ def _is_json(text: str) -> bool:
 def parse_tokens(usage: Json) -> Tokens | None:
     if not isinstance(usage, Mapping):
         return None
-    prompt, tools, cached, said, thought = (
+    prompt, tools, cached, answer, thoughts = (
         _as_count(usage.get(f"{name}_token_count"))
         for name in ("prompt", "tool_use_prompt", "cached_content", "candidates", "thoughts")
     )
-    return Tokens(max(prompt - cached, 0) + tools, said + thought, cached)
+    return Tokens(max(prompt - cached, 0) + tools, answer + thoughts, cached)
 
 
-# ── small readings ────────────────────────────────────────────────────────────────────────────────
+# ── helpers ───────────────────────────────────────────────────────────────────────────────────────
 
 
 def _is_response(part: Part) -> bool:
@@ -199,13 +202,13 @@ def _response_text(response: Json) -> str:
 
 
 def _is_error(output: Json) -> bool:
-    """By the convention of google-genai, `error`; by that of ADK's own examples, a status; by MCP's, a flag."""
-    told = _as_dict(output)
-    return bool(told.get("error")) or told.get("status") == "error" or told.get("isError") is True
+    """Return whether a response is an error: google-genai has `error`, ADK's examples have a status, MCP has a flag."""
+    fields = _as_dict(output)
+    return bool(fields.get("error")) or fields.get("status") == "error" or fields.get("isError") is True
 
 
 def _code_id(body: Mapping[str, Json]) -> str:
-    """Many models give code and its result no id; then the result is that of the newest code."""
+    """Return the id of code or its result. Many models give none, and then a result belongs to the newest code."""
     return _as_str(body.get("id")) or _CODE_TOOL
 
 

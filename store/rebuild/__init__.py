@@ -1,8 +1,8 @@
-"""A conversation into what an LLM's API takes as input, so that it can go on there.
+"""This package rebuilds a conversation as the input of an LLM's API, so that it can continue there.
 
-What came from that API is given back as it came, unknown fields and all. What came from elsewhere is spelled by the
-vendor's rules. What does not pair is mended, and what cannot be carried is listed. Pure: values in, values out; only
-`rebuilt` reads, and only through the shelves it is handed.
+Messages that came from the same API are returned exactly as they came, including unknown fields. Others are translated
+by the vendor's rules. Calls and results that do not pair are repaired, and whatever cannot be carried over is listed.
+Everything here is pure, except that `rebuild_session` reads from the store that it is given.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ EntryUnits = list[tuple[Entry, list[Unit]]]
 
 
 def rebuild_entries(
-    shape: ApiFormat,
+    api_format: ApiFormat,
     entries: Sequence[Entry],
     records: Mapping[int, Json],
     *,
@@ -56,85 +56,85 @@ def rebuild_entries(
     summary: str | None = None,
     up_to_turn: int | None = None,
 ) -> RebuildResult:
-    """`summary` stands for the turns up to `covered`; else the last compaction stands for what came before it."""
-    account = RebuildLog()
-    gathering = UnitReader(shape, records, account)
-    told = [(entry, gathering.read_units(entry)) for entry in entries]
-    units = _replace_past_with_summary(told, summary, up_to_turn, account)
+    """Rebuild entries. `summary` replaces the turns up to `up_to_turn`; without one the last compaction does this."""
+    log = RebuildLog()
+    reader = UnitReader(api_format, records, log)
+    entry_units = [(entry, reader.read_units(entry)) for entry in entries]
+    units = _replace_past_with_summary(entry_units, summary, up_to_turn, log)
     if system.strip():
-        account.add("system prompt", "kept")
+        log.add("system prompt", "kept")
         if units and units[0].role == "system" and units[0].part == Text(system):
             del units[0]
-    body = _BUILDERS[shape](repair_units(shape, units, account), system.strip() and system, account)
-    return RebuildResult(body, account.list_carried(), tuple(account.repairs))
+    body = _BUILDERS[api_format](repair_units(api_format, units, log), system.strip() and system, log)
+    return RebuildResult(body, log.list_carried(), tuple(log.repairs))
 
 
 def _replace_past_with_summary(
-    told: EntryUnits, summary: str | None, covered: int | None, account: RebuildLog
+    entries: EntryUnits, summary: str | None, covered: int | None, log: RebuildLog
 ) -> list[Unit]:
-    """A summary says up to which turn it goes. A compaction made within that turn goes no further than itself."""
-    last = max((place for place, one in enumerate(told) if _is_summary(*one)), default=-1)
-    ends_within = last >= 0 and told[last][0].turn == covered
+    """Return the units after the summary. A compaction within the last covered turn ends the past at itself."""
+    last = max((index for index, (entry, units) in enumerate(entries) if _is_summary(entry, units)), default=-1)
+    ends_within = last >= 0 and entries[last][0].turn == covered
     if not (summary and summary.strip()) or covered is None:
         if summary and covered is None:
-            account.add("summary", "dropped", "it does not say what it covers")
-        return _start_at_compaction(told, last, account)
-    if ends_within and summary.strip() == told[last][0].text.strip():
-        return _start_at_compaction(told, last, account)
-    past = [one for place, one in enumerate(told) if one[0].turn <= covered and (place <= last or not ends_within)]
-    rest = [one for place, one in enumerate(told) if one[0].turn > covered or (place > last and ends_within)]
-    _log_replaced(past, account)
-    account.add("summary", "mapped", "it stands for what it covers, in the user's name")
-    return [Unit("user", Text(SUMMARY_PREFIX + summary)), *_flatten(_drop_compactions(rest, account))]
+            log.add("summary", "dropped", "it does not say what it covers")
+        return _start_at_compaction(entries, last, log)
+    if ends_within and summary.strip() == entries[last][0].text.strip():
+        return _start_at_compaction(entries, last, log)
+    past, rest = EntryUnits(), EntryUnits()
+    for index, (entry, units) in enumerate(entries):
+        is_past = entry.turn <= covered and (index <= last or not ends_within)
+        (past if is_past else rest).append((entry, units))
+    _log_replaced(past, log)
+    log.add("summary", "mapped", "it replaces the turns that it covers, as a message of the user")
+    return [Unit("user", Text(SUMMARY_PREFIX + summary)), *_flatten(_drop_compactions(rest, log))]
 
 
 def _is_summary(entry: Entry, units: Sequence[Unit]) -> bool:
-    """Where an agent noted only that it made one, there is nothing that could stand for the past."""
-    says = any(not isinstance(unit.part, Text) or unit.part.text.strip() or unit.is_native for unit in units)
-    return entry.kind == "compaction" and says
+    """Return whether an entry is a compaction with content. Some agents record only that they made one."""
+    has_content = any(not isinstance(unit.part, Text) or unit.part.text.strip() or unit.is_native for unit in units)
+    return entry.kind == "compaction" and has_content
 
 
-def _start_at_compaction(told: EntryUnits, last: int, account: RebuildLog) -> list[Unit]:
-    """What the agent itself made of all that came before, where it did."""
+def _start_at_compaction(entries: EntryUnits, last: int, log: RebuildLog) -> list[Unit]:
+    """Return the units from the agent's last compaction on, or all of them if there is none."""
     if last >= 0:
-        account.add("summary", "kept")
-        _log_replaced(told[:last], account)
-    return _flatten(told[max(last, 0) :])
+        log.add("summary", "kept")
+        _log_replaced(entries[:last], log)
+    return _flatten(entries[max(last, 0) :])
 
 
-def _drop_compactions(told: EntryUnits, account: RebuildLog) -> EntryUnits:
-    """Where what they stand for is told itself."""
-    kept = [one for one in told if one[0].kind != "compaction"]
-    account.add("compaction", "dropped", "what it stands for is told itself", len(told) - len(kept))
+def _drop_compactions(entries: EntryUnits, log: RebuildLog) -> EntryUnits:
+    """Leave out compactions whose turns are in the conversation themselves."""
+    kept = [(entry, units) for entry, units in entries if entry.kind != "compaction"]
+    log.add("compaction", "dropped", "the turns that it covers are there themselves", len(entries) - len(kept))
     return kept
 
 
-def _log_replaced(told: EntryUnits, account: RebuildLog) -> None:
-    account.add("entry", "dropped", "a summary stands for it", sum(bool(units) for _, units in told))
+def _log_replaced(entries: EntryUnits, log: RebuildLog) -> None:
+    log.add("entry", "dropped", "a summary replaces it", sum(bool(units) for _, units in entries))
 
 
-def _flatten(told: EntryUnits) -> list[Unit]:
-    return [unit for _, units in told for unit in units]
+def _flatten(entries: EntryUnits) -> list[Unit]:
+    return [unit for _, units in entries for unit in units]
 
 
 def find_unpaired_calls(entries: Sequence[Entry]) -> tuple[str, ...]:
-    """What is wrong with calls and results, a sentence each; nothing when they pair, or the last ones may still run."""
-    gathering = UnitReader("responses", {}, RebuildLog())
-    told = [(entry, gathering.read_units(entry)) for entry in entries]
-    return tuple(
-        find_problems([replace(unit, message_key=_message_key(entry)) for entry, units in told for unit in units])
-    )
+    """Return a sentence for each call or result that does not pair. The last calls may still run and are not listed."""
+    reader = UnitReader("responses", {}, RebuildLog())
+    units = [replace(unit, message_key=_message_key(entry)) for entry in entries for unit in reader.read_units(entry)]
+    return tuple(find_problems(units))
 
 
 def _message_key(entry: Entry) -> str:
-    """By what the entries of one message know each other."""
+    """Return a key that the entries of one message share."""
     return entry.message_key or (f"record {entry.record}" if entry.record is not None else "")
 
 
 def build_responses_input(entries: Sequence[Entry], records: Mapping[int, Json]) -> list[Json]:
-    """Input items of the Responses API, nothing mended and nothing left out: what came is given back."""
-    gathering = UnitReader("responses", records, RebuildLog())
-    return [item for entry in entries for item in _units_to_items(gathering.read_units(entry))]
+    """Return input items of the Responses API, with nothing repaired and nothing left out."""
+    reader = UnitReader("responses", records, RebuildLog())
+    return [item for entry in entries for item in _units_to_items(reader.read_units(entry))]
 
 
 def _units_to_items(units: Sequence[Unit]) -> Iterator[Json]:
@@ -142,8 +142,8 @@ def _units_to_items(units: Sequence[Unit]) -> Iterator[Json]:
         if is_native:
             yield from (unit.native for unit in run)
         else:
-            told = [replace(unit, call_id=unit.original_call_id) for unit in run]
-            yield from openai_responses.build_body(told, "", RebuildLog())["input"]
+            translated = [replace(unit, call_id=unit.original_call_id) for unit in run]
+            yield from openai_responses.build_body(translated, "", RebuildLog())["input"]
 
 
 # ── from the store ────────────────────────────────────────────────────────────────────────────────
@@ -162,7 +162,7 @@ class _Summaries(Protocol):
 
 
 class RebuildStore(Protocol):
-    "The part of Store that is read here."
+    "Describes the part of Store that is read here."
 
     @property
     def chains(self) -> _Chains: ...
@@ -174,9 +174,9 @@ class RebuildStore(Protocol):
 
 
 def rebuild_session(
-    store: RebuildStore, session: Session, shape: ApiFormat, *, turn: int | None = None, with_summary: bool = True
+    store: RebuildStore, session: Session, api_format: ApiFormat, *, turn: int | None = None, with_summary: bool = True
 ) -> RebuildResult:
-    """The whole session, or up to the end of a turn."""
+    """Rebuild a whole session, or a session up to the end of a turn."""
     with store.snapshot():
         entries = store.chains.entries(session.key)
         records = {key: decode_or_none(data) for key, data in store.records.iter_session(session.key)}
@@ -191,5 +191,5 @@ def rebuild_session(
     if summary and turn is not None and (summary.up_to_turn or 0) > turn:
         summary = None
     system = session.system_prompt or next((entry.text for entry in entries if entry.kind == "header"), "")
-    said, covered = (summary.text, summary.up_to_turn) if summary else (None, None)
-    return rebuild_entries(shape, entries, records, system=system, summary=said, up_to_turn=covered)
+    summary_text, covered = (summary.text, summary.up_to_turn) if summary else (None, None)
+    return rebuild_entries(api_format, entries, records, system=system, summary=summary_text, up_to_turn=covered)

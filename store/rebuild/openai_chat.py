@@ -1,4 +1,4 @@
-"""Units as messages of OpenAI's Chat API."""
+"""This module builds messages of OpenAI's Chat API from units."""
 
 from __future__ import annotations
 
@@ -43,75 +43,75 @@ CONTENT_FORMAT = ContentFormat(_text_block, _file_block)
 TEXT_ONLY_FORMAT = ContentFormat(_text_block, lambda _: None)
 
 
-def build_body(units: Sequence[Unit], system: str, account: RebuildLog) -> dict[str, Json]:
-    said: list[Json] = [{"role": "system", "content": system}] if system else []
-    log_error_flags(units, account)
+def build_body(units: Sequence[Unit], system: str, log: RebuildLog) -> dict[str, Json]:
+    messages: list[Json] = [{"role": "system", "content": system}] if system else []
+    log_error_flags(units, log)
     for message in group_messages(units):
         if message.role == "assistant":
-            said += _build_assistant_messages(message.units, account)
+            messages += _build_assistant_messages(message.units, log)
         else:
-            said += _build_other_messages(message.role, message.units, account)
-        said += [_build_result(unit, account) for unit in message.results]
-    return {"messages": said}
+            messages += _build_other_messages(message.role, message.units, log)
+        messages += [_build_result(unit, log) for unit in message.results]
+    return {"messages": messages}
 
 
-def _build_assistant_messages(units: Sequence[Unit], account: RebuildLog) -> Iterator[Json]:
-    """What the API itself said comes as it was, each by itself; all else is one message. Calls go with the last."""
-    made: list[dict[str, Json]] = []
+def _build_assistant_messages(units: Sequence[Unit], log: RebuildLog) -> Iterator[Json]:
+    """Yield native messages unchanged and other units as one message. The last message gets the calls."""
+    messages: list[dict[str, Json]] = []
     calls: list[Json] = []
-    spoken: list[Unit] = []
+    pending: list[Unit] = []
     for unit in units:
         if unit.is_call:
-            calls.append(_build_call(unit, account))
+            calls.append(_build_call(unit, log))
         elif unit.is_native:
-            log_native(unit, account)
-            made += [{**_build_assistant_text(spoken, account)}] if spoken else []
-            spoken = []
-            made.append(dict(unit.native))
+            log_native(unit, log)
+            messages += [{**_build_assistant_text(pending, log)}] if pending else []
+            pending = []
+            messages.append(dict(unit.native))
         else:
-            spoken.append(unit)
-    last = _build_assistant_text(spoken, account)
-    made += [last] if "content" in last or (calls and not made) else []
+            pending.append(unit)
+    last = _build_assistant_text(pending, log)
+    messages += [last] if "content" in last or (calls and not messages) else []
     if calls:
-        made[-1]["tool_calls"] = calls
-    yield from (message for message in made if any(message.get(name) for name in _CONTENT_FIELDS))
+        messages[-1]["tool_calls"] = calls
+    yield from (message for message in messages if any(message.get(name) for name in _CONTENT_FIELDS))
 
 
-def _build_assistant_text(units: Sequence[Unit], account: RebuildLog) -> dict[str, Json]:
-    said = [block["text"] for unit in units if (block := build_content(unit, TEXT_ONLY_FORMAT, account)) is not None]
-    return {"role": "assistant", "content": "\n\n".join(said)} if said else {"role": "assistant"}
+def _build_assistant_text(units: Sequence[Unit], log: RebuildLog) -> dict[str, Json]:
+    texts = [block["text"] for unit in units if (block := build_content(unit, TEXT_ONLY_FORMAT, log)) is not None]
+    return {"role": "assistant", "content": "\n\n".join(texts)} if texts else {"role": "assistant"}
 
 
-def _build_call(unit: Unit, account: RebuildLog) -> Json:
+def _build_call(unit: Unit, log: RebuildLog) -> Json:
     if unit.is_native:
-        log_native(unit, account)
+        log_native(unit, log)
         return unit.native
-    account.add("tool call", "kept")
+    log.add("tool call", "kept")
     call = unit.part if isinstance(unit.part, ToolCall) else ToolCall("", "", None)
-    asked = {"name": legal_tool_name(call, account), "arguments": json_text(legal_arguments(call, account))}
-    return {"id": unit.call_id, "type": "function", "function": asked}
+    function = {"name": legal_tool_name(call, log), "arguments": json_text(legal_arguments(call, log))}
+    return {"id": unit.call_id, "type": "function", "function": function}
 
 
-def _build_other_messages(role: UnitRole, units: Sequence[Unit], account: RebuildLog) -> Iterator[Json]:
+def _build_other_messages(role: UnitRole, units: Sequence[Unit], log: RebuildLog) -> Iterator[Json]:
     for _, run in group_runs(units):
         if run[0].is_native:
-            log_native(run[0], account)
+            log_native(run[0], log)
             yield run[0].native
             continue
-        blocks = CONTENT_FORMAT if role == "user" else TEXT_ONLY_FORMAT
-        said = [block for unit in run if (block := build_content(unit, blocks, account)) is not None]
-        if said:
-            plain = all(block["type"] == "text" for block in said)
-            told: Json = "\n\n".join(block["text"] for block in said) if plain else said
-            yield {"role": "system" if role == "system" else "user", "content": told}
+        content_format = CONTENT_FORMAT if role == "user" else TEXT_ONLY_FORMAT
+        blocks = [block for unit in run if (block := build_content(unit, content_format, log)) is not None]
+        if blocks:
+            is_text = all(block["type"] == "text" for block in blocks)
+            content: Json = "\n\n".join(block["text"] for block in blocks) if is_text else blocks
+            yield {"role": "system" if role == "system" else "user", "content": content}
 
 
-def _build_result(unit: Unit, account: RebuildLog) -> Json:
+def _build_result(unit: Unit, log: RebuildLog) -> Json:
     if unit.is_native:
-        log_native(unit, account)
+        log_native(unit, log)
         return unit.native
     return {
         "role": "tool",
         "tool_call_id": unit.call_id,
-        "content": build_result_content(unit, TEXT_ONLY_FORMAT, account),
+        "content": build_result_content(unit, TEXT_ONLY_FORMAT, log),
     }

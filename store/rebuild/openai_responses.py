@@ -1,4 +1,4 @@
-"""Units as input items of OpenAI's Responses API."""
+"""This module builds input items of OpenAI's Responses API from units."""
 
 from __future__ import annotations
 
@@ -32,44 +32,42 @@ def _file_block(payload: Payload) -> Json:
 CONTENT_FORMAT = ContentFormat(lambda text: {"type": "input_text", "text": text}, _file_block)
 
 
-def build_body(units: Sequence[Unit], system: str, account: RebuildLog) -> dict[str, Json]:
+def build_body(units: Sequence[Unit], system: str, log: RebuildLog) -> dict[str, Json]:
     items: list[Json] = [_build_message("developer", [CONTENT_FORMAT.format_text(system)])] if system else []
-    outputs = {unit.pair: _call_type(unit) for unit in units if unit.is_call}
-    log_error_flags(units, account)
+    call_types = {unit.pair: _call_type(unit) for unit in units if unit.is_call}
+    log_error_flags(units, log)
     for role, run in group_runs(units):
-        items += _build_items(role, run, outputs, account)
+        items += _build_items(role, run, call_types, log)
     return {"input": items}
 
 
-def _build_items(
-    role: UnitRole, run: Sequence[Unit], outputs: Mapping[int, str], account: RebuildLog
-) -> Iterator[Json]:
+def _build_items(role: UnitRole, run: Sequence[Unit], call_types: Mapping[int, str], log: RebuildLog) -> Iterator[Json]:
     unit = run[0]
     if unit.is_native:
         if isinstance(unit.native, Mapping):
-            log_native(unit, account)
+            log_native(unit, log)
             yield _to_input_item(unit)
         else:
-            account.add("item", "dropped", "it is no object")
+            log.add("item", "dropped", "it is not an object")
     elif isinstance(unit.part, ToolCall):
-        account.add("tool call", "kept")
-        spelled_out = json_text(legal_arguments(unit.part, account))
-        name = legal_tool_name(unit.part, account)
-        yield {"type": "function_call", "call_id": unit.call_id, "name": name, "arguments": spelled_out}
+        log.add("tool call", "kept")
+        arguments = json_text(legal_arguments(unit.part, log))
+        name = legal_tool_name(unit.part, log)
+        yield {"type": "function_call", "call_id": unit.call_id, "name": name, "arguments": arguments}
     elif isinstance(unit.part, ToolResult):
-        yield _build_output(outputs.get(unit.pair, ""), unit, build_result_content(unit, CONTENT_FORMAT, account))
-    elif said := [block for unit in run if (block := build_content(unit, CONTENT_FORMAT, account)) is not None]:
-        yield _build_message(_ROLES[role], said)
+        yield _build_output(call_types.get(unit.pair, ""), unit, build_result_content(unit, CONTENT_FORMAT, log))
+    elif blocks := [block for unit in run if (block := build_content(unit, CONTENT_FORMAT, log)) is not None]:
+        yield _build_message(_ROLES[role], blocks)
 
 
-def _build_message(role: str, said: list[Json]) -> Json:
-    """What the assistant said before is taken as plain text; a list would have to name an item of the vendor's."""
-    told: Json = "\n\n".join(block["text"] for block in said) if role == "assistant" else said
-    return {"type": "message", "role": role, "content": told}
+def _build_message(role: str, blocks: list[Json]) -> Json:
+    """Build a message. The assistant's is plain text, because a list would need the id of an item of the vendor."""
+    content: Json = "\n\n".join(block["text"] for block in blocks) if role == "assistant" else blocks
+    return {"type": "message", "role": role, "content": content}
 
 
 def _to_input_item(unit: Unit) -> Json:
-    """As it came, but for what the API says and does not take: that nothing is there, and who spoke left unsaid."""
+    """Return a native item as input. Remove nulls that the API returns but refuses, and add a missing role."""
     item = dict(unit.native)
     kind = as_str(item.get("type"))
     if kind == "reasoning":
@@ -79,22 +77,22 @@ def _to_input_item(unit: Unit) -> Json:
     return item
 
 
-# ── closing a call as it was asked ────────────────────────────────────────────────────────────────
+# ── call_types, in the format of their calls ─────────────────────────────────────────────────────────
 
 
 def _call_type(unit: Unit) -> str:
     return as_str(as_dict(unit.native).get("type")) or "function_call"
 
 
-def _build_output(kind: str, unit: Unit, said: str | list[Json]) -> Json:
+def _build_output(kind: str, unit: Unit, content: str | list[Json]) -> Json:
     match kind:
         case "custom_tool_call":
-            return {"type": "custom_tool_call_output", "call_id": unit.call_id, "output": said}
+            return {"type": "custom_tool_call_output", "call_id": unit.call_id, "output": content}
         case "shell_call":
-            ended = {"stdout": "", "stderr": said if isinstance(said, str) else INTERRUPTED}
-            outcome = {**ended, "outcome": {"type": "timeout"}}
+            streams = {"stdout": "", "stderr": content if isinstance(content, str) else INTERRUPTED}
+            outcome = {**streams, "outcome": {"type": "timeout"}}
             return {"type": "shell_call_output", "call_id": unit.call_id, "output": [outcome]}
         case "apply_patch_call":
-            told = {"type": "apply_patch_call_output", "call_id": unit.call_id, "status": "failed"}
-            return {**told, "output": said if isinstance(said, str) else INTERRUPTED}
-    return {"type": "function_call_output", "call_id": unit.call_id, "output": said}
+            output = {"type": "apply_patch_call_output", "call_id": unit.call_id, "status": "failed"}
+            return {**output, "output": content if isinstance(content, str) else INTERRUPTED}
+    return {"type": "function_call_output", "call_id": unit.call_id, "output": content}

@@ -1,4 +1,4 @@
-"""Calls and results, paired. Every vendor refuses a conversation in which one stands without the other."""
+"""This module pairs calls with results. Every vendor refuses a conversation in which one is without the other."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _LEGAL_ID = re.compile(r"[a-zA-Z0-9_-]+")
 
 
 class CallPairing:
-    """Every call with its one result, in the order of the conversation."""
+    """Pairs every call with its one result, in the order of the conversation."""
 
     def __init__(self, units: Sequence[Unit]) -> None:
         self.problems: list[str] = []
@@ -41,7 +41,7 @@ class CallPairing:
     def _add_call(self, unit: Unit, call: ToolCall) -> bool:
         waiting = self._open_by_id.setdefault(call.id, deque())
         if any(other.part == call for other in waiting):
-            self.problems.append(f"{_describe_call(call)} stands there twice: the second is left out.")
+            self.problems.append(f"{_describe_call(call)} appears twice; the second is left out.")
             return False
         unit.pair = self._pair_count
         self._pair_count += 1
@@ -51,8 +51,10 @@ class CallPairing:
     def _add_result(self, unit: Unit, result: ToolResult) -> bool:
         waiting = self._open_by_id.get(result.call_id)
         if not waiting:
-            again = "a second result" if result.call_id in self._answered_ids else "a result that nobody asked for"
-            self.problems.append(f"The call {result.call_id!r} has {again}: it is left out.")
+            if result.call_id in self._answered_ids:
+                self.problems.append(f"The call {result.call_id!r} has a second result, which is left out.")
+            else:
+                self.problems.append(f"A result for the unknown call {result.call_id!r} is left out.")
             return False
         unit.pair = waiting.popleft().pair
         self._answered_ids.add(result.call_id)
@@ -63,62 +65,62 @@ def _describe_call(call: ToolCall) -> str:
     return f"The call {call.id!r} of {call.name!r}"
 
 
-def repair_units(shape: ApiFormat, units: Sequence[Unit], account: RebuildLog) -> list[Unit]:
-    """Whole pairs, each with an id that the vendor takes, and no thought that leads nowhere."""
-    pairing = CallPairing([unit for unit in units if not _is_blank(shape, unit, account)])
-    account.repairs += pairing.problems
+def repair_units(api_format: ApiFormat, units: Sequence[Unit], log: RebuildLog) -> list[Unit]:
+    """Return complete pairs with ids that the vendor accepts, without thoughts that nothing follows."""
+    pairing = CallPairing([unit for unit in units if not _is_blank(api_format, unit, log)])
+    log.repairs += pairing.problems
     open_pairs = {unit.pair for unit in pairing.open_calls}
-    whole: list[Unit] = []
+    repaired: list[Unit] = []
     for unit in pairing.units:
         if not (unit.is_call and unit.pair in open_pairs):
-            whole.append(unit)
+            repaired.append(unit)
             continue
-        whole += _close_call(unit, account)
-    _assign_ids(shape, whole, account)
-    cut_off = _find_cut_off_thoughts(whole) if shape == "anthropic" else set()
-    return _drop_dangling_thoughts(whole, cut_off, account)
+        repaired += _close_call(unit, log)
+    _assign_ids(api_format, repaired, log)
+    cut_off = _find_cut_off_thoughts(repaired) if api_format == "anthropic" else set()
+    return _drop_dangling_thoughts(repaired, cut_off, log)
 
 
-def _is_blank(shape: ApiFormat, unit: Unit, account: RebuildLog) -> bool:
-    """Anthropic refuses a text without words even where it was said there; of an item elsewhere there is more."""
-    if not isinstance(unit.part, Text) or unit.part.text.strip() or (unit.is_native and shape != "anthropic"):
+def _is_blank(api_format: ApiFormat, unit: Unit, log: RebuildLog) -> bool:
+    """Return whether a text is blank. Anthropic refuses even its own blank texts; others accept their native items."""
+    if not isinstance(unit.part, Text) or unit.part.text.strip() or (unit.is_native and api_format != "anthropic"):
         return False
-    account.add("text", "dropped", "it is empty")
+    log.add("text", "dropped", "it is empty")
     return True
 
 
-def _close_call(unit: Unit, account: RebuildLog) -> list[Unit]:
+def _close_call(unit: Unit, log: RebuildLog) -> list[Unit]:
     call = unit.part
     if not isinstance(call, ToolCall):
         return [unit]
     if unit.is_server_side or as_dict(unit.native).get("type") in _UNANSWERABLE:
-        account.repairs.append(f"{_describe_call(call)} was never answered, and only the vendor can: it is left out.")
+        log.repairs.append(f"{_describe_call(call)} has no result, and only the vendor could give one; it is left out.")
         return []
-    account.repairs.append(f"{_describe_call(call)} was never answered: it is closed as interrupted.")
-    answer = ToolResult(call.id, INTERRUPTED, is_error=True, name=call.name)
-    return [unit, Unit("tool", answer, is_synthetic=True, pair=unit.pair)]
+    log.repairs.append(f"{_describe_call(call)} has no result; it is closed as interrupted.")
+    result = ToolResult(call.id, INTERRUPTED, is_error=True, name=call.name)
+    return [unit, Unit("tool", result, is_synthetic=True, pair=unit.pair)]
 
 
 _UNANSWERABLE = ("computer_call", "tool_search_call")
 
 
 def _find_cut_off_thoughts(units: Sequence[Unit]) -> set[int]:
-    """Thoughts behind the calls of their message: what stands next are the results, which lead elsewhere."""
-    asking = (message.units for message in group_messages(units) if message.results)
-    return {id(unit) for spoken in asking for unit in takewhile(lambda unit: unit.is_thinking, reversed(spoken))}
+    """Return the thoughts after the calls of their message. The results come next, so nothing follows the thoughts."""
+    calling = (message.units for message in group_messages(units) if message.results)
+    return {id(unit) for sent in calling for unit in takewhile(lambda unit: unit.is_thinking, reversed(sent))}
 
 
-def _drop_dangling_thoughts(units: Sequence[Unit], cut_off: set[int], account: RebuildLog) -> list[Unit]:
-    """A thought that the vendor signed is refused where nothing follows it."""
+def _drop_dangling_thoughts(units: Sequence[Unit], cut_off: set[int], log: RebuildLog) -> list[Unit]:
+    """Leave out native thoughts that nothing follows, because the vendor refuses them."""
     kept: list[Unit] = []
-    leads = False
+    is_followed = False
     for unit in reversed(units):
-        if unit.is_thinking and (not leads or id(unit) in cut_off):
+        if unit.is_thinking and (not is_followed or id(unit) in cut_off):
             if unit.is_native:
-                account.repairs.append("A thought that nothing came of is left out.")
+                log.repairs.append("A thought that nothing follows is left out.")
                 continue
         elif not unit.is_result or unit.is_server_side:
-            leads = unit.role == "assistant"
+            is_followed = unit.role == "assistant"
         kept.append(unit)
     return kept[::-1]
 
@@ -126,27 +128,27 @@ def _drop_dangling_thoughts(units: Sequence[Unit], cut_off: set[int], account: R
 # ── ids ───────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _assign_ids(shape: ApiFormat, units: Sequence[Unit], account: RebuildLog) -> None:
+def _assign_ids(api_format: ApiFormat, units: Sequence[Unit], log: RebuildLog) -> None:
     taken: set[str] = set()
-    given: dict[int, str] = {}
+    ids: dict[int, str] = {}
     for unit in units:
         if isinstance(unit.part, ToolCall):
-            given[unit.pair] = _make_call_id(shape, unit, taken)
-            taken.add(given[unit.pair])
-            if given[unit.pair] != unit.part.id:
-                account.add("tool call id", "mapped", "it was not legal there, or not the only one of its name")
+            ids[unit.pair] = _make_call_id(api_format, unit, taken)
+            taken.add(ids[unit.pair])
+            if ids[unit.pair] != unit.part.id:
+                log.add("tool call id", "mapped", "it was not legal there, or not unique")
     for unit in units:
         if unit.pair >= 0:
-            unit.call_id = given[unit.pair]
+            unit.call_id = ids[unit.pair]
             _update_native_id(unit)
 
 
-def _make_call_id(shape: ApiFormat, unit: Unit, taken: set[str]) -> str:
-    called = unit.original_call_id
-    legal = bool(_LEGAL_ID.fullmatch(called)) and len(called) <= _MAX_ID_LENGTH[shape]
-    if called and called not in taken and (legal or unit.is_native):
-        return called
-    return "call_" + hashlib.blake2b(f"{called}#{unit.pair}".encode("utf-8", "replace"), digest_size=12).hexdigest()
+def _make_call_id(api_format: ApiFormat, unit: Unit, taken: set[str]) -> str:
+    original = unit.original_call_id
+    is_legal = bool(_LEGAL_ID.fullmatch(original)) and len(original) <= _MAX_ID_LENGTH[api_format]
+    if original and original not in taken and (is_legal or unit.is_native):
+        return original
+    return "call_" + hashlib.blake2b(f"{original}#{unit.pair}".encode("utf-8", "replace"), digest_size=12).hexdigest()
 
 
 def _update_native_id(unit: Unit) -> None:
@@ -156,19 +158,19 @@ def _update_native_id(unit: Unit) -> None:
     unit.native = {**unit.native, name: unit.call_id}
 
 
-# ── looking only ──────────────────────────────────────────────────────────────────────────────────
+# ── checking only ─────────────────────────────────────────────────────────────────────────────────
 
 
 def find_problems(units: Sequence[Unit]) -> list[str]:
-    """What does not pair; but for the calls of the last message, which may still run."""
+    """Return a sentence for each call or result that does not pair, except calls of the last message, which may run."""
     pairing = CallPairing([replace(unit) for unit in units])
     running = set[int]()
-    said = [unit for unit in pairing.units if not unit.is_result and unit.role != "system"]
-    for unit in reversed(said):
-        if not unit.is_call and not (unit.message_key and unit.message_key == said[-1].message_key):
+    messages = [unit for unit in pairing.units if not unit.is_result and unit.role != "system"]
+    for unit in reversed(messages):
+        if not unit.is_call and not (unit.message_key and unit.message_key == messages[-1].message_key):
             break
         running.add(unit.pair)
-    left = [unit.part for unit in pairing.open_calls if unit.pair not in running]
+    unanswered = [unit.part for unit in pairing.open_calls if unit.pair not in running]
     return pairing.problems + [
-        f"{_describe_call(call)} was never answered." for call in left if isinstance(call, ToolCall)
+        f"{_describe_call(call)} has no result." for call in unanswered if isinstance(call, ToolCall)
     ]

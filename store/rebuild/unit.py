@@ -1,4 +1,4 @@
-"""What every spelling of a conversation is made of: units, one part each, as the wanted API said it or in our words."""
+"""This module defines units, from which the input of every API is built, and the report of a rebuild."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ VENDORS: dict[ApiFormat, str] = {
 
 @dataclass(frozen=True, slots=True)
 class CarriedField:
-    "What became of one kind of thing on its way."
+    "Counts what became of one kind of field."
 
     field: str
     how: CarriedOutcome
@@ -33,15 +33,17 @@ class CarriedField:
 
 @dataclass(frozen=True, slots=True)
 class RebuildResult:
+    "Holds the input of an API and a report of what was changed."
+
     body: dict[str, Json]
-    "What the API takes."
+    "The input that the API accepts."
     carried: tuple[CarriedField, ...]
     mended: tuple[str, ...]
-    "What was wrong with the conversation, and what was done about it; a sentence each."
+    "A sentence for each fault of the conversation, which says what was done about it."
 
 
 class RebuildLog:
-    """Keeps count of what is kept, mapped and dropped, and of what was mended."""
+    """Counts what is kept, mapped and dropped, and lists the repairs."""
 
     def __init__(self) -> None:
         self._counts: Counter[tuple[str, CarriedOutcome, str]] = Counter()
@@ -51,15 +53,15 @@ class RebuildLog:
         self._counts[field, how, why] += count
 
     def list_carried(self) -> tuple[CarriedField, ...]:
-        told = (CarriedField(field, how, count, why) for (field, how, why), count in self._counts.items() if count)
-        return tuple(sorted(told, key=lambda one: (_ORDER[one.how], one.field, one.why)))
+        fields = (CarriedField(field, how, count, why) for (field, how, why), count in self._counts.items() if count)
+        return tuple(sorted(fields, key=lambda field: (_ORDER[field.how], field.field, field.why)))
 
 
 _ORDER: dict[CarriedOutcome, int] = {"kept": 0, "mapped": 1, "dropped": 2}
 
 
 class Payload(NamedTuple):
-    """What an attachment holds: bytes, where they lie on the web, or words."""
+    """Holds the content of an attachment: bytes, a web address, or text."""
 
     media_type: str
     data: str = ""
@@ -80,7 +82,7 @@ class Payload(NamedTuple):
 
     @property
     def is_image(self) -> bool:
-        """Of a kind that every vendor looks at."""
+        """Return whether every vendor accepts it as an image."""
         return self.media_type in ("image/png", "image/jpeg", "image/gif", "image/webp") or (
             bool(self.url) and self.media_type.startswith("image")
         )
@@ -91,29 +93,29 @@ class Payload(NamedTuple):
 
 
 ABSENT: Any = object()
-"""Where there is nothing; null, too, is something that an API may have said."""
+"""Marks a missing value, because None may be a value that an API returned."""
 
 
 @dataclass(slots=True)
 class Unit:
-    """The smallest thing that can be kept, moved or left out: an item, a block, one part of a message."""
+    """The smallest thing that can be kept, moved or left out: an item, a block, or one part of a message."""
 
     role: UnitRole
     part: Part
     native: Json = ABSENT
-    "As the wanted API has it, where it does; else it is spelled from the part."
+    "The value in the format of the API, if the record has it. Otherwise it is built from the part."
     message_key: str = ""
-    "Units of one message of an API share it."
+    "Is shared by the units of one message of an API."
     payloads: tuple[Payload, ...] = ()
-    "What the part's attachments hold."
+    "Everything in the record that could be the content of an attachment."
     is_server_side: bool = False
-    "A call that the vendor itself answers, or its answer: nobody else can."
+    "Is true for a call that the vendor itself answers, and for its result."
     is_synthetic: bool = False
-    "Nobody said it; it stands there so that the vendor takes the rest."
+    "Is true for a unit that was added so that the vendor accepts the rest."
     pair: int = -1
-    "The same for a call and its result, and for no other."
+    "A number that a call and its result share; -1 for all other units."
     call_id: str = ""
-    "What both are to be called."
+    "The id that both get in the result."
 
     @property
     def is_native(self) -> bool:
@@ -121,7 +123,7 @@ class Unit:
 
     @property
     def original_call_id(self) -> str:
-        """What a call is called where it was made."""
+        """Return the id of a call, or of the call of a result, as it was recorded."""
         match self.part:
             case ToolCall(name) | ToolResult(name):
                 return name
@@ -142,12 +144,12 @@ class Unit:
 
 @dataclass(slots=True)
 class NativeRecord:
-    """A record as an API would read it: what belongs to its first entry, to its second, and so on."""
+    """Holds a record in the format of an API: the units of its first entry, of its second, and so on."""
 
     api_format: ApiFormat
     units_by_entry: list[list[Unit]]
     metadata_fields: list[str] = field(default_factory=list)
-    "Fields that were said of the message, and are not part of it."
+    "Names fields that describe the message and are not part of it."
 
 
 def as_dict(value: Json) -> Mapping[str, Json]:

@@ -74,7 +74,7 @@ INSERT = "insert into entries (session, parent, seq, turn, kind, created_at) val
 def test_invariant_1_exactly_one_header_per_session(store: Store, session: Session) -> None:
     with pytest.raises(sqlite3.IntegrityError, match="UNIQUE"):
         store.connection.execute(INSERT, (session.key, None, -1, "header"))
-    with pytest.raises(Refused, match="one header"):
+    with pytest.raises(Refused, match="begin with a header and can have only one"):
         store.chains.append(session.key, [NewEntry(kind="header")])
 
 

@@ -318,12 +318,12 @@ def test_a_picture_in_a_tool_s_result_goes_where_it_may() -> None:
     ("attachment", "record", "role", "why"),
     [
         (Attachment("image/png", "a.png", uri="file:///etc/passwd"), {}, "user", "not in the store"),
-        (Attachment("video/mp4", "a.mp4", 9), {"mime": "video/mp4", "data": PDF}, "user", "takes no video/mp4"),
+        (Attachment("video/mp4", "a.mp4", 9), {"mime": "video/mp4", "data": PDF}, "user", "does not accept video/mp4"),
         (
             Attachment("image/png", "", 68),
             {"mime": "image/png", "data": PNG_PIXEL},
             "assistant",
-            "none from the assistant",
+            "no files from the assistant",
         ),
         (Attachment("image/png", "", 70_000), {"mime": "image/png", "data": PNG_PIXEL}, "user", "not in the store"),
         (Attachment("image/png", "", 3), {"mime": "image/png", "data": "not base64!"}, "user", "not in the store"),

@@ -44,10 +44,10 @@ BROKEN = make_conversation(
 def test_what_does_not_pair_is_mended_and_said(shape: ApiFormat) -> None:
     made = rebuild_entries(shape, BROKEN, {})
     assert made.mended == (
-        "The call 'x' has a result that nobody asked for: it is left out.",
-        "The call 'a' of 'ls' stands there twice: the second is left out.",
-        "The call 'a' has a second result: it is left out.",
-        "The call 'b' of 'cat' was never answered: it is closed as interrupted.",
+        "A result for the unknown call 'x' is left out.",
+        "The call 'a' of 'ls' appears twice; the second is left out.",
+        "The call 'a' has a second result, which is left out.",
+        "The call 'b' of 'cat' has no result; it is closed as interrupted.",
     )
     assert INTERRUPTED in json.dumps(made.body)
     assert "nobody asked" not in json.dumps(made.body)
@@ -64,8 +64,8 @@ def test_what_does_not_pair_is_told_without_mending() -> None:
     assert find_unpaired_calls(running) == ()
     assert find_unpaired_calls([*running, make_entry(2, "tool", (ToolResult("b", "x"),))]) == ()
     assert find_unpaired_calls([*running, make_entry(2, "user", (Text("hey"),))]) == (
-        "The call 'a' of 'ls' was never answered.",
-        "The call 'b' of 'cat' was never answered.",
+        "The call 'a' of 'ls' has no result.",
+        "The call 'b' of 'cat' has no result.",
     )
 
 
@@ -91,7 +91,7 @@ def test_a_call_that_only_its_vendor_can_answer_is_left_out(store: Store) -> Non
     session = append_records(store, claude_record("go", role="user"), claude_record(*ANTHROPIC_BLOCKS[2:4]))
     made = rebuild_session(store, session, "anthropic")
     assert made.body["messages"][1]["content"] == [ANTHROPIC_BLOCKS[2]]
-    assert "only the vendor can" in made.mended[0]
+    assert "only the vendor could" in made.mended[0]
     asked = append_records(store, {"type": "response_item", "payload": RESPONSES_OUTPUT[5]})
     assert rebuild_session(store, asked, "responses").body == {"input": []}
 
@@ -106,7 +106,7 @@ def test_a_call_that_only_its_vendor_can_answer_is_left_out(store: Store) -> Non
 def test_a_thought_that_nothing_came_of_is_left_out(store: Store, shape: ApiFormat, thought: Json) -> None:
     made = rebuild_session(store, append_records(store, thought), shape)
     assert made.body.popitem()[1] == []
-    assert made.mended == ("A thought that nothing came of is left out.",)
+    assert made.mended == ("A thought that nothing follows is left out.",)
 
 
 def test_a_thought_behind_a_call_of_its_message_is_left_out(store: Store) -> None:
@@ -120,7 +120,7 @@ def test_a_thought_behind_a_call_of_its_message_is_left_out(store: Store) -> Non
     )
     made = rebuild_session(store, session, "anthropic")
     assert made.body["messages"][1]["content"] == [call]
-    assert made.mended[-1] == "A thought that nothing came of is left out."
+    assert made.mended[-1] == "A thought that nothing follows is left out."
     check_rules("anthropic", made.body)
 
 
@@ -261,8 +261,8 @@ def test_the_command_prints_what_the_api_takes_and_says_the_rest(
     assert (ran.status, list(body)) == (0, names)
     assert body == rebuild_session(talk, talk.get_session("talk"), shape).body
     assert "kept: 1 × system prompt" in ran.err
-    assert "dropped: 6 × entry (a summary stands for it)" in ran.err
-    assert "repaired: The call 'a' of 'ls' was never answered: it is closed as interrupted." in ran.err
+    assert "dropped: 6 × entry (a summary replaces it)" in ran.err
+    assert "repaired: The call 'a' of 'ls' has no result; it is closed as interrupted." in ran.err
 
 
 def test_the_command_goes_to_a_turn_without_a_summary_and_reports_to_a_file(
