@@ -1,7 +1,7 @@
-"""A rich, believable store to look around in: several agents, several people, weeks of work, all of it made up.
+"""This package fills a store with invented conversations of several agents and people, to look around in.
 
-The conversations are data, in the TOML files of this folder. Times are counted back from now; everything else is the
-same whenever and wherever it is made.
+The conversations are data in the TOML files of this folder. Their times are relative to now. Everything else is the
+same each time.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ THEMES = ("alpha", "quill", "upkeep", "codex", "pingu", "teams", "rooms", "world
 
 
 def fill_store(store: Store) -> None:
-    """All of it in one transaction; a store that holds anything is left alone."""
+    """Fill an empty store in one transaction. Raise Refused if it is not empty."""
     if store.sessions.newest(1) or store.sessions.trash() or store.facts.current(None, retired=True):
-        raise Refused(f"{store.path} is not empty; name a new store for the demo.")
+        raise Refused(f"{store.path} is not empty; give the path of a new store for the demo.")
     now = datetime.now(UTC)
     with store.transaction():
         sessions: dict[str, Session] = {}
@@ -43,7 +43,7 @@ def fill_store(store: Store) -> None:
 
 
 def load_conversations() -> Iterator[ScriptedConversation]:
-    """Parents before those that came from them."""
+    """Yield the conversations, parents before their forks and sub-agents."""
     for theme in THEMES:
         for table in _load_toml(theme)["session"]:
             yield parse_conversation(table, GENERATED_OUTPUTS)
@@ -57,50 +57,50 @@ def _load_toml(name: str) -> dict[str, Any]:
 def _create_session(
     store: Store, conversation: ScriptedConversation, sessions: dict[str, Session], now: datetime
 ) -> Session:
-    began = now - timedelta(days=conversation.days_ago)
-    about = conversation.session_fields.copy()
-    about["source"] = conversation.source
-    about["native_id"] = make_native_id(conversation.source, conversation.name)
-    about["created_at"] = about["updated_at"] = format_time(began)
+    started_at = now - timedelta(days=conversation.days_ago)
+    fields = conversation.session_fields.copy()
+    fields["source"] = conversation.source
+    fields["native_id"] = make_native_id(conversation.source, conversation.name)
+    fields["created_at"] = fields["updated_at"] = format_time(started_at)
     parent = sessions.get(conversation.parent)
     if parent:
-        about["parent_id"] = parent.id
+        fields["parent_id"] = parent.id
     if parent and conversation.fork_after:
-        about.setdefault("relation", "fork")
-        about["forked_at"] = store.chains.turns(parent.key, conversation.fork_after)[0].entries[-1].seq
-    session = store.sessions.create(make_session_id(conversation.source, conversation.name), **about)
+        fields.setdefault("relation", "fork")
+        fields["forked_at"] = store.chains.turns(parent.key, conversation.fork_after)[0].entries[-1].seq
+    session = store.sessions.create(make_session_id(conversation.source, conversation.name), **fields)
     if parent and conversation.fork_after:
-        store.chains.copy_to_fork(parent.key, session.key, about["forked_at"])
-    store.chains.append(session.key, list(ScriptPlayer(conversation, began).build_entries()))
+        store.chains.copy_to_fork(parent.key, session.key, fields["forked_at"])
+    store.chains.append(session.key, list(ScriptPlayer(conversation, started_at).build_entries()))
     return session
 
 
-# ── what a person did with it ─────────────────────────────────────────────────────────────────────
+# ── edits by a person ─────────────────────────────────────────────────────────────────────────────
 
 
 def _apply_edits(store: Store, sessions: dict[str, Session]) -> None:
-    care = _load_toml("shelves")
-    for name, tagged in care["tags"].items():
+    edits = _load_toml("edits")
+    for name, tagged in edits["tags"].items():
         store.notes.tag([sessions[session] for session in tagged], [name])
-    for name, title in care["titles"].items():
+    for name, title in edits["titles"].items():
         store.sessions.set_title(sessions[name], title)
-    for summary in care["summary"]:
+    for summary in edits["summary"]:
         store.summaries.set(
             sessions[summary["session"]],
             summary["text"],
             up_to_turn=summary.get("up_to_turn"),
             origin=summary.get("origin", "person"),
         )
-    for note in care["note"]:
+    for note in edits["note"]:
         store.notes.add_note(sessions[note["session"]], note["text"], note.get("entry"))
-    for fact in care["fact"]:
+    for fact in edits["fact"]:
         _learn_fact(store, sessions, fact)
-    for secret in care["secret"]:
+    for secret in edits["secret"]:
         for value in secret["values"]:
             store.secrets.set(sessions[secret["session"]], secret["key"], value)
-    store.sessions.pin([sessions[name] for name in care["pinned"]])
-    store.sessions.archive([sessions[name] for name in care["archived"]])
-    store.sessions.delete([sessions[name] for name in care["trashed"]])
+    store.sessions.pin([sessions[name] for name in edits["pinned"]])
+    store.sessions.archive([sessions[name] for name in edits["archived"]])
+    store.sessions.delete([sessions[name] for name in edits["trashed"]])
 
 
 def _learn_fact(store: Store, sessions: dict[str, Session], fact: dict[str, Any]) -> None:
@@ -111,8 +111,8 @@ def _learn_fact(store: Store, sessions: dict[str, Session], fact: dict[str, Any]
         scope=fact.get("scope", GLOBAL_SCOPE),
         category=fact.get("category", ""),
     )
-    for known in learned.facts:
+    for new_fact in learned.facts:
         if "edited" in fact:
-            store.facts.edit(known.id, fact["edited"])
+            store.facts.edit(new_fact.id, fact["edited"])
         if fact.get("retired"):
-            store.facts.retire(known.id)
+            store.facts.retire(new_fact.id)

@@ -1,4 +1,4 @@
-"""What no person would write by hand: logs of thousands of lines, and a conversation of several hundred turns."""
+"""This module generates logs of thousands of lines and a conversation of several hundred turns."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _NAMES = ("root", "admin", "oracle", "test", "ubuntu", "pi", "git", "postgres", 
 
 
 def build_log() -> str:
-    """An image built in two stages, every line told."""
+    """Return the log of a container image that is built in two stages."""
     lines = [
         "#1 [internal] load build definition from Dockerfile",
         "#1 transferring dockerfile: 812B done",
@@ -51,7 +51,7 @@ def build_log() -> str:
 
 
 def ssh_log() -> str:
-    """A night of a machine that can be reached from everywhere."""
+    """Return one night's SSH log of a machine on the internet."""
     return "\n".join(
         f"{n // 60:02}:{n % 60:02}:{n * 7 % 60:02} cellar sshd[{2_000 + n}]: Failed password for "
         f"{_NAMES[n % 9]} from 203.0.113.{n * 13 % 254 + 1} port {40_000 + n * 31 % 20_000} ssh2"
@@ -69,7 +69,7 @@ _FIRST_PROMPT = (
     "Quiz me on irregular verbs please, one form at a time. Present and pretérito, mixed. I'm on the train for a while."
 )
 _ANSWERS_PER_DAY = 52
-"""After so many answers the learner goes to bed."""
+"""The learner stops for the day after this many answers."""
 
 
 def build_tutor_conversation(tenses: Mapping[str, Mapping[str, str]]) -> ScriptedConversation:
@@ -85,13 +85,13 @@ def build_tutor_conversation(tenses: Mapping[str, Mapping[str, str]]) -> Scripte
 
 def _build_quiz(tenses: Mapping[str, Mapping[str, str]]) -> Iterator[ScriptStep]:
     questions = list(_shuffle_questions(tenses))
-    asked, right = questions[0], 0
+    question, right = questions[0], 0
     yield ScriptStep(role="user", parts=(Text(_FIRST_PROMPT),))
-    yield _assistant_step(f"¡Vamos! {_format_question(asked)}")
+    yield _assistant_step(f"¡Vamos! {_format_question(question)}")
     for n, following in enumerate([*questions[1:], None], start=1):
-        _, _, person, forms = asked
+        _, _, person, forms = question
         correct = forms[person]
-        # A learner's mistakes are seldom random: it is mostly the next person's form that comes to mind.
+        # A learner's mistakes are seldom random. Usually it is the form of the next person.
         given = forms[(person + 1) % 6] if n * 5 % 13 in (3, 7) else correct
         right += given == correct
         pause = 60.0 * 60 * 17 if n % _ANSWERS_PER_DAY == 0 else 12.0 + n * 7 % 23
@@ -103,18 +103,18 @@ def _build_quiz(tenses: Mapping[str, Mapping[str, str]]) -> Iterator[ScriptStep]
             yield _assistant_step(f"{verdict} That was the last one: {right} of {n}. ¡Hasta mañana!")
             return
         yield _assistant_step(f"{verdict} {_format_question(following)}")
-        asked = following
+        question = following
 
 
 def _shuffle_questions(tenses: Mapping[str, Mapping[str, str]]) -> Iterator[tuple[str, str, int, list[str]]]:
-    """Every form once, in an order that jumps about."""
-    every = [
+    """Yield every form once, in a mixed but fixed order."""
+    questions = [
         (verb, tense, person, forms.split())
         for tense, verbs in tenses.items()
         for verb, forms in verbs.items()
         for person in range(6)
     ]
-    return (every[n * 89 % len(every)] for n in range(len(every)))
+    return (questions[n * 89 % len(questions)] for n in range(len(questions)))
 
 
 def _format_question(question: tuple[str, str, int, list[str]]) -> str:

@@ -1,5 +1,8 @@
-"""How a made-up conversation becomes entries. What is said, thought and called stands in the files beside this one;
-times, ids, token counts and the records that a foreign program would have written are worked out."""
+"""This module turns a scripted conversation into entries.
+
+The TOML files next to it hold messages, thoughts and tool calls. Times, ids, token counts and the records that the
+agent would have written are computed.
+"""
 
 from __future__ import annotations
 
@@ -30,11 +33,11 @@ from store.text.validate import encode
 
 CHARACTERS_PER_TOKEN = 4
 
-# ── what is told ──────────────────────────────────────────────────────────────────────────────────
+# ── the script ────────────────────────────────────────────────────────────────────────────────────
 
 
 class ScriptedCall(NamedTuple):
-    """A tool call and what came of it; `seconds` None means that it is still running."""
+    """Describes a tool call and its result. It is still running if `seconds` is None."""
 
     name: str
     arguments: Json
@@ -45,6 +48,8 @@ class ScriptedCall(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ScriptStep:
+    "Describes one entry of a conversation, or a message with its tool calls and their results."
+
     kind: str = "message"
     role: str = ""
     parts: tuple[Part, ...] = ()
@@ -53,32 +58,34 @@ class ScriptStep:
     text: str | None = None
     prompt: bool | None = None
     delay_seconds: float = 4.0
-    "Seconds since the step before."
+    "Seconds since the previous step."
 
 
 @dataclass(frozen=True, slots=True)
 class ScriptedConversation:
+    "Describes a whole conversation."
+
     source: str
     name: str
-    "The native id; for agents that number their sessions by UUID, what the UUID is made from."
+    "The native id, or the text from which it is derived for agents that use UUIDs."
     days_ago: float
     steps: tuple[ScriptStep, ...]
     session_fields: SessionFields = field(default_factory=lambda: SessionFields())
     model: str = ""
     parent: str = ""
-    "The name of the session that this one came from."
+    "The name of the session that this one was forked from."
     fork_after: int = 0
     "The last turn shared with the parent."
 
 
-# ── reading one ───────────────────────────────────────────────────────────────────────────────────
+# ── parsing ───────────────────────────────────────────────────────────────────────────────────────
 
 TomlTable = Mapping[str, Any]
-"""As it stands in a file: one of `asks`, `says`, `runs` … tells what the step is."""
+"""A table of a file. Its key `asks`, `says`, `runs` and so on gives the kind of the step."""
 
 _STEP_DEFAULTS = {
     "asks": ScriptStep(role="user", delay_seconds=95.0),
-    # What a program puts into the conversation in the person's name: no turn begins with it.
+    # An agent adds reminders as the user's messages, and they do not begin a turn.
     "reminds": ScriptStep(role="user", prompt=False, delay_seconds=0.1),
     "instructs": ScriptStep(role="system", delay_seconds=0.5),
     "compacts": ScriptStep(kind="compaction", role="system", delay_seconds=11.0),
@@ -87,22 +94,22 @@ _STEP_DEFAULTS = {
 _CONVERSATION_KEYS = {"source", "name", "days_ago", "model", "parent", "fork_after", "step"}
 
 
-def parse_conversation(table: TomlTable, made: Mapping[str, Callable[[], str]]) -> ScriptedConversation:
-    """`made` gives the outputs that are too long to be written down."""
-    about = {("agent_title" if name == "title" else name): table[name] for name in table.keys() - _CONVERSATION_KEYS}
+def parse_conversation(table: TomlTable, generated: Mapping[str, Callable[[], str]]) -> ScriptedConversation:
+    """Parse a conversation. `generated` maps names to functions for outputs that are too long for a file."""
+    fields = {("agent_title" if name == "title" else name): table[name] for name in table.keys() - _CONVERSATION_KEYS}
     return ScriptedConversation(
         table["source"],
         table["name"],
         table["days_ago"],
-        tuple(parse_step(step, made) for step in table["step"]),
-        cast("SessionFields", about),
+        tuple(parse_step(step, generated) for step in table["step"]),
+        cast("SessionFields", fields),
         table.get("model", ""),
         table.get("parent", ""),
         table.get("fork_after", 0),
     )
 
 
-def parse_step(table: TomlTable, made: Mapping[str, Callable[[], str]]) -> ScriptStep:
+def parse_step(table: TomlTable, generated: Mapping[str, Callable[[], str]]) -> ScriptStep:
     if "marks" in table:
         return ScriptStep(
             kind="event", parts=(Opaque(table["kind"], table["value"]),), text=table["marks"], delay_seconds=0.2
@@ -110,24 +117,24 @@ def parse_step(table: TomlTable, made: Mapping[str, Callable[[], str]]) -> Scrip
     if "odd" in table:
         return ScriptStep(kind="unknown", parts=(Opaque(table["odd"], table["value"]),), delay_seconds=0.2)
     calls = table.get("together", [table] if "runs" in table else [])
-    word = next((word for word in _STEP_DEFAULTS if word in table), "says")
+    kind = next((kind for kind in _STEP_DEFAULTS if kind in table), "says")
     thought = (Thinking(table["thinks"], _signature(table["thinks"])),) if "thinks" in table else ()
-    said = (Text(table[word]),) if word in table else ()
-    attached = tuple(Attachment(**each) for each in table.get("attached", ()))
+    text = (Text(table[kind]),) if kind in table else ()
+    attachments = tuple(Attachment(**attachment) for attachment in table.get("attached", ()))
     return replace(
-        _STEP_DEFAULTS[word],
-        parts=(*thought, *said, *attached),
-        calls=tuple(_parse_call(call, made) for call in calls),
+        _STEP_DEFAULTS[kind],
+        parts=(*thought, *text, *attachments),
+        calls=tuple(_parse_call(call, generated) for call in calls),
         author=table.get("by", ""),
-        delay_seconds=table.get("after", _STEP_DEFAULTS[word].delay_seconds),
+        delay_seconds=table.get("after", _STEP_DEFAULTS[kind].delay_seconds),
     )
 
 
-def _parse_call(table: TomlTable, made: Mapping[str, Callable[[], str]]) -> ScriptedCall:
+def _parse_call(table: TomlTable, generated: Mapping[str, Callable[[], str]]) -> ScriptedCall:
     return ScriptedCall(
         table["runs"],
         table["with"],
-        made[table["made"]]() if "made" in table else table.get("output", ""),
+        generated[table["made"]]() if "made" in table else table.get("output", ""),
         table.get("error", False),
         None if table.get("running") else table.get("seconds", 0.4),
     )
@@ -159,7 +166,7 @@ def make_session_id(source: str, name: str) -> str:
     return foreign_session_id(source, make_native_id(source, name), _DATABASES.get(source, ""))
 
 
-# ── playing one ───────────────────────────────────────────────────────────────────────────────────
+# ── entries ───────────────────────────────────────────────────────────────────────────────────────
 
 
 def format_time(at: datetime) -> str:
@@ -168,7 +175,7 @@ def format_time(at: datetime) -> str:
 
 @dataclass(slots=True)
 class ScriptPlayer:
-    """Turns steps into entries. The clock runs, the context grows, and what was in it before comes from the cache."""
+    """Turns steps into entries. It advances the clock and the size of the context, which is read from the cache."""
 
     conversation: ScriptedConversation
     clock: datetime
@@ -185,10 +192,10 @@ class ScriptPlayer:
 
     def _build_call_entries(self, step: ScriptStep) -> Iterator[NewEntry]:
         ids = [self._next_call_id() for _ in step.calls]
-        asked = tuple(
+        calls = tuple(
             ToolCall(call_id, call.name, call.arguments) for call_id, call in zip(ids, step.calls, strict=True)
         )
-        yield self._build_entry(replace(step, parts=step.parts + asked))
+        yield self._build_entry(replace(step, parts=step.parts + calls))
         finished = [(ids[n], call, call.seconds) for n, call in enumerate(step.calls) if call.seconds is not None]
         if finished:
             self.clock += timedelta(seconds=max(seconds for *_, seconds in finished))
@@ -200,8 +207,8 @@ class ScriptPlayer:
 
     def _next_call_id(self) -> str:
         self.call_count += 1
-        made_of = f"{self.conversation.source}/{self.conversation.name}/{self.call_count}"
-        return "call_" + hashlib.blake2b(made_of.encode(), digest_size=12).hexdigest()
+        seed = f"{self.conversation.source}/{self.conversation.name}/{self.call_count}"
+        return "call_" + hashlib.blake2b(seed.encode(), digest_size=12).hexdigest()
 
     def _build_entry(self, step: ScriptStep) -> NewEntry:
         by_model = step.role == "assistant"
@@ -215,8 +222,8 @@ class ScriptPlayer:
             is_prompt=step.prompt,
             created_at=format_time(self.clock),
         )
-        shape = _RECORD_BUILDERS.get(self.conversation.source, _plain_record)
-        data = encode(shape(entry, make_native_id(self.conversation.source, self.conversation.name)))
+        build_record = _RECORD_BUILDERS.get(self.conversation.source, _plain_record)
+        data = encode(build_record(entry, make_native_id(self.conversation.source, self.conversation.name)))
         entry.record = NewRecord(data, place=_DATABASES.get(self.conversation.source, ""))
         entry.tokens = self._count_tokens(len(data), by_model)
         return entry
@@ -227,7 +234,7 @@ class ScriptPlayer:
         return Tokens(min(new, 400) + 3, new, cached) if by_model else None
 
 
-# ── what the foreign programs would have written ──────────────────────────────────────────────────
+# ── records, as the agents would have written them ────────────────────────────────────────────────
 
 
 def _to_blocks(parts: Sequence[Part]) -> list[Json]:
