@@ -1,4 +1,4 @@
-"""One small store of every kind that can be opened, with a session to spoil and a neighbour that must come through."""
+"""This module makes a small store of every kind, with a session to corrupt and a neighbour that must stay readable."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ CORRUPTED, NEIGHBOUR = "spoiled", "neighbour"
 PROMPT_TEXT, ANSWER_TEXT = "Are you there?", "I am here."
 
 INVALID_UTF8 = b"\xffabc\xed\xa0\x80"
-"""Neither a byte of UTF-8 nor half a character; SQLite keeps it as text all the same."""
+"""Is not valid UTF-8, but SQLite stores it as text."""
 
 WRONG_VALUES: list[Any] = [
     None,
@@ -58,7 +58,8 @@ WRONG_VALUE_STEP = 1 if settings().max_examples > 100 else 5
 
 
 def sample_wrong_values(column: int) -> list[Any]:
-    """Two of them in each column, in turn: all in all would take minutes, and does in the long run."""
+    """Return two of the wrong values for a column, in turn. All values in all columns would take minutes; only
+    `make test-all` tries them."""
     return WRONG_VALUES[column % WRONG_VALUE_STEP :: WRONG_VALUE_STEP]
 
 
@@ -67,7 +68,7 @@ class StoreKind:
     name: str
     build: Callable[[Path], object]
     neighbour_id: str = NEIGHBOUR
-    "Its native id."
+    "Is the native id of the neighbour session."
 
     def __str__(self) -> str:
         return self.name
@@ -92,20 +93,20 @@ def _build_rubichan(path: Path, *, head: bool = True) -> None:
     make_database(path, RUBICHAN_LATEST_SCHEMA if head else RUBICHAN_SCHEMA)
     note = '[Tool result stored — 5000 bytes from "shell".\nFirst…]\nUse "read_result" with ref_id="b1" to read it.'
     call = {"type": "tool_use", "id": "t1", "name": "shell", "input": {"command": "ls"}}
-    talk = [
+    messages = [
         ("user", "Fix it"),
         ("assistant", [{"type": "thinking", "text": "hm"}, {"type": "text", "text": "Reading."}, call]),
         ("user", [{"type": "tool_result", "text": note, "tool_use_id": "t1"}]),
         ("assistant", "Fixed."),
     ]
-    add_rubichan_session(path, CORRUPTED, *talk, title="Tests", working_dir="/srv", system_prompt="Be brief.")
+    add_rubichan_session(path, CORRUPTED, *messages, title="Tests", working_dir="/srv", system_prompt="Be brief.")
     add_rubichan_session(path, NEIGHBOUR, ("user", PROMPT_TEXT), ("assistant", ANSWER_TEXT))
     if head:
-        add_rubichan_session(path, "fork", *talk, ("user", "go on"), forked_from=CORRUPTED)
+        add_rubichan_session(path, "fork", *messages, ("user", "go on"), forked_from=CORRUPTED)
         blob = {"tool_name": "shell", "content": "x" * 5000, "byte_size": 5000}
         insert_row(path, "tool_result_blobs", id="b1", session_id=CORRUPTED, **blob)
-        kept = '[{"role": "user", "content": [{"type": "text", "text": "[Summary] fixed"}]}]'
-        insert_row(path, "session_snapshots", session_id=CORRUPTED, messages=kept)
+        snapshot = '[{"role": "user", "content": [{"type": "text", "text": "[Summary] fixed"}]}]'
+        insert_row(path, "session_snapshots", session_id=CORRUPTED, messages=snapshot)
         insert_row(path, "memories", working_dir="/srv", tag="go", content="Uses Go")
 
 
@@ -130,14 +131,14 @@ def _build_wuhu(path: Path, layout: str = wuhu_database.NEWEST_LAYOUT) -> None:
 def _build_adk(path: Path, layout: str) -> None:
     owner = adk_database.AdkSqliteDatabase(path, layout)
     owner.add_session(name=CORRUPTED, state='{"mood": "fine"}')
-    spoiled, neighbour = ("dak", "ana", CORRUPTED), ("dak", "ana", NEIGHBOUR)
-    owner.add_event("user", [{"text": "How many?"}], session=spoiled, role="user")
+    corrupted, neighbour = ("dak", "ana", CORRUPTED), ("dak", "ana", NEIGHBOUR)
+    owner.add_event("user", [{"text": "How many?"}], session=corrupted, role="user")
     owner.add_event(
-        "dak_agent", [{"function_call": {"id": "c1", "name": "count", "args": {"days": 3}}}], session=spoiled
+        "dak_agent", [{"function_call": {"id": "c1", "name": "count", "args": {"days": 3}}}], session=corrupted
     )
     answer = {"function_response": {"id": "c1", "name": "count", "response": {"n": 7}}}
-    owner.add_event("dak_agent", [answer], session=spoiled, role="user")
-    owner.add_event("dak_agent", [{"text": "Seven."}], session=spoiled, error_code="STOP")
+    owner.add_event("dak_agent", [answer], session=corrupted, role="user")
+    owner.add_event("dak_agent", [{"text": "Seven."}], session=corrupted, error_code="STOP")
     owner.add_session(name=NEIGHBOUR)
     owner.add_event("user", [{"text": PROMPT_TEXT}], session=neighbour, role="user")
     owner.add_event("dak_agent", [{"text": ANSWER_TEXT}], session=neighbour)
@@ -213,12 +214,12 @@ STORE_KINDS = [
 
 
 def drop_constraints(path: Path) -> list[tuple[str, str]]:
-    """The same rows in tables that take any value; and every column that does."""
+    """Rebuild all tables without constraints, so that they take any value, and return the columns that do."""
     with closing(sqlite3.connect(path, isolation_level=None)) as connection:
         connection.execute("pragma journal_mode = delete")
         for kind, condition in (("trigger", ""), ("view", ""), ("table", "and sql like 'create virtual%'")):
-            found = connection.execute(f"select name from sqlite_master where type = ? {condition}", (kind,)).fetchall()
-            for (name,) in found:
+            names = connection.execute(f"select name from sqlite_master where type = ? {condition}", (kind,)).fetchall()
+            for (name,) in names:
                 connection.execute(f"drop {kind} {name}")
         tables = connection.execute(
             "select name from sqlite_master where type = 'table' and name not like 'sqlite%'"
@@ -227,30 +228,32 @@ def drop_constraints(path: Path) -> list[tuple[str, str]]:
 
 
 def _drop_table_constraints(connection: sqlite3.Connection, table: str) -> list[str]:
-    """A rowid stays what it is: no file can hold another."""
+    """Return the columns that take any value. A rowid stays an integer, because no file can hold another value."""
     columns = connection.execute(f"pragma table_info({table})").fetchall()
     rowid = [name for _, name, kind, _, _, key in columns if key and kind.lower() == "integer"]
     others = [name for _, name, *_ in columns if name not in rowid]
-    declared = ", ".join([f"{name} integer primary key" for name in rowid] + [f'"{name}"' for name in others])
-    connection.execute(f"create table loose ({declared})")
+    definitions = ", ".join([f"{name} integer primary key" for name in rowid] + [f'"{name}"' for name in others])
+    connection.execute(f"create table loose ({definitions})")
     names = ", ".join(f'"{name}"' for name in rowid + others)
-    filled = connection.execute(f"insert into loose ({names}) select {names} from {table}").rowcount
+    row_count = connection.execute(f"insert into loose ({names}) select {names} from {table}").rowcount
     connection.execute(f"drop table {table}")
     connection.execute(f"alter table loose rename to {table}")
-    return others if filled else []
+    return others if row_count else []
 
 
 def corrupt_column(path: Path, table: str, column: str, value: Any) -> None:
-    """The first row's."""
-    spelled = "cast(? as text)" if value is INVALID_UTF8 else "?"
-    first = f"rowid = (select min(rowid) from {table})"
+    """Write a value into a column of the first row."""
+    expression = "cast(? as text)" if value is INVALID_UTF8 else "?"
+    is_first = f"rowid = (select min(rowid) from {table})"
     with closing(sqlite3.connect(path)) as connection, connection:
         connection.execute("pragma synchronous = off")
-        connection.execute(f"update {table} set {column} = {spelled} where {first}", (value,))
+        connection.execute(f"update {table} set {column} = {expression} where {is_first}", (value,))
 
 
 def neighbour_texts(store: Store, path: Path, native_id: str = NEIGHBOUR) -> list[str]:
-    """What the session says that nobody touched."""
-    its_own = "(select key from sources where locator = ?)"
-    found = store.rows(f"select key from sessions where source_key = {its_own} and native_id = ?", str(path), native_id)
-    return [entry.text for (key,) in found for entry in store.chains.entries(key, first=0)]
+    """Return the texts of the session that was not corrupted."""
+    source_key = "(select key from sources where locator = ?)"
+    rows = store.rows(
+        f"select key from sessions where source_key = {source_key} and native_id = ?", str(path), native_id
+    )
+    return [entry.text for (key,) in rows for entry in store.chains.entries(key, first=0)]

@@ -1,4 +1,4 @@
-"""Small foreign databases, made by the programs' own DDL, and the few lines that sync and look at them."""
+"""This module makes small foreign databases with the programs' own DDL, syncs them, and reads the result."""
 
 from __future__ import annotations
 
@@ -111,29 +111,35 @@ def execute_sql(path: Path, sql: str, rows: Iterable[tuple[Any, ...]] = ((),)) -
 
 
 def insert_row(path: Path, table: str, **columns: Any) -> None:
-    marks = ", ".join("?" * len(columns))
-    execute_sql(path, f"insert into {table} ({', '.join(columns)}) values ({marks})", [tuple(columns.values())])
+    placeholders = ", ".join("?" * len(columns))
+    execute_sql(path, f"insert into {table} ({', '.join(columns)}) values ({placeholders})", [tuple(columns.values())])
 
 
 def add_pingu_session(path: Path, session_id: str = "s", *turns: tuple[str, Any], **columns: Any) -> None:
-    """Turns as (prompt, response)."""
-    told = {"id": session_id, "channel": "default", "created_at": AT, "updated_at": AT} | columns
-    insert_row(path, "sessions", **told)
-    for said, response in turns:
-        add_pingu_turn(path, said, response, session_id)
+    """Add a session with turns, each a pair of prompt and response."""
+    row = {"id": session_id, "channel": "default", "created_at": AT, "updated_at": AT} | columns
+    insert_row(path, "sessions", **row)
+    for prompt, response in turns:
+        add_pingu_turn(path, prompt, response, session_id)
 
 
-def add_pingu_turn(path: Path, said: Any, response: Any, session_id: str = "s", **columns: Any) -> None:
-    spelled = json.dumps(response) if isinstance(response, dict | list) else response
-    told = {"session_id": session_id, "user_message": said, "response_json": spelled, "created_at": AT} | columns
-    insert_row(path, "turns", **told)
+def add_pingu_turn(path: Path, prompt: Any, response: Any, session_id: str = "s", **columns: Any) -> None:
+    encoded = json.dumps(response) if isinstance(response, dict | list) else response
+    row = {"session_id": session_id, "user_message": prompt, "response_json": encoded, "created_at": AT} | columns
+    insert_row(path, "turns", **row)
 
 
 def pingu_raw_response(*output: dict[str, Any], **more: Any) -> dict[str, Any]:
-    """What a Responses API answers with, as Pingu kept it until March 2026."""
-    asked = {"instructions": None, "tools": [{"type": "function", "name": "message"}]}
-    told = {"id": "resp_1", "object": "response", "created_at": 1771234567, "status": "completed", "model": "gpt-raw"}
-    return told | asked | {"output": list(output)} | more
+    """Return a response of the Responses API as Pingu stored it until March 2026."""
+    request = {"instructions": None, "tools": [{"type": "function", "name": "message"}]}
+    response = {
+        "id": "resp_1",
+        "object": "response",
+        "created_at": 1771234567,
+        "status": "completed",
+        "model": "gpt-raw",
+    }
+    return response | request | {"output": list(output)} | more
 
 
 def pingu_native_response(*output: dict[str, Any], **more: Any) -> dict[str, Any]:
@@ -146,21 +152,27 @@ def pingu_raw_message(*texts: str) -> dict[str, Any]:
 
 
 def add_rubichan_session(path: Path, session_id: str, *messages: tuple[str, Any], **columns: Any) -> None:
-    """Messages as (role, blocks); a plain text stands for one text block."""
+    """Add a session with messages, each a pair of role and blocks. A string becomes one text block."""
     insert_row(path, "sessions", **{"id": session_id, "model": "m", "created_at": AT, "updated_at": AT} | columns)
     add_rubichan_messages(path, session_id, 0, *messages)
 
 
 def add_rubichan_messages(path: Path, session_id: str, first: int, *messages: tuple[str, Any]) -> None:
     rows = [
-        (session_id, seq, role, json.dumps([{"type": "text", "text": said}] if isinstance(said, str) else said), AT)
-        for seq, (role, said) in enumerate(messages, first)
+        (
+            session_id,
+            seq,
+            role,
+            json.dumps([{"type": "text", "text": content}] if isinstance(content, str) else content),
+            AT,
+        )
+        for seq, (role, content) in enumerate(messages, first)
     ]
     execute_sql(path, "insert into messages (session_id, seq, role, content, created_at) values (?, ?, ?, ?, ?)", rows)
 
 
 def sync_paths(store: Store, *paths: Path | str) -> Report:
-    """One sync; the last report."""
+    """Sync once and return the last report."""
     report = None
     for progress in refresh.sync_targets(store, find_targets([str(path) for path in paths])):
         report = progress.report
@@ -169,7 +181,7 @@ def sync_paths(store: Store, *paths: Path | str) -> Report:
 
 
 def stored_entries(store: Store, session_id: str) -> list[Entry]:
-    """Without the header."""
+    """Return the entries of a session without the header."""
     return store.chains.entries(store.sessions.find(session_id).key, first=0)
 
 

@@ -1,4 +1,4 @@
-"""Small stores as Kiso's versions made them, and a sync of one."""
+"""This module makes small stores as versions of Kiso did, and syncs them."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ LATEST_SCHEMA = """
 
 
 class KisoStore:
-    """A file that Kiso writes to. Rows are old and finished unless they say otherwise."""
+    """Writes a store as Kiso does. Rows are old and finished unless the columns say otherwise."""
 
     def __init__(self, path: Path, schema: str = LATEST_SCHEMA) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -113,16 +113,16 @@ class KisoStore:
             return connection.execute(statement, values).lastrowid or 0
 
     def insert_row(self, table: str, **columns: object) -> int:
-        names, marks = ", ".join(columns), ", ".join("?" * len(columns))
-        return self.execute(f"insert into {table} ({names}) values ({marks})", tuple(columns.values()))
+        names, placeholders = ", ".join(columns), ", ".join("?" * len(columns))
+        return self.execute(f"insert into {table} ({names}) values ({placeholders})", tuple(columns.values()))
 
     def add_session(self, name: str = "dev", **columns: object) -> None:
         self.insert_row("sessions", **{"session": name, "created_at": OLD_TIME, "updated_at": OLD_TIME} | columns)
 
     def add_message(self, content: object, role: str = "user", **columns: object) -> int:
-        speaker = {"user": "ana"} if role == "user" else {}
+        user = {"user": "ana"} if role == "user" else {}
         row = {"session": "dev", "role": role, "content": content, "timestamp": OLD_TIME}
-        return self.insert_row("messages", **row | speaker | columns)
+        return self.insert_row("messages", **row | user | columns)
 
     def add_plan(self, message: int, goal: str, status: str = "done", **columns: object) -> int:
         row = {"session": "dev", "message_id": message, "goal": goal, "status": status, "created_at": OLD_TIME}
@@ -137,9 +137,9 @@ class KisoStore:
 
 
 def current_session(store: Store, name: str = "dev") -> Session:
-    """The session as it stands now, not what it once told."""
-    found = store.rows("select key from sessions where native_id = ? and relation is not 'superseded'", name)
-    return store.sessions.by_key(found[0][0])
+    """Return the current session, not one that it superseded."""
+    rows = store.rows("select key from sessions where native_id = ? and relation is not 'superseded'", name)
+    return store.sessions.by_key(rows[0][0])
 
 
 def stored_entries(store: Store, name: str = "dev") -> list[Entry]:

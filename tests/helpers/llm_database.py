@@ -1,4 +1,4 @@
-"""llm's own tables, those of before 0.32 and those since, and the few lines that fill them."""
+"""This module makes llm databases with llm's own tables, before and since version 0.32, and fills them."""
 
 from __future__ import annotations
 
@@ -70,8 +70,8 @@ def timestamp(seconds: int) -> str:
     return f"2026-03-01T10:00:{seconds:02}.000000+00:00"
 
 
-def text_part(words: str) -> dict[str, Any]:
-    return {"type": "text", "text": words}
+def text_part(text: str) -> dict[str, Any]:
+    return {"type": "text", "text": text}
 
 
 def part(kind: str, **payload: Any) -> dict[str, Any]:
@@ -86,18 +86,19 @@ class LlmStore:
     # ── since 0.32 ────────────────────────────────────────────────────────────────────────────────
 
     def add_message(self, role: str, content: Content | str, parent: str | None = None) -> str:
-        """Named for all that leads to it, so that what two threads begin with alike is there once."""
+        """Add a message and return its hash, which covers all messages before it. Threads with the same beginning thus
+        share their first messages."""
         parts = [text_part(content)] if isinstance(content, str) else content
-        told = json.dumps([role, parts, parent])
-        name = f"b2:{hashlib.blake2b(told.encode(), digest_size=16).hexdigest()}"
-        before = f"select 1 from messages where hash = '{name}'"
+        content_key = json.dumps([role, parts, parent])
+        name = f"b2:{hashlib.blake2b(content_key.encode(), digest_size=16).hexdigest()}"
+        existing = f"select 1 from messages where hash = '{name}'"
         execute_sql(
             self.path,
-            f"insert into messages (hash, parent_hash, role) select ?, ?, ? where not exists ({before})",
+            f"insert into messages (hash, parent_hash, role) select ?, ?, ? where not exists ({existing})",
             [(name, parent, role)],
         )
-        for position, one in enumerate(parts):
-            columns = {"text": None, "tool_name": None, "payload": None} | one
+        for position, part in enumerate(parts):
+            columns = {"text": None, "tool_name": None, "payload": None} | part
             execute_sql(
                 self.path,
                 "insert or ignore into parts (message_hash, position, type, tool_name, text, payload)"
@@ -107,42 +108,42 @@ class LlmStore:
         return name
 
     def add_thread(self, thread_id: str = "t", **columns: Any) -> None:
-        told = {"id": thread_id, "name": "A thread", "datetime_utc": timestamp(59).replace("T", " ")}
-        insert_row(self.path, "threads", **told | columns)
+        row = {"id": thread_id, "name": "A thread", "datetime_utc": timestamp(59).replace("T", " ")}
+        insert_row(self.path, "threads", **row | columns)
 
     def add_turn(
         self,
-        asked: Content | str,
-        answered: Content | str,
+        prompt: Content | str,
+        answer: Content | str,
         parent: str | None = None,
         thread: str = "t",
         **columns: Any,
     ) -> str:
-        """One call: what was sent after `parent`, and what came. The thread goes on from there."""
+        """Add a call with a prompt that follows `parent` and its answer, and move the tip of the thread there."""
         self.clock += 2
-        role = "tool" if isinstance(asked, list) and asked[0]["type"] == "tool_result" else "user"
-        sent = self.add_message(role, asked, parent)
-        tip = self.add_message("assistant", answered, sent)
-        told = {
+        role = "tool" if isinstance(prompt, list) and prompt[0]["type"] == "tool_result" else "user"
+        prompt_hash = self.add_message(role, prompt, parent)
+        tip = self.add_message("assistant", answer, prompt_hash)
+        row = {
             "id": f"01{self.clock:04}",
             "thread_id": thread,
             "model": "sonnet",
             "datetime_utc": timestamp(self.clock),
         }
-        told |= {"parent_message_hash": sent, "tip_message_hash": tip}
+        row |= {"parent_message_hash": prompt_hash, "tip_message_hash": tip}
         numbers = {"duration_ms": 500, "input_tokens": 99, "output_tokens": 21}
-        insert_row(self.path, "turns", **told | numbers | columns)
+        insert_row(self.path, "turns", **row | numbers | columns)
         execute_sql(self.path, "update threads set tip_message_hash = ? where id = ?", [(tip, thread)])
         return tip
 
-    # ── before ────────────────────────────────────────────────────────────────────────────────────
+    # ── before 0.32 ───────────────────────────────────────────────────────────────────────────────────
 
-    def add_response(self, asked: str | None, answered: str, conversation: str | None = "c", **columns: Any) -> str:
+    def add_response(self, prompt: str | None, answer: str, conversation: str | None = "c", **columns: Any) -> str:
         self.clock += 2
-        told = {"id": f"01{self.clock:04}", "model": "gpt", "prompt": asked, "response": answered, "options_json": "{}"}
-        told |= {"conversation_id": conversation, "datetime_utc": timestamp(self.clock)}
-        insert_row(self.path, "responses", **told | columns)
-        return str((told | columns)["id"])
+        row = {"id": f"01{self.clock:04}", "model": "gpt", "prompt": prompt, "response": answer, "options_json": "{}"}
+        row |= {"conversation_id": conversation, "datetime_utc": timestamp(self.clock)}
+        insert_row(self.path, "responses", **row | columns)
+        return str((row | columns)["id"])
 
     def add_conversation(self, conversation_id: str = "c", name: str = "A talk") -> None:
         insert_row(self.path, "conversations", id=conversation_id, name=name, model="gpt")

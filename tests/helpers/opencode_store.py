@@ -1,4 +1,4 @@
-"""opencode's own tables, the folders of files before them, and the few lines that fill both."""
+"""This module makes opencode databases, and the folders of files that older versions used, and fills them."""
 
 from __future__ import annotations
 
@@ -50,55 +50,63 @@ create index message_session_time_created_id_idx on message (session_id, time_cr
 create index part_message_id_id_idx on part (message_id, id);
 """
 AT = 1_767_000_000_000
-"""Milliseconds."""
+"""Is in milliseconds."""
 
 USAGE = {"total": 120, "input": 99, "output": 21, "reasoning": 0, "cache": {"write": 0, "read": 0}}
 
 Data = dict[str, Any]
 
 
-def text_part(words: str, **more: Any) -> Data:
-    return {"type": "text", "text": words} | more
+def text_part(text: str, **more: Any) -> Data:
+    return {"type": "text", "text": text} | more
 
 
-def finished_text_part(words: str) -> Data:
-    """By the model, to its end."""
-    return text_part(words, time={"start": AT, "end": AT + 1})
+def finished_text_part(text: str) -> Data:
+    """Return a text that the model has completed."""
+    return text_part(text, time={"start": AT, "end": AT + 1})
 
 
 def tool_part(output: str = "a.txt", call_id: str = "call_1", name: str = "bash", **state: Any) -> Data:
     times = {"start": AT + 100, "end": AT + 350}
-    told = {"status": "completed", "input": {"command": "ls"}, "output": output, "metadata": {"exit": 0}, "time": times}
-    return {"type": "tool", "tool": name, "callID": call_id, "state": told | state}
+    full_state = {
+        "status": "completed",
+        "input": {"command": "ls"},
+        "output": output,
+        "metadata": {"exit": 0},
+        "time": times,
+    }
+    return {"type": "tool", "tool": name, "callID": call_id, "state": full_state | state}
 
 
 def user_message(**more: Any) -> Data:
-    told = {"role": "user", "time": {"created": AT}, "agent": "build"}
-    return told | {"model": {"providerID": "anthropic", "modelID": "opus"}, "summary": {"diffs": []}} | more
+    message = {"role": "user", "time": {"created": AT}, "agent": "build"}
+    return message | {"model": {"providerID": "anthropic", "modelID": "opus"}, "summary": {"diffs": []}} | more
 
 
 def assistant_message(**more: Any) -> Data:
-    told = {"role": "assistant", "time": {"created": AT, "completed": AT + 9}, "modelID": "opus", "mode": "build"}
-    return told | {"providerID": "anthropic", "path": {"cwd": "/srv/app", "root": "/srv/app"}, "tokens": USAGE} | more
+    message = {"role": "assistant", "time": {"created": AT, "completed": AT + 9}, "modelID": "opus", "mode": "build"}
+    return (
+        message | {"providerID": "anthropic", "path": {"cwd": "/srv/app", "root": "/srv/app"}, "tokens": USAGE} | more
+    )
 
 
 class OpencodeStore:
-    """The database."""
+    """Writes the database as opencode does."""
 
     def __init__(self, path: Path, layout: str = LATEST_SCHEMA) -> None:
         self.path = make_database(path, layout, wal=True)
         self._count = 0
 
     def add_session(self, session_id: str = "ses_1", *turns: tuple[Data, list[Data]], **columns: Any) -> None:
-        told: Data = {
+        row: Data = {
             "id": session_id,
             "project_id": "global",
             "slug": "a-b",
             "directory": "/srv/app",
             "title": "A session",
         }
-        told |= {"version": "1.18.33", "time_created": AT, "time_updated": AT + 60_000}
-        insert_row(self.path, "session", **told | columns)
+        row |= {"version": "1.18.33", "time_created": AT, "time_updated": AT + 60_000}
+        insert_row(self.path, "session", **row | columns)
         for data, parts in turns:
             self.add_message(data, *parts, session_id=session_id)
 
@@ -115,8 +123,8 @@ class OpencodeStore:
         self._count += 1
         name = f"prt_{self._count:03}"
         times = {"time_created": AT + self._count * 1000, "time_updated": AT + self._count * 1000}
-        spelled = _to_json(data)
-        insert_row(self.path, "part", id=name, message_id=message, session_id=session_id, data=spelled, **times)
+        encoded = _to_json(data)
+        insert_row(self.path, "part", id=name, message_id=message, session_id=session_id, data=encoded, **times)
         return name
 
     def update_data(self, table: str, name: str, data: Data) -> None:
@@ -127,19 +135,19 @@ class OpencodeStore:
         )
 
     def add_session_message(self, kind: str, session_id: str = "ses_1", **data: Any) -> None:
-        """A row of the newer table."""
+        """Add a row to the newer table."""
         self._count += 1
-        told = {"id": f"msg_{self._count:03}", "session_id": session_id, "type": kind, "seq": self._count}
-        insert_row(self.path, "session_message", time_created=AT, time_updated=AT, data=json.dumps(data), **told)
+        row = {"id": f"msg_{self._count:03}", "session_id": session_id, "type": kind, "seq": self._count}
+        insert_row(self.path, "session_message", time_created=AT, time_updated=AT, data=json.dumps(data), **row)
 
 
 def _to_json(data: Data | str) -> str:
-    """As JavaScript spells it."""
+    """Encode JSON as JavaScript does."""
     return data if isinstance(data, str) else json.dumps(data, separators=(",", ":"), ensure_ascii=False)
 
 
 class OpencodeFiles:
-    """A file for everything: of the second generation, or with a project's name of the first."""
+    """Writes one file for each thing: in the layout of the second generation, or with a project name of the first."""
 
     def __init__(self, root: Path, project: str = "") -> None:
         self._folder = root / "project" / project / "storage/session" if project else root / "storage"
@@ -147,16 +155,16 @@ class OpencodeFiles:
         self._count = 0
 
     def add_session(self, session_id: str = "ses_1", *turns: tuple[Data, list[Data]], **info: Any) -> None:
-        told = {
+        info_file = {
             "id": session_id,
             "version": "0.5.1",
             "title": "A session",
             "time": {"created": AT, "updated": AT + 60_000},
         }
         if not self._is_first_generation:
-            told |= {"projectID": "global", "directory": "/srv/app"}
+            info_file |= {"projectID": "global", "directory": "/srv/app"}
         folder = "info" if self._is_first_generation else "session/global"
-        self._write(f"{folder}/{session_id}", told | info)
+        self._write(f"{folder}/{session_id}", info_file | info)
         for data, parts in turns:
             self.add_message(data, *parts, session_id=session_id)
 
@@ -168,8 +176,8 @@ class OpencodeFiles:
         for part in parts:
             self._count += 1
             folder = f"part/{session_id}/{name}" if self._is_first_generation else f"part/{name}"
-            told = {"id": f"prt_{self._count:03}", "messageID": name, "sessionID": session_id}
-            self._write(f"{folder}/prt_{self._count:03}", told | part)
+            ids = {"id": f"prt_{self._count:03}", "messageID": name, "sessionID": session_id}
+            self._write(f"{folder}/prt_{self._count:03}", ids | part)
         return name
 
     def path(self, name: str) -> Path:

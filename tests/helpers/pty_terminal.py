@@ -1,4 +1,4 @@
-"""A real terminal for a program under test: a pty, every byte it sent, and the screen those bytes make."""
+"""This module runs a program in a pseudo-terminal, and keeps its output and the screen that the output makes."""
 
 from __future__ import annotations
 
@@ -21,29 +21,31 @@ from browser_driver import TIMEOUT
 
 
 class Pty:
-    """The bytes alone, of Python code or of a program by its path."""
+    """Runs Python code, or a program by its path, in a pseudo-terminal and keeps its output as bytes."""
 
     def __init__(
         self, code: str | Path, *arguments: str, columns: int, rows: int, env: Mapping[str, str] = os.environ
     ) -> None:
         self.raw = b""
         program = [str(code)] if isinstance(code, Path) else [sys.executable, "-c", code]
-        self._fd, theirs = os.openpty()
-        fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
+        self._fd, child_fd = os.openpty()
+        fcntl.ioctl(child_fd, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
         self._process = subprocess.Popen(
             [*program, *arguments],
-            stdin=theirs,
-            stdout=theirs,
-            stderr=theirs,
+            stdin=child_fd,
+            stdout=child_fd,
+            stderr=child_fd,
             env={**env, "TERM": "xterm-256color", "COLORTERM": "truecolor"},
             start_new_session=True,
         )
-        os.close(theirs)
+        os.close(child_fd)
 
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         if self._process.poll() is None:
             self._process.kill()
         self._process.wait()
@@ -58,20 +60,20 @@ class Pty:
 
     def wait_for_output(self, pattern: bytes) -> re.Match[bytes]:
         limit = time.monotonic() + TIMEOUT
-        while (found := re.search(pattern, self.raw, re.DOTALL)) is None:
-            assert time.monotonic() < limit, f"{pattern!r} never came in {self.raw[-4000:]!r}"
+        while (match := re.search(pattern, self.raw, re.DOTALL)) is None:
+            assert time.monotonic() < limit, f"{pattern!r} did not appear in {self.raw[-4000:]!r}"
             self.read(0.05)
-        return found
+        return match
 
-    def read(self, patience: float) -> None:
-        while select.select([self._fd], [], [], patience)[0]:
+    def read(self, timeout: float) -> None:
+        while select.select([self._fd], [], [], timeout)[0]:
             try:
                 data = os.read(self._fd, 65536)
             except OSError:  # the other end is closed
                 return
             self.raw += data
             self.handle_output(data)
-            patience = 0
+            timeout = 0
 
     def handle_output(self, data: bytes) -> None:
         pass
@@ -85,30 +87,31 @@ class Terminal(Pty):
 
     @property
     def lines(self) -> Sequence[str]:
-        """Cell by cell: pyte's own lines stumble over what is left of a wide character that was half painted over."""
+        """Return the lines of the screen, cell by cell: pyte's display fails on the rest of a half overwritten wide
+        character."""
         columns, buffer = range(self._screen.columns), self._screen.buffer
         return ["".join(buffer[y][x].data for x in columns).rstrip() for y in range(self._screen.lines)]
 
     def wait_for_text(self, *texts: str) -> None:
-        self._wait_until(lambda shown: all(text in shown for text in texts), f"{texts} never came up in")
+        self._wait_until(lambda shown: all(text in shown for text in texts), f"{texts} did not appear in")
 
     def wait_until_gone(self, text: str) -> None:
-        self._wait_until(lambda shown: text not in shown, f"{text} stays in")
+        self._wait_until(lambda shown: text not in shown, f"{text} did not disappear from")
 
-    def _wait_until(self, condition: Callable[[str], bool], otherwise: str) -> None:
-        """Looks only when more was sent: to make lines of a screen takes longer than to draw it."""
+    def _wait_until(self, condition: Callable[[str], bool], failure: str) -> None:
+        """Check the condition only after new output, because reading the lines takes longer than drawing them."""
         limit = time.monotonic() + TIMEOUT
         while not condition(shown := "\n".join(self.lines)):
-            seen = len(self.raw)
-            while len(self.raw) == seen:
-                assert time.monotonic() < limit, f"{otherwise}:\n{shown}"
+            output_size = len(self.raw)
+            while len(self.raw) == output_size:
+                assert time.monotonic() < limit, f"{failure}:\n{shown}"
                 self.read(0.05)
 
     def wait_for_exit(self) -> int:
-        """Gives the exit status."""
+        """Wait for the end of the program and return its exit status."""
         limit = time.monotonic() + TIMEOUT
         while self._process.poll() is None:
-            assert time.monotonic() < limit, "it does not end:\n" + "\n".join(self.lines)
+            assert time.monotonic() < limit, "The program does not end:\n" + "\n".join(self.lines)
             self.read(0.05)
         self.read(0)
         return self._process.returncode

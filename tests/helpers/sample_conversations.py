@@ -1,4 +1,4 @@
-"""Small conversations that several tests write and read."""
+"""This module writes small conversations that several tests use."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from store.store import Store
 
 
 def conversation(store: Store, session_id: str, turns: int = 2) -> None:
-    """Each turn: a prompt, a call, its result, an answer."""
+    """Add a session whose turns have a prompt, a call, its result and an answer."""
     session = store.create_session(session_id)
     for n in range(1, turns + 1):
         store.append_message(session.id, "user", f"prompt {n} of {session_id}")
@@ -30,13 +30,15 @@ def statuses(store: Store, session: Session) -> dict[str, str]:
     return {call.call_id: call.status for call in store.chains.tool_calls(session.key)}
 
 
-def make_call_entries(number: int, name: str, about: str, took: float | None, failed: bool = False) -> list[NewEntry]:
+def make_call_entries(
+    number: int, name: str, topic: str, duration_ms: float | None, failed: bool = False
+) -> list[NewEntry]:
     at = f"2026-03-0{number}T10:00:00.000000Z"
     return [
-        NewEntry(role="assistant", parts=(ToolCall(f"c{number}", name, {"on": about}),), created_at=at),
+        NewEntry(role="assistant", parts=(ToolCall(f"c{number}", name, {"on": topic}),), created_at=at),
         NewEntry(
             role="tool",
-            parts=(ToolResult(f"c{number}", f"did {about}", failed, duration_ms=took),),
+            parts=(ToolResult(f"c{number}", f"did {topic}", failed, duration_ms=duration_ms),),
             created_at=at,
         ),
     ]

@@ -1,4 +1,4 @@
-"""A screen over the browser for a test: its keys, what it shows, and what it answered with."""
+"""This module opens a screen above the browser for a test, presses its keys and reads it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ WIDE, NARROW = (140, 45), (80, 24)
 
 
 class ScreenDriver:
-    """A screen over the browser, and what it answered with."""
+    """Drives a screen above the browser, and holds the results that it was dismissed with."""
 
     def __init__(self, pilot: Pilot[Any], screen: Screen[str | None]) -> None:
         self.pilot = pilot
@@ -43,6 +43,6 @@ async def open_screen(
 ) -> AsyncIterator[ScreenDriver]:
     app = make_browser(store)
     async with app.run_test(size=size, notifications=True) as pilot:
-        one = ScreenDriver(pilot, screen)
-        await app.push_screen(screen, one.results.append)
-        yield one
+        driver = ScreenDriver(pilot, screen)
+        await app.push_screen(screen, driver.results.append)
+        yield driver

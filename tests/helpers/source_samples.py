@@ -1,4 +1,4 @@
-"""One sample of every source, the way its program leaves it, and what of it must be found in the store again."""
+"""This module has a sample of every source, as its program writes it, and checks that the store has all of it."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _CONVERSATION_TABLES = {
     "llm": "messages responses",
     "opencode": "message part session_message",
 }
-"""The tables in which each row is a piece of a conversation."""
+"""Names the tables in which each row is a part of a conversation."""
 
 
 def _copy_files(name: str, folder: Path) -> Path:
@@ -57,24 +57,25 @@ SAMPLES: dict[str, Callable[[Path], Path]] = {
 
 
 def find_missing_records(name: str, sample: Path, store: Store) -> list[object]:
-    """What the sample tells and the store has not kept, word for word or row for row."""
+    """Return the records of a sample that the store does not have; for databases, the tables and how many rows are
+    missing."""
     if name in _CONVERSATION_TABLES:
         return list(_count_missing_rows(name, sample, store))
-    kept = read_stored_records(store)
-    held = [json.loads(data) for data in kept]
-    lines: list[object] = [line for line in _read_lines(sample) if line not in kept and not _is_title_record(line)]
-    return lines + [message for message in _read_messages(sample) if message not in held]
+    records = read_stored_records(store)
+    values = [json.loads(data) for data in records]
+    lines: list[object] = [line for line in _read_lines(sample) if line not in records and not _is_title_record(line)]
+    return lines + [message for message in _read_messages(sample) if message not in values]
 
 
 def _count_missing_rows(name: str, sample: Path, store: Store) -> Iterator[tuple[str, int]]:
     with closing(sqlite3.connect(sample)) as connection:
         for table in _CONVERSATION_TABLES[name].split():
             (written,) = connection.execute(f"select count(*) from {table}").fetchone()
-            (kept,) = store.row(_COUNT_POSITIONS_SQL, table)
-            # Wuhu's first entry of a session stands in the record of the session itself.
-            (heads,) = store.row("select count(*) from sessions") if name == "wuhu" else (0,)
-            if written != kept + heads:
-                yield table, written - kept - heads
+            (stored,) = store.row(_COUNT_POSITIONS_SQL, table)
+            # Wuhu's first entry of a session is part of the record of the session itself.
+            (headers,) = store.row("select count(*) from sessions") if name == "wuhu" else (0,)
+            if written != stored + headers:
+                yield table, written - stored - headers
 
 
 def _read_lines(sample: Path) -> Iterator[bytes]:
@@ -83,12 +84,12 @@ def _read_lines(sample: Path) -> Iterator[bytes]:
 
 
 def _is_title_record(line: bytes) -> bool:
-    """It is understood where it belongs: as what another session is called."""
+    """Return whether a record is a title, which is stored as the title of its session and not as a record."""
     return line.startswith(b'{"type":"summary"') or b'"thread_name"' in line
 
 
 def _read_messages(sample: Path) -> Iterator[object]:
-    """Of files that are one JSON value."""
+    """Yield the messages of files that hold one JSON value."""
     for path in sorted(sample.rglob("*.json")):
         value = json.loads(path.read_bytes())
         for conversation in value if isinstance(value, list) else [value]:

@@ -1,4 +1,4 @@
-"""What tests of transcripts look at: every record that the store kept, in whichever session."""
+"""This module reads every record of a store, for tests of transcripts."""
 
 from __future__ import annotations
 

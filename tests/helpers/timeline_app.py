@@ -1,4 +1,4 @@
-"""An application that holds nothing but the timeline, over a real store."""
+"""This module has an application with nothing but the timeline, on a real store."""
 
 from __future__ import annotations
 
@@ -26,15 +26,15 @@ from tui.widgets.timeline.timeline_view import TimelineView
 class TimelineApp(App[None]):
     CSS_PATH = Path(__file__).parents[2] / "tui" / "app.tcss"
 
-    def __init__(self, store: Store, session: Session, **how: Any) -> None:
+    def __init__(self, store: Store, session: Session, **show_options: Any) -> None:
         super().__init__()
         self.store = store
         self.session = session
-        self.show_options = how
+        self.show_options = show_options
         self.posted_messages: list[Message] = []
         self.requested_turns: list[Sequence[int]] = []
         self.is_paused = False
-        "Turns are asked for and do not come, until they are let go."
+        "Requested turns are held back while this is set."
         self.pending_requests: list[TimelinePane.TurnsRequested] = []
 
     def compose(self) -> ComposeResult:
@@ -45,31 +45,31 @@ class TimelineApp(App[None]):
         self.query_one(TimelineView).focus()
         self.open_session(**self.show_options)
 
-    def open_session(self, **how: Any) -> None:
+    def open_session(self, **show_options: Any) -> None:
         outline = Timelines(self.store).load_outline(self.session.key)
-        self.query_one(TimelinePane).show(self.session, outline, **how)
+        self.query_one(TimelinePane).show(self.session, outline, **show_options)
 
     @on(TimelinePane.TurnsRequested)
     @work(thread=True)
-    async def supply_turns(self, wanted: TimelinePane.TurnsRequested) -> None:
-        self.requested_turns.append(wanted.turns)
+    async def supply_turns(self, request: TimelinePane.TurnsRequested) -> None:
+        self.requested_turns.append(request.turns)
         if self.is_paused:
-            self.pending_requests.append(wanted)
+            self.pending_requests.append(request)
         else:
-            turns = Timelines(self.store).load_turns(self.session.key, wanted.turns)
-            self.call_from_thread(self.query_one(TimelinePane).receive_turns, wanted, turns)
+            turns = Timelines(self.store).load_turns(self.session.key, request.turns)
+            self.call_from_thread(self.query_one(TimelinePane).receive_turns, request, turns)
 
     def unpause(self) -> None:
         self.is_paused = False
-        for wanted in self.pending_requests:
-            turns = Timelines(self.store).load_turns(self.session.key, wanted.turns)
-            self.query_one(TimelinePane).receive_turns(wanted, turns)
+        for request in self.pending_requests:
+            turns = Timelines(self.store).load_turns(self.session.key, request.turns)
+            self.query_one(TimelinePane).receive_turns(request, turns)
 
     @on(TimelinePane.FindRequested)
     @work(thread=True)
-    async def find_text(self, wanted: TimelinePane.FindRequested) -> None:
-        hits = Timelines(self.store).find_text(self.session.key, wanted.words)
-        self.call_from_thread(self.query_one(TimelinePane).show_hits, wanted.generation, hits)
+    async def find_text(self, request: TimelinePane.FindRequested) -> None:
+        hits = Timelines(self.store).find_text(self.session.key, request.words)
+        self.call_from_thread(self.query_one(TimelinePane).show_hits, request.generation, hits)
 
     @on(TimelinePane.Selected)
     @on(TimelinePane.InspectRequested)
@@ -83,7 +83,7 @@ def timeline(pilot: Pilot[Any]) -> TimelineView:
 
 
 def cursor_position(pilot: Pilot[Any]) -> tuple[int, str]:
-    """The turn and the kind of block on which the cursor rests."""
+    """Return the turn of the cursor and the kind of item under it."""
     view = timeline(pilot)
     turn = view.cards.turn_outline(view.cursor.turn).n
     if view.cards.is_folded(view.cursor.turn):
@@ -92,16 +92,16 @@ def cursor_position(pilot: Pilot[Any]) -> tuple[int, str]:
 
 
 def screen_row_of(pilot: Pilot[Any], text: str) -> int:
-    """The line of the screen on which the text stands."""
+    """Return the row of the screen that shows the text."""
     strips = pilot.app.screen._compositor.render_strips()
     return next(row for row, strip in enumerate(strips) if text in strip.text)
 
 
-async def wait_for_cursor(pilot: Pilot[Any], *place: object) -> None:
+async def wait_for_cursor(pilot: Pilot[Any], *position: object) -> None:
     try:
-        await wait_until(pilot, lambda: cursor_position(pilot) == place)
+        await wait_until(pilot, lambda: cursor_position(pilot) == position)
     except TimeoutError:
-        raise AssertionError(f"the cursor is at {cursor_position(pilot)}, not at {place}") from None
+        raise AssertionError(f"the cursor is at {cursor_position(pilot)}, not at {position}") from None
 
 
 def messages_of_type(pilot: Pilot[Any], kind: type[Any]) -> list[Any]:
@@ -110,7 +110,7 @@ def messages_of_type(pilot: Pilot[Any], kind: type[Any]) -> list[Any]:
 
 
 def add_long_session(store: Store, turns: int = 60) -> Session:
-    """Every turn thinks, calls and answers; every tenth call fails; the sixth answer is very long."""
+    """Add a session whose turns think, call a tool and answer. Every tenth call fails; the sixth answer is long."""
     entries: list[NewEntry] = []
     for n in range(1, turns + 1):
         at = time_ago(minutes=turns - n)

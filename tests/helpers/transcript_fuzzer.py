@@ -1,4 +1,4 @@
-"""Transcripts with something wrong in them, and what any reader must make of whatever stands in a file."""
+"""This module makes transcripts with errors, and checks what every reader must guarantee for any file."""
 
 from __future__ import annotations
 
@@ -61,47 +61,47 @@ def replace_at_path(value: Any, path: tuple[Any, ...], other: Any) -> Any:
 
 @st.composite
 def corrupted_json(draw: st.DrawFn, data: bytes) -> bytes:
-    """One JSON value as it should be, but for a value somewhere in it."""
+    """Return a valid JSON value in which some inner values are replaced."""
     value = json.loads(data)
     for _ in range(draw(st.integers(1, 3))):
         value = replace_at_path(value, draw(st.sampled_from(list(json_paths(value)))), draw(ANY_JSON))
-    spaced = draw(st.sampled_from([None, (",", ":")]))
-    return json.dumps(value, ensure_ascii=draw(st.booleans()), separators=spaced).encode("utf-8", "replace")
+    separators = draw(st.sampled_from([None, (",", ":")]))
+    return json.dumps(value, ensure_ascii=draw(st.booleans()), separators=separators).encode("utf-8", "replace")
 
 
 @st.composite
 def corrupted_lines(draw: st.DrawFn, data: bytes) -> bytes:
-    """Lines of JSON, of which one is spoiled, lost, told twice or rubbish, or the last one cut."""
-    told = data.splitlines()
+    """Return lines of JSON of which some are corrupted, lost, repeated, moved or garbage, or the last one is cut."""
+    lines = data.splitlines()
     for _ in range(draw(st.integers(1, 3))):
-        at = draw(st.integers(0, len(told) - 1))
+        at = draw(st.integers(0, len(lines) - 1))
         match draw(st.sampled_from(["value", "value", "value", "lost", "twice", "rubbish", "moved"])):
             case "value":
-                # What an earlier round made of it need not be JSON any more.
-                told[at] = draw(corrupted_json(data.splitlines()[at % len(data.splitlines())]))
-            case "lost" if len(told) > 1:
-                del told[at]
+                # Start from the original line: an earlier round may have left no valid JSON.
+                lines[at] = draw(corrupted_json(data.splitlines()[at % len(data.splitlines())]))
+            case "lost" if len(lines) > 1:
+                del lines[at]
             case "twice":
-                told.insert(at, told[at])
+                lines.insert(at, lines[at])
             case "moved":
-                told.append(told.pop(at))
+                lines.append(lines.pop(at))
             case _:
-                told[at] = draw(st.sampled_from(INVALID_LINES) | st.binary(max_size=40))
-    whole = b"\n".join(told) + b"\n"
-    return whole[: draw(st.integers(0, len(whole)))] if draw(st.integers(0, 4)) == 0 else whole
+                lines[at] = draw(st.sampled_from(INVALID_LINES) | st.binary(max_size=40))
+    corrupted = b"\n".join(lines) + b"\n"
+    return corrupted[: draw(st.integers(0, len(corrupted)))] if draw(st.integers(0, 4)) == 0 else corrupted
 
 
 def read_all_sessions(source: Source, locator: Path) -> set[str]:
-    """Everything a sync would ask of a source. Gives the native ids of the sessions that could be read."""
+    """Read everything that a sync would read, and return the native ids of the sessions that could be read."""
     source.detect(str(locator))
     source.stamp(str(locator))
     if isinstance(source, SupportsQuickRead):
-        for skim in source.quick_read(str(locator), set()):
-            assert QuickIndexRow(skim).text.encode()
-    read = set()
-    with source.open(str(locator)) as opened:
-        for ref in list(opened.scan()):
-            batches = list(opened.read(ref))
+        for session in source.quick_read(str(locator), set()):
+            assert QuickIndexRow(session).text.encode()
+    native_ids = set()
+    with source.open(str(locator)) as reader:
+        for ref in list(reader.scan()):
+            batches = list(reader.read(ref))
             for batch in batches:
                 for name, value in (batch.fields or {}).items():
                     if isinstance(value, str):
@@ -112,8 +112,8 @@ def read_all_sessions(source: Source, locator: Path) -> set[str]:
                         validate_integer(cast("int", value), name)
                 derive_rows(([batch.header] if batch.header else []) + batch.entries)
             if batches:
-                read.add(ref.native_id)
-        list(opened.facts())
-        list(opened.secrets())
-        list(opened.published())
-    return read
+                native_ids.add(ref.native_id)
+        list(reader.facts())
+        list(reader.secrets())
+        list(reader.published())
+    return native_ids

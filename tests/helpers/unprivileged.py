@@ -1,4 +1,4 @@
-"""Runs code as a user without rights, since root may read everything."""
+"""This module runs code as a user without rights, because root may read everything."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from child_processes import NOBODY
 
 @contextmanager
 def without_rights() -> Iterator[None]:
-    """Root may read everything, so it becomes somebody else meanwhile."""
-    before = os.geteuid()
-    if before == 0:
+    """Run the block as the user `nobody` if the tests run as root."""
+    old_user = os.geteuid()
+    if old_user == 0:
         os.seteuid(NOBODY)
     try:
         yield
     finally:
-        os.seteuid(before)
+        os.seteuid(old_user)

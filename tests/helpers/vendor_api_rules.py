@@ -1,5 +1,5 @@
-"""What the vendors say of their input, by the types of their own packages and by the rules they state in words; and
-conversations to try it on."""
+"""This module checks API input against the types of the vendors' packages and the rules of their documentation, and
+has conversations to check."""
 
 from __future__ import annotations
 
@@ -27,22 +27,22 @@ _NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 
 
 def check_types(shape: ApiFormat, body: Body, *, only_known: bool = False) -> None:
-    """Against the packages' own types; `only_known`: nothing that they do not name."""
+    """Validate against the types of the packages. With `only_known`, fields that they do not name are errors."""
     pytest.importorskip("openai", reason="openai and anthropic are not installed; `make test` installs them.")
     pytest.importorskip("anthropic", reason="openai and anthropic are not installed; `make test` installs them.")
     _type_adapter(shape, only_known).validate_python(body["input" if shape == "responses" else "messages"])
 
 
 def fill_codex_defaults(body: Body) -> Body:
-    """With what the API fills in by itself: Codex sends its items without, and the types insist."""
-    filled: dict[str, Body] = {"reasoning": {"id": "rs_x"}, "local_shell_call": {"id": "sh_x", "status": "completed"}}
-    items = [filled.get(item.get("type", ""), {}) | item for item in body["input"]]
-    for place, item in enumerate(items):
+    """Add fields that the API fills in. Codex omits them, but the types require them."""
+    defaults: dict[str, Body] = {"reasoning": {"id": "rs_x"}, "local_shell_call": {"id": "sh_x", "status": "completed"}}
+    items = [defaults.get(item.get("type", ""), {}) | item for item in body["input"]]
+    for index, item in enumerate(items):
         if item.get("role") == "assistant" and isinstance(item["content"], list):
             content = [{"annotations": [], **block} for block in item["content"]]
-            items[place] = {"id": "msg_x", "status": "completed", **item, "content": content}
+            items[index] = {"id": "msg_x", "status": "completed", **item, "content": content}
         elif item.get("type") == "local_shell_call":
-            items[place] = {**item, "action": {"env": {}, **item["action"]}}
+            items[index] = {**item, "action": {"env": {}, **item["action"]}}
     return {"input": items}
 
 
@@ -53,12 +53,12 @@ def _type_adapter(shape: ApiFormat, only_known: bool) -> Any:
     from openai.types.responses import ResponseInputItemParam
     from pydantic import TypeAdapter
 
-    wanted = {"responses": ResponseInputItemParam, "chat": ChatCompletionMessageParam, "anthropic": MessageParam}
-    return TypeAdapter(list[_EagerTypes(only_known).convert(wanted[shape])])
+    item_types = {"responses": ResponseInputItemParam, "chat": ChatCompletionMessageParam, "anthropic": MessageParam}
+    return TypeAdapter(list[_EagerTypes(only_known).convert(item_types[shape])])
 
 
 class _EagerTypes:
-    """The same types with lists for iterables, since what is an iterable is checked only when somebody walks it."""
+    """Converts types: iterables become lists, because pydantic checks an iterable only when it is iterated."""
 
     def __init__(self, only_known: bool) -> None:
         self._only_known = only_known
@@ -71,7 +71,7 @@ class _EagerTypes:
         if is_typeddict(kind):
             return self._converted[kind] if kind in self._converted else self._convert_typed_dict(kind)
         if origin in (Union, UnionType):
-            return Union[tuple(map(self.convert, inner))]  # noqa: UP007 made of what is known only now
+            return Union[tuple(map(self.convert, inner))]  # noqa: UP007 (the members are known only at run time)
         if origin in (Required, NotRequired):
             return origin[self.convert(inner[0])]
         if origin is dict:
@@ -85,19 +85,19 @@ class _EagerTypes:
         from typing_extensions import TypedDict
 
         hints = get_type_hints(kind, include_extras=True)
-        made = TypedDict(kind.__name__, {name: self.convert(hint) for name, hint in hints.items()}, total=False)  # type: ignore[misc]
-        made.__pydantic_config__ = ConfigDict(  # type: ignore[attr-defined]
+        converted = TypedDict(kind.__name__, {name: self.convert(hint) for name, hint in hints.items()}, total=False)  # type: ignore[misc]
+        converted.__pydantic_config__ = ConfigDict(  # type: ignore[attr-defined]
             extra="forbid" if self._only_known else "allow", arbitrary_types_allowed=True
         )
-        self._converted[kind] = made
-        return made
+        self._converted[kind] = converted
+        return converted
 
 
 # ── rules ─────────────────────────────────────────────────────────────────────────────────────────
 
 
 def check_rules(shape: ApiFormat, body: Body, *, legal_ids: bool = True) -> None:
-    """What a vendor refuses though its types allow it."""
+    """Check the rules that a vendor enforces although its types allow more."""
     {"responses": _check_responses, "chat": _check_chat, "anthropic": _check_anthropic}[shape](body, legal_ids)
 
 
@@ -108,47 +108,47 @@ def _check_id(call_id: str, legal_ids: bool, longest: int = 64) -> None:
 
 def _check_responses(body: Body, legal_ids: bool) -> None:
     assert body.keys() == {"input"}
-    waiting: set[str] = set()
+    open_calls: set[str] = set()
     seen: set[str] = set()
     items = body["input"]
-    for place, item in enumerate(items):
+    for index, item in enumerate(items):
         kind = item.get("type", "message")
         if kind.endswith("_call") and item.get("call_id"):
             _check_id(item["call_id"], legal_ids)
             assert item["call_id"] not in seen
             seen.add(item["call_id"])
-            waiting.add(item["call_id"])
+            open_calls.add(item["call_id"])
             if kind == "function_call" and legal_ids:
                 assert _NAME.fullmatch(item["name"])
         elif kind.endswith("_output"):
-            waiting.remove(item["call_id"])
+            open_calls.remove(item["call_id"])
         elif kind == "reasoning":
-            assert place + 1 < len(items)
-            assert items[place + 1].get("role") in (None, "assistant")
+            assert index + 1 < len(items)
+            assert items[index + 1].get("role") in (None, "assistant")
         elif kind == "message":
             assert item["content"]
-    assert not waiting
+    assert not open_calls
 
 
 def _check_chat(body: Body, legal_ids: bool) -> None:
     assert body.keys() == {"messages"}
-    waiting: list[str] = []
+    open_calls: list[str] = []
     seen: set[str] = set()
     for message in body["messages"]:
         if message["role"] == "tool":
-            waiting.remove(message["tool_call_id"])
+            open_calls.remove(message["tool_call_id"])
             assert message["content"]
             continue
-        assert not waiting, "the results of a message's calls come directly after it"
+        assert not open_calls, "the results of a message's calls must follow it directly"
         calls = message.get("tool_calls") or []
         assert calls or message.get("content") or message.get("refusal")
         for call in calls:
             _check_id(call["id"], legal_ids, 40)
             assert call["id"] not in seen
             assert not legal_ids or _NAME.fullmatch(call["function"]["name"])
-        waiting = [call["id"] for call in calls]
-        seen.update(waiting)
-    assert not waiting
+        open_calls = [call["id"] for call in calls]
+        seen.update(open_calls)
+    assert not open_calls
 
 
 def _check_anthropic(body: Body, legal_ids: bool) -> None:
@@ -159,21 +159,21 @@ def _check_anthropic(body: Body, legal_ids: bool) -> None:
         len(messages) % 2
     )
     seen: set[str] = set()
-    waiting: list[str] = []
+    open_calls: list[str] = []
     for message in messages:
         blocks = list(_blocks(message))
         assert blocks
         results = [block["tool_use_id"] for block in blocks if block["type"] == "tool_result"]
-        assert sorted(results) == sorted(waiting), "each call has its one result in the next message"
-        assert all(block["type"] == "tool_result" for block in blocks[: len(results)]), "results come first"
-        waiting = [block["id"] for block in blocks if block["type"] == "tool_use"]
+        assert sorted(results) == sorted(open_calls), "each call must have one result in the next message"
+        assert all(block["type"] == "tool_result" for block in blocks[: len(results)]), "results must come first"
+        open_calls = [block["id"] for block in blocks if block["type"] == "tool_use"]
         for block in blocks:
             _check_block(block, legal_ids)
             if block["type"] in ("tool_use", "server_tool_use"):
                 assert block["id"] not in seen
                 seen.add(block["id"])
         assert message["role"] == "user" or blocks[-1]["type"] != "thinking"
-    assert not waiting
+    assert not open_calls
     if messages and messages[-1]["role"] == "assistant":
         last = list(_blocks(messages[-1]))[-1]
         assert last.get("text", "") == last.get("text", "").rstrip()
@@ -204,8 +204,8 @@ each_shape = pytest.mark.parametrize("shape", API_FORMATS)
 
 
 def make_entry(seq: int, role: str, parts: tuple[Part, ...], **more: Any) -> Entry:
-    said = "\n\n".join(part.text for part in parts if isinstance(part, Text))
-    told: dict[str, Any] = {"record": None, "turn": 0, "kind": "message", "message_key": "", **more}
+    text = "\n\n".join(part.text for part in parts if isinstance(part, Text))
+    fields: dict[str, Any] = {"record": None, "turn": 0, "kind": "message", "message_key": "", **more}
     return Entry(
         key=seq + 2,
         session=1,
@@ -214,32 +214,32 @@ def make_entry(seq: int, role: str, parts: tuple[Part, ...], **more: Any) -> Ent
         role=role,
         author="",
         model="",
-        text=said,
+        text=text,
         parts=parts,
         inherited=False,
         tokens=None,
         created_at="",
-        **told,
+        **fields,
     )
 
 
-def carried_counts(made: RebuildResult, how: str) -> dict[str, int]:
-    return {one.field: one.count for one in made.carried if one.how == how}
+def carried_counts(result: RebuildResult, how: str) -> dict[str, int]:
+    return {carried.field: carried.count for carried in result.carried if carried.how == how}
 
 
-def make_conversation(*said: tuple[str, Part | tuple[Part, ...]]) -> list[Entry]:
-    """A turn begins with each text of the user's."""
-    turn, told = 0, []
-    for seq, (role, parts) in enumerate(said):
+def make_conversation(*messages: tuple[str, Part | tuple[Part, ...]]) -> list[Entry]:
+    """Return entries; every message of the user begins a turn."""
+    turn, entries = 0, []
+    for seq, (role, parts) in enumerate(messages):
         turn += role == "user"
-        told.append(make_entry(seq, role, parts if isinstance(parts, tuple) else (parts,), turn=turn))
-    return told
+        entries.append(make_entry(seq, role, parts if isinstance(parts, tuple) else (parts,), turn=turn))
+    return entries
 
 
 def append_records(store: Store, *records: Json, role: str = "assistant") -> Session:
     session = store.create_session()
-    made = [NewEntry(role=role, record=NewRecord(json.dumps(record).encode())) for record in records]
-    store.chains.append(session.key, made)
+    entries = [NewEntry(role=role, record=NewRecord(json.dumps(record).encode())) for record in records]
+    store.chains.append(session.key, entries)
     return session
 
 

@@ -1,4 +1,4 @@
-"""A foreign store that edits are carried into: every value of its rows, and another process that has it open."""
+"""This module tests write-backs into a foreign store: it compares all its rows, and opens it in another process."""
 
 from __future__ import annotations
 
@@ -41,7 +41,8 @@ _SHADOW_TABLE_SUFFIXES = ("_data", "_idx", "_content", "_docsize", "_config")
 
 
 def dump_tables(path: Path) -> Dump:
-    """Every row, text that is no UTF-8 in surrogates. An index is checked instead: its tables have many forms."""
+    """Return every row of every table, with surrogates for text that is not UTF-8. A search index is only checked for
+    integrity, because equal indexes may have different rows."""
     with closing(sqlite3.connect(path)) as live, closing(sqlite3.connect(":memory:")) as connection:
         live.backup(connection)
         connection.text_factory = lambda data: data.decode("utf-8", "surrogateescape")
@@ -62,31 +63,31 @@ def _sorted(rows: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def apply_changes(before: Dump, changes: Iterable[RowChange]) -> Dump:
-    """What the rows must be when exactly these changes were made."""
+    """Return the expected rows after exactly these changes."""
     after = deepcopy(before)
     for change in changes:
         rows = after[change.table]
-        found = [row for row in rows if all(row[name] == value for name, value in change.key.items())]
-        assert len(found) == (change.before is not None)
-        assert all(row[name] == value for row in found for name, value in (change.before or {}).items())
+        matches = [row for row in rows if all(row[name] == value for name, value in change.key.items())]
+        assert len(matches) == (change.before is not None)
+        assert all(row[name] == value for row in matches for name, value in (change.before or {}).items())
         if change.after is None:
-            rows.remove(found[0])
+            rows.remove(matches[0])
         elif change.before is None:
             rows.append({**change.key, **change.after})
         else:
-            found[0].update(change.after)
+            matches[0].update(change.after)
     return {table: _sorted(rows) for table, rows in after.items()}
 
 
 @dataclass
 class WriteBackCase:
-    """A foreign store and ours, which has read it."""
+    """Has a foreign store, and a store of ours that has read it."""
 
     store: Store
     path: Path
     session_name: str = "s"
     is_readable: bool = True
-    "Whether it is read without a problem."
+    "Is set when the store can be read without problems."
 
     def __post_init__(self) -> None:
         assert bool(self.sync()) != self.is_readable
@@ -123,70 +124,70 @@ class WriteBackCase:
         return self.store.write_back.write(self.preview())
 
     def check_backup(self, backup: Path, before: Dump, preview: WriteBackPreview) -> None:
-        """It holds what there was."""
+        """Check that the backup holds the rows from before."""
         assert dump_tables(backup) == before
 
     def newest_edit(self) -> Edit:
         return self.store.journal.list_edits(limit=1)[0]
 
     def stored_rows(self) -> dict[str, list[Any]]:
-        """What a sync must neither double nor lose."""
+        """Return the rows that a sync must neither duplicate nor lose."""
         return {
             table: self.store.rows(f"select {columns} from {table}") for table, columns in _COMPARED_COLUMNS.items()
         }
 
 
-def check_round_trip(world: WriteBackCase) -> WriteBackPreview:
-    """The whole life of a write-back: shown, written, read again, undone, done again, undone after another sync."""
-    before, ours = world.foreign_rows(), world.stored_rows()
-    preview = world.preview()
+def check_round_trip(case: WriteBackCase) -> WriteBackPreview:
+    """Preview a write-back, write it, sync, undo it, redo it, and undo it again after another sync."""
+    before, stored_before = case.foreign_rows(), case.stored_rows()
+    preview = case.preview()
     assert preview.plan.conflicts == []
-    assert world.foreign_rows() == before
+    assert case.foreign_rows() == before
     expected = apply_changes(before, preview.plan.changes)
-    backup = world.store.write_back.write(preview)
-    edit = world.newest_edit()
+    backup = case.store.write_back.write(preview)
+    edit = case.newest_edit()
     assert backup is not None
-    world.check_backup(backup, before, preview)
+    case.check_backup(backup, before, preview)
     assert expected != before
-    assert world.foreign_rows() == expected
-    _check_nothing_to_write(world)
-    world.store.journal.undo(edit.id)
-    assert world.foreign_rows() == before
-    if world.session.deleted:
-        assert world.sync() == []  # what was known of it went with it, and stands again once it is told again
-    assert world.stored_rows() == ours
-    assert world.preview().plan.changes == preview.plan.changes
-    world.store.journal.undo(world.newest_edit().id)
-    assert world.foreign_rows() == expected
-    _check_nothing_to_write(world)
-    world.store.journal.undo(edit.id)
-    assert world.foreign_rows() == before
-    world.sync()
-    assert world.stored_rows() == ours
+    assert case.foreign_rows() == expected
+    _check_nothing_to_write(case)
+    case.store.journal.undo(edit.id)
+    assert case.foreign_rows() == before
+    if case.session.deleted:
+        assert case.sync() == []  # its facts were retired with it, and the next sync brings them back
+    assert case.stored_rows() == stored_before
+    assert case.preview().plan.changes == preview.plan.changes
+    case.store.journal.undo(case.newest_edit().id)
+    assert case.foreign_rows() == expected
+    _check_nothing_to_write(case)
+    case.store.journal.undo(edit.id)
+    assert case.foreign_rows() == before
+    case.sync()
+    assert case.stored_rows() == stored_before
     return preview
 
 
-def _check_nothing_to_write(world: WriteBackCase) -> None:
-    """The two stores say the same: there is nothing to write, and nothing to read."""
-    assert world.preview().plan.changes == []
-    assert world.preview().plan.conflicts == []
-    told = world.stored_rows()
-    assert world.sync() == []
-    if world.session.deleted:
-        told["facts where retired_at is null"] = ANY
-    assert world.stored_rows() == told
-    assert world.store.rows("select id from sessions where relation = 'superseded'") == []
+def _check_nothing_to_write(case: WriteBackCase) -> None:
+    """Check that both stores agree: there is nothing to write and nothing to read."""
+    assert case.preview().plan.changes == []
+    assert case.preview().plan.conflicts == []
+    rows = case.stored_rows()
+    assert case.sync() == []
+    if case.session.deleted:
+        rows["facts where retired_at is null"] = ANY
+    assert case.stored_rows() == rows
+    assert case.store.rows("select id from sessions where relation = 'superseded'") == []
 
 
 @contextmanager
 def open_in_other_process(path: Path, *statements: str) -> Iterator[int]:
-    """Open in another process, which has run these statements; its id."""
+    """Open the database in another process that has run these statements; yield its process id."""
     command = [sys.executable, "-c", _HOLDER_PROGRAM, str(path), *statements]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as other:
-        assert other.stdin
-        assert other.stdout
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        assert process.stdin
+        assert process.stdout
         try:
-            assert other.stdout.readline() == b"ready\n"
-            yield other.pid
+            assert process.stdout.readline() == b"ready\n"
+            yield process.pid
         finally:
-            other.stdin.close()
+            process.stdin.close()

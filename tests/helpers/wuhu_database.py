@@ -1,4 +1,4 @@
-"""Small stores as Wuhu writes them, in each of its layouts."""
+"""This module makes small stores as Wuhu writes them, in each of its layouts."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ ENTRY_TABLE = f"""
         WHERE parentEntryID IS NULL;
 """
 ROW_CREATED_AT = "2026-03-04 05:00:00.500"
-"""What the column says of every entry; inside the JSON a message says more exactly when it was."""
+"""Is the time in the column of every entry; the JSON of a message has a more exact one."""
 MESSAGE_EPOCH = 1772600000.25
 MESSAGE_CREATED_AT = "2026-03-04T04:53:20.250000Z"
 
@@ -108,7 +108,7 @@ SETTINGS_CHANGE: Payload = {
 
 
 class WuhuStore:
-    """Appends as Wuhu does: a row that hangs on the session's tail and becomes it."""
+    """Writes a store as Wuhu does: a new entry follows the tail of its session and becomes the tail."""
 
     def __init__(self, path: Path, layout: str = NEWEST_LAYOUT) -> None:
         columns, more = LAYOUTS[layout]
@@ -133,31 +133,33 @@ class WuhuStore:
                 db.execute(statement)
 
     def add_session(self, session_id: str = "s", system_prompt: str = "Be brief.", **columns: Any) -> None:
-        """With its header, and whatever the layout wants to be told."""
+        """Add a session with its header, and a value for every column that the layout requires."""
         with self.open() as db:
-            needed = {name for _, name, _, needs, default, _ in db.execute("pragma table_info(sessions)") if needs}
-            told = dict.fromkeys(needed - {"sessionType", "isArchived"}, "x")
-            told |= {"id": session_id, "provider": "anthropic", "model": "sonnet", "cwd": "/srv/app"}
-            told |= {"createdAt": "2026-03-04 04:53:00.125", "updatedAt": ROW_CREATED_AT} | columns
-            names, marks = ", ".join(told), ", ".join("?" * len(told))
-            db.execute(f"insert into sessions ({names}) values ({marks})", list(told.values()))
+            required = {
+                name for _, name, _, not_null, default, _ in db.execute("pragma table_info(sessions)") if not_null
+            }
+            row = dict.fromkeys(required - {"sessionType", "isArchived"}, "x")
+            row |= {"id": session_id, "provider": "anthropic", "model": "sonnet", "cwd": "/srv/app"}
+            row |= {"createdAt": "2026-03-04 04:53:00.125", "updatedAt": ROW_CREATED_AT} | columns
+            names, placeholders = ", ".join(row), ", ".join("?" * len(row))
+            db.execute(f"insert into sessions ({names}) values ({placeholders})", list(row.values()))
         header = {"version": 1, "systemPrompt": system_prompt, "metadata": {}}
         number = self.append_entry({"type": "header", "payload": header}, session_id)
         self.execute(f"update sessions set headEntryID = {number} where id = '{session_id}'")
 
     def append_entry(self, payload: Payload | bytes, session_id: str = "s", number: int | None = None) -> int:
-        spelled = payload if isinstance(payload, bytes) else encode_payload(payload)
+        encoded = payload if isinstance(payload, bytes) else encode_payload(payload)
         kind = payload["type"] if isinstance(payload, dict) else "message"
         with self.open() as db:
             (tail,) = db.execute("select tailEntryID from sessions where id = ?", (session_id,)).fetchone()
-            made = db.execute(
+            entry_id = db.execute(
                 "insert into session_entries (id, sessionID, parentEntryID, type, payload, createdAt)"
                 " values (?, ?, ?, ?, ?, ?)",
-                (number, session_id, tail, kind, spelled, ROW_CREATED_AT),
+                (number, session_id, tail, kind, encoded, ROW_CREATED_AT),
             ).lastrowid
-            db.execute("update sessions set tailEntryID = ? where id = ?", (made, session_id))
-        assert made is not None
-        return made
+            db.execute("update sessions set tailEntryID = ? where id = ?", (entry_id, session_id))
+        assert entry_id is not None
+        return entry_id
 
     def append_user_messages(self, *texts: str, session_id: str = "s") -> None:
         for text in texts:
@@ -165,26 +167,26 @@ class WuhuStore:
 
 
 def encode_payload(payload: Payload) -> bytes:
-    """Keys sorted, no spaces, slashes escaped, as Foundation does it."""
+    """Encode JSON as Swift's Foundation does: sorted keys, no spaces, escaped slashes."""
     return json.dumps(payload, sort_keys=True, separators=(",", ":")).replace("/", "\\/").encode()
 
 
 def message(role: str, content: list[Any], **more: Any) -> Payload:
-    told = {"content": content, "timestamp": MESSAGE_EPOCH} | more
-    return {"type": "message", "payload": {"role": role, "message": told}}
+    body = {"content": content, "timestamp": MESSAGE_EPOCH} | more
+    return {"type": "message", "payload": {"role": role, "message": body}}
 
 
-def text(words: str) -> Payload:
-    return {"type": "text", "text": words}
+def text(content: str) -> Payload:
+    return {"type": "text", "text": content}
 
 
-def user(words: str, **more: Any) -> Payload:
-    return message("user", [text(words)], **{"user": "ana@box"} | more)
+def user(content: str, **more: Any) -> Payload:
+    return message("user", [text(content)], **{"user": "ana@box"} | more)
 
 
 def assistant(*content: Any, **more: Any) -> Payload:
-    told = {"provider": "openai", "model": "gpt", "stopReason": "stop"}
-    return message("assistant", list(content), **told | more)
+    fields = {"provider": "openai", "model": "gpt", "stopReason": "stop"}
+    return message("assistant", list(content), **fields | more)
 
 
 def call(call_id: str = "t1") -> Payload:
@@ -192,12 +194,12 @@ def call(call_id: str = "t1") -> Payload:
 
 
 def result(*content: Any, call_id: str = "t1", failed: bool = False) -> Payload:
-    told = {"toolCallId": call_id, "toolName": "bash", "details": {}, "isError": failed}
-    return message("tool_result", list(content), **told)
+    fields = {"toolCallId": call_id, "toolName": "bash", "details": {}, "isError": failed}
+    return message("tool_result", list(content), **fields)
 
 
-def injected_message(kind: str, words: str, **more: Any) -> Payload:
-    return message("custom_message", [text(words)], **{"customType": kind, "display": True} | more)
+def injected_message(kind: str, content: str, **more: Any) -> Payload:
+    return message("custom_message", [text(content)], **{"customType": kind, "display": True} | more)
 
 
 def custom(kind: str, data: Any) -> Payload:
@@ -205,8 +207,8 @@ def custom(kind: str, data: Any) -> Payload:
 
 
 def compaction(summary: str, first_kept: int) -> Payload:
-    told = {"version": 1, "summary": summary, "tokensBefore": 9000, "firstKeptEntryID": first_kept, "metadata": {}}
-    return {"type": "compaction", "payload": told}
+    payload = {"version": 1, "summary": summary, "tokensBefore": 9000, "firstKeptEntryID": first_kept, "metadata": {}}
+    return {"type": "compaction", "payload": payload}
 
 
 def sync_wuhu(store: Store, owner: WuhuStore) -> Report:
@@ -215,6 +217,6 @@ def sync_wuhu(store: Store, owner: WuhuStore) -> Report:
 
 
 def sync_and_find_session(store: Store, owner: WuhuStore, name: str = "s") -> Session:
-    """The session, read without a problem."""
+    """Sync without problems, and return the session."""
     assert sync_wuhu(store, owner).problems == []
     return store.sessions.find(name)
