@@ -1,4 +1,4 @@
-"""Opening, closing, connections and migrations."""
+"""These tests cover opening and closing a store, connections, transactions, migrations and backups."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ from store.errors import Refused, StoreError, TooNew, Unreadable
 from store.store import Store
 
 
-def old_store(path: Path, stop_before: str) -> None:
-    """A store as an earlier version left it."""
+def create_old_store(path: Path, stop_before: str) -> None:
+    """Create a store of an earlier version."""
     db = Database(path)
     migrations.apply(db, stop_before=stop_before)
     db.execute(f"pragma application_id = {APPLICATION_ID}")
@@ -32,7 +32,7 @@ def old_store(path: Path, stop_before: str) -> None:
     db.close()
 
 
-def schema_of(path: Path) -> set[tuple[str, str]]:
+def read_schema(path: Path) -> set[tuple[str, str]]:
     with sqlite3.connect(path) as connection:
         return set(connection.execute("select name, sql from sqlite_master where sql is not null"))
 
@@ -42,16 +42,16 @@ def test_schema_version_counts_the_migrations() -> None:
 
 
 def test_every_connection_has_its_pragmas(store: Store) -> None:
-    found: dict[str, object] = {}
+    values: dict[str, object] = {}
 
-    def look() -> None:
+    def read_pragmas() -> None:
         for name in ("foreign_keys", "recursive_triggers", "trusted_schema", "secure_delete", "busy_timeout"):
-            (found[name],) = store.row(f"pragma {name}")
+            (values[name],) = store.row(f"pragma {name}")
 
-    thread = threading.Thread(target=look)
+    thread = threading.Thread(target=read_pragmas)
     thread.start()
     thread.join()
-    assert found == {
+    assert values == {
         "foreign_keys": 1,
         "recursive_triggers": 1,
         "trusted_schema": 0,
@@ -60,23 +60,23 @@ def test_every_connection_has_its_pragmas(store: Store) -> None:
     }
 
 
-def test_threads_have_connections_of_their_own_and_see_each_other_s_work(store: Store) -> None:
+def test_every_thread_has_its_own_connection_and_sees_the_writes_of_others(store: Store) -> None:
     store.create_session("a")
-    seen: list[int] = []
+    connection_ids: list[int] = []
 
     def work() -> None:
         store.append_message("a", "user", "from the thread")
-        seen.append(id(store.connection))
+        connection_ids.append(id(store.connection))
 
     for _ in range(3):
         thread = threading.Thread(target=work)
         thread.start()
         thread.join()
-    assert id(store.connection) not in seen
+    assert id(store.connection) not in connection_ids
     assert len(store.get_messages("a")) == 3
 
 
-def test_a_fresh_store_is_private_whatever_the_umask(tmp_path: Path) -> None:
+def test_a_new_store_is_private_with_any_umask(tmp_path: Path) -> None:
     with Store.open(tmp_path / "deep" / "er" / "store.db") as store:
         store.create_session("a")
         files = [path for path in store.path.parent.iterdir() if path.is_file()]
@@ -87,25 +87,25 @@ def test_a_fresh_store_is_private_whatever_the_umask(tmp_path: Path) -> None:
 
 def test_an_old_store_is_migrated_after_a_backup(tmp_path: Path) -> None:
     path = tmp_path / "store.db"
-    old_store(path, "m003_secrets")
+    create_old_store(path, "m003_secrets")
     with Store.open(path) as store:
         assert [session.id for session in store.list_sessions(5)] == ["kept"]
         assert store.row("pragma user_version")[0] == SCHEMA_VERSION
     (copy,) = list_backups(path)
     assert stat.S_IMODE(copy.stat().st_mode) == 0o600
-    assert "secrets" not in {name for name, _ in schema_of(copy)}
+    assert "secrets" not in {name for name, _ in read_schema(copy)}
     with sqlite3.connect(copy) as connection:
         assert connection.execute("select id from sessions").fetchall() == [("kept",)]
 
 
 def test_new_and_old_files_end_with_the_same_schema(tmp_path: Path) -> None:
-    old_store(tmp_path / "old.db", "m002_knowledge")
+    create_old_store(tmp_path / "old.db", "m002_knowledge")
     for name in ("old.db", "new.db"):
         Store.open(tmp_path / name).close()
-    assert schema_of(tmp_path / "old.db") == schema_of(tmp_path / "new.db")
+    assert read_schema(tmp_path / "old.db") == read_schema(tmp_path / "new.db")
 
 
-def test_what_an_old_store_holds_is_found_after_its_migration(tmp_path: Path) -> None:
+def test_the_contents_of_an_old_store_are_found_after_its_migration(tmp_path: Path) -> None:
     path = tmp_path / "store.db"
     with Store.open(path) as store:
         store.create_session("a")
@@ -120,20 +120,20 @@ def test_what_an_old_store_holds_is_found_after_its_migration(tmp_path: Path) ->
             connection.execute(statement)
         connection.execute("delete from _sqlite_migrations where name = 'm011_one_text'")
         connection.execute("pragma user_version = 10")
-    told: list[str] = []
-    with Store.open(path, notify=told.append) as store:
-        assert len(told) == 1, "what takes long is told, and only where it is done"
+    notices: list[str] = []
+    with Store.open(path, notify=notices.append) as store:
+        assert len(notices) == 1, "rebuilding the index is announced"
         assert [hit.entry for hit in store.search.find("narwhal")[0]] == ["a#0"]
         assert [hit.entry for hit in store.search.find("look pole")[0]] == ["a#1"]
         assert not check_store(store)
-    Store.open(path, notify=told.append).close()
-    assert len(told) == 1
+    Store.open(path, notify=notices.append).close()
+    assert len(notices) == 1
 
 
 def test_a_migration_that_fails_changes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "store.db"
-    old_store(path, "m004_search")
-    before = schema_of(path)
+    create_old_store(path, "m004_search")
+    before = read_schema(path)
 
     def fail(db: Database) -> None:
         db.execute("create table half_done (a)")
@@ -144,31 +144,31 @@ def test_a_migration_that_fails_changes_nothing(tmp_path: Path, monkeypatch: pyt
     monkeypatch.setattr(database_connection, "SCHEMA_VERSION", len(broken))
     with pytest.raises(StoreError, match="no such table"):
         Store.open(path)
-    assert schema_of(path) == before
+    assert read_schema(path) == before
 
 
-def test_room_that_is_not_needed_any_more_is_given_back(store: Store) -> None:
-    def pages() -> tuple[int, int]:
-        found: tuple[int, int] = store.row("select * from pragma_page_count, pragma_freelist_count")
-        return found
+def test_free_pages_are_given_back_to_the_disk(store: Store) -> None:
+    def count_pages() -> tuple[int, int]:
+        values: tuple[int, int] = store.row("select * from pragma_page_count, pragma_freelist_count")
+        return values
 
     store.create_session("a")
     store.append_message("a", "user", "a long story " * 100_000)
     store.delete_session("a")
-    many, unused = pages()
-    assert unused > 10
+    page_count, free_count = count_pages()
+    assert free_count > 10
     store.release_free_pages()
-    assert pages() == (many - unused, 0)
+    assert count_pages() == (page_count - free_count, 0)
     store.create_session("b")
     store.append_message("b", "user", "a short one")
-    few = pages()
+    before = count_pages()
     store.release_free_pages()
-    assert pages() == few
+    assert count_pages() == before
 
 
 def test_only_the_newest_backups_are_kept(store: Store) -> None:
-    made = [create_backup(store.path, store.connection) for _ in range(5)]
-    assert list_backups(store.path) == sorted(made, reverse=True)[: MAX_BACKUPS]
+    backups = [create_backup(store.path, store.connection) for _ in range(5)]
+    assert list_backups(store.path) == sorted(backups, reverse=True)[:MAX_BACKUPS]
 
 
 def test_a_store_from_a_newer_version_is_refused_untouched(tmp_path: Path) -> None:
@@ -194,20 +194,20 @@ def test_another_program_s_database_is_refused_untouched(tmp_path: Path) -> None
     assert path.read_bytes() == before
 
 
-def test_a_transaction_is_all_or_nothing_and_can_be_joined(store: Store) -> None:
-    def half_way() -> None:
+def test_a_failed_transaction_rolls_back_nested_ones(store: Store) -> None:
+    def create_and_fail() -> None:
         with store.transaction():
             store.create_session("a")
             with store.transaction():
                 store.create_session("b")
-            raise RuntimeError("half way")
+            raise RuntimeError("failed")
 
     with pytest.raises(RuntimeError):
-        half_way()
+        create_and_fail()
     assert store.list_sessions(5) == []
 
 
-def test_errors_of_sqlite_come_in_our_words(store: Store) -> None:
+def test_errors_of_sqlite_are_translated(store: Store) -> None:
     with pytest.raises(Refused, match="refused the change"), store.transaction() as connection:
         connection.execute("insert into tags (session, name) values (99, 'x')")
 
@@ -218,8 +218,8 @@ def test_the_environment_variable_names_the_store(tmp_path: Path, monkeypatch: p
         assert store.path == tmp_path / "named.db"
 
 
-def test_an_inner_transaction_that_fails_takes_only_itself_back(store: Store) -> None:
-    def inner() -> None:
+def test_a_failed_nested_transaction_rolls_back_only_itself(store: Store) -> None:
+    def create_in_savepoint() -> None:
         with store.transaction():
             store.create_session("lost")
             raise RuntimeError("inside")
@@ -227,38 +227,38 @@ def test_an_inner_transaction_that_fails_takes_only_itself_back(store: Store) ->
     with store.transaction():
         store.create_session("kept")
         with pytest.raises(RuntimeError):
-            inner()
+            create_in_savepoint()
         with pytest.raises(StoreError):
             store.create_session("kept")
     assert [session.id for session in store.list_sessions(5)] == ["kept"]
 
 
-def files_sqlite_writes_aside() -> list[str]:
-    """Without a name, and gone with whoever has them open."""
-    told = []
+def list_temporary_files() -> list[str]:
+    """Return the open temporary files of SQLite. They have no name in the file system."""
+    open_files = []
     for handle in os.listdir("/proc/self/fd"):
         with suppress(OSError):
-            told.append(os.readlink(f"/proc/self/fd/{handle}"))
-    return [name for name in told if "etilqs" in name]
+            open_files.append(os.readlink(f"/proc/self/fd/{handle}"))
+    return [name for name in open_files if "etilqs" in name]
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells which files are open")
-def test_what_would_undo_a_part_of_an_import_lies_in_memory(store: Store) -> None:
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux lists open files")
+def test_temporary_data_of_savepoints_is_kept_in_memory(store: Store) -> None:
     def change(title: str) -> list[str]:
         with store.transaction() as connection:
             connection.execute("update sessions set agent_title = ?", (title * 16_000,))
-            aside = files_sqlite_writes_aside()
+            temporary_files = list_temporary_files()
             if title == "lost":
                 raise RuntimeError(title)
-        return aside
+        return temporary_files
 
     def change_in_parts() -> list[str]:
         with store.transaction():
             change("a")
-            aside = change("b")
+            temporary_files = change("b")
             with pytest.raises(RuntimeError):
                 change("lost")
-            return aside
+            return temporary_files
 
     for number in range(20):
         store.create_session(f"s{number}")
@@ -268,16 +268,16 @@ def test_what_would_undo_a_part_of_an_import_lies_in_memory(store: Store) -> Non
     assert change_in_parts() != []
 
 
-def test_closing_while_other_threads_read_is_no_crash(tmp_path: Path) -> None:
-    """Closing a connection under a thread that uses it brings the whole process down."""
+def test_closing_while_other_threads_read_does_not_crash(tmp_path: Path) -> None:
+    """SQLite crashes the process when a connection is closed while a thread uses it."""
     for number in range(30):
         store = Store.open(tmp_path / f"{number}.db")
         for name in "abcdef":
             store.create_session(name, title="x" * 2000)
-        begun = threading.Barrier(5)
+        barrier = threading.Barrier(5)
 
-        def read(store: Store = store, begun: threading.Barrier = begun) -> None:
-            begun.wait()
+        def read(store: Store = store, barrier: threading.Barrier = barrier) -> None:
+            barrier.wait()
             with suppress(StoreError):
                 while True:
                     store.list_sessions(100)
@@ -286,7 +286,7 @@ def test_closing_while_other_threads_read_is_no_crash(tmp_path: Path) -> None:
         threads = [threading.Thread(target=read) for _ in range(4)]
         for thread in threads:
             thread.start()
-        begun.wait()
+        barrier.wait()
         store.close()
         for thread in threads:
             thread.join(20)

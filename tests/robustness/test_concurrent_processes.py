@@ -1,4 +1,4 @@
-"""Several processes at one store."""
+"""These tests let several processes use one store."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ MANY_ENTRIES = 5_000
 ENTRIES = 150
 
 
-def write_at_once(path: Path, entries: int) -> list[list[tuple[str, str]]]:
-    """What each writer was told was kept; a person edits and searches meanwhile."""
+def write_concurrently(path: Path, entries: int) -> list[list[tuple[str, str]]]:
+    """Let several processes append while another one edits and searches, and return the entries of each writer."""
     stop = path.with_name("stop")
     with ExitStack() as stack:
         *writers, person = [stack.enter_context(start_fork_server()) for _ in range(WRITERS + 1)]
@@ -42,42 +42,42 @@ def write_at_once(path: Path, entries: int) -> list[list[tuple[str, str]]]:
     return [[(entry, text) for entry, text in outcome.messages] for outcome in outcomes]
 
 
-def check(path: Path, kept: list[list[tuple[str, str]]]) -> None:
+def check_store_contents(path: Path, acknowledged: list[list[tuple[str, str]]]) -> None:
     assert find_faults(path) == []
     with Store.open(path) as store:
         assert check_store(store) == []
-        found = {
+        stored = {
             message.id: message.content
             for session in store.list_sessions(100)
             for message in store.get_messages(session.id)
         }
-        assert found == {entry: [text] for told in kept for entry, text in told}
-        total = sum(map(len, kept))
+        assert stored == {entry: [text] for entries_of_writer in acknowledged for entry, text in entries_of_writer}
+        total = sum(map(len, acknowledged))
         assert store.search.find("says")[1] == total
         assert len(store.get_messages(SHARED_SESSION)) == total // 2
-    for told in kept:
-        shared = [int(entry.rpartition("#")[2]) for entry, _ in told if entry.startswith(SHARED_SESSION)]
+    for entries_of_writer in acknowledged:
+        shared = [int(entry.rpartition("#")[2]) for entry, _ in entries_of_writer if entry.startswith(SHARED_SESSION)]
         assert shared == sorted(shared)
 
 
 def test_four_processes_append_while_a_fifth_edits_and_searches(tmp_path: Path) -> None:
     path = tmp_path / "store.db"
-    kept = write_at_once(path, ENTRIES)
-    assert [len(told) for told in kept] == [ENTRIES] * WRITERS
-    check(path, kept)
+    acknowledged = write_concurrently(path, ENTRIES)
+    assert [len(entries_of_writer) for entries_of_writer in acknowledged] == [ENTRIES] * WRITERS
+    check_store_contents(path, acknowledged)
 
 
 @pytest.mark.long
 def test_four_processes_append_for_a_long_time(tmp_path: Path) -> None:
     path = tmp_path / "store.db"
-    kept = write_at_once(path, MANY_ENTRIES)
-    assert [len(told) for told in kept] == [MANY_ENTRIES] * WRITERS
-    check(path, kept)
+    acknowledged = write_concurrently(path, MANY_ENTRIES)
+    assert [len(entries_of_writer) for entries_of_writer in acknowledged] == [MANY_ENTRIES] * WRITERS
+    check_store_contents(path, acknowledged)
 
 
 @pytest.mark.parametrize("restored", [False, True])
 def test_processes_that_open_the_store_together_share_it(tmp_path: Path, restored: bool) -> None:
-    """A new file, or a backup put back: to make either use a log is where SQLite itself does not wait for others."""
+    """This covers a new file and a restored backup. SQLite does not wait for locks when it changes the journal mode."""
     backup = tmp_path / "backup.db"
     with Store.open(backup) as store:
         store.row("pragma journal_mode = delete")
@@ -91,16 +91,18 @@ def test_processes_that_open_the_store_together_share_it(tmp_path: Path, restore
                 opener.submit(open_and_append, str(path))
             outcomes = [opener.receive() for opener in openers]
             assert [outcome.refusal + outcome.crash for outcome in outcomes] == [""] * len(openers)
-            assert sorted(entry for outcome in outcomes for entry, _ in outcome.messages) == [f"a#{i}" for i in range(6)]
+            assert sorted(entry for outcome in outcomes for entry, _ in outcome.messages) == [
+                f"a#{i}" for i in range(6)
+            ]
             assert find_faults(path) == []
 
 
 def test_a_reader_never_sees_what_another_process_purged(tmp_path: Path) -> None:
-    path, read_some, stop = tmp_path / "store.db", tmp_path / "read some", tmp_path / "stop"
+    path, has_read, stop = tmp_path / "store.db", tmp_path / "read some", tmp_path / "stop"
     Store.open(path).close()
     with start_fork_server() as writers, start_fork_server() as readers:
-        readers.submit(read_until_stopped, str(path), str(read_some), str(stop))
-        written = writers.run(create_and_purge_sessions, str(path), 30, str(read_some))
+        readers.submit(read_until_stopped, str(path), str(has_read), str(stop))
+        written = writers.run(create_and_purge_sessions, str(path), 30, str(has_read))
         stop.touch()
         read = readers.receive()
     assert written.refusal + written.crash == ""

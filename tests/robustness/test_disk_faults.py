@@ -1,6 +1,6 @@
-"""What the machine does to a store: full disks, missing rights, files that are no store or no longer a whole one.
+"""These tests cover full disks, missing permissions, and files that are damaged or not a store.
 
-Each is one sentence that says what to do; nothing is half written, and what was there before is there after.
+Each fault is reported in one sentence that says what to do. Nothing is written partially, and older data is kept.
 """
 
 from __future__ import annotations
@@ -31,35 +31,35 @@ from store.paths import config_file
 from store.store import Store
 
 AS_ROOT = os.geteuid() == 0
-"""Whose rights are not checked, so that a child must give them up first."""
+"""Is true for root, whose permissions are not checked, so that a child process must give them up first."""
 
 ADVICE = "check|choose|fix|free|must be|restore|run|try again|update"
 
 
 @pytest.fixture
 def reachable() -> Iterator[Path]:
-    """A folder that a child without rights can get to."""
+    """Give a folder that a child process without permissions can reach."""
     with tempfile.TemporaryDirectory() as folder:
         Path(folder).chmod(0o755)
         yield Path(folder)
 
 
-def filled(path: Path, entries: int = 40) -> dict[str, str]:
-    """A store with something in it, and what that is."""
+def create_store(path: Path, entries: int = 40) -> dict[str, str]:
+    """Create a store with entries, and return the digests of their texts."""
     with Store.open(path) as store:
         store.create_session("a")
         texts = [f"{n} " + os.urandom(600).hex() for n in range(entries)]
         return {store.append_message("a", "user", text): text_digest(text) for text in texts}
 
 
-def content(path: Path) -> dict[str, str]:
+def read_texts(path: Path) -> dict[str, str]:
     with closing(sqlite3.connect(path)) as connection:
         rows = connection.execute("select id || '#' || seq, text from sessions join entries on session = sessions.key")
         return {entry: text_digest(text) for entry, text in rows if not entry.endswith("#-1")}
 
 
-def everything(folder: Path) -> dict[str, bytes]:
-    """Each file and what is in it, links and folders by name."""
+def read_files(folder: Path) -> dict[str, bytes]:
+    """Return the contents of all files by path; links and folders have none."""
     return {str(path.relative_to(folder)): path.read_bytes() if path.is_file() else b"" for path in folder.rglob("*")}
 
 
@@ -70,10 +70,10 @@ def is_one_sentence(text: str) -> bool:
 # ── a full disk ───────────────────────────────────────────────────────────────────────────────────
 
 SIZES = [int(1_000 * 2.3**n) for n in range(11)]
-"""From less than a page to more than what is written, in steps."""
+"""Range from less than a page to more than is written."""
 
 
-def kept(outcome: Outcome) -> dict[str, str]:
+def acknowledged_texts(outcome: Outcome) -> dict[str, str]:
     return {entry: text_digest(text) for entry, text in outcome.messages}
 
 
@@ -89,18 +89,18 @@ def test_a_new_store_on_a_disk_that_fills(tmp_path: Path, children: ForkServer) 
     for size in SIZES:
         path = tmp_path / f"{size}.db"
         outcome = write_until_full(children, path, size)
-        again = children.run(open_and_append, str(path))
-        assert again.refusal + again.crash == ""
-        assert content(path) == kept(outcome) | kept(again)
+        retry = children.run(open_and_append, str(path))
+        assert retry.refusal + retry.crash == ""
+        assert read_texts(path) == acknowledged_texts(outcome) | acknowledged_texts(retry)
         assert find_faults(path) == []
 
 
 def test_a_store_on_a_disk_that_fills(tmp_path: Path, children: ForkServer) -> None:
     for size in SIZES:
         path = tmp_path / f"{size}.db"
-        before = filled(path)
+        before = create_store(path)
         outcome = write_until_full(children, path, size)
-        assert content(path) == before | kept(outcome)
+        assert read_texts(path) == before | acknowledged_texts(outcome)
         assert find_faults(path) == []
 
 
@@ -117,18 +117,18 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
     subprocess.run(["umount", folder], check=True)
 
 
-def test_a_program_goes_on_when_there_is_room_again(small_disk: Path, children: ForkServer) -> None:
-    """Ten disks, each with room for a little more."""
+def test_writing_works_again_when_there_is_space(small_disk: Path, children: ForkServer) -> None:
+    """Repeat it with ten disks, each with a little more space."""
     for n in range(10):
         path, ballast = small_disk / "store.db", small_disk / "ballast"
-        before = filled(path, 10)
+        before = create_store(path, 10)
         ballast.write_bytes(bytes(shutil.disk_usage(small_disk).free - 60_000 - 20_000 * n))
         outcome = children.run(append_until_disk_full, str(path), str(ballast))
         assert outcome.refusal + outcome.crash == ""
-        *told, refusal, last = outcome.messages
+        *appended, refusal, last = outcome.messages
         assert refusal.startswith("WriteFailed: ")
         assert is_one_sentence(refusal)
-        assert content(path) == before | dict([*told, last])
+        assert read_texts(path) == before | dict([*appended, last])
         assert find_faults(path) == []
         for file in small_disk.iterdir():
             file.unlink()
@@ -136,43 +136,43 @@ def test_a_program_goes_on_when_there_is_room_again(small_disk: Path, children: 
 
 def test_an_edit_on_a_full_disk_by_the_command_line(tmp_path: Path) -> None:
     path = tmp_path / "store.db"
-    before = filled(path)
+    before = create_store(path)
 
-    def limit() -> None:
+    def limit_file_size() -> None:
         resource.setrlimit(resource.RLIMIT_FSIZE, (8_000, 8_000))
 
     cli = CommandLine(path)
-    ran = subprocess.run(
+    result = subprocess.run(
         cli.command("title", "a", "new words"),
         capture_output=True,
         text=True,
-        preexec_fn=limit,
-        # Python would keep the half of its bytecode that there is room for, and others would load it.
+        preexec_fn=limit_file_size,
+        # Python would write truncated bytecode, and later processes would load it.
         env={**os.environ, "PYTHONDONTWRITEBYTECODE": "1"},
     )
-    assert (ran.returncode, ran.stdout) == (1, "")
-    assert is_one_sentence(ran.stderr.removesuffix("\n"))
-    assert content(path) == before
+    assert (result.returncode, result.stdout) == (1, "")
+    assert is_one_sentence(result.stderr.removesuffix("\n"))
+    assert read_texts(path) == before
     assert find_faults(path) == []
     assert "new words" not in cli("list").out
     assert cli("log").out == ""
 
 
-# ── missing rights ────────────────────────────────────────────────────────────────────────────────
+# ── missing permissions ────────────────────────────────────────────────────────────────────────────────
 
 
-def shut(folder: Path, folder_mode: int, file_mode: int) -> None:
+def set_modes(folder: Path, folder_mode: int, file_mode: int) -> None:
     for path in folder.iterdir():
         path.chmod(file_mode)
     folder.chmod(folder_mode)
 
 
 def test_no_store_can_be_made_in_a_read_only_folder(reachable: Path, children: ForkServer) -> None:
-    shut(reachable, 0o555, 0o444)
+    set_modes(reachable, 0o555, 0o444)
     outcome = children.run(open_and_append, str(reachable / "store.db"), nobody=AS_ROOT)
     assert outcome.refusal.startswith("Unreadable: ")
     assert is_one_sentence(outcome.refusal)
-    assert everything(reachable) == {}
+    assert read_files(reachable) == {}
 
 
 @pytest.mark.parametrize(("folder_mode", "file_mode"), [(0o555, 0o444), (0o555, 0o666), (0o755, 0o444), (0o555, 0o000)])
@@ -181,22 +181,22 @@ def test_a_store_that_may_not_be_written(
     reachable: Path, children: ForkServer, folder_mode: int, file_mode: int, log: str
 ) -> None:
     path = reachable / "store.db"
-    filled(path)
+    create_store(path)
     with closing(sqlite3.connect(path)) as connection:
         connection.execute(f"pragma journal_mode = {log}")
-    before = everything(reachable)
-    shut(reachable, folder_mode, file_mode)
+    before = read_files(reachable)
+    set_modes(reachable, folder_mode, file_mode)
     outcome = children.run(open_and_append, str(path), nobody=AS_ROOT)
     assert outcome.refusal.startswith(("Unreadable: ", "WriteFailed: "))
     assert is_one_sentence(outcome.refusal)
-    shut(reachable, 0o755, 0o644)
-    assert everything(reachable) == before
+    set_modes(reachable, 0o755, 0o644)
+    assert read_files(reachable) == before
 
 
 # ── a store from another version ──────────────────────────────────────────────────────────────────
 
 
-def old_store(path: Path) -> None:
+def create_old_store(path: Path) -> None:
     db = Database(path)
     migrations.apply(db, stop_before="m003_secrets")
     db.execute(f"pragma application_id = {APPLICATION_ID}")
@@ -207,59 +207,59 @@ def old_store(path: Path) -> None:
     db.close()
 
 
-def refused(path: Path, kind: type[StoreError]) -> None:
-    """With one sentence, in Python and by the command line, and without a trace."""
-    before = everything(path.parent)
+def check_refusal(path: Path, kind: type[StoreError]) -> None:
+    """Check that the library and the command line refuse the file with one sentence, and change no file."""
+    before = read_files(path.parent)
     with pytest.raises(StoreError) as caught:
         Store.open(path)
     assert type(caught.value) is kind
     assert is_one_sentence(str(caught.value))
-    assert everything(path.parent) == before
-    ran = CommandLine(path)("list")
-    assert (ran.status, ran.out) == (3 if issubclass(kind, Unreadable) else 1, "")
-    assert is_one_sentence(ran.err.removesuffix("\n"))
-    assert everything(path.parent) == before
+    assert read_files(path.parent) == before
+    result = CommandLine(path)("list")
+    assert (result.status, result.out) == (3 if issubclass(kind, Unreadable) else 1, "")
+    assert is_one_sentence(result.err.removesuffix("\n"))
+    assert read_files(path.parent) == before
 
 
 def test_a_store_from_a_newer_version(tmp_path: Path) -> None:
     path = tmp_path / "store.db"
-    filled(path)
+    create_store(path)
     with closing(sqlite3.connect(path)) as connection:
         connection.execute(f"pragma user_version = {SCHEMA_VERSION + 1}")
-    refused(path, TooNew)
+    check_refusal(path, TooNew)
 
 
 def test_an_old_store_that_is_damaged_is_not_migrated(tmp_path: Path) -> None:
     path = tmp_path / "store.db"
-    old_store(path)
+    create_old_store(path)
     with path.open("r+b") as file:
         file.seek(path.stat().st_size - 4_096 * 3)
         file.write(os.urandom(4_096 * 2))
-    refused(path, Unreadable)
+    check_refusal(path, Unreadable)
 
 
 def test_an_old_store_that_cannot_be_backed_up_is_not_migrated(tmp_path: Path) -> None:
     path = tmp_path / "store.db"
-    old_store(path)
-    path.with_name("store.db.backups").write_text("in the way")
-    refused(path, WriteFailed)
+    create_old_store(path)
+    path.with_name("store.db.backups").write_text("not a folder")
+    check_refusal(path, WriteFailed)
 
 
-def test_an_old_store_on_a_disk_that_fills_stays_as_it_was(tmp_path: Path, children: ForkServer) -> None:
+def test_an_old_store_on_a_full_disk_is_unchanged_or_migrated(tmp_path: Path, children: ForkServer) -> None:
     first = tmp_path / "first.db"
-    old_store(first)
+    create_old_store(first)
     before = dump(first)
     for size in SIZES:
         path = Path(shutil.copy(first, tmp_path / f"{size}.db"))
         outcome = children.run(open_and_append, str(path), largest_file=size)
         assert outcome.crash == ""
         assert is_one_sentence(outcome.refusal) == (outcome.messages == [])
-        assert dump(path) == before or version_of(path) == SCHEMA_VERSION
+        assert dump(path) == before or read_version(path) == SCHEMA_VERSION
         assert all(dump(copy) == before for copy in list_backups(path))
     assert list(tmp_path.rglob("*.part")) == []
 
 
-def version_of(path: Path) -> int:
+def read_version(path: Path) -> int:
     with closing(sqlite3.connect(path)) as connection:
         return int(connection.execute("pragma user_version").fetchone()[0])
 
@@ -270,62 +270,62 @@ def dump(path: Path) -> list[str]:
         return list(connection.iterdump())
 
 
-# ── files that are no store, or no whole one ──────────────────────────────────────────────────────
+# ── files that are no store, or a damaged one ──────────────────────────────────────────────────────
 
 
 def test_a_file_that_is_no_database(tmp_path: Path) -> None:
     path = tmp_path / "store.db"
     path.write_text("Dear diary, " * 1_000)
-    refused(path, Unreadable)
+    check_refusal(path, Unreadable)
 
 
 def test_a_database_of_another_program(tmp_path: Path) -> None:
     path = tmp_path / "store.db"
     with closing(sqlite3.connect(path)) as connection:
         connection.executescript("create table sessions (id text); insert into sessions values ('theirs')")
-    refused(path, Unreadable)
+    check_refusal(path, Unreadable)
 
 
 def test_a_folder_in_the_place_of_the_file(tmp_path: Path) -> None:
     path = tmp_path / "store.db"
     path.mkdir()
-    refused(path, Unreadable)
+    check_refusal(path, Unreadable)
 
 
 def test_a_file_in_the_place_of_the_folder(tmp_path: Path) -> None:
     (tmp_path / "folder").write_text("not a folder")
-    refused(tmp_path / "folder" / "store.db", Unreadable)
+    check_refusal(tmp_path / "folder" / "store.db", Unreadable)
 
 
 @pytest.mark.parametrize("share", [n / 21 for n in range(1, 21)])
 def test_a_truncated_store(tmp_path: Path, share: float) -> None:
     path = tmp_path / "store.db"
-    filled(path)
+    create_store(path)
     os.truncate(path, int(path.stat().st_size * share))
-    refused(path, Unreadable)
+    check_refusal(path, Unreadable)
 
 
 @pytest.mark.parametrize("size", [1, 10, 50, 99, 100, 511, 512, 4_095, 4_096, -1, -2_000, -4_096])
-def test_a_store_truncated_by_next_to_nothing_or_nearly_all(tmp_path: Path, size: int) -> None:
+def test_a_store_truncated_to_almost_any_size(tmp_path: Path, size: int) -> None:
     path = tmp_path / "store.db"
-    filled(path)
+    create_store(path)
     os.truncate(path, size if size > 0 else path.stat().st_size + size)
-    refused(path, Unreadable)
+    check_refusal(path, Unreadable)
 
 
 def test_an_empty_file_becomes_a_store(tmp_path: Path) -> None:
     path = tmp_path / "store.db"
     path.touch()
-    before = filled(path)
-    assert content(path) == before
+    before = create_store(path)
+    assert read_texts(path) == before
 
 
-# ── others at the same store, and the config file ─────────────────────────────────────────────────
+# ── locks, and the config file ─────────────────────────────────────────────────
 
 
-def test_a_store_that_somebody_keeps_locked(tmp_path: Path) -> None:
+def test_a_store_that_another_program_has_locked(tmp_path: Path) -> None:
     path = tmp_path / "store.db"
-    before = filled(path)
+    before = create_store(path)
     with closing(sqlite3.connect(path, isolation_level=None)) as other, Store.open(path, busy_timeout_ms=50) as store:
         other.execute("begin immediate")
         with pytest.raises(Busy) as caught:
@@ -334,7 +334,7 @@ def test_a_store_that_somebody_keeps_locked(tmp_path: Path) -> None:
         assert len(store.get_messages("a")) == len(before)
         other.execute("rollback")
         store.append_message("a", "user", "in time")
-    assert len(content(path)) == len(before) + 1
+    assert len(read_texts(path)) == len(before) + 1
 
 
 @pytest.mark.parametrize(
@@ -347,6 +347,6 @@ def test_a_config_file_that_cannot_be_read(config: bytes | None) -> None:
     with pytest.raises(StoreError) as caught:
         Store.open()
     assert is_one_sentence(str(caught.value))
-    ran = subprocess.run([sys.executable, "-m", "store", "list"], capture_output=True, text=True)
-    assert (ran.returncode, ran.stdout) in ((1, ""), (3, ""))
-    assert ran.stderr == f"{caught.value}\n"
+    result = subprocess.run([sys.executable, "-m", "store", "list"], capture_output=True, text=True)
+    assert (result.returncode, result.stdout) in ((1, ""), (3, ""))
+    assert result.stderr == f"{caught.value}\n"

@@ -1,4 +1,4 @@
-"""Every kind of damage, made for real by a connection that respects nothing, is named; a healthy store has none."""
+"""These tests damage a store with a plain SQLite connection: every kind of damage is named."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from store.doctor import UNPAIRED_ADVICE, Finding, check_store
 from store.model.entry import Attachment, NewEntry, NewRecord, Text, Thinking, Tokens, ToolCall, ToolResult
 from store.store import Store
 
-ASKED = NewEntry(role="user", parts=(Text("how full is the disk?"),), author="anna")
+PROMPT = NewEntry(role="user", parts=(Text("how full is the disk?"),), author="anna")
 
 
-def called(call_id: str, **fields: str) -> NewEntry:
+def call_entry(call_id: str, **fields: str) -> NewEntry:
     return NewEntry(role="assistant", parts=(ToolCall(call_id, "bash", {"command": "df"}),), **fields)  # type: ignore[arg-type]
 
 
-def answered(call_id: str, *, is_error: bool = False) -> NewEntry:
+def result_entry(call_id: str, *, is_error: bool = False) -> NewEntry:
     return NewEntry(role="tool", parts=(ToolResult(call_id, "41%", is_error),))
 
 
 def conversation(name: str) -> list[NewEntry]:
-    """Two turns with everything that is counted, each entry with a record of its own."""
+    """Return two turns with everything that is counted. Each entry has its own record."""
     entries = [
         NewEntry(role="user", parts=(Text("how full is the disk?"), Attachment("image/png", "df.png", 10))),
         NewEntry(role="assistant", parts=(Thinking("I should look"), ToolCall("c1", "bash", {"command": "df"}))),
@@ -45,7 +45,7 @@ def conversation(name: str) -> list[NewEntry]:
 
 @pytest.fixture
 def healthy(store: Store) -> Store:
-    """Sessions of each kind: loose records, packed ones, a fork that went on, a purge, an open call, edits."""
+    """Fill the store with loose and compressed records, a fork with new entries, a purge, a pending call and edits."""
     for name in ("one", "two", "gone"):
         store.chains.append(store.create_session(name).key, conversation(name))
     packed = [entry for n in range(10) for entry in conversation(f"packed {n}")]
@@ -57,9 +57,10 @@ def healthy(store: Store) -> Store:
             entry.parts = (ToolResult(f"c{n - 1}", "fine"),)
     store.chains.append(store.create_session("packed").key, packed)
     fork = store.sessions.fork(store.get_session("one"), 1, "fork")
-    store.chains.append(fork.key, [ASKED, called("c9"), answered("c9", is_error=True)])
+    store.chains.append(fork.key, [PROMPT, call_entry("c9"), result_entry("c9", is_error=True)])
     store.chains.append(
-        store.create_session("running").key, [ASKED, called("c1", message_key="m"), called("c2", message_key="m")]
+        store.create_session("running").key,
+        [PROMPT, call_entry("c1", message_key="m"), call_entry("c2", message_key="m")],
     )
     store.create_session("empty")
     store.sessions.set_title(store.get_session("two"), "Disks")
@@ -69,7 +70,7 @@ def healthy(store: Store) -> Store:
 
 @contextmanager
 def damage(store: Store) -> Iterator[sqlite3.Connection]:
-    """A bare connection, without foreign keys, with the triggers out of the way until it is done."""
+    """Give a plain connection without foreign keys and triggers."""
     with closing(sqlite3.connect(store.path, isolation_level=None)) as connection:
         triggers = connection.execute("select name, sql from sqlite_master where type = 'trigger'").fetchall()
         for name, _ in triggers:
@@ -79,12 +80,12 @@ def damage(store: Store) -> Iterator[sqlite3.Connection]:
             connection.execute(sql)
 
 
-def key_of(store: Store, entry: str) -> int:
+def find_entry_key(store: Store, entry: str) -> int:
     session_id, _, seq = entry.rpartition("#")
     return store.chains.entry(store.get_session(session_id).key, int(seq)).key
 
 
-def told(findings: list[Finding]) -> set[str]:
+def format_findings(findings: list[Finding]) -> set[str]:
     return {f"{finding.where}: {finding.what}" for finding in findings}
 
 
@@ -110,7 +111,7 @@ def test_a_page_that_was_overwritten_is_named(healthy: Store) -> None:
         file.seek((root - 1) * page_size)
         file.write(b"\xff" * 200)
     with Store.open(healthy.path) as again:
-        assert told(check_store(again)) == {
+        assert format_findings(check_store(again)) == {
             "store: The check of its integrity failed: SQLite says: database disk image is malformed."
         }
 
@@ -135,31 +136,31 @@ def test_an_index_that_disagrees_with_its_table_is_named(healthy: Store) -> None
 def test_a_row_that_points_at_nothing_is_named(healthy: Store) -> None:
     with damage(healthy) as connection:
         connection.execute("insert into tags (session, name) values (4711, 'lost')")
-    assert told(check_store(healthy)) == {"tags: A row refers to a missing row of sessions."}
+    assert format_findings(check_store(healthy)) == {"tags: A row refers to a missing row of sessions."}
 
 
 def test_a_missing_trigger_or_index_is_named(healthy: Store) -> None:
     with closing(sqlite3.connect(healthy.path)) as connection:
         connection.execute("drop trigger entries_kept")
         connection.execute("drop index entries_one_child")
-    assert told(check_store(healthy)) == {
+    assert format_findings(check_store(healthy)) == {
         "store: The trigger entries_kept is missing.",
         "store: The index entries_one_child is missing.",
     }
 
 
-def test_a_trigger_that_does_nothing_any_more_is_named(healthy: Store) -> None:
+def test_a_changed_trigger_is_named(healthy: Store) -> None:
     with closing(sqlite3.connect(healthy.path)) as connection:
         connection.execute("drop trigger entries_kept")
         connection.execute("create trigger entries_kept before delete on entries begin select 1; end")
-    assert told(check_store(healthy)) == {"store: The trigger entries_kept was changed."}
+    assert format_findings(check_store(healthy)) == {"store: The trigger entries_kept was changed."}
 
 
 def test_a_file_that_others_can_read_is_named(healthy: Store) -> None:
     healthy.path.chmod(0o644)
     wal = Path(f"{healthy.path}-wal")
     wal.chmod(0o640)
-    assert told(check_store(healthy)) == {
+    assert format_findings(check_store(healthy)) == {
         f"{path}: Other users can access it; run chmod 600 on it." for path in (healthy.path, wal)
     }
 
@@ -167,56 +168,58 @@ def test_a_file_that_others_can_read_is_named(healthy: Store) -> None:
 # ── chains ────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_an_entry_cut_out_of_the_middle_is_missed(healthy: Store) -> None:
-    cut = key_of(healthy, "two#4")
+def test_an_entry_missing_from_the_middle_is_named(healthy: Store) -> None:
+    key = find_entry_key(healthy, "two#4")
     with damage(healthy) as connection:
-        connection.execute("delete from entries where key = ?", (cut,))
-    findings = told(check_store(healthy, healthy.get_session("two")))
+        connection.execute("delete from entries where key = ?", (key,))
+    findings = format_findings(check_store(healthy, healthy.get_session("two")))
     assert "two: Its tail is not the last entry of its chain." in findings
     assert {f"two#{n}: It is not connected to the chain of its session." for n in range(5, 10)} <= findings
 
 
 def test_a_gap_in_the_numbers_is_named(healthy: Store) -> None:
     with damage(healthy) as connection:
-        connection.execute("update entries set seq = 99 where key = ?", (key_of(healthy, "running#2"),))
+        connection.execute("update entries set seq = 99 where key = ?", (find_entry_key(healthy, "running#2"),))
         connection.execute("update turns set last_seq = 99 where session = ?", (healthy.get_session("running").key,))
-    assert "running#99: It should be number 2 of the chain." in told(check_store(healthy))
+    assert "running#99: It should be number 2 of the chain." in format_findings(check_store(healthy))
 
 
 def test_a_wrong_tail_is_named(healthy: Store) -> None:
     with damage(healthy) as connection:
-        connection.execute("update sessions set tail = ? where id = 'two'", (key_of(healthy, "two#3"),))
-    assert told(check_store(healthy)) == {"two: Its tail is not the last entry of its chain."}
+        connection.execute("update sessions set tail = ? where id = 'two'", (find_entry_key(healthy, "two#3"),))
+    assert format_findings(check_store(healthy)) == {"two: Its tail is not the last entry of its chain."}
 
 
 def test_a_missing_head_is_named(healthy: Store) -> None:
     with damage(healthy) as connection:
         connection.execute("update sessions set head = null where id = 'two'")
-    assert told(check_store(healthy)) == {"two: Its head is not one of its entries."}
+    assert format_findings(check_store(healthy)) == {"two: Its head is not one of its entries."}
 
 
 def test_a_session_without_entries_is_named(healthy: Store) -> None:
     with damage(healthy) as connection:
         connection.execute("delete from entries where session = ?", (healthy.get_session("empty").key,))
-    assert "empty: Its head is not one of its entries." in told(check_store(healthy))
+    assert "empty: Its head is not one of its entries." in format_findings(check_store(healthy))
 
 
-def test_a_header_that_is_none_is_named(healthy: Store) -> None:
+def test_a_session_without_a_header_is_named(healthy: Store) -> None:
     with damage(healthy) as connection:
         connection.execute("pragma ignore_check_constraints = on")
-        connection.execute("update entries set kind = 'event' where key = ?", (key_of(healthy, "empty#-1"),))
-    assert "empty#-1: A session must begin with a header and can have only one." in told(check_store(healthy))
+        connection.execute("update entries set kind = 'event' where key = ?", (find_entry_key(healthy, "empty#-1"),))
+    assert "empty#-1: A session must begin with a header and can have only one." in format_findings(
+        check_store(healthy)
+    )
 
 
-def test_a_ring_of_entries_ends_the_walk(healthy: Store) -> None:
-    first, last = key_of(healthy, "running#0"), key_of(healthy, "running#2")
+def test_a_cycle_of_entries_is_named(healthy: Store) -> None:
+    first, last = find_entry_key(healthy, "running#0"), find_entry_key(healthy, "running#2")
     with damage(healthy) as connection:
         connection.execute("update entries set parent = ? where key = ?", (last, first))
-    findings = told(check_store(healthy, healthy.get_session("running")))
+    findings = format_findings(check_store(healthy, healthy.get_session("running")))
     assert {f"running#{n}: It is not connected to the chain of its session." for n in range(3)} <= findings
 
 
-# ── what is derived ───────────────────────────────────────────────────────────────────────────────
+# ── derived rows ───────────────────────────────────────────────────────────────────────────────
 
 
 @pytest.mark.parametrize(
@@ -234,15 +237,15 @@ def test_a_ring_of_entries_ends_the_walk(healthy: Store) -> None:
 def test_a_count_that_the_rows_contradict_is_named(healthy: Store, column: str, value: int, what: str) -> None:
     with damage(healthy) as connection:
         connection.execute(f"update sessions set {column} = ? where id = 'two'", (value,))
-    assert told(check_store(healthy)) == {f"two: {what}"}
+    assert format_findings(check_store(healthy)) == {f"two: {what}"}
 
 
-def test_a_count_of_tokens_that_the_agent_tells_is_believed(healthy: Store) -> None:
+def test_a_larger_token_count_of_the_agent_is_accepted(healthy: Store) -> None:
     healthy.update_session("two", token_count=1_000_000, tokens_input=999_999)
     assert check_store(healthy) == []
 
 
-def test_turns_that_do_not_fit_their_entries_are_named(healthy: Store) -> None:
+def test_turns_that_do_not_match_their_entries_are_named(healthy: Store) -> None:
     two, running, fork = (healthy.get_session(name).key for name in ("two", "running", "fork"))
     with damage(healthy) as connection:
         connection.execute("update turns set last_seq = 8 where session = ? and n = 2", (two,))
@@ -250,63 +253,65 @@ def test_turns_that_do_not_fit_their_entries_are_named(healthy: Store) -> None:
         connection.execute(
             "insert into turns select session, 3, entry, 7, 7, '', '' from turns where session = ? and n = 1", (fork,)
         )
-    assert {finding for finding in told(check_store(healthy)) if "Turn" in finding} == {
+    assert {finding for finding in format_findings(check_store(healthy)) if "Turn" in finding} == {
         "two: Turn 2 does not match its entries.",
         "running: Turn 1 is not listed.",
         "fork: Turn 3 has no entries.",
     }
 
 
-def test_a_call_that_was_never_answered_is_named_once_the_session_went_on(store: Store) -> None:
+def test_a_call_without_a_result_is_named_when_the_session_continues(store: Store) -> None:
     for name in ("waits", "next turn", "next answer"):
         store.chains.append(
             store.create_session(name).key,
-            [ASKED, called("c1", message_key="m1"), called("c2", message_key="m1"), answered("c1")],
+            [PROMPT, call_entry("c1", message_key="m1"), call_entry("c2", message_key="m1"), result_entry("c1")],
         )
-    store.chains.append(store.get_session("next turn").key, [ASKED])
+    store.chains.append(store.get_session("next turn").key, [PROMPT])
     store.chains.append(store.get_session("next answer").key, [NewEntry(role="assistant", parts=(Text("done"),))])
     what = f"The call of 'bash' has no result, but the session continues; {UNPAIRED_ADVICE}"
-    assert told(check_store(store)) == {f"next turn#2: {what}", f"next answer#2: {what}"}
+    assert format_findings(check_store(store)) == {f"next turn#2: {what}", f"next answer#2: {what}"}
 
 
-def test_calls_of_one_response_wait_together(store: Store) -> None:
-    """Two output items of one record without an id of its own."""
+def test_pending_calls_of_one_response_are_not_named(store: Store) -> None:
+    """Two output items share one record without a message id."""
     calls = [{"type": "function_call", "call_id": f"c{n}", "name": "bash", "arguments": "{}"} for n in range(2)]
     store.create_session("s")
     store.save_turn("s", "go", {"output": calls})
     assert check_store(store) == []
 
 
-def test_a_result_that_nobody_asked_for_is_named(store: Store) -> None:
-    store.chains.append(store.create_session("s").key, [ASKED, answered("c1")])
-    assert told(check_store(store)) == {f"s#1: It contains a tool result without a call; {UNPAIRED_ADVICE}"}
+def test_a_result_without_a_call_is_named(store: Store) -> None:
+    store.chains.append(store.create_session("s").key, [PROMPT, result_entry("c1")])
+    assert format_findings(check_store(store)) == {f"s#1: It contains a tool result without a call; {UNPAIRED_ADVICE}"}
 
 
-@pytest.mark.parametrize("harm", ["status = 'pending'", "entry = 99999", "result_entry = 99999", "entry = null"])
-def test_a_listed_call_that_contradicts_its_entries_is_named(healthy: Store, harm: str) -> None:
+@pytest.mark.parametrize("change", ["status = 'pending'", "entry = 99999", "result_entry = 99999", "entry = null"])
+def test_a_listed_call_that_contradicts_its_entries_is_named(healthy: Store, change: str) -> None:
     with damage(healthy) as connection:
         connection.execute(
-            f"update tool_calls set {harm} where session = ? and call_id = 'c1'", (healthy.get_session("two").key,)
+            f"update tool_calls set {change} where session = ? and call_id = 'c1'", (healthy.get_session("two").key,)
         )
-    assert "two: The call 'c1' of 'bash' does not match its entries." in told(check_store(healthy))
+    assert "two: The call 'c1' of 'bash' does not match its entries." in format_findings(check_store(healthy))
 
 
-def test_within_a_transaction_what_is_being_written_is_examined(healthy: Store) -> None:
+def test_uncommitted_writes_of_a_transaction_are_checked(healthy: Store) -> None:
     with healthy.transaction():
         healthy.append_message("two", "user", "and a third disk?")
         assert check_store(healthy) == []
 
 
-def test_parts_that_are_no_json_are_named(healthy: Store) -> None:
+def test_parts_that_are_not_json_are_named(healthy: Store) -> None:
     with damage(healthy) as connection:
-        connection.execute("update entries set parts = x'5b7b' where key = ?", (key_of(healthy, "two#2"),))
-    assert told(check_store(healthy)) == {"two#2: Its parts cannot be read."}
+        connection.execute("update entries set parts = x'5b7b' where key = ?", (find_entry_key(healthy, "two#2"),))
+    assert format_findings(check_store(healthy)) == {"two#2: Its parts cannot be read."}
 
 
-def test_parts_that_are_cut_short_behind_their_record_are_named(healthy: Store) -> None:
+def test_truncated_parts_behind_a_record_are_named(healthy: Store) -> None:
     with damage(healthy) as connection:
-        connection.execute("update entries set parts = x'5b302c3939395d' where key = ?", (key_of(healthy, "two#2"),))
-    assert told(check_store(healthy)) == {"two#2: Its parts cannot be read."}
+        connection.execute(
+            "update entries set parts = x'5b302c3939395d' where key = ?", (find_entry_key(healthy, "two#2"),)
+        )
+    assert format_findings(check_store(healthy)) == {"two#2: Its parts cannot be read."}
 
 
 # ── records ───────────────────────────────────────────────────────────────────────────────────────
@@ -316,8 +321,10 @@ def test_a_loose_record_that_was_changed_is_named(healthy: Store) -> None:
     record = healthy.chains.entry(healthy.get_session("two").key, 3).record
     with damage(healthy) as connection:
         connection.execute("update records set data = cast(data || ' ' as blob) where key = ?", (record,))
-    assert told(check_store(healthy)) == {f"record {record}: Its data was changed."}
-    assert told(check_store(healthy, healthy.get_session("two"))) == {f"record {record}: Its data was changed."}
+    assert format_findings(check_store(healthy)) == {f"record {record}: Its data was changed."}
+    assert format_findings(check_store(healthy, healthy.get_session("two"))) == {
+        f"record {record}: Its data was changed."
+    }
     assert check_store(healthy, healthy.get_session("packed")) == []
 
 
@@ -325,31 +332,35 @@ def test_a_record_shared_with_a_fork_is_examined_for_the_fork_too(healthy: Store
     record = healthy.chains.entry(healthy.get_session("one").key, 0).record
     with damage(healthy) as connection:
         connection.execute("update records set digest = x'00' where key = ?", (record,))
-    assert told(check_store(healthy, healthy.get_session("fork"))) == {f"record {record}: Its data was changed."}
+    assert format_findings(check_store(healthy, healthy.get_session("fork"))) == {
+        f"record {record}: Its data was changed."
+    }
 
 
-def test_a_record_that_lies_elsewhere_in_its_block_is_named(healthy: Store) -> None:
+def test_a_record_with_a_wrong_offset_in_its_block_is_named(healthy: Store) -> None:
     record = healthy.chains.entry(healthy.get_session("packed").key, 3).record
     with damage(healthy) as connection:
         connection.execute("update records set start = start + 1 where key = ?", (record,))
-    assert told(check_store(healthy)) == {f"record {record}: Its data was changed."}
+    assert format_findings(check_store(healthy)) == {f"record {record}: Its data was changed."}
 
 
-@pytest.mark.parametrize("harm", ["update blocks set data = x'0011'", "delete from blocks"])
-def test_a_block_that_does_not_open_is_named(healthy: Store, harm: str) -> None:
+@pytest.mark.parametrize("change", ["update blocks set data = x'0011'", "delete from blocks"])
+def test_a_block_that_cannot_be_decompressed_is_named(healthy: Store, change: str) -> None:
     (block,) = healthy.row("select max(key) from blocks")
     with damage(healthy) as connection:
-        connection.execute(harm)
-    assert f"block {block}: It cannot be decompressed, so its records are lost." in told(check_store(healthy))
+        connection.execute(change)
+    assert f"block {block}: It cannot be decompressed, so its records are lost." in format_findings(
+        check_store(healthy)
+    )
 
 
-def test_an_entry_whose_record_is_lost_is_named(healthy: Store) -> None:
+def test_an_entry_whose_record_is_missing_is_named(healthy: Store) -> None:
     with damage(healthy) as connection:
         connection.execute("delete from records where key = (select max(record) from entries where seq = 0)")
-    assert any(line.endswith("Its record is missing.") for line in told(check_store(healthy)))
+    assert any(line.endswith("Its record is missing.") for line in format_findings(check_store(healthy)))
 
 
-def test_what_nobody_uses_any_more_is_named(healthy: Store) -> None:
+def test_unused_blocks_and_records_are_named(healthy: Store) -> None:
     with damage(healthy) as connection:
         connection.execute("insert into blocks (key, data) values (700, x'00')")
         connection.execute(
@@ -357,7 +368,7 @@ def test_what_nobody_uses_any_more_is_named(healthy: Store) -> None:
             (healthy.get_session("two").key,),
         )
         connection.execute("insert into purging (session) values (77)")
-    assert told(check_store(healthy)) == {
+    assert format_findings(check_store(healthy)) == {
         "block 700: It contains no record.",
         "record 900: No entry uses it.",
         "store: A purge of session 77 was never finished.",
@@ -367,7 +378,7 @@ def test_what_nobody_uses_any_more_is_named(healthy: Store) -> None:
 # ── the indexes ───────────────────────────────────────────────────────────────────────────────────
 
 
-def test_entries_missing_from_an_index_are_counted_and_reindexing_heals(healthy: Store) -> None:
+def test_entries_missing_from_an_index_are_counted_and_reindexing_repairs_it(healthy: Store) -> None:
     with damage(healthy) as connection:
         connection.execute("insert into tools_fts (tools_fts) values ('delete-all')")
         connection.execute("insert into conversation_fts (rowid, text) values (90000, 'nobody said this')")
@@ -380,10 +391,10 @@ def test_entries_missing_from_an_index_are_counted_and_reindexing_heals(healthy:
 
 
 @pytest.mark.parametrize("index", ["conversation_fts", "tools_fts"])
-def test_a_damaged_index_is_named_and_reindexing_heals(healthy: Store, index: str) -> None:
+def test_a_damaged_index_is_named_and_reindexing_repairs_it(healthy: Store, index: str) -> None:
     with damage(healthy) as connection:
         connection.execute(f"update {index}_data set block = x'0000000000' where id > 10")
-    assert f"index {index}: It is damaged; run `backscroll doctor --reindex`." in told(check_store(healthy))
+    assert f"index {index}: It is damaged; run `backscroll doctor --reindex`." in format_findings(check_store(healthy))
     healthy.close()
     with Store.open(healthy.path) as again:
         again.search.reindex()
@@ -404,29 +415,29 @@ def test_a_sealed_value_that_was_moved_is_named(healthy: Store) -> None:
         )
     (finding,) = check_store(healthy)
     assert finding.where == "secrets"
-    assert "does not open" in finding.what
+    assert "cannot be opened" in finding.what
 
 
-def test_locked_secrets_are_left_alone(healthy: Store) -> None:
+def test_locked_secrets_are_skipped(healthy: Store) -> None:
     healthy.set_secret("one", "API_KEY", "not a real key")
     healthy.secrets.use_passphrase("a long passphrase")
     healthy.secrets.lock()
     assert check_store(healthy) == []
 
 
-# ── manners ───────────────────────────────────────────────────────────────────────────────────────
+# ── the checks themselves ───────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_a_check_that_runs_into_the_damage_does_not_stop_the_others(healthy: Store) -> None:
+def test_a_check_that_fails_does_not_stop_the_others(healthy: Store) -> None:
     with damage(healthy) as connection:
-        connection.execute("update entries set tokens = 'no json' where key = ?", (key_of(healthy, "two#4"),))
+        connection.execute("update entries set tokens = 'no json' where key = ?", (find_entry_key(healthy, "two#4"),))
         connection.execute("update sessions set tail = null where id = 'one'")
     findings = check_store(healthy)
     assert any(finding.what.startswith("The check of its counts failed") for finding in findings)
     assert Finding("one", "Its tail is not the last entry of its chain.") in findings
 
 
-def test_looking_leaves_nothing_open_that_others_would_wait_for(healthy: Store) -> None:
+def test_a_check_leaves_no_transaction_open(healthy: Store) -> None:
     check_store(healthy)
     assert not healthy.connection.in_transaction
     with Store.open(healthy.path, busy_timeout_ms=0) as other:

@@ -1,6 +1,6 @@
-"""The states in which a program leaves its database, by a clean end or a crash, in folders that may be written or not.
+"""These tests read databases in every state in which a program can leave them, in writable and read-only folders.
 
-The rows are right or the refusal is clear; and afterwards everything beside the file is as it was, to the byte.
+The rows are correct or the database is refused, and no file in the folder is changed.
 """
 
 from __future__ import annotations
@@ -31,33 +31,33 @@ from store.sync import refresh
 from store.sync.targets import find_targets
 
 AS_ROOT = os.geteuid() == 0
-"""Whose rights are not checked, so that a child must give them up first."""
+"""Is true for root, whose permissions are not checked, so that a child process must give them up first."""
 
 
 @pytest.fixture
 def reachable() -> Iterator[Path]:
-    """A folder that a child without rights can get to."""
+    """Give a folder that a child process without permissions can reach."""
     with tempfile.TemporaryDirectory() as folder:
         Path(folder).chmod(0o755)
         yield Path(folder)
 
 
-# ── how a file was left ───────────────────────────────────────────────────────────────────────────
+# ── states of a database ───────────────────────────────────────────────────────────────────────────
 
 
-def talk(path: Path, *, wal: bool = False) -> None:
-    """One message, all of it in the file itself."""
+def create_database(path: Path, *, wal: bool = False) -> None:
+    """Create a database with one message, without a journal."""
     make_database(path, RUBICHAN_SCHEMA, wal=wal)
     add_rubichan_session(path, "s", ("user", "one"))
 
 
-def crashed(path: Path, *endings: str) -> None:
-    """What a crash leaves, which is what stands there in the middle of the work."""
-    for ending in ("", *endings):
-        shutil.copy(f"{path}.live{ending}", f"{path}{ending}")
+def copy_crashed(path: Path, *suffixes: str) -> None:
+    """Copy the files of an open database, which are what a crash would leave."""
+    for suffix in ("", *suffixes):
+        shutil.copy(f"{path}.live{suffix}", f"{path}{suffix}")
 
 
-def say_two(connection: sqlite3.Connection) -> None:
+def insert_second_message(connection: sqlite3.Connection) -> None:
     connection.execute(
         "insert into messages (session_id, seq, role, content)"
         """ values ('s', 1, 'user', '[{"type": "text", "text": "two"}]')"""
@@ -65,36 +65,36 @@ def say_two(connection: sqlite3.Connection) -> None:
 
 
 def rollback(path: Path) -> None:
-    talk(path)
+    create_database(path)
     add_rubichan_messages(path, "s", 1, ("user", "two"))
 
 
 def wal_closed(path: Path) -> None:
-    talk(path, wal=True)
+    create_database(path, wal=True)
     add_rubichan_messages(path, "s", 1, ("user", "two"))
     assert path.read_bytes()[18:20] == b"\x02\x02"
 
 
-def _wal_crashed(path: Path, *endings: str) -> None:
+def crash_with_wal(path: Path, *suffixes: str) -> None:
     live = Path(f"{path}.live")
-    talk(live, wal=True)
+    create_database(live, wal=True)
     with closing(sqlite3.connect(live, isolation_level=None)) as connection:
-        say_two(connection)
-        crashed(path, *endings)
+        insert_second_message(connection)
+        copy_crashed(path, *suffixes)
 
 
 def wal_with_shm(path: Path) -> None:
-    _wal_crashed(path, "-wal", "-shm")
+    crash_with_wal(path, "-wal", "-shm")
 
 
 def wal_without_shm(path: Path) -> None:
-    _wal_crashed(path, "-wal")
+    crash_with_wal(path, "-wal")
 
 
-def _journal_left(path: Path, mode: str) -> None:
-    """In the middle of a transaction too large for the memory it may use: the file is half rewritten."""
+def leave_journal(path: Path, mode: str) -> None:
+    """Copy the files during a transaction that is too large for the cache, so that the file is half rewritten."""
     live = Path(f"{path}.live")
-    talk(live)
+    create_database(live)
     with closing(sqlite3.connect(live, isolation_level=None)) as connection:
         connection.execute(f"pragma journal_mode = {mode}")
         connection.execute("pragma cache_size = 1")
@@ -104,25 +104,25 @@ def _journal_left(path: Path, mode: str) -> None:
         filler = "insert into messages (session_id, seq, role, content) values ('s', ?, 'user', '[]')"
         connection.executemany(filler, [(number,) for number in range(2, 2000)])
         assert live.read_bytes() != before
-        crashed(path, "-journal")
+        copy_crashed(path, "-journal")
 
 
 def hot_journal(path: Path) -> None:
-    _journal_left(path, "delete")
+    leave_journal(path, "delete")
 
 
 def hot_journal_that_persists(path: Path) -> None:
-    _journal_left(path, "persist")
+    leave_journal(path, "persist")
 
 
 def cold_journal(path: Path) -> None:
-    """Where the mode is to keep it, its header is blanked when all is done."""
+    """Leave a journal whose header was cleared at the end of the transaction."""
     live = Path(f"{path}.live")
-    talk(live)
+    create_database(live)
     with closing(sqlite3.connect(live, isolation_level=None)) as connection:
         connection.execute("pragma journal_mode = persist")
-        say_two(connection)
-        crashed(path, "-journal")
+        insert_second_message(connection)
+        copy_crashed(path, "-journal")
     assert Path(f"{path}-journal").stat().st_size > 0
 
 
@@ -138,11 +138,11 @@ STATES: list[tuple[Callable[[Path], None], list[str], set[str]]] = [
 ]
 
 
-# ── and what is made of it ────────────────────────────────────────────────────────────────────────
+# ── reading them ────────────────────────────────────────────────────────────────────────
 
 
-def left(folder: Path, build: Callable[[Path], None]) -> Path:
-    """Nothing but what the program left, all of it a person's own."""
+def build_state(folder: Path, build: Callable[[Path], None]) -> Path:
+    """Build the database in a folder of another user, and return its path."""
     path = folder / "theirs" / "r.db"
     path.parent.mkdir()
     with tempfile.TemporaryDirectory() as workshop:
@@ -155,8 +155,8 @@ def left(folder: Path, build: Callable[[Path], None]) -> Path:
     return path
 
 
-def seen(path: Path) -> dict[str, tuple[str, int]]:
-    """Every file beside it: its bytes and when they changed."""
+def file_states(path: Path) -> dict[str, tuple[str, int]]:
+    """Return the digest and the modification time of every file in the folder."""
     return {
         file.name.removeprefix(path.name): (hashlib.sha256(file.read_bytes()).hexdigest(), file.stat().st_mtime_ns)
         for file in path.parent.iterdir()
@@ -165,29 +165,29 @@ def seen(path: Path) -> dict[str, tuple[str, int]]:
 
 @pytest.mark.parametrize("folder_mode", [0o755, 0o555], ids=["writable", "unwritable"])
 @pytest.mark.parametrize("file_mode", [0o644, 0o444], ids=["file writable", "file unwritable"])
-@pytest.mark.parametrize(("build", "said", "beside"), STATES)
-def test_what_was_committed_is_read(
-    reachable: Path, children: ForkServer, build: Callable[[Path], None], said: list[str], beside: set[str],
+@pytest.mark.parametrize(("build", "texts", "suffixes"), STATES)
+def test_committed_rows_are_read_without_changing_any_file(
+    reachable: Path, children: ForkServer, build: Callable[[Path], None], texts: list[str], suffixes: set[str],
     folder_mode: int, file_mode: int,
 ) -> None:  # fmt: skip
-    path = left(reachable, build)
-    before = seen(path)
-    assert before.keys() == {"", *beside}
+    path = build_state(reachable, build)
+    before = file_states(path)
+    assert before.keys() == {"", *suffixes}
     for file in path.parent.iterdir():
         file.chmod(file_mode)
     path.parent.chmod(folder_mode)
     outcome = children.run(read_foreign_sessions, str(path), nobody=AS_ROOT)
     path.parent.chmod(0o755)
-    assert (outcome.messages, outcome.refusal, outcome.crash) == ([{"s": said}], "", "")
-    assert seen(path) == before
+    assert (outcome.messages, outcome.refusal, outcome.crash) == ([{"s": texts}], "", "")
+    assert file_states(path) == before
 
 
-@pytest.mark.parametrize(("build", "said", "beside"), STATES)
-def test_what_may_not_be_read_is_refused(
-    reachable: Path, children: ForkServer, build: Callable[[Path], None], said: list[str], beside: set[str]
+@pytest.mark.parametrize(("build", "texts", "suffixes"), STATES)
+def test_an_unreadable_database_is_refused(
+    reachable: Path, children: ForkServer, build: Callable[[Path], None], texts: list[str], suffixes: set[str]
 ) -> None:
-    path = left(reachable, build)
-    before = seen(path)
+    path = build_state(reachable, build)
+    before = file_states(path)
     for file in path.parent.iterdir():
         file.chmod(0o000)
     outcome = children.run(read_foreign_sessions, str(path), nobody=AS_ROOT)
@@ -195,27 +195,27 @@ def test_what_may_not_be_read_is_refused(
     assert outcome.refusal.startswith(f"Unreadable: {path} ")
     for file in path.parent.iterdir():
         file.chmod(0o644)
-    assert seen(path) == before
+    assert file_states(path) == before
 
 
-@pytest.mark.parametrize(("build", "said", "beside"), [state for state in STATES if state[2]])
-def test_what_stands_beside_may_not_be_read(
-    reachable: Path, children: ForkServer, build: Callable[[Path], None], said: list[str], beside: set[str]
+@pytest.mark.parametrize(("build", "texts", "suffixes"), [state for state in STATES if state[2]])
+def test_an_unreadable_journal_is_refused(
+    reachable: Path, children: ForkServer, build: Callable[[Path], None], texts: list[str], suffixes: set[str]
 ) -> None:
-    """Half of the truth would be a lie."""
-    path = left(reachable, build)
-    for ending in beside:
-        path.with_name(path.name + ending).chmod(0o000)
+    """The database alone would give wrong rows."""
+    path = build_state(reachable, build)
+    for suffix in suffixes:
+        path.with_name(path.name + suffix).chmod(0o000)
     outcome = children.run(read_foreign_sessions, str(path), nobody=AS_ROOT)
     assert (outcome.messages, outcome.crash) == ([], "")
     assert outcome.refusal.startswith(f"Unreadable: {path} ")
 
 
-# ── while it is written ───────────────────────────────────────────────────────────────────────────
+# ── while it is being written ───────────────────────────────────────────────────────────────────────────
 
 
-def _write_pairs(path: str, mode: str, ready: object, enough: object) -> None:
-    """Two rows a transaction, now and then a great many, so that the file is rewritten before the end of it."""
+def _write_pairs(path: str, mode: str, ready: object, stop: object) -> None:
+    """Insert two rows per transaction, and sometimes so many that the file is written before the commit."""
     with closing(sqlite3.connect(path, timeout=0, isolation_level=None)) as connection:
         connection.execute(f"pragma journal_mode = {mode}")
         connection.execute("pragma cache_size = 5")
@@ -231,16 +231,16 @@ def _write_pairs(path: str, mode: str, ready: object, enough: object) -> None:
                 connection.execute("delete from messages")
             connection.execute("commit")
             ready.set()  # type: ignore[attr-defined]
-            if enough.wait(0.01 if number % 5 else 0.2):  # type: ignore[attr-defined]
+            if stop.wait(0.01 if number % 5 else 0.2):  # type: ignore[attr-defined]
                 return
 
 
 @pytest.mark.parametrize("mode", ["wal", "delete", "persist"])
-def test_what_is_read_is_one_moment(tmp_path: Path, mode: str) -> None:
+def test_a_snapshot_never_contains_half_a_transaction(tmp_path: Path, mode: str) -> None:
     path = make_database(tmp_path / "r.db", RUBICHAN_SCHEMA)
     context = multiprocessing.get_context("spawn")
-    ready, enough = context.Event(), context.Event()
-    owner = context.Process(target=_write_pairs, args=(str(path), mode, ready, enough))
+    ready, stop = context.Event(), context.Event()
+    owner = context.Process(target=_write_pairs, args=(str(path), mode, ready, stop))
     owner.start()
     try:
         assert ready.wait(60)
@@ -250,47 +250,47 @@ def test_what_is_read_is_one_moment(tmp_path: Path, mode: str) -> None:
             with suppress(Busy), sqlite.snapshot(path) as connection:
                 counts.add(connection.execute("select count(*) from messages").fetchone()[0])
     finally:
-        enough.set()
+        stop.set()
         owner.join()
     assert owner.exitcode == 0
     assert {count % 2 for count in counts} == {0}
 
 
 @pytest.fixture
-def restless(home: Path) -> Iterator[Path]:
-    """A store where its program keeps it, which never holds still for as long as it takes to copy it."""
+def changing_database(home: Path) -> Iterator[Path]:
+    """Give a database in its usual place that changes faster than it can be copied."""
     (home / ".config/rubichan").mkdir(parents=True)
     path = home / ".config/rubichan/rubichan.db"
-    talk(path)
-    quiet = threading.Event()
+    create_database(path)
+    stopped = threading.Event()
 
-    def stir() -> None:
-        for moment in itertools.count(1):
-            os.utime(path, ns=(moment, moment))
-            if quiet.is_set():
+    def touch_repeatedly() -> None:
+        for time_ns in itertools.count(1):
+            os.utime(path, ns=(time_ns, time_ns))
+            if stopped.is_set():
                 return
 
-    stirring = threading.Thread(target=stir)
-    stirring.start()
+    thread = threading.Thread(target=touch_repeatedly)
+    thread.start()
     yield path
-    quiet.set()
-    stirring.join()
+    stopped.set()
+    thread.join()
 
 
-def _look_often(path: Path) -> None:
-    limit = time.monotonic() + TIMEOUT
-    while time.monotonic() < limit:
+def find_targets_repeatedly(path: Path) -> None:
+    deadline = time.monotonic() + TIMEOUT
+    while time.monotonic() < deadline:
         find_targets([str(path)])
 
 
-def test_a_store_that_never_holds_still_is_busy_and_not_unknown(restless: Path, store: Store) -> None:
-    # On a busy machine the one that stirs may itself be kept still for a while.
+def test_a_database_that_changes_all_the_time_is_busy(changing_database: Path, store: Store) -> None:
+    # On a busy machine the thread that changes the file may pause for a while.
     with pytest.raises(Busy, match="is being written to"):
-        _look_often(restless)
+        find_targets_repeatedly(changing_database)
     (target,) = find_targets()
     problems: list[Problem] = []
-    limit = time.monotonic() + TIMEOUT
-    while not problems and time.monotonic() < limit:
+    deadline = time.monotonic() + TIMEOUT
+    while not problems and time.monotonic() < deadline:
         *_, last = refresh.sync_targets(store, [target])
         problems = last.report.problems
-    assert problems[0].reason == f"{restless} is being written to; it will be read later."
+    assert problems[0].reason == f"{changing_database} is being written to; it will be read later."

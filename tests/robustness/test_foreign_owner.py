@@ -1,4 +1,4 @@
-"""The owner of a foreign store never notices: not one failed write while it is read over and over."""
+"""This test checks that a program has no failed write while we read its database repeatedly."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from store.sync.targets import find_targets
 WRITES = 400
 
 
-def _own(path: str, ready: object, results: object) -> None:
-    """Writes every few milliseconds and never waits for a lock."""
+def write_repeatedly(path: str, ready: object, results: object) -> None:
+    """Write every few milliseconds without waiting for locks, and report the number of failed writes."""
     connection = sqlite3.connect(path, timeout=0, isolation_level=None)
     connection.execute("pragma busy_timeout = 0")
     failed = 0
@@ -38,14 +38,14 @@ def _own(path: str, ready: object, results: object) -> None:
 
 
 @pytest.mark.parametrize("wal", [True, False], ids=["wal", "rollback journal"])
-def test_the_owner_never_notices(store: Store, tmp_path: Path, wal: bool) -> None:
+def test_the_owner_has_no_failed_write_during_syncs(store: Store, tmp_path: Path, wal: bool) -> None:
     path = make_database(tmp_path / "rubichan.db", RUBICHAN_SCHEMA, wal=wal)
     add_rubichan_session(path, "live")
     for number in range(20):
         add_rubichan_session(path, f"old{number}", *[("user", "x" * 500)] * 50)
     context = multiprocessing.get_context("spawn")
     ready, results = context.Event(), context.Queue()
-    owner = context.Process(target=_own, args=(str(path), ready, results))
+    owner = context.Process(target=write_repeatedly, args=(str(path), ready, results))
     owner.start()
     assert ready.wait(60)
     syncs = 0
@@ -54,7 +54,7 @@ def test_the_owner_never_notices(store: Store, tmp_path: Path, wal: bool) -> Non
             for _ in refresh.sync_targets(store, find_targets([str(path)])):
                 pass
             syncs += 1
-        except StoreError:  # busy: later
+        except StoreError:  # the database is busy
             time.sleep(0.01)
     assert results.get(timeout=60) == 0
     owner.join()

@@ -1,6 +1,6 @@
-"""Files that nobody should trust: another program's, damaged ones, schemas that do harm, values of every wrong kind.
+"""These tests read files of other programs, damaged files, malicious schemas and wrong values.
 
-Each either opens or is one clear problem; what can be read beside the trouble is read.
+Each file is read or reported as one problem, and everything else in it is read.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ from store.sync.targets import find_targets
 
 FLIPS = 200
 SECONDS = 2.0
-OF_EACH = [kind for kind in STORE_KINDS if "first" not in kind.name and "1.19" not in kind.name]
+LATEST_KINDS = [kind for kind in STORE_KINDS if "first" not in kind.name and "1.19" not in kind.name]
 OURS = [kind for kind in STORE_KINDS if kind.name in ("pingu", "rubichan")]
 
 
@@ -53,71 +53,71 @@ def built(tmp_path: Path, kind: StoreKind) -> Path:
     return path
 
 
-# ── no store at all ───────────────────────────────────────────────────────────────────────────────
+# ── files that are no store ───────────────────────────────────────────────────────────────────────────────
 
 
-def of_nothing(path: Path) -> None:
+def make_empty_file(path: Path) -> None:
     path.touch()
 
 
-def of_words(path: Path) -> None:
+def make_text_file(path: Path) -> None:
     path.write_text("Dear diary, ")
 
 
-def of_a_header(path: Path) -> None:
+def make_header_only(path: Path) -> None:
     path.write_bytes(b"SQLite format 3\0")
 
 
-def of_zeros(path: Path) -> None:
+def make_zeros(path: Path) -> None:
     path.write_bytes(bytes(8192))
 
 
-def of_another_program(path: Path) -> None:
+def make_other_database(path: Path) -> None:
     make_database(path, "create table places (id integer primary key, url text); create table sessions (id, title)")
 
 
-def of_our_own(path: Path) -> None:
+def make_own_store(path: Path) -> None:
     Store.open(path).close()
 
 
-def a_folder(path: Path) -> None:
+def make_folder(path: Path) -> None:
     path.mkdir()
 
 
-def a_pipe(path: Path) -> None:
+def make_pipe(path: Path) -> None:
     os.mkfifo(path)
 
 
-def a_socket(path: Path) -> None:
+def make_socket(path: Path) -> None:
     with closing(socket.socket(socket.AF_UNIX)) as opened:
         opened.bind(str(path))
 
 
-def a_broken_link(path: Path) -> None:
+def make_broken_link(path: Path) -> None:
     path.symlink_to("nowhere")
 
 
-def a_link_to_itself(path: Path) -> None:
+def make_link_to_itself(path: Path) -> None:
     path.symlink_to(path)
 
 
 @pytest.mark.parametrize(
-    "made",
+    "make_file",
     [
-        *(of_nothing, of_words, of_a_header, of_zeros, of_another_program, of_our_own),
-        *(a_folder, a_pipe, a_socket, a_broken_link, a_link_to_itself),
+        *(make_empty_file, make_text_file, make_header_only, make_zeros, make_other_database, make_own_store),
+        *(make_folder, make_pipe, make_socket, make_broken_link, make_link_to_itself),
     ],
 )
-def test_what_is_no_conversation_store_is_refused_in_a_sentence(tmp_path: Path, made: Any) -> None:
+def test_files_that_are_no_conversation_store_are_refused_in_one_sentence(tmp_path: Path, make_file: Any) -> None:
     path = tmp_path / "x"
-    made(path)
+    make_file(path)
     with pytest.raises(Unreadable) as caught:
         find_targets([str(path)])
     assert re.fullmatch(r"\S*/x is [^\n]*\.|\S*/x cannot be read: [^\n]*\.", str(caught.value))
 
 
 @pytest.mark.parametrize("missing", [1, 100, 4096, 30_000])
-def test_a_store_that_is_cut_short(tmp_path: Path, store: Store, missing: int) -> None:
+def test_a_truncated_store(tmp_path: Path, store: Store, missing: int) -> None:
     owner = make_database(tmp_path / "x.db", RUBICHAN_LATEST_SCHEMA)
     add_rubichan_session(owner, NEIGHBOUR, ("user", PROMPT_TEXT), ("assistant", ANSWER_TEXT))
     add_rubichan_session(owner, CORRUPTED, ("user", "hello " * 10_000))
@@ -130,16 +130,16 @@ def test_a_store_that_is_cut_short(tmp_path: Path, store: Store, missing: int) -
 # ── damage ────────────────────────────────────────────────────────────────────────────────────────
 
 
-@pytest.mark.parametrize("kind", OF_EACH, ids=str)
-def test_bytes_that_flipped(tmp_path: Path, built: Path, kind: StoreKind, children: ForkServer) -> None:
-    """One byte in each of many files, half of them among the first, where all that matters stands; and more in some."""
-    whole, chance, folder = built.read_bytes(), random.Random(7), tmp_path / "flipped"
+@pytest.mark.parametrize("kind", LATEST_KINDS, ids=str)
+def test_files_with_changed_bytes(tmp_path: Path, built: Path, kind: StoreKind, children: ForkServer) -> None:
+    """Change one byte in most files and more in some. Half of the changes are in the first page with the schema."""
+    original, rng, folder = built.read_bytes(), random.Random(7), tmp_path / "flipped"
     folder.mkdir()
     for number in range(FLIPS):
-        spoiled = bytearray(whole)
-        for _ in range(1 if number % 4 else chance.choice([2, 8, 64])):
-            spoiled[chance.randrange(len(spoiled) if number % 2 else 4096)] ^= chance.randrange(1, 256)
-        (folder / f"{number:03}.db").write_bytes(spoiled)
+        corrupted = bytearray(original)
+        for _ in range(1 if number % 4 else rng.choice([2, 8, 64])):
+            corrupted[rng.randrange(len(corrupted) if number % 2 else 4096)] ^= rng.randrange(1, 256)
+        (folder / f"{number:03}.db").write_bytes(corrupted)
     outcome = children.run(import_folder, str(folder), SECONDS)
     assert (outcome.crash, outcome.refusal) == ("", "")
     assert [name for name, _ in outcome.messages] == sorted(os.listdir(folder))
@@ -166,7 +166,7 @@ def owner(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize("view", ["select * from real_sessions", f"{ENDLESS} select n as id from endless"])
-def test_a_view_is_no_table(owner: Path, view: str) -> None:
+def test_a_view_in_place_of_a_table_is_refused(owner: Path, view: str) -> None:
     make_database(owner, f"alter table sessions rename to real_sessions; create view sessions as {view}")
     with pytest.raises(Unreadable, match="is not a conversation store"):
         find_targets([str(owner)])
@@ -179,7 +179,7 @@ insert into memories (content) values ('This is no fact.');
 
 
 @pytest.mark.parametrize(
-    "instead",
+    "replacement",
     [
         f"create view memories as {ENDLESS} select n as id, n as working_dir, n as tag, n as content,"
         " n as created_at, n as updated_at from endless",
@@ -189,8 +189,8 @@ insert into memories (content) values ('This is no fact.');
     ],
     ids=["endless view", "virtual table", "virtual table in disguise", "another's table"],
 )
-def test_what_stands_in_a_table_s_place_is_left_alone(owner: Path, store: Store, instead: str) -> None:
-    make_database(owner, f"drop table memories; {instead}")
+def test_views_and_foreign_tables_in_place_of_a_table_are_ignored(owner: Path, store: Store, replacement: str) -> None:
+    make_database(owner, f"drop table memories; {replacement}")
     assert sync_paths(store, owner).problems == []
     assert neighbour_texts(store, owner) == [PROMPT_TEXT, ANSWER_TEXT]
     assert store.facts.current(None) == []
@@ -216,8 +216,8 @@ def test_triggers_never_run(owner: Path, store: Store) -> None:
     assert neighbour_texts(store, owner) == [PROMPT_TEXT, ANSWER_TEXT]
 
 
-def test_columns_that_are_computed_are_not(owner: Path, store: Store) -> None:
-    """Sixty of them would take 2.4 GB a row."""
+def test_generated_columns_are_not_computed(owner: Path, store: Store) -> None:
+    """Sixty of them would take 2.4 GB per row."""
     for number in range(60):
         execute_sql(
             owner, f"alter table messages add column bomb{number} as (hex(zeroblob(20000000)) || content) virtual"
@@ -228,7 +228,7 @@ def test_columns_that_are_computed_are_not(owner: Path, store: Store) -> None:
     assert json.loads(store.records.get(record))["bomb0"] is None
 
 
-def test_a_column_that_is_computed_stands_for_no_other(owner: Path) -> None:
+def test_a_generated_column_does_not_replace_a_real_one(owner: Path) -> None:
     make_database(
         owner,
         "alter table messages rename column content to hidden;"
@@ -238,12 +238,12 @@ def test_a_column_that_is_computed_stands_for_no_other(owner: Path) -> None:
         find_targets([str(owner)])
 
 
-def test_a_row_that_breaks_a_rule_of_its_table_is_no_damage(tmp_path: Path, store: Store) -> None:
-    """And what the rule says is not worked out: it may take for ever."""
-    ruled = RUBICHAN_LATEST_SCHEMA.replace(
+def test_a_row_that_violates_a_check_constraint_is_read(tmp_path: Path, store: Store) -> None:
+    """The constraint is not evaluated, because that could take forever."""
+    schema = RUBICHAN_LATEST_SCHEMA.replace(
         "content text not null", "content text not null check (length(content) < 9)", 1
     )
-    owner = make_database(tmp_path / "x.db", ruled)
+    owner = make_database(tmp_path / "x.db", schema)
     with closing(sqlite3.connect(owner)) as connection, connection:
         connection.execute("pragma ignore_check_constraints = on")
         connection.execute("insert into sessions (id, model) values (?, 'm')", (NEIGHBOUR,))
@@ -253,10 +253,10 @@ def test_a_row_that_breaks_a_rule_of_its_table_is_no_damage(tmp_path: Path, stor
     assert neighbour_texts(store, owner) == [PROMPT_TEXT]
 
 
-def test_names_that_are_no_text(owner: Path, store: Store) -> None:
+def test_column_names_that_are_not_utf_8(owner: Path, store: Store) -> None:
     execute_sql(owner, "alter table messages add column strange text")
-    whole = owner.read_bytes()
-    owner.write_bytes(whole.replace(b"strange text", b"str\xffnge text"))
+    original = owner.read_bytes()
+    owner.write_bytes(original.replace(b"strange text", b"str\xffnge text"))
     problems = sync_paths(store, owner).problems
     assert {problem.where for problem in problems} == {NEIGHBOUR, CORRUPTED}
 
@@ -280,7 +280,7 @@ def test_names_that_are_no_text(owner: Path, store: Store) -> None:
         "select load_extension('x')",
     ],
 )
-def test_nothing_but_reading_is_possible(owner: Path, statement: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_statements_other_than_reads_are_refused(owner: Path, statement: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(owner.parent)
     with sqlite.snapshot(owner) as connection, pytest.raises(sqlite3.Error):
         connection.execute(statement)
@@ -288,30 +288,30 @@ def test_nothing_but_reading_is_possible(owner: Path, statement: str, monkeypatc
 
 
 @pytest.fixture
-def a_second_a_look(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whenever somebody looks at the clock, a second has gone by."""
+def clock_advances_at_every_call(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Advance the clock by one second whenever it is read."""
     monkeypatch.setattr(time, "monotonic", itertools.count().__next__)
 
 
-@pytest.mark.usefixtures("a_second_a_look")
-def test_a_statement_without_an_end_is_given_up(owner: Path) -> None:
+@pytest.mark.usefixtures("clock_advances_at_every_call")
+def test_an_endless_statement_is_interrupted(owner: Path) -> None:
     with pytest.raises(Unreadable, match="interrupted"), sqlite.snapshot(owner) as connection:
         connection.execute(f"{ENDLESS} select n from endless where n < 0").fetchone()
 
 
-@pytest.mark.usefixtures("a_second_a_look")
-def test_a_statement_that_gives_row_after_row_is_not(owner: Path) -> None:
-    slow = f"select role, ({ENDLESS} select max(n) from (select n from endless limit 60000)) as n from messages"
+@pytest.mark.usefixtures("clock_advances_at_every_call")
+def test_a_slow_statement_that_returns_rows_is_not_interrupted(owner: Path) -> None:
+    slow_select = f"select role, ({ENDLESS} select max(n) from (select n from endless limit 60000)) as n from messages"
     with sqlite.snapshot(owner) as connection:
-        assert len(connection.execute(" union all ".join([slow] * 5)).fetchall()) == 20
+        assert len(connection.execute(" union all ".join([slow_select] * 5)).fetchall()) == 20
 
 
 # ── values ────────────────────────────────────────────────────────────────────────────────────────
 
-PLACES_OF_WORDS = ("sessions", "messages", "turns", "events", "session_entries")
+TEXT_TABLES = ("sessions", "messages", "turns", "events", "session_entries")
 
 
-@pytest.mark.parametrize("kind", OF_EACH, ids=str)
+@pytest.mark.parametrize("kind", LATEST_KINDS, ids=str)
 def test_a_wrong_value_in_any_column(tmp_path: Path, built: Path, kind: StoreKind, store: Store) -> None:
     for number, (table, column) in enumerate(drop_constraints(built)):
         for value in sample_wrong_values(number):
@@ -324,28 +324,28 @@ def test_a_wrong_value_in_any_column(tmp_path: Path, built: Path, kind: StoreKin
             path.unlink()
 
 
-def texts_of(path: Path) -> list[tuple[str, str]]:
-    """Every column that holds text somewhere."""
+def find_text_columns(path: Path) -> list[tuple[str, str]]:
+    """Return the columns that contain text."""
     with closing(sqlite3.connect(path)) as connection:
-        found = connection.execute(
+        columns = connection.execute(
             "select tables.name, columns.name from sqlite_master as tables, pragma_table_info(tables.name) as columns"
             " where tables.type = 'table' and tables.name not like '%_fts%'"
         ).fetchall()
         text = "select 1 from {} where typeof({}) in ('text', 'blob')"
-        return [place for place in found if connection.execute(text.format(*place)).fetchone()]
+        return [column for column in columns if connection.execute(text.format(*column)).fetchone()]
 
 
-@pytest.mark.parametrize("kind", OF_EACH, ids=str)
+@pytest.mark.parametrize("kind", LATEST_KINDS, ids=str)
 def test_a_value_too_large_to_hold(
     tmp_path: Path, built: Path, kind: StoreKind, store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sqlite, "MAX_VALUE_BYTES", 100_000)
-    for table, column in texts_of(built):
+    for table, column in find_text_columns(built):
         path = tmp_path / f"{table}.{column}.db"
         shutil.copy(built, path)
         corrupt_column(path, table, column, "x" * 200_000)
         report = sync_paths(store, path)
-        if table in PLACES_OF_WORDS and column != "session_id":
+        if table in TEXT_TABLES and column != "session_id":
             assert report.problems, (table, column)
         if kind in OURS:
             assert neighbour_texts(store, path, kind.neighbour_id) == [PROMPT_TEXT, ANSWER_TEXT], (table, column)

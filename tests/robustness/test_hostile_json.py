@@ -1,4 +1,4 @@
-"""What stands in the JSON of a foreign row may be anything: it is one problem at most, and its neighbours come."""
+"""These tests corrupt the JSON of a foreign row: it is at most one problem, and other sessions are read."""
 
 from __future__ import annotations
 
@@ -39,24 +39,24 @@ SHAPES: dict[str, Any] = {
         {"type": "image", "source": {"media_type": "image/png", "data": "aGk="}, "title": "t"},
     ],
 }
-PLACES = {"pingu": ("turns", "response_json"), "rubichan": ("messages", "content")}
+JSON_COLUMNS = {"pingu": ("turns", "response_json"), "rubichan": ("messages", "content")}
 
 
 @st.composite
-def spoiled_json(draw: st.DrawFn, name: str) -> str:
-    """As it should be but for a value somewhere, or cut, or with a character changed."""
+def generate_corrupted_json(draw: st.DrawFn, name: str) -> str:
+    """Generate valid JSON with some changed values, which may also be truncated or have one character changed."""
     shape = SHAPES[name]
     for _ in range(draw(st.integers(1, 3))):
         shape = replace_at_path(shape, draw(st.sampled_from(list(json_paths(shape)))), draw(ANY_JSON))
-    spelled = json.dumps(shape, ensure_ascii=draw(st.booleans())).encode("utf-8", "replace").decode()
-    at = draw(st.integers(0, len(spelled)))
-    other = draw(st.characters(codec="utf-8"))
-    return draw(st.sampled_from([spelled, spelled[:at], spelled[:at] + other + spelled[at + 1 :]]))
+    text = json.dumps(shape, ensure_ascii=draw(st.booleans())).encode("utf-8", "replace").decode()
+    index = draw(st.integers(0, len(text)))
+    character = draw(st.characters(codec="utf-8"))
+    return draw(st.sampled_from([text, text[:index], text[:index] + character + text[index + 1 :]]))
 
 
 @pytest.fixture(scope="module")
-def around(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Store, Path]]:
-    """Made once for all that will be tried."""
+def store_and_folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Store, Path]]:
+    """Build the databases once for all examples."""
     folder = tmp_path_factory.mktemp("json")
     for kind in OURS:
         kind.build(folder / kind.name)
@@ -66,12 +66,14 @@ def around(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Store, Pa
 
 @pytest.mark.parametrize("kind", OURS, ids=str)
 @given(data=st.data())
-def test_whatever_stands_in_json(around: tuple[Store, Path], kind: StoreKind, data: st.DataObject) -> None:
-    store, folder = around
-    table, column = PLACES[kind.name]
+def test_corrupted_json_is_at_most_one_problem(
+    store_and_folder: tuple[Store, Path], kind: StoreKind, data: st.DataObject
+) -> None:
+    store, folder = store_and_folder
+    table, column = JSON_COLUMNS[kind.name]
     path = folder / f"{store.connection.total_changes}.db"
     shutil.copy(folder / kind.name, path)
-    corrupt_column(path, table, column, data.draw(spoiled_json(kind.name)))
+    corrupt_column(path, table, column, data.draw(generate_corrupted_json(kind.name)))
     problems = sync_paths(store, path).problems
     assert {problem.where for problem in problems} <= {f"{table}:1"}
     assert neighbour_texts(store, path) == [PROMPT_TEXT, ANSWER_TEXT]

@@ -1,6 +1,7 @@
-"""Kill -9 at random points: what was acknowledged is there, and nothing is half done.
+"""These tests kill processes at random times: acknowledged writes are kept, and no write is partial.
 
-A hundred kills of each kind; BACKSCROLL_KILLS asks for more. The kernel lives on, so this says nothing of a power cut.
+Each test kills a hundred times, or as often as BACKSCROLL_KILLS says. A power cut is not tested, because the kernel
+continues to run.
 """
 
 from __future__ import annotations
@@ -37,31 +38,34 @@ from store.database.migrations import migrations
 from store.doctor import check_store
 from store.store import Store
 
-# Read here, since every test runs without the variables that are ours.
+# This is read on import, because tests run without our environment variables.
 KILLS = int(os.environ.get("BACKSCROLL_KILLS", "100"))
 RUNS_IN_A_STORE = 10
 
 
-def moments() -> Iterator[tuple[int, dict[str, float]]]:
-    """The number of each kill, and when: after so many acknowledgements, however busy the machine is, and a while."""
+def iter_kill_times() -> Iterator[tuple[int, dict[str, float]]]:
+    """Yield the number of each kill, and its time: after some acknowledgements and a short delay.
+
+    This does not depend on the load of the machine.
+    """
     for n in range(KILLS):
         yield n, {"report_count": 1 + n % 6, "kill_after": random.uniform(0, 0.03)}
 
 
-class Fork:
-    """Chooses moments so that about as many kills fall before something as after it, however busy the machine is."""
+class KillTimer:
+    """Chooses delays so that about as many kills happen before an event as after it, on a machine with any load."""
 
-    def __init__(self, first_guess: float) -> None:
-        self.guess = first_guess
+    def __init__(self, first_estimate: float) -> None:
+        self.estimate = first_estimate
         self.before = self.after = 0
 
-    def moment(self) -> float:
-        return random.uniform(0.5, 1.5) * self.guess
+    def next_delay(self) -> float:
+        return random.uniform(0.5, 1.5) * self.estimate
 
-    def was(self, after: bool) -> None:
+    def record(self, after: bool) -> None:
         self.after += after
         self.before += not after
-        self.guess *= 0.85 if after else 1.18
+        self.estimate *= 0.85 if after else 1.18
 
     def is_even(self) -> bool:
         return min(self.before, self.after) >= (self.before + self.after) // 5
@@ -70,53 +74,53 @@ class Fork:
 # ── appends ───────────────────────────────────────────────────────────────────────────────────────
 
 
-def missing(path: Path, told: dict[str, str]) -> dict[str, str]:
-    """What was acknowledged and is not there, or is there and says something else."""
+def find_missing(path: Path, acknowledged: dict[str, str]) -> dict[str, str]:
+    """Return the acknowledged entries that are missing or have another text."""
     with closing(sqlite3.connect(path)) as connection:
         rows = connection.execute("select id || '#' || seq, text from sessions join entries on session = sessions.key")
-        found = {entry: text_digest(text) for entry, text in rows}
-    return {entry: mark for entry, mark in told.items() if found.get(entry) != mark}
+        stored = {entry: text_digest(text) for entry, text in rows}
+    return {entry: digest for entry, digest in acknowledged.items() if stored.get(entry) != digest}
 
 
 def test_killed_while_appending(tmp_path: Path, children: ForkServer) -> None:
-    told: dict[str, str] = {}
+    acknowledged: dict[str, str] = {}
     path = tmp_path / "store.db"
-    for n, moment in moments():
+    for n, kill_time in iter_kill_times():
         if n % RUNS_IN_A_STORE == 0:
-            path, told = tmp_path / f"{n}.db", {}
-        outcome = children.run(append_until_stopped, str(path), f"child{n}", **moment)
+            path, acknowledged = tmp_path / f"{n}.db", {}
+        outcome = children.run(append_until_stopped, str(path), f"child{n}", **kill_time)
         assert outcome.refusal + outcome.crash == ""
-        told |= dict(outcome.messages[1:])
+        acknowledged |= dict(outcome.messages[1:])
         assert find_faults(path) == []
-        assert missing(path, told) == {}
+        assert find_missing(path, acknowledged) == {}
         if n % RUNS_IN_A_STORE == RUNS_IN_A_STORE - 1:
-            assert len(told) > RUNS_IN_A_STORE
+            assert len(acknowledged) > RUNS_IN_A_STORE
             with Store.open(path) as store:
                 assert check_store(store) == []
 
 
-def test_a_killed_writer_holds_up_nobody(tmp_path: Path, children: ForkServer) -> None:
+def test_a_killed_writer_does_not_block_others(tmp_path: Path, children: ForkServer) -> None:
     path, stop = tmp_path / "store.db", tmp_path / "stop"
-    told: dict[str, str] = {}
-    with start_fork_server() as neighbours:
-        neighbours.submit(append_until_stopped, str(path), "neighbour", str(stop))
-        for n, moment in itertools.islice(moments(), KILLS // 3):
-            killed = children.run(append_until_stopped, str(path), f"child{n}", **moment)
+    acknowledged: dict[str, str] = {}
+    with start_fork_server() as other_server:
+        other_server.submit(append_until_stopped, str(path), "neighbour", str(stop))
+        for n, kill_time in itertools.islice(iter_kill_times(), KILLS // 3):
+            killed = children.run(append_until_stopped, str(path), f"child{n}", **kill_time)
             assert killed.refusal + killed.crash == ""
-            told |= dict(killed.messages[1:])
-        afterwards = children.run(append_messages, str(path), "afterwards", 10)
+            acknowledged |= dict(killed.messages[1:])
+        later = children.run(append_messages, str(path), "afterwards", 10)
         stop.touch()
-        neighbour = neighbours.receive()
-    assert neighbour.refusal + neighbour.crash + afterwards.refusal + afterwards.crash == ""
-    assert len(neighbour.messages) > 1
+        other = other_server.receive()
+    assert other.refusal + other.crash + later.refusal + later.crash == ""
+    assert len(other.messages) > 1
     assert find_faults(path) == []
-    assert missing(path, told | dict(neighbour.messages[1:])) == {}
+    assert find_missing(path, acknowledged | dict(other.messages[1:])) == {}
 
 
 # ── edits ─────────────────────────────────────────────────────────────────────────────────────────
 
 
-def two_sessions(path: Path) -> None:
+def create_two_sessions(path: Path) -> None:
     with Store.open(path) as store:
         for name in ("one", "two"):
             store.create_session(name)
@@ -124,22 +128,22 @@ def two_sessions(path: Path) -> None:
 
 
 def test_killed_while_editing(tmp_path: Path, children: ForkServer) -> None:
-    """At most one edit more than was acknowledged; and the journal takes each one back wholly."""
+    """There is at most one edit more than was acknowledged, and the journal can undo each edit completely."""
     edits = 0
     path = tmp_path / "store.db"
-    for n, moment in moments():
+    for n, kill_time in iter_kill_times():
         if n % RUNS_IN_A_STORE == 0:
             path = tmp_path / f"{n}.db"
-            two_sessions(path)
-        outcome = children.run(edit_until_killed, str(path), n, **moment)
+            create_two_sessions(path)
+        outcome = children.run(edit_until_killed, str(path), n, **kill_time)
         assert outcome.refusal + outcome.crash == ""
         assert find_faults(path) == []
         acknowledged = outcome.messages[-1][0]
-        seen, state = [told for told in outcome.messages if told[1] is not None][-1]
+        last_seen, state = [acknowledged for acknowledged in outcome.messages if acknowledged[1] is not None][-1]
         edits += acknowledged - outcome.messages[0][0]
         with Store.open(path) as store:
             assert newest_edit_id(store) in (acknowledged, acknowledged + 1)
-            for number in range(newest_edit_id(store), seen, -1):
+            for number in range(newest_edit_id(store), last_seen, -1):
                 store.journal.undo(number)
             assert editable_state(store) == state
             assert store.secrets.verify() == []
@@ -147,27 +151,30 @@ def test_killed_while_editing(tmp_path: Path, children: ForkServer) -> None:
     assert edits > KILLS
 
 
-def test_killed_while_keeping_the_first_secret(tmp_path: Path, children: ForkServer) -> None:
-    """It also makes the vault and the key file; a torn one would lock every secret that follows out."""
-    fork = Fork(first_guess=0.01)
+def test_killed_while_storing_the_first_secret(tmp_path: Path, children: ForkServer) -> None:
+    """The first secret also creates the vault and the key file.
+
+    A damaged key file would make later secrets unusable.
+    """
+    timer = KillTimer(first_estimate=0.01)
     for n in range(KILLS):
         folder = tmp_path / str(n)
         path, config = folder / "store.db", folder / "config"
-        two_sessions(path)
-        outcome = children.run(store_first_secret, str(path), str(config), kill_after=fork.moment())
+        create_two_sessions(path)
+        outcome = children.run(store_first_secret, str(path), str(config), kill_after=timer.next_delay())
         assert outcome.refusal + outcome.crash == ""
         with pytest.MonkeyPatch.context() as patch, Store.open(path) as store:
             patch.setenv("XDG_CONFIG_HOME", str(config))
             session = store.get_session("one")
-            kept = {name.key: store.secrets.get(session, name.key) for name in store.secrets.names()}
-            assert kept in ({}, {"TOKEN": "first"})
-            assert kept or "stored" not in outcome.messages
-            assert len(store.journal.list_edits()) == len(kept)
+            secrets = {name.key: store.secrets.get(session, name.key) for name in store.secrets.names()}
+            assert secrets in ({}, {"TOKEN": "first"})
+            assert secrets or "stored" not in outcome.messages
+            assert len(store.journal.list_edits()) == len(secrets)
             store.secrets.set(session, "TOKEN", "second")
             assert store.secrets.get(session, "TOKEN") == "second"
             assert store.secrets.verify() == []
-        fork.was(after=bool(kept))
-    assert fork.is_even(), vars(fork)
+        timer.record(after=bool(secrets))
+    assert timer.is_even(), vars(timer)
 
 
 # ── migrations ────────────────────────────────────────────────────────────────────────────────────
@@ -175,8 +182,8 @@ def test_killed_while_keeping_the_first_secret(tmp_path: Path, children: ForkSer
 NOTES = 1_500
 
 
-def old_store(path: Path) -> None:
-    """As the version before this one left it, with enough in it for a rewrite to take a while."""
+def create_old_store(path: Path) -> None:
+    """Create a store of the previous version, large enough that a migration takes a while."""
     names = [migration.name for migration in migrations.pending(Database(memory=True))]
     db = Database(path)
     migrations.apply(db, stop_before=names[-1])
@@ -194,11 +201,11 @@ def old_store(path: Path) -> None:
 
 
 KEPT_TABLES = "select name from sqlite_master where type = 'table' and sql not like 'create virtual%'"
-"""What an index holds stands in tables of its own; not every index can be read itself."""
+"""Selects ordinary tables. They include the contents of the indexes, which cannot all be read directly."""
 
 
-def picture(path: Path) -> dict[str, Any]:
-    """All that is in the file, but for when it was migrated."""
+def read_database(path: Path) -> dict[str, Any]:
+    """Return everything in the file, except the times of migrations."""
     with closing(sqlite3.connect(path)) as connection:
         assert connection.execute("pragma integrity_check").fetchone() == ("ok",)
         tables = [name for (name,) in connection.execute(KEPT_TABLES)]
@@ -214,13 +221,13 @@ def picture(path: Path) -> dict[str, Any]:
 
 
 def test_killed_while_migrating(tmp_path: Path, children: ForkServer) -> None:
-    """Wholly old or wholly new, with about as many kills on each side of the commit."""
+    """The store is completely old or completely new, with about as many kills before the commit as after it."""
     first, path = tmp_path / "first.db", tmp_path / "store.db"
-    old_store(first)
-    old = picture(first)
+    create_old_store(first)
+    old = read_database(first)
     shutil.copy(first, path)
-    fork = Fork(children.run(migrate, str(path)).seconds)
-    new = picture(path)
+    timer = KillTimer(children.run(migrate, str(path)).seconds)
+    new = read_database(path)
     assert new["version"] == (old["version"][0] + 2,)
     for n in range(KILLS):
         folder = tmp_path / str(n)
@@ -228,15 +235,15 @@ def test_killed_while_migrating(tmp_path: Path, children: ForkServer) -> None:
         path = Path(shutil.copy(first, folder / "store.db"))
         with closing(sqlite3.connect(path)) as connection:
             connection.execute(f"pragma journal_mode = {'wal' if n % 2 else 'delete'}")
-        killed = children.run(migrate, str(path), True, kill_after=fork.moment())
+        killed = children.run(migrate, str(path), True, kill_after=timer.next_delay())
         assert killed.refusal + killed.crash == ""
-        found = picture(path)
-        assert found in (old, new)
-        fork.was(after=found == new)
+        stored = read_database(path)
+        assert stored in (old, new)
+        timer.record(after=stored == new)
         finished = children.run(migrate, str(path))
         assert finished.messages == ["ready", "done"], finished
-        assert picture(path) == new
-        assert [picture(copy) for copy in list_backups(path)][-1:] == [old]
+        assert read_database(path) == new
+        assert [read_database(copy) for copy in list_backups(path)][-1:] == [old]
         assert list(folder.rglob("*.part")) == []
         shutil.rmtree(folder)
-    assert fork.is_even(), vars(fork)
+    assert timer.is_even(), vars(timer)

@@ -1,4 +1,4 @@
-"""Values that nobody expects: each is kept as it was given, or refused with a reason, and never half of each."""
+"""These tests store unusual values: each is read back unchanged, or refused with a reason."""
 
 from __future__ import annotations
 
@@ -25,10 +25,11 @@ from store.text.validate import MAX_ID_LENGTH, MAX_JSON_DEPTH, decode
 Json = Any
 
 any_text = st.text(st.characters(exclude_categories=()), max_size=60)
-whole_text = st.text(max_size=60)
-"""Without half characters."""
+valid_text = st.text(max_size=60)
+"""Generates text without lone surrogates."""
 
-# What trips programs up: NUL, half characters and both halves, marks, the ends of the planes, markup, query syntax.
+# These characters cause errors in many programs: NUL, surrogates, marks, the last ones of a plane, markup, query
+# syntax.
 nasty_characters = st.sampled_from(
     list("\0\t\n\x1b\x7f\x85\xa0\u0301\u200b\u2028\u202e\ud83d\ude00\udcff\ufeff\uffff字ع😀\U0010ffff\"'\\[]{}*:^-")
 )
@@ -51,41 +52,41 @@ FIELDS = (
 ).split()
 
 
-def shaped(kinds: list[str]) -> st.SearchStrategy[Json]:
-    """Objects that look like what agents write, with anything at all in their fields."""
+def agent_objects(kinds: list[str]) -> st.SearchStrategy[Json]:
+    """Generate objects like those of agents, with any values in their fields."""
     fields = st.dictionaries(st.sampled_from(FIELDS) | text, json_values, max_size=5)
     return st.builds(lambda kind, rest: rest | {"type": kind}, st.sampled_from(kinds) | json_values, fields)
 
 
-blocks = st.lists(shaped(KNOWN_BLOCKS) | json_values, max_size=5)
-items = st.lists(shaped(KNOWN_ITEMS) | json_values, max_size=5)
+blocks = st.lists(agent_objects(KNOWN_BLOCKS) | json_values, max_size=5)
+items = st.lists(agent_objects(KNOWN_ITEMS) | json_values, max_size=5)
 
 
 @pytest.fixture(scope="module")
-def shelf() -> Iterator[Store]:
-    """One store for all the examples of a property, each in a session of its own."""
+def shared_store() -> Iterator[Store]:
+    """Give one store for all examples of a property. Each example uses its own session."""
     with Store.memory() as opened:
         yield opened
 
 
 @pytest.fixture(scope="module")
-def bare() -> Iterator[Store]:
-    """One that every example leaves as empty as it found it."""
+def empty_store() -> Iterator[Store]:
+    """Give one store that every example leaves empty."""
     with Store.memory() as opened:
         yield opened
 
 
-def same(found: Json, given: Json) -> bool:
-    """Also tells 1 from 1.0 and from true, which Python's own comparison does not.
+def is_same_json(found: Json, given: Json) -> bool:
+    """Return whether the values are equal as JSON, where 1, 1.0 and true differ, unlike in Python.
 
-    Both halves of a character, side by side, are in JSON the same as the character.
+    In JSON, two adjacent surrogates are the same as their character.
     """
     expected = json.loads(json.dumps(given))
     return bool(found == expected) and json.dumps(found) == json.dumps(expected)
 
 
 def read_everything(store: Store, session: Session) -> None:
-    """Every way to look at it, none of which may fail."""
+    """Read the session in every way. None of them may fail."""
     store.chains.turns(session.key)
     store.chains.tool_calls(session.key)
     store.load_input_history(session.id)
@@ -96,58 +97,60 @@ def read_everything(store: Store, session: Session) -> None:
 # ── the round trip ────────────────────────────────────────────────────────────────────────────────
 
 
-@given(blocks=blocks | text, role=st.sampled_from(["user", "assistant", "system", "tool"]) | whole_text)
+@given(blocks=blocks | text, role=st.sampled_from(["user", "assistant", "system", "tool"]) | valid_text)
 @example(blocks=[{"type": "text", "text": "a\0b\ud800"}], role="user")
 @example(blocks=[2**70, -(2**70), 1.5, -0.0, True, None, "", [], {}], role="user")
 @example(blocks=[{"type": "tool_use", "id": None, "name": "x", "input": 2**64}], role="assistant")
 @example(blocks="\ud83d", role="user")
 @example(blocks=["\ud83d\ude00"], role="user")
-def test_a_message_comes_back_as_it_was_given(shelf: Store, blocks: Json, role: str) -> None:
-    session = shelf.create_session()
-    entry = shelf.append_message(session.id, role, blocks)
-    (message,) = shelf.get_messages(session.id)
+def test_a_message_is_read_back_unchanged(shared_store: Store, blocks: Json, role: str) -> None:
+    session = shared_store.create_session()
+    entry = shared_store.append_message(session.id, role, blocks)
+    (message,) = shared_store.get_messages(session.id)
     assert (message.id, message.role) == (entry, role)
-    assert same(message.content, [blocks] if isinstance(blocks, str) else blocks)
-    read_everything(shelf, session)
+    assert is_same_json(message.content, [blocks] if isinstance(blocks, str) else blocks)
+    read_everything(shared_store, session)
 
 
 @given(prompt=items | text, output=items, rest=st.dictionaries(text, json_values, max_size=3), as_text=st.booleans())
-def test_a_turn_comes_back_as_input(shelf: Store, prompt: Json, output: Json, rest: Json, as_text: bool) -> None:
-    session = shelf.create_session()
+def test_a_turn_is_read_back_as_input(
+    shared_store: Store, prompt: Json, output: Json, rest: Json, as_text: bool
+) -> None:
+    session = shared_store.create_session()
     response = rest | {"output": output}
-    asked = [{"role": "user", "content": prompt}] if isinstance(prompt, str) else prompt
+    input_items = [{"role": "user", "content": prompt}] if isinstance(prompt, str) else prompt
     try:
-        shelf.save_turn(session.id, prompt, json.dumps(response, ensure_ascii=False) if as_text else response)
+        shared_store.save_turn(session.id, prompt, json.dumps(response, ensure_ascii=False) if as_text else response)
     except BadValue:
-        # A role is a word that we keep as it is, or not at all.
-        assert any(isinstance(item, dict) and has_half_characters(item.get("role")) for item in [*asked, *output])
-        assert shelf.load_input_history(session.id) == []
+        # A role is stored exactly or refused.
+        assert any(isinstance(item, dict) and has_half_characters(item.get("role")) for item in [*input_items, *output])
+        assert shared_store.load_input_history(session.id) == []
         return
-    assert same(shelf.load_input_history(session.id), [*asked, *output])
-    read_everything(shelf, session)
+    assert is_same_json(shared_store.load_input_history(session.id), [*input_items, *output])
+    read_everything(shared_store, session)
 
 
 def has_half_characters(value: Json) -> bool:
     return bool(set(map(chr, range(0xD800, 0xE000))) & set(str(value)))
 
 
-@given(said=st.lists(text, min_size=1, max_size=5), thought=text)
-@example(said=["\ud83d\ude00"], thought="\ud83d\ude00")
-def test_a_purged_conversation_leaves_no_word_in_the_index(bare: Store, said: list[str], thought: str) -> None:
-    """Taking out needs the very text that went in, whatever became of it on the way."""
-    bare.create_session("a")
-    for words in said:
+@given(texts=st.lists(text, min_size=1, max_size=5), thought=text)
+@example(texts=["\ud83d\ude00"], thought="\ud83d\ude00")
+def test_a_purged_conversation_leaves_no_word_in_the_index(empty_store: Store, texts: list[str], thought: str) -> None:
+    """Deleting from the index needs exactly the text that was inserted."""
+    empty_store.create_session("a")
+    for words in texts:
         call = {"type": "tool_use", "id": "x", "name": words, "input": {thought: words}}
         result = {"type": "tool_result", "tool_use_id": "x", "content": [words, thought]}
-        bare.append_message("a", "user", words)
-        bare.append_message("a", "assistant", [{"type": "thinking", "thinking": thought}, call])
-        bare.append_message("a", "user", [result])
-    assert check_store(bare) == []
-    bare.delete_session("a")
-    assert indexed_words(bare) == []
+        empty_store.append_message("a", "user", words)
+        empty_store.append_message("a", "assistant", [{"type": "thinking", "thinking": thought}, call])
+        empty_store.append_message("a", "user", [result])
+    assert check_store(empty_store) == []
+    empty_store.delete_session("a")
+    assert indexed_words(empty_store) == []
 
 
-def test_keys_that_json_spells_otherwise_leave_no_word_either(store: Store) -> None:
+def test_purged_objects_with_keys_that_are_not_text_leave_no_word_in_the_index(store: Store) -> None:
     store.create_session("a")
     store.append_message("a", "assistant", [{"type": "tool_use", "name": "x", "input": {None: 1, True: 2, 3: 4}}])
     store.save_turn("a", [{"type": "function_call_output", "output": {None: 1}}], {"output": [{"summary": {True: 2}}]})
@@ -157,7 +160,7 @@ def test_keys_that_json_spells_otherwise_leave_no_word_either(store: Store) -> N
 
 
 def indexed_words(store: Store) -> list[tuple[str, int]]:
-    """Each with how often it stands there."""
+    """Return every word in the indexes with its number of occurrences."""
     with closing(sqlite3.connect(store.path)) as connection:
         for table in ("conversation_fts", "tools_fts"):
             connection.execute(f"create virtual table temp.{table}_words using fts5vocab(main, {table}, row)")
@@ -167,69 +170,69 @@ def indexed_words(store: Store) -> list[tuple[str, int]]:
 
 
 @given(words=text)
-def test_a_person_s_words_come_back_or_are_refused(shelf: Store, words: str) -> None:
-    session = shelf.create_session()
+def test_texts_of_a_person_are_stored_or_refused(shared_store: Store, words: str) -> None:
+    session = shared_store.create_session()
 
     def title() -> str:
-        shelf.sessions.set_title(session, words)
-        return shelf.get_session(session.id).own_title
+        shared_store.sessions.set_title(session, words)
+        return shared_store.get_session(session.id).own_title
 
     def summary() -> str:
-        shelf.summaries.set(session, words)
-        current = shelf.summaries.current(session)
+        shared_store.summaries.set(session, words)
+        current = shared_store.summaries.current(session)
         return current.text if current else ""
 
     def secret() -> str:
-        shelf.secrets.set(session, "KEY", words)
-        return shelf.secrets.get(session, "KEY")
+        shared_store.secrets.set(session, "KEY", words)
+        return shared_store.secrets.get(session, "KEY")
 
     def tag() -> str:
-        shelf.notes.tag([session], [words])
-        return shelf.notes.tags(session)[0]
+        shared_store.notes.tag([session], [words])
+        return shared_store.notes.tags(session)[0]
 
-    assert kept(title) in (words.strip(), None)
-    assert kept(lambda: shelf.notes.add_note(session, words).text) in (words.strip(), None)
-    assert kept(summary) in (words if words.strip() else "", None)
-    assert kept(secret) in (words, None)
-    assert kept(tag) in (words.strip(), None)
+    assert value_or_none(title) in (words.strip(), None)
+    assert value_or_none(lambda: shared_store.notes.add_note(session, words).text) in (words.strip(), None)
+    assert value_or_none(summary) in (words if words.strip() else "", None)
+    assert value_or_none(secret) in (words, None)
+    assert value_or_none(tag) in (words.strip(), None)
 
 
-def kept(way: Callable[[], str]) -> str | None:
-    """What came back, or None for a refusal."""
+def value_or_none(operation: Callable[[], str]) -> str | None:
+    """Return the stored value, or None if it was refused."""
     try:
-        return way()
+        return operation()
     except BadValue:
         return None
 
 
-@given(words=whole_text.filter(str.strip))
-def test_words_without_half_characters_are_never_refused(shelf: Store, words: str) -> None:
-    session = shelf.create_session(title=words, user=words, cwd=words, system_prompt=words)
-    again = shelf.get_session(session.id)
+@given(words=valid_text.filter(str.strip))
+def test_words_without_half_characters_are_never_refused(shared_store: Store, words: str) -> None:
+    session = shared_store.create_session(title=words, user=words, cwd=words, system_prompt=words)
+    again = shared_store.get_session(session.id)
     assert (again.agent_title, again.user, again.cwd, again.system_prompt) == (words,) * 4
-    shelf.sessions.set_title(session, words)
-    assert shelf.notes.add_note(session, words).text == words.strip()
-    shelf.secrets.set(session, "KEY", words)
-    assert shelf.secrets.get(session, "KEY") == words
+    shared_store.sessions.set_title(session, words)
+    assert shared_store.notes.add_note(session, words).text == words.strip()
+    shared_store.secrets.set(session, "KEY", words)
+    assert shared_store.secrets.get(session, "KEY") == words
 
 
 @given(words=text)
-def test_facts_come_back_line_by_line(shelf: Store, words: str) -> None:
-    scope = f"session:{shelf.create_session().id}"
+def test_facts_come_back_line_by_line(shared_store: Store, words: str) -> None:
+    scope = f"session:{shared_store.create_session().id}"
     try:
-        learned = shelf.facts.learn(words, scope=scope)
+        learned = shared_store.facts.learn(words, scope=scope)
     except BadValue:
         assert has_half_characters(words) or not split_lines(words)
         return
     assert [fact.text for fact in learned.facts] == split_lines(words)
-    assert set(shelf.facts.blob(scope).split("\n")) - {""} == set(split_lines(words))
+    assert set(shared_store.facts.blob(scope).split("\n")) - {""} == set(split_lines(words))
 
 
 # ── numbers ───────────────────────────────────────────────────────────────────────────────────────
 
 
 @pytest.mark.parametrize("number", [math.nan, math.inf, -math.inf])
-def test_what_is_no_number_is_refused(store: Store, number: float) -> None:
+def test_numbers_that_are_not_finite_are_refused(store: Store, number: float) -> None:
     store.create_session("a")
     for value in (number, [number], {"deep": [{"er": number}]}):
         with pytest.raises(BadValue):
@@ -252,7 +255,7 @@ def test_a_count_of_tokens_that_sqlite_cannot_hold_is_refused(store: Store, coun
 
 
 @pytest.mark.parametrize("count", [2**63, 2**70, -(2**63) - 1])
-def test_a_response_with_an_impossible_count_is_kept_and_the_count_is_none(store: Store, count: int) -> None:
+def test_a_response_with_an_impossible_count_is_stored_and_the_count_is_ignored(store: Store, count: int) -> None:
     session = store.create_session("a")
     store.save_turn("a", "x", {"output": [], "usage": {"input_tokens": 0, "output_tokens": count}})
     assert store.get_session("a").tokens_output == 0
@@ -260,18 +263,18 @@ def test_a_response_with_an_impossible_count_is_kept_and_the_count_is_none(store
     assert decode(last)["usage"]["output_tokens"] == count
 
 
-def test_counts_that_only_together_are_too_large_are_refused(store: Store) -> None:
+def test_counts_whose_sum_is_too_large_are_refused(store: Store) -> None:
     session = store.create_session("a")
-    most = NewEntry(role="user", text="x", tokens=Tokens(2**63 - 1))
-    store.chains.append(session.key, [most])
-    for entries in ([most], [most, most]):
+    largest = NewEntry(role="user", text="x", tokens=Tokens(2**63 - 1))
+    store.chains.append(session.key, [largest])
+    for entries in ([largest], [largest, largest]):
         with pytest.raises(StoreError):
             store.chains.append(session.key, entries)
     assert store.get_session("a").tokens_input == 2**63 - 1
     assert len(store.get_messages("a")) == 1
 
 
-def test_a_number_too_long_to_be_spelled_is_refused(store: Store) -> None:
+def test_a_number_with_too_many_digits_is_refused(store: Store) -> None:
     store.create_session("a")
     with pytest.raises(BadValue):
         store.append_message("a", "user", [10**5_000])
@@ -281,24 +284,24 @@ def test_a_number_too_long_to_be_spelled_is_refused(store: Store) -> None:
 
 
 @pytest.mark.parametrize("number", [2**63, -(2**70)])
-def test_a_number_beyond_sqlite_is_no_crash_where_something_is_asked_for(store: Store, number: int) -> None:
+def test_numbers_too_large_for_sqlite_raise_an_error_of_the_store(store: Store, number: int) -> None:
     session = store.create_session("a")
-    asked: list[Callable[[], object]] = [
+    input_items: list[Callable[[], object]] = [
         lambda: store.list_sessions(number),
         lambda: store.chains.entry(session.key, number),
         lambda: store.journal.undo(number),
         lambda: store.facts.get(number),
         lambda: store.notes.delete_note(number),
     ]
-    for ask in asked:
+    for call in input_items:
         with pytest.raises(StoreError):
-            ask()
+            call()
 
 
 # ── depth ─────────────────────────────────────────────────────────────────────────────────────────
 
 
-def nested(levels: int, wrap: Callable[[Json], Json]) -> Json:
+def nest(levels: int, wrap: Callable[[Json], Json]) -> Json:
     value: Json = "bottom"
     for _ in range(levels):
         value = wrap(value)
@@ -315,14 +318,14 @@ WRAPS: list[Callable[[Json], Json]] = [
 
 def deep_messages(levels: int) -> Iterator[Json]:
     for wrap in WRAPS:
-        value = nested(levels, wrap)
+        value = nest(levels, wrap)
         yield {"type": "unheard of", "value": value}
         yield {"type": "tool_use", "id": "x", "name": "x", "input": value}
         yield {"type": "tool_result", "tool_use_id": "x", "content": value}
 
 
 @pytest.mark.parametrize("levels", [300, 1_000, 5_000, 100_000])
-def test_what_is_nested_too_deep_is_refused(store: Store, levels: int) -> None:
+def test_values_that_are_nested_too_deep_are_refused(store: Store, levels: int) -> None:
     store.create_session("a")
     for block in deep_messages(levels):
         with pytest.raises(BadValue, match="nested deeper"):
@@ -335,24 +338,24 @@ def test_what_is_nested_too_deep_is_refused(store: Store, levels: int) -> None:
     assert store.get_messages("a") == []
 
 
-def test_what_is_nested_as_deep_as_may_be_is_kept_and_read_from_anywhere(store: Store) -> None:
+def test_the_deepest_allowed_values_are_read_at_any_stack_depth(store: Store) -> None:
     session = store.create_session("a")
-    deepest = [{"type": "unheard of", "value": nested(MAX_JSON_DEPTH - 3, WRAPS[0])}]
+    deepest = [{"type": "unheard of", "value": nest(MAX_JSON_DEPTH - 3, WRAPS[0])}]
     given = [deepest, *([block] for block in deep_messages(MAX_JSON_DEPTH // 2 - 2))]
     for blocks in given:
         store.append_message("a", "user", blocks)
 
-    def from_far_down(frames: int) -> list[list[Json]]:
+    def read_at_depth(frames: int) -> list[list[Json]]:
         if frames:
-            return from_far_down(frames - 1)
+            return read_at_depth(frames - 1)
         read_everything(store, session)
         return [message.content for message in store.get_messages("a")]
 
-    assert from_far_down(200) == given
+    assert read_at_depth(200) == given
     assert store.search.find("bottom")[1] > 0
 
 
-def test_arguments_nested_too_deep_stay_the_string_that_came(store: Store) -> None:
+def test_arguments_that_are_nested_too_deep_stay_a_string(store: Store) -> None:
     store.create_session("a")
     call = {"type": "function_call", "call_id": "x", "name": "x", "arguments": "[" * 100_000 + "]" * 100_000}
     store.save_turn("a", "x", {"output": [call]})
@@ -398,7 +401,7 @@ ODD_IDS = [
 
 
 @pytest.mark.parametrize("name", ODD_IDS, ids=lambda name: repr(name[:20]))
-def test_an_odd_id_is_kept_and_found_again(store: Store, name: str) -> None:
+def test_an_unusual_id_is_stored_and_found(store: Store, name: str) -> None:
     other = store.create_session("another")
     session = store.create_session(name, title="odd")
     assert session.id == session.native_id == name
@@ -415,8 +418,8 @@ BAD_IDS = ["", "\0", "a\0b", "\ud800", "half \udcff", "x" * (MAX_ID_LENGTH + 1)]
 
 
 @pytest.mark.parametrize("name", BAD_IDS, ids=lambda name: repr(name[:20]))
-def test_an_id_that_cannot_be_kept_is_refused_everywhere(store: Store, name: str) -> None:
-    ways: list[Callable[[str], object]] = [
+def test_an_invalid_id_is_refused_everywhere(store: Store, name: str) -> None:
+    operations: list[Callable[[str], object]] = [
         store.create_session,
         store.ensure_session,
         store.get_session,
@@ -428,17 +431,17 @@ def test_an_id_that_cannot_be_kept_is_refused_everywhere(store: Store, name: str
         lambda name: store.append_message(name, "user", "x"),
         lambda name: store.save_turn(name, "x", {"output": []}),
     ]
-    for way in ways:
+    for operation in operations:
         with pytest.raises(BadValue):
-            way(name)
+            operation(name)
     assert store.list_sessions(10) == []
 
 
 @given(name=text.filter(lambda name: name and "\0" not in name and not has_half_characters(name)))
-def test_any_other_id_is_kept(shelf: Store, name: str) -> None:
-    session = shelf.ensure_session(name)
-    assert shelf.get_session(name).key == shelf.sessions.find(name).key == session.key
-    shelf.delete_session(name)
+def test_any_other_id_is_stored(shared_store: Store, name: str) -> None:
+    session = shared_store.ensure_session(name)
+    assert shared_store.get_session(name).key == shared_store.sessions.find(name).key == session.key
+    shared_store.delete_session(name)
 
 
 @pytest.mark.parametrize("content", [None, 5, {"type": "text", "text": "alone"}, {1, 2}, b"bytes", iter(["x"])])
@@ -458,7 +461,7 @@ QUERY_BITS = [
 
 
 @pytest.fixture(scope="module")
-def library() -> Iterator[Store]:
+def query_store() -> Iterator[Store]:
     with Store.memory() as opened:
         opened.create_session("a")
         for n, bit in enumerate(QUERY_BITS):
@@ -467,12 +470,12 @@ def library() -> Iterator[Store]:
         yield opened
 
 
-def ask_at_random(store: Store, times: int) -> int:
-    chance = random.Random(times)
+def run_random_queries(store: Store, times: int) -> int:
+    rng = random.Random(times)
     found = 0
     for _ in range(times):
-        query = "".join(chance.choices(QUERY_BITS, k=chance.randint(0, 12)))
-        hits, total = store.search.find(query, limit=3, newest_first=chance.random() < 0.5)
+        query = "".join(rng.choices(QUERY_BITS, k=rng.randint(0, 12)))
+        hits, total = store.search.find(query, limit=3, newest_first=rng.random() < 0.5)
         assert len(hits) == min(total, 3), query
         _, sessions = store.sessions.matching(query)
         assert sessions in (0, 1), query
@@ -480,13 +483,13 @@ def ask_at_random(store: Store, times: int) -> int:
     return found
 
 
-def test_no_query_fails(library: Store) -> None:
-    assert ask_at_random(library, 1_000) > 100
+def test_no_query_fails(query_store: Store) -> None:
+    assert run_random_queries(query_store, 1_000) > 100
 
 
 @pytest.mark.long
-def test_no_query_fails_however_many(library: Store) -> None:
-    assert ask_at_random(library, 100_000) > 10_000
+def test_no_query_fails_in_a_long_run(query_store: Store) -> None:
+    assert run_random_queries(query_store, 100_000) > 10_000
 
 
 @given(query=text | st.lists(st.sampled_from(QUERY_BITS), max_size=40).map(" ".join))
@@ -494,8 +497,8 @@ def test_no_query_fails_however_many(library: Store) -> None:
 @example(query='"' + "needle " * 5_000 + '"')
 @example(query="n* " * 2_000)
 @example(query="x" * 1_000_000)
-def test_no_query_that_hypothesis_thinks_of_fails(library: Store, query: str) -> None:
-    hits, total = library.search.find(query, limit=3)
+def test_no_generated_query_fails(query_store: Store, query: str) -> None:
+    hits, total = query_store.search.find(query, limit=3)
     assert len(hits) == min(total, 3)
     for hit in hits:
         assert all(0 <= start < end <= len(hit.snippet) for start, end in hit.highlights)

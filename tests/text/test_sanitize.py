@@ -1,4 +1,4 @@
-"""What a terminal would obey never leaves `clean`; what people write passes untouched."""
+"""These tests check that `sanitize` replaces what a terminal obeys, and leaves the writing of people unchanged."""
 
 import unicodedata
 
@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from store.text.sanitize import cell_width, expand_tabs, one_line, sanitize
 
 ANYTHING = st.text(st.characters())
-"""Every code point, surrogates included."""
+"""Generates every code point, also surrogates."""
 
 HIDDEN = [
     0x061C,
@@ -52,7 +52,7 @@ PAYLOADS = {
 }
 
 
-def controls(text: str) -> set[str]:
+def find_controls(text: str) -> set[str]:
     return {c for c in text if unicodedata.category(c) in ("Cc", "Cs") and c not in "\n\t"}
 
 
@@ -84,23 +84,23 @@ def test_hidden_characters_are_named(code: int) -> None:
         ("\U000e0041\U000e0042", "⟨U+E0041⟩⟨U+E0042⟩"),
     ],
 )
-def test_the_rest_of_the_rule(raw: str, shown: str) -> None:
+def test_other_characters(raw: str, shown: str) -> None:
     assert sanitize(raw) == shown
 
 
 @pytest.mark.parametrize("text", SCRIPTS.values(), ids=SCRIPTS.keys())
-def test_what_people_write_is_unchanged(text: str) -> None:
+def test_the_writing_of_people_is_unchanged(text: str) -> None:
     assert sanitize(text) == text
 
 
 @pytest.mark.parametrize("payload", PAYLOADS.values(), ids=PAYLOADS.keys())
 def test_no_payload_survives(payload: str) -> None:
-    assert controls(payload)
+    assert find_controls(payload)
     for shown in (sanitize(payload), one_line(payload), one_line(payload, 20)):
-        assert not controls(shown)
+        assert not find_controls(shown)
 
 
-def test_large_clean_text_is_given_back_as_it_is() -> None:
+def test_clean_text_is_returned_without_a_copy() -> None:
     text = "plain words, 漢字 and 👩‍🚀\n" * 50_000
     assert sanitize(text) is text
 
@@ -108,7 +108,7 @@ def test_large_clean_text_is_given_back_as_it_is() -> None:
 @given(ANYTHING)
 def test_nothing_a_terminal_obeys_is_left(text: str) -> None:
     shown = sanitize(text)
-    assert not controls(shown)
+    assert not find_controls(shown)
     assert not {chr(code) for code in HIDDEN} & set(shown)
     assert sanitize(shown) == shown
 
@@ -158,7 +158,7 @@ def test_one_line_cuts_by_cells(text: str, width: int, line: str) -> None:
 def test_a_cut_line_fits(text: str, width: int) -> None:
     line = one_line(text, width)
     assert cell_width(line) <= width
-    assert not controls(line)
+    assert not find_controls(line)
     assert "\n" not in line
     assert "\t" not in line
     if line and not line.endswith("…"):
@@ -186,5 +186,5 @@ def test_joiners_that_join_stay(text: str) -> None:
 
 
 @pytest.mark.parametrize("text", ["\u200dx", "a \u200cb", "a\u200d\u200d\u200cb", "\n\u200d"])
-def test_joiners_with_nothing_to_join_are_seen(text: str) -> None:
+def test_joiners_with_nothing_to_join_become_visible(text: str) -> None:
     assert "⟨U+200" in sanitize(text)
