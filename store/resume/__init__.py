@@ -1,1 +1,1 @@
-"""Continues a session in its own agent: the command, and the checks before it runs."""
+"""This package resumes a session in its agent: it builds the command, and checks the session before it runs."""

@@ -1,4 +1,7 @@
-"""Looks around before a session goes on: git, other processes, the agent's own store, our edits. Changes nothing."""
+"""This module checks a session before it is resumed: git branch, other processes, the agent's store, unwritten edits.
+
+Nothing is changed.
+"""
 
 from __future__ import annotations
 
@@ -11,9 +14,9 @@ from typing import TYPE_CHECKING
 from store import sources
 from store.errors import StoreError
 from store.model.session import Session
-from store.resume.check import ProcessInfo, ResumeChecks
+from store.resume.check_results import ProcessInfo, ResumeChecks
 from store.resume.command import ResumePlan
-from store.search.session_list import find_work_tree
+from store.resume.git import read_branch
 from store.sources.contract import (
     SessionRef,
     Source,
@@ -26,17 +29,13 @@ from store.sources.kit.locator import is_url
 from store.sources.kit.sqlite import SQLITE_ERRORS
 from store.sources.kit.write_plan import SupportsWriteBack
 from store.text.validate import decode
-from store.write_back import sqlite
+from store.write_back.processes import find_processes_running, find_processes_using, has_proc, read_process_name
 
 if TYPE_CHECKING:
     from store.store import Store
 
 RECORDS_SEARCHED = 50
-"""Records that are looked through for a branch: agents name it in every one, or in the first."""
-
-_BRANCH_PREFIX = "ref: refs/heads/"
-_HEAD_BYTES = 1_000
-_PROC = Path("/proc")
+"""How many of the last records are searched for a branch. Agents name it in every record, or only in the first."""
 
 _SELECT_RECORDS = """
     select records.key, coalesce(places.name, records.place)
@@ -46,23 +45,26 @@ _SELECT_RECORDS = """
 """
 
 
-def check_resume(store: Store, found: ResumePlan, *, is_shown: bool = True) -> ResumeChecks:
-    """Takes as long as it takes; not for the thread that paints. Shown: the conversation is, and may have moved on."""
-    session = found.session
+def check_resume(store: Store, plan: ResumePlan, *, is_shown: bool = True) -> ResumeChecks:
+    """Run all checks. This may take long, so call it from a background thread.
+
+    With `is_shown`, a person is looking at the conversation, so also check whether its agent has newer entries.
+    """
+    session = plan.session
     with suppress(StoreError):
         session = store.sessions.by_key(session.key)
     source = sources.load_source(session.source)
     records = store.rows(_SELECT_RECORDS, session.key, session.entries - RECORDS_SEARCHED)
-    users, neighbours = _find_processes(store, source, found, [place for _, place in records])
-    moved_on, gone = _check_agent_store(store, session, source) if is_shown else (False, False)
+    users, database_users = _find_processes(store, source, plan, [place for _, place in records])
+    has_new_entries, gone = _check_agent_store(store, session, source) if is_shown else (False, False)
     return ResumeChecks(
         recorded_branch=_find_recorded_branch(store, source, [key for key, _ in records]),
-        current_branch=read_branch(found.folder) if found.folder else None,
+        current_branch=read_branch(plan.folder) if plan.folder else None,
         session_processes=users,
-        database_processes=neighbours,
-        can_see_processes=(_PROC / "self").exists(),
-        has_new_entries=moved_on
-        or (session.updated_at, session.entries) != (found.session.updated_at, found.session.entries),
+        database_processes=database_users,
+        can_see_processes=has_proc(),
+        has_new_entries=has_new_entries
+        or (session.updated_at, session.entries) != (plan.session.updated_at, plan.session.entries),
         gone=gone or bool(session.gone),
         unwritten_edits=store.write_back.list_unwritten(session),
         can_write_back=isinstance(source, SupportsWriteBack),
@@ -73,7 +75,7 @@ def check_resume(store: Store, found: ResumePlan, *, is_shown: bool = True) -> R
 
 
 def _find_recorded_branch(store: Store, source: Source | None, records: Sequence[int]) -> str:
-    """Where it was left, else where it began."""
+    """Return the branch in the newest record that names one, or an empty string."""
     if not isinstance(source, SupportsGitBranch):
         return ""
     for key in records:
@@ -83,83 +85,45 @@ def _find_recorded_branch(store: Store, source: Source | None, records: Sequence
     return ""
 
 
-def read_branch(folder: Path) -> str | None:
-    """Read where git keeps it, without running git: a repository may name programs that git would run.
-
-    Empty where no branch is checked out, or nobody uses git; None where nobody can tell.
-    """
-    try:
-        if not folder.is_dir():
-            return None
-        tree = find_work_tree(folder.absolute())
-        head = _read_start(_find_git_folder(tree) / "HEAD").strip() if tree else ""
-    except (OSError, ValueError):
-        return None
-    branch = head.removeprefix(_BRANCH_PREFIX)
-    # A repository that keeps its branches in a table has a name here that nobody may use.
-    return None if branch == ".invalid" else branch if head.startswith(_BRANCH_PREFIX) else ""
-
-
-def _find_git_folder(tree: Path) -> Path:
-    """A linked work tree, and a submodule, have a file that says where theirs is."""
-    git = tree / ".git"
-    if git.is_dir():
-        return git
-    return tree / _read_start(git).removeprefix("gitdir:").strip()
-
-
-def _read_start(path: Path) -> str:
-    with path.open(encoding="utf-8") as file:
-        return file.read(_HEAD_BYTES)
-
-
 # ── other processes ───────────────────────────────────────────────────────────────────────────────
 
 
 def _find_processes(
-    store: Store, source: Source | None, found: ResumePlan, places: Sequence[str]
+    store: Store, source: Source | None, plan: ResumePlan, places: Sequence[str]
 ) -> tuple[tuple[ProcessInfo, ...], tuple[ProcessInfo, ...]]:
-    """Those with this session, and those with the database in which it is one of many."""
-    session = found.session
-    own = [Path(place) for place in dict.fromkeys(places) if place.startswith("/")]
-    program = Path(found.argv[0]).name if found.argv else ""
-    working = {*_processes_using(own)}
+    """Return the processes that use this session, and those that have a database open that contains it."""
+    session = plan.session
+    session_files = [Path(place) for place in dict.fromkeys(places) if place.startswith("/")]
+    program = Path(plan.argv[0]).name if plan.argv else ""
+    users = {*_find_users(session_files)}
     if program:
-        noted: set[int] = {*source.processes(session.native_id)} if isinstance(source, SupportsProcesses) else set()
-        working |= {pid for pid, words in _list_processes(program) if pid in noted or session.native_id in words}
-    around = set() if own else {*_processes_using(_list_databases(_load_locator(store, session)))} - working
-    return tuple(map(_read_process, sorted(working))), tuple(map(_read_process, sorted(around)))
+        # Many agents open a session's file only while they write, so look at arguments and at the agent's own lists.
+        listed: set[int] = {*source.processes(session.native_id)} if isinstance(source, SupportsProcesses) else set()
+        users |= {
+            pid for pid, arguments in find_processes_running(program) if pid in listed or session.native_id in arguments
+        }
+    databases = [] if session_files else _list_databases(_load_locator(store, session))
+    database_users = {*_find_users(databases)} - users
+    return _describe_processes(users), _describe_processes(database_users)
 
 
-def _processes_using(files: Sequence[Path]) -> Iterator[int]:
-    """Nobody, where that cannot be told."""
+def _find_users(files: Sequence[Path]) -> Iterator[int]:
+    """Yield the processes that have one of the files open; none if that cannot be found out."""
     for file in files:
         with suppress(StoreError, OSError):
-            yield from sqlite.find_processes_using(file)
+            yield from find_processes_using(file)
+
+
+def _describe_processes(pids: set[int]) -> tuple[ProcessInfo, ...]:
+    return tuple(ProcessInfo(pid, read_process_name(pid)) for pid in sorted(pids))
 
 
 def _list_databases(locator: str) -> list[Path]:
-    """A database, or those in a folder."""
+    """Return the database files of a locator, which is a file or a folder."""
     if not locator or is_url(locator):
         return []
     path = Path(locator)
     return sorted(path.glob("*.db")) if path.is_dir() else [path]
-
-
-def _list_processes(program: str) -> Iterator[tuple[int, list[str]]]:
-    """The processes of a program, and what they were told: many open a session's file only to write."""
-    for told in _PROC.glob("[0-9]*/cmdline"):
-        with suppress(OSError):
-            words = told.read_bytes().decode("utf-8", "replace").split("\0")
-            named = any(os.path.basename(word) == program for word in words[:2])
-            if named and int(told.parent.name) != os.getpid():
-                yield int(told.parent.name), words
-
-
-def _read_process(pid: int) -> ProcessInfo:
-    with suppress(OSError):
-        return ProcessInfo(pid, (_PROC / str(pid) / "comm").read_text("utf-8", "replace").strip())
-    return ProcessInfo(pid, "")
 
 
 # ── the agent's own store ─────────────────────────────────────────────────────────────────────────
@@ -171,7 +135,7 @@ def _load_locator(store: Store, session: Session) -> str:
 
 
 def _check_agent_store(store: Store, session: Session, source: Source | None) -> tuple[bool, bool]:
-    """Whether it has moved on since it was read, and whether it is gone; neither, where that cannot be told."""
+    """Return whether the agent has newer entries, and whether the session is gone; both False if it cannot be read."""
     locator = _load_locator(store, session)
     if source is None or not locator or is_url(locator):
         return False, False
@@ -181,18 +145,18 @@ def _check_agent_store(store: Store, session: Session, source: Source | None) ->
             return False, False
         if not os.path.lexists(locator):
             return False, True
-        with source.open(locator) as opened:
-            told = opened.scan_files() if isinstance(opened, SupportsAppend) else opened.scan()
-            ref = next((ref for ref in told if ref.native_id == session.native_id), None)
-            return (False, True) if ref is None else (_has_new_entries(store, session, source, opened, ref), False)
+        with source.open(locator) as reader:
+            refs = reader.scan_files() if isinstance(reader, SupportsAppend) else reader.scan()
+            ref = next((ref for ref in refs if ref.native_id == session.native_id), None)
+            return (False, True) if ref is None else (_has_new_entries(store, session, source, reader, ref), False)
     except (StoreError, *SQLITE_ERRORS):
         return False, False
 
 
-def _has_new_entries(store: Store, session: Session, source: Source, opened: SourceReader, ref: SessionRef) -> bool:
+def _has_new_entries(store: Store, session: Session, source: Source, reader: SourceReader, ref: SessionRef) -> bool:
     stamp, mark = store.row("select stamp, mark from sessions where key = ?", session.key)
     if not ref.stamp or stamp == f"{source.READER}:{ref.stamp}" or not stamp.startswith(f"{source.READER}:"):
         return False
-    if mark and isinstance(opened, SupportsAppend) and (grown := opened.read_appended(ref, mark)) is not None:
-        return any(batch.entries for batch in grown)
+    if mark and isinstance(reader, SupportsAppend) and (appended := reader.read_appended(ref, mark)) is not None:
+        return any(batch.entries for batch in appended)
     return True

@@ -1,4 +1,4 @@
-"""How a session goes on in its own program: the command, its folder, and what stands in the way."""
+"""This module builds the command that resumes a session in its agent, and runs it."""
 
 from __future__ import annotations
 
@@ -17,133 +17,136 @@ from store.sources.contract import ResumeCommand, Source
 from store.text.sanitize import one_line
 
 _UNSAFE_CHARACTERS = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
-"""What a shell would act on, and half a character, which no program can be handed."""
+"""Matches control characters, which a shell would act on, and lone surrogates, which no argument can contain."""
 
 
 @dataclass(frozen=True, slots=True)
 class ResumePlan:
-    """What would be run, and where. With an obstacle or without a command it cannot be, and says why."""
+    """Describes the command to run and its folder. It cannot run if it has obstacles or no command."""
 
     session: Session
     agent_label: str
-    "The agent's name, for a person to read."
+    "The name of the agent as people know it."
     argv: tuple[str, ...] | None
+    "The command and its arguments. Is None if there is no command."
     folder: Path | None
-    "Where to run it; None for wherever one is. Without a command, the one that may be to blame."
+    "The folder to run it in. Is None for the current folder. Without a command, it may be the reason for that."
     hint: str
-    "What a person does where there is no command, or besides it."
+    "Says what a person can do instead of the command, or in addition to it."
     program_path: str = ""
-    "Where the program is; empty when it is not."
+    "Is empty if the program is not installed."
     install_command: str = ""
-    "How one comes by it."
+    "The command that installs the program."
     is_fork: bool = False
-    "It goes on in a copy."
+    "Is True if the agent forks the session and continues in the fork."
     skip_permission_flags: tuple[str, ...] = ()
-    "The agent's own options for acting without asking, whether or not they are used."
+    "The options of the agent for acting without permission, used or not."
     obstacles: tuple[str, ...] = ()
+    "Sentences that say why it cannot run."
 
     @property
     def command(self) -> str:
-        """To be typed into a shell; empty when there is none."""
+        """Return the command as a line for a shell; empty if there is none."""
         if self.argv is None:
             return ""
-        inside = f"cd {shlex.quote(str(self.folder))} && " if self.folder else ""
-        return inside + shlex.join(self.argv)
+        change_folder = f"cd {shlex.quote(str(self.folder))} && " if self.folder else ""
+        return change_folder + shlex.join(self.argv)
 
     @property
     def can_run(self) -> bool:
-        """There is a command, and nothing stands in its way."""
+        """Return whether there is a command and no obstacle."""
         return self.argv is not None and not self.obstacles
 
     @property
     def folder_exists(self) -> bool:
         try:
             return self.folder is None or (self.folder.is_absolute() and self.folder.is_dir())
-        except OSError:  # a name that is too long, or stands where one may not look
+        except OSError:  # the path is too long or may not be read
             return False
 
     @property
     def skips_permissions(self) -> bool:
-        """The agent would act without asking."""
+        """Return whether the command lets the agent act without asking for permission."""
         return bool(self.skip_permission_flags and self.argv) and set(self.skip_permission_flags) <= set(
             self.argv or ()
         )
 
     def execute(self) -> NoReturn:
-        """This process becomes the agent: what was asked of the terminal is over, and no shell is in between."""
+        """Replace this process by the agent, without a shell in between."""
         if self.obstacles or self.argv is None:
             raise Refused(" ".join(self.obstacles) or self.hint)
         try:
             if self.folder:
                 os.chdir(self.folder)
             os.execvp(self.argv[0], self.argv)  # noqa: S606 an argument list, never a shell
-        except OSError as reason:
-            raise Refused(f"{self.argv[0]} cannot be started: {reason.strerror}.") from None
+        except OSError as error:
+            raise Refused(f"Cannot start {self.argv[0]}: {error.strerror}.") from None
 
 
 def plan_resume(
     session: Session, folder: Path | None = None, *, fork: bool = False, flags: tuple[str, ...] = ()
 ) -> ResumePlan:
-    """How to continue the session, or a copy of it; in `folder`, when that is not the one it was in.
+    """Plan how to resume a session, or a fork of it that the agent makes.
 
-    Flags are further options of the agent's own, such as those of `skipping`.
+    `folder` replaces the folder of the session. `flags` are appended to the command, for example
+    `skip_permission_flags`.
     """
     source = sources.load_source(session.source)
     if source is None:
-        hint = "It was kept through the library; the program that made it knows how it goes on."
+        hint = "This session was written with the Python library; continue it in the program that wrote it."
         return ResumePlan(session, one_line(session.source), None, None, hint)
-    # A command may name the folder, too: it must be the one that is meant.
-    told = source.resume(session._replace(cwd=str(folder)) if folder else session)
-    argv = told.fork_argv if fork else told.argv
-    inside = folder or (Path(told.cwd) if told.cwd else None)
-    refused = _find_refusal(session, source.LABEL, argv, inside)
-    if argv is None or refused:
+    # The command may contain the folder, so the source must know a replaced one.
+    resume = source.resume(session._replace(cwd=str(folder)) if folder else session)
+    argv = resume.fork_argv if fork else resume.argv
+    run_folder = folder or (Path(resume.cwd) if resume.cwd else None)
+    refusal = _find_refusal(session, source.LABEL, argv, run_folder)
+    if argv is None or refusal:
         return ResumePlan(
             session,
             source.LABEL,
             None,
-            inside if refused else None,
-            refused or one_line(_hint_without_command(source, told)),
+            run_folder if refusal else None,
+            refusal or one_line(_hint_without_command(source, resume)),
         )
-    found = ResumePlan(
+    plan = ResumePlan(
         session,
         source.LABEL,
         (*argv, *flags),
-        inside,
-        told.hint,
+        run_folder,
+        resume.hint,
         program_path=shutil.which(argv[0]) or "",
-        install_command=told.install_command,
+        install_command=resume.install_command,
         is_fork=fork,
-        skip_permission_flags=told.skip_permission_flags,
+        skip_permission_flags=resume.skip_permission_flags,
     )
-    return replace(found, obstacles=tuple(_find_obstacles(found)))
+    return replace(plan, obstacles=tuple(_find_obstacles(plan)))
 
 
-def _hint_without_command(source: Source, told: ResumeCommand) -> str:
-    """A command that was asked for and is not there can only be the one that forks."""
-    if told.argv is None:
-        return told.hint
-    return f"{source.LABEL} cannot fork a session; `backscroll fork` makes a fork that is kept here."
+def _hint_without_command(source: Source, resume: ResumeCommand) -> str:
+    """Say why there is no command. If the agent can resume, then a fork was requested and it cannot fork."""
+    if resume.argv is None:
+        return resume.hint
+    return f"{source.LABEL} cannot fork a session; use `backscroll fork` to fork it in Backscroll."
 
 
 def _find_refusal(session: Session, program: str, argv: tuple[str, ...] | None, folder: Path | None) -> str:
-    """Why there is no command: what could be taken for an option, or would act on the shell that it is pasted into."""
-    where = str(folder or "")
-    if argv and (where.startswith("-") or _UNSAFE_CHARACTERS.search(where)):
-        return f"The folder is called {one_line(where)!r}, which no shell would take; name another with --cwd."
+    """Say why a command would be unsafe: a name looks like an option or contains control characters."""
+    path = str(folder or "")
+    if argv and (path.startswith("-") or _UNSAFE_CHARACTERS.search(path)):
+        return f"The folder name {one_line(path)!r} is unsafe in a shell; choose another folder with --cwd."
     if argv and (session.native_id.startswith("-") or any(map(_UNSAFE_CHARACTERS.search, argv))):
-        return f"The session is called {one_line(session.native_id)!r}, which {program} would not take for a name."
+        return f"The session id {one_line(session.native_id)!r} is unsafe as an argument of {program}."
     return ""
 
 
-def _find_obstacles(wanted: ResumePlan) -> list[str]:
-    program = wanted.argv[0] if wanted.argv else ""
-    found = []
-    if not wanted.program_path:
-        way = f"install it with `{wanted.install_command}`, or " if wanted.install_command else ""
-        found.append(
-            f"The program {program} is not installed, or not on the PATH; {way}copy the command and run it there."
+def _find_obstacles(plan: ResumePlan) -> list[str]:
+    program = plan.argv[0] if plan.argv else ""
+    obstacles = []
+    if not plan.program_path:
+        install = f"install it with `{plan.install_command}`, or " if plan.install_command else ""
+        obstacles.append(
+            f"{program} is not installed or not on the PATH; {install}copy the command to run it elsewhere."
         )
-    if not wanted.folder_exists:
-        found.append(f"The folder {one_line(str(wanted.folder))} is not there any more; name another with --cwd.")
-    return found
+    if not plan.folder_exists:
+        obstacles.append(f"No such folder: {one_line(str(plan.folder))}; choose another with --cwd.")
+    return obstacles

@@ -11,7 +11,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import replace
 from datetime import UTC, date, datetime, time, timedelta
 from itertools import islice
-from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 import orjson
@@ -494,11 +493,3 @@ def load_rows(
         )
         for session in sessions
     ]
-
-
-# ── folders ───────────────────────────────────────────────────────────────────────────────────────
-
-
-def find_work_tree(folder: Path) -> Path | None:
-    """Return the git work tree that contains a folder, or None. A linked work tree has a file `.git`, not a folder."""
-    return next((parent for parent in (folder, *folder.parents) if (parent / ".git").exists()), None)

@@ -1,1 +1,1 @@
-"""Carries edits into the stores they came from."""
+"""This package writes edits back to the stores they came from."""

@@ -1,4 +1,4 @@
-"""Writes a fork as a transcript of its own agent, which the agent can list and resume."""
+"""This module writes a fork as a transcript that the agent of the session can list and resume."""
 
 from __future__ import annotations
 
@@ -18,7 +18,8 @@ from store.model.identity import foreign_session_id
 from store.model.session import Session
 from store.sources.contract import ForkRequest, NewTranscript, SupportsFork
 from store.sources.kit.locator import parse_location
-from store.sync.refresh import Target, find_targets, sync_targets
+from store.sync.refresh import sync_targets
+from store.sync.targets import Target, find_targets
 from store.text.sanitize import one_line
 
 if TYPE_CHECKING:
@@ -26,10 +27,12 @@ if TYPE_CHECKING:
 
 
 SYNC_SECONDS = 20.0
-"""How long a new transcript waits to be read in while another sync is under way."""
+"""Limits how long a new transcript waits for another sync before it is read."""
 
 
 class ForkedTranscript(NamedTuple):
+    """Holds the path of a new transcript, and the session that was synced from it."""
+
     path: Path
     session: Session
 
@@ -40,63 +43,60 @@ def can_fork_transcript(session: Session) -> bool:
 
 
 def fork_transcript_path(store: Store, session: Session, turn: int, *, prompt: str | None = None) -> Path:
-    """A new transcript that its program lists and resumes; the original is not touched."""
+    """Fork a session as a new transcript and return its path. The original stays untouched."""
     return fork_transcript(store, session, turn, prompt=prompt).path
 
 
 def fork_transcript(store: Store, session: Session, turn: int, *, prompt: str | None = None) -> ForkedTranscript:
-    """The same, with the session that it is in our store."""
+    """Fork a session as a new transcript, sync it, and return its path and session. The original stays untouched."""
     source = sources.load_source(session.source)
     if source is None or not isinstance(source, SupportsFork) or not can_fork_transcript(session):
-        raise Refused(f"{one_line(session.id)} can be forked in Backscroll, but not as a transcript of its agent's.")
+        raise Refused(f"{one_line(session.id)} can only be forked in Backscroll, not as a transcript of its agent.")
     with store.snapshot():
         session, span = check_fork(store, session, turn, prompt)
         if turn < 1:
-            raise Refused("Before the first prompt there is nothing that the agent could go on with.")
+            raise Refused("A fork for the agent needs at least one turn.")
         last_seq = span.last if prompt is None else span.first
-        wanted = {entry.record for entry in store.chains.entries(session.key, -1, last_seq)}
-        records = [data for key, data in store.records.iter_session(session.key) if key in wanted]
+        keys = {entry.record for entry in store.chains.entries(session.key, -1, last_seq)}
+        records = [record for key, record in store.records.iter_session(session.key) if key in keys]
     root = next(iter(source.roots()))
     if not Path(root).is_dir():
-        raise Refused(
-            f"There is no {root}, where {source.LABEL} would look for the fork; make one in Backscroll instead."
-        )
-    made = source.fork(ForkRequest(session, records, prompt, datetime.now(UTC)))
-    _write_transcript(made, Path(root))
-    made.register()
-    _import_fork(store, source.NAME, root, made.path)
-    name = foreign_session_id(source.NAME, made.native_id)
+        raise Refused(f"No such folder: {root}, where {source.LABEL} keeps its sessions; fork in Backscroll instead.")
+    transcript = source.fork(ForkRequest(session, records, prompt, datetime.now(UTC)))
+    _write_transcript(transcript, Path(root))
+    transcript.register()
+    _sync_fork(store, source.NAME, root, transcript.path)
+    session_id = foreign_session_id(source.NAME, transcript.native_id)
     try:
-        return ForkedTranscript(made.path, store.sessions.get(name))
+        return ForkedTranscript(transcript.path, store.sessions.get(session_id))
     except NotFound:
-        raise Refused(f"The fork was written to {made.path}, and shows here with the next sync.") from None
+        raise Refused(f"The fork was written to {transcript.path}; it appears here after the next sync.") from None
 
 
-def _write_transcript(made: NewTranscript, root: Path) -> None:
-    """Whole or not at all, for nobody else to read, and never over a file that is there."""
+def _write_transcript(transcript: NewTranscript, root: Path) -> None:
+    """Write the files of a transcript with mode 0600. Existing files are never replaced."""
     try:
-        for path in (made.path, *(to for _, to in made.sidecar_files)):
+        for path in (transcript.path, *(copy for _, copy in transcript.sidecar_files)):
             _make_folders(path.parent, root)
-        for origin, copy in made.sidecar_files:
-            with suppress(FileNotFoundError), origin.open("rb") as told, _create_atomically(copy) as file:
-                shutil.copyfileobj(told, file)
-        with _create_atomically(made.path) as file:
-            file.writelines(line + b"\n" for line in made.lines)
-    except OSError as reason:
-        raise Refused(f"{made.path} could not be written: {reason.strerror or reason}.") from None
+        for original, copy in transcript.sidecar_files:
+            with suppress(FileNotFoundError), original.open("rb") as data, _create_atomically(copy) as file:
+                shutil.copyfileobj(data, file)
+        with _create_atomically(transcript.path) as file:
+            file.writelines(line + b"\n" for line in transcript.lines)
+    except OSError as error:
+        raise Refused(f"Cannot write {transcript.path}: {error.strerror or error}.") from None
 
 
 def _make_folders(folder: Path, root: Path) -> None:
-    """Inside the agent's own; a link that leads out of it is not followed."""
-    inside = root.resolve()
-    if not folder.resolve().is_relative_to(inside):
-        raise Refused(f"{folder} is not inside {root}, where the agent keeps its sessions; nothing was written.")
+    """Make the folders of a path inside the agent's folder. Links that lead out of it are refused."""
+    if not folder.resolve().is_relative_to(root.resolve()):
+        raise Refused(f"{folder} is outside of {root}, where the agent keeps its sessions; nothing was written.")
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
 
 
 @contextmanager
 def _create_atomically(path: Path) -> Iterator[BinaryIO]:
-    """Under another name until it is whole and on the disk; a link, unlike a rename, never replaces what is there."""
+    """Write a file under another name, then link it: unlike a rename, a link never replaces an existing file."""
     unfinished = path.with_name(f".{path.name}.unfinished")
     try:
         with os.fdopen(os.open(unfinished, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600), "wb") as file:
@@ -108,19 +108,19 @@ def _create_atomically(path: Path) -> Iterator[BinaryIO]:
         unfinished.unlink(missing_ok=True)
 
 
-def _import_fork(store: Store, name: str, root: str, path: Path) -> None:
-    """With all that is new where the agent keeps its sessions; where we never read any, the file alone."""
-    known = store.row("select 1 from sources where kind = ? and locator = ?", name, parse_location(root).locator)
-    chosen = find_targets([root if known else str(path)], name)
-    patience = time.monotonic() + SYNC_SECONDS
-    while not _try_sync(store, chosen) and time.monotonic() < patience:
+def _sync_fork(store: Store, name: str, root: str, path: Path) -> None:
+    """Sync the agent's folder, or only the new file if that folder was never synced."""
+    is_known = store.row("select 1 from sources where kind = ? and locator = ?", name, parse_location(root).locator)
+    targets = find_targets([root if is_known else str(path)], name)
+    deadline = time.monotonic() + SYNC_SECONDS
+    while not _try_sync(store, targets) and time.monotonic() < deadline:
         time.sleep(0.1)
 
 
-def _try_sync(store: Store, chosen: Sequence[Target]) -> bool:
-    """False while another sync is under way, which may have looked before the file was there."""
+def _try_sync(store: Store, targets: Sequence[Target]) -> bool:
+    """Sync, or return False if another sync is running; that one may have started before the file was written."""
     try:
-        for _ in sync_targets(store, chosen):
+        for _ in sync_targets(store, targets):
             pass
     except Busy:
         return False

@@ -1,7 +1,7 @@
-"""A foreign PostgreSQL database while it is written to: rows locked, compared and swapped in one short transaction.
+"""This module writes to foreign PostgreSQL databases: lock, compare and swap rows in one short transaction.
 
-Every value comes and goes as the text in which the server spells it, so that whatever a column holds can be compared,
-journaled and put back.
+Every value is read and written as text in the format of the server, so that values of any type can be compared,
+journaled and restored.
 """
 
 from __future__ import annotations
@@ -44,17 +44,19 @@ _SELECT_CASCADING = """
 
 
 class PostgresRows(DatabaseRows):
+    """Reads and writes rows of a PostgreSQL database."""
+
     def __init__(self, connection: Connection) -> None:
         super().__init__()
         self._connection = connection
         _load_all_as_text(connection)
 
     def find(self, table: str, key: Mapping[str, Any]) -> list[dict[str, Any]]:
-        """Locked: whoever would change it waits until we are done."""
+        """Return the rows with that key, locked until the transaction ends."""
         return self._select_rows(table, f"{self._where_sql(key)} for update", key.values())
 
     def normalize_change(self, change: RowChange) -> RowChange:
-        """JSONB, for one, has an order of its own for what an object holds."""
+        """Return the change with its new values in the format of the server. JSONB, for example, reorders objects."""
         from sqlalchemy.exc import DataError
 
         if change.before is None or change.after is None:
@@ -64,8 +66,8 @@ class PostgresRows(DatabaseRows):
         try:
             (row,) = self._execute(f"select {casts}", change.after.values())
         except DataError as error:
-            said, *_ = str(error.orig).strip().splitlines()
-            raise BadValue(f"PostgreSQL cannot keep what {change.table} is to say: {said}.") from None
+            reason, *_ = str(error.orig).strip().splitlines()
+            raise BadValue(f"PostgreSQL cannot store a value of {change.table}: {reason}.") from None
         return replace(change, after=dict(zip(change.after, row, strict=True)))
 
     def _execute(self, sql: str, values: Iterable[Any]) -> Sequence[Sequence[Any]]:
@@ -79,25 +81,25 @@ class PostgresRows(DatabaseRows):
         return "?"
 
     def _read_columns(self, table: str) -> list[tuple[str, int]]:
-        return [(name, int(place or 0)) for name, _, place in self._execute(_SELECT_COLUMNS, (table,))]
+        return [(name, int(position or 0)) for name, _, position in self._execute(_SELECT_COLUMNS, (table,))]
 
     def _order_newest_first(self, table: str) -> str:
         return "order by ctid desc"
 
     def _find_cascading(self, table: str) -> list[CascadeRule]:
-        found: dict[tuple[str, str], dict[str, str]] = {}
+        foreign_keys: dict[tuple[str, str], dict[str, str]] = {}
         for constraint, other, pointing, pointed in self._execute(_SELECT_CASCADING, (table,)):
-            found.setdefault((constraint, other), {})[pointing] = pointed
-        return [CascadeRule(other, columns) for (_, other), columns in found.items()]
+            foreign_keys.setdefault((constraint, other), {})[pointing] = pointed
+        return [CascadeRule(other, columns) for (_, other), columns in foreign_keys.items()]
 
 
 def _load_all_as_text(connection: Connection) -> None:
     from psycopg.types.string import TextLoader
 
     adapters: Any = getattr(connection.connection.dbapi_connection, "adapters", None)
-    for known in adapters.types:
-        for number in filter(None, (known.oid, known.array_oid)):
-            adapters.register_loader(number, TextLoader)
+    for postgres_type in adapters.types:
+        for oid in filter(None, (postgres_type.oid, postgres_type.array_oid)):
+            adapters.register_loader(oid, TextLoader)
 
 
 # ── reading and writing ───────────────────────────────────────────────────────────────────────────
@@ -110,7 +112,7 @@ def open_rows(locator: str) -> Iterator[PostgresRows]:
 
 
 def swap_rows(locator: str, changes: Sequence[RowChange], *, exclusive: bool) -> None:
-    """Nobody is ever alone with a server; so `alone` makes no difference, and no source asks for it here."""
+    """Swap rows. `exclusive` has no effect: a server always has other clients, and no source asks for it."""
     with postgres.connect(locator, writing=True) as connection:
         rows = PostgresRows(connection)
         for change in changes:
@@ -119,7 +121,7 @@ def swap_rows(locator: str, changes: Sequence[RowChange], *, exclusive: bool) ->
 
 
 def back_up(folder: Path, name: str, locator: str, changes: Sequence[RowChange]) -> Path:
-    """There is no file to copy: just what will be changed, as JSON."""
+    """Write the rows that will change to a JSON file, since there is no database file to copy."""
     target = folder / f"{utc_timestamp().replace(':', '')}-{name}-{locator_name(locator)}.json"
     rows = [{"table": change.table, "key": change.key, "columns": change.before} for change in changes if change.before]
     with atomic_backup_file(locator, target) as unfinished:

@@ -1,4 +1,4 @@
-"""Carries edits into the store a session came from: shows the exact rows first, backs up, compares, swaps, journals."""
+"""This module writes edits back to the store a session came from: preview, back up, compare, swap, journal."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from store.model.identity import foreign_session_id
 from store.model.knowledge import FOREIGN_TABLE, Change, Fact
 from store.model.session import Session
 from store.sources.contract import ForeignSummary, Source
-from store.sources.kit import postgres
+from store.sources.kit.postgres import is_postgres_url
 from store.sources.kit.write_plan import (
     FactUpdate,
     RowChange,
@@ -31,8 +31,7 @@ from store.sources.kit.write_plan import (
     WritePlan,
 )
 from store.text.validate import utc_timestamp
-from store.write_back import postgres as swapping_postgres
-from store.write_back import sqlite
+from store.write_back import postgres, sqlite
 from store.write_back.sqlite import WriteBackend
 
 if TYPE_CHECKING:
@@ -57,79 +56,84 @@ _SELECT_SESSION_FOR_FACT = """
 
 @dataclass(frozen=True, slots=True)
 class WriteBackPreview:
+    """Describes what a write-back would change: the edits, and the planned rows of the foreign store."""
+
     session: Session
     source: str
     locator: str
     edits: WriteBackEdits
     plan: WritePlan
     facts_only: bool = False
+    "Is True if only facts are written, and not the title, summary or secrets of the session."
 
 
 class WriteBack:
+    """Writes edits back to foreign stores. It is the collection `store.write_back`."""
+
     def __init__(self, store: Store) -> None:
         self._store = store
 
-    # ── what would change ─────────────────────────────────────────────────────────────────────────
+    # ── preview ───────────────────────────────────────────────────────────────────────────────────
 
     def preview(self, session: Session, *, facts_only: bool = False) -> WriteBackPreview:
-        """Looks into the foreign store and changes nothing."""
+        """Plan the write-back of a session. The foreign store is only read."""
         session = self._store.sessions.by_key(session.key)
         source, locator = self._load_origin(session)
-        wanted = self._collect_edits(session, facts_only)
+        edits = self._collect_edits(session, facts_only)
         with _backend_for(locator).open_rows(locator) as rows:
-            plan = _require_writable(source).plan(rows, wanted)
-        return WriteBackPreview(session, source.NAME, locator, wanted, plan, facts_only)
+            plan = _require_writable(source).plan(rows, edits)
+        return WriteBackPreview(session, source.NAME, locator, edits, plan, facts_only)
 
     def preview_facts(self, fact: Fact) -> WriteBackPreview:
-        """Of that fact and the others of its foreign store that were corrected here; of no session's title or summary.
+        """Plan the write-back of a fact and of all other edited facts of the same foreign store.
 
-        A foreign store is written to through one of its sessions: the one that the fact is of, else any.
+        A foreign store is written to through one of its sessions: that of the fact, or else any.
         """
         for key, kind, locator in self._store.rows("select key, kind, locator from sources"):
             if fact.foreign_place.startswith(foreign_session_id(kind, "", locator) + "/"):
                 return self.preview(self._find_session_for_fact(key, fact), facts_only=True)
-        raise Refused("That fact did not come from a foreign store; there is nothing to write back to.")
+        raise Refused("This fact was not synced from an agent's store, so there is nowhere to write it back to.")
 
     def _find_session_for_fact(self, source_key: int, fact: Fact) -> Session:
         row = self._store.row(_SELECT_SESSION_FOR_FACT, source_key, fact.scope, fact.session_id)
         if row is None:
-            raise Refused("No session of that fact's store is left through which it could be written back.")
+            raise Refused("The fact cannot be written back, because its store has no sessions left here.")
         return self._store.sessions.by_key(row[0])
 
     def seal(self, session: Session, key: str) -> None:
-        """Into our vault what the foreign store holds as plain text; there it stays until it is changed there."""
+        """Copy a secret that the foreign store has as plain text into our vault. The plain text stays there."""
         source, locator = self._load_origin(session)
         value = None
         if isinstance(source, SupportsSecrets):
             with _backend_for(locator).open_rows(locator) as rows:
                 value = source.read_secret(rows, session.native_id, key)
         if not isinstance(value, str):
-            raise NotFound(f"{source.LABEL} holds no secret {key!r} of that session.")
+            raise NotFound(f"{source.LABEL} has no secret {key!r} of this session.")
         self._store.secrets.set(session, key, value, kind=SEAL)
 
     def list_unwritten(self, session: Session) -> tuple[str, ...]:
-        """What was corrected here and is not known where the session came from; nothing where it came from nowhere."""
+        """Name the edits that were not written back, such as `title` or `2 facts`; none if there is no source."""
         try:
-            wanted = self._collect_edits(session)
+            edits = self._collect_edits(session)
         except Refused:
             return ()
-        facts, secrets = len(wanted.facts), len(wanted.secrets)
-        told = {
-            "title": wanted.title,
-            "summary": wanted.summary,
+        facts, secrets = len(edits.facts), len(edits.secrets)
+        edited = {
+            "title": edits.title,
+            "summary": edits.summary,
             f"{facts} fact{'s'[: facts != 1]}": facts,
             f"{secrets} secret{'s'[: secrets != 1]}": secrets,
-            "deletion": wanted.delete,
+            "deletion": edits.delete,
         }
-        return tuple(name for name, there in told.items() if there)
+        return tuple(name for name, value in edited.items() if value)
 
     def _load_origin(self, session: Session) -> tuple[Source, str]:
         row = self._store.row("select kind, locator from sources where key = ?", session.source_key or 0)
         source = sources.load_source(row[0]) if row else None
         if session.relation == "superseded":
-            raise Refused("That is what the program told once; write back the session as it tells it now.")
+            raise Refused("This is an old version of a session; write back the current one.")
         if source is None:
-            raise Refused("That session did not come from a foreign store; there is nothing to write back to.")
+            raise Refused("This session was not synced from an agent's store, so there is nowhere to write it back to.")
         return source, row[1]
 
     def _collect_edits(self, session: Session, facts_only: bool = False) -> WriteBackEdits:
@@ -139,58 +143,58 @@ class WriteBack:
         title = None
         if session.own_title and session.own_title != session.agent_title:
             title = TextUpdate(session.own_title, session.agent_title)
-        summary, seen = self._collect_summary(session)
+        summary, source_summary = self._collect_summary(session)
         return WriteBackEdits(
             native_id=session.native_id,
             title=title,
             summary=summary,
-            summary_seen=seen,
+            summary_seen=source_summary,
             facts=facts,
             secrets=tuple(self._collect_secrets(session)),
             delete=bool(session.deleted),
         )
 
     def _collect_summary(self, session: Session) -> tuple[ForeignSummary | None, str]:
+        """Return the summary to write, or None, and the text that the source had at the last sync."""
         current = self._store.summaries.current(session)
-        told = next((old for old in self._store.summaries.history(session) if old.origin == "source"), None)
+        versions = self._store.summaries.history(session)
+        from_source = next((version for version in versions if version.origin == "source"), None)
         if current is None:
-            return (ForeignSummary(""), told.text) if told else (None, "")
-        seen = told.text if told else ""
-        if current.text == seen and (not told or current.up_to_turn in (None, told.up_to_turn)):
-            return None, seen
-        return ForeignSummary(current.text, current.up_to_turn), seen
+            return (ForeignSummary(""), from_source.text) if from_source else (None, "")
+        source_text = from_source.text if from_source else ""
+        if current.text == source_text and (not from_source or current.up_to_turn in (None, from_source.up_to_turn)):
+            return None, source_text
+        return ForeignSummary(current.text, current.up_to_turn), source_text
 
     def _collect_facts(self, session: Session) -> Iterator[tuple[int, FactUpdate]]:
-        """With their numbers. Those of the whole foreign store but for other sessions' own: most belong to no one."""
-        for number, place, text, told, retired in self._store.rows(
-            _SELECT_FACTS, self._fact_prefix(session), session.id
-        ):
-            if retired is not None or text != told:
-                yield number, FactUpdate(place, None if retired is not None else text, told)
+        """Yield each edited fact with its number: all of the foreign store, except those of other sessions."""
+        rows = self._store.rows(_SELECT_FACTS, self._fact_prefix(session), session.id)
+        for number, place, text, foreign_text, retired_at in rows:
+            if retired_at is not None or text != foreign_text:
+                yield number, FactUpdate(place, None if retired_at is not None else text, foreign_text)
 
     def _fact_prefix(self, session: Session) -> str:
-        """Of the places of that foreign store's facts."""
+        """Return how the places of all facts of the session's foreign store begin."""
         source, locator = self._load_origin(session)
         return foreign_session_id(source.NAME, "", locator) + "/"
 
     def _collect_secrets(self, session: Session) -> Iterator[SecretUpdate]:
-        """But for those of which the foreign store knows: what becomes of them there is its owner's affair."""
+        """Yield each secret whose newest version is not the one that the foreign store has."""
         names = self._store.secrets.names(session)
-        known = self._load_foreign_versions(session) if names else {}
+        versions = self._load_foreign_versions(session) if names else {}
         for name in names:
-            seen = known.get(name.key)
-            if name.version != seen:
-                known_opener = self._secret_reader(session, name.key, seen) if seen else None
-                yield SecretUpdate(
-                    name.key, name.version, self._secret_reader(session, name.key, name.version), known_opener
-                )
+            foreign_version = versions.get(name.key)
+            if name.version != foreign_version:
+                read_foreign = self._secret_reader(session, name.key, foreign_version) if foreign_version else None
+                read_new = self._secret_reader(session, name.key, name.version)
+                yield SecretUpdate(name.key, name.version, read_new, read_foreign)
 
     def _secret_reader(self, session: Session, key: str, version: int) -> Callable[[], SecretText]:
         return lambda: SecretText(self._store.secrets.get(session, key, version), key, version)
 
     def _load_foreign_versions(self, session: Session) -> dict[str, int]:
-        """By key, the version that the foreign store held last, as far as we know: it came from there or went there."""
-        known: dict[str, int] = {}
+        """Return the version of each secret that the foreign store has, according to the journal."""
+        versions: dict[str, int] = {}
         for edit in reversed(self._store.journal.list_edits(session.key, limit=-1)):
             if edit.kind not in (SEAL, WRITE_BACK) or edit.undone_by is not None:
                 continue
@@ -198,13 +202,13 @@ class WriteBack:
                 for value in (change.after or {}).values():
                     match change.table, change.key, value:
                         case ("secrets", [_, key, version], 1) | (_, _, {"$secret": [_, key, version]}):
-                            known[key] = version
-        return known
+                            versions[key] = version
+        return versions
 
-    # ── doing it ──────────────────────────────────────────────────────────────────────────────────
+    # ── write ─────────────────────────────────────────────────────────────────────────────────────
 
     def write(self, preview: WriteBackPreview) -> Path | None:
-        """Carries the plan out, if everything is still as the plan saw it. Gives the backup that was taken."""
+        """Write the planned changes, if nothing has changed since the preview. Return the path of the backup."""
         plan = preview.plan
         if plan.conflicts:
             raise ChangedMeanwhile(plan.conflicts[0], plan.conflicts)
@@ -213,40 +217,43 @@ class WriteBack:
         self._refuse_locked(plan.changes)
         self._refuse_outdated_deletion(preview)
         backup = self._back_up(preview.source, preview.locator, plan.changes)
-        carrying = self._prepare_swap(preview.source, preview.locator, plan.changes)
-        with carrying as carry, self._store.journal.edit(WRITE_BACK, preview.session.key) as edit:
+        prepared = self._prepare_swap(preview.source, preview.locator, plan.changes)
+        with prepared as swap, self._store.journal.edit(WRITE_BACK, preview.session.key) as edit:
             session = self._store.sessions.by_key(preview.session.key)
             if self._collect_edits(session, preview.facts_only) != preview.edits:
                 raise ChangedMeanwhile(
-                    "The session was edited here meanwhile; look again at what would be written.", []
+                    "The session was edited here since the preview; preview the write-back again.", []
                 )
             for change in plan.changes:
                 edit.add_foreign_change(self._build_journal_change(preview, change))
             self._mark_written(preview, session, edit)
-            # Last, so that whatever fails before it has touched nothing of theirs.
-            carry()
+            # The swap comes last, so that an earlier failure leaves the foreign store untouched.
+            swap()
         return backup
 
     def _refuse_outdated_deletion(self, preview: WriteBackPreview) -> None:
-        """Where no foreign key holds it, what was said since it was shown would stay behind alone."""
+        """Refuse to delete a session that has grown since the preview: the new rows would lose their session."""
         if preview.edits.delete:
-            again = self.preview(preview.session)
-            if again.edits == preview.edits and again.plan != preview.plan:
-                raise ChangedMeanwhile("More was said there meanwhile; look again at what would be deleted.", again)
+            new_preview = self.preview(preview.session)
+            if new_preview.edits == preview.edits and new_preview.plan != preview.plan:
+                raise ChangedMeanwhile(
+                    "The session has new entries since the preview; preview the deletion again.", new_preview
+                )
 
     def _refuse_locked(self, changes: Sequence[RowChange]) -> None:
-        secret = any(isinstance(value, SecretText) for change in changes for value in (change.before or {}).values())
-        if secret and self._store.secrets.is_locked:
+        old_values = [value for change in changes for value in (change.before or {}).values()]
+        has_secret = any(isinstance(value, SecretText) for value in old_values)
+        if has_secret and self._store.secrets.is_locked:
             raise SecretLocked()
 
     def _back_up(self, source: str, locator: str, changes: Sequence[RowChange]) -> Path:
-        """Refused first where nobody else may have the file open: then there is no need of one."""
+        """Back up the foreign store, unless another program has it open and that is not allowed."""
         if not _require_writable(sources.load_source(source)).LIVE_WRITES:
             sqlite.refuse_while_open(locator)
         return _backend_for(locator).back_up(self._backup_folder, _backup_name(source, locator), locator, changes)
 
     def list_backups(self, source: str, locator: str) -> list[Path]:
-        """Of a foreign store from before it was written to, newest first."""
+        """Return the backups of a foreign store, newest first."""
         return sqlite.list_backups(self._backup_folder, _backup_name(source, locator))
 
     @property
@@ -255,45 +262,45 @@ class WriteBack:
 
     @contextmanager
     def _prepare_swap(self, source: str, locator: str, changes: Sequence[RowChange]) -> Iterator[Callable[[], None]]:
-        """Gives what swaps the rows there; they are put back should our own transaction fail after all."""
-        alone = not _require_writable(sources.load_source(source)).LIVE_WRITES
-        carried = False
+        """Yield a function that swaps the rows. If our own transaction fails after the swap, the rows are restored."""
+        exclusive = not _require_writable(sources.load_source(source)).LIVE_WRITES
+        is_swapped = False
 
-        def carry() -> None:
-            nonlocal carried
-            _backend_for(locator).swap_rows(locator, changes, exclusive=alone)
-            carried = True
+        def swap() -> None:
+            nonlocal is_swapped
+            _backend_for(locator).swap_rows(locator, changes, exclusive=exclusive)
+            is_swapped = True
 
         try:
-            yield carry
+            yield swap
         except BaseException:
-            if carried:
-                back = [change.inverted() for change in reversed(changes)]
-                _backend_for(locator).swap_rows(locator, back, exclusive=alone)
+            if is_swapped:
+                inverted = [change.inverted() for change in reversed(changes)]
+                _backend_for(locator).swap_rows(locator, inverted, exclusive=exclusive)
             raise
 
     def _mark_written(self, preview: WriteBackPreview, session: Session, edit: PendingEdit) -> None:
-        """What was carried over is now what the source says, too: the next sync finds nothing new in it."""
-        wanted, plan = preview.edits, preview.plan
-        if wanted.delete:
+        """Record that the source has the written values, so that the next sync finds nothing new."""
+        edits, plan = preview.edits, preview.plan
+        if edits.delete:
             edit.update("sessions", session.key, gone=1)
-        if wanted.title and plan.has_title:
-            edit.update("sessions", session.key, agent_title=wanted.title.new)
+        if edits.title and plan.has_title:
+            edit.update("sessions", session.key, agent_title=edits.title.new)
         if plan.summary and plan.summary.text:
-            told = {"text": plan.summary.text, "up_to_turn": plan.summary.up_to_turn, "origin": "source"}
-            edit.insert("summaries", session=session.key, current=0, created_at=utc_timestamp(), **told)
-        placed = [(number, fact) for number, fact in self._collect_facts(session) if fact.place in plan.fact_places]
+            written = {"text": plan.summary.text, "up_to_turn": plan.summary.up_to_turn, "origin": "source"}
+            edit.insert("summaries", session=session.key, current=0, created_at=utc_timestamp(), **written)
+        facts = [(number, fact) for number, fact in self._collect_facts(session) if fact.place in plan.fact_places]
         prefix = self._fact_prefix(session)
-        for number, fact in placed:
-            # No two facts may have one place, not even while they change places.
+        for number, fact in facts:
+            # Places are unique, so free them first: two facts may exchange their places.
             if plan.fact_places[fact.place] != fact.place:
                 edit.update("facts", number, foreign_place="")
-        for number, fact in placed:
+        for number, fact in facts:
             if place := plan.fact_places[fact.place]:
-                words = plan.fact_texts.get(fact.place)
-                edit.update("facts", number, foreign_text=words or fact.text, foreign_place=prefix + place)
-                if words:
-                    edit.update("facts", number, text=words)
+                text = plan.fact_texts.get(fact.place)
+                edit.update("facts", number, foreign_text=text or fact.text, foreign_place=prefix + place)
+                if text:
+                    edit.update("facts", number, text=text)
             else:
                 edit.update("facts", number, retired_at=utc_timestamp())
 
@@ -301,9 +308,9 @@ class WriteBack:
 
     def _build_journal_change(self, preview: WriteBackPreview, change: RowChange) -> Change:
         session = preview.session
-        where = {"source": preview.source, "locator": preview.locator, "table": change.table}
-        sides = (self._encode_row(session, side) for side in (change.before, change.after))
-        return Change(FOREIGN_TABLE, {**where, "key": self._encode_row(session, change.key)}, *sides)
+        origin = {"source": preview.source, "locator": preview.locator, "table": change.table}
+        sides = (self._encode_row(session, columns) for columns in (change.before, change.after))
+        return Change(FOREIGN_TABLE, {**origin, "key": self._encode_row(session, change.key)}, *sides)
 
     def _encode_row(self, session: Session, columns: Mapping[str, Any] | None) -> dict[str, Any] | None:
         if columns is None:
@@ -311,7 +318,7 @@ class WriteBack:
         return {name: self._encode_value(session, value) for name, value in columns.items()}
 
     def _encode_value(self, session: Session, value: Any) -> Any:
-        """What JSON cannot spell by its kind; a secret by its sealed version, never by its value."""
+        """Encode a value as JSON: bytes and special floats with their type, a secret as its sealed version."""
         if isinstance(value, SecretText):
             version = value.version or self._store.secrets.seal_version(session, value.key, str(value))
             return {"$secret": [session.id, value.key, version]}
@@ -334,17 +341,17 @@ class WriteBack:
 
     @contextmanager
     def prepare_undo(self, changes: Sequence[Change]) -> Iterator[Callable[[], None]]:
-        """Around an undo: gives what makes the foreign rows as they were, if they still are as we left them."""
-        where = cast("dict[str, Any]", changes[0].key)
-        back = [self._invert_change(change) for change in reversed(changes)]
-        self._back_up(where["source"], where["locator"], back)
-        with self._prepare_swap(where["source"], where["locator"], back) as carry:
-            yield carry
+        """Yield a function for an undo: it restores the foreign rows if they are unchanged since the write-back."""
+        origin = cast("dict[str, Any]", changes[0].key)
+        inverted = [self._invert_change(change) for change in reversed(changes)]
+        self._back_up(origin["source"], origin["locator"], inverted)
+        with self._prepare_swap(origin["source"], origin["locator"], inverted) as swap:
+            yield swap
 
     def _invert_change(self, change: Change) -> RowChange:
-        where = cast("dict[str, Any]", change.key)
-        key, before, after = map(self._decode_row, (where["key"], change.after, change.before))
-        return RowChange(where["table"], key or {}, before, after)
+        row = cast("dict[str, Any]", change.key)
+        key, before, after = map(self._decode_row, (row["key"], change.after, change.before))
+        return RowChange(row["table"], key or {}, before, after)
 
     def _decode_row(self, columns: Mapping[str, Any] | None) -> dict[str, Any] | None:
         return None if columns is None else {name: self._decode_value(value) for name, value in columns.items()}
@@ -353,13 +360,13 @@ class WriteBack:
 def _require_writable(source: Source | None) -> SupportsWriteBack:
     if isinstance(source, SupportsWriteBack):
         return source
-    raise Refused(f"{source.LABEL if source else 'That program'} takes no edits back; they stay here.")
+    raise Refused(f"{source.LABEL if source else 'This source'} does not support write-back; edits stay in Backscroll.")
 
 
 def _backend_for(locator: str) -> WriteBackend:
-    return swapping_postgres if postgres.is_postgres_url(locator) else sqlite
+    return postgres if is_postgres_url(locator) else sqlite
 
 
 def _backup_name(source: str, locator: str) -> str:
-    """Of a foreign store, in a file's name."""
+    """Return what names a foreign store in the file names of its backups."""
     return foreign_session_id(source, "", locator).replace(":", "")

@@ -1,57 +1,54 @@
-"""A foreign store as it is written to: backed up, compared row by row, swapped in one short transaction.
+"""This module writes to foreign SQLite databases: back up, compare row by row, swap in one short transaction.
 
-Here is what all databases share, and SQLite's files. Text in them that is not UTF-8 comes and goes as it is, in
-surrogates, so that it is compared and put back byte for byte.
+It also holds what all kinds of databases share. Text that is not UTF-8 is read and written with surrogates, so that it
+is compared and restored byte for byte.
 """
 
 from __future__ import annotations
 
-import os
-import shutil
 import sqlite3
-import subprocess
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, closing, contextmanager, suppress
+from contextlib import AbstractContextManager, closing, contextmanager
 from functools import cache
 from pathlib import Path
 from typing import Any, Protocol
 
 from store.database.backup import copy_database, delete_backups
-from store.errors import Busy, ChangedMeanwhile, Refused, WriteFailed
+from store.errors import Busy, ChangedMeanwhile, WriteFailed
 from store.sources.kit import sqlite
 from store.sources.kit.write_plan import CascadeRule, RowChange
 from store.text.validate import utc_timestamp
+from store.write_back.processes import find_processes_using
 
 BACKUPS_KEPT = 5
 LOCK_TIMEOUT_SECONDS = 1.0
 MAX_TRANSACTION_SECONDS = 3.0
-"""For a program that writes meanwhile; it may have no patience of its own, and lose what it would write."""
+"""Limits a transaction while the agent runs: it may not wait for a lock, and lose what it wanted to write."""
 MAX_EXCLUSIVE_SECONDS = 120.0
 
-_PROC = Path("/proc")
 _SELECT_TABLES = "select name from sqlite_master where type = 'table'"
 
 
 class WriteBackend(Protocol):
-    "What a module does for the foreign stores of one kind of database."
+    """Describes the functions of a module that writes to one kind of database."""
 
     def open_rows(self, locator: str) -> AbstractContextManager[DatabaseRows]:
-        """The store as it is now; nothing of it is touched."""
+        """Open the current rows for reading."""
         ...
 
     def swap_rows(self, locator: str, changes: Sequence[RowChange], *, exclusive: bool) -> None:
-        """All of it or nothing, in one transaction of milliseconds, after every row was compared with what was seen."""
+        """Compare every row with its expected content and write all changes in one short transaction, or none."""
         ...
 
     def back_up(self, folder: Path, name: str, locator: str, changes: Sequence[RowChange]) -> Path:
-        """0600; of each store the newest few are kept. Its name tells which store it is of."""
+        """Back up the store to a file with mode 0600 that has `name` in its name. Only the newest backups are kept."""
         ...
 
 
 class DatabaseRows(ABC):
-    "What is the same in every database."
+    """Reads and writes rows of a foreign database. Subclasses add what differs between databases."""
 
     def __init__(self) -> None:
         self._cached_columns = cache(self._read_columns)
@@ -60,16 +57,15 @@ class DatabaseRows(ABC):
 
     @abstractmethod
     def _read_columns(self, table: str) -> Sequence[tuple[str, int]]:
-        """Its columns but for those that are computed, which nobody can write; and their places in the primary key,
-        from 1."""
+        """Return the columns that can be written, each with its position in the primary key: 1, 2 …, or 0."""
 
     @abstractmethod
     def _find_cascading(self, table: str) -> list[CascadeRule]:
-        """Those that go with a row of this one without a word."""
+        """Return the foreign keys that delete rows of other tables together with a row of this table."""
 
     @abstractmethod
     def _order_newest_first(self, table: str) -> str:
-        """So that rows put back one by one, the last first, stand in the order they had."""
+        """Return an `order by` clause. Rows that are deleted newest first are restored in their old order."""
 
     @abstractmethod
     def _execute(self, sql: str, values: Iterable[Any]) -> Sequence[Sequence[Any]]: ...
@@ -82,25 +78,26 @@ class DatabaseRows(ABC):
         return [name for name, _ in self._cached_columns(table)]
 
     def primary_key(self, table: str) -> list[str]:
-        """In order; all columns of a table that has none."""
-        described = self._cached_columns(table)
-        return [name for name, place in sorted(described, key=lambda one: one[1]) if place] or self.columns(table)
+        """Return the columns of the primary key in order; all columns if the table has none."""
+        by_position = sorted(self._cached_columns(table), key=lambda column: column[1])
+        return [name for name, position in by_position if position] or self.columns(table)
 
     def select(self, table: str, condition: str, *values: Any) -> list[dict[str, Any]]:
-        """Whole rows, the newest first; none where there is no such table."""
+        """Return complete rows, newest first; none if there is no such table."""
         return self._select_rows(table, f"{condition} {self._cached_order(table)}", values)
 
     def find(self, table: str, key: Mapping[str, Any]) -> list[dict[str, Any]]:
         return self._select_rows(table, self._where_sql(key), key.values())
 
-    def _select_rows(self, table: str, which: str, values: Iterable[Any]) -> list[dict[str, Any]]:
+    def _select_rows(self, table: str, condition: str, values: Iterable[Any]) -> list[dict[str, Any]]:
         columns = self.columns(table)
         if not columns:
             return []
-        sql = f"select {', '.join(map(quote_name, columns))} from {quote_name(table)} where {which}"
+        sql = f"select {', '.join(map(quote_name, columns))} from {quote_name(table)} where {condition}"
         return [dict(zip(columns, row, strict=True)) for row in self._execute(sql, values)]
 
     def normalize_change(self, change: RowChange) -> RowChange:
+        """Return the change with its values as the database will return them."""
         return change
 
     def _where_sql(self, key: Mapping[str, Any]) -> str:
@@ -112,13 +109,15 @@ class DatabaseRows(ABC):
             self._execute(f"delete from {table} where {where}", change.key.values())
         elif change.before is None:
             row = {**change.key, **change.after}
-            names, marks = ", ".join(map(quote_name, row)), ", ".join(map(self._placeholder, row.values()))
-            self._execute(f"insert into {table} ({names}) values ({marks})", row.values())
+            names, placeholders = ", ".join(map(quote_name, row)), ", ".join(map(self._placeholder, row.values()))
+            self._execute(f"insert into {table} ({names}) values ({placeholders})", row.values())
         else:
-            swaps = ", ".join(
+            assignments = ", ".join(
                 f"{quote_name(name)} = {self._placeholder(value)}" for name, value in change.after.items()
             )
-            self._execute(f"update {table} set {swaps} where {where}", [*change.after.values(), *change.key.values()])
+            self._execute(
+                f"update {table} set {assignments} where {where}", [*change.after.values(), *change.key.values()]
+            )
 
 
 class SqliteRows(DatabaseRows):
@@ -134,7 +133,7 @@ class SqliteRows(DatabaseRows):
         return f"{quote_name(name)} is {self._placeholder(value)}"
 
     def _placeholder(self, value: Any) -> str:
-        """Bytes that stand for text go in as text."""
+        """Cast text to text if it is passed as bytes because it is not UTF-8."""
         return "cast(? as text)" if isinstance(value, str) and isinstance(_encode_parameter(value), bytes) else "?"
 
     def _read_columns(self, table: str) -> list[tuple[str, int]]:
@@ -144,20 +143,20 @@ class SqliteRows(DatabaseRows):
         try:
             self._execute(f"select rowid from {quote_name(table)} limit 0", ())
         except sqlite3.OperationalError:
-            return ""  # a table without rowids stands in the order of its key
+            return ""  # a table without rowids is always in the order of its key
         return "order by rowid desc"
 
     def _find_cascading(self, table: str) -> list[CascadeRule]:
-        found = []
+        rules = []
         for (other,) in self._execute(_SELECT_TABLES, ()):
-            pointers: dict[int, dict[str, str]] = {}
+            foreign_keys: dict[int, dict[str, str]] = {}
             for number, seq, target, column, to, _, on_delete, _ in self._execute(
                 f"pragma foreign_key_list({quote_name(other)})", ()
             ):
                 if target.lower() == table.lower() and on_delete == "CASCADE":
-                    pointers.setdefault(number, {})[column] = to or self.primary_key(table)[seq]
-            found += [CascadeRule(other, columns) for columns in pointers.values()]
-        return found
+                    foreign_keys.setdefault(number, {})[column] = to or self.primary_key(table)[seq]
+            rules += [CascadeRule(other, columns) for columns in foreign_keys.values()]
+        return rules
 
 
 def quote_name(name: str) -> str:
@@ -165,7 +164,7 @@ def quote_name(name: str) -> str:
 
 
 def _encode_parameter(value: Any) -> Any:
-    """Text with surrogates is bytes that were never UTF-8."""
+    """Turn text with surrogates back into the bytes it was read from, which are not UTF-8."""
     if isinstance(value, str):
         try:
             value.encode()
@@ -190,11 +189,11 @@ def swap_rows(locator: str, changes: Sequence[RowChange], *, exclusive: bool) ->
             for change in changes:
                 verify_unchanged(rows, change, locator)
                 rows.write(change)
-    except sqlite3.Error as reason:
-        name = getattr(reason, "sqlite_errorname", "") or ""
+    except sqlite3.Error as error:
+        name = getattr(error, "sqlite_errorname", "") or ""
         if name.startswith(("SQLITE_BUSY", "SQLITE_LOCKED")):
             raise Busy(f"Another program is writing to {locator}; try again in a moment.") from None
-        raise WriteFailed(f"{locator} could not be written, and is as it was: {reason}.") from None
+        raise WriteFailed(f"Cannot write to {locator}; nothing was changed there: {error}.") from None
 
 
 @contextmanager
@@ -207,7 +206,7 @@ def _open_for_writing(locator: str, exclusive: bool) -> Iterator[SqliteRows]:
         connection.set_progress_handler(lambda: time.monotonic() > deadline, 10_000)
         try:
             if exclusive:
-                # Whoever opened it before is seen now, and whoever opens it from now on waits and reads what is new.
+                # With the lock taken, no other program can open the file and read old rows after this check.
                 refuse_while_open(locator)
             yield SqliteRows(connection)
             connection.execute("commit")
@@ -219,28 +218,27 @@ def _open_for_writing(locator: str, exclusive: bool) -> Iterator[SqliteRows]:
 
 
 def verify_unchanged(rows: DatabaseRows, change: RowChange, locator: str) -> None:
+    """Raise ChangedMeanwhile if the row is not what the change expects."""
     found = rows.find(change.table, change.key)
     same = len(found) == (change.before is not None) and all(
         row.get(name) == value for row in found for name, value in (change.before or {}).items()
     )
     if change.after is None:
-        # What came to hang on it since would go with it unseen, and no undo would bring it back.
-        same = same and not any(
-            hanging.find_rows(rows, row) for hanging in rows.cascade_rules(change.table) for row in found
-        )
+        # A cascade would delete newer rows that depend on this one, and an undo would not restore them.
+        same = same and not any(rule.find_rows(rows, row) for rule in rows.cascade_rules(change.table) for row in found)
     if not same:
-        named = " ".join(sqlite.as_text(value) for value in change.key.values())
+        key = " ".join(sqlite.as_text(value) for value in change.key.values())
         raise ChangedMeanwhile(
-            f"{change.table} {named} in {locator} was changed meanwhile, so nothing was written there; sync first.",
+            f"{change.table} {key} in {locator} has changed, so nothing was written; sync first.",
             found,
         )
 
 
-# ── before it is written to ───────────────────────────────────────────────────────────────────────
+# ── before writing ────────────────────────────────────────────────────────────────────────────────
 
 
 def back_up(folder: Path, name: str, locator: str, _: Sequence[RowChange]) -> Path:
-    """As a whole."""
+    """Copy the complete database."""
     path = Path(locator)
     target = folder / f"{utc_timestamp().replace(':', '')}-{name}-{path.name}"
     with sqlite.private_copy(path) as copy, closing(sqlite3.connect(copy)) as connection:
@@ -250,40 +248,10 @@ def back_up(folder: Path, name: str, locator: str, _: Sequence[RowChange]) -> Pa
 
 
 def list_backups(folder: Path, name: str) -> list[Path]:
-    """Newest first."""
+    """Return the backups with that name, newest first."""
     return sorted(folder.glob(f"*-{name}-*"), reverse=True)
 
 
 def refuse_while_open(locator: str) -> None:
-    if holders := find_processes_using(Path(locator)):
-        raise Busy(f"{locator} is open in process {holders[0]}; end that program first.")
-
-
-def find_processes_using(path: Path) -> list[int]:
-    """The other processes that have the file, or one beside it, open, as far as this person may see."""
-    files = [Path(f"{path}{ending}") for ending in ("", "-wal", "-shm", "-journal")]
-    there = [file for file in files if file.exists()]
-    found = _search_proc(there) if (_PROC / "self").exists() else _run_lsof(there)
-    return sorted(found - {os.getpid()})
-
-
-def _search_proc(files: Iterable[Path]) -> set[int]:
-    """By what the file is and not by its name: it may have another one where the process runs."""
-    wanted = {(stat.st_dev, stat.st_ino) for stat in map(os.stat, files)}
-    holders = set()
-    for handles in _PROC.glob("[0-9]*/fd"):
-        with suppress(OSError):
-            for handle in handles.iterdir():
-                with suppress(OSError):
-                    stat = handle.stat()
-                    if (stat.st_dev, stat.st_ino) in wanted:
-                        holders.add(int(handles.parent.name))
-    return holders
-
-
-def _run_lsof(files: Sequence[Path]) -> set[int]:
-    program = shutil.which("lsof")
-    if program is None:
-        raise Refused(f"Whether a program has {files[0]} open cannot be told here; install lsof.")
-    ran = subprocess.run([program, "-t", "--", *map(str, files)], capture_output=True, text=True)
-    return set(map(int, ran.stdout.split()))
+    if pids := find_processes_using(Path(locator)):
+        raise Busy(f"{locator} is open in process {pids[0]}; close that program first.")

@@ -295,7 +295,7 @@ def read(path: Path, texts: list[str]) -> bytes:
         terminal.press("q")
         terminal.wait_for_text("Next error")
         terminal.press("r")
-        terminal.wait_for_text("Continue in", "kept through the library")
+        terminal.wait_for_text("Continue in", "written with the Python library")
         terminal.press(QUIT)
         assert terminal.wait_for_exit() == 0
         return terminal.raw

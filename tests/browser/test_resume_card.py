@@ -25,7 +25,7 @@ from textual.app import App
 from textual.pilot import Pilot
 
 from store.errors import AlreadyExists, Refused
-from store.resume.check import ResumeChecks
+from store.resume.check_results import ResumeChecks
 from store.store import Store
 from tui.render.resume_card import RebuildReport, ResumeCard, render_input_card, render_resume_card
 from tui.screens.rebuild import guess_shape

@@ -276,7 +276,7 @@ async def test_where_the_agent_cannot_fork_that_is_said_and_the_card_stays_as_it
         await wait_for_text(pilot, "gemini --resume 1")
         await pilot.press("f")
         await wait_for_text(
-            pilot, "Gemini CLI cannot fork a session; `backscroll fork` makes a fork", "gemini --resume 1"
+            pilot, "Gemini CLI cannot fork a session; use `backscroll fork`", "gemini --resume 1"
         )
 
 
@@ -401,7 +401,7 @@ def test_the_command_is_printed_and_not_run(world: Store, agent: Agent, folder: 
     gone = run("resume", "claude:gone", "--print")
     assert gone.status == 0
     assert f"claude --resume {NATIVE}" in gone.out
-    assert "is not there any more" in gone.err
+    assert "No such folder" in gone.err
     assert agent.ran is None
 
 
@@ -416,7 +416,7 @@ def test_a_named_session_goes_on_at_once(world: Store, agent: Agent, folder: Pat
 def test_what_cannot_go_on_says_why(world: Store, agent: Agent) -> None:
     run = CommandLine(world.path)
     for args, why in [
-        (["claude:gone"], "is not there any more; name another with --cwd"),
+        (["claude:gone"], "; choose another with --cwd"),
         (["codex:0199aa"], "The program codex is not installed"),
         (["telegram:648079060"], "Write in the Telegram chat 648079060."),
         (["telegram:648079060", "--print"], "Write in the Telegram chat 648079060."),
@@ -444,7 +444,7 @@ def test_forking_and_not_asking_are_for_those_who_say_so(world: Store, agent: Ag
     add_session(world, "gemini:1", at, prompt_entry("Paint", at), source="gemini", native_id="1")
     for args, why in [
         (["goose:1", "--skip-permissions"], "Goose has no option to act without asking."),
-        (["gemini:1", "--fork"], "Gemini CLI cannot fork a session; `backscroll fork` makes a fork that is kept here."),
+        (["gemini:1", "--fork"], "Gemini CLI cannot fork a session; use `backscroll fork` to fork it in Backscroll."),
         (["--fork"], "These options need the ID of a session."),
     ]:
         ran = run("resume", *args)
@@ -472,7 +472,7 @@ async def test_a_session_with_a_hostile_name_is_not_handed_anything(
     for args in (["resume", "evil"], ["resume", "evil", "--print"]):
         ran = CommandLine(store.path).run_process(*args)
         assert (ran.status != 0, ran.out) == (True, "")
-        assert "which Claude Code would not take for a name" in ran.err
+        assert "is unsafe as an argument of Claude Code" in ran.err
     app = make_browser(store)
     async with app.run_test(size=(100, 30), notifications=True) as pilot:
         await wait_for_text(pilot, "1 session", "Go on")

@@ -86,7 +86,7 @@ async def test_a_source_that_takes_no_edits_says_so(store: Store) -> None:
     fill_store(store)
     async with app_of(store).run_test() as pilot:
         await opened(pilot, store, "library:old")
-        await wait_for_text(pilot, "did not come from a foreign store")
+        await wait_for_text(pilot, "was not synced from an agent")
         assert "Write it there" not in screen_text(pilot)
 
 
@@ -108,7 +108,7 @@ async def test_what_was_changed_here_meanwhile_is_shown_before_it_is_done(world:
         await wait_for_text(pilot, "+ First")
         world.set_title("Second")
         await pilot.press("enter")
-        await wait_for_text(pilot, "edited here meanwhile", "+ Second")
+        await wait_for_text(pilot, "edited here since the preview", "+ Second")
         assert dump_tables(world.path) == before
         await pilot.press("enter")
         await wait_for_text(pilot, "✓ Wrote")

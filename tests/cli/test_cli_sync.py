@@ -342,7 +342,7 @@ def test_write_back_of_what_came_from_nowhere(cli: CommandLine, store: Store) ->
     for args in ([], ["--dry-run"], ["--json"]):
         ran = cli("write-back", "ours", *args)
         assert (ran.status, ran.out) == (1, "")
-        assert ran.err == "That session did not come from a foreign store; there is nothing to write back to.\n"
+        assert ran.err == "This session was not synced from an agent's store, so there is nowhere to write it back to.\n"
     assert cli("write-back", "nobody").status == 1
 
 
@@ -368,7 +368,7 @@ def test_write_back_while_the_program_runs(cli: CommandLine, tmp_path: Path) -> 
     cli("title", "s", "Mine")
     with open_in_other_process(path, "select * from sessions") as pid:
         ran = cli("write-back", "s")
-    assert (ran.status, ran.err) == (1, f"{path} is open in process {pid}; end that program first.\n")
+    assert (ran.status, ran.err) == (1, f"{path} is open in process {pid}; close that program first.\n")
 
 
 def test_a_text_that_is_no_utf_8_is_shown(cli: CommandLine, tmp_path: Path) -> None:

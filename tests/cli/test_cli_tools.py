@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from command_line import CommandLine
-from sample_conversations import called
+from sample_conversations import make_call_entries
 
 from store.model.entry import NewEntry, Text
 from store.store import Store
@@ -17,11 +17,11 @@ def cli(store: Store) -> CommandLine:
     session = store.create_session("work")
     entries = [
         NewEntry(role="user", parts=(Text("please migrate the database"),)),
-        *called(1, "Bash", "narwhal", 100, failed=True),
-        *called(2, "Bash", "walrus", 300),
-        *called(3, "Bash", "dolphin", 9_000),
-        *called(4, "Read", "narwhal", 20),
-        *called(5, "Edit", "walrus", None, failed=True),
+        *make_call_entries(1, "Bash", "narwhal", 100, failed=True),
+        *make_call_entries(2, "Bash", "walrus", 300),
+        *make_call_entries(3, "Bash", "dolphin", 9_000),
+        *make_call_entries(4, "Read", "narwhal", 20),
+        *make_call_entries(5, "Edit", "walrus", None, failed=True),
     ]
     store.chains.append(session.key, entries)
     return CommandLine(store.path)

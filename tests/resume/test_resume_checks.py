@@ -17,9 +17,10 @@ from source_samples import SAMPLES
 
 from store import sources
 from store.model.session import Session
-from store.resume.check import ProcessInfo, ResumeChecks, join_names
-from store.resume.checks import check_resume, read_branch
+from store.resume.check_results import ProcessInfo, ResumeChecks, join_names
+from store.resume.checks import check_resume
 from store.resume.command import plan_resume
+from store.resume.git import find_work_tree, read_branch
 from store.sources.contract import SupportsGitBranch
 from store.store import Store
 
@@ -83,6 +84,14 @@ def test_a_head_that_names_no_branch(tree: Path, head: str | None, branch: str |
     path = tree / ".git" / "HEAD"
     path.unlink() if head is None else path.write_text(head)
     assert read_branch(tree) == branch
+
+
+def test_the_work_tree_is_found_from_a_folder_inside_it(tmp_path: Path) -> None:
+    folder = tmp_path / "tree" / "src" / "deep"
+    folder.mkdir(parents=True)
+    assert find_work_tree(folder) is None
+    (tmp_path / "tree" / ".git").write_text("gitdir: elsewhere")
+    assert find_work_tree(folder) == find_work_tree(tmp_path / "tree") == tmp_path / "tree"
 
 
 def test_where_nobody_uses_git_there_is_none_and_of_no_folder_nobody_can_tell(tmp_path: Path) -> None:
@@ -181,7 +190,7 @@ def test_of_a_database_only_that_it_is_open(store: Store, tmp_path: Path) -> Non
     with running(sys.executable, "-c", HOLDING, str(path)) as pid:
         found = looked(store, session)
     assert (found.session_processes, [holder.pid for holder in found.database_processes]) == ((), [pid])
-    assert "has its database open" in found.list_checks()[1].text
+    assert "its database is open in" in found.list_checks()[1].text
 
 
 # ── what came since ───────────────────────────────────────────────────────────────────────────────
@@ -231,7 +240,7 @@ def test_what_its_agent_deleted_is_gone(store: Store, tmp_path: Path) -> None:
     found = looked(store, session)
     assert found.gone
     assert found.list_checks()[1].severity == "bad"
-    assert list(found.list_warnings()) == ["session: its agent does not have it any more"]
+    assert list(found.list_warnings()) == ["session: deleted in its agent"]
 
 
 # ── edits ─────────────────────────────────────────────────────────────────────────────────────────
@@ -253,7 +262,7 @@ def test_those_that_it_would_not_take_stay_here(store: Store, tmp_path: Path) ->
     session = store.sessions.find("c1000000-0000-4000-8000-000000000003")
     store.sessions.set_title(session, "Mine")
     found = looked(store, store.sessions.by_key(session.key))
-    assert found.list_checks()[2][1:] == ("title kept here only", "quiet")
+    assert found.list_checks()[2][1:] == ("title only in Backscroll", "quiet")
 
 
 def test_of_what_was_kept_through_the_library_there_is_little_to_say(store: Store) -> None:
@@ -274,7 +283,7 @@ def test_of_what_was_kept_through_the_library_there_is_little_to_say(store: Stor
         ("main", None, "was main", "quiet"),
         ("", "main", "main", "quiet"),
         ("", "", "none", "quiet"),
-        ("", None, "not known", "quiet"),
+        ("", None, "unknown", "quiet"),
         ("a\x1b[2Jb", "a\x1b[2Jb", "a␛[2Jb", "good"),
     ],
 )
@@ -288,8 +297,8 @@ def test_a_process_is_named_by_what_it_is_called_as_far_as_one_may_show_it() -> 
 
 
 def test_where_nobody_can_see_who_is_busy_nothing_is_said_of_it() -> None:
-    assert ResumeChecks().list_checks()[1].text == "not in use, and as it is shown here"
-    assert ResumeChecks(can_see_processes=False).list_checks()[1].text == "as it is shown here"
+    assert ResumeChecks().list_checks()[1].text == "not in use, up to date"
+    assert ResumeChecks(can_see_processes=False).list_checks()[1].text == "up to date"
 
 
 def test_names_in_a_row() -> None:

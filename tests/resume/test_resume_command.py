@@ -50,17 +50,17 @@ def test_a_program_or_a_folder_that_is_missing_is_told_and_the_command_can_still
     monkeypatch.setenv("PATH", str(tmp_path))
     found = plan_resume(session_of(store, cwd=str(tmp_path / "gone")))
     program, folder = found.obstacles
-    assert "The program claude is not installed" in program
-    assert f"The folder {tmp_path / 'gone'} is not there any more" in folder
+    assert "claude is not installed" in program
+    assert f"No such folder: {tmp_path / 'gone'}" in folder
     assert found.command.endswith(f"claude --resume {NATIVE}")
-    with pytest.raises(Refused, match=r"not installed.*not there any more"):
+    with pytest.raises(Refused, match=r"not installed.*No such folder"):
         found.execute()
 
 
 def test_a_folder_that_is_a_file_or_of_nowhere_is_none(store: Store, tmp_path: Path, claude: Path) -> None:
     session = session_of(store, cwd=str(claude))
-    assert "is not there any more" in plan_resume(session).obstacles[0]
-    assert "is not there any more" in plan_resume(session._replace(cwd=".")).obstacles[0]
+    assert "No such folder" in plan_resume(session).obstacles[0]
+    assert "No such folder" in plan_resume(session._replace(cwd=".")).obstacles[0]
 
 
 def test_another_folder_takes_the_place_of_the_sessions(store: Store, tmp_path: Path, claude: Path) -> None:
@@ -83,8 +83,8 @@ def test_a_session_without_a_folder_goes_on_wherever_one_is(store: Store, claude
     ("source", "native", "hint"),
     [
         ("pingu", "telegram:648", "Write in the Telegram chat 648."),
-        ("library", "x", "the program that made it knows"),
-        ("a program nobody knows", "x", "the program that made it knows"),
+        ("library", "x", "the program that wrote it"),
+        ("a program nobody knows", "x", "the program that wrote it"),
         ("claude", "abc/left", "Claude Code"),
     ],
 )
@@ -130,7 +130,7 @@ def test_a_folder_whose_name_would_act_is_refused_and_another_helps(store: Store
     session = session_of(store, cwd=str(folder))
     refused = plan_resume(session)
     assert refused.command == ""
-    assert "name another with --cwd" in refused.hint
+    assert "choose another folder with --cwd" in refused.hint
     assert plan_resume(session, tmp_path).obstacles == ()
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 from browser_driver import NOW, add_many_sessions, add_session, answer_entry, fill_store, prompt_entry, time_ago
 from hypothesis import given
@@ -13,7 +11,7 @@ from store.database.cancel import cancel_when
 from store.errors import StoreError
 from store.search.list_rows import LINES_PER_ROW, Grouping, Heading, Order, SessionListLayout, SessionListOptions
 from store.search.query import Query
-from store.search.session_list import build_session_list, find_work_tree, load_rows
+from store.search.session_list import build_session_list, load_rows
 from store.store import Store
 
 
@@ -310,14 +308,6 @@ def test_the_beginning_of_a_list_is_what_the_whole_begins_with(store: Store, que
     assert [heading[:2] for heading in begin.headings] == [heading[:2] for heading in whole.headings][
         : len(begin.headings)
     ]
-
-
-def test_the_work_tree_is_found_from_below(tmp_path: Path) -> None:
-    below = tmp_path / "tree" / "src" / "deep"
-    below.mkdir(parents=True)
-    assert find_work_tree(below) is None
-    (tmp_path / "tree" / ".git").write_text("gitdir: elsewhere")
-    assert find_work_tree(below) == find_work_tree(tmp_path / "tree") == tmp_path / "tree"
 
 
 # ── lines ─────────────────────────────────────────────────────────────────────────────────────────

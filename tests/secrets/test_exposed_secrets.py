@@ -62,7 +62,7 @@ def test_sealing_reads_it_live_and_says_it_still_lies_there(store: Store, foreig
     assert sqlite3.connect(foreign).execute("select value from secrets").fetchall() == [(f"{VALUE}-newer",)]
     store.journal.undo()
     assert len(store.secrets.exposed()) == 1
-    with pytest.raises(NotFound, match="holds no secret"):
+    with pytest.raises(NotFound, match="has no secret"):
         store.write_back.seal(session, "another")
 
 

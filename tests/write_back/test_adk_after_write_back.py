@@ -21,7 +21,7 @@ adk_v0: Any = pytest.importorskip("google.adk.sessions.schemas.v0")
 sqlite_service: Any = pytest.importorskip("google.adk.sessions.sqlite_session_service")
 sqlalchemy: Any = pytest.importorskip("sqlalchemy")
 adk_conversation = pytest.importorskip("adk_conversation")
-said, talk = adk_conversation.said, adk_conversation.talk
+make_event, record_conversation = adk_conversation.make_event, adk_conversation.record_conversation
 
 PLACE = {"app_name": "dak", "user_id": "a/b", "session_id": "s 1"}
 """The session of `talk`."""
@@ -80,7 +80,7 @@ def texts(session: Any) -> list[str]:
 
 async def test_it_opens_lists_and_appends(place: Place, store: Store) -> None:
     before = place.opened()
-    at_work = await talk(before)
+    at_work = await record_conversation(before)
     await before.create_session(app_name="dak", user_id="a/b", session_id="other")
     session = read(store, place)
     correct(store, "topic: invoices", "topic: reminders é")
@@ -89,7 +89,7 @@ async def test_it_opens_lists_and_appends(place: Place, store: Store) -> None:
     (last,) = [fact for fact in store.facts.current(None) if fact.text.startswith("last:")]
     store.facts.retire(last.id)
     carry(store, session)
-    await before.append_event(at_work, said("counter", "I was at work meanwhile."))
+    await before.append_event(at_work, make_event("counter", "I was at work meanwhile."))
     await closed(before)
 
     service = place.opened()
@@ -99,7 +99,7 @@ async def test_it_opens_lists_and_appends(place: Place, store: Store) -> None:
     corrected = {"topic": "reminders é", "app:motd": "good morning", "user:lang": "de"}
     assert loaded.state == corrected
     delta = adk_conversation.EventActions(state_delta={"user:runs": 1, "step": 2})
-    await service.append_event(loaded, said("counter", "On we go.", actions=delta))
+    await service.append_event(loaded, make_event("counter", "On we go.", actions=delta))
     again = await service.get_session(**PLACE)
     assert texts(again)[-2:] == ["I was at work meanwhile.", "On we go."]
     assert again.state == {**corrected, "user:runs": 1, "step": 2}
@@ -112,12 +112,12 @@ async def test_it_opens_lists_and_appends(place: Place, store: Store) -> None:
 
 async def test_it_goes_on_after_an_undo(place: Place, store: Store) -> None:
     service = place.opened()
-    at_work = await talk(service)
+    at_work = await record_conversation(service)
     session = read(store, place)
     correct(store, "topic: invoices", "topic: reminders")
     carry(store, session)
     store.journal.undo()
-    await service.append_event(at_work, said("counter", "On we go."))
+    await service.append_event(at_work, make_event("counter", "On we go."))
     loaded = await service.get_session(**PLACE)
     assert (loaded.state["topic"], texts(loaded)[-1]) == ("invoices", "On we go.")
     await closed(service)
@@ -125,7 +125,7 @@ async def test_it_goes_on_after_an_undo(place: Place, store: Store) -> None:
 
 async def test_a_deleted_session_is_gone_there_and_comes_back_whole(place: Place, store: Store) -> None:
     service = place.opened()
-    written = await talk(service)
+    written = await record_conversation(service)
     await service.create_session(app_name="dak", user_id="a/b", session_id="other")
     session = read(store, place)
     store.sessions.delete([session])
@@ -137,5 +137,5 @@ async def test_a_deleted_session_is_gone_there_and_comes_back_whole(place: Place
     loaded = await service.get_session(**PLACE)
     assert [event.id for event in loaded.events] == [event.id for event in written.events]
     assert texts(loaded) == texts(written)
-    await service.append_event(loaded, said("user", "Back again."))
+    await service.append_event(loaded, make_event("user", "Back again."))
     await closed(service)

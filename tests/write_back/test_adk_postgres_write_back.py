@@ -61,19 +61,19 @@ class Served(WriteBackCase):
 
     base: AdkPostgresDatabase = field(kw_only=True)
 
-    def pull(self) -> list[Any]:
+    def sync(self) -> list[Any]:
         return sync_paths(self.store, self.base.url_without_password).problems
 
-    def rows(self) -> Dump:
+    def foreign_rows(self) -> Dump:
         """As text, whatever it is."""
         with psycopg.connect(self.base.url) as connection:
             tables: dict[str, list[str]] = {}
             columns = "select table_name, quote_ident(column_name) from information_schema.columns"
             for table, column in connection.execute(f"{columns} where table_schema = 'public' order by 1, 2"):
                 tables.setdefault(table, []).append(column)
-            return {table: self._rows(connection, table, names) for table, names in tables.items()}
+            return {table: self._table_rows(connection, table, names) for table, names in tables.items()}
 
-    def _rows(self, connection: Any, table: str, names: list[str]) -> list[dict[str, Any]]:
+    def _table_rows(self, connection: Any, table: str, names: list[str]) -> list[dict[str, Any]]:
         casts = ", ".join(f"cast({name} as text)" for name in names)
         plain = [name.strip('"').replace('""', '"') for name in names]
         found = connection.execute(f"select {casts} from {table}").fetchall()
@@ -139,11 +139,11 @@ def test_v0(base: AdkPostgresDatabase, store: Store) -> None:
 
 
 def test_a_session_is_deleted_and_put_back(world: Served) -> None:
-    before = world.rows()
+    before = world.foreign_rows()
     changes = check_round_trip(world.delete_session()).plan.changes
     assert [change.table for change in changes] == ["events", "events", "sessions"]
     world.write()
-    after = world.rows()
+    after = world.foreign_rows()
     assert (after["events"], after["sessions"]) == ([], [])
     assert (after["app_states"], after["user_states"]) == (before["app_states"], before["user_states"])
 
@@ -165,40 +165,40 @@ def test_backups_are_kept_like_others_and_expire(world: Served) -> None:
 def test_a_value_that_its_owner_changed_is_not_written_over(world: Served) -> None:
     world.correct("motd: hello", "motd: bye")
     world.base.execute("""update app_states set state = '{"motd": "welcome"}'""")
-    before = world.rows()
+    before = world.foreign_rows()
     with pytest.raises(ChangedMeanwhile, match="'motd' was changed there"):
         world.write()
-    assert world.rows() == before
+    assert world.foreign_rows() == before
 
 
 def test_a_state_that_changed_since_it_was_looked_at_is_compared(world: Served) -> None:
     world.correct("lang: en", "lang: de")
     preview = world.correct("motd: hello", "motd: bye").preview()
     world.base.execute("""update user_states set state = '{"lang": "en", "more": 1}'""")
-    before = world.rows()
+    before = world.foreign_rows()
     with pytest.raises(ChangedMeanwhile, match="user_states dak ana"):
         world.store.write_back.write(preview)
-    assert world.rows() == before, "what was written before it is taken back too"
+    assert world.foreign_rows() == before, "what was written before it is taken back too"
     world.write()
-    assert json.loads(world.rows()["user_states"][0]["state"]) == {"lang": "de", "more": 1}
+    assert json.loads(world.foreign_rows()["user_states"][0]["state"]) == {"lang": "de", "more": 1}
 
 
 def test_undo_leaves_what_its_owner_wrote_since(world: Served) -> None:
     world.correct("lang: en", "lang: de").write()
     world.base.execute("""update user_states set state = '{"lang": "fr"}'""")
-    before = world.rows()
+    before = world.foreign_rows()
     with pytest.raises(ChangedMeanwhile):
         world.store.journal.undo()
-    assert world.rows() == before
+    assert world.foreign_rows() == before
 
 
 def test_an_event_that_came_since_is_not_deleted_unseen(world: Served) -> None:
     preview = world.delete_session().preview()
     world.base.execute("insert into events values ('c', 'dak', 'ana', 's1', 'e-2', '2026-11-16 12:00:02', '{}')")
-    before = world.rows()
+    before = world.foreign_rows()
     with pytest.raises(ChangedMeanwhile):
         world.store.write_back.write(preview)
-    assert world.rows() == before
+    assert world.foreign_rows() == before
 
 
 @contextmanager
@@ -211,15 +211,15 @@ def locked(base: AdkPostgresDatabase, sql: str) -> Iterator[None]:
 def test_it_gives_way_to_who_holds_a_row(world: Served) -> None:
     world.correct("topic: old", "topic: new")
     preview = world.correct("lang: en", "lang: de").preview()
-    before = world.rows()
+    before = world.foreign_rows()
     with (
         locked(world.base, "select * from user_states for update"),
         pytest.raises(Busy, match="Another program is writing to"),
     ):
         world.store.write_back.write(preview)
-    assert (world.rows(), world.newest_edit().kind) == (before, "edit fact")
+    assert (world.foreign_rows(), world.newest_edit().kind) == (before, "edit fact")
     world.store.write_back.write(preview)
-    assert json.loads(world.rows()["user_states"][0]["state"]) == {"lang": "de"}
+    assert json.loads(world.foreign_rows()["user_states"][0]["state"]) == {"lang": "de"}
 
 
 @contextmanager
@@ -245,7 +245,7 @@ def test_what_is_being_written_is_waited_for_and_not_written_over(world: Served)
     preview = world.correct("lang: en", "lang: de").preview()
     with once_we_wait(world.base, lambda _: None), pytest.raises((ChangedMeanwhile, Busy)):
         world.store.write_back.write(preview)
-    assert json.loads(world.rows()["user_states"][0]["state"]) == {"lang": "fr"}
+    assert json.loads(world.foreign_rows()["user_states"][0]["state"]) == {"lang": "fr"}
 
 
 def test_a_lost_connection_is_said(world: Served) -> None:
@@ -257,18 +257,18 @@ def test_a_lost_connection_is_said(world: Served) -> None:
         pytest.raises(WriteFailed, match="was lost; sync to see whether it was written to"),
     ):
         world.store.write_back.write(preview)
-    assert json.loads(world.rows()["sessions"][0]["state"])["topic"] == "old"
+    assert json.loads(world.foreign_rows()["sessions"][0]["state"])["topic"] == "old"
 
 
 def test_readers_do_not_hold_it_up(world: Served) -> None:
     with locked(world.base, "select * from user_states"):
         world.correct("lang: en", "lang: de").write()
-    assert json.loads(world.rows()["user_states"][0]["state"]) == {"lang": "de"}
+    assert json.loads(world.foreign_rows()["user_states"][0]["state"]) == {"lang": "de"}
 
 
 def test_what_postgres_cannot_keep_is_refused_before_anything_is_written(world: Served) -> None:
     world.correct("lang: en", r'lang: "a\u0000b"')
-    with pytest.raises(BadValue, match="PostgreSQL cannot keep what user_states is to say"):
+    with pytest.raises(BadValue, match="PostgreSQL cannot store a value of user_states"):
         world.preview()
 
 
@@ -292,21 +292,21 @@ def test_the_password_is_kept_nowhere(world: Served, caplog: pytest.LogCaptureFi
 def test_undo_finds_the_password_again(
     world: Served, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, given: str
 ) -> None:
-    before = world.rows()
+    before = world.foreign_rows()
     world.correct("lang: en", "lang: de").write()
-    written = world.rows()
+    written = world.foreign_rows()
     monkeypatch.delenv("SESSION_SERVICE_URI")
     monkeypatch.setenv("PGPASSFILE", str(tmp_path / "pgpass"))
     with pytest.raises(WriteFailed, match="give one in SESSION_SERVICE_URI, PGPASSWORD or"):
         world.store.journal.undo()
-    assert (world.rows(), world.newest_edit().kind) == (written, "write-back")
+    assert (world.foreign_rows(), world.newest_edit().kind) == (written, "write-back")
     if given == "PGPASSWORD":
         monkeypatch.setenv("PGPASSWORD", PASSWORD)
     else:
         (tmp_path / "pgpass").write_text(f"*:*:{world.base.name}:postgres:{PASSWORD}\n")
         (tmp_path / "pgpass").chmod(0o600)
     world.store.journal.undo()
-    assert world.rows() == before
+    assert world.foreign_rows() == before
 
 
 def test_a_preview_without_a_password_says_where_one_may_stand(
@@ -323,7 +323,7 @@ def test_a_preview_without_a_password_says_where_one_may_stand(
 
 def test_the_command_line_says_what_was_backed_up(world: Served) -> None:
     world.correct("lang: en", "lang: de")
-    before = world.rows()
+    before = world.foreign_rows()
     line = CommandLine(world.store.path)
     shown = line("write-back", world.session.id, "--dry-run")
     assert shown.out.splitlines() == [
@@ -331,9 +331,9 @@ def test_the_command_line_says_what_was_backed_up(world: Served) -> None:
         '  - state: {"lang": "en"}',
         '  + state: {"lang": "de"}',
     ]
-    assert world.rows() == before
+    assert world.foreign_rows() == before
     written = line("write-back", world.session.id)
     assert written.status == 0
     assert f"1 row written to {world.base.url_without_password}; the old rows are saved in " in written.err
     assert line("undo").status == 0
-    assert world.rows() == before
+    assert world.foreign_rows() == before

@@ -226,7 +226,7 @@ def test_what_was_said_after_the_deletion_was_shown_is_no_orphan(world: WriteBac
     preview = world.delete_session().preview()
     owner.add_message("wait!")
     before = world.foreign_rows()
-    with pytest.raises(ChangedMeanwhile, match="More was said there meanwhile"):
+    with pytest.raises(ChangedMeanwhile, match="has new entries since the preview"):
         world.store.write_back.write(preview)
     assert world.foreign_rows() == before
 

@@ -194,7 +194,7 @@ def test_what_is_changed_there_after_it_was_shown_is_refused(world: WriteBackCas
     preview = world.set_title().set_summary().preview()
     execute_sql(world.path, f"update sessions set {change} where id = 's'")
     before, edits = world.foreign_rows(), world.newest_edit()
-    with pytest.raises(ChangedMeanwhile, match=r"sessions s in .* was changed meanwhile"):
+    with pytest.raises(ChangedMeanwhile, match=r"sessions s in .* has changed, so nothing was written"):
         world.store.write_back.write(preview)
     assert world.foreign_rows() == before
     assert world.newest_edit() == edits

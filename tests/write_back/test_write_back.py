@@ -31,7 +31,7 @@ from wuhu_database import WuhuStore
 
 from store.errors import Busy, ChangedMeanwhile, NotFound, Refused, Unreadable, WriteFailed
 from store.store import Store
-from store.write_back import sqlite
+from store.write_back import processes, sqlite
 
 ANSWER = pingu_native_response({"type": "message", "content": "hi"})
 
@@ -117,7 +117,7 @@ def test_a_session_that_is_not_there_any_more(store: Store, tmp_path: Path, made
 
 def test_a_session_of_our_own_has_nowhere_to_go(store: Store) -> None:
     session = store.create_session("ours")
-    with pytest.raises(Refused, match="did not come from a foreign store"):
+    with pytest.raises(Refused, match="was not synced from an agent"):
         store.write_back.preview(session)
 
 
@@ -126,7 +126,7 @@ def test_what_a_program_told_once_is_not_written_back(store: Store, tmp_path: Pa
     execute_sql(world.path, "update messages set content = '[]'")
     world.sync()
     (old,) = store.sessions.children(world.session.id)
-    with pytest.raises(Refused, match="what the program told once"):
+    with pytest.raises(Refused, match="an old version of a session"):
         store.write_back.preview(old)
 
 
@@ -144,10 +144,10 @@ def test_what_is_edited_here_after_it_was_shown_is_refused(store: Store, tmp_pat
     world = WriteBackCase(store, made(tmp_path)).set_title()
     preview = world.preview()
     world.set_title("Mine again")
-    unwritten(world, ChangedMeanwhile, "edited here meanwhile", lambda: store.write_back.write(preview))
+    unwritten(world, ChangedMeanwhile, "edited here since the preview", lambda: store.write_back.write(preview))
     deletion = world.delete_session().preview()
     store.sessions.restore([world.session])
-    unwritten(world, ChangedMeanwhile, "edited here meanwhile", lambda: store.write_back.write(deletion))
+    unwritten(world, ChangedMeanwhile, "edited here since the preview", lambda: store.write_back.write(deletion))
 
 
 # ── backups ───────────────────────────────────────────────────────────────────────────────────────
@@ -208,7 +208,7 @@ def test_a_file_that_is_open_anywhere_is_refused(store: Store, tmp_path: Path, m
     os.link(world.path, other_name)
     for name in (world.path, other_name):
         with open_in_other_process(name, "select * from sessions") as pid:
-            unwritten(world, Busy, f"is open in process {pid}; end that program first", world.write)
+            unwritten(world, Busy, f"is open in process {pid}; close that program first", world.write)
     assert backups(store) == []
     world.write()
     with open_in_other_process(world.path, "select * from sessions") as pid:
@@ -302,13 +302,13 @@ def test_where_there_is_no_proc_another_program_tells_who_has_it_open(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = rubichan(tmp_path)
-    monkeypatch.setattr(sqlite, "_PROC", tmp_path / "nowhere")
-    assert sqlite.find_processes_using(path) == []
+    monkeypatch.setattr(processes, "PROC", tmp_path / "nowhere")
+    assert processes.find_processes_using(path) == []
     with open_in_other_process(path, "select * from sessions") as pid:
-        assert sqlite.find_processes_using(path) == [pid]
+        assert processes.find_processes_using(path) == [pid]
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(Refused, match="install lsof"):
-        sqlite.find_processes_using(path)
+        processes.find_processes_using(path)
 
 
 def test_a_schema_that_never_ends_holds_its_owner_up_no_longer_than_we_may(
@@ -320,7 +320,7 @@ def test_a_schema_that_never_ends_holds_its_owner_up_no_longer_than_we_may(
     with closing(sqlite3.connect(path)) as connection:
         connection.execute(f"create trigger trap after update on sessions begin {endless}; end")
     world = WriteBackCase(store, path).set_title()
-    unwritten(world, WriteFailed, "could not be written, and is as it was: interrupted", world.write)
+    unwritten(world, WriteFailed, "nothing was changed there: interrupted", world.write)
 
 
 # ── undo ──────────────────────────────────────────────────────────────────────────────────────────
@@ -332,7 +332,7 @@ def test_what_was_changed_there_since_it_was_written_is_not_undone(store: Store,
     world.write()
     column = next(name for name, value in world.foreign_rows()["sessions"][0].items() if value == "Mine")
     execute_sql(world.path, f"update sessions set {column} = 'Theirs again'")
-    unwritten(world, ChangedMeanwhile, "sessions s in .* was changed meanwhile", store.journal.undo)
+    unwritten(world, ChangedMeanwhile, "sessions s in .* has changed, so nothing was written", store.journal.undo)
 
 
 @every
@@ -343,7 +343,7 @@ def test_what_was_made_anew_there_is_not_undone(store: Store, tmp_path: Path, ma
     row = {**deletion.key, **(deletion.before or {})}
     marks = ", ".join("?" * len(row))
     execute_sql(world.path, f"insert into sessions ({', '.join(row)}) values ({marks})", [tuple(row.values())])
-    unwritten(world, ChangedMeanwhile, "was changed meanwhile", store.journal.undo)
+    unwritten(world, ChangedMeanwhile, "has changed, so nothing was written", store.journal.undo)
 
 
 @every

@@ -103,7 +103,7 @@ def test_a_chain_that_bites_its_own_tail_cannot_be_deleted_and_nothing_is(store:
     owner.execute("update sessions set tailEntryID = headEntryID where id = 's'")
     world = WriteBackCase(store, owner.path, is_readable=False)
     before = world.delete_session().foreign_rows()
-    with pytest.raises(WriteFailed, match="is as it was: FOREIGN KEY constraint failed"):
+    with pytest.raises(WriteFailed, match="nothing was changed there: FOREIGN KEY constraint failed"):
         world.write()
     assert world.foreign_rows() == before
 

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from textual.content import Content
 
-from store.resume.check import ResumeCheck, Severity
+from store.resume.check_results import ResumeCheck, Severity
 from store.text.sanitize import one_line
 from tui.render.session_lines import abbreviate_home
 from tui.render.styles import ERROR, FAINT, MUTED, STRONG, WARNING, build_content

@@ -25,7 +25,7 @@ from tui.workers import threaded
 
 if TYPE_CHECKING:
     from store.model.session import Session
-    from store.resume.check import ResumeChecks
+    from store.resume.check_results import ResumeChecks
     from store.store import Store
     from tui.settings import Settings
 

@@ -14,10 +14,11 @@ from textual.getters import query_one
 
 from store.database.cancel import cancel_when
 from store.errors import StoreError
+from store.resume.git import find_work_tree
 from store.search.complete import Vocabulary
 from store.search.list_rows import LINES_PER_ROW, SessionListLayout, SessionListOptions, SessionRow
 from store.search.query import Query
-from store.search.session_list import build_session_list, find_work_tree, load_rows
+from store.search.session_list import build_session_list, load_rows
 from tui.messages import DataMessage
 from tui.screens.store_screen import Clock, StoreScreen
 from tui.textual_compat import DirtyRegionCompositor, refresh_immediately

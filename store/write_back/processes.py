@@ -1,0 +1,70 @@
+"""This module finds processes: those that have a file open (in /proc, or with lsof), and those that run a program."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
+from pathlib import Path
+
+from store.errors import Refused
+
+PROC = Path("/proc")
+_SQLITE_SUFFIXES = ("", "-wal", "-shm", "-journal")
+
+
+def has_proc() -> bool:
+    """Return whether the system lists its processes in /proc."""
+    return (PROC / "self").exists()
+
+
+def find_processes_using(path: Path) -> list[int]:
+    """Return the ids of other processes that have the file open, or a file that SQLite puts next to it.
+
+    Processes of other people are invisible.
+    """
+    files = [file for suffix in _SQLITE_SUFFIXES if (file := Path(f"{path}{suffix}")).exists()]
+    pids = _search_proc(files) if has_proc() else _run_lsof(files)
+    return sorted(pids - {os.getpid()})
+
+
+def _search_proc(files: Iterable[Path]) -> set[int]:
+    """Compare device and inode, because a process may see the file under another name."""
+    identities = {(stat.st_dev, stat.st_ino) for stat in map(os.stat, files)}
+    pids = set()
+    for folder in PROC.glob("[0-9]*/fd"):
+        with suppress(OSError):
+            for descriptor in folder.iterdir():
+                with suppress(OSError):
+                    stat = descriptor.stat()
+                    if (stat.st_dev, stat.st_ino) in identities:
+                        pids.add(int(folder.parent.name))
+    return pids
+
+
+def _run_lsof(files: Sequence[Path]) -> set[int]:
+    program = shutil.which("lsof")
+    if program is None:
+        raise Refused(f"Cannot check whether another program has {files[0]} open; install lsof.")
+    result = subprocess.run([program, "-t", "--", *map(str, files)], capture_output=True, text=True)
+    return set(map(int, result.stdout.split()))
+
+
+def find_processes_running(program: str) -> Iterator[tuple[int, list[str]]]:
+    """Yield the id and the arguments of other processes that run a program. Without /proc, there are none."""
+    for path in PROC.glob("[0-9]*/cmdline"):
+        with suppress(OSError):
+            arguments = path.read_bytes().decode("utf-8", "replace").split("\0")
+            # A script's name comes after that of its interpreter.
+            runs_program = any(os.path.basename(argument) == program for argument in arguments[:2])
+            if runs_program and int(path.parent.name) != os.getpid():
+                yield int(path.parent.name), arguments
+
+
+def read_process_name(pid: int) -> str:
+    """Return the name of a process, or an empty string if it cannot be read."""
+    with suppress(OSError):
+        return (PROC / str(pid) / "comm").read_text("utf-8", "replace").strip()
+    return ""
