@@ -1,4 +1,4 @@
-"""google-adk's sessions in our store: what ADK's own services promise, and real runs on each service there is."""
+"""Tests google-adk's sessions in a store: the promises of ADK's own services, and real runs on each service."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ function_response_part = adk_conversation.function_response_part
 ask_agent = adk_conversation.ask_agent
 
 PLACE = {"app_name": "dak", "user_id": "a/b", "session_id": "s 1"}
-"""The session that `record_conversation` makes."""
+"""Names the session that `record_conversation` creates."""
 
 
 @pytest.fixture
@@ -44,7 +44,7 @@ def texts(session: Any) -> list[str]:
     return [event.content.parts[0].text for event in session.events]
 
 
-# ── what is kept ──────────────────────────────────────────────────────────────────────────────────
+# ── events ──────────────────────────────────────────────────────────────────────────────────
 
 
 async def test_a_session_comes_back_as_it_was(service: Any) -> None:
@@ -121,8 +121,8 @@ async def test_state_reaches_whom_its_prefix_says(service: Any) -> None:
 async def test_what_is_temporary_is_nowhere_in_the_store(service: Any, store: Store) -> None:
     session = await service.create_session(app_name="dak", user_id="ana", state={"temp:a": "mayfly-1"})
     await service.append_event(session, event(temp__b="mayfly-2"))
-    kept = [data for _, data in store.records.iter_session(store.list_sessions()[0].key)]
-    assert b"mayfly" not in b"".join(kept)
+    records = [data for _, data in store.records.iter_session(store.list_sessions()[0].key)]
+    assert b"mayfly" not in b"".join(records)
     assert store.facts.current(None) == []
 
 
@@ -184,12 +184,12 @@ async def test_an_agents_changes_are_not_a_persons_edits(service: Any, store: St
 
 
 async def test_sessions_are_listed_oldest_first_and_without_events(service: Any, store: Store) -> None:
-    made = {
+    sessions = {
         (user, name): await service.create_session(app_name="dak", user_id=user, session_id=name)
         for user, name in (("ana", "1"), ("ana/x", "1"), ("ana", "2"), ("bob", "1"))
     }
     await service.create_session(app_name="dak/ana", user_id="1")
-    await service.append_event(made["ana", "1"], event(topic="x"))
+    await service.append_event(sessions["ana", "1"], event(topic="x"))
 
     async def listed(user: str | None) -> list[tuple[str, str]]:
         found = await service.list_sessions(app_name="dak", user_id=user)
@@ -242,7 +242,7 @@ async def test_refusals_are_adks_own(service: Any) -> None:
     assert session.events == []
 
 
-# ── at once ───────────────────────────────────────────────────────────────────────────────────────
+# ── concurrency ───────────────────────────────────────────────────────────────────────────────────────
 
 
 async def test_a_session_that_others_went_on_with_must_be_loaded_again(service: Any, store: Store) -> None:
@@ -294,12 +294,12 @@ async def test_services_of_several_processes_share_a_store(store: Store) -> None
     assert check_store(store) == []
 
 
-# ── a real run on each ────────────────────────────────────────────────────────────────────────────
+# ── real runs ────────────────────────────────────────────────────────────────────────────
 
 
 @pytest.fixture(params=["our store", "a database", "memory"])
 def chosen(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[], Any]:
-    """As an agent chooses it: by SESSION_SERVICE_URI."""
+    """Choose the service as an agent does, by SESSION_SERVICE_URI."""
     if request.param == "our store":
         monkeypatch.setenv("SESSION_SERVICE_URI", f"backscroll://{tmp_path}/agent.db")
     elif request.param == "a database":
@@ -331,7 +331,7 @@ async def test_a_run_is_browsed_as_turns_and_calls(store: Store, service: Any) -
     assert turn.entries[-1].text == "{'overdue': 7, 'run': 1}"
 
 
-# ── which service ─────────────────────────────────────────────────────────────────────────────────
+# ── choosing a service ─────────────────────────────────────────────────────────────────────────────────
 
 
 def kind(service: Any) -> str:

@@ -1,4 +1,4 @@
-"""Two people with the same session id never read each other, and nothing is remembered of a question that failed."""
+"""Tests chat history: users with the same session id are separate, and a failed question stores nothing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The third document, Chat History Specification (DAK): the list of messages, the flow, the two backends, the ids."""
+"""Tests the third document, Chat History Specification (DAK): messages, flow, the two backends and ids."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def test_data_structure_is_a_list_of_role_and_content(store: Store) -> None:
 
 
 def test_execution_flow_of_run(store: Store) -> None:
-    """Retrieve history, construct the prompt of system, history and input, generate, append both, give the answer."""
+    """Load the history, construct the prompt, generate, append both messages, and return the answer."""
     prompts: list[str] = []
 
     def generate(prompt: str) -> str:

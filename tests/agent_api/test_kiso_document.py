@@ -1,4 +1,4 @@
-"""The fifth document, Database (Kiso): its five tables and what it says of each."""
+"""Tests the fifth document, Database (Kiso): its five tables and what it says about each."""
 
 from __future__ import annotations
 
@@ -117,11 +117,11 @@ def test_published_columns_and_the_url_s_id_tells_nothing(store: Store, tmp_path
     folder.mkdir()
     (folder / "report.pdf").write_bytes(b"%PDF")
     store.ensure_session("discord:42", cwd=str(folder))
-    made = store.publish("discord:42", "report.pdf")
-    assert (made.session_id, made.filename) == ("discord:42", "report.pdf")
-    assert "discord" not in made.id
-    assert "42" not in made.id or len(made.id) >= 16
-    assert store.resolve(made.id).read_bytes() == b"%PDF"
+    published = store.publish("discord:42", "report.pdf")
+    assert (published.session_id, published.filename) == ("discord:42", "report.pdf")
+    assert "discord" not in published.id
+    assert "42" not in published.id or len(published.id) >= 16
+    assert store.resolve(published.id).read_bytes() == b"%PDF"
     assert store.publish("discord:42", "report.pdf").created_at.endswith("Z")
 
 

@@ -1,4 +1,4 @@
-"""The first document, Storage (Pingu): its tables of columns, its calls, its output item types, its session ids."""
+"""Tests the first document, Storage (Pingu): its columns, calls, output item types and session ids."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from store.store import Store
 
 CHAT = "telegram:648079060"
 
-# One of each type the document lists, with fields that only a lossless round trip keeps.
+# There is one item of each type that the document lists, with fields that only a lossless round trip keeps.
 OUTPUT_ITEMS: dict[str, dict[str, Any]] = {
     "message": {
         "id": "msg_1",
@@ -102,9 +102,9 @@ def test_sessions_columns_summary_and_summary_up_to(store: Store) -> None:
 
 
 def test_sessions_columns_created_at_and_updated_at(store: Store) -> None:
-    made = store.ensure_session(CHAT)
-    assert made.created_at <= made.updated_at
-    assert made.created_at.endswith("Z")
+    session = store.ensure_session(CHAT)
+    assert session.created_at <= session.updated_at
+    assert session.created_at.endswith("Z")
 
 
 def test_turns_columns(store: Store) -> None:
@@ -122,7 +122,7 @@ def test_turns_columns(store: Store) -> None:
 
 
 def test_messages_fine_grained_are_entries_of_the_turn(store: Store) -> None:
-    """The document reserves `messages` for this; here every output item is an entry of its own."""
+    """The document reserves `messages` for this. Here every output item has its own entry."""
     store.ensure_session(CHAT)
     store.save_turn(CHAT, "go", response(*OUTPUT_ITEMS.values()))
     entries = store.chains.turns(store.get_session(CHAT).key, 1)[0].entries
@@ -218,8 +218,8 @@ def test_session_id_pattern_of_a_channel(store: Store) -> None:
 )
 def test_session_id_pattern_of_a_delegate_names_its_parent(store: Store, delegate: str, parent: str) -> None:
     store.ensure_session(delegate)
-    made = store.get_session(delegate)
-    assert (made.parent_id, made.relation) == (parent, "delegate")
+    session = store.get_session(delegate)
+    assert (session.parent_id, session.relation) == (parent, "delegate")
     store.ensure_session(parent)
     assert [child.id for child in store.sessions.children(parent)] == [delegate]
 
@@ -237,7 +237,7 @@ def test_wal_and_foreign_keys_are_on(store: Store) -> None:
 
 
 def test_the_path_comes_from_the_config_file(tmp_path: Path) -> None:
-    """`[db] path` there, `[store] path` here; a leading ~ is the home folder."""
+    """The document has `[db] path`, and we have `[store] path`. A leading ~ is the home folder."""
     config_file().parent.mkdir(parents=True)
     config_file().write_text('[store]\npath = "~/elsewhere/mine.db"\n')
     assert resolve_store_path() == Path.home() / "elsewhere" / "mine.db"

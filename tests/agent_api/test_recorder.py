@@ -1,4 +1,4 @@
-"""Whatever happens to disk or lock, the agent goes on, and its conversation arrives whole or says what is missing."""
+"""Tests that the recorder never stops the agent, and that the conversation is complete or says what is missing."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def path(tmp_path: Path) -> Path:
 
 @contextmanager
 def locked(path: Path, how: str = "immediate") -> Iterator[None]:
-    """Another connection that is in the middle of writing."""
+    """Hold a write transaction on another connection."""
     with closing(sqlite3.connect(path, isolation_level=None)) as other:
         other.execute(f"begin {how}")
         yield
@@ -54,7 +54,7 @@ def run(code: str, *arguments: object) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, capture_output=True, text=True, timeout=60)
 
 
-# ── when all is well ──────────────────────────────────────────────────────────────────────────────
+# ── without failures ──────────────────────────────────────────────────────────────────────────────
 
 
 def test_every_word_is_in_the_store_at_once(path: Path) -> None:
@@ -181,8 +181,8 @@ def test_each_entry_keeps_the_time_at_which_it_was_said(path: Path) -> None:
             written_after = store.create_session("later").created_at
     with Store.open(path) as store:
         session = store.get_session("s")
-        (said,) = store.chains.entries(session.key, 0)
-    assert session.created_at <= said.created_at < written_after
+        (entry,) = store.chains.entries(session.key, 0)
+    assert session.created_at <= entry.created_at < written_after
 
 
 def test_what_the_agent_changes_afterwards_changes_nothing(path: Path) -> None:
@@ -225,7 +225,7 @@ def test_a_process_that_holds_the_lock_is_outlived_at_close(path: Path) -> None:
     assert (texts(path), recorder.lost) == (["hello"], 0)
 
 
-# ── the bound ─────────────────────────────────────────────────────────────────────────────────────
+# ── the limit ─────────────────────────────────────────────────────────────────────────────────────
 
 
 def test_what_is_beyond_the_bound_is_counted_and_said_where_it_is_missing(
@@ -300,7 +300,7 @@ def test_a_folder_that_cannot_be_made_is_logged_and_tried_again(path: Path, capl
 
 
 def test_a_read_only_folder_is_logged_and_tried_again() -> None:
-    """In a process of its own, which lays down the superuser's power where it has it: he may write everywhere."""
+    """Run in a process that gives up the rights of the superuser, who may write everywhere."""
     ran = run(
         """
         import os, sys, tempfile
@@ -340,7 +340,7 @@ def test_a_file_that_is_no_store_is_left_alone(path: Path, caplog: pytest.LogCap
 
 
 def test_a_full_disk_is_outlived(path: Path) -> None:
-    """A real limit on the size of files, as a full disk has it; lifted again, everything is there."""
+    """Limit the size of files, as a full disk does. When the limit is lifted, everything is written."""
     ran = run(
         """
         import logging, resource, sys
@@ -482,10 +482,10 @@ def test_threads_may_share_a_recorder(path: Path) -> None:
             thread.start()
         for thread in threads:
             thread.join()
-    said = texts(path)
-    assert len(said) == 100
+    recorded = texts(path)
+    assert len(recorded) == 100
     for speaker in range(4):
-        assert [text for text in said if text.startswith(f"{speaker}:")] == [f"{speaker}:{n}" for n in range(25)]
+        assert [text for text in recorded if text.startswith(f"{speaker}:")] == [f"{speaker}:{n}" for n in range(25)]
 
 
 def test_logging_says_nothing_when_all_is_well(path: Path, caplog: pytest.LogCaptureFixture) -> None:

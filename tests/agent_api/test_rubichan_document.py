@@ -1,4 +1,4 @@
-"""The fourth document, SQLite Conversation Persistence (Rubichan): columns, methods, and its list of test cases."""
+"""Tests the fourth document, SQLite Conversation Persistence (Rubichan): columns, methods and its test cases."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ def test_append_message_numbers_each_session_by_itself(store: Store) -> None:
 
 
 def test_cascade_delete(store: Store) -> None:
-    """Deleting a session removes its messages, and leaves its neighbour's."""
+    """Deleting a session removes its messages and keeps those of other sessions."""
     for name in ("id", "neighbour"):
         store.create_session(name)
         for blocks in BLOCKS:
@@ -168,7 +168,7 @@ def test_resume_flow_hydrates_the_conversation(store: Store) -> None:
 
 
 def test_the_same_tests_on_an_ephemeral_store() -> None:
-    """The document tests with `:memory:`; `Store.memory()` is the same store, gone at close."""
+    """The document tests with `:memory:`. `Store.memory()` is deleted when it is closed."""
     with Store.memory() as store:
         path = store.path
         test_session_crud(store)

@@ -1,4 +1,4 @@
-"""The second document, SQLite Persistence Schema (WuhuCore): fields, the enforced invariants, the entry payloads."""
+"""Tests the second document, SQLite Persistence Schema (WuhuCore): fields, invariants and entry payloads."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The demo is rich and sound: everything the browser can show is in it, and nothing in it is damaged or real."""
+"""Tests that the demo has everything that the browser can show, and that nothing in it is damaged or real."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from store.text.validate import utc_timestamp
 
 @pytest.fixture(scope="module")
 def demo(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
-    """Filled once and only read; in a home of its own, since it is made before any test has one."""
+    """Fill a store once for all tests, which only read it. It has its own home, because no test's home exists yet."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("HOME", str(tmp_path_factory.mktemp("home")))
         patch.delenv("XDG_CONFIG_HOME", raising=False)
@@ -30,20 +30,20 @@ def demo(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
             yield opened
 
 
-def everybody(store: Store) -> list[Session]:
+def list_all_sessions(store: Store) -> list[Session]:
     return store.list_sessions(1_000) + store.sessions.trash()
 
 
-def everything(store: Store) -> Iterator[Entry]:
-    for session in everybody(store):
+def iter_entries(store: Store) -> Iterator[Entry]:
+    for session in list_all_sessions(store):
         yield from store.chains.entries(session.key)
 
 
-def parts_of(store: Store, kind: type) -> list[object]:
-    return [part for entry in everything(store) for part in entry.parts if isinstance(part, kind)]
+def list_parts(store: Store, kind: type) -> list[object]:
+    return [part for entry in iter_entries(store) for part in entry.parts if isinstance(part, kind)]
 
 
-# ── sound ─────────────────────────────────────────────────────────────────────────────────────────
+# ── integrity ─────────────────────────────────────────────────────────────────────────────────────────
 
 
 def test_the_doctor_finds_nothing(store: Store) -> None:
@@ -55,7 +55,7 @@ def test_a_store_with_a_session_is_left_alone(store: Store) -> None:
     store.create_session("mine")
     with pytest.raises(Refused, match="not empty"):
         fill_store(store)
-    assert [session.id for session in everybody(store)] == ["mine"]
+    assert [session.id for session in list_all_sessions(store)] == ["mine"]
 
 
 def test_a_store_with_nothing_but_trash_is_left_alone(store: Store) -> None:
@@ -71,41 +71,41 @@ def test_a_store_with_nothing_but_a_fact_is_left_alone(store: Store) -> None:
 
 
 def test_it_is_filled_wholly_or_not_at_all(store: Store) -> None:
-    """Secrets come late, and a key file that others can read is refused."""
+    """Secrets are stored late, and a key file that others can read is refused."""
     key_file().parent.mkdir(parents=True)
     key_file().write_bytes(b"k" * 32)
     key_file().chmod(0o644)
     with pytest.raises(KeyFileUnsafe):
         fill_store(store)
-    assert everybody(store) == []
+    assert list_all_sessions(store) == []
     key_file().unlink()
     fill_store(store)
-    assert everybody(store)
+    assert list_all_sessions(store)
 
 
-def test_it_is_the_same_each_time_but_for_the_clock(demo: Store, store: Store) -> None:
+def test_it_is_the_same_each_time_except_for_the_times(demo: Store, store: Store) -> None:
     fill_store(store)
 
-    def told(filled: Store) -> list[tuple[object, ...]]:
+    def describe(filled: Store) -> list[tuple[object, ...]]:
         return [
             (session.id, session.title, session.turns, entry.seq, entry.text, entry.parts, entry.tokens)
-            for session in sorted(everybody(filled))
+            for session in sorted(list_all_sessions(filled))
             for entry in filled.chains.entries(session.key)
         ]
 
-    assert told(demo) == told(store)
+    assert describe(demo) == describe(store)
 
 
-def test_times_lie_in_the_last_weeks_and_never_ahead(demo: Store) -> None:
+def test_times_are_in_the_last_weeks_and_never_in_the_future(demo: Store) -> None:
     long_ago = (datetime.now(UTC) - timedelta(days=60)).isoformat()
-    times = sorted(entry.created_at for entry in everything(demo))
+    times = sorted(entry.created_at for entry in iter_entries(demo))
     assert long_ago < times[0]
     assert times[-1] < utc_timestamp()
-    assert all(session.created_at <= session.updated_at < utc_timestamp() for session in everybody(demo))
+    assert all(session.created_at <= session.updated_at < utc_timestamp() for session in list_all_sessions(demo))
     assert len({time[:10] for time in times}) > 10
 
 
-def test_secrets_are_sealed_and_obviously_no_real_ones(store: Store) -> None:
+def test_secrets_are_sealed_and_obviously_not_real(store: Store) -> None:
     fill_store(store)
     names = store.secrets.names()
     assert len(names) >= 3
@@ -116,7 +116,7 @@ def test_secrets_are_sealed_and_obviously_no_real_ones(store: Store) -> None:
             assert value.encode() not in file.read_bytes()
 
 
-# ── rich ──────────────────────────────────────────────────────────────────────────────────────────
+# ── variety ──────────────────────────────────────────────────────────────────────────────────────────
 
 
 def test_many_agents_and_sessions(demo: Store) -> None:
@@ -129,8 +129,8 @@ def test_many_agents_and_sessions(demo: Store) -> None:
     assert any(session.webhook for session in sessions)
 
 
-def test_delegates_forks_and_sidechains_hang_on_their_parents(demo: Store) -> None:
-    children = [session for session in everybody(demo) if session.parent_id]
+def test_delegates_forks_and_sidechains_have_their_parents(demo: Store) -> None:
+    children = [session for session in list_all_sessions(demo) if session.parent_id]
     assert {child.relation for child in children} == {"delegate", "fork", "sidechain"}
     assert demo.rows("select count(*) from sessions where relation = 'superseded'") == [(1,)]
     for child in children:
@@ -140,11 +140,11 @@ def test_delegates_forks_and_sidechains_hang_on_their_parents(demo: Store) -> No
 
 
 def test_one_session_is_long_enough_to_scroll(demo: Store) -> None:
-    assert max(session.turns for session in everybody(demo)) >= 300
+    assert max(session.turns for session in list_all_sessions(demo)) >= 300
 
 
 def test_tools_fail_run_together_and_one_is_still_running(demo: Store) -> None:
-    calls = [call for session in everybody(demo) for call in demo.chains.tool_calls(session.key)]
+    calls = [call for session in list_all_sessions(demo) for call in demo.chains.tool_calls(session.key)]
     assert {call.status for call in calls} == {"ok", "error", "pending"}
     entries = [call.entry for call in calls]
     assert max(entries.count(entry) for entry in entries) >= 3
@@ -153,13 +153,13 @@ def test_tools_fail_run_together_and_one_is_still_running(demo: Store) -> None:
 
 
 def test_every_kind_of_part_and_entry_is_there(demo: Store) -> None:
-    assert {entry.kind for entry in everything(demo)} >= {"header", "message", "compaction", "event", "unknown"}
+    assert {entry.kind for entry in iter_entries(demo)} >= {"header", "message", "compaction", "event", "unknown"}
     for kind in (Text, Thinking, ToolResult, Attachment, Opaque):
-        assert parts_of(demo, kind), kind
+        assert list_parts(demo, kind), kind
 
 
 def test_a_person_has_been_at_work(demo: Store) -> None:
-    sessions = everybody(demo)
+    sessions = list_all_sessions(demo)
     assert demo.sessions.trash()
     assert any(session.pinned for session in sessions)
     assert any(session.archived for session in sessions)
@@ -191,7 +191,7 @@ def test_every_script_can_be_searched(demo: Store, word: str) -> None:
 def test_the_hostile_page_is_kept_as_it_was_and_harmless_once_cleaned(demo: Store) -> None:
     hostile = [
         readable_text(part.output)
-        for entry in everything(demo)
+        for entry in iter_entries(demo)
         for part in entry.parts
         if isinstance(part, ToolResult) and "\x1b]52" in readable_text(part.output)
     ]
@@ -200,8 +200,8 @@ def test_the_hostile_page_is_kept_as_it_was_and_harmless_once_cleaned(demo: Stor
     assert not any(sign in sanitize(page) for sign in ("\x1b", "\x07", "\u202e", "\x9b", "\0", "\u200b"))
 
 
-def test_joined_emoji_come_through_whole(demo: Store) -> None:
-    assert any("👩‍👩‍👧‍👦" in entry.text for entry in everything(demo))
+def test_joined_emoji_are_not_split(demo: Store) -> None:
+    assert any("👩‍👩‍👧‍👦" in entry.text for entry in iter_entries(demo))
 
 
 def test_no_file_of_it_is_too_long() -> None:

@@ -1,4 +1,4 @@
-"""A conversation given back to the API it came from, word for word; told to another, with an account of the way."""
+"""Tests that a conversation is rebuilt exactly for its own API, and translated for another with a report."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from store.store import Store
 DATA = Path(__file__).parents[1] / "data"
 
 
-# ── back to where it came from ────────────────────────────────────────────────────────────────────
+# ── the same API ──────────────────────────────────────────────────────────────────────────────────
 
 
 def test_items_of_the_responses_api_come_back_untouched(store: Store) -> None:
@@ -44,14 +44,14 @@ def test_items_of_the_responses_api_come_back_untouched(store: Store) -> None:
         RESPONSES_RESULTS,
         {"output": [RESPONSES_OUTPUT[0] | {"id": "rs_2"}, RESPONSES_OUTPUT[1] | {"id": "msg_2"}]},
     )
-    made = rebuild_session(store, session, "responses")
-    asked = {"role": "user", "content": "How full?"}
+    result = rebuild_session(store, session, "responses")
+    prompt = {"role": "user", "content": "How full?"}
     reasoning, message = RESPONSES_OUTPUT[0] | {"id": "rs_2"}, RESPONSES_OUTPUT[1] | {"id": "msg_2"}
-    assert made.body["input"] == [asked, *RESPONSES_OUTPUT, *RESPONSES_RESULTS, reasoning, message]
-    assert made.mended == ()
-    assert carried_counts(made, "dropped") == {"response.id": 1, "response.usage": 1}
-    check_types("responses", made.body)
-    check_rules("responses", made.body, legal_ids=False)
+    assert result.body["input"] == [prompt, *RESPONSES_OUTPUT, *RESPONSES_RESULTS, reasoning, message]
+    assert result.mended == ()
+    assert carried_counts(result, "dropped") == {"response.id": 1, "response.usage": 1}
+    check_types("responses", result.body)
+    check_rules("responses", result.body, legal_ids=False)
 
 
 def test_the_same_items_told_to_others_say_what_stays_behind(store: Store) -> None:
@@ -59,19 +59,19 @@ def test_the_same_items_told_to_others_say_what_stays_behind(store: Store) -> No
     store.save_turn(session.id, "How full?", {"output": RESPONSES_OUTPUT})
     store.save_turn(session.id, RESPONSES_RESULTS, {"output": [RESPONSES_OUTPUT[1]]})
     for shape in ("chat", "anthropic"):
-        made = rebuild_session(store, session, shape)  # type: ignore[arg-type]
-        dropped = carried_counts(made, "dropped")
+        result = rebuild_session(store, session, shape)  # type: ignore[arg-type]
+        dropped = carried_counts(result, "dropped")
         assert dropped["thinking"] == 1
         assert dropped["output_text.annotations"] == 2
         assert dropped["function_call.new"] == 1
-        assert carried_counts(made, "mapped")["tool call id"] == 1
-        assert "Not that." in json.dumps(made.body)
-        check_types(shape, made.body, only_known=True)  # type: ignore[arg-type]
-        check_rules(shape, made.body)  # type: ignore[arg-type]
+        assert carried_counts(result, "mapped")["tool call id"] == 1
+        assert "Not that." in json.dumps(result.body)
+        check_types(shape, result.body, only_known=True)  # type: ignore[arg-type]
+        check_rules(shape, result.body)  # type: ignore[arg-type]
 
 
 def test_a_message_of_anthropic_s_in_many_records_is_one_again(store: Store) -> None:
-    """One block a line, one told twice, and a result already there before the second call."""
+    """Each record has one block, one block appears twice, and a result comes before the second call."""
     session = append_records(
         store,
         claude_record("go", role="user"),
@@ -83,8 +83,8 @@ def test_a_message_of_anthropic_s_in_many_records_is_one_again(store: Store) -> 
         claude_record({"type": "text", "text": "API Error"}, key="msg_e", isApiErrorMessage=True),
         claude_record({"type": "text", "text": "Done."}, key="msg_2"),
     )
-    made = rebuild_session(store, session, "anthropic")
-    assert made.body == {
+    result = rebuild_session(store, session, "anthropic")
+    assert result.body == {
         "messages": [
             {"role": "user", "content": "go"},
             {"role": "assistant", "content": ANTHROPIC_BLOCKS},
@@ -99,9 +99,9 @@ def test_a_message_of_anthropic_s_in_many_records_is_one_again(store: Store) -> 
             {"role": "assistant", "content": [{"type": "text", "text": "Done."}]},
         ]
     }
-    assert made.mended == ()
-    check_types("anthropic", made.body)
-    check_rules("anthropic", made.body)
+    assert result.mended == ()
+    check_types("anthropic", result.body)
+    check_rules("anthropic", result.body)
 
 
 CHAT: list[dict[str, Any]] = [
@@ -122,13 +122,13 @@ CHAT: list[dict[str, Any]] = [
 
 
 def test_messages_of_the_chat_api_come_back_untouched(store: Store) -> None:
-    *said, last = CHAT
-    session = append_records(store, *said, {"id": "chatcmpl-1", "choices": [{"index": 0, "message": last}]})
-    made = rebuild_session(store, session, "chat")
-    assert made.body == {"messages": CHAT}
-    assert made.mended == ()
-    check_types("chat", made.body)
-    check_rules("chat", made.body, legal_ids=False)
+    *messages, last = CHAT
+    session = append_records(store, *messages, {"id": "chatcmpl-1", "choices": [{"index": 0, "message": last}]})
+    result = rebuild_session(store, session, "chat")
+    assert result.body == {"messages": CHAT}
+    assert result.mended == ()
+    check_types("chat", result.body)
+    check_rules("chat", result.body, legal_ids=False)
 
 
 def test_what_an_agent_appends_comes_back_to_either_vendor(store: Store) -> None:
@@ -145,30 +145,30 @@ def test_what_an_agent_appends_comes_back_to_either_vendor(store: Store) -> None
 
 
 def test_the_short_form_of_the_fourth_document_is_no_message_of_anthropic_s(store: Store) -> None:
-    """Its thoughts are not signed, and a result's body stands in `text`."""
+    """Its thoughts have no signature, and it has the output of a result in `text`."""
     session = store.create_session()
     store.append_message(session.id, "user", "go")
     store.append_message(session.id, "assistant", [{"type": "thinking", "text": "plan"}, ANTHROPIC_BLOCKS[5]])
     store.append_message(session.id, "user", [{"type": "tool_result", "text": "a.go", "tool_use_id": "toolu_1"}])
-    made = rebuild_session(store, session, "anthropic")
-    assert made.body["messages"][1:] == [
+    result = rebuild_session(store, session, "anthropic")
+    assert result.body["messages"][1:] == [
         {"role": "assistant", "content": [ANTHROPIC_BLOCKS[5]]},
         {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "toolu_1", "content": "a.go"}]},
     ]
-    assert carried_counts(made, "dropped") == {"thinking": 1}
+    assert carried_counts(result, "dropped") == {"thinking": 1}
 
 
 def test_reasoning_that_a_program_kept_as_it_came_goes_back(store: Store) -> None:
-    """Wuhu keeps it within a message of its own kind; pi keeps it, spelled as text, as the signature."""
+    """Wuhu stores the item within its own message format; pi stores it as text in the signature."""
     item = {"type": "reasoning", "id": "rs_1", "summary": [], "encrypted_content": "gAAA"}
     row = {"payload": json.dumps({"message": {"content": [item]}})}
-    told = [
+    entries = [
         make_entry(0, "assistant", (Thinking("", "gAAA"), Text("a")), record=1),
         make_entry(1, "assistant", (Thinking("", json.dumps(item | {"id": "rs_2"})), Text("b"))),
         make_entry(2, "assistant", (Thinking("", "another"), Text("c")), record=1),
     ]
-    body = rebuild_entries("responses", told, {1: row}).body
-    assert [one["id"] for one in body["input"] if one["type"] == "reasoning"] == ["rs_1", "rs_2"]
+    body = rebuild_entries("responses", entries, {1: row}).body
+    assert [item["id"] for item in body["input"] if item["type"] == "reasoning"] == ["rs_1", "rs_2"]
     check_types("responses", body)
 
 
@@ -190,18 +190,18 @@ def test_codex_s_items_are_the_lines_it_wrote(store: Store, tmp_path: Path) -> N
 
 
 def test_what_the_model_read_in_the_user_s_name_stays_in_it(store: Store, tmp_path: Path) -> None:
-    """A reader shows it as nobody's; the model was told it by the user."""
+    """A reader does not show it as a person's message, but the model got it as the user's."""
     sync_paths(store, Path(shutil.copytree(DATA / "claude", tmp_path / "claude")))
     for session in store.sessions.newest(100):
-        said = rebuild_session(store, session, "chat").body["messages"]
-        assert [message for message in said if message["role"] == "system"] == []
+        messages = rebuild_session(store, session, "chat").body["messages"]
+        assert [message for message in messages if message["role"] == "system"] == []
 
 
-# ── from elsewhere ────────────────────────────────────────────────────────────────────────────────
+# ── another API ───────────────────────────────────────────────────────────────────────────────────
 
 
 def test_calls_of_one_answer_are_one_message_and_its_results_follow() -> None:
-    told = make_conversation(
+    entries = make_conversation(
         ("user", Text("go")),
         ("assistant", (Text("Two at once."), ToolCall("a", "ls", {"p": 1}))),
         ("assistant", ToolCall("b", "cat", '{"p": 2}')),
@@ -210,12 +210,12 @@ def test_calls_of_one_answer_are_one_message_and_its_results_follow() -> None:
         ("tool", ToolResult("a", "files")),
         ("assistant", Text("Done. ")),
     )
-    made = rebuild_entries("chat", told, {})
+    result = rebuild_entries("chat", entries, {})
     calls = [
         {"id": "a", "type": "function", "function": {"name": "ls", "arguments": '{"p":1}'}},
         {"id": "b", "type": "function", "function": {"name": "cat", "arguments": '{"p":2}'}},
     ]
-    assert made.body["messages"] == [
+    assert result.body["messages"] == [
         {"role": "user", "content": "go"},
         {"role": "assistant", "content": "Two at once.", "tool_calls": calls},
         {"role": "tool", "tool_call_id": "a", "content": "files"},
@@ -223,8 +223,8 @@ def test_calls_of_one_answer_are_one_message_and_its_results_follow() -> None:
         {"role": "user", "content": "hurry"},
         {"role": "assistant", "content": "Done. "},
     ]
-    assert carried_counts(made, "dropped") == {"tool result.is_error": 1}
-    messages = rebuild_entries("anthropic", told, {}).body["messages"]
+    assert carried_counts(result, "dropped") == {"tool result.is_error": 1}
+    messages = rebuild_entries("anthropic", entries, {}).body["messages"]
     assert [message["role"] for message in messages] == ["user", "assistant", "user", "assistant"]
     assert messages[2]["content"] == [
         {"type": "tool_result", "tool_use_id": "a", "content": "files"},
@@ -232,28 +232,28 @@ def test_calls_of_one_answer_are_one_message_and_its_results_follow() -> None:
         {"type": "text", "text": "hurry"},
     ]
     assert messages[3]["content"] == [{"type": "text", "text": "Done."}]
-    assert made.mended == ()
+    assert result.mended == ()
 
 
 def test_the_system_prompt_stands_where_each_vendor_wants_it() -> None:
-    told = make_conversation(
+    entries = make_conversation(
         ("system", Text("Be kind.")), ("system", Text("Be brief.")), ("user", Text("go")), ("system", Text("now"))
     )
-    made = {shape: rebuild_entries(shape, told, {}, system="Be kind.").body for shape in API_FORMATS}
-    assert made["anthropic"]["system"] == "Be kind.\n\nBe brief."
-    assert made["anthropic"]["messages"][0]["content"] == [
+    bodies = {shape: rebuild_entries(shape, entries, {}, system="Be kind.").body for shape in API_FORMATS}
+    assert bodies["anthropic"]["system"] == "Be kind.\n\nBe brief."
+    assert bodies["anthropic"]["messages"][0]["content"] == [
         {"type": "text", "text": "go"},
         {"type": "text", "text": "now"},
     ]
-    assert [message["role"] for message in made["chat"]["messages"]] == ["system", "system", "user", "system"]
-    assert [item["role"] for item in made["responses"]["input"]] == ["developer", "developer", "user", "developer"]
-    assert rebuild_entries("anthropic", told[2:3], {}).body.keys() == {"messages"}
+    assert [message["role"] for message in bodies["chat"]["messages"]] == ["system", "system", "user", "system"]
+    assert [item["role"] for item in bodies["responses"]["input"]] == ["developer", "developer", "user", "developer"]
+    assert rebuild_entries("anthropic", entries[2:3], {}).body.keys() == {"messages"}
 
 
 def test_a_conversation_that_the_assistant_begins_is_begun_for_it() -> None:
-    made = rebuild_entries("anthropic", make_conversation(("assistant", Text("Hello!"))), {})
-    assert [message["role"] for message in made.body["messages"]] == ["user", "assistant"]
-    assert "begins with the assistant" in made.mended[0]
+    result = rebuild_entries("anthropic", make_conversation(("assistant", Text("Hello!"))), {})
+    assert [message["role"] for message in result.body["messages"]] == ["user", "assistant"]
+    assert "begins with the assistant" in result.mended[0]
     assert rebuild_entries("chat", make_conversation(("assistant", Text("Hello!"))), {}).mended == ()
 
 
@@ -288,7 +288,7 @@ URL_SAFE = PNG_PIXEL.replace("+", "-").replace("/", "_")
     ],
 )
 def test_the_bytes_of_a_picture_are_found_wherever_a_record_has_them(record: Json) -> None:
-    told = [make_entry(0, "user", (Text("look"), Attachment("image/png", "a.png", 68)), record=1)]
+    entries = [make_entry(0, "user", (Text("look"), Attachment("image/png", "a.png", 68)), record=1)]
     url = f"data:image/png;base64,{PNG_PIXEL}"
     pictures: dict[ApiFormat, Json] = {
         "responses": {"type": "input_image", "detail": "auto", "image_url": url},
@@ -296,22 +296,22 @@ def test_the_bytes_of_a_picture_are_found_wherever_a_record_has_them(record: Jso
         "anthropic": IMAGE_BLOCK,
     }
     for shape, picture in pictures.items():
-        body = rebuild_entries(shape, told, {1: record}).body
+        body = rebuild_entries(shape, entries, {1: record}).body
         assert picture in body["input" if shape == "responses" else "messages"][0]["content"]
         check_types(shape, body)
 
 
 def test_a_picture_in_a_tool_s_result_goes_where_it_may() -> None:
-    """The reader left its bytes in the record."""
+    """The reader leaves the bytes in the record."""
     aside = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "", "size": 69}}
     record = claude_record(tool_result_block("a", [IMAGE_BLOCK]), role="user")
-    told = make_conversation(("user", Text("go")), ("assistant", ToolCall("a", "shot", {})))
-    told.append(make_entry(2, "tool", (ToolResult("a", [{"type": "text", "text": "see"}, aside]),), record=1))
-    output = rebuild_entries("responses", told, {1: record}).body["input"][-1]["output"]
+    entries = make_conversation(("user", Text("go")), ("assistant", ToolCall("a", "shot", {})))
+    entries.append(make_entry(2, "tool", (ToolResult("a", [{"type": "text", "text": "see"}, aside]),), record=1))
+    output = rebuild_entries("responses", entries, {1: record}).body["input"][-1]["output"]
     assert [block["type"] for block in output] == ["input_text", "input_image"]
-    made = rebuild_entries("chat", told, {1: record})
-    assert made.body["messages"][-1]["content"] == "see\n[image/png]"
-    assert carried_counts(made, "mapped")["picture in a tool result"] == 1
+    result = rebuild_entries("chat", entries, {1: record})
+    assert result.body["messages"][-1]["content"] == "see\n[image/png]"
+    assert carried_counts(result, "mapped")["picture in a tool result"] == 1
 
 
 @pytest.mark.parametrize(
@@ -333,11 +333,11 @@ def test_a_picture_in_a_tool_s_result_goes_where_it_may() -> None:
 def test_what_cannot_be_shown_is_named_and_listed(
     shape: ApiFormat, attachment: Attachment, record: Json, role: str, why: str
 ) -> None:
-    made = rebuild_entries(shape, [make_entry(0, role, (attachment,), record=1)], {1: record})
-    assert f"[{attachment.media_type}" in json.dumps(made.body)
-    (one,) = [one for one in made.carried if one.field == "attachment"]
-    assert (one.how, one.count) == ("mapped", 1)
-    assert why in one.why
+    result = rebuild_entries(shape, [make_entry(0, role, (attachment,), record=1)], {1: record})
+    assert f"[{attachment.media_type}" in json.dumps(result.body)
+    (carried,) = [field for field in result.carried if field.field == "attachment"]
+    assert (carried.how, carried.count) == ("mapped", 1)
+    assert why in carried.why
 
 
 def test_a_pdf_is_a_document_and_borrowed_words_are_words() -> None:

@@ -1,5 +1,4 @@
-"""Whatever a conversation holds, what is rebuilt of it is taken by the vendor: by the types of the vendors' own
-packages, and by the rules that no type can hold."""
+"""Tests that vendors accept every rebuilt conversation, by the types of their own packages and by further rules."""
 
 from __future__ import annotations
 
@@ -18,10 +17,10 @@ from store.model.entry import Attachment, Entry, Json, Opaque, Part, Text, Think
 from store.rebuild import API_FORMATS, ApiFormat, rebuild_entries, rebuild_session
 from store.store import Store
 
-# ── made-up conversations ─────────────────────────────────────────────────────────────────────────
+# ── generated conversations ───────────────────────────────────────────────────────────────────────
 
 words = st.text(max_size=12)
-# Few, so that calls meet results, and again; some that no vendor takes.
+# There are few ids, so that calls and results often share one. Some are ids that no vendor accepts.
 call_ids = st.sampled_from(["", "a", "b", "c", "it's", "x" * 70, "é", "run_shell_command"])
 names = st.sampled_from(["bash", "", "mcp: do it!", "n" * 200, "日本"])
 values: st.SearchStrategy[Json] = st.recursive(
@@ -55,62 +54,64 @@ parts: st.SearchStrategy[Part] = st.one_of(
 )
 roles = st.sampled_from(["user", "assistant", "system", "tool", "", "User"])
 kinds = st.sampled_from(["message"] * 6 + ["compaction", "event", "unknown"])
-HELD: Json = {"images": [{"mime": "image/png", "data": PNG_PIXEL}, {"mime": "application/pdf", "data": "JVBERg=="}]}
+RECORD: Json = {"images": [{"mime": "image/png", "data": PNG_PIXEL}, {"mime": "application/pdf", "data": "JVBERg=="}]}
 
 
 @st.composite
 def conversations(draw: st.DrawFn) -> list[Entry]:
-    told = draw(st.lists(st.tuples(roles, st.lists(parts, max_size=3), kinds, st.booleans()), max_size=12))
-    turn, made = 0, []
-    for seq, (role, said, kind, held) in enumerate(told):
+    drawn = draw(st.lists(st.tuples(roles, st.lists(parts, max_size=3), kinds, st.booleans()), max_size=12))
+    turn, entries = 0, []
+    for seq, (role, entry_parts, kind, has_record) in enumerate(drawn):
         turn += role == "user"
-        made.append(make_entry(seq, role, tuple(said), turn=turn, kind=kind, record=1 if held else None))
-    return made
+        entries.append(
+            make_entry(seq, role, tuple(entry_parts), turn=turn, kind=kind, record=1 if has_record else None)
+        )
+    return entries
 
 
 @each_shape
 @given(
-    told=conversations(), system=st.sampled_from(["", " ", "Be kind."]), summary=st.none() | words, covered=st.data()
+    entries=conversations(), system=st.sampled_from(["", " ", "Be kind."]), summary=st.none() | words, covered=st.data()
 )
-def test_any_conversation_is_taken(
-    shape: ApiFormat, told: list[Entry], system: str, summary: str | None, covered: st.DataObject
+def test_any_conversation_is_accepted(
+    shape: ApiFormat, entries: list[Entry], system: str, summary: str | None, covered: st.DataObject
 ) -> None:
     up_to = covered.draw(st.none() | st.integers(0, 3))
-    before = copy.deepcopy(told)
-    made = rebuild_entries(shape, told, {1: HELD}, system=system, summary=summary, up_to_turn=up_to)
-    check_types(shape, made.body, only_known=True)
-    check_rules(shape, made.body)
-    json.dumps(made.body, allow_nan=False)
-    assert all(one.count > 0 and (one.why or one.how == "kept") for one in made.carried)
-    assert told == before
-    again = rebuild_entries(shape, told, {1: HELD}, system=system, summary=summary, up_to_turn=up_to)
-    assert again == made
+    before = copy.deepcopy(entries)
+    result = rebuild_entries(shape, entries, {1: RECORD}, system=system, summary=summary, up_to_turn=up_to)
+    check_types(shape, result.body, only_known=True)
+    check_rules(shape, result.body)
+    json.dumps(result.body, allow_nan=False)
+    assert all(field.count > 0 and (field.why or field.how == "kept") for field in result.carried)
+    assert entries == before
+    again = rebuild_entries(shape, entries, {1: RECORD}, system=system, summary=summary, up_to_turn=up_to)
+    assert again == result
 
 
 @each_shape
-@given(told=conversations())
-def test_no_word_is_lost(shape: ApiFormat, told: list[Entry]) -> None:
-    told = [one for one in told if one.kind == "message"]
-    said = [part.text for one in told for part in one.parts if isinstance(part, Text) and part.text.strip()]
-    body = json.dumps(rebuild_entries(shape, told, {1: HELD}).body, ensure_ascii=False)
-    for text in said:
+@given(entries=conversations())
+def test_no_word_is_lost(shape: ApiFormat, entries: list[Entry]) -> None:
+    entries = [entry for entry in entries if entry.kind == "message"]
+    texts = [part.text for entry in entries for part in entry.parts if isinstance(part, Text) and part.text.strip()]
+    body = json.dumps(rebuild_entries(shape, entries, {1: RECORD}).body, ensure_ascii=False)
+    for text in texts:
         assert json.dumps(text.strip(), ensure_ascii=False)[1:-1] in body
 
 
-# ── what came from the API, in any order and state ────────────────────────────────────────────────
+# ── records of the API itself, in any order and state ─────────────────────────────────────────────
 
 ids = st.sampled_from(["toolu_1", "toolu_2", "toolu_3"])
 anthropic_blocks = st.one_of(
     st.builds(lambda text: {"type": "text", "text": text, "citations": None}, words),
     st.builds(lambda text: {"type": "thinking", "thinking": text, "signature": "c2ln"}, words),
     st.just({"type": "redacted_thinking", "data": "ZGF0YQ=="}),
-    st.builds(lambda one: {"type": "tool_use", "id": one, "name": "Bash", "input": {"of": one}}, ids),
+    st.builds(lambda call_id: {"type": "tool_use", "id": call_id, "name": "Bash", "input": {"of": call_id}}, ids),
     st.just({"type": "server_tool_use", "id": "srv_1", "name": "web_search", "input": {"query": "x"}}),
     st.just({"type": "web_search_tool_result", "tool_use_id": "srv_1", "content": []}),
 )
 user_blocks = st.one_of(
     st.builds(lambda text: {"type": "text", "text": text}, words),
-    st.builds(lambda one: {"type": "tool_result", "tool_use_id": one, "content": "ok"}, ids),
+    st.builds(lambda call_id: {"type": "tool_result", "tool_use_id": call_id, "content": "ok"}, ids),
     st.just({"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": PNG_PIXEL}}),
 )
 anthropic_records = st.one_of(
@@ -131,11 +132,11 @@ items = st.one_of(
     st.builds(lambda text: {"role": "user", "content": text or "hm"}, words),
     st.just({"type": "reasoning", "id": "rs_1", "summary": [], "encrypted_content": "gAAA", "content": None}),
     st.builds(
-        lambda one: {"type": "function_call", "call_id": one, "name": "f", "arguments": "{}", "new": 1},
+        lambda call_id: {"type": "function_call", "call_id": call_id, "name": "f", "arguments": "{}", "new": 1},
         ids,
     ),
-    st.builds(lambda one: {"type": "function_call_output", "call_id": one, "output": "ok"}, ids),
-    st.builds(lambda one: {"type": "custom_tool_call", "call_id": one, "name": "patch", "input": "*"}, ids),
+    st.builds(lambda call_id: {"type": "function_call_output", "call_id": call_id, "output": "ok"}, ids),
+    st.builds(lambda call_id: {"type": "custom_tool_call", "call_id": call_id, "name": "patch", "input": "*"}, ids),
     st.just({"type": "shell_call", "call_id": "sh_1", "action": {"commands": ["ls"]}}),
     st.just(
         {
@@ -158,26 +159,26 @@ chat_records = st.one_of(
             "content": None,
             "refusal": "No." if not calls else None,
             "tool_calls": [
-                {"id": one, "type": "function", "function": {"name": "f", "arguments": "{}"}} for one in calls
+                {"id": call_id, "type": "function", "function": {"name": "f", "arguments": "{}"}} for call_id in calls
             ],
         },
         st.lists(ids, max_size=2),
     ),
-    st.builds(lambda one: {"role": "tool", "tool_call_id": one, "content": "ok", "new": 1}, ids),
+    st.builds(lambda call_id: {"role": "tool", "tool_call_id": call_id, "content": "ok", "new": 1}, ids),
 )
 NATIVE = {"anthropic": anthropic_records, "responses": responses_records, "chat": chat_records}
 
 
 @each_shape
 @given(drawn=st.data())
-def test_what_the_api_itself_said_is_mended_whatever_its_state(shape: ApiFormat, drawn: st.DataObject) -> None:
+def test_records_of_the_api_itself_are_repaired_in_any_state(shape: ApiFormat, drawn: st.DataObject) -> None:
     records: dict[int, Json] = dict(enumerate(drawn.draw(st.lists(NATIVE[shape], max_size=10))))
     before = copy.deepcopy(records)
-    told = [make_entry(seq, "assistant", (), record=seq) for seq in records]
-    made = rebuild_entries(shape, told, records)
-    check_types(shape, made.body)
-    check_rules(shape, made.body)
-    assert records == before, "nobody's record is changed"
+    entries = [make_entry(seq, "assistant", (), record=seq) for seq in records]
+    result = rebuild_entries(shape, entries, records)
+    check_types(shape, result.body)
+    check_rules(shape, result.body)
+    assert records == before, "records are not changed"
 
 
 # ── every source ──────────────────────────────────────────────────────────────────────────────────
