@@ -61,7 +61,7 @@ def build_body(units: Sequence[Unit], system: str, log: RebuildLog) -> dict[str,
 
 
 def _split_system(units: Sequence[Unit], log: RebuildLog) -> tuple[list[str], list[Unit]]:
-    """Split off instructions at the beginning for the system prompt. Later ones stay in place, as the user's messages."""
+    """Split off the first instructions for the system prompt. Later ones stay in place as the user's messages."""
     preface: list[str] = []
     rest: list[Unit] = []
     for unit in units:
