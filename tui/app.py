@@ -5,8 +5,6 @@ Screens are imported when they are first opened; only the list is needed to begi
 
 from __future__ import annotations
 
-import gc
-import sys
 import traceback
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
@@ -32,6 +30,7 @@ from tui.render.session_lines import SIGN_LEGEND
 from tui.screens.browser.screen import BrowserScreen
 from tui.screens.store_screen import Clock
 from tui.settings import Settings
+from tui.tuning import ProcessTuning
 from tui.workers import reliable_timer, threaded
 
 if TYPE_CHECKING:
@@ -41,16 +40,11 @@ if TYPE_CHECKING:
 
     from store.resume.command import ResumePlan
     from store.store import Store
+    from store.sync.worker_process import WorkerProcess
 
-
-SWITCH_INTERVAL_SECONDS = 0.001
-"""How long a thread that reads may keep the painting one waiting, and that one the one that writes to the terminal."""
-
-GC_THRESHOLDS = (5_000, 20, 20)
-"""How many things are made before it is looked which of them are garbage, and how often that goes deeper."""
 
 GC_IDLE_SECONDS = 0.3
-"""After what is typed, until memory is tidied up again."""
+"""Garbage is collected again this long after the last key that was typed."""
 
 
 @runtime_checkable
@@ -85,20 +79,19 @@ class Backscroll(PrivateApp["ResumePlan"]):
         store: Store,
         clock: Clock = lambda: datetime.now(UTC),
         *,
-        follow: bool = False,
+        worker: WorkerProcess | None = None,
         pick: bool = False,
         is_new_store: bool = False,
     ) -> None:
         super().__init__()
         self._stores = [store]
-        self._follow = follow
+        self._worker = worker
+        self._tuning = ProcessTuning()
         self._is_new_store = is_new_store
         self._pick = pick
         self._clock = clock
         self._terminal_filter = TerminalFilter()
         self._no_color_filters = self._make_no_color_filters() if self.no_color else []
-        self._owns_process = False
-        "In its process, which it may then set up to its liking."
         self.settings = Settings()
         if self.settings.theme in self.available_themes:
             self.theme = self.settings.theme
@@ -106,7 +99,7 @@ class Backscroll(PrivateApp["ResumePlan"]):
             self.animation_level = "none"
 
     def get_default_screen(self) -> Screen[None]:
-        return BrowserScreen(self._stores[-1], self._clock, follow=self._follow, is_new_store=self._is_new_store)
+        return BrowserScreen(self._stores[-1], self._clock, worker=self._worker, is_new_store=self._is_new_store)
 
     def on_mount(self) -> None:
         self.theme_changed_signal.subscribe(self, self._remember_theme)
@@ -124,14 +117,8 @@ class Backscroll(PrivateApp["ResumePlan"]):
             self.push_screen(PickerScreen(self._stores[-1], self._clock), self.exit)
 
     def on_ready(self) -> None:
-        """Memory is tidied up from now on, and seldom: a key that is pressed would wait for it."""
-        if not gc.isenabled():
-            self._owns_process = True
-            sys.setswitchinterval(SWITCH_INTERVAL_SECONDS)
-            gc.set_threshold(*GC_THRESHOLDS)
-            self._gc_timer = self.set_interval(GC_IDLE_SECONDS, self._enable_gc, pause=True)
-            self.freeze_gc()
-            gc.enable()
+        self._tuning.finish_start()
+        self._gc_timer = self.set_interval(GC_IDLE_SECONDS, self._resume_gc, pause=True)
 
     def set_timer(
         self, delay: float, callback: TimerCallback | None = None, *, name: str | None = None, pause: bool = False
@@ -140,19 +127,18 @@ class Backscroll(PrivateApp["ResumePlan"]):
         return reliable_timer(super().set_timer(delay, callback, name=name, pause=pause))
 
     def postpone_gc(self) -> None:
-        """Somebody types: what has piled up can take longer than the answer."""
-        if self._owns_process:
-            gc.disable()
+        """Collect no garbage while a person types, since that may take longer than the answer."""
+        if self._tuning.is_active:
+            self._tuning.pause_collection()
             self._gc_timer.reset()
 
-    def _enable_gc(self) -> None:
+    def _resume_gc(self) -> None:
         self._gc_timer.pause()
-        gc.enable()
+        self._tuning.resume_collection()
 
     def freeze_gc(self) -> None:
-        """What there is by now stays, and need not be looked through whenever memory is tidied up."""
-        if self._owns_process:
-            gc.freeze()
+        """Exempt what exists by now from garbage collection, because it stays."""
+        self._tuning.keep_current_objects()
 
     def _remember_theme(self, theme: Theme) -> None:
         self.settings.save_state(theme=theme.name)

@@ -58,19 +58,7 @@ def _dispatch(context: CliContext, arguments: list[str]) -> int:
     return 0
 
 
-def _run_sync_command(console: CliContext, *, as_json: bool) -> None:
-    """With others at work before anything else is loaded: on what a first one reads, or on whether anything is new."""
-    if console.path.exists():
-        from store.sync.foretelling import Foretold
+def _run_sync_command(context: CliContext, *, as_json: bool) -> None:
+    from store.cli.sync_runner import run_sync
 
-        with Foretold() as foretold:
-            from store.cli.sync_runner import run_sync
-
-            run_sync(console.store, as_json=as_json, foretold=foretold)
-    else:
-        from store.sync.first_look import begun_early
-
-        with begun_early() as processes:
-            from store.cli.sync_runner import run_sync
-
-            run_sync(console.store, as_json=as_json, processes=processes)
+    run_sync(context.store, as_json=as_json)

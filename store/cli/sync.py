@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import click
 
+from store.cli import sync_runner
 from store.cli.options import json_option, with_store
 from store.cli.sync_runner import run_sync
 from store.store import Store
@@ -14,8 +15,16 @@ from store.store import Store
 @click.command()
 @click.argument("paths", metavar="[PATH]...", nargs=-1)
 @click.option("--source", metavar="NAME", help="Only stores of this kind.")
+@click.option("--follow", is_flag=True, help="Keep reading what agents write, until Ctrl+C.")
 @json_option
 @with_store
-def sync(store: Store, paths: Sequence[str], source: str | None, as_json: bool) -> None:
-    """Read what is new: of the stores found on this machine, or of any file, folder or database URL."""
-    run_sync(store, paths, source, as_json=as_json)
+def sync(store: Store, paths: Sequence[str], source: str | None, follow: bool, as_json: bool) -> None:
+    """Read new sessions from the stores on this machine, or from any file, folder or database URL."""
+    if not follow:
+        run_sync(store, paths, source, as_json=as_json)
+    elif as_json:
+        raise click.UsageError("--follow prints progress for people; leave out --json.")
+    elif paths:
+        raise click.UsageError("--follow reads the stores found on this machine; leave out PATH.")
+    else:
+        sync_runner.follow(store, source)

@@ -1,36 +1,25 @@
-"""`backscroll sync`: what is new is read, and what was done is told."""
+"""Runs a sync for the command line: shows the progress, and prints what was read."""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from store.cli import output
 from store.cli.output import Span, TerminalText
 from store.errors import Unreadable
 from store.sources.kit.problem import Problem
 from store.store import Store
-from store.sync.refresh import Progress, Report, Target, find_targets, sync_targets
-
-if TYPE_CHECKING:
-    from store.sync.child_process import ReaderProcesses
-    from store.sync.foretelling import Foretold
+from store.sync.refresh import sync_targets
+from store.sync.targets import Progress, Report, Target, find_targets
 
 
-def run_sync(
-    store: Store,
-    paths: Sequence[str] = (),
-    source: str | None = None,
-    *,
-    as_json: bool = False,
-    processes: ReaderProcesses | None = None,
-    foretold: Foretold | None = None,
-) -> None:
-    """Of the stores found on this machine, or of those that are named."""
+def run_sync(store: Store, paths: Sequence[str] = (), source: str | None = None, *, as_json: bool = False) -> None:
+    """Sync the stores found on this machine, or those that are named, and print a report for each."""
     with output.flush_on_exit():
-        reports = sync_with_progress_bar(store, find_targets(paths, source, store=store, foretold=foretold), processes)
+        reports = sync_with_progress_bar(store, find_targets(paths, source, store=store))
         if as_json:
             output.emit_json({"sources": [_report_to_json(report) for report in reports]})
         else:
@@ -38,16 +27,39 @@ def run_sync(
         raise_if_unreadable(paths, reports)
 
 
-def sync_with_progress_bar(
-    store: Store, chosen: Sequence[Target], processes: ReaderProcesses | None = None
-) -> list[Report]:
-    """All of it, with a bar on a terminal; each store's report once."""
+def sync_with_progress_bar(store: Store, targets: Sequence[Target]) -> list[Report]:
+    """Sync these targets, with a progress bar if stderr is a terminal, and return one report for each."""
     reports: dict[int, Report] = {}
     with _progress_bar() as show:
-        for progress in sync_targets(store, chosen, processes):
+        for progress in sync_targets(store, targets):
             reports[id(progress.report)] = progress.report
             show(progress)
     return list(reports.values())
+
+
+def follow(store: Store, source: str | None = None) -> None:
+    """Sync what agents write until Ctrl+C is pressed, and print a line for every store that changed."""
+    from store.sync.worker import Follower
+
+    changed: dict[str, Report] = {}
+
+    def note_change(progress: Progress) -> None:
+        changed[progress.report.locator] = progress.report
+
+    def print_changes(has_changed: bool) -> None:
+        for report in changed.values():
+            if report.new or report.updated:
+                output.notify(f"{report.source}: {report.new:,} new, {report.updated:,} updated ({report.locator})")
+            for problem in report.problems if has_changed else ():
+                output.notify(f"{problem.where}: {problem.reason}")
+        changed.clear()
+
+    output.notify("Following what agents write. Press Ctrl+C to stop.")
+    follower = Follower(store, note_change, source)
+    try:
+        follower.run(print_changes)
+    except KeyboardInterrupt:
+        output.notify("Stopped.")
 
 
 @contextmanager

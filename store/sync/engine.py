@@ -7,7 +7,7 @@ an unchanged world writes nothing at all.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
@@ -32,11 +32,10 @@ from store.sync.appended import AppendedBatches, KnownSession, ScanResult, find_
 from store.sync.child_process import ReaderProcesses, is_large
 from store.sync.commit_timer import CommitTimer
 from store.sync.knowledge import KnowledgeImport
-from store.sync.lock import sync_lock
 from store.sync.quick_index import QuickScan
 from store.sync.reader_process import ProcessReader, open_reader, scan_refs, start_scan
-from store.sync.refresh import SELECT_SOURCE, Progress, Report, Target, report_if_unchanged
 from store.sync.session_writer import SessionWriter
+from store.sync.targets import SELECT_SOURCE, Progress, Report, Target, report_if_unchanged
 from store.text.validate import decode, encode, utc_timestamp
 
 if TYPE_CHECKING:
@@ -71,16 +70,14 @@ class _Destination(NamedTuple):
     "What is told comes behind what the store has."
 
 
-def import_targets(
-    store: Store, chosen: Iterable[Target], processes: ReaderProcesses | None = None
-) -> Iterator[Progress]:
-    """Each target in turn, the newest of each first; by processes that were begun early, where there are some."""
-    with processes or ReaderProcesses("quick_index") as processes:
+def import_targets(store: Store, chosen: Iterable[Target], priority_ids: Set[str] = frozenset()) -> Iterator[Progress]:
+    """Each target in turn, the newest of each first."""
+    with ReaderProcesses("quick_index") as processes:
         under_way: list[_TargetImport] = []
         looks: list[Iterator[Progress]] = []
         was_seen = False
         for target in chosen:
-            under_way.append(_TargetImport(store, target))
+            under_way.append(_TargetImport(store, target, priority_ids))
             looks.append(under_way[-1].build_quick_index(processes, inline=not was_seen))
             # The newest of each, before all of any.
             for progress in islice(looks[-1], 1):
@@ -88,22 +85,12 @@ def import_targets(
                 yield progress
         yield from _round_robin(looks)
         with store.temp_store_in_memory():
-            yield from _run_imports(store, under_way)
+            yield from _run_imports(under_way, priority_ids)
         clear_index_if_unused(store)
         if sum(one.report.new for one in under_way) >= MERGE_INDEX_AFTER:
             last = under_way[-1].report
             yield from (Progress(last, last.seen, last.seen) for _ in store.search.merge_segments())
         store.release_free_pages()
-
-
-def import_newest(store: Store, chosen: Iterable[Target]) -> Iterator[Progress]:
-    """The newest of each, for as long as somebody waits: of a large archive at first sight, of a small one all."""
-    with sync_lock(store):
-        for target in chosen:
-            one = _TargetImport(store, target)
-            yield from one.build_quick_index(None, inline=True)
-            if not one.unread:
-                yield from one.run()
 
 
 def _round_robin(told: Iterable[Iterator[T]]) -> Iterator[T]:
@@ -115,13 +102,13 @@ def _round_robin(told: Iterable[Iterator[T]]) -> Iterator[T]:
         waiting.popleft()
 
 
-def _run_imports(store: Store, under_way: Sequence[_TargetImport]) -> Iterator[Progress]:
+def _run_imports(under_way: Sequence[_TargetImport], priority_ids: Set[str]) -> Iterator[Progress]:
     """Two at a time, since each is read by a process of its own; but one that has what somebody waits for first."""
     for one in under_way:
         one.start_reading()
     waiting = deque((one, one.run()) for one in under_way)
     while waiting:
-        hurried = next((at for at, (one, _) in enumerate(waiting) if one.unread & store.priority_ids), 0)
+        hurried = next((at for at, (one, _) in enumerate(waiting) if one.unread & priority_ids), 0)
         one, run = waiting[hurried]
         progress = next(run, None)
         del waiting[hurried]
@@ -133,8 +120,9 @@ def _run_imports(store: Store, under_way: Sequence[_TargetImport]) -> Iterator[P
 class _TargetImport:
     """One foreign store on its way into ours."""
 
-    def __init__(self, store: Store, target: Target) -> None:
+    def __init__(self, store: Store, target: Target, priority_ids: Set[str]) -> None:
         self.store = store
+        self._priority_ids = priority_ids
         self.target = target
         self.source = target.source
         self.locator = target.locator
@@ -146,7 +134,7 @@ class _TargetImport:
         self._reader_pipe: Connection | None = None
         "A process that has looked at it all, and waits to read it."
 
-    def build_quick_index(self, processes: ReaderProcesses | None, *, inline: bool) -> Iterator[Progress]:
+    def build_quick_index(self, processes: ReaderProcesses, *, inline: bool) -> Iterator[Progress]:
         """For the first time, at a large archive of which nothing was read yet; without a process, at its newest."""
         key, _, _ = self._load_source_row()
         if not isinstance(self.source, SupportsQuickRead) or not is_large(Path(self.address), is_first_import=True):
@@ -236,13 +224,13 @@ class _TargetImport:
             for ref in changed:
                 yield ref, grown[ref.native_id] if ref.native_id in grown else opened.read(ref)
             return
-        asked = self.store.priority_ids & self.unread
+        asked = set(self._priority_ids & self.unread)
         first = [ref for ref in changed if ref.native_id in asked]
         opened.request_sessions([(ref, _has_no_entries(known.get(ref.native_id))) for ref in [*first, *changed]])
         for ref, batches in opened.read_sessions():
             yield ref, batches
             self.unread.discard(ref.native_id)
-            for native_id in (self.store.priority_ids & self.unread) - asked:
+            for native_id in (self._priority_ids & self.unread) - asked:
                 opened.prioritize(native_id)
                 asked.add(native_id)
 

@@ -1,11 +1,11 @@
-"""The first look at a large archive: a row for every session and the words that were said in it, within seconds.
+"""The first pass over a large archive: a row and the words of every session, within seconds.
 
-What was only skimmed is listed and found until it is read; then its own entries are.
+Sessions of which only these are known are listed and found until they are read.
 """
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Sequence, Set
+from collections.abc import Iterator, Sequence, Set
 from contextlib import suppress
 from itertools import islice
 from multiprocessing.connection import Connection
@@ -17,75 +17,68 @@ from store.sync.child_process import ReaderProcesses, ThreadedSender, send_job, 
 from store.sync.reader_process import serve_store
 
 FIRST_BATCH_SESSIONS = 40
-"""Sessions that are told at once: more than the list shows."""
+"""The first batch holds the newest sessions, a few more than the list shows, so that it comes immediately."""
 
 BATCH_CHARACTERS = 1_000_000
-"""Of what was said, that are told together after those."""
+"""Later batches hold this much text, which is worth a commit."""
 
-_ROWS, _END = "sights", "end"
-
-
-# ── finding ───────────────────────────────────────────────────────────────────────────────────────
+_ROWS, _END = "rows", "end"
 
 
 class QuickScan:
-    """At one archive, by a process of its own that can then go on to read it."""
+    """Reads one archive quickly in a process of its own, which can then read its sessions."""
 
-    def __init__(self, source: SupportsQuickRead, address: str, processes: ReaderProcesses | None) -> None:
+    def __init__(self, source: SupportsQuickRead, address: str, processes: ReaderProcesses) -> None:
         self._source = source
         self._address = address
         self._processes = processes
         self.reader_pipe: Connection | None = None
-        "The process, once it has seen everything."
+        "Leads to the process, once that has finished the quick read."
 
-    def read_rows(self, known: Set[str], *, inline: bool) -> Iterator[Sequence[QuickIndexRow]]:
-        """The newest few first; if they are wanted, here, unless a process is at it."""
-        process = self._processes.take_started(self._job(known)) if self._processes else None
-        if process is None:
-            process = self._processes.start() if self._processes else None
-            newest = [
-                QuickIndexRow(skim)
-                for skim in islice(self._source.quick_read(self._address, known), FIRST_BATCH_SESSIONS if inline else 0)
-            ]
-            if process is not None:
-                send_job(process, self._job({*known, *(sight.native_id for sight in newest)}))
-            if newest:
-                yield newest
+    def read_rows(self, known_ids: Set[str], *, inline: bool) -> Iterator[Sequence[QuickIndexRow]]:
+        """Yield rows of the sessions that are not known, in batches, newest first.
+
+        Inline: the first batch is read in this process, while the child process is still loading.
+        """
+        process = self._processes.start()
+        first = FIRST_BATCH_SESSIONS if inline else 0
+        newest = [QuickIndexRow(session) for session in islice(self._quick_read(known_ids), first)]
+        if process is not None:
+            send_job(process, (self._source.NAME, self._address, {*known_ids, *(row.native_id for row in newest)}))
+        if newest:
+            yield newest
         if process is not None and wait_until_ready(process):
-            with suppress(EOFError, OSError):  # it fell over something; whoever reads that will tell
-                while _END not in (told := dict(process.recv())):
-                    yield told[_ROWS]
+            with suppress(EOFError, OSError):  # the process stopped; reading the sessions will report why
+                while _END not in (message := dict(process.recv())):
+                    yield message[_ROWS]
                 self.reader_pipe = process
 
-    def _job(self, known: Set[str]) -> Hashable:
-        return self._source.NAME, self._address, frozenset(known)
+    def _quick_read(self, known_ids: Set[str]) -> Iterator[QuickSession]:
+        return iter(self._source.quick_read(self._address, known_ids))
 
 
 def serve(pipe: Connection) -> None:
+    """Do a quick read in a child process, then wait for the request to read the sessions themselves."""
     sender = ThreadedSender(pipe)
-    with suppress(EOFError, BrokenPipeError):  # nobody waits any more
-        name, address, known = pipe.recv()
+    with suppress(EOFError, BrokenPipeError):  # the parent has closed the pipe
+        name, address, known_ids = pipe.recv()
         source = sources.load_source(name)
         if isinstance(source, SupportsQuickRead):
-            for sights in _batch_rows(source.quick_read(address, known)):
-                sender.send((_ROWS, sights))
+            for rows in _batch_rows(iter(source.quick_read(address, known_ids))):
+                sender.send((_ROWS, rows))
         sender.send((_END, None))
         serve_store(pipe, sender, name, address)
     sender.finish()
 
 
-def _batch_rows(skims: Iterator[QuickSession]) -> Iterator[list[QuickIndexRow]]:
-    """The newest few, then as many as are worth a commit."""
-    yield [QuickIndexRow(skim) for skim in islice(skims, FIRST_BATCH_SESSIONS)]
-    sights: list[QuickIndexRow] = []
-    letters = 0
-    for skim in skims:
-        sights.append(QuickIndexRow(skim))
-        letters += len(sights[-1].text)
-        if letters >= BATCH_CHARACTERS:
-            yield sights
-            sights, letters = [], 0
-    yield sights
-
-
-# ── keeping ───────────────────────────────────────────────────────────────────────────────────────
+def _batch_rows(sessions: Iterator[QuickSession]) -> Iterator[list[QuickIndexRow]]:
+    yield [QuickIndexRow(session) for session in islice(sessions, FIRST_BATCH_SESSIONS)]
+    rows: list[QuickIndexRow] = []
+    characters = 0
+    for session in sessions:
+        rows.append(QuickIndexRow(session))
+        characters += len(rows[-1].text)
+        if characters >= BATCH_CHARACTERS:
+            yield rows
+            rows, characters = [], 0
+    yield rows

@@ -1,183 +1,45 @@
-"""Which foreign stores there are, and which of them changed since they were read: what every sync begins with.
+"""Runs a sync: reports what did not change, and imports the rest.
 
-Mostly none did, and then nothing more is loaded: what reads and saves comes with the first one that must be read.
+Most of the time nothing changed. Then no module that reads or saves sessions is loaded.
 """
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import ExitStack, suppress
-from itertools import chain, islice
-from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Iterable, Iterator, Set
+from contextlib import ExitStack
+from itertools import chain
+from typing import TYPE_CHECKING
 
-from store import sources
-from store.errors import Busy, NotFound, StoreError, Unreadable
-from store.sources.kit import homes
-from store.sources.kit.locator import is_url, parse_location, rebase_roots
-from store.sources.kit.problem import Problem
-from store.sync.lock import infrequent_gc, sync_lock
-from store.text.json import decode
+from store.sync.lock import sync_lock
+from store.sync.targets import Progress, Report, Target, report_if_unchanged
+from store.sync.tuning import collect_garbage_rarely
 
 if TYPE_CHECKING:
-    from store.sources.contract import Source
     from store.store import Store
-    from store.sync.child_process import ReaderProcesses
-    from store.sync.foretelling import Foretold
-
-SELECT_SOURCE = "select key, marks, problems from sources where kind = ? and locator = ?"
-_COUNT_PRESENT = "select count(*) from sessions where source_key = ? and gone = 0 and relation is not 'superseded'"
 
 
-class Report:
-    "What a sync did with one foreign store."
+def sync_targets(store: Store, targets: Iterable[Target], priority_ids: Set[str] = frozenset()) -> Iterator[Progress]:
+    """Read each target in turn, and yield the progress. The reports are complete when the iterator ends.
 
-    def __init__(self, source: str, locator: str) -> None:
-        self.source = source
-        self.locator = locator
-        self.seen = self.new = self.updated = self.unchanged = 0
-        self.problems: list[Problem] = []
-
-
-class Progress(NamedTuple):
-    report: Report
-    done: int
-    total: int
-
-
-class Target:
-    "A foreign store that is to be read."
-
-    def __init__(self, source: Source, locator: str, address: str, stamp: str | None = None) -> None:
-        self.source = source
-        self.locator = locator
-        self.address = address
-        "What opens it; with a password where it takes one, so it is neither kept nor shown."
-        self._stamp = stamp
-
-    @property
-    def stamp(self) -> str:
-        """Taken once for all that a sync asks: to walk ten thousand files is most of what it does."""
-        if self._stamp is None:
-            self._stamp = self.source.stamp(self.address)
-        return self._stamp
-
-    def clear_stamp(self) -> None:
-        """What comes from now on is seen by the next sync."""
-        self._stamp = None
-
-
-# ── what there is ─────────────────────────────────────────────────────────────────────────────────
-
-
-def find_targets(
-    paths: Sequence[str] = (),
-    source_name: str | None = None,
-    *,
-    store: Store | None = None,
-    foretold: Foretold | None = None,
-) -> list[Target]:
-    """What there is to read: the stores that are named, or all that are found where their programs keep them."""
-    if source_name is not None and source_name not in sources.SOURCE_NAMES:
-        raise NotFound(f"There is no source {source_name!r}; there are {', '.join(sources.SOURCE_NAMES)}.")
-    if not paths:
-        return list(discover_targets(source_name, store=store, foretold=foretold))
-    chosen = [source for source in sources.ALL if source_name in (None, source.NAME)]
-    return [target for path in paths for target in _find_targets_at(path, chosen)]
-
-
-def discover_targets(
-    source_name: str | None = None, *, store: Store | None = None, foretold: Foretold | None = None
-) -> Iterator[Target]:
-    """Where their programs keep them. Each is looked for when it is asked for, so that the first can be read before.
-
-    One that is as a store knows it is not looked into: to tell a database by its content is to copy it.
+    Sessions whose native ids are in `priority_ids` are read first. The set may grow while the sync runs.
     """
-    for name in dict.fromkeys((*sources.LARGEST_SOURCES, *sources.SOURCE_NAMES)):
-        places = dict.fromkeys(map(parse_location, homes.find_roots(name))) if source_name in (None, name) else ()
-        for place in places:
-            source = sources.load_source(name) if is_url(place.locator) or os.path.exists(place.address) else None
-            if source is not None:
-                target = Target(source, *place, foretold.stamp(place.address) if foretold else None)
-                if (store and report_if_unchanged(store, target)) or _has_store(source, place.address):
-                    yield target
-
-
-def _has_store(source: Source, address: str) -> bool:
-    """What is being written to right now is there, where its program keeps it; reading it will tell that it is busy."""
-    try:
-        return source.detect(address)
-    except Busy:
-        return True
-
-
-def _find_targets_at(path: str, chosen: Sequence[Source]) -> list[Target]:
-    """Those that are in a home where their programs keep them; that store; or those side by side in that folder."""
-    from store.sources.kit import sqlite
-
-    place = parse_location(path)
-    at_home = (Target(source, *one) for source in chosen for one in rebase_roots(place.locator, source.roots()))
-    if kept := [target for target in at_home if _has_store(target.source, target.address)]:
-        return kept
-    for source in chosen:
-        if source.detect(place.address):
-            return [Target(source, *place)]
-    if is_url(place.locator):
-        raise Unreadable(f"{place.locator} is not a database that Backscroll can read.")
-    if not Path(place.locator).exists():
-        raise Unreadable(f"{path} is not there.")
-    if within := list(_find_targets_in(Path(place.locator), chosen)):
-        return within
-    sqlite.raise_if_damaged(Path(place.locator))
-    raise Unreadable(f"{path} is not a conversation store that Backscroll can read.")
-
-
-def _find_targets_in(folder: Path, chosen: Sequence[Source]) -> Iterator[Target]:
-    for child in sorted(folder.iterdir()) if folder.is_dir() else ():
-        place = parse_location(str(child))
-        with suppress(StoreError):  # one that is damaged, beside others
-            yield from islice((Target(source, *place) for source in chosen if _has_store(source, place.address)), 1)
-
-
-# ── what changed ──────────────────────────────────────────────────────────────────────────────────
-
-
-def report_if_unchanged(store: Store, target: Target) -> Report | None:
-    """What there is to tell of a foreign store that is as it was when it was read; None of one that must be read."""
-    row = store.row(SELECT_SOURCE, target.source.NAME, target.locator)
-    marks = decode(row[1]) if row else {}
-    if not marks.get("stamp") or (marks["stamp"], marks["reader"]) != (target.stamp, target.source.READER):
-        return None
-    report = Report(target.source.NAME, target.locator)
-    # Stores of before did not note how many there were.
-    report.seen = marks["seen"] if "seen" in marks else store.row(_COUNT_PRESENT, row[0])[0]
-    report.unchanged = report.seen
-    report.problems = [Problem(**problem) for problem in decode(row[2])]
-    return report
-
-
-def sync_targets(
-    store: Store, chosen: Iterable[Target], processes: ReaderProcesses | None = None
-) -> Iterator[Progress]:
-    """Reads each target in turn, telling how far it is. The reports are whole when the iterator ends."""
-    with sync_lock(store), infrequent_gc(), ExitStack() as afterwards:
-        coming = _clear_stamps_on_exit(chosen, afterwards)
-        calm: dict[Target, Report] = {}
-        for target in coming:
+    with sync_lock(store), collect_garbage_rarely(), ExitStack() as cleanup:
+        remaining = _clear_stamps_on_exit(targets, cleanup)
+        unchanged: dict[Target, Report] = {}
+        for target in remaining:
             report = report_if_unchanged(store, target)
             if report is None:
                 from store.sync.engine import import_targets
 
-                yield from import_targets(store, chain(calm, [target], coming), processes)
+                yield from import_targets(store, chain(unchanged, [target], remaining), priority_ids)
                 return
-            calm[target] = report
-        for report in calm.values():
+            unchanged[target] = report
+        for report in unchanged.values():
             yield Progress(report, report.seen, report.seen)
         store.release_free_pages()
 
 
-def _clear_stamps_on_exit(chosen: Iterable[Target], afterwards: ExitStack) -> Iterator[Target]:
-    for target in chosen:
-        afterwards.callback(target.clear_stamp)
+def _clear_stamps_on_exit(targets: Iterable[Target], cleanup: ExitStack) -> Iterator[Target]:
+    for target in targets:
+        cleanup.callback(target.clear_stamp)
         yield target

@@ -13,6 +13,7 @@ import pytest
 from browser_driver import (
     add_session,
     fill_store,
+    following_browser,
     make_browser,
     prompt_entry,
     screen_text,
@@ -32,10 +33,7 @@ from store.paths import data_dir
 from store.search.list_rows import SessionListLayout, SessionListOptions, SessionRow
 from store.search.session_list import build_session_list
 from store.store import Store
-from store.sync import child_process
-from tui.app import Backscroll
 from tui.palette import all_bindings
-from tui.screens.browser.live_sync import compute_sync_pause
 from tui.screens.browser.screen import BrowserScreen
 from tui.screens.help import HelpScreen
 from tui.widgets.session_list_view import SessionListView
@@ -407,16 +405,11 @@ async def test_what_agents_write_is_read_while_the_browser_is_open(store: Store,
     (home / ".config/rubichan").mkdir(parents=True)
     path = make_database(home / ".config/rubichan/rubichan.db", RUBICHAN_SCHEMA)
     add_rubichan_session(path, "a", ("user", "found at the start"))
-    app = Backscroll(store, follow=True)
-    async with app.run_test() as pilot:
-        await wait_until(pilot, lambda: store.sessions.matching("")[1] == 1)
-        add_rubichan_session(path, "b", ("user", "written meanwhile"))
-        await wait_until(pilot, lambda: len(session_list(pilot).keys) == 2)
-
-
-@pytest.mark.parametrize(("took", "rest"), [(0.001, 0.3), (0.06, 0.42), (0.2, 0.6), (3.0, 3.0)])
-def test_the_longer_a_look_at_what_agents_write_takes_the_longer_it_rests(took: float, rest: float) -> None:
-    assert compute_sync_pause(took) == pytest.approx(rest)
+    with following_browser(store) as app:
+        async with app.run_test() as pilot:
+            await wait_until(pilot, lambda: store.sessions.matching("")[1] == 1)
+            add_rubichan_session(path, "b", ("user", "written meanwhile"))
+            await wait_until(pilot, lambda: len(session_list(pilot).keys) == 2)
 
 
 async def test_the_first_run_says_what_was_found_until_it_is_told_to_hide(store: Store, home: Path) -> None:
@@ -424,25 +417,14 @@ async def test_the_first_run_says_what_was_found_until_it_is_told_to_hide(store:
     for source in ("claude", "codex", "gemini", "qwen", "copilot"):
         shutil.copytree(data / source, home / f".{source}")
     shutil.copytree(data / "pi", home / ".pi/agent")
-    async with Backscroll(store, follow=True).run_test(size=(80, 24)) as pilot:
-        await wait_for_text(pilot, "on this machine   Esc to hide", "Claude Code", "pi", "Qwen Code", "Found")
-        lines = screen_text(pilot).splitlines()
-        told = " ".join(" ".join(lines[3:6]).split())
-        assert re.fullmatch(r"([\w ]+ \d+ · ){5}[\w ]+ \d+", told), "each with its number, none cut off"
-        await pilot.press("escape")
-        await wait_until(pilot, lambda: "Esc to hide" not in screen_text(pilot))
-
-
-async def test_what_is_large_is_read_in_a_process_of_its_own(
-    store: Store, home: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Which is started while the application holds the terminal, and with it the error stream."""
-    monkeypatch.setattr(child_process, "LARGE_BYTES", 0)
-    (home / ".config/rubichan").mkdir(parents=True)
-    path = make_database(home / ".config/rubichan/rubichan.db", RUBICHAN_SCHEMA)
-    add_rubichan_session(path, "a", ("user", "from a large file"))
-    async with Backscroll(store, follow=True).run_test() as pilot:
-        await wait_for_text(pilot, "from a large file")
+    with following_browser(store) as app:
+        async with app.run_test(size=(80, 24)) as pilot:
+            await wait_for_text(pilot, "on this machine   Esc to hide", "Claude Code", "pi", "Qwen Code", "Found")
+            lines = screen_text(pilot).splitlines()
+            told = " ".join(" ".join(lines[3:6]).split())
+            assert re.fullmatch(r"([\w ]+ \d+ · ){5}[\w ]+ \d+", told), "each with its number, none cut off"
+            await pilot.press("escape")
+            await wait_until(pilot, lambda: "Esc to hide" not in screen_text(pilot))
 
 
 async def test_what_comes_after_one_has_quit_and_finds_nothing_left_is_no_fault(filled: Store) -> None:

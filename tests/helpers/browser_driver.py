@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -13,6 +14,7 @@ from textual.screen import Screen
 from store.model.entry import NewEntry, Text, Thinking, ToolCall, ToolResult
 from store.model.session import Session
 from store.store import Store
+from store.sync.worker_process import WorkerProcess
 from tui.app import Backscroll
 from tui.widgets.session_list_view import SessionListView
 
@@ -117,6 +119,16 @@ TIMEOUT = 120
 
 def make_browser(store: Store) -> Backscroll:
     return Backscroll(store, fixed_clock)
+
+
+@contextmanager
+def following_browser(store: Store) -> Iterator[Backscroll]:
+    """Make a browser with a worker process that syncs the stores of this machine."""
+    worker = WorkerProcess(store.path)
+    try:
+        yield Backscroll(store, worker=worker)
+    finally:
+        worker.close()
 
 
 def session_list(pilot: Pilot[Any]) -> SessionListView:

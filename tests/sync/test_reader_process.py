@@ -30,6 +30,7 @@ from store.sources.contract import Batch
 from store.store import Store
 from store.sync import child_process, refresh
 from store.sync.session_writer import SessionWriter
+from store.sync.targets import find_targets
 from store.text.validate import decode
 
 
@@ -179,7 +180,7 @@ def test_a_block_that_is_not_committed_is_gone(store: Store) -> None:
 
 @pytest.mark.usefixtures("large")
 def test_what_is_read_ahead_and_interrupted_leaves_nothing_unclaimed(store: Store, foreign: Path) -> None:
-    under_way = refresh.sync_targets(store, refresh.find_targets([str(foreign)]))
+    under_way = refresh.sync_targets(store, find_targets([str(foreign)]))
     next(under_way)
     under_way.close()  # type: ignore[attr-defined]
     assert unclaimed(store) == []
@@ -210,7 +211,7 @@ def test_a_bad_row_is_a_problem_and_its_neighbours_come(store: Store, foreign: P
 
 @pytest.mark.usefixtures("large")
 def test_a_reader_that_dies_is_a_problem_and_what_came_stays(store: Store, foreign: Path) -> None:
-    running = refresh.sync_targets(store, refresh.find_targets([str(foreign)]))
+    running = refresh.sync_targets(store, find_targets([str(foreign)]))
     report = next(running).report
     for reader in readers():
         os.kill(reader, signal.SIGKILL)
@@ -224,7 +225,7 @@ def test_a_reader_that_dies_is_a_problem_and_what_came_stays(store: Store, forei
 
 @pytest.mark.usefixtures("large")
 def test_a_damaged_file_is_a_sentence(store: Store, foreign: Path) -> None:
-    targets = refresh.find_targets([str(foreign)])
+    targets = find_targets([str(foreign)])
     data = bytearray(foreign.read_bytes())
     data[4096:12288] = os.urandom(8192)
     foreign.write_bytes(data)
@@ -235,7 +236,7 @@ def test_a_damaged_file_is_a_sentence(store: Store, foreign: Path) -> None:
 
 @pytest.mark.usefixtures("large")
 def test_a_sync_that_is_left_ends_its_reader(store: Store, foreign: Path) -> None:
-    running = refresh.sync_targets(store, refresh.find_targets([str(foreign)]))
+    running = refresh.sync_targets(store, find_targets([str(foreign)]))
     next(running)
     running.close()
     assert not readers()

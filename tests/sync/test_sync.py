@@ -24,6 +24,7 @@ from store.errors import Busy, NotFound, Unreadable
 from store.store import Store
 from store.sync import commit_timer, engine, refresh
 from store.sync.lock import sync_lock
+from store.sync.targets import find_targets
 
 
 @pytest.fixture
@@ -123,7 +124,7 @@ def test_a_session_that_the_source_lost_stays_marked_and_comes_back(store: Store
 
 def test_a_source_that_vanished_keeps_its_sessions(store: Store, foreign: Path) -> None:
     sync_paths(store, foreign)
-    targets = refresh.find_targets([str(foreign)])
+    targets = find_targets([str(foreign)])
     foreign.unlink()
     reports = [progress.report for progress in refresh.sync_targets(store, targets)]
     assert "cannot be read" in reports[-1].problems[0].reason or "not a SQLite" in reports[-1].problems[0].reason
@@ -188,7 +189,7 @@ def test_the_same_native_id_in_two_stores_is_two_sessions(store: Store, foreign:
 def test_an_interrupted_sync_goes_on_where_it_was(store: Store, foreign: Path) -> None:
     for number in range(30):
         add_rubichan_session(foreign, f"s{number}", *[("user", f"message {n}") for n in range(40)])
-    running = refresh.sync_targets(store, refresh.find_targets([str(foreign)]))
+    running = refresh.sync_targets(store, find_targets([str(foreign)]))
     next(running)
     running.close()
     there = len(store.list_sessions(99))
@@ -258,19 +259,19 @@ def test_a_path_that_is_no_store_is_refused_in_a_sentence(tmp_path: Path) -> Non
     (tmp_path / "empty.db").touch()
     for name in ("text.db", "other.db", "empty.db", "missing.db"):
         with pytest.raises(Unreadable):
-            refresh.find_targets([str(tmp_path / name)])
+            find_targets([str(tmp_path / name)])
 
 
 def test_a_source_that_nobody_knows_is_refused(tmp_path: Path) -> None:
     with pytest.raises(NotFound, match="rubichan"):
-        refresh.find_targets([], source_name="nobody")
+        find_targets([], source_name="nobody")
 
 
 def test_stores_are_found_where_their_programs_keep_them(store: Store, home: Path) -> None:
     (home / ".config/rubichan").mkdir(parents=True)
     path = make_database(home / ".config/rubichan/rubichan.db", RUBICHAN_SCHEMA)
     add_rubichan_session(path, "a", ("user", "found"))
-    (target,) = refresh.find_targets()
+    (target,) = find_targets()
     assert (target.source.NAME, target.locator) == ("rubichan", str(path))
     list(refresh.sync_targets(store, [target]))
     assert stored_texts(store, "a") == ["found"]

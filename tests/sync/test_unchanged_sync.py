@@ -16,6 +16,7 @@ from store.sources.claude_code import source as claude_code
 from store.sources.codex import source as codex
 from store.store import Store
 from store.sync import refresh
+from store.sync.targets import find_targets
 
 WHAT_IS_LOADED = """
 import sys
@@ -63,7 +64,7 @@ def test_what_is_as_it_was_is_not_looked_into(
     cli("sync")
     monkeypatch.setattr(claude_code, "detect", lambda locator: pytest.fail("It was looked into."))
     monkeypatch.setattr(codex, "detect", lambda locator: pytest.fail("It was looked into."))
-    assert [target.source.NAME for target in refresh.find_targets(store=store)] == ["claude", "codex"]
+    assert [target.source.NAME for target in find_targets(store=store)] == ["claude", "codex"]
 
 
 def test_what_changed_is_looked_into(cli: CommandLine, store: Store, agents: Path) -> None:
@@ -83,7 +84,7 @@ def test_the_order_is_the_same_whichever_changed(cli: CommandLine, agents: Path)
 
 
 def test_a_target_that_is_synced_again_is_looked_at_again(store: Store, agents: Path) -> None:
-    chosen = refresh.find_targets(store=store)
+    chosen = find_targets(store=store)
     for _ in refresh.sync_targets(store, chosen):
         pass
     stamps = [target.stamp for target in chosen]

@@ -62,6 +62,11 @@ class ConversationPane(Horizontal):
         highlight_pattern: re.Pattern[str] | None
         is_update: bool
 
+    class ReadRequested(DataMessage):
+        """The session that was opened is not read yet: it should be read next."""
+
+        native_id: str
+
     class TurnsLoaded(DataMessage):
         request: TimelinePane.TurnsRequested
         turns: Sequence[Turn]
@@ -117,7 +122,7 @@ class ConversationPane(Horizontal):
         self._is_opening = True
         self.buffer_keys()
         if session.depth == "text":
-            self._store.priority_ids.add(session.native_id)
+            self.post_message(self.ReadRequested(session.native_id))
         self._load_conversation(session.key, self._next_generation(), query, at_entry, is_update=False)
 
     def buffer_keys(self) -> None:

@@ -9,16 +9,11 @@ import stat
 import time
 from array import array
 from collections.abc import Callable, Collection, Iterator
-from contextvars import ContextVar
 from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from store.sources.kit.giving_way import give_way
 from store.sources.kit.problem import Problem
-
-if TYPE_CHECKING:
-    from store.sources.kit.watch import TreeWatcher
 
 QUIET_SECONDS = 3600.0
 """What nobody touched for so long is told as it is, finished or not."""
@@ -27,9 +22,6 @@ MAX_FOLDER_DEPTH = 12
 _NAME = attrgetter("name")
 _UINT64_MASK = 2**64 - 1
 """Of a time, which may lie before 1970."""
-
-current_watcher: ContextVar[TreeWatcher | None] = ContextVar("watches", default=None)
-"""Of whoever asks for the same stamps again and again."""
 
 PATH_ERRORS = (OSError, ValueError)
 """What a path that cannot be read raises; the second for a name that no file can have."""
@@ -71,11 +63,10 @@ def walk_with_stat(
     *,
     suffixes: Collection[str] = (".jsonl",),
     depth: int = MAX_FOLDER_DEPTH,
-    on_folder: Callable[[str], object] = str,
 ) -> Iterator[tuple[str, os.stat_result]]:
     """The same as they are named, each with what the system says of it: cheap enough for ten thousand a second.
     Enter: told of each folder before it is looked into."""
-    for entry in _walk_entries(str(root), problems, tuple(suffixes), depth, on_folder):
+    for entry in _walk_entries(str(root), problems, tuple(suffixes), depth):
         try:
             known = entry.stat()
         except OSError:
@@ -84,18 +75,16 @@ def walk_with_stat(
 
 
 def _walk_entries(
-    root: str, problems: list[Problem], suffixes: tuple[str, ...], depth: int, enter: Callable[[str], object] = str
+    root: str, problems: list[Problem], suffixes: tuple[str, ...], depth: int
 ) -> Iterator[os.DirEntry[str]]:
     """The files of a folder, then those of each folder in it. In one loop, since most of what it meets is unchanged."""
     seen: set[tuple[int, int]] = set()
     waiting = [(root, depth, _identity(root))]
     while waiting:
-        give_way()
         folder, below, identity = waiting.pop()
         if identity in seen:
             continue
         seen.add(identity)
-        enter(folder)
         try:
             with os.scandir(folder) as entries:
                 ordered = sorted(entries, key=_NAME)
@@ -134,16 +123,10 @@ def tree_stamp(root: Path, *, suffixes: Collection[str] = (".jsonl",), depth: in
             return ""
     except PATH_ERRORS:
         return ""
-    if (known := current_watcher.get()) is None:
-        return _compute_tree_stamp(root, suffixes, depth)
-    return known.stamp((root, *suffixes, depth), lambda enter: _compute_tree_stamp(root, suffixes, depth, enter))
-
-
-def _compute_tree_stamp(root: Path, suffixes: Collection[str], depth: int, enter: Callable[[str], object] = str) -> str:
     names: list[str] = []
     # As they are: to spell those of ten thousand files takes milliseconds in which no other thread can do anything.
     numbers = array("Q")
-    for name, known in walk_with_stat(root, [], suffixes=suffixes, depth=depth, on_folder=enter):
+    for name, known in walk_with_stat(root, [], suffixes=suffixes, depth=depth):
         names.append(name)
         numbers.extend((known.st_size, known.st_mtime_ns & _UINT64_MASK, known.st_ino))
     return digest("\0".join(names).encode("utf-8", "surrogatepass"), numbers.tobytes())

@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping
-from threading import Event
+from threading import Thread
 from typing import TYPE_CHECKING, ClassVar, TypeVar
 
 from textual import on
 from textual.binding import Binding, BindingType
 from textual.getters import query_one
 from textual.widgets import Static
-from textual.worker import Worker, WorkerState, get_current_worker
+from textual.worker import Worker, WorkerState
 
-from store.errors import Busy
+from store.errors import StoreError
 from store.paths import data_dir
 from store.search.list_rows import SessionListLayout
-from store.sources.kit.giving_way import ask_for, give_way
 from tui.messages import DataMessage
 from tui.render.browser_notices import format_progress, render_empty_list, render_first_run, render_welcome
 from tui.render.session_lines import abbreviate_home
@@ -27,19 +25,9 @@ from tui.workers import threaded
 
 if TYPE_CHECKING:
     from store.store import Store
-    from store.sync.refresh import Report
+    from store.sync.worker_process import WorkerProcess
 
 Result = TypeVar("Result")
-
-SYNC_INTERVAL_SECONDS = 0.3, 0.6
-"""Between two looks at what agents write: at least, and where one takes long, rather. With the list's own, what is said
-there is seen here within a second."""
-
-CPU_SHARE_DIVISOR = 8
-"""Who keeps the browser open shall not lose more than this part of a processor to the looks, where that can be."""
-
-FIRST_ROWS_TIMEOUT_SECONDS = 0.3
-"""What is found first is painted before more is looked for, unless that takes longer than this."""
 
 DEMO_GROUP = "demo"
 
@@ -70,64 +58,60 @@ class LiveSyncScreen(SessionEditScreen[Result]):
         session_counts: Mapping[str, int]
         is_finished: bool
 
-    def __init__(self, store: Store, clock: Clock, *, follow: bool = False, is_new_store: bool = False) -> None:
+    class WorkerStopped(DataMessage):
+        """The worker process has ended without being asked to."""
+
+        is_restarted: bool
+
+    class SyncFailed(DataMessage):
+        """The worker cannot sync, for this reason."""
+
+        reason: str
+
+    def __init__(
+        self, store: Store, clock: Clock, *, worker: WorkerProcess | None = None, is_new_store: bool = False
+    ) -> None:
         super().__init__(store, clock)
-        self._follow = follow
+        self._worker = worker
         self._is_empty = False
         self._is_first_run = is_new_store
         "Also where something was found before there was a screen."
         self._is_making_demo = False
-        self._rows_shown = Event()
 
     def start_sync(self) -> None:
-        if self._follow:
-            self._is_first_run = self._is_first_run or not self.sessions.keys
-            ask_for(0)
-            self._sync_in_thread()
+        """Let the worker sync, and show what it reports."""
+        if self._worker is None:
+            return
+        self._is_first_run = self._is_first_run or not self.sessions.keys
+        self._worker.allow_start()
+        Thread(target=self._receive_messages, args=(self._worker,), daemon=True).start()
 
-    # ── what agents write ─────────────────────────────────────────────────────────────────────────
+    # ── messages of the worker ────────────────────────────────────────────────────────────────────
 
-    @threaded(group="sync")
-    def _sync_in_thread(self) -> None:
-        """What the agents on this machine write, as long as the browser is open. The list hears of it by polling."""
-        from store.sources.kit.watch import watch_trees
+    def _receive_messages(self, worker: WorkerProcess) -> None:
+        """Post what the worker reports, and start it again when it stops. Runs in a thread."""
+        for message in worker.messages():
+            if message is None:
+                self.post_message(self.WorkerStopped(is_restarted=worker.restart()))
+            elif message["event"] == "error":
+                self.post_message(self.SyncFailed(message["message"]))
+            elif message["event"] in ("progress", "idle"):
+                done, total = message.get("done", 0), message.get("total", 0)
+                is_finished = message["event"] == "idle"
+                self.post_message(self.SyncProgressed(done, total, message["found"], is_finished=is_finished))
 
-        worker = get_current_worker()
-        found: dict[str, Report] = {}
-        told: Mapping[str, int] | None = None
-        with watch_trees():
-            while not worker.is_cancelled:
-                begun = time.thread_time()
-                came = self._sync_once(worker, found)
-                if came or told != _count_sessions_by_agent(found):
-                    told = _count_sessions_by_agent(found)
-                    self.post_message(self.SyncProgressed(0, 0, told, is_finished=True))
-                time.sleep(compute_sync_pause(time.thread_time() - begun))
-                give_way()
+    @on(WorkerStopped)
+    def _report_stopped_worker(self, stopped: WorkerStopped) -> None:
+        if stopped.is_restarted:
+            self.notify("The sync worker stopped and was started again.", severity="warning")
+        else:
+            self.app.show_error(
+                StoreError("The sync worker stops again and again: new sessions are not read. Run `backscroll sync`.")
+            )
 
-    def _sync_once(self, worker: Worker[None], found: dict[str, Report]) -> bool:
-        """Whether anything came. What was found is noted."""
-        from store.sync import refresh
-
-        came = False
-        try:
-            for progress in refresh.sync_targets(self._store, refresh.discover_targets(store=self._store)):
-                if worker.is_cancelled:
-                    break
-                found[progress.report.locator] = progress.report
-                if progress.report.new or progress.report.updated or progress.done < progress.total:
-                    came = True
-                    self.post_message(
-                        self.SyncProgressed(
-                            progress.done, progress.total, _count_sessions_by_agent(found), is_finished=False
-                        )
-                    )
-                    if self._is_first_run:
-                        self._rows_shown.wait(FIRST_ROWS_TIMEOUT_SECONDS)
-                        self._rows_shown.set()
-        except Busy:
-            pass  # another browser or a sync is at it; what it brings appears here, too
-        return came
+    @on(SyncFailed)
+    def _report_failed_sync(self, failed: SyncFailed) -> None:
+        self.app.show_error(StoreError(failed.reason))
 
     @on(SyncProgressed)
     def _show_progress(self, progress: SyncProgressed) -> None:
@@ -180,7 +164,6 @@ class LiveSyncScreen(SessionEditScreen[Result]):
 
     def _handle_rows_shown(self) -> None:
         """The focus only now that they are shown: word of the list's having been hidden would take it away again."""
-        self._rows_shown.set()
         if self.focused is None and not self._is_empty:
             self.set_focus(self.sessions)
 
@@ -221,21 +204,3 @@ class LiveSyncScreen(SessionEditScreen[Result]):
         if changed.worker.group == DEMO_GROUP and changed.state is WorkerState.ERROR:
             self._is_making_demo = False
             self._show_welcome()
-
-
-def compute_sync_pause(took: float) -> float:
-    """Seconds, after a look that took so many of a processor's."""
-    least, rather = SYNC_INTERVAL_SECONDS
-    return max(least, min((CPU_SHARE_DIVISOR - 1) * took, rather), took)
-
-
-def _count_sessions_by_agent(found: Mapping[str, Report]) -> dict[str, int]:
-    """How many sessions there are of each, by the name that people call it."""
-    from store import sources
-
-    told: dict[str, int] = {}
-    for report in found.values():
-        source = sources.load_source(report.source)
-        name = source.LABEL if source else report.source
-        told[name] = told.get(name, 0) + report.seen
-    return told

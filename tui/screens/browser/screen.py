@@ -34,6 +34,7 @@ from tui.workers import reliable_timer, threaded
 
 if TYPE_CHECKING:
     from store.store import Store
+    from store.sync.worker_process import WorkerProcess
     from tui.screens.conversation import ConversationPane
 
 OPEN_DELAY_SECONDS = 0.3
@@ -72,9 +73,15 @@ class BrowserScreen(LiveSyncScreen[None]):
     "There once the list has been painted: what shows conversations is loaded after that."
 
     def __init__(
-        self, store: Store, clock: Clock, title: str = "backscroll", *, follow: bool = False, is_new_store: bool = False
+        self,
+        store: Store,
+        clock: Clock,
+        title: str = "backscroll",
+        *,
+        worker: WorkerProcess | None = None,
+        is_new_store: bool = False,
     ) -> None:
-        super().__init__(store, clock, follow=follow, is_new_store=is_new_store)
+        super().__init__(store, clock, worker=worker, is_new_store=is_new_store)
         self._shown_title = title
         self._has_conversation = False
         self._active_pane = 0
@@ -191,6 +198,10 @@ class BrowserScreen(LiveSyncScreen[None]):
     def _open_if_enter_pending(self) -> None:
         if self._is_enter_pending and (selected := self.sessions.selected):
             self._open_session(SessionListView.Opened(selected))
+
+    def on_conversation_pane_read_requested(self, requested: ConversationPane.ReadRequested) -> None:
+        if self._worker is not None:
+            self._worker.read_next(requested.native_id)
 
     def on_conversation_pane_turn_selected(self, moved: ConversationPane.TurnSelected) -> None:
         self._selected_turn = moved.turn
