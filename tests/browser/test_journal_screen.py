@@ -55,7 +55,7 @@ async def test_a_filter_narrows_as_one_types(world: Store) -> None:
     world.facts.learn("Uses FastAPI")
     async with open_screen(world, JournalScreen(world, fixed_clock)) as one:
         await one.wait_for_text("3 edits")
-        await one.press("slash", *"fastapi learnt")
+        await one.press("slash", *"fastapi added")
         await one.wait_for_text("1 of 3 edits", "Uses FastAPI")
         await one.press("x")
         await one.wait_for_text("No edit has these words.")
@@ -173,9 +173,9 @@ async def test_a_purged_edit_says_so(world: Store, session: Session) -> None:
     world.sessions.delete([session])
     world.sessions.purge([session])
     async with open_screen(world, JournalScreen(world, fixed_clock)) as one:
-        await one.wait_for_text("purged", "cannot be restored")
+        await one.wait_for_text("Its data was purged")
         await one.press("u")
-        await one.wait_for_text("were purged and cannot be restored.")
+        await one.wait_for_text("cannot be undone: its data was purged.")
 
 
 def test_the_newest_edit_is_undone_in_a_sentence(world: Store, session: Session) -> None:

@@ -311,7 +311,7 @@ async def test_two_windows(store: Store, session: Session) -> None:
         await pilot.press("a")
         await wait_for_text(pilot, "A new secret")
         await pilot.press(*"OTHER", "enter", *"y", "enter")
-        await wait_for_text(pilot, "There is a secret 'OTHER' already")
+        await wait_for_text(pilot, "The secret 'OTHER' already exists")
         assert store.secrets.get(session, "OTHER") == "x"
 
 
@@ -327,7 +327,7 @@ async def test_what_the_store_refuses_stands_by_the_field(store: Store, session:
         store.sessions.purge([session])
         pilot.app.screen.query_one("#name").value = "N"  # type: ignore[attr-defined]
         await pilot.press("enter")
-        await wait_for_text(pilot, "not in the store any more")
+        await wait_for_text(pilot, "no longer in the store")
         assert pilot.app.screen.query_one(HiddenInput).value == "v"
 
 
@@ -376,7 +376,7 @@ async def test_lock_and_unlock(store: Store, session: Session) -> None:
         assert VALUE not in screen_text(pilot)
         assert store.secrets.is_locked
         await pilot.press("L")
-        await wait_for_text(pilot, "· open")
+        await wait_for_text(pilot, "· unlocked")
         assert not store.secrets.is_locked
 
 

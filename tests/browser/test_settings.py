@@ -87,7 +87,7 @@ async def test_own_keys_take_the_place_of_those_there_were_and_help_tells_them(w
         await wait_until(pilot, lambda: session_list(pilot).cursor == 2)
         await pilot.press("f5")
         await wait_until(pilot, lambda: isinstance(pilot.app.screen, HelpScreen))
-        await wait_for_text(pilot, "^n  n  The next session", "→  l  Show what came", "f5 Keys")
+        await wait_for_text(pilot, "^n  n  Next session", "→  l  Show the sessions", "f5 Keys")
 
 
 async def test_keys_for_an_action_nobody_knows_are_told_and_the_others_hold(world: Store) -> None:

@@ -81,7 +81,7 @@ async def test_text_and_coverage_are_one_edit(store: Store, session: Session) ->
         await pilot.press("up", "up", "up", "enter")
         await wait_for_text(pilot, "39 of 60", "was 42")
         await pilot.press("0")
-        await wait_for_text(pilot, "does not say which turns")
+        await wait_for_text(pilot, "unknown coverage")
         await pilot.press("ctrl+s")
         await wait_until(pilot, lambda: store.summaries.current(session).up_to_turn is None)  # type: ignore[union-attr]
     assert len(store.journal.list_edits()) == edits + 2
@@ -205,7 +205,7 @@ async def test_a_session_purged_meanwhile(store: Store, session: Session) -> Non
         await pilot.press(*"Kept: ")
         store.sessions.purge([session])
         await pilot.press("ctrl+s")
-        await wait_for_text(pilot, "not in the store any more")
+        await wait_for_text(pilot, "no longer in the store")
         assert area(pilot).text == f"Kept: {SECOND}"
 
 
@@ -227,7 +227,7 @@ async def test_an_emptied_text_takes_the_summary_away(store: Store, session: Ses
         area(pilot).text = " "
         await pilot.press("ctrl+s")
         await wait_until(pilot, lambda: store.summaries.current(session) is None)
-        await wait_for_text(pilot, "does not say which turns")
+        await wait_for_text(pilot, "unknown coverage")
         await pilot.press("ctrl+s")
         await wait_for_text(pilot, "There is no text yet")
     store.journal.undo()

@@ -194,7 +194,7 @@ def describe_later_edits(later: Sequence[Edit]) -> str:
 
 def _render_changes(edit: Edit, names: EditLabels) -> Iterator[Content]:
     if edit.blanked:
-        yield build_content([("The changes of this edit were purged and cannot be restored.", MUTED)])
+        yield build_content([("Its data was purged and cannot be restored.", MUTED)])
     for locator in list_locators(edit):
         yield build_content([("in the store ", FAINT), (one_line(locator, MAX_TEXT_CHARACTERS), MUTED)])
     yield from _render_rows(diff_foreign_rows(edit), EditLabels({}, {}))
