@@ -1,0 +1,205 @@
+"""The worker process: syncs the agents' stores for as long as a browser is open.
+
+The browser starts one worker and talks to it over stdin and stdout, one JSON object a line. This protocol is private.
+
+    browser to worker   {"start": true}          the store can be opened (sent unless the worker creates it)
+                        {"read": "native id"}    read this session next, because a person has opened it
+                        end of file              the browser is gone: stop
+    worker to browser   {"event": "ready"}       the store can be opened
+                        {"event": "progress", "done": 3, "total": 9, "found": {"Codex": 9}}
+                        {"event": "idle", "found": {"Codex": 9}}
+                        {"event": "error", "message": "one sentence"}
+
+Several workers of one store take turns: only the one that holds the sync lock imports. `backscroll sync --follow` runs
+the same loop without a browser.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from store import sources
+from store.errors import Busy, StoreError
+from store.sources.kit.locator import is_url
+from store.store import Store
+from store.sync.refresh import sync_targets
+from store.sync.targets import Progress, Report, Target, discover_targets
+from store.sync.tuning import tune_worker
+from store.sync.watch import StoreWatcher
+
+CHECK_ALL_SECONDS = 15.0
+"""All stores are checked this often, since the system does not report what another machine writes."""
+
+SERVER_SECONDS = 2.0
+"""Database servers, which cannot be watched, are asked this often."""
+
+REST_SECONDS = 0.3
+"""The shortest time between two syncs."""
+
+MAX_PROCESSOR_SHARE = 1 / 8
+"""Checking stores that did not change takes at most this share of one processor."""
+
+EXIT_SECONDS = 2.0
+"""The process ends after this time even if an import is in the middle of a large session."""
+
+
+class Follower:
+    """Syncs again and again: everything once, then the stores in which something changed."""
+
+    def __init__(
+        self, store: Store, report_progress: Callable[[Progress], object], source_name: str | None = None
+    ) -> None:
+        self._store = store
+        self._source_name = source_name
+        self._report_progress = report_progress
+        self._watcher = StoreWatcher()
+        self._reports: dict[str, Report] = {}
+        self._all_due_at = 0.0
+        self._is_stopped = threading.Event()
+        self._server_addresses: set[str] = set()
+        self._priority_ids: set[str] = set()
+
+    def run(self, report_idle: Callable[[bool], object] = bool) -> None:
+        """Sync until `stop` is called. After each sync, report whether anything changed."""
+        try:
+            while not self._is_stopped.is_set():
+                began = time.thread_time()
+                report_idle(self._sync_once())
+                if self._is_stopped.is_set():
+                    return
+                self._wait(time.thread_time() - began)
+        finally:
+            self._watcher.close()
+
+    def stop(self) -> None:
+        self._is_stopped.set()
+        self._watcher.wake()
+
+    def read_next(self, native_id: str) -> None:
+        """Read this session before the others."""
+        self._priority_ids.add(native_id)
+
+    def count_sessions(self) -> dict[str, int]:
+        """Return how many sessions were found, by the label of their agent."""
+        counts: dict[str, int] = {}
+        for report in self._reports.values():
+            source = sources.load_source(report.source)
+            label = source.LABEL if source else report.source
+            counts[label] = counts.get(label, 0) + report.seen
+        return counts
+
+    def _sync_once(self) -> bool:
+        """Sync what is due, and return whether anything was read."""
+        has_changed = False
+        try:
+            for progress in sync_targets(self._store, self._due_targets(), self._priority_ids):
+                if self._is_stopped.is_set():
+                    break
+                before = self._reports.get(progress.report.locator)
+                self._reports[progress.report.locator] = progress.report
+                is_new = before is None or before.seen != progress.report.seen
+                if is_new or progress.report.new or progress.report.updated or progress.done < progress.total:
+                    has_changed = True
+                    self._report_progress(progress)
+        except Busy:
+            self._all_due_at = 0.0  # another sync holds the lock; try again soon
+        return has_changed
+
+    def _due_targets(self) -> Iterator[Target]:
+        """Yield the targets to sync: all of them from time to time, in between those that are active."""
+        if time.monotonic() < self._all_due_at and self._watcher.is_watching:
+            yield from discover_targets(
+                self._source_name,
+                store=self._store,
+                addresses=self._watcher.active_addresses() | self._server_addresses,
+            )
+            return
+        self._all_due_at = time.monotonic() + CHECK_ALL_SECONDS
+        addresses: list[str] = []
+        for target in discover_targets(self._source_name, store=self._store):
+            addresses.append(target.address)
+            yield target
+        self._server_addresses = set(filter(is_url, addresses))
+        if self._watcher.watch(addresses):
+            # What changed since the stores were checked and before they were watched is found by another check.
+            self._all_due_at = time.monotonic() + REST_SECONDS
+
+    def _wait(self, processor_seconds: float) -> None:
+        self._is_stopped.wait(max(REST_SECONDS, min(processor_seconds / MAX_PROCESSOR_SHARE, CHECK_ALL_SECONDS)))
+        if self._watcher.is_watching and not self._watcher.active_addresses():
+            longest = SERVER_SECONDS if self._server_addresses else CHECK_ALL_SECONDS
+            self._watcher.wait_for_change(max(min(self._all_due_at - time.monotonic(), longest), 0))
+
+
+# ── the process ───────────────────────────────────────────────────────────────────────────────────
+
+
+def main(path: str, creates_store: bool) -> None:
+    """Run the worker until stdin ends."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl+C in the terminal is meant for the browser
+    tune_worker()
+    commands = _read_commands()
+    if not creates_store:
+        next(commands, None)
+    try:
+        with Store.open(Path(path)) as store:
+            _send(event="ready")
+            _follow(store, commands)
+    except StoreError as reason:
+        _send(event="error", message=str(reason))
+    except BrokenPipeError:
+        pass  # the browser is gone
+    os._exit(0)
+
+
+def _follow(store: Store, commands: Iterator[Mapping[str, Any]]) -> None:
+    def report_progress(progress: Progress) -> None:
+        _send(event="progress", done=progress.done, total=progress.total, found=follower.count_sessions())
+
+    last_counts: list[Mapping[str, int]] = []
+
+    def report_idle(has_changed: bool) -> None:
+        counts = follower.count_sessions()
+        if has_changed or [counts] != last_counts:
+            last_counts[:] = [counts]
+            _send(event="idle", found=counts)
+
+    follower = Follower(store, report_progress)
+    threading.Thread(target=_obey_commands, args=(follower, commands), daemon=True).start()
+    follower.run(report_idle)
+
+
+def _obey_commands(follower: Follower, commands: Iterator[Mapping[str, Any]]) -> None:
+    for command in commands:
+        if isinstance(native_id := command.get("read"), str):
+            follower.read_next(native_id)
+    follower.stop()
+    time.sleep(EXIT_SECONDS)
+    os._exit(0)  # SQLite rolls an unfinished transaction back
+
+
+def _read_commands() -> Iterator[Mapping[str, Any]]:
+    for line in sys.stdin:
+        try:
+            command = json.loads(line)
+        except ValueError:
+            continue
+        if isinstance(command, dict):
+            yield command
+
+
+def _send(**message: object) -> None:
+    sys.stdout.write(json.dumps(message) + "\n")
+    sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], creates_store="--create" in sys.argv[2:])

@@ -1,0 +1,218 @@
+"""The worker process syncs while a browser is open: it follows the agents, obeys, and ends with its browser."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from command_line import CommandLine
+from pty_terminal import Terminal
+
+from store.store import Store
+from store.sync import worker_process
+from store.sync.worker_process import Message, WorkerProcess
+
+DATA = Path(__file__).parents[1] / "data"
+TIMEOUT_SECONDS = 60
+RUN = "import sys; from tui.main import main; sys.exit(main())"
+
+
+@pytest.fixture
+def history(home: Path) -> Path:
+    """Put sessions of Claude Code where Claude Code keeps them."""
+    return shutil.copytree(DATA / "claude", home / ".claude")
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "store.db"
+
+
+@contextmanager
+def running_worker(path: Path, **options: Any) -> Iterator[WorkerProcess]:
+    worker = WorkerProcess(path, **options)
+    try:
+        yield worker
+    finally:
+        worker.close()
+
+
+def wait_for(condition: Callable[[], object]) -> None:
+    deadline = time.monotonic() + TIMEOUT_SECONDS
+    while not condition():
+        assert time.monotonic() < deadline, "waited in vain"
+        time.sleep(0.02)
+
+
+def wait_for_event(worker: WorkerProcess, event: str) -> Message:
+    for message in worker.messages():
+        assert message is not None, "the worker stopped"
+        if message["event"] == event:
+            return message
+    raise AssertionError("the worker was closed")
+
+
+def is_running(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().split()[2] != "Z"
+    except OSError:
+        return False
+
+
+def titles(path: Path) -> set[str]:
+    with Store.open(path) as store:
+        return {session.title for session in store.sessions.newest(100)}
+
+
+def add_session(history: Path, prompt: str) -> None:
+    """Write a new session as Claude Code would."""
+    folder = history / "projects" / "-w-app"
+    name = "c1000000-0000-4000-8000-0000000000ff"
+    line = (
+        f'{{"type":"user","uuid":"u1","parentUuid":null,"sessionId":"{name}","cwd":"/w/app","version":"2.0.0",'
+        f'"timestamp":"2026-01-01T00:00:00.000Z","message":{{"role":"user","content":"{prompt}"}}}}\n'
+    )
+    (folder / f"{name}.jsonl").write_text(line)
+
+
+@pytest.mark.usefixtures("history")
+def test_worker_creates_a_new_store_with_the_sessions_of_this_machine(path: Path) -> None:
+    with running_worker(path, creates_store=True) as worker:
+        worker.wait_for_rows(TIMEOUT_SECONDS)
+        with Store.open(path) as store:
+            assert store.sessions.newest()
+        assert wait_for_event(worker, "idle")["found"]["Claude Code"] > 0
+
+
+@pytest.mark.usefixtures("history")
+def test_worker_leaves_an_existing_store_closed_until_it_may_start(path: Path) -> None:
+    Store.open(path).close()
+    with running_worker(path) as worker:
+        time.sleep(0.5)
+        assert titles(path) == set()
+        worker.allow_start()
+        wait_for_event(worker, "idle")
+        assert titles(path)
+
+
+def test_worker_reads_what_an_agent_writes_meanwhile(history: Path, path: Path) -> None:
+    with running_worker(path, creates_store=True) as worker:
+        wait_for_event(worker, "idle")
+        add_session(history, "A question asked while the browser is open")
+        wait_for(lambda: "A question asked while the browser is open" in titles(path))
+
+
+def test_worker_finds_an_agent_that_is_new_on_this_machine(home: Path, path: Path) -> None:
+    with running_worker(path, creates_store=True) as worker:
+        assert wait_for_event(worker, "idle")["found"] == {}
+        shutil.copytree(DATA / "codex", home / ".codex")
+        assert wait_for_event(worker, "idle")["found"]["Codex"] > 0
+
+
+@pytest.mark.usefixtures("history")
+def test_worker_waits_while_another_sync_holds_the_lock(path: Path) -> None:
+    Store.open(path).close()
+    with Path(f"{path}.sync").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        with running_worker(path) as worker:
+            worker.allow_start()
+            wait_for_event(worker, "ready")
+            time.sleep(0.7)
+            assert titles(path) == set()
+            fcntl.flock(lock, fcntl.LOCK_UN)
+            wait_for(lambda: titles(path))
+
+
+@pytest.mark.usefixtures("history")
+def test_worker_ends_when_its_input_ends(path: Path) -> None:
+    worker = WorkerProcess(path, creates_store=True)
+    pid = worker.pid
+    assert pid is not None
+    wait_for_event(worker, "idle")
+    worker.close()
+    assert not is_running(pid)
+
+
+@pytest.mark.usefixtures("history")
+def test_worker_ends_when_its_browser_is_killed(path: Path) -> None:
+    program = (
+        "import sys, time; from pathlib import Path; from store.sync.worker_process import WorkerProcess;"
+        "worker = WorkerProcess(Path(sys.argv[1]), creates_store=True); print(worker.pid, flush=True); time.sleep(600)"
+    )
+    browser = subprocess.Popen([sys.executable, "-c", program, str(path)], stdout=subprocess.PIPE, text=True)
+    assert browser.stdout is not None
+    pid = int(browser.stdout.readline())
+    wait_for(path.exists)
+    browser.kill()
+    browser.wait()
+    wait_for(lambda: not is_running(pid))
+
+
+@pytest.mark.usefixtures("history")
+def test_worker_that_stops_is_started_again_three_times_a_minute(path: Path) -> None:
+    Store.open(path).close()
+    with running_worker(path) as worker:
+        for _ in range(worker_process.MAX_RESTARTS):
+            assert worker.pid is not None
+            os.kill(worker.pid, signal.SIGKILL)
+            assert next(message for message in worker.messages() if message is None) is None
+            assert worker.restart()
+        wait_for_event(worker, "idle")
+        assert worker.pid is not None
+        os.kill(worker.pid, signal.SIGKILL)
+        assert next(message for message in worker.messages() if message is None) is None
+        assert not worker.restart()
+    assert titles(path)
+
+
+def test_worker_reports_a_store_that_cannot_be_opened(tmp_path: Path) -> None:
+    path = tmp_path / "store.db"
+    path.write_bytes(b"this is not a database, and long enough to be told apart from an empty one" * 20)
+    with running_worker(path) as worker:
+        worker.allow_start()
+        assert wait_for_event(worker, "error")["message"].endswith(".")
+
+
+# ── in the browser ────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.usefixtures("history")
+def test_first_run_shows_sessions_and_says_what_was_found() -> None:
+    with Terminal(RUN) as terminal:
+        terminal.wait_for_text("Found", "sessions on this machine", "Claude Code")
+        assert b"No sessions yet" not in terminal.raw
+        terminal.press("q")
+
+
+# ── sync --follow ─────────────────────────────────────────────────────────────────────────────────
+
+
+def test_following_prints_what_was_read_until_interrupted(history: Path, path: Path) -> None:
+    command = CommandLine(path).command("sync", "--follow")
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+    assert process.stderr is not None
+    assert "Following" in process.stderr.readline()
+    assert next(line for line in process.stderr if line.startswith("claude: "))
+    add_session(history, "Written while following")
+    assert next(line for line in process.stderr if line.startswith("claude: 1 new, 0 updated"))
+    process.send_signal(signal.SIGINT)
+    assert process.stderr.read().endswith("Stopped.\n")
+    assert process.wait() == 0
+    assert "Written while following" in titles(path)
+
+
+@pytest.mark.parametrize("arguments", [("--json",), ("some/path",)])
+def test_following_refuses_json_and_paths(path: Path, arguments: tuple[str, ...]) -> None:
+    ran = CommandLine(path)("sync", "--follow", *arguments)
+    assert ran.status == 2
+    assert "leave out" in ran.err
