@@ -417,7 +417,7 @@ def test_what_cannot_go_on_says_why(world: Store, agent: Agent) -> None:
     run = CommandLine(world.path)
     for args, why in [
         (["claude:gone"], "; choose another with --cwd"),
-        (["codex:0199aa"], "The program codex is not installed"),
+        (["codex:0199aa"], "codex is not installed"),
         (["telegram:648079060"], "Write in the Telegram chat 648079060."),
         (["telegram:648079060", "--print"], "Write in the Telegram chat 648079060."),
         (["nobody"], "nobody"),
@@ -443,7 +443,7 @@ def test_forking_and_not_asking_are_for_those_who_say_so(world: Store, agent: Ag
     add_session(world, "goose:1", at, prompt_entry("Paint", at), source="goose", native_id="1")
     add_session(world, "gemini:1", at, prompt_entry("Paint", at), source="gemini", native_id="1")
     for args, why in [
-        (["goose:1", "--skip-permissions"], "Goose has no option to act without asking."),
+        (["goose:1", "--skip-permissions"], "Goose has no option to act without asking for permission."),
         (["gemini:1", "--fork"], "Gemini CLI cannot fork a session; use `backscroll fork` to fork it in Backscroll."),
         (["--fork"], "These options need the ID of a session."),
     ]:
@@ -477,7 +477,7 @@ async def test_a_session_with_a_hostile_name_is_not_handed_anything(
     async with app.run_test(size=(100, 30), notifications=True) as pilot:
         await wait_for_text(pilot, "1 session", "Go on")
         await pilot.press("r")
-        await wait_for_text(pilot, "which Claude Code")
+        await wait_for_text(pilot, "is unsafe as an argument")
         await pilot.press("enter", "c")
         await wait_for_text(pilot, "Copied how it goes on.")
         assert clipboard.text.isprintable()
