@@ -19,6 +19,7 @@ CODE_FOLDERS = (*PACKAGES, "tests", "screenshots")
 GENERATED = {".git", ".venv", ".hypothesis", "build", "dist", "__pycache__", "snapshot_report.html"}
 
 MAX_FILE_LINES = 700
+MAX_README_LINES = 200
 MAX_LINES: dict[type[ast.AST], int] = {
     ast.ClassDef: 600,
     ast.FunctionDef: 50,
@@ -212,6 +213,10 @@ def test_classes_with_the_same_name_implement_the_same_contract() -> None:
 
 
 # ── documents and other files ─────────────────────────────────────────────────────────────────────
+
+
+def test_the_readme_is_short() -> None:
+    assert len((ROOT / "README.md").read_text("utf-8").splitlines()) <= MAX_README_LINES
 
 
 def test_documents_have_no_dead_links() -> None:
