@@ -33,6 +33,9 @@ MAX_MODULES_OF_A_FOLDER = 30
 MAX_SHARE_OF_ING_NAMES = 0.05
 """Limits the modules whose names end in -ing: a module is named with a noun of the domain."""
 
+# Classes of these bases have nothing in common, so they are no reason to share a name.
+GENERIC_BASES = {"ABC", "Enum", "Exception", "NamedTuple", "Protocol", "TypedDict"}
+
 # These names are joined from halves because the test searches this file, too.
 REGISTRY_HOSTS = ("py" + "pi.org", "python" + "hosted.org", "npm" + "js.org", "crates" + ".io")
 # These modules run code that a file contains, and the files that we read come from strangers.
@@ -110,9 +113,8 @@ def find_classes(node: ast.AST, path: Path, outer_class: str = "") -> Iterator[t
 
 def may_share_a_name(classes: list[ClassDefinition]) -> bool:
     """Return whether the classes implement one contract, or are messages that belong to different widgets."""
-    return all(found.is_nested_message for found in classes) or bool(
-        frozenset.intersection(*(found.bases for found in classes))
-    )
+    shared_bases = frozenset.intersection(*(found.bases for found in classes)) - GENERIC_BASES
+    return bool(shared_bases) or all(found.is_nested_message for found in classes)
 
 
 def heading_anchors(path: Path) -> set[str]:
