@@ -1,1 +1,1 @@
-"""Sealed values of sessions, and the keys that seal them."""
+"""This package stores the secrets of sessions, and the keys that seal them."""

@@ -1,13 +1,12 @@
-"""Sealing of secret values: AES-256-GCM under a data key that is itself wrapped.
+"""This module seals secret values with AES-256-GCM and a data key that is itself wrapped.
 
-A secret is sealed with a random data key, and the data key is wrapped by a key that never enters
-the database: from a key file, a passphrase or the system's keyring. So a copied, shared or
-backed-up database tells nothing, and a new passphrase rewraps one key instead of every value.
-Each sealed value is bound to its place (store, session, name, version): moved to another row it
-does not open. A process of the same user that can read the key can read the secrets; no file
-format changes that.
+A secret is sealed with a random data key. The data key is wrapped by a key that is never in the database: it comes from
+a key file, a passphrase or the system keyring. So a copied, shared or backed-up database reveals nothing, and a new
+passphrase rewraps one key instead of every value. Each sealed value is bound to its store, session, name and version,
+and cannot be opened in another row. A process of the same user that can read the key can read the secrets; no file
+format prevents that.
 
-Values in, values out; the tables are kept elsewhere. No error and no repr carries a key or a value.
+This module does not use the database. No error message and no repr contains a key or a value.
 """
 
 import importlib
@@ -37,7 +36,7 @@ from store.errors import (
 )
 
 MAX_VALUE_BYTES = 1024 * 1024
-"""In bytes of UTF-8."""
+"""The longest value, in bytes of UTF-8."""
 
 _FORMAT = b"\x01"
 _KEY_BYTES = 32
@@ -53,7 +52,7 @@ _VERSION = struct.Struct(">Q")
 
 @dataclass(frozen=True, slots=True)
 class SealContext:
-    """Where a sealed value belongs; it opens nowhere else."""
+    """Describes what a sealed value is bound to. It cannot be opened in any other context."""
 
     store: bytes
     session: str
@@ -63,17 +62,17 @@ class SealContext:
     def __post_init__(self) -> None:
         _check_store_id(self.store)
         if not 0 <= self.version < 2**64:
-            raise BadValue("A secret's version must be a number from 0 to 2^64 - 1")
+            raise BadValue("The version of a secret must be a number from 0 to 2^64 - 1.")
 
 
 class DataKey:
-    """The key that seals a store's secrets."""
+    """Holds the key that seals the secrets of a store."""
 
     __slots__ = ("_key", "key_id")
 
     def __init__(self, key_id: bytes, key: bytes) -> None:
         if len(key_id) != _KEY_ID_BYTES:
-            raise BadValue(f"A key id has {_KEY_ID_BYTES} bytes")
+            raise BadValue(f"A key id must have {_KEY_ID_BYTES} bytes.")
         _check_key_length(key)
         self.key_id = key_id
         self._key = key
@@ -81,26 +80,26 @@ class DataKey:
     def __repr__(self) -> str:
         return f"DataKey({self.key_id.hex()})"
 
-    def seal(self, value: str, place: SealContext) -> bytes:
-        return _encrypt(self._key, self.key_id, _pad(value), self._associated_data(place))
+    def seal(self, value: str, context: SealContext) -> bytes:
+        return _encrypt(self._key, self.key_id, _pad(value), self._associated_data(context))
 
-    def open(self, record: bytes, place: SealContext) -> str:
+    def open(self, sealed: bytes, context: SealContext) -> str:
         try:
-            padded = _decrypt(self._key, self.key_id, record, self._associated_data(place))
+            padded = _decrypt(self._key, self.key_id, sealed, self._associated_data(context))
         except InvalidTag:
             raise SecretDamaged(
-                f"The secret {place.name!r} does not open: it was damaged, or moved from elsewhere"
+                f"The secret {context.name!r} cannot be opened: it was damaged, or moved from another row."
             ) from None
         return _unpad(padded)
 
-    def _associated_data(self, place: SealContext) -> bytes:
+    def _associated_data(self, context: SealContext) -> bytes:
         return _encode_fields(
             b"vault1",
-            place.store,
+            context.store,
             self.key_id,
-            _encode_utf8(place.session),
-            _encode_utf8(place.name),
-            _VERSION.pack(place.version),
+            _encode_utf8(context.session),
+            _encode_utf8(context.name),
+            _VERSION.pack(context.version),
         )
 
 
@@ -108,15 +107,15 @@ def generate_data_key() -> DataKey:
     return DataKey(secrets.token_bytes(_KEY_ID_BYTES), secrets.token_bytes(_KEY_BYTES))
 
 
-def read_key_id(record: bytes) -> bytes:
-    """The id of the data key that opens this record, or this wrapped key."""
-    if len(record) < _HEADER_BYTES or not record.startswith(_FORMAT):
-        raise SecretDamaged("The sealed value is cut short, or in a format of a newer version")
-    return record[len(_FORMAT) : _HEADER_BYTES]
+def read_key_id(sealed: bytes) -> bytes:
+    """Return the id of the data key that a sealed value or a wrapped key belongs to."""
+    if len(sealed) < _HEADER_BYTES or not sealed.startswith(_FORMAT):
+        raise SecretDamaged("The sealed value is truncated, or a newer version wrote it.")
+    return sealed[len(_FORMAT) : _HEADER_BYTES]
 
 
 def wrap_data_key(data_key: DataKey, kek: bytes, store: bytes) -> bytes:
-    """The data key, sealed by a key-encryption key, for this store alone."""
+    """Seal the data key with a key-encryption key (KEK), for one store."""
     _check_key_length(kek)
     return _encrypt(kek, data_key.key_id, data_key._key, _key_associated_data(store, data_key.key_id))
 
@@ -126,10 +125,8 @@ def unwrap_data_key(wrapped: bytes, key_id: bytes, kek: bytes, store: bytes) -> 
     try:
         key = _decrypt(kek, key_id, wrapped, _key_associated_data(store, key_id))
     except InvalidTag:
-        # A wrong key and a damaged one look alike, by design of the cipher; the first is likelier.
-        raise WrongPassphrase(
-            "The secrets do not open: this is not their passphrase or key, or the key is damaged"
-        ) from None
+        # The cipher cannot distinguish a wrong key from a damaged one. A wrong key is more likely.
+        raise WrongPassphrase("Wrong passphrase or key, or the wrapped key is damaged.") from None
     return DataKey(key_id, key)
 
 
@@ -138,30 +135,30 @@ def _key_associated_data(store: bytes, key_id: bytes) -> bytes:
     return _encode_fields(b"vault1 data key", store, key_id)
 
 
-def _encrypt(key: bytes, key_id: bytes, plain: bytes, bound: bytes) -> bytes:
+def _encrypt(key: bytes, key_id: bytes, plain: bytes, associated_data: bytes) -> bytes:
     nonce = secrets.token_bytes(_NONCE_BYTES)
-    return _FORMAT + key_id + nonce + AESGCM(key).encrypt(nonce, plain, bound)
+    return _FORMAT + key_id + nonce + AESGCM(key).encrypt(nonce, plain, associated_data)
 
 
-def _decrypt(key: bytes, key_id: bytes, record: bytes, bound: bytes) -> bytes:
-    if read_key_id(record) != key_id:
-        raise SecretDamaged("The sealed value belongs to another key, or it was damaged")
-    nonce, sealed = record[_HEADER_BYTES:][:_NONCE_BYTES], record[_HEADER_BYTES + _NONCE_BYTES :]
-    if not sealed:
-        raise SecretDamaged("The sealed value is cut short")
-    return AESGCM(key).decrypt(nonce, sealed, bound)
+def _decrypt(key: bytes, key_id: bytes, sealed: bytes, associated_data: bytes) -> bytes:
+    if read_key_id(sealed) != key_id:
+        raise SecretDamaged("The sealed value belongs to another key, or it was damaged.")
+    nonce, encrypted = sealed[_HEADER_BYTES:][:_NONCE_BYTES], sealed[_HEADER_BYTES + _NONCE_BYTES :]
+    if not encrypted:
+        raise SecretDamaged("The sealed value is truncated.")
+    return AESGCM(key).decrypt(nonce, encrypted, associated_data)
 
 
 def _encode_fields(*fields: bytes) -> bytes:
-    # Each with its length before it, so that no two lists of fields read alike.
+    # Each field is preceded by its length, so that different lists of fields never have the same encoding.
     return b"".join(_LENGTH.pack(len(field)) + field for field in fields)
 
 
 def _pad(value: str) -> bytes:
-    # To whole blocks, so that the size of a record does not tell the length of a password.
+    # The size is rounded up, so that the size of a sealed value does not reveal the length of a password.
     encoded = _encode_utf8(value)
     if len(encoded) > MAX_VALUE_BYTES:
-        raise BadValue(f"A secret may have at most {MAX_VALUE_BYTES} bytes; this has {len(encoded)}")
+        raise BadValue(f"A secret may have at most {MAX_VALUE_BYTES} bytes. This one has {len(encoded)}.")
     plain = _encode_fields(encoded)
     return plain + bytes(-len(plain) % _PADDING_BYTES)
 
@@ -169,9 +166,9 @@ def _pad(value: str) -> bytes:
 def _unpad(padded: bytes) -> str:
     (length,) = _LENGTH.unpack_from(padded)
     value = padded[_LENGTH.size :][:length]
-    with suppress(UnicodeDecodeError):  # letting it through would carry the value along
+    with suppress(UnicodeDecodeError):  # this error would contain the value
         return value.decode("utf-8", "surrogatepass")
-    raise SecretDamaged("The sealed value opens, but is not text")
+    raise SecretDamaged("The sealed value can be opened, but it is not text.")
 
 
 def _encode_utf8(text: str) -> bytes:
@@ -179,18 +176,18 @@ def _encode_utf8(text: str) -> bytes:
 
 
 def _check_key_length(key: bytes) -> None:
-    if len(key) != _KEY_BYTES:  # the cipher would take 16 bytes as well, and be the weaker for it
-        raise BadValue(f"A key has {_KEY_BYTES} bytes")
+    if len(key) != _KEY_BYTES:  # the cipher would also accept 16 bytes, which is weaker
+        raise BadValue(f"A key must have {_KEY_BYTES} bytes.")
 
 
 def _check_store_id(store: bytes) -> None:
     if len(store) != _STORE_BYTES:
-        raise BadValue(f"A store's identity has {_STORE_BYTES} bytes")
+        raise BadValue(f"The id of a store must have {_STORE_BYTES} bytes.")
 
 
 @dataclass(frozen=True, slots=True)
 class KdfParams:
-    """How a passphrase becomes a key. Kept beside the wrapped key, so that it may change later."""
+    """Describes how a passphrase becomes a key. It is stored with the wrapped key, so that it may change later."""
 
     salt: bytes
     memory_kib: int
@@ -198,7 +195,7 @@ class KdfParams:
     lanes: int
 
     def __post_init__(self) -> None:
-        # Read from a database that anybody may have written: it must not eat memory or hours.
+        # The values come from a database that any program may have written. They must not exhaust memory or time.
         _check_range("lanes", self.lanes, 1, 16)
         _check_range("passes", self.passes, 1, 10)
         _check_range("memory_kib", self.memory_kib, 8 * self.lanes, 1024 * 1024)
@@ -217,12 +214,12 @@ class KdfParams:
                 raise ValueError
             return cls(salt=bytes.fromhex(fields.pop("salt")), **fields)
         except (ValueError, LookupError, TypeError, AttributeError, RecursionError, BadValue):
-            raise SecretDamaged("The store's settings for the passphrase are damaged, or of a newer version") from None
+            raise SecretDamaged("The settings of the passphrase are damaged, or a newer version wrote them.") from None
 
 
-def _check_range(name: str, value: int, least: int, most: int) -> None:
-    if type(value) is not int or not least <= value <= most:
-        raise BadValue(f"The passphrase setting {name} must be a number from {least} to {most}")
+def _check_range(name: str, value: int, minimum: int, maximum: int) -> None:
+    if type(value) is not int or not minimum <= value <= maximum:
+        raise BadValue(f"The passphrase setting {name} must be a number from {minimum} to {maximum}.")
 
 
 def make_kdf_params() -> KdfParams:
@@ -231,9 +228,9 @@ def make_kdf_params() -> KdfParams:
 
 def key_from_passphrase(passphrase: str, kdf: KdfParams) -> bytes:
     if not passphrase:
-        raise BadValue("The passphrase is empty")
-    # One keyboard types é as one character, another as two; to whoever types it, it is the same.
-    typed = _encode_utf8(unicodedata.normalize("NFC", passphrase))
+        raise BadValue("The passphrase is empty.")
+    # Some keyboards enter é as one character and others as two. Both must give the same key.
+    normalized = _encode_utf8(unicodedata.normalize("NFC", passphrase))
     argon2 = Argon2id(
         salt=kdf.salt,
         length=_KEY_BYTES,
@@ -242,64 +239,64 @@ def key_from_passphrase(passphrase: str, kdf: KdfParams) -> bytes:
         memory_cost=kdf.memory_kib,
     )
     try:
-        return argon2.derive(typed)
+        return argon2.derive(normalized)
     except MemoryError:
-        raise SecretLocked(f"Checking the passphrase needs {kdf.memory_kib // 1024} MiB of free memory") from None
+        raise SecretLocked(f"Checking the passphrase needs {kdf.memory_kib // 1024} MiB of free memory.") from None
 
 
 def key_from_file(path: Path, create: bool) -> bytes:
-    """The key in this file, which only its owner may read. `create` makes it if it is missing."""
+    """Read the key from a file that only its owner may read. `create` creates a missing file."""
     with suppress(FileNotFoundError):
         return _read_key_file(path)
     if not create:
-        raise SecretLocked(f"The key file {path} is not there; put it back to open the secrets")
+        raise SecretLocked(f"The key file {path} is missing. Restore it to open the secrets.")
     _make_key_file(path)
     return _read_key_file(path)
 
 
 def _read_key_file(path: Path) -> bytes:
     if path.is_symlink():
-        raise KeyFileUnsafe(f"The key file {path} is a symbolic link; put the file itself there")
+        raise KeyFileUnsafe(f"The key file {path} is a symbolic link. Replace it by the file itself.")
     try:
-        # Opened without following or waiting: a link or a pipe may have taken its place just now.
+        # The flags prevent following a link or waiting for a pipe that just replaced the file.
         file = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except FileNotFoundError:
         raise
     except OSError as error:
-        raise KeyFileUnsafe(f"The key file {path} does not open: {error.strerror}") from None
+        raise KeyFileUnsafe(f"Cannot open the key file {path}: {error.strerror}.") from None
     try:
         mode = os.fstat(file).st_mode
         if not stat.S_ISREG(mode):
-            raise KeyFileUnsafe(f"The key file {path} is not a regular file")
+            raise KeyFileUnsafe(f"The key file {path} is not a regular file.")
         if mode & 0o077:
-            raise KeyFileUnsafe(f"Others can reach the key file {path}; run chmod 600 on it")
+            raise KeyFileUnsafe(f"Other users can access the key file {path}. Run chmod 600 on it.")
         key = os.read(file, _KEY_BYTES + 1)
     finally:
         os.close(file)
     if len(key) != _KEY_BYTES:
-        raise KeyFileUnsafe(f"The key file {path} does not hold {_KEY_BYTES} bytes; restore it")
+        raise KeyFileUnsafe(f"The key file {path} does not have {_KEY_BYTES} bytes. Restore it.")
     return key
 
 
 def _make_key_file(path: Path) -> None:
-    # Written aside, then linked: the key appears whole or not at all, and never takes the place of
-    # one that another process made meanwhile.
-    aside = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
+    # The key is written to a temporary file and then linked. So the key file is never incomplete, and never replaces
+    # one that another process created meanwhile.
+    temporary = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         try:
-            descriptor = os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+            descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
             with os.fdopen(descriptor, "wb") as file:
                 file.write(secrets.token_bytes(_KEY_BYTES))
                 file.flush()
                 os.fsync(descriptor)
             with suppress(FileExistsError):
-                os.link(aside, path)
+                os.link(temporary, path)
         finally:
-            aside.unlink(missing_ok=True)
+            temporary.unlink(missing_ok=True)
         _fsync_folder(path.parent)
     except OSError as error:
-        raise WriteFailed(f"The key file {path} cannot be made: {error.strerror}") from None
+        raise WriteFailed(f"Cannot create the key file {path}: {error.strerror}.") from None
 
 
 def _fsync_folder(folder: Path) -> None:
@@ -311,24 +308,24 @@ def _fsync_folder(folder: Path) -> None:
 
 
 def key_from_keyring(service: str, account: str, create: bool) -> bytes:
-    """The key that the system's keyring keeps. `create` makes it if it is missing."""
-    kept = failure = None
+    """Read the key from the system keyring. `create` creates a missing key."""
+    hex_key = failure = None
     try:
-        kept = _read_or_create_keyring_key(_load_safe_keyring(), service, account, create)
+        hex_key = _read_or_create_keyring_key(_load_safe_keyring(), service, account, create)
     except KeyringUnavailable:
         raise
     except Exception as error:
-        # A backend raises what it likes, perhaps with the key in its words: none of it goes on.
+        # The message of a backend's error might contain the key, so only the type of the error is reported.
         failure = type(error).__name__
     if failure:
-        raise KeyringUnavailable(f"The system keyring does not answer ({failure})")
-    if kept is None:
-        raise SecretLocked(f"The system keyring has no key for {service} {account}")
+        raise KeyringUnavailable(f"The system keyring does not answer ({failure}).")
+    if hex_key is None:
+        raise SecretLocked(f"The system keyring has no key for {service} {account}.")
     with suppress(ValueError, BadValue):
-        key = bytes.fromhex(kept)
+        key = bytes.fromhex(hex_key)
         _check_key_length(key)
         return key
-    raise SecretDamaged(f"What the system keyring has for {service} {account} is not a key")
+    raise SecretDamaged(f"The entry for {service} {account} in the system keyring is not a key.")
 
 
 def _load_safe_keyring() -> Any:
@@ -336,20 +333,20 @@ def _load_safe_keyring() -> Any:
         keyring = importlib.import_module("keyring")
     except ImportError:
         raise KeyringUnavailable(
-            "The package keyring is not installed; install backscroll[keyring], or use a key file or a passphrase"
+            "The package keyring is not installed. Install backscroll[keyring], or use a key file or a passphrase."
         ) from None
     backend = keyring.get_keyring()
-    # By keyring's own scale, below 1 are those that keep nothing, fail, or write plain text.
+    # The package gives a priority below 1 to backends that store nothing, fail, or write plain text.
     if backend.priority < 1:
-        raise KeyringUnavailable("This system has no keyring that is safe to use; use a key file or a passphrase")
+        raise KeyringUnavailable("This system has no safe keyring. Use a key file or a passphrase.")
     return backend
 
 
 def _read_or_create_keyring_key(keyring: Any, service: str, account: str, create: bool) -> str | None:
-    kept: str | None = keyring.get_password(service, account)
-    if kept is None and create:
+    hex_key: str | None = keyring.get_password(service, account)
+    if hex_key is None and create:
         keyring.set_password(service, account, secrets.token_hex(_KEY_BYTES))
-        kept = keyring.get_password(service, account)
-        if kept is None:
-            raise KeyringUnavailable("The system keyring took a key and did not keep it")
-    return kept
+        hex_key = keyring.get_password(service, account)
+        if hex_key is None:
+            raise KeyringUnavailable("The system keyring did not save the key. Use a key file or a passphrase.")
+    return hex_key

@@ -1,7 +1,7 @@
-"""Where in a conversation its secrets were used: the tool calls that name them.
+"""This module finds the tool calls of a conversation that use its secrets.
 
-What a tool was given is all there is to go by: an agent hands a secret over by its name (`$GITHUB_TOKEN`,
-`secret://session/name`), and its value should stand nowhere.
+It searches the arguments for the names of secrets. An agent passes a secret by its name (`$GITHUB_TOKEN`,
+`secret://session/name`); the value should not occur in the conversation.
 """
 
 from __future__ import annotations
@@ -21,18 +21,20 @@ if TYPE_CHECKING:
 def find_uses(
     store: Store, session: int, names: Iterable[str], stop: Callable[[], bool] = lambda: False
 ) -> dict[str, list[SecretUse]]:
-    """By name, in order; of those so far when nobody wants the rest."""
-    found: dict[str, list[SecretUse]] = {name: [] for name in names}
-    if not found:
-        return found
-    # The longest first, so that of TOKEN and TOKEN-2 the right one is found.
-    words = "|".join(re.escape(name) for name in sorted(found, key=len, reverse=True))
-    pattern = re.compile(rf"(?<!\w)(?:{words})(?!\w)")
+    """Return the uses of each secret, oldest first. If `stop` returns True, the search ends early."""
+    uses: dict[str, list[SecretUse]] = {name: [] for name in names}
+    if not uses:
+        return uses
+    # The longest name comes first, so that TOKEN does not match TOKEN-2.
+    alternatives = "|".join(re.escape(name) for name in sorted(uses, key=len, reverse=True))
+    pattern = re.compile(rf"(?<!\w)(?:{alternatives})(?!\w)")
     for call in tool_calls.iter_session_calls(store, session):
         if stop():
             break
-        # The names of fields as well: an environment names a secret on the left.
-        said = {name for text in iter_strings(call.arguments, include_names=True) for name in pattern.findall(text)}
-        for name in said:
-            found[name].append(SecretUse(call.turn, call.name, call.entry))
-    return found
+        # Field names are searched, too: a field of an environment may have the name of a secret.
+        names_in_call = {
+            name for text in iter_strings(call.arguments, include_names=True) for name in pattern.findall(text)
+        }
+        for name in names_in_call:
+            uses[name].append(SecretUse(call.turn, call.name, call.entry))
+    return uses

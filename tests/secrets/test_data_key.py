@@ -39,7 +39,7 @@ def quick_passphrases(monkeypatch: pytest.MonkeyPatch) -> None:
     def cheap() -> crypto.KdfParams:
         return crypto.KdfParams(salt=os.urandom(16), memory_kib=64, passes=1, lanes=2)
 
-    monkeypatch.setattr("store.secrets.secrets.make_kdf_params", cheap)
+    monkeypatch.setattr("store.secrets.vault.make_kdf_params", cheap)
 
 
 def sealed(store: Store, key: str = "token") -> list[bytes]:
@@ -75,7 +75,7 @@ def test_without_the_key_file_nothing_opens_and_no_new_one_is_made(store: Store,
             again.secrets.rotate,
             again.secrets.verify,
         ):
-            with pytest.raises(SecretLocked, match="is not there"):
+            with pytest.raises(SecretLocked, match="is missing"):
                 call()
         assert not key_file().exists()
         assert [name.key for name in again.secrets.names()] == ["token"]
@@ -87,7 +87,7 @@ def test_a_lost_key_file_wraps_no_new_key(store: Store, session: Session) -> Non
     store.secrets.set(session, "token", "one")
     key_file().unlink()
     assert store.secrets.get(session, "token") == "one"
-    with pytest.raises(SecretLocked, match="is not there"):
+    with pytest.raises(SecretLocked, match="is missing"):
         store.secrets.rotate()
     store.secrets.use_key_file()
     with Store.open(store.path) as again:
@@ -192,7 +192,7 @@ def test_a_key_file_store_can_be_locked_by_hand(store: Store, session: Session) 
     store.secrets.set(session, "token", "one")
     store.secrets.lock()
     assert store.secrets.is_locked
-    with pytest.raises(SecretLocked, match="unlock them first"):
+    with pytest.raises(SecretLocked, match="Unlock them first"):
         store.secrets.get(session, "token")
     store.secrets.unlock()
     assert store.secrets.get(session, "token") == "one"
@@ -341,23 +341,22 @@ def test_verify_names_everything_that_is_wrong(store: Store, session: Session) -
     write("drop index secrets_one_current")
     write("insert into secrets select session, key, 2, sealed, 1, created_at from secrets where key = 'good'")
     problems = store.secrets.verify()
+    name = "of 'telegram:648079060'"
+    damaged = "cannot be opened: it was damaged, or moved from another row."
     assert problems == [
-        "The secret 'good' of 'telegram:648079060' has 2 current versions.",
-        "Version 1 of the secret 'cut' of 'telegram:648079060' does not open: it was damaged, or moved from elsewhere.",
-        "Version 1 of the secret 'flipped' of 'telegram:648079060' does not open: it was damaged, or moved from"
-        " elsewhere.",
-        "Version 1 of the secret 'foreign' of 'telegram:648079060' was sealed with another key than the vault's.",
-        "Version 2 of the secret 'good' of 'telegram:648079060' does not open: it was damaged, or moved from"
-        " elsewhere.",
-        "Version 1 of the secret 'swapped' of 'telegram:648079060' does not open: it was damaged, or moved from"
-        " elsewhere.",
+        f"The secret 'good' {name} has 2 current versions.",
+        f"Version 1 of the secret 'cut' {name} {damaged}",
+        f"Version 1 of the secret 'flipped' {name} {damaged}",
+        f"Version 1 of the secret 'foreign' {name} was sealed with a key that is not in the vault.",
+        f"Version 2 of the secret 'good' {name} {damaged}",
+        f"Version 1 of the secret 'swapped' {name} {damaged}",
     ]
 
 
 def test_a_missing_vault_is_said_and_not_replaced(store: Store, session: Session) -> None:
     store.secrets.set(session, "token", "one")
     store.connection.execute("delete from vault")
-    assert store.secrets.verify() == ["There are secrets but no key in the vault; put a backup in its place."]
+    assert store.secrets.verify() == ["There are secrets, but there is no key in the vault. Restore a backup."]
     for call in (
         lambda: store.secrets.get(session, "token"),
         lambda: store.secrets.set(session, "token", "two"),
@@ -380,11 +379,11 @@ def test_passphrase_settings_of_a_stranger_are_damage(store: Store, session: Ses
     store.secrets.use_passphrase(PASSPHRASE)
     kdf = json.loads(store.row("select kdf from vault")[0]) | {"memory_kib": 2**40}
     store.connection.execute("update vault set kdf = ?", (json.dumps(kdf),))
-    with pytest.raises(SecretDamaged, match="settings for the passphrase"):
+    with pytest.raises(SecretDamaged, match="settings of the passphrase"):
         store.secrets.unlock(PASSPHRASE)
 
 
 def test_two_keys_in_use_are_said(store: Store, session: Session) -> None:
     store.secrets.set(session, "token", "one")
     store.connection.execute("insert into vault select x'00', store, wrapped, kdf, state, created_at from vault")
-    assert store.secrets.verify()[0] == "The vault has 2 keys in use at once."
+    assert store.secrets.verify()[0] == "The vault has 2 current keys. Restore a backup."

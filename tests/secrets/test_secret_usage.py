@@ -44,7 +44,7 @@ def test_whole_names_in_whatever_a_tool_was_given(store: Store, session: Session
 
 def test_a_secret_is_replaced_only_as_it_was_seen(store: Store, session: Session) -> None:
     store.secrets.set(session, "KEY", "first", seen=None)
-    with pytest.raises(ChangedMeanwhile, match="already, version 1") as already:
+    with pytest.raises(ChangedMeanwhile, match="already exists, in version 1") as already:
         store.secrets.set(session, "KEY", "second", seen=None)
     assert already.value.current == 1
     store.secrets.set(session, "KEY", "second", seen=1)

@@ -185,7 +185,7 @@ def test_an_undo_out_of_turn_is_refused(store: Store, session: Session) -> None:
     store.secrets.set(session, "token", "one")
     store.secrets.set(session, "token", "two")
     first = store.journal.list_edits()[-1].id
-    with pytest.raises(ChangedMeanwhile, match="changed since"):
+    with pytest.raises(ChangedMeanwhile, match="was changed later"):
         store.journal.undo(first)
     assert store.secrets.get(session, "token") == "two"
 

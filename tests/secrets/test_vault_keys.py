@@ -148,7 +148,7 @@ def test_a_key_file_is_made_once_and_for_its_owner_alone(tmp_path: Path) -> None
 
 
 def test_a_missing_key_file_is_not_made_unasked(tmp_path: Path) -> None:
-    with pytest.raises(SecretLocked, match="is not there"):
+    with pytest.raises(SecretLocked, match="is missing"):
         key_from_file(tmp_path / "key", create=False)
     assert not os.listdir(tmp_path)
 
@@ -200,13 +200,13 @@ def test_what_is_no_file_is_refused(tmp_path: Path) -> None:
         with pytest.raises(KeyFileUnsafe, match="not a regular file"):
             key_from_file(tmp_path / name, create=True)
     (tmp_path / "file").touch()
-    with pytest.raises(KeyFileUnsafe, match="does not open"):
+    with pytest.raises(KeyFileUnsafe, match="Cannot open the key file"):
         key_from_file(tmp_path / "file" / "key", create=True)
 
 
 def test_a_folder_that_cannot_be_made_is_said(tmp_path: Path) -> None:
     (tmp_path / "config").symlink_to(tmp_path / "nowhere")
-    with pytest.raises(WriteFailed, match="cannot be made"):
+    with pytest.raises(WriteFailed, match="Cannot create the key file"):
         key_from_file(tmp_path / "config" / "key", create=True)
 
 
@@ -256,7 +256,7 @@ def test_the_keyring_keeps_the_key(entries: Entries) -> None:
 
 def test_a_keyring_that_keeps_nothing_gives_no_key(entries: Entries) -> None:
     entries.forgetful = True
-    with pytest.raises(KeyringUnavailable, match="did not keep it"):
+    with pytest.raises(KeyringUnavailable, match="did not save the key"):
         key_from_keyring("backscroll", "store", create=True)
 
 
@@ -272,13 +272,13 @@ def test_a_broken_keyring_is_said_without_its_words(entries: Entries) -> None:
     entries.broken = True
     with pytest.raises(KeyringUnavailable) as caught:
         key_from_keyring("backscroll", "store", create=True)
-    assert str(caught.value) == "The system keyring does not answer (OSError)"
+    assert str(caught.value) == "The system keyring does not answer (OSError)."
     assert caught.value.__context__ is None
 
 
 def test_a_system_without_a_keyring_gets_no_other_source_instead(home: Path) -> None:
     pytest.importorskip("keyring", reason="the optional package keyring is not there")
-    with pytest.raises(KeyringUnavailable, match="no keyring that is safe"):
+    with pytest.raises(KeyringUnavailable, match="no safe keyring"):
         key_from_keyring("backscroll", "store", create=True)
     assert not [path for path in home.rglob("*") if path.is_file()]
 
@@ -287,7 +287,7 @@ def test_without_the_package_the_keyring_is_unavailable() -> None:
     try:
         import keyring  # noqa: F401
     except ImportError:
-        with pytest.raises(KeyringUnavailable, match=r"install backscroll\[keyring\]"):
+        with pytest.raises(KeyringUnavailable, match=r"Install backscroll\[keyring\]"):
             key_from_keyring("backscroll", "store", create=True)
     else:
         pytest.skip("the package keyring is there")
