@@ -1,4 +1,4 @@
-"""The frame of the command line: exit statuses, one sentence an error, pipes, and what is imported."""
+"""These tests cover what all commands share: exit statuses, one sentence per error, pipes, and imports."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from store.database import connection
 from store.store import Store
 
 OWNED = "\x1b]0;owned\x07"
-WHAT_LIST_LOADS = """
+CHECK_LOADED_MODULES = """
 import sys
 from store.cli import run
 status = run(argv=["--store", sys.argv[1], *sys.argv[2:]])
@@ -138,7 +138,7 @@ def test_a_full_disk_behind_stdout_is_one_sentence(cli: CommandLine, store: Stor
 def test_listing_loads_nothing_it_does_not_need(cli: CommandLine, store: Store) -> None:
     add_upload_session(store)
     for args in (["list"], ["list", "--json"], ["search", "retry"], ["tools"]):
-        command = [sys.executable, "-c", WHAT_LIST_LOADS, str(store.path), *args]
+        command = [sys.executable, "-c", CHECK_LOADED_MODULES, str(store.path), *args]
         ran = subprocess.run(command, capture_output=True, text=True)
         assert ran.returncode == 0, ran.stderr
 
@@ -147,32 +147,32 @@ def test_listing_loads_nothing_it_does_not_need(cli: CommandLine, store: Store) 
 
 
 def test_without_a_command_the_browser_opens_on_the_store(cli: CommandLine, store: Store) -> None:
-    opened = FakeBrowser()
-    assert cli(browse=opened).status == 0
-    assert opened.paths == [store.path]
+    browser = FakeBrowser()
+    assert cli(browse=browser).status == 0
+    assert browser.paths == [store.path]
 
 
 def test_the_store_may_be_named_by_the_environment(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("BACKSCROLL_STORE", str(store.path))
-    opened = FakeBrowser()
-    assert run(opened, []) == 0
-    assert opened.paths == [store.path]
+    browser = FakeBrowser()
+    assert run(browser, []) == 0
+    assert browser.paths == [store.path]
 
 
 def test_a_path_in_the_place_of_a_command_is_browsed(cli: CommandLine, store: Store, tmp_path: Path) -> None:
     other = tmp_path / "another.db"
     Store.open(other).close()
-    opened = FakeBrowser()
-    assert cli(str(other), browse=opened).status == 0
-    assert opened.paths == [other]
+    browser = FakeBrowser()
+    assert cli(str(other), browse=browser).status == 0
+    assert browser.paths == [other]
 
 
 def test_a_path_that_is_no_store_is_unreadable_and_left_alone(cli: CommandLine, tmp_path: Path) -> None:
     (tmp_path / "empty").touch()
-    opened = FakeBrowser()
+    browser = FakeBrowser()
     for path in (tmp_path / "empty", tmp_path):
-        assert cli(str(path), browse=opened).status == 3
-    assert opened.paths == []
+        assert cli(str(path), browse=browser).status == 3
+    assert browser.paths == []
     assert (tmp_path / "empty").stat().st_size == 0
 
 
@@ -184,8 +184,8 @@ def test_without_a_browser_it_says_so(cli: CommandLine) -> None:
 
 def test_version_and_help(cli: CommandLine) -> None:
     assert cli("--version").out.startswith("backscroll ")
-    told = cli("-h").out
-    assert [name for name in COMMANDS if f"  {name} " not in told] == []
+    help_text = cli("-h").out
+    assert [name for name in COMMANDS if f"  {name} " not in help_text] == []
 
 
 @pytest.mark.parametrize("name", COMMANDS)

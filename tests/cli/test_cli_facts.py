@@ -1,4 +1,4 @@
-"""Summaries and facts by the command line."""
+"""These tests cover the commands `summary` and `facts`."""
 
 from __future__ import annotations
 
@@ -37,14 +37,14 @@ def cli(store: Store) -> CommandLine:
 
 
 def test_a_summary_is_set_and_shown(cli: CommandLine) -> None:
-    none = cli("summary", "telegram")
-    assert (none.status, none.out) == (0, "")
+    empty = cli("summary", "telegram")
+    assert (empty.status, empty.out) == (0, "")
     assert cli("summary", "telegram", "--json").json == {"schema": 1, "summary": None}
     assert cli("summary", "telegram", "--set", "The retry was late.", "--up-to", "1").status == 0
     assert cli("summary", "telegram").out == "The retry was late.\n"
-    told = cli("summary", "telegram", "--json").json["summary"]
-    assert told.keys() == SUMMARY
-    assert (told["text"], told["up_to_turn"], told["origin"], told["current"]) == (
+    summary = cli("summary", "telegram", "--json").json["summary"]
+    assert summary.keys() == SUMMARY
+    assert (summary["text"], summary["up_to_turn"], summary["origin"], summary["current"]) == (
         "The retry was late.",
         1,
         "person",
@@ -81,7 +81,7 @@ def test_summary_options_that_do_not_go_together(cli: CommandLine, args: list[st
     assert cli("summary", "telegram", *args).status == 2
 
 
-def test_a_summary_of_turns_that_are_not_there_is_refused(cli: CommandLine) -> None:
+def test_a_summary_of_missing_turns_is_refused(cli: CommandLine) -> None:
     assert cli("summary", "telegram", "--set", "x", "--up-to", "99").status == 1
 
 
@@ -91,12 +91,12 @@ def test_a_summary_of_turns_that_are_not_there_is_refused(cli: CommandLine) -> N
 def test_facts_are_learnt_and_listed(cli: CommandLine) -> None:
     added = cli("facts", "add", "Uses SQLite.\nTabs are spaces.", "--category", "style")
     assert added.lines == ["1", "2"]
-    learnt = cli("facts", "add", "Only here.", "--scope", f"session:{NAME}", "--session", "telegram", "--entry", "0")
-    assert learnt.lines == ["3"]
-    everything = cli("facts", "--json").json
-    assert everything.keys() == {"schema", "facts"}
-    assert all(fact.keys() == FACT for fact in everything["facts"])
-    assert [(fact["text"], fact["scope"], fact["entry"]) for fact in everything["facts"]] == [
+    scoped = cli("facts", "add", "Only here.", "--scope", f"session:{NAME}", "--session", "telegram", "--entry", "0")
+    assert scoped.lines == ["3"]
+    document = cli("facts", "--json").json
+    assert document.keys() == {"schema", "facts"}
+    assert all(fact.keys() == FACT for fact in document["facts"])
+    assert [(fact["text"], fact["scope"], fact["entry"]) for fact in document["facts"]] == [
         ("Uses SQLite.", "global", None),
         ("Tabs are spaces.", "global", None),
         ("Only here.", f"session:{NAME}", f"{NAME}#0"),
@@ -107,8 +107,8 @@ def test_facts_are_learnt_and_listed(cli: CommandLine) -> None:
 
 def test_a_known_fact_is_not_learnt_twice(cli: CommandLine) -> None:
     cli("facts", "add", "Uses SQLite.")
-    again = cli("facts", "add", "Uses SQLite.")
-    assert (again.status, again.out, again.err) == (0, "", "Nothing to add: already known.\n")
+    result = cli("facts", "add", "Uses SQLite.")
+    assert (result.status, result.out, result.err) == (0, "", "Nothing to add: already known.\n")
 
 
 def test_facts_are_edited_and_retired_and_remember_it(cli: CommandLine) -> None:
@@ -173,7 +173,7 @@ def test_facts_are_merged_categorised_and_brought_back(cli: CommandLine, store: 
         assert cli("facts", *args).status == 1
 
 
-def test_too_many_facts_are_told(cli: CommandLine, home: Path) -> None:
+def test_too_many_facts_give_a_warning(cli: CommandLine, home: Path) -> None:
     config = home / ".config/backscroll/config.toml"
     config.parent.mkdir(parents=True)
     config.write_text("[facts]\nmax_lines = 1\n")

@@ -1,4 +1,4 @@
-"""`backscroll fork`: the new id on stdout, talk on stderr, and a sentence where there is nothing to fork."""
+"""These tests cover the command `fork`: the new id on stdout, messages and errors on stderr."""
 
 from __future__ import annotations
 
@@ -22,36 +22,36 @@ def cli(store: Store) -> CommandLine:
 
 
 @pytest.fixture
-def talk(store: Store) -> Store:
+def conversation_store(store: Store) -> Store:
     conversation(store, "a", turns=3)
     return store
 
 
-def test_the_id_is_printed_and_undo_takes_the_fork_away(cli: CommandLine, talk: Store) -> None:
-    child = talk.sessions.get(cli("fork", "a", "--turn", "2").out.strip())
-    assert (child.parent_id, prompts(talk, child)) == ("a", ["prompt 1 of a", "prompt 2 of a"])
+def test_the_id_is_printed_and_undo_takes_the_fork_away(cli: CommandLine, conversation_store: Store) -> None:
+    child = conversation_store.sessions.get(cli("fork", "a", "--turn", "2").out.strip())
+    assert (child.parent_id, prompts(conversation_store, child)) == ("a", ["prompt 1 of a", "prompt 2 of a"])
     assert cli("undo").status == 0
-    assert [one.id for one in talk.sessions.trash()] == [child.id]
+    assert [session.id for session in conversation_store.sessions.trash()] == [child.id]
 
 
-def test_another_prompt_is_given_or_piped(cli: CommandLine, talk: Store) -> None:
+def test_another_prompt_is_given_or_piped(cli: CommandLine, conversation_store: Store) -> None:
     for number, ran in enumerate(
         [
             cli("fork", "a", "--turn", "1", "--prompt", "--help $(id)\n'x"),
             cli("fork", "a", "--turn", "1", "--prompt", "-", stdin="--help $(id)\n'x\n"),
         ]
     ):
-        child = talk.sessions.get(ran.out.strip())
-        assert prompts(talk, child) == ["--help $(id)\n'x"], number
+        child = conversation_store.sessions.get(ran.out.strip())
+        assert prompts(conversation_store, child) == ["--help $(id)\n'x"], number
 
 
-def test_json_is_the_session_and_where_it_was_written(cli: CommandLine, talk: Store) -> None:
-    told = json.loads(cli("fork", "a", "--turn", "1", "--json").out)
-    assert (told["schema"], told["path"], told["session"]["parent_id"]) == (1, None, "a")
+def test_json_is_the_session_and_where_it_was_written(cli: CommandLine, conversation_store: Store) -> None:
+    document = json.loads(cli("fork", "a", "--turn", "1", "--json").out)
+    assert (document["schema"], document["path"], document["session"]["parent_id"]) == (1, None, "a")
 
 
 @pytest.mark.parametrize(
-    ("arguments", "status", "said"),
+    ("arguments", "status", "message"),
     [
         (("a", "--turn", "9"), 1, "There is no turn 9; the last one is 3."),
         (("a", "--turn", "1", "--prompt", " "), 1, "The prompt is empty."),
@@ -61,20 +61,20 @@ def test_json_is_the_session_and_where_it_was_written(cli: CommandLine, talk: St
         (("a", "--turn", "-1"), 2, "--turn"),
     ],
 )
-def test_what_cannot_be_is_told_in_a_sentence(
-    cli: CommandLine, talk: Store, arguments: tuple[str, ...], status: int, said: str
+def test_an_impossible_fork_is_refused_with_a_reason(
+    cli: CommandLine, conversation_store: Store, arguments: tuple[str, ...], status: int, message: str
 ) -> None:
     ran = cli("fork", *arguments)
     assert (ran.status, ran.out) == (status, "")
-    assert said in ran.err
-    assert talk.sessions.children("a") == []
+    assert message in ran.err
+    assert conversation_store.sessions.children("a") == []
 
 
 def test_a_native_fork_says_where_it_was_written(cli: CommandLine, store: Store, home: Path) -> None:
     sync_paths(store, Path(shutil.copytree(Path(__file__).parents[1] / "data/claude", home / ".claude")))
-    told = json.loads(cli("fork", CLAUDE, "--turn", "1", "--native", "--json").out)
-    assert Path(told["path"]).stem == told["session"]["native_id"]
-    ran = cli("fork", told["session"]["id"], "--turn", "1", "--native", "--prompt", "Again")
+    document = json.loads(cli("fork", CLAUDE, "--turn", "1", "--native", "--json").out)
+    assert Path(document["path"]).stem == document["session"]["native_id"]
+    ran = cli("fork", document["session"]["id"], "--turn", "1", "--native", "--prompt", "Again")
     child = store.sessions.get(ran.out.strip())
-    assert (child.parent_id, prompts(store, child)) == (told["session"]["id"], ["Again"])
+    assert (child.parent_id, prompts(store, child)) == (document["session"]["id"], ["Again"])
     assert f"`backscroll resume {child.id}`" in ran.err

@@ -1,4 +1,4 @@
-"""log, undo and published files by the command line."""
+"""These tests cover the commands `log`, `undo`, `publish`, `published` and `unpublish`."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ def cli(store: Store) -> CommandLine:
 def test_log_as_json(cli: CommandLine) -> None:
     cli("title", "telegram", "New")
     cli("undo")
-    told = cli("log", "--json").json
-    assert told.keys() == {"schema", "log"}
-    undo, title = told["log"]
+    document = cli("log", "--json").json
+    assert document.keys() == {"schema", "log"}
+    undo, title = document["log"]
     assert undo.keys() == title.keys() == EDIT
     assert (title["kind"], title["sessions"], title["undone_by"]) == ("title", [NAME], undo["id"])
     assert (undo["kind"], undo["undoes"]) == ("undo", title["id"])
@@ -48,10 +48,12 @@ def test_log_shows_before_and_after(cli: CommandLine) -> None:
     cli("title", "telegram", "New")
     cli("tag", "telegram", "red")
     cli("untag", "telegram", "red")
-    untag, gone, tag, added, title, changed = [line.strip() for line in cli("log", "--limit", "3").lines]
-    assert (untag.split()[:2], gone) == (["4", "untag"], "- tags red name: red")
-    assert (tag.split()[:2], added) == (["3", "tag"], "+ tags red name: red")
-    assert (title.split()[:2], changed) == (["2", "title"], "own_title: Old → New")
+    untag, removed_line, tag, added_line, title, changed_line = [
+        line.strip() for line in cli("log", "--limit", "3").lines
+    ]
+    assert (untag.split()[:2], removed_line) == (["4", "untag"], "- tags red name: red")
+    assert (tag.split()[:2], added_line) == (["3", "tag"], "+ tags red name: red")
+    assert (title.split()[:2], changed_line) == (["2", "title"], "own_title: Old → New")
 
 
 def test_log_shows_long_texts_line_by_line(cli: CommandLine) -> None:
@@ -73,7 +75,7 @@ def test_undo_by_number_and_of_nothing(cli: CommandLine, store: Store) -> None:
     assert cli("undo", "x").status == 2
 
 
-def test_undo_takes_later_edits_along_when_told_to(cli: CommandLine, store: Store) -> None:
+def test_undo_with_later_also_undoes_dependent_edits(cli: CommandLine, store: Store) -> None:
     cli("title", "telegram", "one")
     cli("title", "telegram", "two")
     assert cli("undo", "1").status == 1
@@ -92,7 +94,7 @@ def test_an_undo_can_be_undone(cli: CommandLine, store: Store) -> None:
     assert store.sessions.get(NAME).pinned == 1
 
 
-def test_what_was_purged_is_named_no_more(cli: CommandLine) -> None:
+def test_the_log_of_a_purged_session_has_no_content(cli: CommandLine) -> None:
     cli("title", "telegram", "Very private")
     cli("purge", "telegram", "--yes")
     assert "purged" in cli("log").out
@@ -108,18 +110,18 @@ def test_a_file_is_published_and_withdrawn(cli: CommandLine, store: Store) -> No
     file.write_text("all is well")
     public_id = cli("publish", "telegram", "report.txt").out.strip()
     assert store.resolve(public_id) == file
-    told = cli("published", "--json").json
-    assert told.keys() == {"schema", "published"}
-    (only,) = told["published"]
-    assert only.keys() == PUBLISHED
-    assert (only["id"], only["session"], only["path"]) == (public_id, NAME, str(file))
+    document = cli("published", "--json").json
+    assert document.keys() == {"schema", "published"}
+    (published,) = document["published"]
+    assert published.keys() == PUBLISHED
+    assert (published["id"], published["session"], published["path"]) == (public_id, NAME, str(file))
     assert cli("published", "telegram").rows[0][0] == public_id
     assert cli("unpublish", public_id).status == 0
     assert cli("published").out == ""
     assert cli("unpublish", public_id).status == 1
 
 
-def test_a_file_beside_the_reader_is_found(cli: CommandLine, store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_in_the_current_folder_is_found(cli: CommandLine, store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = store.path.parent / "sub"
     folder.mkdir()
     (folder / "deep.txt").write_text("x")

@@ -1,4 +1,4 @@
-"""doctor and demo by the command line."""
+"""These tests cover the commands `doctor` and `demo`."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ def cli(store: Store) -> CommandLine:
     return CommandLine(store.path)
 
 
-def test_a_sound_store_is_well(cli: CommandLine, store: Store) -> None:
+def test_a_sound_store_has_no_problems(cli: CommandLine, store: Store) -> None:
     store.create_session("sound")
     ran = cli("doctor")
     assert (ran.status, ran.out, ran.err) == (0, "", "No problems found.\n")
     assert cli("doctor", "--json").json == {"schema": 1, "problems": []}
 
 
-def test_problems_are_listed_and_told_by_the_status(cli: CommandLine, store: Store) -> None:
+def test_problems_are_listed_and_set_the_exit_status(cli: CommandLine, store: Store) -> None:
     session = add_upload_session(store)
     store.create_session("sound")
     store.connection.execute("update sessions set errors = 7 where key = ?", (session.key,))
@@ -32,7 +32,7 @@ def test_problems_are_listed_and_told_by_the_status(cli: CommandLine, store: Sto
     assert cli("doctor", "nobody").status == 1
 
 
-def test_the_index_is_built_anew(cli: CommandLine, store: Store) -> None:
+def test_the_index_is_rebuilt(cli: CommandLine, store: Store) -> None:
     add_upload_session(store)
     store.connection.execute("insert into conversation_fts (conversation_fts) values ('delete-all')")
     assert cli("search", "retry").out == ""
@@ -42,12 +42,12 @@ def test_the_index_is_built_anew(cli: CommandLine, store: Store) -> None:
 
 
 def test_demo_fills_an_empty_store_and_no_other(cli: CommandLine, store: Store) -> None:
-    opened = FakeBrowser()
-    ran = cli("demo", browse=opened)
+    browser = FakeBrowser()
+    ran = cli("demo", browse=browser)
     assert ran.status == 0
     total = cli("list", "--json").json["total"]
     assert total > 5
-    assert opened.paths == []
+    assert browser.paths == []
     assert cli("demo").status == 1
     assert cli("list", "--json").json["total"] == total
 
@@ -55,7 +55,7 @@ def test_demo_fills_an_empty_store_and_no_other(cli: CommandLine, store: Store) 
 def test_every_session_of_the_demo_can_be_shown(cli: CommandLine, store: Store) -> None:
     cli("demo")
     for session in store.sessions.newest(1000):
-        told = cli("show", session.id, "--json").json
-        assert told["session"]["id"] == session.id
+        document = cli("show", session.id, "--json").json
+        assert document["session"]["id"] == session.id
         assert cli("show", session.id).status == 0
         assert len(cli("show", session.id, "--raw").lines) >= 1

@@ -1,4 +1,4 @@
-"""list, show, search and tools: what they find, and the exact fields that other programs rely on."""
+"""These tests cover `list`, `show`, `search` and `tools`: their results, and the exact fields of their JSON."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from command_line import CommandLine, add_upload_session
 from store.model.entry import NewEntry, NewRecord, Text
 from store.store import Store
 
-SESSION = {
+SESSION_FIELDS = {
     "id",
     "source",
     "native_id",
@@ -40,11 +40,11 @@ SESSION = {
     "gone",
     "expires_at",
 }
-TURN = {"n", "prompt", "started_at", "ended_at", "entries", "tool_calls"}
-ENTRY = {"id", "seq", "kind", "role", "author", "model", "at", "text", "parts"}
-CALL = {"call_id", "name", "arguments", "result", "status", "duration_ms", "entry", "result_entry"}
-HIT = {"session", "entry", "turn", "role", "field", "at", "snippet"}
-ASKED = {"understood", "puzzles", "instead"}
+TURN_FIELDS = {"n", "prompt", "started_at", "ended_at", "entries", "tool_calls"}
+ENTRY_FIELDS = {"id", "seq", "kind", "role", "author", "model", "at", "text", "parts"}
+CALL_FIELDS = {"call_id", "name", "arguments", "result", "status", "duration_ms", "entry", "result_entry"}
+HIT_FIELDS = {"session", "entry", "turn", "role", "field", "at", "snippet"}
+QUERY_FIELDS = {"understood", "puzzles", "instead"}
 NAME = "telegram:648079060"
 
 
@@ -63,10 +63,10 @@ def test_list_as_json(cli: CommandLine, store: Store) -> None:
     store.summaries.set(session, "The retry was late.")
     store.sessions.pin([session])
     listed = cli("list", "--json").json
-    assert listed.keys() == {"schema", "sessions", "total"} | ASKED
-    (only,) = listed["sessions"]
-    assert only.keys() == SESSION
-    assert only["tokens"] == {"input": 0, "output": 0, "cached": 0, "total": 0}
+    assert listed.keys() == {"schema", "sessions", "total"} | QUERY_FIELDS
+    (listed_session,) = listed["sessions"]
+    assert listed_session.keys() == SESSION_FIELDS
+    assert listed_session["tokens"] == {"input": 0, "output": 0, "cached": 0, "total": 0}
     expected = {
         "id": NAME,
         "source": "library",
@@ -83,7 +83,7 @@ def test_list_as_json(cli: CommandLine, store: Store) -> None:
         "gone": False,
         "expires_at": None,
     }
-    assert {name: only[name] for name in expected} == expected
+    assert {name: listed_session[name] for name in expected} == expected
 
 
 def test_every_session_of_a_page_has_its_own_tags_and_summary(cli: CommandLine, store: Store) -> None:
@@ -91,23 +91,27 @@ def test_every_session_of_a_page_has_its_own_tags_and_summary(cli: CommandLine, 
         session = store.create_session(name)
         store.notes.tag([session], [f"tag of {name}"])
         store.summaries.set(session, f"summary of {name}")
-    told = {one["id"]: (one["tags"], one["summary"]) for one in cli("list", "--json").json["sessions"]}
-    assert told == {
+    listed = {
+        session["id"]: (session["tags"], session["summary"]) for session in cli("list", "--json").json["sessions"]
+    }
+    assert listed == {
         "one": (["tag of one"], "summary of one"),
         "two": (["tag of two"], "summary of two"),
         NAME: ([], None),
     }
 
 
-def test_a_title_of_your_own_goes_before_the_agents(cli: CommandLine, store: Store) -> None:
+def test_your_own_title_replaces_the_agents(cli: CommandLine, store: Store) -> None:
     store.create_session("untitled")
     store.append_message("untitled", "user", "What a person said first")
     store.sessions.set_title(store.sessions.get(NAME), "My title")
-    told = {one["id"]: (one["title"], one["agent_title"]) for one in cli("list", "--json").json["sessions"]}
-    assert told == {"untitled": ("What a person said first", ""), NAME: ("My title", "Fix the upload")}
+    titles = {
+        session["id"]: (session["title"], session["agent_title"]) for session in cli("list", "--json").json["sessions"]
+    }
+    assert titles == {"untitled": ("What a person said first", ""), NAME: ("My title", "Fix the upload")}
 
 
-def test_list_in_a_pipe_is_a_line_a_session_with_tabs(cli: CommandLine, store: Store) -> None:
+def test_list_in_a_pipe_prints_one_line_per_session_with_tabs(cli: CommandLine, store: Store) -> None:
     store.create_session("folded", agent_title="two\nlines\tand a tab")
     newest, oldest = cli("list").rows
     assert (newest[0], newest[-1]) == ("folded", "two lines and a tab")
@@ -120,13 +124,13 @@ def test_list_finds_words_and_says_how_many_there_are(cli: CommandLine, store: S
         store.create_session(f"other-{n}")
         store.append_message(f"other-{n}", "user", "hello retry")
     assert [row[0] for row in cli("list", "retry", "hello").rows] == ["other-2", "other-1", "other-0"]
-    cut = cli("list", "retry", "--limit", "2")
-    assert len(cut.lines) == 2
-    assert "2 of 4 sessions" in cut.err
+    limited = cli("list", "retry", "--limit", "2")
+    assert len(limited.lines) == 2
+    assert "2 of 4 sessions" in limited.err
     assert cli("list", "retry", "--limit", "2", "--json").json["total"] == 4
 
 
-def test_filters_narrow_lists_hits_and_calls_and_what_is_not_understood_is_said(cli: CommandLine, store: Store) -> None:
+def test_filters_narrow_lists_hits_and_calls_and_unknown_ones_give_a_warning(cli: CommandLine, store: Store) -> None:
     store.create_session("other", source="codex")
     assert [row[0] for row in cli("list", "agent:codex").rows] == ["other"]
     assert [row[0] for row in cli("list", "--", "is:error", "-agent:codex").rows] == [NAME]
@@ -134,9 +138,9 @@ def test_filters_narrow_lists_hits_and_calls_and_what_is_not_understood_is_said(
     assert cli("search", "retry role:assistant", "--json").json["total"] == 0
     assert [row[5] for row in cli("tools", "tool:bash").rows] == ["Bash"]
     assert cli("tools", "is:error").out == cli("tools", "--failed").out
-    puzzled = cli("list", "is:odd")
-    assert (len(puzzled.rows), puzzled.status) == (2, 0)
-    assert puzzled.err.startswith("is: has no value 'odd'. Use error, pinned")
+    unknown = cli("list", "is:odd")
+    assert (len(unknown.rows), unknown.status) == (2, 0)
+    assert unknown.err.startswith("is: has no value 'odd'. Use error, pinned")
     assert "No word to search for" in cli("search", "is:error").err
 
 
@@ -160,20 +164,20 @@ def test_show_as_json(cli: CommandLine, store: Store) -> None:
     store.notes.add_note(store.sessions.get(NAME), "a remark", 1)
     shown = cli("show", "telegram", "--json").json
     assert shown.keys() == {"schema", "session", "turns", "notes"}
-    assert shown["session"].keys() == SESSION
+    assert shown["session"].keys() == SESSION_FIELDS
     assert [turn["n"] for turn in shown["turns"]] == [0, 1, 2]
-    assert all(turn.keys() == TURN for turn in shown["turns"])
+    assert all(turn.keys() == TURN_FIELDS for turn in shown["turns"])
     before, first, second = shown["turns"]
     assert [entry["kind"] for entry in before["entries"]] == ["header"]
     assert (first["prompt"], second["prompt"]) == ("Look at the retry.", "Mend it. 上传失败")
-    assert all(entry.keys() == ENTRY for entry in first["entries"])
+    assert all(entry.keys() == ENTRY_FIELDS for entry in first["entries"])
     assert [entry["id"] for entry in first["entries"]] == [f"{NAME}#{seq}" for seq in range(4)]
     assert first["entries"][1]["parts"] == [
         {"type": "thinking", "text": "Where is it?", "signature": ""},
         {"type": "tool_call", "id": "c1", "name": "Bash", "arguments": {"command": "pytest -q"}},
     ]
     (call,) = first["tool_calls"]
-    assert call.keys() == CALL
+    assert call.keys() == CALL_FIELDS
     assert (call["status"], call["entry"], call["result_entry"]) == ("error", f"{NAME}#1", f"{NAME}#2")
     assert call["result"].splitlines()[-1] == "    line 39"
     (note,) = shown["notes"]
@@ -188,13 +192,13 @@ def test_show_one_turn(cli: CommandLine) -> None:
     assert cli("show", "telegram", "--turn", "9").status == 1
 
 
-def test_show_tells_who_said_what(cli: CommandLine) -> None:
-    told = cli("show", "telegram").lines
-    assert told[0] == "Fix the upload"
-    assert told[told.index("you") + 1] == "Look at the retry."
-    assert told[told.index("assistant") + 1] == "┆ Where is it?"
-    assert "⚙ Bash  command: pytest -q" in told
-    assert "  ✗" in told
+def test_show_prints_who_said_what(cli: CommandLine) -> None:
+    lines = cli("show", "telegram").lines
+    assert lines[0] == "Fix the upload"
+    assert lines[lines.index("you") + 1] == "Look at the retry."
+    assert lines[lines.index("assistant") + 1] == "┆ Where is it?"
+    assert "⚙ Bash  command: pytest -q" in lines
+    assert "  ✗" in lines
 
 
 def test_show_every_kind_of_entry(cli: CommandLine, store: Store) -> None:
@@ -205,23 +209,23 @@ def test_show_every_kind_of_entry(cli: CommandLine, store: Store) -> None:
         session.key,
         [NewEntry(kind="compaction", parts=(Text("In short."),)), NewEntry(kind="event", text="model changed")],
     )
-    told = cli("show", "odd").lines
-    assert "[image/png a.png 3 bytes]" in told
-    assert '[hologram] {"type":"hologram","depth":3}' in told
-    assert told[told.index("— earlier entries were compacted into a summary —") + 1] == "In short."
-    assert "· event: model changed" in told
+    lines = cli("show", "odd").lines
+    assert "[image/png a.png 3 bytes]" in lines
+    assert '[hologram] {"type":"hologram","depth":3}' in lines
+    assert lines[lines.index("— earlier entries were compacted into a summary —") + 1] == "In short."
+    assert "· event: model changed" in lines
 
 
-def test_raw_is_the_records_one_a_line(cli: CommandLine, store: Store) -> None:
+def test_raw_prints_one_record_per_line(cli: CommandLine, store: Store) -> None:
     session = store.create_session("raw")
     records = [b'{"a": 1}', b"not json \xff", b"two\nlines\r\n"]
     store.chains.append(session.key, [NewEntry(record=NewRecord(data), text="x") for data in records])
-    _, plain, bytes_kept, folded = cli("show", "raw", "--raw").raw.splitlines()
-    assert [plain, bytes_kept] == records[:2]
+    _, plain, raw_bytes, folded = cli("show", "raw", "--raw").raw.splitlines()
+    assert [plain, raw_bytes] == records[:2]
     assert json.loads(folded) == "two\nlines\r\n"
-    told = cli("show", "raw", "--raw", "--json").json
-    assert told.keys() == {"schema", "session", "records"}
-    assert told["records"][-1] == "two\nlines\r\n"
+    document = cli("show", "raw", "--raw", "--json").json
+    assert document.keys() == {"schema", "session", "records"}
+    assert document["records"][-1] == "two\nlines\r\n"
 
 
 def test_raw_of_one_turn(cli: CommandLine) -> None:
@@ -230,7 +234,7 @@ def test_raw_of_one_turn(cli: CommandLine) -> None:
     assert len(lines) == 2
 
 
-def test_half_characters_are_spelled_out(cli: CommandLine, store: Store) -> None:
+def test_lone_surrogates_are_escaped(cli: CommandLine, store: Store) -> None:
     store.create_session("half")
     store.append_message("half", "user", [{"type": "text", "text": "a\ud800b"}])
     assert "a\\ud800b" in cli.run_process("show", "half").lines
@@ -242,10 +246,10 @@ def test_half_characters_are_spelled_out(cli: CommandLine, store: Store) -> None
 
 
 def test_search_as_json(cli: CommandLine) -> None:
-    found = cli("search", "retry", "--json").json
-    assert found.keys() == {"schema", "hits", "total", "totals"} | ASKED
-    (hit,) = found["hits"]
-    assert hit.keys() == HIT
+    document = cli("search", "retry", "--json").json
+    assert document.keys() == {"schema", "hits", "total", "totals"} | QUERY_FIELDS
+    (hit,) = document["hits"]
+    assert hit.keys() == HIT_FIELDS
     assert (hit["session"], hit["entry"], hit["turn"]) == (NAME, f"{NAME}#0", 1)
     assert (hit["role"], hit["field"], hit["snippet"]) == ("user", "text", "Look at the retry.")
 
@@ -266,10 +270,10 @@ def test_search_for_nothing_is_wrong_usage_and_nothing_found_is_not(cli: Command
 
 
 def test_tools_as_json(cli: CommandLine) -> None:
-    told = cli("tools", "--json").json
-    assert told.keys() == {"schema", "tools", "total"} | ASKED
-    assert [call["name"] for call in told["tools"]] == ["Read", "Edit", "Bash"]
-    assert all(call.keys() == CALL | {"session", "turn", "at"} for call in told["tools"])
+    document = cli("tools", "--json").json
+    assert document.keys() == {"schema", "tools", "total"} | QUERY_FIELDS
+    assert [call["name"] for call in document["tools"]] == ["Read", "Edit", "Bash"]
+    assert all(call.keys() == CALL_FIELDS | {"session", "turn", "at"} for call in document["tools"])
 
 
 def test_tools_with_words_in_the_call_the_result_or_both(cli: CommandLine) -> None:
@@ -279,12 +283,12 @@ def test_tools_with_words_in_the_call_the_result_or_both(cli: CommandLine) -> No
     assert cli("tools", "!!!").out == ""
 
 
-def test_calls_of_one_message_are_told_apart(cli: CommandLine) -> None:
+def test_calls_of_one_message_are_separate(cli: CommandLine) -> None:
     assert [row[5] for row in cli("tools", "upload").rows] == ["Edit"]
     assert [row[5] for row in cli("tools", "path").rows] == ["Read", "Edit"]
 
 
-def test_every_argument_is_told(cli: CommandLine, store: Store) -> None:
+def test_every_argument_is_printed(cli: CommandLine, store: Store) -> None:
     store.create_session("writer")
     write = {"type": "tool_use", "id": "w", "name": "Write", "input": {"file_path": "a.py", "content": "import os"}}
     store.append_message("writer", "assistant", [write])

@@ -1,4 +1,4 @@
-"""Secrets by the command line: values come in by stdin, go out only when asked, and never by accident."""
+"""These tests cover the command group `secrets`: values come from stdin and are printed only on request."""
 
 from __future__ import annotations
 
@@ -17,27 +17,27 @@ def cli(store: Store) -> CommandLine:
     return CommandLine(store.path)
 
 
-def sealed(cli: CommandLine, key: str = "token", value: str = "hunter2\n") -> None:
+def seal(cli: CommandLine, key: str = "token", value: str = "hunter2\n") -> None:
     assert cli("secrets", "set", "telegram", key, stdin=value).status == 0
 
 
-def revealed(cli: CommandLine, key: str = "token") -> str:
+def reveal(cli: CommandLine, key: str = "token") -> str:
     return cli("secrets", "get", "telegram", key, "--reveal").out
 
 
 def test_a_secret_is_sealed_and_revealed(cli: CommandLine, store: Store) -> None:
-    sealed(cli)
+    seal(cli)
     assert store.get_secret(NAME, "token") == "hunter2"
-    assert revealed(cli) == "hunter2\n"
+    assert reveal(cli) == "hunter2\n"
 
 
 def test_line_breaks_inside_a_value_are_kept(cli: CommandLine, store: Store) -> None:
-    sealed(cli, "pem", "-----BEGIN-----\nabc\n-----END-----\n")
-    assert revealed(cli, "pem") == "-----BEGIN-----\nabc\n-----END-----\n"
+    seal(cli, "pem", "-----BEGIN-----\nabc\n-----END-----\n")
+    assert reveal(cli, "pem") == "-----BEGIN-----\nabc\n-----END-----\n"
 
 
 def test_a_value_is_not_printed_into_a_pipe_by_accident(cli: CommandLine) -> None:
-    sealed(cli)
+    seal(cli)
     ran = cli("secrets", "get", "telegram", "token")
     assert (ran.status, ran.out) == (1, "")
     assert "--reveal" in ran.err
@@ -45,14 +45,14 @@ def test_a_value_is_not_printed_into_a_pipe_by_accident(cli: CommandLine) -> Non
 
 def test_names_are_listed_and_values_never(cli: CommandLine, store: Store) -> None:
     store.create_session("other")
-    sealed(cli)
-    sealed(cli, value="hunter3")
+    seal(cli)
+    seal(cli, value="hunter3")
     cli("secrets", "set", "other", "key", stdin="hunter4")
-    told = cli("secrets", "list", "telegram", "--json").json
-    assert told.keys() == {"schema", "secrets", "exposed"}
-    (only,) = told["secrets"]
-    assert only.keys() == SECRET
-    assert (only["session"], only["key"], only["version"]) == (NAME, "token", 2)
+    document = cli("secrets", "list", "telegram", "--json").json
+    assert document.keys() == {"schema", "secrets", "exposed"}
+    (secret,) = document["secrets"]
+    assert secret.keys() == SECRET
+    assert (secret["session"], secret["key"], secret["version"]) == (NAME, "token", 2)
     assert [row[0] for row in cli("secrets", "list").rows] == ["key", "token"]
     assert "hunter" not in cli("secrets", "list").out + cli("log", "--json").out + cli("log").out
 
@@ -62,22 +62,22 @@ def test_an_empty_value_is_refused(cli: CommandLine, store: Store) -> None:
     assert store.secrets.names() == []
 
 
-def test_a_removed_secret_comes_back_unless_it_was_for_ever(cli: CommandLine) -> None:
-    sealed(cli)
+def test_a_removed_secret_can_be_restored_unless_removed_forever(cli: CommandLine) -> None:
+    seal(cli)
     assert cli("secrets", "rm", "telegram", "token").status == 0
     assert cli("secrets", "get", "telegram", "token", "--reveal").status == 1
     cli("undo")
-    assert revealed(cli) == "hunter2\n"
+    assert reveal(cli) == "hunter2\n"
     assert cli("secrets", "rm", "telegram", "token", "--forever").status == 0
     assert cli("undo").status == 1
     assert cli("secrets", "rm", "telegram", "token").status == 1
 
 
 def test_rotating_and_verifying(cli: CommandLine, store: Store) -> None:
-    sealed(cli)
+    seal(cli)
     ran = cli("secrets", "rotate")
     assert (ran.status, "1 sealed value" in ran.err) == (0, True)
-    assert revealed(cli) == "hunter2\n"
+    assert reveal(cli) == "hunter2\n"
     assert cli("secrets", "verify", "--json").json == {"schema": 1, "problems": []}
     store.connection.execute("update secrets set sealed = zeroblob(200)")
     ran = cli("secrets", "verify")
@@ -88,7 +88,7 @@ def test_rotating_and_verifying(cli: CommandLine, store: Store) -> None:
 
 
 def test_a_passphrase_protects_and_is_asked_for(cli: CommandLine, store: Store) -> None:
-    sealed(cli)
+    seal(cli)
     assert cli("secrets", "passphrase", stdin="correct horse\n").status == 0
     assert store.secrets.protection == "passphrase"
     locked = cli("secrets", "get", "telegram", "token", "--reveal")
@@ -108,17 +108,17 @@ def test_the_value_follows_the_passphrase_on_stdin(cli: CommandLine) -> None:
 
 
 def test_a_passphrase_is_changed_and_given_up(cli: CommandLine, store: Store) -> None:
-    sealed(cli)
+    seal(cli)
     cli("secrets", "passphrase", stdin="first\n")
     assert cli("secrets", "passphrase", "--passphrase-stdin", stdin="first\nsecond\n").status == 0
     assert cli("secrets", "key-file", "--passphrase-stdin", stdin="first\n").status == 1
     assert cli("secrets", "key-file", "--passphrase-stdin", stdin="second\n").status == 0
     assert store.secrets.protection == "file"
-    assert revealed(cli) == "hunter2\n"
+    assert reveal(cli) == "hunter2\n"
 
 
 def test_a_keyring_that_does_not_answer_changes_nothing(cli: CommandLine, store: Store) -> None:
-    sealed(cli)
+    seal(cli)
     assert cli("secrets", "keyring").status == 1
     assert store.secrets.protection == "file"
 

@@ -1,4 +1,4 @@
-"""Edits by the command line: each is done, each is one undo, and those for good say so."""
+"""These tests cover the commands that edit sessions. Each command is one undo, except `purge`."""
 
 from __future__ import annotations
 
@@ -18,55 +18,55 @@ def cli(store: Store) -> CommandLine:
     return CommandLine(store.path)
 
 
-def told(store: Store) -> Session:
+def load_session(store: Store) -> Session:
     return store.sessions.get(NAME)
 
 
 def test_title(cli: CommandLine, store: Store) -> None:
     assert cli("title", "telegram", "A better title").status == 0
-    assert told(store).own_title == "A better title"
+    assert load_session(store).own_title == "A better title"
     assert cli("title", "telegram", "  ").status == 1
     assert cli("title", "telegram").status == 2
     assert cli("undo").status == 0
-    assert told(store).own_title == ""
+    assert load_session(store).own_title == ""
 
 
 def test_tags(cli: CommandLine, store: Store) -> None:
     assert cli("tag", "telegram", "red", "blue").status == 0
-    assert store.notes.tags(told(store)) == ["blue", "red"]
+    assert store.notes.tags(load_session(store)) == ["blue", "red"]
     assert cli("untag", "telegram", "red").status == 0
-    assert store.notes.tags(told(store)) == ["blue"]
+    assert store.notes.tags(load_session(store)) == ["blue"]
     assert cli("untag", "telegram", "green").status == 1
     assert cli("tag", "telegram").status == 2
 
 
 def test_notes(cli: CommandLine, store: Store) -> None:
     number = cli("note", "telegram", "Ask Ada.", "--entry", "1").out.strip()
-    (note,) = store.notes.notes(told(store))
+    (note,) = store.notes.notes(load_session(store))
     assert (str(note.id), note.text, note.entry) == (number, "Ask Ada.", f"{NAME}#1")
     assert f"note {number} on {NAME}#1  Ask Ada." in cli("show", "telegram").lines
     assert cli("unnote", number).status == 0
-    assert store.notes.notes(told(store)) == []
+    assert store.notes.notes(load_session(store)) == []
     assert cli("unnote", number).status == 1
     assert cli("note", "telegram", "x", "--entry", "99").status == 1
 
 
 def test_flags_of_several_sessions_are_one_edit(cli: CommandLine, store: Store) -> None:
     store.create_session("other")
-    for command, undone, column in (("pin", "unpin", "pinned"), ("archive", "unarchive", "archived")):
+    for command, inverse, column in (("pin", "unpin", "pinned"), ("archive", "unarchive", "archived")):
         assert cli(command, "telegram", "other", "telegram").status == 0
         assert [getattr(store.sessions.get(name), column) for name in (NAME, "other")] == [1, 1]
         assert cli("undo").status == 0
         assert [getattr(store.sessions.get(name), column) for name in (NAME, "other")] == [0, 0]
         cli(command, "telegram")
-        assert cli(undone, "telegram").status == 0
-        assert getattr(told(store), column) == 0
+        assert cli(inverse, "telegram").status == 0
+        assert getattr(load_session(store), column) == 0
 
 
 def test_nothing_is_done_when_one_of_several_is_unknown(cli: CommandLine, store: Store) -> None:
     assert cli("pin", "telegram", "nobody").status == 1
     assert cli("pin").status == 2
-    assert told(store).pinned == 0
+    assert load_session(store).pinned == 0
 
 
 def test_delete_and_restore(cli: CommandLine, store: Store) -> None:
@@ -85,14 +85,14 @@ def test_fork_prints_the_id_of_the_new_session(cli: CommandLine, store: Store) -
     assert cli("fork", "telegram", "--turn", "7").status == 1
 
 
-# ── for good ──────────────────────────────────────────────────────────────────────────────────────
+# ── purge ─────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_purge_wants_a_yes_where_nobody_can_be_asked(cli: CommandLine, store: Store) -> None:
+def test_purge_without_a_terminal_needs_yes(cli: CommandLine, store: Store) -> None:
     refused = cli("purge", "telegram")
     assert refused.status == 1
     assert "--yes" in refused.err
-    assert told(store).turns == 2
+    assert load_session(store).turns == 2
     assert cli("purge", "telegram", "--yes").status == 0
     assert cli("show", "telegram").status == 1
     assert cli("undo").status == 1
@@ -112,12 +112,12 @@ def test_purge_names_sessions_or_the_trash(cli: CommandLine) -> None:
     assert cli("purge", "telegram", "--trash", "--yes").status == 2
 
 
-def test_purge_tells_which_backups_still_hold_it(cli: CommandLine, store: Store) -> None:
-    holding = create_backup(store.path, store.connection)
+def test_purge_lists_the_backups_that_still_contain_the_session(cli: CommandLine, store: Store) -> None:
+    containing = create_backup(store.path, store.connection)
     store.create_session("later")
     damaged = create_backup(store.path, store.connection)
     damaged.write_bytes(b"no database at all" * 100)
-    told_of_later = cli("purge", "later", "--yes").err
-    assert str(holding) not in told_of_later
-    assert str(damaged) in told_of_later
-    assert str(holding) in cli("purge", "telegram", "--yes").err
+    messages = cli("purge", "later", "--yes").err
+    assert str(containing) not in messages
+    assert str(damaged) in messages
+    assert str(containing) in cli("purge", "telegram", "--yes").err

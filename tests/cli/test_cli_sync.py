@@ -1,4 +1,4 @@
-"""sync, sources and write-back by the command line, and browsing another program's store."""
+"""These tests cover `sync`, `sources` and `write-back`, and browsing the store of another program."""
 
 from __future__ import annotations
 
@@ -59,21 +59,21 @@ def pingu(path: Path) -> Path:
     return path
 
 
-def spoiled(path: Path) -> Path:
-    """With one bad row among good ones."""
+def with_bad_row(path: Path) -> Path:
+    """Make a database with one unreadable row."""
     rubichan(path)
     execute_sql(path, "update messages set content = '[{' where seq = 1")
     return path
 
 
 def damaged(path: Path) -> Path:
-    """Still to be known for what it is, and not to be read."""
+    """Make a database that is recognized as Rubichan's but cannot be read."""
     rubichan(path)
     for number in range(200):
         add_rubichan_session(path, f"more {number}", ("user", "x" * 500))
-    whole = bytearray(path.read_bytes())
-    whole[20_000:60_000] = bytes(40_000)
-    path.write_bytes(whole)
+    content = bytearray(path.read_bytes())
+    content[20_000:60_000] = bytes(40_000)
+    path.write_bytes(content)
     return path
 
 
@@ -97,10 +97,10 @@ def test_sync_of_nothing_says_where_to_look(cli: CommandLine) -> None:
 
 
 def test_sync_as_json(cli: CommandLine, tmp_path: Path) -> None:
-    path = spoiled(tmp_path / "rubichan.db")
-    told = cli("sync", str(path), "--json")
-    assert told.json.keys() == {"schema", "sources"}
-    (report,) = told.json["sources"]
+    path = with_bad_row(tmp_path / "rubichan.db")
+    ran = cli("sync", str(path), "--json")
+    assert ran.json.keys() == {"schema", "sources"}
+    (report,) = ran.json["sources"]
     assert report.keys() == REPORT
     (problem,) = report.pop("problems")
     assert problem.keys() == {"where", "reason"}
@@ -113,33 +113,36 @@ def test_sync_as_json(cli: CommandLine, tmp_path: Path) -> None:
 
 def test_sync_of_several_paths(cli: CommandLine, tmp_path: Path) -> None:
     paths = [str(rubichan(tmp_path / "a.db")), str(pingu(tmp_path / "b.db"))]
-    assert [one["locator"] for one in cli("sync", *paths, "--json").json["sources"]] == paths
+    assert [report["locator"] for report in cli("sync", *paths, "--json").json["sources"]] == paths
 
 
-def test_sync_of_a_folder_in_which_stores_lie_side_by_side(cli: CommandLine, tmp_path: Path) -> None:
+def test_sync_of_a_folder_with_several_stores(cli: CommandLine, tmp_path: Path) -> None:
     folder = tmp_path / "kept"
     folder.mkdir()
-    one, other = pingu(folder / "a.db"), pingu(folder / "b.db")
+    first, second = pingu(folder / "a.db"), pingu(folder / "b.db")
     (folder / "notes.txt").write_text("nothing to read")
     (folder / "damaged.db").write_bytes(b"SQLite format 3\0" + b"\xff" * 4_000)
-    told = cli("sync", str(folder), "--json").json["sources"]
-    assert [(source["source"], source["locator"]) for source in told] == [("pingu", str(one)), ("pingu", str(other))]
+    reports = cli("sync", str(folder), "--json").json["sources"]
+    assert [(source["source"], source["locator"]) for source in reports] == [
+        ("pingu", str(first)),
+        ("pingu", str(second)),
+    ]
 
 
 @pytest.mark.parametrize("named", ["~", "copied"])
 def test_sync_of_a_home_reads_the_stores_in_it(cli: CommandLine, home: Path, tmp_path: Path, named: str) -> None:
-    place = home if named == "~" else tmp_path / named
+    folder = home if named == "~" else tmp_path / named
     data = Path(__file__).parents[1] / "data"
-    shutil.copytree(data / "claude", place / ".claude")
-    shutil.copytree(data / "codex", place / ".codex")
-    rubichan(place / ".config/rubichan/rubichan.db")
-    told = cli("sync", "~" if place == home else str(place), "--json").json["sources"]
-    assert {source["source"]: source["locator"] for source in told} == {
-        "claude": str(place / ".claude"),
-        "codex": str(place / ".codex"),
-        "rubichan": str(place / ".config/rubichan/rubichan.db"),
+    shutil.copytree(data / "claude", folder / ".claude")
+    shutil.copytree(data / "codex", folder / ".codex")
+    rubichan(folder / ".config/rubichan/rubichan.db")
+    reports = cli("sync", "~" if folder == home else str(folder), "--json").json["sources"]
+    assert {source["source"]: source["locator"] for source in reports} == {
+        "claude": str(folder / ".claude"),
+        "codex": str(folder / ".codex"),
+        "rubichan": str(folder / ".config/rubichan/rubichan.db"),
     }
-    assert [row[0] for row in cli("sync", "--source", "codex", str(place)).rows] == ["codex"]
+    assert [row[0] for row in cli("sync", "--source", "codex", str(folder)).rows] == ["codex"]
 
 
 def test_sync_of_one_kind(cli: CommandLine, home: Path, tmp_path: Path) -> None:
@@ -154,7 +157,7 @@ def test_sync_of_one_kind(cli: CommandLine, home: Path, tmp_path: Path) -> None:
 
 
 def test_a_sync_with_problems_lists_them_and_is_done(cli: CommandLine, store: Store, tmp_path: Path) -> None:
-    ran = cli("sync", str(spoiled(tmp_path / "rubichan.db")))
+    ran = cli("sync", str(with_bad_row(tmp_path / "rubichan.db")))
     assert ran.status == 0
     assert ran.err.startswith("messages:2: The content cannot be read")
     assert len(ran.err.splitlines()) == 1
@@ -206,16 +209,16 @@ def test_one_sync_at_a_time(cli: CommandLine, store: Store, tmp_path: Path) -> N
     assert cli("sync", path).status == 0
 
 
-def test_two_syncs_at_once_bring_everything_once(cli: CommandLine, store: Store, tmp_path: Path) -> None:
+def test_two_simultaneous_syncs_read_everything_once(cli: CommandLine, store: Store, tmp_path: Path) -> None:
     path = rubichan(tmp_path / "rubichan.db")
     for number in range(30):
         add_rubichan_session(path, f"s{number}", ("user", "one"), ("assistant", "two"))
-    both = [
+    processes = [
         subprocess.Popen(cli.command("sync", str(path)), stdout=subprocess.PIPE, stderr=subprocess.PIPE) for _ in "ab"
     ]
-    for one in both:
-        _, said = one.communicate()
-        assert (one.returncode, said) == (0, b"") or (one.returncode == 1 and b"Another sync" in said)
+    for process in processes:
+        _, err = process.communicate()
+        assert (process.returncode, err) == (0, b"") or (process.returncode == 1 and b"Another sync" in err)
     assert store.row("select count(*), count(distinct native_id) from sessions") == (31, 31)
     assert store.row("select count(*) from entries where seq >= 0") == (62,)
 
@@ -234,8 +237,8 @@ def test_an_interrupted_sync_is_no_traceback(cli: CommandLine, store: Store, tmp
     path = make_database(tmp_path / "rubichan.db", RUBICHAN_SCHEMA)
     rows = [(f"s{number}", "m") for number in range(1000)]
     execute_sql(path, "insert into sessions (id, model) values (?, ?)", rows)
-    said = [(name, 0, "user", '[{"type": "text", "text": "hello"}]') for name, _ in rows]
-    execute_sql(path, "insert into messages (session_id, seq, role, content) values (?, ?, ?, ?)", said)
+    messages = [(name, 0, "user", '[{"type": "text", "text": "hello"}]') for name, _ in rows]
+    execute_sql(path, "insert into messages (session_id, seq, role, content) values (?, ?, ?, ?)", messages)
     running = subprocess.Popen(cli.command("sync", str(path)), stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     while store.row("select count(*) from sessions") == (0,) and running.poll() is None:
         pass
@@ -249,9 +252,9 @@ def test_an_interrupted_sync_is_no_traceback(cli: CommandLine, store: Store, tmp
 # ── sources ───────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_sources_tell_what_was_found_where(cli: CommandLine, tmp_path: Path) -> None:
+def test_sources_lists_what_was_found_where(cli: CommandLine, tmp_path: Path) -> None:
     assert "Nothing read yet" in cli("sources").err
-    path = spoiled(tmp_path / "rubichan.db")
+    path = with_bad_row(tmp_path / "rubichan.db")
     cli("sync", str(path))
     ran = cli("sources")
     ((label, sessions, at, problems, where),) = ran.rows
@@ -261,11 +264,11 @@ def test_sources_tell_what_was_found_where(cli: CommandLine, tmp_path: Path) -> 
 
 
 def test_sources_as_json(cli: CommandLine, tmp_path: Path) -> None:
-    path = spoiled(tmp_path / "rubichan.db")
+    path = with_bad_row(tmp_path / "rubichan.db")
     cli("sync", str(path))
-    told = cli("sources", "--json").json
-    assert told.keys() == {"schema", "sources"}
-    (source,) = told["sources"]
+    document = cli("sources", "--json").json
+    assert document.keys() == {"schema", "sources"}
+    (source,) = document["sources"]
     assert source.keys() == SOURCE
     assert (source["source"], source["locator"], source["sessions"]) == ("rubichan", str(path), 1)
     assert [problem["where"] for problem in source["problems"]] == ["messages:2"]
@@ -276,9 +279,9 @@ def test_sources_list_the_backups(cli: CommandLine, tmp_path: Path) -> None:
     path = rubichan(tmp_path / "rubichan.db")
     cli("sync", str(path))
     cli("title", "s", "Mine")
-    taken = cli("write-back", "s", "--json").json["backup"]
-    assert cli("sources", "--json").json["sources"][0]["backups"] == [taken]
-    assert taken in cli("sources").err
+    backup = cli("write-back", "s", "--json").json["backup"]
+    assert cli("sources", "--json").json["sources"][0]["backups"] == [backup]
+    assert backup in cli("sources").err
 
 
 # ── write-back ────────────────────────────────────────────────────────────────────────────────────
@@ -312,10 +315,10 @@ def test_a_dry_run_as_json(cli: CommandLine, tmp_path: Path) -> None:
     cli("sync", str(path))
     cli("title", "p", "Mine")
     cli("facts", "retire", "1")
-    told = cli("write-back", "p", "--dry-run", "--json").json
-    assert told.keys() == {"schema", "locator", "dry_run", "changes", "unplaced", "conflicts", "backup"}
-    assert (told["locator"], told["dry_run"], told["backup"]) == (str(path), True, None)
-    title, memory = told["changes"]
+    document = cli("write-back", "p", "--dry-run", "--json").json
+    assert document.keys() == {"schema", "locator", "dry_run", "changes", "unplaced", "conflicts", "backup"}
+    assert (document["locator"], document["dry_run"], document["backup"]) == (str(path), True, None)
+    title, memory = document["changes"]
     assert title == {"table": "sessions", "key": {"id": "p"}, "before": {"title": None}, "after": {"title": "Mine"}}
     assert (memory["table"], memory["key"], memory["after"]) == ("memories", {"id": 1}, None)
     assert memory["before"]["embedding"] == {"$base64": "AACAPw=="}
@@ -337,16 +340,18 @@ def test_write_back_says_what_it_did(cli: CommandLine, tmp_path: Path) -> None:
     assert again.err.endswith("Nothing to write back.\n")
 
 
-def test_write_back_of_what_came_from_nowhere(cli: CommandLine, store: Store) -> None:
+def test_write_back_of_a_session_without_a_source(cli: CommandLine, store: Store) -> None:
     add_upload_session(store, "ours")
     for args in ([], ["--dry-run"], ["--json"]):
         ran = cli("write-back", "ours", *args)
         assert (ran.status, ran.out) == (1, "")
-        assert ran.err == "This session was not synced from an agent's store, so there is nowhere to write it back to.\n"
+        assert (
+            ran.err == "This session was not synced from an agent's store, so there is nowhere to write it back to.\n"
+        )
     assert cli("write-back", "nobody").status == 1
 
 
-def test_write_back_of_what_was_changed_there(cli: CommandLine, tmp_path: Path) -> None:
+def test_write_back_of_a_row_that_its_owner_changed(cli: CommandLine, tmp_path: Path) -> None:
     path = rubichan(tmp_path / "rubichan.db")
     cli("sync", str(path))
     cli("title", "s", "Mine")
@@ -389,30 +394,30 @@ def test_a_text_that_is_no_utf_8_is_shown(cli: CommandLine, tmp_path: Path) -> N
 # ── the journal ───────────────────────────────────────────────────────────────────────────────────
 
 
-def log(cli: CommandLine) -> list[str]:
-    """What the newest edit says, without its headline's time."""
+def newest_log_lines(cli: CommandLine) -> list[str]:
+    """Return the lines of the newest edit in the log, without its time."""
     headline, *lines = cli("log", "--limit", "1").lines
     return [" ".join(headline.split()[:2]), *(line.strip() for line in lines)]
 
 
-def test_the_log_tells_what_was_written_where(cli: CommandLine, store: Store, tmp_path: Path) -> None:
+def test_the_log_shows_what_was_written_where(cli: CommandLine, store: Store, tmp_path: Path) -> None:
     path = pingu(tmp_path / "pingu.db")
     cli("sync", str(path))
     cli("title", "p", "Mine")
     store.facts.edit(1, "Runs Debian 13")
     cli("write-back", "p")
-    kind, where, *told = log(cli)
+    kind, where, *changes = newest_log_lines(cli)
     assert (kind.split()[1], where) == ("write-back", f"in {path}")
-    assert told[:3] == [
+    assert changes[:3] == [
         "title: Mine",
         "memories 1 content: Runs Debian → Runs Debian 13",
         "memories 1 embedding: 4 bytes",
     ]
     cli("undo")
-    kind, where, *told = log(cli)
+    kind, where, *changes = newest_log_lines(cli)
     assert (kind.split()[1], where) == ("undo", f"in {path}")
-    assert "title: Mine" in told
-    assert "memories 1 content: Runs Debian 13 → Runs Debian" in told
+    assert "title: Mine" in changes
+    assert "memories 1 content: Runs Debian 13 → Runs Debian" in changes
 
 
 def test_the_log_counts_the_rows_of_a_deleted_conversation(cli: CommandLine, tmp_path: Path) -> None:
@@ -421,26 +426,26 @@ def test_the_log_counts_the_rows_of_a_deleted_conversation(cli: CommandLine, tmp
     cli("sync", str(path))
     cli("delete", "long")
     cli("write-back", "long")
-    assert log(cli)[1:] == [f"in {path}", "- messages: 9 rows", "- sessions long", "gone: 0 → 1"]
+    assert newest_log_lines(cli)[1:] == [f"in {path}", "- messages: 9 rows", "- sessions long", "gone: 0 → 1"]
     (edit,) = cli("log", "--limit", "1", "--json").json["log"]
     assert len([change for change in edit["changes"] if change["table"] == "@foreign"]) == 10
     cli("undo")
-    assert log(cli)[1:] == [f"in {path}", "+ sessions long", "+ messages: 9 rows", "gone: 1 → 0"]
+    assert newest_log_lines(cli)[1:] == [f"in {path}", "+ sessions long", "+ messages: 9 rows", "gone: 1 → 0"]
 
 
 def test_a_purge_names_the_backups_of_the_store_it_came_from(cli: CommandLine, tmp_path: Path) -> None:
     path = rubichan(tmp_path / "rubichan.db")
     cli("sync", str(path))
     cli("title", "s", "Mine")
-    taken = cli("write-back", "s", "--json").json["backup"]
-    assert f"Still in the backup {taken}" in cli("purge", "s", "--yes").err
+    backup = cli("write-back", "s", "--json").json["backup"]
+    assert f"Still in the backup {backup}" in cli("purge", "s", "--yes").err
 
 
 # ── browsing another program's store ──────────────────────────────────────────────────────────────
 
 
-class Reading(FakeBrowser):
-    """Looks into the store while it is open."""
+class InspectingBrowser(FakeBrowser):
+    """Lists the sessions of the store while it is open."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -455,37 +460,37 @@ class Reading(FakeBrowser):
 
 def test_a_foreign_database_is_browsed_in_a_store_of_its_own(cli: CommandLine, store: Store, tmp_path: Path) -> None:
     paths = [str(rubichan(tmp_path / "a.db")), str(pingu(tmp_path / "b.db"))]
-    opened = Reading()
-    assert cli(paths[0], browse=opened).status == 0
-    assert cli(*paths, browse=opened).status == 0
-    assert [sorted(found) for found in opened.found] == [["s"], ["p", "s"]]
-    assert not any(path.exists() or path.parent.exists() for path in opened.paths)
-    assert store.path not in opened.paths
+    browser = InspectingBrowser()
+    assert cli(paths[0], browse=browser).status == 0
+    assert cli(*paths, browse=browser).status == 0
+    assert [sorted(found) for found in browser.found] == [["s"], ["p", "s"]]
+    assert not any(path.exists() or path.parent.exists() for path in browser.paths)
+    assert store.path not in browser.paths
     assert store.list_sessions(9) == []
 
 
-def test_what_cannot_be_read_is_not_browsed(cli: CommandLine, tmp_path: Path) -> None:
-    opened = Reading()
+def test_an_unreadable_file_is_not_browsed(cli: CommandLine, tmp_path: Path) -> None:
+    browser = InspectingBrowser()
     (tmp_path / "empty.db").touch()
     for path in (tmp_path / "empty.db", damaged(tmp_path / "damaged.db")):
-        ran = cli(str(path), browse=opened)
+        ran = cli(str(path), browse=browser)
         assert (ran.status, len(ran.err.splitlines())) == (3, 1)
-    assert opened.paths == []
+    assert browser.paths == []
 
 
 def test_a_database_may_be_named_by_its_url(cli: CommandLine, store: Store, tmp_path: Path) -> None:
     url = f"sqlite:///{rubichan(tmp_path / 'rubichan.db')}"
-    opened = Reading()
-    assert cli(url, browse=opened).status == 0
-    assert opened.found == [["s"]]
+    browser = InspectingBrowser()
+    assert cli(url, browse=browser).status == 0
+    assert browser.found == [["s"]]
     assert cli("sync", url).status == 0
     assert stored_texts(store, "s") == ["one", "two"]
 
 
-def test_what_can_be_read_only_in_part_is_browsed(cli: CommandLine, tmp_path: Path) -> None:
-    opened = Reading()
-    assert cli(str(spoiled(tmp_path / "rubichan.db")), browse=opened).status == 0
-    assert opened.found == [["s"]]
+def test_a_partly_readable_store_is_browsed(cli: CommandLine, tmp_path: Path) -> None:
+    browser = InspectingBrowser()
+    assert cli(str(with_bad_row(tmp_path / "rubichan.db")), browse=browser).status == 0
+    assert browser.found == [["s"]]
 
 
 def test_a_folder_is_not_a_database(cli: CommandLine, tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Tool calls on the command line: the slowest, the most failing, the most used; and what else was looked for."""
+"""These tests cover the command `tools`: order, statistics, filters and typo correction."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from sample_conversations import make_call_entries
 from store.model.entry import NewEntry, Text
 from store.store import Store
 
-TALLY = {"name", "calls", "failed", "share", "median_ms", "slowest_ms", "last_at"}
+TOOL_STATS_FIELDS = {"name", "calls", "failed", "share", "median_ms", "slowest_ms", "last_at"}
 
 
 @pytest.fixture
@@ -48,15 +48,15 @@ def test_tools_by_name_the_most_used_or_the_most_failing_first(cli: CommandLine)
     assert [row[6] for row in cli("tools", "--by", "slowest", "--summary").rows] == ["Bash", "Read", "Edit"]
 
 
-def test_the_summary_is_of_what_was_found(cli: CommandLine) -> None:
-    told = cli("tools", "narwhal", "--summary", "--json").json
-    assert [(one["name"], one["calls"], one["failed"], one["share"]) for one in told["names"]] == [
+def test_the_summary_covers_only_matching_calls(cli: CommandLine) -> None:
+    document = cli("tools", "narwhal", "--summary", "--json").json
+    assert [(stats["name"], stats["calls"], stats["failed"], stats["share"]) for stats in document["names"]] == [
         ("Bash", 1, 1, 1.0),
         ("Read", 1, 0, 0.0),
     ]
-    assert all(one.keys() == TALLY for one in told["names"])
-    assert [call["name"] for call in told["tools"]] == ["Read", "Bash"]
-    assert told["total"] == 2
+    assert all(stats.keys() == TOOL_STATS_FIELDS for stats in document["names"])
+    assert [call["name"] for call in document["tools"]] == ["Read", "Bash"]
+    assert document["total"] == 2
 
 
 def test_filters_of_calls(cli: CommandLine) -> None:
@@ -76,28 +76,28 @@ def test_filters_of_calls(cli: CommandLine) -> None:
         ("tools", "tool:bsah", "tool:bash"),
     ],
 )
-def test_a_typing_error_is_forgiven_and_it_is_said(cli: CommandLine, command: str, typed: str, shown: str) -> None:
+def test_a_typo_is_corrected_with_a_message(cli: CommandLine, command: str, typed: str, shown: str) -> None:
     ran = cli(command, typed)
     assert ran.err.startswith(f"Showing “{shown}”; nothing for “{typed}”.\n")
     assert ran.out == cli(command, shown).out != ""
     assert cli(command, typed, "--json").json["instead"] == [{"typed": typed, "shown": shown}]
 
 
-def test_what_was_understood_is_told(cli: CommandLine) -> None:
+def test_explain_prints_how_a_query_was_understood(cli: CommandLine) -> None:
     typed = ["--explain", "database", "OR", "whale", "after:2026-03-01", "--", "-is:pinned"]
     assert cli("search", *typed).err.startswith(
         "Understood: “database” or “whale”, since Sun 1 Mar 2026, not pinned.\n"
     )
     assert cli("list", "--explain").err == "Understood: everything.\n"
-    told = cli("list", "database", "is:odd", "--json").json
-    assert (told["understood"], len(told["puzzles"]), told["instead"]) == ("“database”", 1, [])
+    document = cli("list", "database", "is:odd", "--json").json
+    assert (document["understood"], len(document["puzzles"]), document["instead"]) == ("“database”", 1, [])
 
 
 def test_hits_in_conversations_and_in_tool_calls_are_kept_apart(cli: CommandLine, store: Store) -> None:
     for _ in range(5):
         store.append_message("work", "user", "a narwhal")
-    told = cli("search", "narwhal", "--json", "--limit", "4").json
-    assert [hit["field"] for hit in told["hits"]] == ["text", "text", "tool_result", "tool_result"]
-    assert (told["totals"], told["total"]) == ({"conversation": 5, "tools": 4}, 9)
+    document = cli("search", "narwhal", "--json", "--limit", "4").json
+    assert [hit["field"] for hit in document["hits"]] == ["text", "text", "tool_result", "tool_result"]
+    assert (document["totals"], document["total"]) == ({"conversation": 5, "tools": 4}, 9)
     assert {row[3] for row in cli("search", "narwhal", "--in", "conversation").rows} == {"text"}
     assert {row[3] for row in cli("search", "narwhal", "--in", "tools").rows} == {"tool_call", "tool_result"}
