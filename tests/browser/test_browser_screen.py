@@ -187,7 +187,7 @@ async def test_an_answer_that_comes_too_late_is_dropped(filled: Store, monkeypat
         screen = pilot.app.screen
         assert isinstance(screen, BrowserScreen)
         await pilot.press("slash", *"rename")
-        await wait_until(pilot, lambda: screen._list_options.query == "rename")
+        await wait_until(pilot, lambda: screen.session_list.options.query == "rename")
         await pilot.press("ctrl+u", *"morning")
         await wait_for_text(pilot, "1 found", "Good morning!")
         let_go.set()
@@ -373,7 +373,7 @@ async def test_help_tells_every_key_of_the_screen(filled: Store) -> None:
     async with make_browser(filled).run_test(size=(100, 30)) as pilot:
         await wait_for_text(pilot, "6 sessions")
         await pilot.press("question_mark")
-        await wait_for_text(pilot, "Read the conversation", "The next session", "Only the sessions with these")
+        await wait_for_text(pilot, "Open the session", "Next session", "Only the sessions with these")
         await pilot.press("escape")
         assert not isinstance(pilot.app.screen, HelpScreen)
 
