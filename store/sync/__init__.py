@@ -1,1 +1,1 @@
-"""Reads what is new in the agents' stores into ours."""
+"""This package imports what is new in the agents' stores."""

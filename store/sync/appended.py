@@ -1,4 +1,4 @@
-"""Files that grow, again and again: which of their sessions are as they were, which go on, which must be read anew."""
+"""Scans files that grow, and decides for each session whether it is unchanged, has grown, or must be read again."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from store.sources.contract import Batch, SessionRef, SupportsAppend
 
 
 class KnownSession(NamedTuple):
-    "A session that the store has."
+    "Describes a session that the store has."
 
     key: int
     stamp: str
     gone: bool
-    "From its source."
+    "Is True when its source does not have it any more."
     is_read: bool = True
-    "False of what was only skimmed, and of which nothing was read yet."
+    "Is False while the session is only in the quick index, without entries."
 
 
 AppendedBatches = dict[str, Sequence[Batch]]
@@ -25,41 +25,47 @@ AppendedBatches = dict[str, Sequence[Batch]]
 
 @dataclass(slots=True)
 class ScanResult:
+    """Holds what a scan found: all sessions, and what was appended to some of them."""
+
     refs: list[SessionRef] = field(default_factory=list)
     appended: AppendedBatches = field(default_factory=dict)
-    "What came since, of sessions that need not be read from their beginning, by native id."
+    "Holds the new batches of sessions that have grown, by native id. The others are read from their beginning."
     unaffected: dict[str, int] = field(default_factory=dict)
-    "The sessions beside them that it does not concern, with their keys."
+    "Holds the keys of unchanged sessions in files that have grown, by native id."
 
 
 def scan_incrementally(
-    opened: SupportsAppend, known: Mapping[str, KnownSession], reader: str, mark_of: Callable[[int], str]
+    reader: SupportsAppend, known: Mapping[str, KnownSession], stamp_prefix: str, load_mark: Callable[[int], str]
 ) -> ScanResult:
-    """What there is, without opening a file that is as it was. The stamps that the reader made begin with its name."""
-    heads = {ref.native_id: ref for ref in opened.scan_files()}
-    inside: dict[str, list[str]] = {}
-    for native, session in known.items():
-        if native not in heads and not session.gone:
-            inside.setdefault(find_main_session(native, heads), []).append(native)
-    found = ScanResult()
-    for native, ref in heads.items():
-        found.refs.append(ref)
-        had = known.get(native, KnownSession(0, "", False))
-        if had.gone or had.stamp != reader + ref.stamp:
-            mark = mark_of(had.key) if had.stamp.startswith(reader) and not had.gone else ""
-            grown = opened.read_appended(ref, mark) if mark else None
-            if grown is None:
-                found.refs += opened.scan_branches(ref)
+    """Return the sessions that exist, without opening files that did not change.
+
+    Stamps that were made by the current version of the reader begin with `stamp_prefix`.
+    """
+    main_refs = {ref.native_id: ref for ref in reader.scan_files()}
+    branches_by_main: dict[str, list[str]] = {}
+    for native_id, session in known.items():
+        if native_id not in main_refs and not session.gone:
+            branches_by_main.setdefault(find_main_session(native_id, main_refs), []).append(native_id)
+    result = ScanResult()
+    for native_id, ref in main_refs.items():
+        result.refs.append(ref)
+        branches = branches_by_main.get(native_id, ())
+        stored = known.get(native_id, KnownSession(0, "", False))
+        if stored.gone or stored.stamp != stamp_prefix + ref.stamp:
+            mark = load_mark(stored.key) if stored.stamp.startswith(stamp_prefix) and not stored.gone else ""
+            batches = reader.read_appended(ref, mark) if mark else None
+            if batches is None:
+                result.refs += reader.scan_branches(ref)
                 continue
-            found.appended[native] = grown
-            calm = [other for other in inside.get(native, ()) if known[other].stamp == had.stamp]
-            found.unaffected |= {other: known[other].key for other in calm}
-        found.refs += [SessionRef(other, ref.stamp, ref.updated_at) for other in inside.get(native, ())]
-    return found
+            result.appended[native_id] = batches
+            unaffected = [branch for branch in branches if known[branch].stamp == stored.stamp]
+            result.unaffected |= {branch: known[branch].key for branch in unaffected}
+        result.refs += [SessionRef(branch, ref.stamp, ref.updated_at) for branch in branches]
+    return result
 
 
-def find_main_session(native: str, heads: Container[str]) -> str:
-    """The session after which one is named that stands in the same file; empty when there is none."""
-    while native and native not in heads:
-        native = native.rpartition("/")[0]
-    return native
+def find_main_session(native_id: str, main_ids: Container[str]) -> str:
+    """Return the main session of the file that a branch is in, by the prefix of its id, or an empty string."""
+    while native_id and native_id not in main_ids:
+        native_id = native_id.rpartition("/")[0]
+    return native_id

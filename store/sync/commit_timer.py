@@ -1,4 +1,4 @@
-"""How often an import commits: so that nobody waits for it, and it does not wait for the disk."""
+"""Decides how often an import commits: often enough for others to write, rarely enough not to wait for the disk."""
 
 from __future__ import annotations
 
@@ -14,22 +14,25 @@ COMMIT_SECONDS = 0.2
 
 
 class CommitTimer:
-    """Commits about every 200 ms, so that edits never wait for a sync; the first at once, so that rows show."""
+    """Commits about every 200 ms, so that edits never wait long for a sync.
+
+    The first commit comes immediately, so that rows are shown.
+    """
 
     def __init__(self, store: Store) -> None:
         self._store = store
         self._transaction: ExitStack | None = None
-        self._interval = self._begun_at = 0.0
+        self._interval = self._started_at = 0.0
 
     def begin(self) -> None:
         if self._transaction is None:
             self._transaction = ExitStack()
             self._transaction.enter_context(self._store.transaction(durable=False))
-            self._begun_at = time.monotonic()
+            self._started_at = time.monotonic()
 
     def commit_if_due(self) -> bool:
-        """True when it was time, and nothing is held now."""
-        if self._transaction is None or time.monotonic() - self._begun_at < self._interval:
+        """Commit if enough time has passed, and return whether it did."""
+        if self._transaction is None or time.monotonic() - self._started_at < self._interval:
             return False
         self._interval = COMMIT_SECONDS
         self.__exit__(None, None, None)
@@ -41,6 +44,6 @@ class CommitTimer:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        held, self._transaction = self._transaction, None
-        if held is not None:
-            held.__exit__(kind, error, trace)
+        transaction, self._transaction = self._transaction, None
+        if transaction is not None:
+            transaction.__exit__(kind, error, trace)

@@ -1,7 +1,7 @@
-"""Reads what is new in the foreign stores into ours: scan, compare stamps, read, save. Problems are collected.
+"""Imports what is new in the foreign stores: scan, compare stamps, read, save. Problems are collected, not raised.
 
-A session is saved in batches, its stamp with the last; so an interrupted sync goes on where it was, and a second one of
-an unchanged world writes nothing at all.
+A session is saved in batches, and its stamp with the last one. So an interrupted sync continues where it stopped, and
+a sync of unchanged stores writes nothing.
 """
 
 from __future__ import annotations
@@ -45,10 +45,10 @@ if TYPE_CHECKING:
 
 
 CONCURRENT_IMPORTS = 2
-"""Stores that are read in turn: while what one tells is written, the other's process reads on."""
+"""This many stores are read in turn: while entries of one are written, the process of the other one reads ahead."""
 
 MERGE_INDEX_AFTER = 200
-"""New sessions after which the search index is worth being put in order as a whole."""
+"""After this many new sessions, merging the whole search index is worth the time."""
 
 T = TypeVar("T")
 
@@ -60,65 +60,71 @@ _SELECT_ANY_READ = "select 1 from sessions where source_key = ? and head is not 
 
 
 class _Destination(NamedTuple):
-    """Where a session that is read belongs."""
+    """Describes where in the store a session that is read belongs."""
 
     source_key: int
     known: KnownSession | None
     is_elsewhere: bool
-    "The store has it from another place, which is followed until this one goes further."
+    "The store has the session from another place, and follows that place until this one has more entries."
     is_appended: bool
-    "What is told comes behind what the store has."
+    "The batches hold only what follows the stored entries."
 
 
-def import_targets(store: Store, chosen: Iterable[Target], priority_ids: Set[str] = frozenset()) -> Iterator[Progress]:
-    """Each target in turn, the newest of each first."""
+def import_targets(store: Store, targets: Iterable[Target], priority_ids: Set[str] = frozenset()) -> Iterator[Progress]:
+    """Import each target in turn, the newest sessions of each first, and yield the progress."""
     with ReaderProcesses("quick_index") as processes:
-        under_way: list[_TargetImport] = []
-        looks: list[Iterator[Progress]] = []
-        was_seen = False
-        for target in chosen:
-            under_way.append(_TargetImport(store, target, priority_ids))
-            looks.append(under_way[-1].build_quick_index(processes, inline=not was_seen))
-            # The newest of each, before all of any.
-            for progress in islice(looks[-1], 1):
-                was_seen = True
+        imports: list[_TargetImport] = []
+        quick_scans: list[Iterator[Progress]] = []
+        has_rows = False
+        for target in targets:
+            imports.append(_TargetImport(store, target, priority_ids))
+            quick_scans.append(imports[-1].build_quick_index(processes, inline=not has_rows))
+            # The newest sessions of every store come before the other sessions of any store.
+            for progress in islice(quick_scans[-1], 1):
+                has_rows = True
                 yield progress
-        yield from _round_robin(looks)
+        yield from _round_robin(quick_scans)
         with store.temp_store_in_memory():
-            yield from _run_imports(under_way, priority_ids)
+            yield from _run_imports(imports, priority_ids)
         clear_index_if_unused(store)
-        if sum(one.report.new for one in under_way) >= MERGE_INDEX_AFTER:
-            last = under_way[-1].report
+        if sum(target_import.report.new for target_import in imports) >= MERGE_INDEX_AFTER:
+            last = imports[-1].report
             yield from (Progress(last, last.seen, last.seen) for _ in store.search.merge_segments())
         store.release_free_pages()
 
 
-def _round_robin(told: Iterable[Iterator[T]]) -> Iterator[T]:
-    waiting = deque(told)
+def _round_robin(iterators: Iterable[Iterator[T]]) -> Iterator[T]:
+    """Yield one item of each iterator in turn until all of them end."""
+    waiting = deque(iterators)
     while waiting:
-        for one in islice(waiting[0], 1):
-            yield one
+        for item in islice(waiting[0], 1):
+            yield item
             waiting.append(waiting[0])
         waiting.popleft()
 
 
-def _run_imports(under_way: Sequence[_TargetImport], priority_ids: Set[str]) -> Iterator[Progress]:
-    """Two at a time, since each is read by a process of its own; but one that has what somebody waits for first."""
-    for one in under_way:
-        one.start_reading()
-    waiting = deque((one, one.run()) for one in under_way)
+def _run_imports(imports: Sequence[_TargetImport], priority_ids: Set[str]) -> Iterator[Progress]:
+    """Run two imports at a time, since each has a reader process of its own.
+
+    An import that has a session of `priority_ids` goes first.
+    """
+    for target_import in imports:
+        target_import.start_reading()
+    waiting = deque((target_import, target_import.run()) for target_import in imports)
     while waiting:
-        hurried = next((at for at, (one, _) in enumerate(waiting) if one.unread & priority_ids), 0)
-        one, run = waiting[hurried]
+        chosen = next(
+            (index for index, (target_import, _) in enumerate(waiting) if target_import.unread & priority_ids), 0
+        )
+        target_import, run = waiting[chosen]
         progress = next(run, None)
-        del waiting[hurried]
+        del waiting[chosen]
         if progress is not None:
-            waiting.insert(min(CONCURRENT_IMPORTS - 1, len(waiting)), (one, run))
+            waiting.insert(min(CONCURRENT_IMPORTS - 1, len(waiting)), (target_import, run))
             yield progress
 
 
 class _TargetImport:
-    """One foreign store on its way into ours."""
+    """Imports one foreign store."""
 
     def __init__(self, store: Store, target: Target, priority_ids: Set[str]) -> None:
         self.store = store
@@ -129,13 +135,16 @@ class _TargetImport:
         self.address = target.address
         self.report = Report(target.source.NAME, target.locator)
         self.unread: set[str] = set()
-        "The native ids of those that were only skimmed."
+        "Holds the native ids of sessions that are only in the quick index."
         self._superseded: list[Session] = []
         self._reader_pipe: Connection | None = None
-        "A process that has looked at it all, and waits to read it."
+        "Leads to the process that did the quick read and can read the sessions."
 
     def build_quick_index(self, processes: ReaderProcesses, *, inline: bool) -> Iterator[Progress]:
-        """For the first time, at a large archive of which nothing was read yet; without a process, at its newest."""
+        """List the sessions of a large archive before the first of them is read, and yield the progress.
+
+        Where no process can be started, only the newest sessions are listed.
+        """
         key, _, _ = self._load_source_row()
         if not isinstance(self.source, SupportsQuickRead) or not is_large(Path(self.address), is_first_import=True):
             return
@@ -143,117 +152,124 @@ class _TargetImport:
             return
         known = self._load_known(key).keys()
         self.unread |= known
-        look = QuickScan(self.source, self.address, processes)
-        for sights in look.read_rows(known | self._load_tombstones(), inline=inline):
-            self.unread |= insert_rows(self.store, sights, self.source.NAME, key, self._public_id)
+        scan = QuickScan(self.source, self.address, processes)
+        for rows in scan.read_rows(known | self._load_tombstones(), inline=inline):
+            self.unread |= insert_rows(self.store, rows, self.source.NAME, key, self._public_id)
             self.report.seen = len(self.unread)
             yield Progress(self.report, 0, self.report.seen)
-        self._reader_pipe = look.reader_pipe
+        self._reader_pipe = scan.reader_pipe
 
     def start_reading(self) -> None:
-        """It need not be waited for until it is this one's turn."""
+        """Ask the process to scan, so that the result is there when this import has its turn."""
         if self._reader_pipe is not None:
             start_scan(self._reader_pipe)
 
     def run(self) -> Iterator[Progress]:
+        """Import what changed, and yield the progress."""
         key, marks, old_problems = self._load_source_row()
-        if calm := report_if_unchanged(self.store, self.target):
-            self.report = calm
-            yield Progress(calm, calm.seen, calm.seen)
+        if unchanged := report_if_unchanged(self.store, self.target):
+            self.report = unchanged
+            yield Progress(unchanged, unchanged.seen, unchanged.seen)
             return
-        marks_now = {"stamp": self.target.stamp, "reader": self.source.READER}
+        new_marks = {"stamp": self.target.stamp, "reader": self.source.READER}
         known = self._load_known(key)
         try:
             with open_reader(
                 self.source, self.address, self._reader_pipe, is_first_import=_has_unread(known)
-            ) as opened:
-                yield from self._import_sessions(opened, key, known, [Problem(**problem) for problem in old_problems])
-            marks_now["seen"] = self.report.seen
+            ) as reader:
+                yield from self._import_sessions(reader, key, known, [Problem(**problem) for problem in old_problems])
+            new_marks["seen"] = self.report.seen
         except StoreError as reason:
             if isinstance(reason, WriteFailed) and not isinstance(reason, Busy):
                 raise
             self.report.problems.append(Problem(self.locator, str(reason)))
-            marks_now = marks
-        self._save_source_row(key, marks, marks_now, old_problems)
+            new_marks = marks
+        self._save_source_row(key, marks, new_marks, old_problems)
         yield Progress(self.report, self.report.seen, self.report.seen)
 
     def _import_sessions(
-        self, opened: SourceReader | ProcessReader, key: int, known: dict[str, KnownSession], before: list[Problem]
+        self,
+        reader: SourceReader | ProcessReader,
+        key: int,
+        known: dict[str, KnownSession],
+        old_problems: list[Problem],
     ) -> Iterator[Progress]:
-        found = self._find_refs(opened, known)
-        refs = sorted(found.refs, key=lambda ref: ref.updated_at, reverse=True)
+        scan = self._find_refs(reader, known)
+        refs = sorted(scan.refs, key=lambda ref: ref.updated_at, reverse=True)
         elsewhere = self._load_known_elsewhere([ref.native_id for ref in refs if ref.native_id not in known])
         known = known | elsewhere
-        aside = self._load_tombstones() | found.unaffected.keys()
-        changed = [ref for ref in refs if self._has_changed(ref, known) and ref.native_id not in aside]
+        skipped = self._load_tombstones() | scan.unaffected.keys()
+        changed = [ref for ref in refs if self._has_changed(ref, known) and ref.native_id not in skipped]
         self.report.seen = len(refs)
         self.report.unchanged = len(refs) - len(changed)
-        anew = {ref.native_id for ref in changed} - found.appended.keys()
-        still = {ref.native_id for ref in refs} - anew
-        self.report.problems = [problem for problem in before if problem.session in still]
-        with CommitTimer(self.store) as pace:
-            told = self._read_changed(opened, changed, known, found.appended)
-            for done, (ref, batches) in enumerate(told, 1 + self.report.unchanged):
-                place = _Destination(
-                    key, known.get(ref.native_id), ref.native_id in elsewhere, ref.native_id in found.appended
+        read_again = {ref.native_id for ref in changed} - scan.appended.keys()
+        kept = {ref.native_id for ref in refs} - read_again
+        self.report.problems = [problem for problem in old_problems if problem.session in kept]
+        with CommitTimer(self.store) as timer:
+            sessions = self._read_changed(reader, changed, known, scan.appended)
+            for done, (ref, batches) in enumerate(sessions, 1 + self.report.unchanged):
+                destination = _Destination(
+                    key, known.get(ref.native_id), ref.native_id in elsewhere, ref.native_id in scan.appended
                 )
-                for _ in self._import_session(ref, place, batches, pace):
-                    if not (isinstance(opened, ProcessReader) and opened.has_buffered) and pace.commit_if_due():
+                for _ in self._import_session(ref, destination, batches, timer):
+                    if not (isinstance(reader, ProcessReader) and reader.has_buffered) and timer.commit_if_due():
                         yield Progress(self.report, done, len(refs))
-        self._update_unaffected_stamps(found, {ref.native_id: ref for ref in refs})
+        self._update_unaffected_stamps(scan, {ref.native_id: ref for ref in refs})
         present = {ref.native_id for ref in refs}
         self._update_gone(known, present)
         self._delete_mistaken(known, present)
         self._drop_duplicates(known, present)
         self._update_expiry(key, refs)
         knowledge = KnowledgeImport(self.store, self.source.NAME, self.locator, key)
-        knowledge.import_facts(_translate_read_errors(opened.facts()))
-        knowledge.import_secrets(opened.secrets())
-        knowledge.import_published(opened.published())
-        self.report.problems.extend(opened.problems)
+        knowledge.import_facts(_translate_read_errors(reader.facts()))
+        knowledge.import_secrets(reader.secrets())
+        knowledge.import_published(reader.published())
+        self.report.problems.extend(reader.problems)
 
     def _read_changed(
         self,
-        opened: SourceReader | ProcessReader,
+        reader: SourceReader | ProcessReader,
         changed: Sequence[SessionRef],
         known: Mapping[str, KnownSession],
-        grown: AppendedBatches,
+        appended: AppendedBatches,
     ) -> Iterator[tuple[SessionRef, Iterable[Batch]]]:
-        """Each session with what there is of it to be taken."""
-        if not isinstance(opened, ProcessReader):
+        """Yield each changed session with its batches."""
+        if not isinstance(reader, ProcessReader):
             for ref in changed:
-                yield ref, grown[ref.native_id] if ref.native_id in grown else opened.read(ref)
+                yield ref, appended[ref.native_id] if ref.native_id in appended else reader.read(ref)
             return
-        asked = set(self._priority_ids & self.unread)
-        first = [ref for ref in changed if ref.native_id in asked]
-        opened.request_sessions([(ref, _has_no_entries(known.get(ref.native_id))) for ref in [*first, *changed]])
-        for ref, batches in opened.read_sessions():
+        requested = set(self._priority_ids & self.unread)
+        first = [ref for ref in changed if ref.native_id in requested]
+        reader.request_sessions([(ref, _has_no_entries(known.get(ref.native_id))) for ref in [*first, *changed]])
+        for ref, batches in reader.read_sessions():
             yield ref, batches
             self.unread.discard(ref.native_id)
-            for native_id in (self._priority_ids & self.unread) - asked:
-                opened.prioritize(native_id)
-                asked.add(native_id)
+            for native_id in (self._priority_ids & self.unread) - requested:
+                reader.prioritize(native_id)
+                requested.add(native_id)
 
     def _load_tombstones(self) -> set[str]:
         rows = self.store.rows("select native_id from tombstones where source = ?", self.source.NAME)
-        return {native for (native,) in rows}
+        return {native_id for (native_id,) in rows}
 
-    def _find_refs(self, opened: SourceReader | ProcessReader, known: dict[str, KnownSession]) -> ScanResult:
-        if isinstance(opened, SupportsAppend) and known:
-            return scan_incrementally(opened, known, self._versioned_stamp(""), self._load_mark)
-        return ScanResult(list(scan_refs(opened, stamped=bool(known))))
+    def _find_refs(self, reader: SourceReader | ProcessReader, known: dict[str, KnownSession]) -> ScanResult:
+        if isinstance(reader, SupportsAppend) and known:
+            return scan_incrementally(reader, known, self._versioned_stamp(""), self._load_mark)
+        return ScanResult(list(scan_refs(reader, stamped=bool(known))))
 
     def _has_changed(self, ref: SessionRef, known: dict[str, KnownSession]) -> bool:
         return ref.native_id not in known or known[ref.native_id].stamp != self._versioned_stamp(ref.stamp)
 
-    def _load_known_elsewhere(self, names: Sequence[str]) -> dict[str, KnownSession]:
-        """Sessions that the store has from another place: their files were moved, or are told of twice."""
-        if self.source.LOCAL_IDS or not names:
+    def _load_known_elsewhere(self, native_ids: Sequence[str]) -> dict[str, KnownSession]:
+        """Return the sessions that the store has from another place: their files were moved or copied."""
+        if self.source.LOCAL_IDS or not native_ids:
             return {}
         rows = self.store.rows(
-            _SELECT_BY_PUBLIC_ID, self.source.NAME, encode([self._public_id(name) for name in names]).decode()
+            _SELECT_BY_PUBLIC_ID,
+            self.source.NAME,
+            encode([self._public_id(native_id) for native_id in native_ids]).decode(),
         )
-        return {native: KnownSession(key, "", gone, is_read) for native, key, gone, is_read in rows}
+        return {native_id: KnownSession(key, "", gone, is_read) for native_id, key, gone, is_read in rows}
 
     def _load_mark(self, session: int) -> str:
         (mark,) = self.store.row("select mark from sessions where key = ?", session)
@@ -262,7 +278,7 @@ class _TargetImport:
     def _versioned_stamp(self, stamp: str) -> str:
         return f"{self.source.READER}:{stamp}"
 
-    # ── the foreign store's row ───────────────────────────────────────────────────────────────────
+    # ── the row of the foreign store ──────────────────────────────────────────────────────────────
 
     def _load_source_row(self) -> tuple[int, dict[str, Any], list[dict[str, str]]]:
         row = self.store.row(SELECT_SOURCE, self.source.NAME, self.locator)
@@ -275,15 +291,15 @@ class _TargetImport:
         return row[0], decode(row[1]), decode(row[2])
 
     def _save_source_row(
-        self, key: int, marks: dict[str, Any], marks_now: dict[str, Any], old_problems: list[dict[str, str]]
+        self, key: int, marks: dict[str, Any], new_marks: dict[str, Any], old_problems: list[dict[str, str]]
     ) -> None:
         problems = [problem._asdict() for problem in self.report.problems]
-        if marks == marks_now and problems == old_problems:
+        if marks == new_marks and problems == old_problems:
             return
         with self.store.transaction(durable=False) as connection:
             connection.execute(
                 "update sources set marks = ?, problems = ?, changed_at = ? where key = ?",
-                (encode(marks_now).decode(), encode(problems).decode(), utc_timestamp(), key),
+                (encode(new_marks).decode(), encode(problems).decode(), utc_timestamp(), key),
             )
 
     def _load_known(self, key: int) -> dict[str, KnownSession]:
@@ -294,48 +310,59 @@ class _TargetImport:
             """,
             key,
         )
-        return {native: KnownSession(*session) for native, *session in rows}
+        return {native_id: KnownSession(*session) for native_id, *session in rows}
 
-    def _update_unaffected_stamps(self, found: ScanResult, refs: Mapping[str, SessionRef]) -> None:
-        """Their file changed, and they did not."""
-        if found.unaffected:
+    def _update_unaffected_stamps(self, scan: ScanResult, refs: Mapping[str, SessionRef]) -> None:
+        """Save the new stamps of sessions whose file changed while they did not."""
+        if scan.unaffected:
             changes = [
-                (self._versioned_stamp(refs[native].stamp), session) for native, session in found.unaffected.items()
+                (self._versioned_stamp(refs[native_id].stamp), session)
+                for native_id, session in scan.unaffected.items()
             ]
             with self.store.transaction(durable=False) as connection:
                 connection.executemany("update sessions set stamp = ? where key = ?", changes)
 
     def _update_gone(self, known: dict[str, KnownSession], present: set[str]) -> None:
-        """Only after a scan that came to its end. A session that is there again is not gone any more."""
+        """Mark the sessions that the scan did not find as gone, and those that are back as present.
+
+        Call it only after a complete scan.
+        """
         changes = [
-            (int(native not in present), session.key)
-            for native, session in known.items()
-            if bool(session.gone) != (native not in present)
+            (int(native_id not in present), session.key)
+            for native_id, session in known.items()
+            if bool(session.gone) != (native_id not in present)
         ]
         if changes:
             with self.store.transaction(durable=False) as connection:
                 connection.executemany("update sessions set gone = ? where key = ?", changes)
 
     def _delete_mistaken(self, known: dict[str, KnownSession], present: set[str]) -> None:
-        """What was taken for a session at first sight, and turned out to be none."""
-        for native, session in known.items():
-            if not session.is_read and native not in present:
+        """Delete what the quick index took for a session, and the scan did not."""
+        for native_id, session in known.items():
+            if not session.is_read and native_id not in present:
                 self.store.sessions.drop_without_tombstone(self.store.sessions.by_key(session.key))
 
     def _drop_duplicates(self, known: dict[str, KnownSession], present: set[str]) -> None:
-        """After a rewind, what was told before is a fork; and when it goes on again, no fork any more."""
-        for hidden in self._superseded:
-            drop_if_duplicated(self.store, hidden, hidden.native_id)
-        for native, session in known.items():
-            if not session.gone and native not in present and (family := find_main_session(native, present)):
-                drop_if_duplicated(self.store, self.store.sessions.by_key(session.key), family)
+        """Drop superseded sessions whose entries are now in a branch, and branches that the main session continues.
+
+        After a rewind the source has the old entries as a branch. When a branch continues, it becomes the main line.
+        """
+        for superseded in self._superseded:
+            drop_if_duplicated(self.store, superseded, superseded.native_id)
+        for native_id, session in known.items():
+            if not session.gone and native_id not in present and (main_id := find_main_session(native_id, present)):
+                drop_if_duplicated(self.store, self.store.sessions.by_key(session.key), main_id)
 
     def _update_expiry(self, key: int, refs: Sequence[SessionRef]) -> None:
         if not isinstance(self.source, SupportsExpiry):
             return
-        told = self.source.expiry(self.address, refs)
-        noted = self.store.rows("select native_id, key, expires_at from sessions where source_key = ?", key)
-        changes = [(told.get(native, ""), session) for native, session, at in noted if told.get(native, "") != at]
+        expiries = self.source.expiry(self.address, refs)
+        rows = self.store.rows("select native_id, key, expires_at from sessions where source_key = ?", key)
+        changes = [
+            (expiries.get(native_id, ""), session)
+            for native_id, session, expires_at in rows
+            if expiries.get(native_id, "") != expires_at
+        ]
         if changes:
             with self.store.transaction(durable=False) as connection:
                 connection.executemany("update sessions set expires_at = ? where key = ?", changes)
@@ -343,54 +370,56 @@ class _TargetImport:
     # ── one session ───────────────────────────────────────────────────────────────────────────────
 
     def _import_session(
-        self, ref: SessionRef, place: _Destination, told: Iterable[Batch], pace: CommitTimer
+        self, ref: SessionRef, destination: _Destination, batches: Iterable[Batch], timer: CommitTimer
     ) -> Iterator[None]:
-        """Yields whenever what was read may be committed."""
-        chain: SessionWriter | None = None
+        """Save a session, and yield after each batch, when it may be committed."""
+        writer: SessionWriter | None = None
         first = last = Batch()
         summary: ForeignSummary | None = None
         try:
-            for batch in _translate_read_errors(told):
-                pace.begin()
+            for batch in _translate_read_errors(batches):
+                timer.begin()
                 self.report.problems += [problem._replace(session=ref.native_id) for problem in batch.problems]
                 summary, last = batch.summary or summary, batch
-                if chain is None:
-                    first, chain = batch, self._open_writer(ref, place, batch)
-                chain.write(batch)
+                if writer is None:
+                    first, writer = batch, self._open_writer(ref, destination, batch)
+                writer.write(batch)
                 yield
-            if chain is None:
-                raise Unreadable("It cannot be found by its name.")
-            pace.begin()
-            if place.is_elsewhere and chain.has_appended:
-                self._save_session(ref, place, first)
-            if not place.is_elsewhere or chain.has_appended:
-                self._finish(chain, summary, self._versioned_stamp(last.stamp or ref.stamp), last.mark)
+            if writer is None:
+                raise Unreadable("The session was listed, but cannot be found any more.")
+            timer.begin()
+            if destination.is_elsewhere and writer.has_appended:
+                self._save_session(ref, destination, first)
+            if not destination.is_elsewhere or writer.has_appended:
+                self._finish(writer, summary, self._versioned_stamp(last.stamp or ref.stamp), last.mark)
         except WriteFailed:
             raise
         except StoreError as reason:
             self.report.problems.append(Problem(ref.native_id, str(reason), ref.native_id))
             return
-        self.report.new += _has_no_entries(place.known)
-        self.report.updated += not _has_no_entries(place.known) and (chain.has_appended or not place.is_elsewhere)
-        self.report.unchanged += place.is_elsewhere and not chain.has_appended
+        self.report.new += _has_no_entries(destination.known)
+        self.report.updated += not _has_no_entries(destination.known) and (
+            writer.has_appended or not destination.is_elsewhere
+        )
+        self.report.unchanged += destination.is_elsewhere and not writer.has_appended
         yield
 
-    def _open_writer(self, ref: SessionRef, place: _Destination, first: Batch) -> SessionWriter:
-        if place.is_elsewhere and place.known is not None and place.known.is_read:
-            return SessionWriter(self.store, self.store.sessions.by_key(place.known.key), extend_only=True)
+    def _open_writer(self, ref: SessionRef, destination: _Destination, first: Batch) -> SessionWriter:
+        if destination.is_elsewhere and destination.known is not None and destination.known.is_read:
+            return SessionWriter(self.store, self.store.sessions.by_key(destination.known.key), extend_only=True)
         return SessionWriter(
             self.store,
-            self._save_session(ref, place, first),
-            is_append=_has_no_entries(place.known) or place.is_appended,
+            self._save_session(ref, destination, first),
+            is_append=_has_no_entries(destination.known) or destination.is_appended,
         )
 
-    def _finish(self, chain: SessionWriter, summary: ForeignSummary | None, stamp: str, mark: str) -> None:
-        chain.supersede_rest()
-        self._superseded += chain.superseded
+    def _finish(self, writer: SessionWriter, summary: ForeignSummary | None, stamp: str, mark: str) -> None:
+        writer.supersede_rest()
+        self._superseded += writer.superseded
         if summary is not None:
-            self._save_summary(chain.session, summary)
+            self._save_summary(writer.session, summary)
         self.store.connection.execute(
-            "update sessions set stamp = ?, mark = ?, depth = 'full' where key = ?", (stamp, mark, chain.session.key)
+            "update sessions set stamp = ?, mark = ?, depth = 'full' where key = ?", (stamp, mark, writer.session.key)
         )
 
     def _save_summary(self, session: Session, summary: ForeignSummary) -> None:
@@ -398,26 +427,26 @@ class _TargetImport:
         covered = None if summary.up_to_turn is None else min(summary.up_to_turn, last)
         self.store.summaries.set(session, summary.text, up_to_turn=covered, origin="source")
 
-    def _save_session(self, ref: SessionRef, place: _Destination, batch: Batch) -> Session:
-        sessions, known = self.store.sessions, place.known
+    def _save_session(self, ref: SessionRef, destination: _Destination, batch: Batch) -> Session:
+        sessions, known = self.store.sessions, destination.known
         fields = self._resolve_parent(batch.fields or {})
-        named: SessionFields = {**fields, "source": self.source.NAME, "native_id": ref.native_id}
+        identified_fields: SessionFields = {**fields, "source": self.source.NAME, "native_id": ref.native_id}
         if known is None:
-            session = sessions.create(self._public_id(ref.native_id), header=batch.header, **named)
+            session = sessions.create(self._public_id(ref.native_id), header=batch.header, **identified_fields)
         else:
             session = sessions.by_key(known.key)
             if not known.is_read:
                 clear_quick_fields(self.store, session.key)
-                sessions.append_header(session, batch.header, named)
+                sessions.append_header(session, batch.header, identified_fields)
             session = sessions.update(session.id, **fields)
         self.store.connection.execute(
             "update sessions set source_key = ?, reader_version = ?, archived = max(archived, ?) where key = ?",
-            (place.source_key, self.source.READER, batch.archived, session.key),
+            (destination.source_key, self.source.READER, batch.archived, session.key),
         )
         return session
 
     def _resolve_parent(self, fields: SessionFields) -> SessionFields:
-        """Readers name a parent by its native id; here it gets its public one."""
+        """Replace the native id by which readers name a parent with its public id."""
         parent = fields.get("parent_id")
         return {**fields, "parent_id": self._public_id(parent)} if parent else fields
 
@@ -425,19 +454,22 @@ class _TargetImport:
         return foreign_session_id(self.source.NAME, native_id, self.locator if self.source.LOCAL_IDS else "")
 
 
-def _translate_read_errors(told: Iterable[T]) -> Iterator[T]:
-    """A foreign store's failure in words of its own, before the transaction around it takes it for one of ours."""
+def _translate_read_errors(items: Iterable[T]) -> Iterator[T]:
+    """Yield the items, and raise SQLite errors of a foreign store as Unreadable.
+
+    Otherwise the transaction around it would take them for errors of our own store.
+    """
     try:
-        yield from told
+        yield from items
     except sqlite.SQLITE_ERRORS as reason:
-        raise Unreadable(f"It cannot be read any further: {sqlite.to_one_line(reason)}.") from None
+        raise Unreadable(f"The rest cannot be read: {sqlite.to_one_line(reason)}.") from None
 
 
 def _has_no_entries(known: KnownSession | None) -> bool:
-    """Whether the store has nothing of its conversation."""
+    """Return whether the store has no entry of this session."""
     return known is None or not known.is_read
 
 
 def _has_unread(known: Mapping[str, KnownSession]) -> bool:
-    """Whether much is left to be read: all of it, or what an interrupted first sync only skimmed."""
+    """Return whether much is left to read: everything, or what an interrupted first sync did not come to."""
     return not known or any(not session.is_read for session in known.values())

@@ -1,6 +1,6 @@
-"""What foreign programs remember beyond a conversation, taken in: facts, published files and the names of secrets.
+"""Imports what agents remember beyond a conversation: facts, published files and the names of secrets.
 
-A fact that a person corrected here stays as they put it; what the source says of it now is kept beside it.
+A fact that a person corrected here keeps the correction. The text of its source is stored next to it.
 """
 
 from __future__ import annotations
@@ -21,10 +21,12 @@ _SELECT_FACTS = """
 """
 
 _DROPPED = ""
-"""What a source says of a fact that it dropped; should it say it again, the fact stands again."""
+"""Replaces the source's text of a fact that the source dropped. If the source has the fact again, it is restored."""
 
 
 class KnowledgeImport:
+    """Imports the facts, secrets and published files of one foreign store."""
+
     def __init__(self, store: Store, source: str, locator: str, source_key: int) -> None:
         self._store = store
         self._source_key = source_key
@@ -43,16 +45,16 @@ class KnowledgeImport:
                     self._insert_fact(fact, place, sessions.get(fact.native_session))
                 elif replace_surrogates(fact.text) != stored[place][2]:
                     self._update_fact(fact, stored[place])
-            for place, (number, text, told, _, _, retired) in stored.items():
-                if place not in seen and retired is None and text == told:
-                    self._set_columns(number, retired_at=utc_timestamp(), foreign_text=_DROPPED)
+            for place, (fact_id, text, foreign_text, _, _, retired) in stored.items():
+                if place not in seen and retired is None and text == foreign_text:
+                    self._set_columns(fact_id, retired_at=utc_timestamp(), foreign_text=_DROPPED)
 
     def _load_session_keys(self) -> dict[str, int]:
         rows = self._store.rows("select native_id, key from sessions where source_key = ?", self._source_key)
         return dict(rows)
 
     def _build_scope(self, fact: ForeignFact, session: int | None) -> str:
-        """With the store's identity, so that what one store's people said never reaches those of another."""
+        """Return a scope with the identity of the foreign store, so that no user of another store gets its facts."""
         if fact.scope == "session":
             return f"session:{self._store.sessions.by_key(session).id}" if session else self._source_scope
         return self._source_scope if fact.scope == "source" else f"{replace_surrogates(fact.scope)}@{self._identity}"
@@ -62,7 +64,7 @@ class KnowledgeImport:
         return f"source:{self._identity}"
 
     def _insert_fact(self, fact: ForeignFact, place: str, session: int | None) -> None:
-        made = fact.created_at or utc_timestamp()
+        created_at = fact.created_at or utc_timestamp()
         self._store.connection.execute(
             """
             insert into facts (text, scope, category, session, foreign_place, foreign_text, created_at, updated_at)
@@ -75,28 +77,32 @@ class KnowledgeImport:
                 session,
                 place,
                 replace_surrogates(fact.text),
-                made,
-                fact.updated_at or made,
+                created_at,
+                fact.updated_at or created_at,
             ),
         )
 
     def _update_fact(self, fact: ForeignFact, row: tuple[int, str, str, str, str, str | None]) -> None:
-        number, text, told, *_ = row
-        said = replace_surrogates(fact.text)
-        if told in (text, _DROPPED):
+        fact_id, text, foreign_text, *_ = row
+        new_text = replace_surrogates(fact.text)
+        if foreign_text in (text, _DROPPED):
             self._set_columns(
-                number, text=said, foreign_text=said, retired_at=None, updated_at=fact.updated_at or utc_timestamp()
+                fact_id,
+                text=new_text,
+                foreign_text=new_text,
+                retired_at=None,
+                updated_at=fact.updated_at or utc_timestamp(),
             )
         else:
-            self._set_columns(number, foreign_text=said)
+            self._set_columns(fact_id, foreign_text=new_text)
 
-    def _set_columns(self, number: int, **columns: str | None) -> None:
+    def _set_columns(self, fact_id: int, **columns: str | None) -> None:
         assignments = ", ".join(f"{name} = :{name}" for name in columns)
-        self._store.connection.execute(f"update facts set {assignments} where id = :id", columns | {"id": number})
+        self._store.connection.execute(f"update facts set {assignments} where id = :id", columns | {"id": fact_id})
 
     def import_secrets(self, secrets: Iterable[ForeignSecret]) -> None:
         sessions = self._load_session_keys()
-        named = {
+        found = {
             (sessions[secret.native_session], replace_surrogates(secret.key)): secret
             for secret in secrets
             if secret.native_session in sessions
@@ -110,24 +116,24 @@ class KnowledgeImport:
                 self._source_key,
             )
         )
-        if stored == named.keys():
+        if stored == found.keys():
             return
         with self._store.transaction(durable=False) as connection:
-            connection.executemany("delete from foreign_secrets where session = ? and key = ?", stored - named.keys())
+            connection.executemany("delete from foreign_secrets where session = ? and key = ?", stored - found.keys())
             connection.executemany(
                 "insert into foreign_secrets (session, key, place, created_at) values (?, ?, ?, ?)",
                 [
-                    (*place, replace_surrogates(secret.place), secret.created_at or utc_timestamp())
-                    for place, secret in named.items()
-                    if place not in stored
+                    (*session_and_key, replace_surrogates(secret.place), secret.created_at or utc_timestamp())
+                    for session_and_key, secret in found.items()
+                    if session_and_key not in stored
                 ],
             )
 
     def import_published(self, files: Iterable[ForeignFile]) -> None:
-        """Under the ids their program gave them; whether a file may be shown is asked when somebody asks for it."""
+        """Import files under the ids that their agent gave them. Each request checks whether one may be served."""
         sessions = self._load_session_keys()
-        known = {public for (public,) in self._store.rows("select id from published")}
-        fresh = [
+        known_ids = {file_id for (file_id,) in self._store.rows("select id from published")}
+        new_rows = [
             (
                 file.id,
                 sessions[file.native_session],
@@ -136,10 +142,10 @@ class KnowledgeImport:
                 file.created_at or utc_timestamp(),
             )
             for file in files
-            if file.id and file.id not in known and file.native_session in sessions
+            if file.id and file.id not in known_ids and file.native_session in sessions
         ]
-        if fresh:
+        if new_rows:
             with self._store.transaction(durable=False) as connection:
                 connection.executemany(
-                    "insert into published (id, session, filename, path, created_at) values (?, ?, ?, ?, ?)", fresh
+                    "insert into published (id, session, filename, path, created_at) values (?, ?, ?, ?, ?)", new_rows
                 )

@@ -1,6 +1,6 @@
-"""Reads a large foreign store in a process of its own: understood on one core while it is written on the other.
+"""Reads a large foreign store in a process of its own, so that one core reads while the other one writes.
 
-And a file that brings SQLite down takes only that process with it.
+A damaged file that crashes SQLite ends only that process.
 """
 
 from __future__ import annotations
@@ -43,43 +43,45 @@ REFS, SESSION_BEGIN, BATCH, SESSION_END, SESSION_FAILED, KNOWLEDGE, STORE_FAILED
 
 
 def open_reader(
-    source: Source, address: str, reader: Connection | None, *, is_first_import: bool
+    source: Source, address: str, pipe: Connection | None, *, is_first_import: bool
 ) -> AbstractContextManager[SourceReader | ProcessReader]:
-    """The foreign store, read here or ahead, whichever is quicker; new, when the store has nothing of it yet. By the
-    process that has looked at it, where there is one."""
-    if reader is not None:
-        return nullcontext(ProcessReader(reader))
+    """Open a foreign store, and read it in a process of its own if that is faster.
+
+    A process that already did the quick read is used again. On a first import the store has none of its sessions.
+    """
+    if pipe is not None:
+        return nullcontext(ProcessReader(pipe))
     return _open_process_reader(source, address) if is_large(Path(address), is_first_import) else source.open(address)
 
 
 def start_scan(pipe: Connection) -> None:
-    """Asks for what there is, with stamps; `Ahead` will meet the answer."""
-    with suppress(OSError):  # who expects the answer will be told
+    """Ask the process for all sessions with stamps. `ProcessReader` receives the answer."""
+    with suppress(OSError):  # receiving the answer will report it
         pipe.send(True)
 
 
-def scan_refs(opened: SourceReader | ProcessReader, *, stamped: bool) -> Iterator[SessionRef]:
-    """What there is; without stamps when nothing is known to compare them with."""
-    if isinstance(opened, ProcessReader):
-        return opened.read_refs(stamped)
-    return opened.scan_unstamped() if isinstance(opened, SupportsUnstampedScan) and not stamped else opened.scan()
+def scan_refs(reader: SourceReader | ProcessReader, *, stamped: bool) -> Iterator[SessionRef]:
+    """Return all sessions, without stamps if there is nothing to compare them with."""
+    if isinstance(reader, ProcessReader):
+        return reader.read_refs(stamped)
+    return reader.scan_unstamped() if isinstance(reader, SupportsUnstampedScan) and not stamped else reader.scan()
 
 
 @contextmanager
 def _open_process_reader(source: Source, address: str) -> Iterator[SourceReader | ProcessReader]:
     with start_process("reader_process") as pipe:
         if pipe is not None and wait_until_ready(pipe):
-            # Not among its arguments, which everybody on the machine can read: the address may hold a password.
+            # The address may hold a password, so it is not an argument of the process, which every user can see.
             pipe.send((source.NAME, address))
             yield ProcessReader(pipe, is_requested=False)
             return
-    # A program that cannot be started a second time, such as one that was frozen into a file, reads by itself.
-    with source.open(address) as opened:
-        yield opened
+    # A program that cannot be started a second time, such as one that is frozen into a file, reads the store here.
+    with source.open(address) as reader:
+        yield reader
 
 
 class ProcessReader:
-    """A foreign store on the other side of a pipe, which is never full of more than a batch or two."""
+    """Reads a foreign store over a pipe from another process. The pipe never holds more than a batch or two."""
 
     def __init__(self, pipe: Connection, *, is_requested: bool = True) -> None:
         self._pipe = pipe
@@ -91,7 +93,10 @@ class ProcessReader:
 
     @property
     def has_buffered(self) -> bool:
-        """Of what belongs together and came together: none of it may be kept without the rest."""
+        """Return whether the rest of a message is not read yet.
+
+        The records of one message may share a block, so that they are committed together.
+        """
         return bool(self._received)
 
     def read_refs(self, stamped: bool) -> Iterator[SessionRef]:
@@ -103,34 +108,37 @@ class ProcessReader:
         return self.read_refs(stamped=True)
 
     def request_sessions(self, refs: Iterable[tuple[SessionRef, bool]]) -> None:
-        """What will be read, in order; True where the store has nothing of it, so that rows can be made ready."""
-        told = {ref.native_id: (ref, fresh) for ref, fresh in refs}
-        self._requested_count = len(told)
-        self._pipe.send(told)
+        """Ask for these sessions in this order.
+
+        Each comes with whether the store has no entry of it. Then the process derives the rows as well.
+        """
+        sessions = {ref.native_id: (ref, is_new) for ref, is_new in refs}
+        self._requested_count = len(sessions)
+        self._pipe.send(sessions)
 
     def prioritize(self, native_id: str) -> None:
-        """That one before the others, if it was not read yet."""
-        with suppress(BrokenPipeError):  # all was read, and waits to be taken
+        """Ask for a session before the others, unless it was read already."""
+        with suppress(BrokenPipeError):  # the process has read everything and ended
             self._pipe.send(native_id)
 
     def read_sessions(self) -> Iterator[tuple[SessionRef, Iterator[Batch]]]:
-        """Those that were prepared, as they come."""
+        """Yield the requested sessions with their batches, in the order in which they arrive."""
         for _ in range(self._requested_count):
             ref = self._expect(SESSION_BEGIN)
             batches = self._read_batches()
             yield ref, batches
             with suppress(Unreadable):
                 for _ in batches:
-                    pass  # whoever took it had enough of it
+                    pass  # skip the batches that the caller did not take
 
     def _read_batches(self) -> Iterator[Batch]:
         while True:
-            what, told = self._receive()
-            if what == SESSION_END:
+            kind, value = self._receive()
+            if kind == SESSION_END:
                 return
-            if what == SESSION_FAILED:
-                raise Unreadable(told)
-            yield told
+            if kind == SESSION_FAILED:
+                raise Unreadable(value)
+            yield value
 
     def facts(self) -> Iterable[ForeignFact]:
         return self._read_knowledge()[0]
@@ -143,90 +151,94 @@ class ProcessReader:
 
     def _read_knowledge(self) -> tuple[list[ForeignFact], list[ForeignSecret], list[ForeignFile]]:
         if self._knowledge is None:
-            *known, self.problems = self._expect(KNOWLEDGE)
-            self._knowledge = (known[0], known[1], known[2])
+            *lists, self.problems = self._expect(KNOWLEDGE)
+            self._knowledge = (lists[0], lists[1], lists[2])
         return self._knowledge
 
-    def _expect(self, wanted: str) -> Any:
-        what, told = self._receive()
-        if what != wanted:
-            raise Unreadable("The reader said something unexpected.")
-        return told
+    def _expect(self, expected: str) -> Any:
+        kind, value = self._receive()
+        if kind != expected:
+            raise Unreadable("The reader process sent an unexpected message. Run the sync again.")
+        return value
 
     def _receive(self) -> tuple[str, Any]:
         try:
             if not self._received:
                 self._received.extend(self._pipe.recv())
         except (EOFError, OSError):
-            raise Unreadable("The file brought its reader down; it may be damaged.") from None
-        what, told = self._received.popleft()
-        if what == STORE_FAILED:
-            sentence, busy = told
-            raise Busy(sentence) if busy else Unreadable(sentence)
-        return what, told
+            raise Unreadable("The reader process crashed; the file may be damaged.") from None
+        kind, value = self._received.popleft()
+        if kind == STORE_FAILED:
+            reason, is_busy = value
+            raise Busy(reason) if is_busy else Unreadable(reason)
+        return kind, value
 
 
-# ── the other side ────────────────────────────────────────────────────────────────────────────────
+# ── in the child process ──────────────────────────────────────────────────────────────────────────
 
 
 def serve(pipe: Connection) -> None:
+    """Read the store that the parent names."""
     sender = ThreadedSender(pipe)
-    with suppress(EOFError, BrokenPipeError):  # nobody waits any more
+    with suppress(EOFError, BrokenPipeError):  # the parent has closed the pipe
         name, address = pipe.recv()
         serve_store(pipe, sender, name, address)
     sender.finish()
 
 
 def serve_store(pipe: Connection, sender: ThreadedSender, name: str, address: str) -> None:
-    """When somebody asks."""
+    """Wait for the request to scan, then send the sessions of a foreign store that are requested."""
     source = sources.load_source(name)
     stamped = pipe.recv()
     if source is None:
         return
-    telling = _BatchSender(sender)
-    # One that is damaged may bring its reader down; what was told before that is kept.
-    many = os.path.isdir(address)
+    batch_sender = _BatchSender(sender)
+    # A damaged database may crash this process, so each of its sessions is sent as soon as it is read.
+    is_folder = os.path.isdir(address)
     try:
-        with source.open(address) as opened:
-            sender.send((REFS, list(scan_refs(opened, stamped=stamped))))
-            for ref, fresh, hurried in iter_prioritized(pipe, pipe.recv()):
-                telling.send_session(opened, ref, fresh)
-                if hurried or not many:
-                    telling.flush()
-            known = (list(opened.facts()), list(opened.secrets()), list(opened.published()))
-            telling.add(KNOWLEDGE, (*known, opened.problems))
+        with source.open(address) as reader:
+            sender.send((REFS, list(scan_refs(reader, stamped=stamped))))
+            for ref, is_new, is_prioritized in iter_prioritized(pipe, pipe.recv()):
+                batch_sender.send_session(reader, ref, is_new)
+                if is_prioritized or not is_folder:
+                    batch_sender.flush()
+            knowledge = (list(reader.facts()), list(reader.secrets()), list(reader.published()))
+            batch_sender.add(KNOWLEDGE, (*knowledge, reader.problems))
     except (StoreError, *SQLITE_ERRORS) as reason:
-        telling.add(STORE_FAILED, (str(reason), isinstance(reason, Busy)))
-    telling.flush()
+        batch_sender.add(STORE_FAILED, (str(reason), isinstance(reason, Busy)))
+    batch_sender.flush()
 
 
 def iter_prioritized(
     pipe: Connection, waiting: dict[str, tuple[SessionRef, bool]]
 ) -> Iterator[tuple[SessionRef, bool, bool]]:
-    """In their order, but for those that somebody asks for meanwhile: of those, True."""
+    """Yield the sessions in their order, but first those that the parent asks for meanwhile.
+
+    The last value says whether the session was asked for.
+    """
     while waiting:
         while pipe.poll():
-            if (asked := waiting.pop(pipe.recv(), None)) is not None:
-                yield *asked, True
+            if (prioritized := waiting.pop(pipe.recv(), None)) is not None:
+                yield *prioritized, True
         if waiting:
             yield *waiting.pop(next(iter(waiting))), False
 
 
 class _BatchSender:
-    """Sends what belongs together, records in a block of their own: several small sessions, or a piece of a large."""
+    """Collects several small sessions, or a piece of a large one, and sends them as one message with one block."""
 
     def __init__(self, sender: ThreadedSender) -> None:
         self._sender = sender
         self._block_builder = BlockBuilder()
         self._messages: list[tuple[str, Any]] = []
         self._unblocked_bytes = 0
-        "Of records that are in no block."
+        "Counts the bytes of records that are in no block."
 
-    def send_session(self, opened: SourceReader, ref: SessionRef, fresh: bool) -> None:
+    def send_session(self, reader: SourceReader, ref: SessionRef, is_new: bool) -> None:
         self.add(SESSION_BEGIN, ref)
         try:
-            for batch in opened.read(ref):
-                if fresh:
+            for batch in reader.read(ref):
+                if is_new:
                     batch.derived_rows, batch.entries = self._block_builder.add(derive_rows(batch.entries)), []
                 else:
                     self._unblocked_bytes += sum(len(entry.record.data) for entry in batch.entries if entry.record)
@@ -236,8 +248,8 @@ class _BatchSender:
         else:
             self.add(SESSION_END, None)
 
-    def add(self, what: str, told: Any) -> None:
-        self._messages.append((what, told))
+    def add(self, kind: str, value: Any) -> None:
+        self._messages.append((kind, value))
         if self._block_builder.size + self._unblocked_bytes >= BLOCK_BYTES:
             self.flush()
 

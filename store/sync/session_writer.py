@@ -1,4 +1,4 @@
-"""A session's chain while it is read again: what is there already is skipped, the rest appended."""
+"""Writes the entries of a session that is read: skips those that the store has, and appends the rest."""
 
 from __future__ import annotations
 
@@ -20,13 +20,15 @@ _SELECT_DIGESTS = """
 
 
 class SessionWriter:
+    """Compares the entries of one session with its stored chain, and appends those that are new."""
+
     def __init__(self, store: Store, session: Session, *, is_append: bool = False, extend_only: bool = False) -> None:
         self.store = store
         self.session = session
         self.has_appended = False
         self.superseded: list[Session] = []
         self._extend_only = extend_only
-        "What tells less, or something else, is another's past, and changes nothing."
+        "When set, entries that differ from the stored ones are an older copy of the session, and change nothing."
         self._stored_digests: list[bytes | None] = (
             [] if is_append else [digest for (digest,) in store.rows(_SELECT_DIGESTS, session.key)]
         )
@@ -37,18 +39,18 @@ class SessionWriter:
             self._write_derived(batch.derived_rows)
             return
         entries = batch.entries
-        fresh = 0
+        start = 0
         while (
-            fresh < len(entries) and self._position < len(self._stored_digests) and self._matches_stored(entries[fresh])
+            start < len(entries) and self._position < len(self._stored_digests) and self._matches_stored(entries[start])
         ):
-            fresh += 1
+            start += 1
             self._position += 1
-        if fresh == len(entries) or (self._extend_only and self._position < len(self._stored_digests)):
+        if start == len(entries) or (self._extend_only and self._position < len(self._stored_digests)):
             return
         self.supersede_rest()
-        # Until all is told nobody may go on from where it was left.
+        # An interrupted import leaves no mark behind, so that the next one reads the session from its beginning.
         self.store.connection.execute("update sessions set mark = '' where key = ?", (self.session.key,))
-        self.store.chains.append(self.session.key, entries[fresh:], durable=False)
+        self.store.chains.append(self.session.key, entries[start:], durable=False)
         self.has_appended = True
 
     def _write_derived(self, rows: DerivedRows) -> None:
@@ -62,7 +64,7 @@ class SessionWriter:
         return entry.record is not None and compute_digest(entry.record.data) == self._stored_digests[self._position]
 
     def supersede_rest(self) -> None:
-        """What the store holds beyond this point the source does not tell any more."""
+        """Move the remaining stored entries into a superseded session, because the source has them no more."""
         if self._position < len(self._stored_digests) and not self._extend_only:
             self.superseded.append(supersede(self.store, self.session, self._position - 1))
             self._stored_digests = self._stored_digests[: self._position]
