@@ -33,7 +33,7 @@ width."""
 _LINE_BREAKS = re.compile(r"[\n\t][\n\t ]*")
 
 _CHARACTERS_PER_CELL = 8
-"""Limits how much text is examined to fill one cell of a truncated line, so that a list row costs the same for a hundred
+"""Limits how much text is examined to fill one cell of a truncated line, so that a row costs the same for a hundred
 characters and for a hundred million. No script needs that many characters for a letter and its marks."""
 
 _MAX_CACHED_LENGTH = 200

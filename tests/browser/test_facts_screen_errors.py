@@ -16,8 +16,8 @@ from textual.widgets import Input
 from write_back_roundtrip import WriteBackCase
 
 from store.store import Store
-from tui.dialogs.preview import PreviewDialog
 from tui.dialogs.text import MultilineDialog, SingleLineDialog
+from tui.dialogs.write_back import WriteBackDialog
 from tui.screens.facts import FactsScreen, open_fact_dialog
 
 
@@ -173,11 +173,13 @@ async def test_a_fact_of_another_program_says_so_and_is_written_back(kiso: Write
         await write_in_dialog(one, "Uses Rust")
         await one.wait_for_text("Kiso, not written back", "Kiso still says “Uses Go”")
         await one.press("w")
-        await one.wait_for_text("Write facts back to Kiso", "− Uses Go", "+ Uses Rust", str(kiso.path))
+        await one.wait_for_text("Write back", "facts to Kiso", "− Uses Go", "+ Uses Rust", str(kiso.path))
         assert theirs(kiso) == ["Uses Go"]
         await one.press("escape", "w")
         await one.wait_for_text("+ Uses Rust")
         await one.press("y")
+        await one.wait_for_text("✓ Wrote", "1 row changed")
+        await one.press("escape")
         await one.wait_for_text("Written back", "Kiso: Deploys")
         assert theirs(kiso) == ["Uses Rust"]
         await one.press("u")
@@ -197,7 +199,7 @@ async def test_a_fact_that_changed_there_is_not_written_over(kiso: WriteBackCase
         await one.press("y")
         await one.wait_for_text("changed there since it was read; sync first.")
         await one.press("y")
-        assert isinstance(one.pilot.app.screen, PreviewDialog)
+        assert isinstance(one.pilot.app.screen, WriteBackDialog)
     assert theirs(kiso) == ["Uses Zig"]
 
 
@@ -240,4 +242,4 @@ async def test_a_fact_of_a_conversation_that_was_purged_meanwhile_is_refused_and
         await wait_for_text(pilot, "Make this a fact", "The retry closes the file.")
         world.sessions.purge([session])
         await pilot.press("ctrl+s")
-        await wait_for_text(pilot, "The retry closes the file.", "not in the store any more")
+        await wait_for_text(pilot, "The retry closes the file.", "no longer in the store")

@@ -21,7 +21,7 @@ from write_back_roundtrip import WriteBackCase, apply_changes, dump_tables
 
 from store.store import Store
 from tui.app import Backscroll
-from tui.screens.write_back import WriteBackScreen
+from tui.dialogs.write_back import WriteBackDialog
 
 ANSWER = pingu_native_response({"type": "message", "content": "hi"})
 NARROW = (80, 24)
@@ -37,7 +37,7 @@ def world(store: Store, tmp_path: Path) -> WriteBackCase:
 
 
 async def opened(pilot: Pilot[Any], store: Store, name: str = "s") -> None:
-    await pilot.app.push_screen(WriteBackScreen(store, store.sessions.find(name)))
+    await pilot.app.push_screen(WriteBackDialog.for_session(store, store.sessions.find(name)))
 
 
 def app_of(store: Store) -> Backscroll:
@@ -70,7 +70,7 @@ async def test_escape_keeps_it_here(world: WriteBackCase) -> None:
         await wait_for_text(pilot, "+ Mine")
         await pilot.press("escape")
         await wait_for_text(pilot, "backscroll")
-        assert not isinstance(pilot.app.screen, WriteBackScreen)
+        assert not isinstance(pilot.app.screen, WriteBackDialog)
     assert dump_tables(world.path) == before
     assert world.session.own_title == "Mine"
 
@@ -151,5 +151,5 @@ async def test_a_session_purged_meanwhile(world: WriteBackCase) -> None:
     session = world.session
     world.store.sessions.purge([session])
     async with app_of(world.store).run_test() as pilot:
-        await pilot.app.push_screen(WriteBackScreen(world.store, session))
-        await wait_for_text(pilot, "not in the store any more")
+        await pilot.app.push_screen(WriteBackDialog.for_session(world.store, session))
+        await wait_for_text(pilot, "no longer in the store")
