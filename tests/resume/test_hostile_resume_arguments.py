@@ -1,5 +1,7 @@
-"""Five hundred hostile ids, folders and titles, handed to a program that writes down what it was given: each arrives
-whole, or is refused; by the command itself and through a real shell."""
+"""These tests pass 500 hostile_cases ids, folders and titles to a program that records its arguments.
+
+Each of them arrives unchanged or is refused, both directly and through a real shell.
+"""
 
 from __future__ import annotations
 
@@ -66,49 +68,51 @@ PIECES = (
     ),
     *("\ud800", "\udcff", "\U000e0041", "x" * 300, "[b]", "[/]", "[@click=app.quit]", "\u2028"),
 )
-HALF = re.compile("[\ud800-\udfff]")
+LONE_SURROGATE = re.compile("[\ud800-\udfff]")
 SLASHES = ("/", "//", "../", "/../../etc/passwd")
 
 
-class Hostile(NamedTuple):
+class HostileCase(NamedTuple):
+    """Describes a session with a hostile_cases id, folder and title."""
+
     native: str
     folder: str
     title: str
 
 
-def hostile() -> Iterator[Hostile]:
-    chance = random.Random(SEED)
+def hostile_cases() -> Iterator[HostileCase]:
+    rng = random.Random(SEED)
 
     def name(*pieces: str) -> str:
-        return "".join(chance.choices(pieces, k=chance.randint(1, 4)))
+        return "".join(rng.choices(pieces, k=rng.randint(1, 4)))
 
     for piece in PIECES:
-        yield Hostile(piece, "", piece)
+        yield HostileCase(piece, "", piece)
     for n in range(CASES - len(PIECES)):
-        yield Hostile(name(*PIECES, *SLASHES), name(*PIECES) if n % 3 else "", name(*PIECES))
+        yield HostileCase(name(*PIECES, *SLASHES), name(*PIECES) if n % 3 else "", name(*PIECES))
 
 
-SAYS = '#!/bin/sh\nprintf "%s\\0" "$PWD" "$@" > "$RECORD"\n'
+RECORDING_SCRIPT = '#!/bin/sh\nprintf "%s\\0" "$PWD" "$@" > "$RECORD"\n'
 
 
 class Agents:
-    """Programs called claude and codex, which write down where they were started, and with what."""
+    """Installs programs called claude and codex that record their folder and arguments."""
 
     def __init__(self, folder: Path) -> None:
         self.record = folder / "record"
         for name in ("claude", "codex"):
             program = folder / "bin" / name
             program.parent.mkdir(exist_ok=True)
-            program.write_text(SAYS)
+            program.write_text(RECORDING_SCRIPT)
             program.chmod(0o755)
 
     def take(self) -> list[str] | None:
-        """Folder and arguments; None when nobody was started."""
+        """Return the recorded folder and arguments, or None if no program was started."""
         if not self.record.exists():
             return None
-        said = os.fsdecode(self.record.read_bytes()).split("\0")[:-1]
+        recorded = os.fsdecode(self.record.read_bytes()).split("\0")[:-1]
         self.record.unlink()
-        return said
+        return recorded
 
 
 @pytest.fixture
@@ -118,13 +122,16 @@ def agents(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Agents:
     return Agents(tmp_path)
 
 
-def in_a_child(do: Callable[[], int]) -> int:
-    """What comes of it in a process of its own, which may become another program; 99 for what nobody expected."""
+def run_in_child(function: Callable[[], int]) -> int:
+    """Run a function in a child process, which may replace itself by another program, and return its exit status.
+
+    The status is 99 after an unexpected error.
+    """
     child = os.fork()
     if child:
         return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
     try:
-        os._exit(do())
+        os._exit(function())
     except Refused:
         os._exit(1)
     except BaseException:
@@ -132,68 +139,68 @@ def in_a_child(do: Callable[[], int]) -> int:
         os._exit(99)
 
 
-def made(base: Path, name: str) -> Path:
-    """The folder of that name, where the system takes it; else one that is not there."""
+def make_folder(base: Path, name: str) -> Path:
+    """Return a folder of that name. It is missing if the system does not accept the name."""
     folder = base / name
     with suppress(OSError, ValueError):
         folder.mkdir(exist_ok=True)
     return folder
 
 
-def all_hostile(base: Path, session: Session) -> Iterator[Session]:
-    for n, case in enumerate(hostile()):
-        folder = made(base, case.folder) if case.folder else base
+def hostile_sessions(base: Path, session: Session) -> Iterator[Session]:
+    for n, case in enumerate(hostile_cases()):
+        folder = make_folder(base, case.folder) if case.folder else base
         source = ("claude", "codex")[n % 2]
         yield session._replace(source=source, native_id=case.native, cwd=str(folder), own_title=case.title)
 
 
-def test_each_arrives_whole_or_is_refused(store: Store, tmp_path: Path, agents: Agents) -> None:
+def test_each_case_arrives_unchanged_or_is_refused(store: Store, tmp_path: Path, agents: Agents) -> None:
     base = tmp_path / "work"
     base.mkdir()
     arrived = refused = 0
-    for session in all_hostile(
+    for session in hostile_sessions(
         base, add_session(store, "s", time_ago(), prompt_entry("Go on", time_ago()), source="claude")
     ):
-        found = plan_resume(session)
-        status = in_a_child(found.execute)
-        said = agents.take()
+        plan = plan_resume(session)
+        status = run_in_child(plan.execute)
+        direct = agents.take()
         verb = ["--resume"] if session.source == "claude" else ["resume"]
-        if said is None:
+        if direct is None:
             assert status == 1
-            assert not found.can_run
+            assert not plan.can_run
             refused += 1
         else:
             assert status == 0
-            assert said[1:] == [*verb, session.native_id]
-            assert os.path.samefile(said[0], session.cwd)
+            assert direct[1:] == [*verb, session.native_id]
+            assert os.path.samefile(direct[0], session.cwd)
             assert not session.native_id.startswith("-")
             arrived += 1
-        ran = subprocess.run(["/bin/sh", "-c", found.command or "true"], cwd=tmp_path, capture_output=True)
-        shown = agents.take()
-        assert (shown or [])[1:] == (said or [])[1:], ran.stderr
+        ran = subprocess.run(["/bin/sh", "-c", plan.command or "true"], cwd=tmp_path, capture_output=True)
+        through_shell = agents.take()
+        assert (through_shell or [])[1:] == (direct or [])[1:], ran.stderr
     assert arrived + refused == CASES
     assert min(arrived, refused) > CASES // 5
     assert not list(tmp_path.rglob("owned"))
 
 
 def test_the_command_line_does_the_same(tmp_path: Path, agents: Agents) -> None:
-    """From finding the session to becoming the agent, of what a store takes in."""
+    """Run the complete command, from finding the session to starting the agent, on sessions that a store accepts."""
     base = tmp_path / "work"
     base.mkdir()
     path = tmp_path / "hostile.db"
-    chosen = [case for case in hostile() if not HALF.search("".join(case))][::10]
+    cases = [case for case in hostile_cases() if not LONE_SURROGATE.search("".join(case))][::10]
     with closing(Store.open(path)) as store:
-        for n, case in enumerate(chosen):
-            where = made(base, case.folder or "a")
-            asked = prompt_entry(case.title, time_ago())
-            add_session(store, f"s{n}", time_ago(), asked, source="claude", native_id=case.native, cwd=str(where))
-        known = store.sessions.newest(CASES)
-    assert len(known) == len(chosen) > CASES // 15
+        for n, case in enumerate(cases):
+            folder = make_folder(base, case.folder or "a")
+            prompt = prompt_entry(case.title, time_ago())
+            add_session(store, f"s{n}", time_ago(), prompt, source="claude", native_id=case.native, cwd=str(folder))
+        sessions = store.sessions.newest(CASES)
+    assert len(sessions) == len(cases) > CASES // 15
     statuses = set()
-    for session in known:
+    for session in sessions:
         arguments = ["--store", str(path), "resume", session.id]
-        statuses.add(status := in_a_child(lambda words=arguments: run(None, words)))  # type: ignore[misc]
-        said = agents.take()
-        assert (said or [])[1:] == ([] if status else ["--resume", session.native_id])
-        assert said is None or os.path.samefile(said[0], session.cwd)
+        statuses.add(status := run_in_child(lambda argv=arguments: run(None, argv)))  # type: ignore[misc]
+        recorded = agents.take()
+        assert (recorded or [])[1:] == ([] if status else ["--resume", session.native_id])
+        assert recorded is None or os.path.samefile(recorded[0], session.cwd)
     assert statuses == {0, 1}

@@ -1,4 +1,4 @@
-"""What is found out before a session goes on: its branch, who is busy with it, what came since, what stays here."""
+"""These tests cover the checks before a session is resumed: branch, processes, new entries, unwritten edits."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from store.sources.contract import SupportsGitBranch
 from store.store import Store
 
 
-def looked(store: Store, session: Session, folder: Path | None = None) -> ResumeChecks:
+def run_checks(store: Store, session: Session, folder: Path | None = None) -> ResumeChecks:
     return check_resume(store, plan_resume(session, folder))
 
 
@@ -34,7 +34,7 @@ def looked(store: Store, session: Session, folder: Path | None = None) -> Resume
 
 @pytest.fixture
 def tree(tmp_path: Path) -> Path:
-    """A git work tree, as far as its branch goes."""
+    """Make the files of a git work tree that name its branch."""
     (tmp_path / "tree" / ".git").mkdir(parents=True)
     (tmp_path / "tree" / ".git" / "HEAD").write_text("ref: refs/heads/fix/upload-2\n")
     return tmp_path / "tree"
@@ -56,10 +56,12 @@ def test_a_linked_work_tree_has_a_branch_of_its_own(tree: Path, pointer: str) ->
     assert read_branch(linked) == "other"
 
 
-def test_what_git_itself_makes_is_read_as_git_reads_it(tmp_path: Path) -> None:
-    def git(*words: str, cwd: Path = tmp_path) -> str:
-        who = ("-c", "user.name=a", "-c", "user.email=a@b")
-        return subprocess.run(["git", *who, *words], cwd=cwd, check=True, capture_output=True, text=True).stdout.strip()
+def test_a_real_repository_is_read_as_git_reads_it(tmp_path: Path) -> None:
+    def git(*arguments: str, cwd: Path = tmp_path) -> str:
+        identity = ("-c", "user.name=a", "-c", "user.email=a@b")
+        return subprocess.run(
+            ["git", *identity, *arguments], cwd=cwd, check=True, capture_output=True, text=True
+        ).stdout.strip()
 
     git("init", "-q", "-b", "trunk", "one")
     git("commit", "-q", "--allow-empty", "-m", "x", cwd=tmp_path / "one")
@@ -94,7 +96,7 @@ def test_the_work_tree_is_found_from_a_folder_inside_it(tmp_path: Path) -> None:
     assert find_work_tree(folder) == find_work_tree(tmp_path / "tree") == tmp_path / "tree"
 
 
-def test_where_nobody_uses_git_there_is_none_and_of_no_folder_nobody_can_tell(tmp_path: Path) -> None:
+def test_without_git_the_branch_is_empty_and_without_a_folder_it_is_unknown(tmp_path: Path) -> None:
     assert read_branch(tmp_path) == ""
     assert read_branch(tmp_path / "gone") is None
     (tmp_path / ".git").write_bytes(b"gitdir: \xff\xfe")
@@ -112,17 +114,17 @@ def test_where_nobody_uses_git_there_is_none_and_of_no_folder_nobody_can_tell(tm
         ("qwen", "aaaa5555-0000-4000-8000-000000000001"),
     ],
 )
-def test_agents_that_write_the_branch_down_are_asked(store: Store, tmp_path: Path, name: str, native: str) -> None:
+def test_the_branch_that_an_agent_records_is_found(store: Store, tmp_path: Path, name: str, native: str) -> None:
     assert isinstance(sources.load_source(name), SupportsGitBranch)
     sync_paths(store, SAMPLES[name](tmp_path))
     (tmp_path / ".git").mkdir()
     (tmp_path / ".git" / "HEAD").write_text("ref: refs/heads/topic\n")
-    found = looked(store, store.sessions.find(native), tmp_path)
-    assert (found.recorded_branch, found.current_branch) == ("main", "topic")
-    assert found.list_checks()[0][1:] == ("was main, is topic now", "notable")
+    checks = run_checks(store, store.sessions.find(native), tmp_path)
+    assert (checks.recorded_branch, checks.current_branch) == ("main", "topic")
+    assert checks.list_checks()[0][1:] == ("was main, is topic now", "notable")
 
 
-# ── who is busy with it ───────────────────────────────────────────────────────────────────────────
+# ── other processes ───────────────────────────────────────────────────────────────────────────────
 
 
 @contextmanager
@@ -136,20 +138,20 @@ def running(*command: str) -> Iterator[int]:
             process.kill()
 
 
-HOLDING = "import sys, time; held = open(sys.argv[1]); print('open', flush=True); time.sleep(100)"
+HOLD_FILE_OPEN = "import sys, time; file = open(sys.argv[1]); print('open', flush=True); time.sleep(100)"
 
 
-def test_a_process_that_has_the_transcript_open_is_told(store: Store, tmp_path: Path) -> None:
+def test_a_process_that_has_the_transcript_open_is_found(store: Store, tmp_path: Path) -> None:
     sync_paths(store, SAMPLES["claude"](tmp_path))
     session = store.sessions.find("c1000000-0000-4000-8000-000000000003")
     (path,) = tmp_path.rglob(f"{session.native_id}.jsonl")
-    assert looked(store, session).session_processes == ()
-    with running(sys.executable, "-c", HOLDING, str(path)) as pid:
-        found = looked(store, session)
-    assert [holder.pid for holder in found.session_processes] == [pid]
-    name, told, weight = found.list_checks()[1]
-    assert (name, weight) == ("session", "notable")
-    assert f"process {pid}" in told
+    assert run_checks(store, session).session_processes == ()
+    with running(sys.executable, "-c", HOLD_FILE_OPEN, str(path)) as pid:
+        checks = run_checks(store, session)
+    assert [process.pid for process in checks.session_processes] == [pid]
+    name, text, severity = checks.list_checks()[1]
+    assert (name, severity) == ("session", "notable")
+    assert f"process {pid}" in text
 
 
 @pytest.fixture
@@ -161,51 +163,51 @@ def agent(tmp_path: Path) -> str:
     return str(path)
 
 
-def test_so_is_the_agent_that_was_told_to_go_on_with_it_and_no_other(store: Store, tmp_path: Path, agent: str) -> None:
+def test_an_agent_that_was_started_with_the_session_id_is_found(store: Store, tmp_path: Path, agent: str) -> None:
     sync_paths(store, SAMPLES["claude"](tmp_path))
     session = store.sessions.find("c1000000-0000-4000-8000-000000000003")
     with running(agent, "--resume", session.native_id) as pid, running(agent, "--resume", "another"):
-        assert [holder.pid for holder in looked(store, session).session_processes] == [pid]
+        assert [process.pid for process in run_checks(store, session).session_processes] == [pid]
 
 
-def test_so_is_the_one_that_notes_what_it_works_on(
+def test_an_agent_that_lists_its_sessions_is_found(
     store: Store, tmp_path: Path, agent: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     sample = SAMPLES["claude"](tmp_path)
     monkeypatch.setenv("CLAUDE_CONFIG_DIR", str(sample))
     sync_paths(store, sample)
     session = store.sessions.find("c1000000-0000-4000-8000-000000000003")
-    notes = sample / "sessions"
-    notes.mkdir()
+    process_files = sample / "sessions"
+    process_files.mkdir()
     with running(agent) as pid, running(agent) as other:
-        for name, working in ((pid, session.native_id), (other, "another"), (2**22 + 1, session.native_id)):
-            (notes / f"{name}.json").write_text(json.dumps({"pid": name, "sessionId": working}))
-        assert [holder.pid for holder in looked(store, session).session_processes] == [pid]
+        for number, native_id in ((pid, session.native_id), (other, "another"), (2**22 + 1, session.native_id)):
+            (process_files / f"{number}.json").write_text(json.dumps({"pid": number, "sessionId": native_id}))
+        assert [process.pid for process in run_checks(store, session).session_processes] == [pid]
 
 
-def test_of_a_database_only_that_it_is_open(store: Store, tmp_path: Path) -> None:
+def test_a_process_with_the_database_open_may_use_another_session(store: Store, tmp_path: Path) -> None:
     path = SAMPLES["pingu"](tmp_path)
     sync_paths(store, path)
     session = store.sessions.newest(1)[0]
-    with running(sys.executable, "-c", HOLDING, str(path)) as pid:
-        found = looked(store, session)
-    assert (found.session_processes, [holder.pid for holder in found.database_processes]) == ((), [pid])
-    assert "its database is open in" in found.list_checks()[1].text
+    with running(sys.executable, "-c", HOLD_FILE_OPEN, str(path)) as pid:
+        checks = run_checks(store, session)
+    assert (checks.session_processes, [process.pid for process in checks.database_processes]) == ((), [pid])
+    assert "its database is open in" in checks.list_checks()[1].text
 
 
-# ── what came since ───────────────────────────────────────────────────────────────────────────────
+# ── new entries ───────────────────────────────────────────────────────────────────────────────────
 
 
-def test_a_transcript_that_grew_has_moved_on_until_it_is_read(store: Store, tmp_path: Path) -> None:
+def test_a_transcript_that_grew_has_new_entries_until_it_is_synced(store: Store, tmp_path: Path) -> None:
     sample = SAMPLES["claude"](tmp_path)
     sync_paths(store, sample)
     session = store.sessions.find("c1000000-0000-4000-8000-000000000003")
-    assert not looked(store, session).has_new_entries
+    assert not run_checks(store, session).has_new_entries
     (path,) = sample.rglob(f"{session.native_id}.jsonl")
     last = json.loads(path.read_text().splitlines()[-1])
     path.touch()
-    assert not looked(store, session).has_new_entries
-    more = {
+    assert not run_checks(store, session).has_new_entries
+    appended = {
         **last,
         "uuid": "new",
         "parentUuid": last["uuid"],
@@ -213,69 +215,69 @@ def test_a_transcript_that_grew_has_moved_on_until_it_is_read(store: Store, tmp_
         "message": {"role": "user", "content": "?"},
     }
     with path.open("a") as file:
-        file.write(json.dumps(more) + "\n")
-    assert looked(store, session).has_new_entries
+        file.write(json.dumps(appended) + "\n")
+    assert run_checks(store, session).has_new_entries
     sync_paths(store, sample)
-    assert looked(store, session).has_new_entries, "what is shown is older than what was read"
-    assert not looked(store, store.sessions.by_key(session.key)).has_new_entries
+    assert run_checks(store, session).has_new_entries, "the shown session is older than the synced one"
+    assert not run_checks(store, store.sessions.by_key(session.key)).has_new_entries
 
 
-def test_a_row_in_a_database_moves_its_own_session_on_and_no_other(store: Store, tmp_path: Path) -> None:
+def test_a_new_row_in_a_database_affects_only_its_own_session(store: Store, tmp_path: Path) -> None:
     path = SAMPLES["pingu"](tmp_path)
     sync_paths(store, path)
-    one, other = [session for session in store.sessions.newest(9) if session.turns][:2]
+    grown, other = [session for session in store.sessions.newest(9) if session.turns][:2]
     with closing(sqlite3.connect(path)) as owner, owner:
-        said = "insert into turns (session_id, user_message, response_json) values (?, 'more', '{}')"
-        owner.execute(said, (one.native_id,))
-    assert looked(store, one).has_new_entries
-    assert not looked(store, other).has_new_entries
+        sql = "insert into turns (session_id, user_message, response_json) values (?, 'more', '{}')"
+        owner.execute(sql, (grown.native_id,))
+    assert run_checks(store, grown).has_new_entries
+    assert not run_checks(store, other).has_new_entries
 
 
-def test_what_its_agent_deleted_is_gone(store: Store, tmp_path: Path) -> None:
+def test_a_session_that_its_agent_deleted_is_gone(store: Store, tmp_path: Path) -> None:
     sample = SAMPLES["claude"](tmp_path)
     sync_paths(store, sample)
     session = store.sessions.find("c1000000-0000-4000-8000-000000000003")
     (path,) = sample.rglob(f"{session.native_id}.jsonl")
     path.unlink()
-    found = looked(store, session)
-    assert found.gone
-    assert found.list_checks()[1].severity == "bad"
-    assert list(found.list_warnings()) == ["session: deleted in its agent"]
+    checks = run_checks(store, session)
+    assert checks.gone
+    assert checks.list_checks()[1].severity == "bad"
+    assert list(checks.list_warnings()) == ["session: deleted in its agent"]
 
 
 # ── edits ─────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_edits_that_its_agent_does_not_know_are_named(store: Store, tmp_path: Path) -> None:
+def test_edits_that_were_not_written_back_are_named(store: Store, tmp_path: Path) -> None:
     sync_paths(store, SAMPLES["pingu"](tmp_path))
     session = next(session for session in store.sessions.newest(9) if session.turns)
-    assert looked(store, session).list_checks()[2].text == "none"
+    assert run_checks(store, session).list_checks()[2].text == "none"
     store.sessions.set_title(session, "Mine")
     store.summaries.set(session, "Short.", up_to_turn=1)
-    found = looked(store, store.sessions.by_key(session.key))
-    assert (found.unwritten_edits, found.can_write_back) == (("title", "summary"), True)
-    assert found.list_checks()[2][1:] == ("title and summary not written back", "notable")
+    checks = run_checks(store, store.sessions.by_key(session.key))
+    assert (checks.unwritten_edits, checks.can_write_back) == (("title", "summary"), True)
+    assert checks.list_checks()[2][1:] == ("title and summary not written back", "notable")
 
 
-def test_those_that_it_would_not_take_stay_here(store: Store, tmp_path: Path) -> None:
+def test_edits_that_cannot_be_written_back_are_named(store: Store, tmp_path: Path) -> None:
     sync_paths(store, SAMPLES["claude"](tmp_path))
     session = store.sessions.find("c1000000-0000-4000-8000-000000000003")
     store.sessions.set_title(session, "Mine")
-    found = looked(store, store.sessions.by_key(session.key))
-    assert found.list_checks()[2][1:] == ("title only in Backscroll", "quiet")
+    checks = run_checks(store, store.sessions.by_key(session.key))
+    assert checks.list_checks()[2][1:] == ("title only in Backscroll", "quiet")
 
 
-def test_of_what_was_kept_through_the_library_there_is_little_to_say(store: Store) -> None:
+def test_a_session_of_the_library_has_no_findings(store: Store) -> None:
     session = add_session(store, "mine", time_ago(), prompt_entry("Hello", time_ago()))
     store.sessions.set_title(session, "Mine")
-    assert looked(store, store.sessions.by_key(session.key)) == ResumeChecks(can_write_back=False)
+    assert run_checks(store, store.sessions.by_key(session.key)) == ResumeChecks(can_write_back=False)
 
 
-# ── in words ──────────────────────────────────────────────────────────────────────────────────────
+# ── wording ───────────────────────────────────────────────────────────────────────────────────────
 
 
 @pytest.mark.parametrize(
-    ("then", "now", "told", "weight"),
+    ("recorded", "current", "text", "severity"),
     [
         ("main", "main", "main", "good"),
         ("main", "topic", "was main, is topic now", "notable"),
@@ -287,16 +289,17 @@ def test_of_what_was_kept_through_the_library_there_is_little_to_say(store: Stor
         ("a\x1b[2Jb", "a\x1b[2Jb", "a␛[2Jb", "good"),
     ],
 )
-def test_the_branch_in_words(then: str, now: str | None, told: str, weight: str) -> None:
-    assert ResumeChecks(recorded_branch=then, current_branch=now).list_checks()[0][1:] == (told, weight)
+def test_the_branch_in_words(recorded: str, current: str | None, text: str, severity: str) -> None:
+    checks = ResumeChecks(recorded_branch=recorded, current_branch=current)
+    assert checks.list_checks()[0][1:] == (text, severity)
 
 
-def test_a_process_is_named_by_what_it_is_called_as_far_as_one_may_show_it() -> None:
+def test_the_name_of_a_process_is_sanitized() -> None:
     assert str(ProcessInfo(7, "claude\x07")) == "claude␇, process 7"
     assert str(ProcessInfo(7, "")) == "process 7"
 
 
-def test_where_nobody_can_see_who_is_busy_nothing_is_said_of_it() -> None:
+def test_without_a_view_of_processes_nothing_is_said_about_use() -> None:
     assert ResumeChecks().list_checks()[1].text == "not in use, up to date"
     assert ResumeChecks(can_see_processes=False).list_checks()[1].text == "up to date"
 

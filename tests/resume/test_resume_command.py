@@ -1,4 +1,4 @@
-"""How a session goes on: the command, where it is run, what stands in the way, and what is never made a command."""
+"""These tests cover the plan to resume a session: command, folder, obstacles and refusals."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from store.store import Store
 NATIVE = "e0741090-8059"
 
 
-def session_of(store: Store, source: str = "claude", native: str = NATIVE, **fields: str) -> Session:
+def make_session(store: Store, source: str = "claude", native: str = NATIVE, **fields: str) -> Session:
     return add_session(
         store, f"{source}:1", time_ago(), prompt_entry("Go on", time_ago()), source=source, native_id=native, **fields
     )
@@ -26,7 +26,7 @@ def session_of(store: Store, source: str = "claude", native: str = NATIVE, **fie
 
 @pytest.fixture
 def claude(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A program of that name, and no other, on the PATH."""
+    """Put a program called claude, and no other, on the PATH."""
     program = tmp_path / "bin" / "claude"
     program.parent.mkdir()
     program.write_text("#!/bin/sh\n")
@@ -35,48 +35,46 @@ def claude(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return program
 
 
-def test_where_program_and_folder_are_there_nothing_stands_in_the_way(
-    store: Store, tmp_path: Path, claude: Path
-) -> None:
-    found = plan_resume(session_of(store, cwd=str(tmp_path)))
-    assert (found.argv, found.folder, found.obstacles) == (("claude", "--resume", NATIVE), tmp_path, ())
-    assert found.agent_label == "Claude Code"
-    assert found.command == f"cd {tmp_path} && claude --resume {NATIVE}"
+def test_with_program_and_folder_there_are_no_obstacles(store: Store, tmp_path: Path, claude: Path) -> None:
+    plan = plan_resume(make_session(store, cwd=str(tmp_path)))
+    assert (plan.argv, plan.folder, plan.obstacles) == (("claude", "--resume", NATIVE), tmp_path, ())
+    assert plan.agent_label == "Claude Code"
+    assert plan.command == f"cd {tmp_path} && claude --resume {NATIVE}"
 
 
-def test_a_program_or_a_folder_that_is_missing_is_told_and_the_command_can_still_be_copied(
+def test_a_missing_program_or_folder_is_an_obstacle_and_the_command_can_still_be_copied(
     store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
-    found = plan_resume(session_of(store, cwd=str(tmp_path / "gone")))
-    program, folder = found.obstacles
+    plan = plan_resume(make_session(store, cwd=str(tmp_path / "gone")))
+    program, folder = plan.obstacles
     assert "claude is not installed" in program
     assert f"No such folder: {tmp_path / 'gone'}" in folder
-    assert found.command.endswith(f"claude --resume {NATIVE}")
+    assert plan.command.endswith(f"claude --resume {NATIVE}")
     with pytest.raises(Refused, match=r"not installed.*No such folder"):
-        found.execute()
+        plan.execute()
 
 
-def test_a_folder_that_is_a_file_or_of_nowhere_is_none(store: Store, tmp_path: Path, claude: Path) -> None:
-    session = session_of(store, cwd=str(claude))
+def test_a_file_and_a_relative_path_are_not_folders(store: Store, tmp_path: Path, claude: Path) -> None:
+    session = make_session(store, cwd=str(claude))
     assert "No such folder" in plan_resume(session).obstacles[0]
     assert "No such folder" in plan_resume(session._replace(cwd=".")).obstacles[0]
 
 
-def test_another_folder_takes_the_place_of_the_sessions(store: Store, tmp_path: Path, claude: Path) -> None:
-    found = plan_resume(session_of(store, cwd="/not/there"), tmp_path)
-    assert (found.folder, found.obstacles) == (tmp_path, ())
+def test_another_folder_replaces_that_of_the_session(store: Store, tmp_path: Path, claude: Path) -> None:
+    plan = plan_resume(make_session(store, cwd="/not/there"), tmp_path)
+    assert (plan.folder, plan.obstacles) == (tmp_path, ())
 
 
-def test_another_folder_is_meant_wherever_the_command_names_it(store: Store, tmp_path: Path) -> None:
-    found = plan_resume(session_of(store, "opencode", cwd="--print-logs"), tmp_path)
-    assert found.argv == ("opencode", str(tmp_path), "--session", NATIVE)
+def test_another_folder_is_used_inside_the_command_too(store: Store, tmp_path: Path) -> None:
+    plan = plan_resume(make_session(store, "opencode", cwd="--print-logs"), tmp_path)
+    assert plan.argv == ("opencode", str(tmp_path), "--session", NATIVE)
 
 
-def test_a_session_without_a_folder_goes_on_wherever_one_is(store: Store, claude: Path) -> None:
-    found = plan_resume(session_of(store))
-    assert (found.folder, found.obstacles) == (None, ())
-    assert found.command == f"claude --resume {NATIVE}"
+def test_a_session_without_a_folder_is_resumed_in_the_current_one(store: Store, claude: Path) -> None:
+    plan = plan_resume(make_session(store))
+    assert (plan.folder, plan.obstacles) == (None, ())
+    assert plan.command == f"claude --resume {NATIVE}"
 
 
 @pytest.mark.parametrize(
@@ -88,14 +86,12 @@ def test_a_session_without_a_folder_goes_on_wherever_one_is(store: Store, claude
         ("claude", "abc/left", "Claude Code"),
     ],
 )
-def test_where_there_is_no_command_a_hint_says_how_it_goes_on(
-    store: Store, source: str, native: str, hint: str
-) -> None:
-    found = plan_resume(session_of(store, source, native))
-    assert (found.argv, found.command, found.obstacles) == (None, "", ())
-    assert hint in found.hint
+def test_without_a_command_a_hint_says_how_to_continue(store: Store, source: str, native: str, hint: str) -> None:
+    plan = plan_resume(make_session(store, source, native))
+    assert (plan.argv, plan.command, plan.obstacles) == (None, "", ())
+    assert hint in plan.hint
     with pytest.raises(Refused):
-        found.execute()
+        plan.execute()
 
 
 HOSTILE_NAMES = [
@@ -112,22 +108,22 @@ HOSTILE_NAMES = [
 
 
 @pytest.mark.parametrize("source", [source.NAME for source in sources.ALL])
-def test_a_name_that_would_act_is_never_in_a_command_nor_in_a_hint(store: Store, source: str) -> None:
-    """Neither run, nor copied: a terminal that one pastes into would obey it."""
-    session = session_of(store)
+def test_a_hostile_name_is_never_in_a_command_nor_in_a_hint(store: Store, source: str) -> None:
+    """A hostile name is neither run nor copied: a terminal would obey it when it is pasted."""
+    session = make_session(store)
     for native in HOSTILE_NAMES:
-        shaped = f"app/user/{native}" if source == "adk" else native
-        found = plan_resume(session._replace(source=source, native_id=shaped))
-        assert found.command == ""
-        assert found.hint.isprintable()
+        native_id = f"app/user/{native}" if source == "adk" else native
+        plan = plan_resume(session._replace(source=source, native_id=native_id))
+        assert plan.command == ""
+        assert plan.hint.isprintable()
         with pytest.raises(Refused):
-            found.execute()
+            plan.execute()
 
 
-def test_a_folder_whose_name_would_act_is_refused_and_another_helps(store: Store, tmp_path: Path, claude: Path) -> None:
+def test_a_folder_with_a_hostile_name_is_refused_and_another_helps(store: Store, tmp_path: Path, claude: Path) -> None:
     folder = tmp_path / "a\x03\nb"
     folder.mkdir()
-    session = session_of(store, cwd=str(folder))
+    session = make_session(store, cwd=str(folder))
     refused = plan_resume(session)
     assert refused.command == ""
     assert "choose another folder with --cwd" in refused.hint
@@ -135,12 +131,12 @@ def test_a_folder_whose_name_would_act_is_refused_and_another_helps(store: Store
 
 
 @pytest.mark.parametrize("name", ["$(touch owned)", "`touch owned`", "'; touch owned; '", "a b", '"', "*", "~", "\\"])
-def test_a_shell_takes_the_command_for_what_it_is(store: Store, tmp_path: Path, claude: Path, name: str) -> None:
+def test_a_shell_runs_exactly_the_command(store: Store, tmp_path: Path, claude: Path, name: str) -> None:
     claude.write_text('#!/bin/sh\nprintf "%s\\0" "$PWD" "$@"\n')
     folder = tmp_path / name
     folder.mkdir()
-    found = plan_resume(session_of(store, native=name, cwd=str(folder)))
-    assert shlex.split(found.command)[-3:] == ["claude", "--resume", name]
-    ran = subprocess.run(["/bin/sh", "-c", found.command], capture_output=True, text=True, check=True)
+    plan = plan_resume(make_session(store, native=name, cwd=str(folder)))
+    assert shlex.split(plan.command)[-3:] == ["claude", "--resume", name]
+    ran = subprocess.run(["/bin/sh", "-c", plan.command], capture_output=True, text=True, check=True)
     assert ran.stdout.split("\0")[:-1] == [str(folder), "--resume", name]
     assert not list(tmp_path.rglob("owned"))
