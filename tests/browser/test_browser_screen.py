@@ -373,7 +373,7 @@ async def test_help_tells_every_key_of_the_screen(filled: Store) -> None:
     async with make_browser(filled).run_test(size=(100, 30)) as pilot:
         await wait_for_text(pilot, "6 sessions")
         await pilot.press("question_mark")
-        await wait_for_text(pilot, "Open the session", "Next session", "Only the sessions with these")
+        await wait_for_text(pilot, "Read the conversation", "Next session", "Only the sessions with these")
         await pilot.press("escape")
         assert not isinstance(pilot.app.screen, HelpScreen)
 
