@@ -1,4 +1,4 @@
-"""Where facts come from, in words: the conversation and its turn, and the program that had them."""
+"""These tests check the labels of facts: the conversation and turn they come from, or the program."""
 
 from __future__ import annotations
 
@@ -15,32 +15,30 @@ from store.model.knowledge import FactOrigin
 from store.store import Store
 
 
-def test_a_fact_tells_the_conversation_and_the_turn_that_taught_it(store: Store) -> None:
+def test_a_fact_has_the_session_and_turn_it_was_learnt_in(store: Store) -> None:
     fill_store(store)
     session = store.sessions.get("claude:e0741090")
     (learnt,) = store.facts.learn("The retry closes the file.", session=session, entry_seq=3).facts
     (typed,) = store.facts.learn("By hand.").facts
-    found = find_fact_origins(store, [learnt, typed])
-    origin = found[learnt.id]
+    origins = find_fact_origins(store, [learnt, typed])
+    origin = origins[learnt.id]
     assert (origin.session_id, origin.title, origin.turn) == (session.id, "Fix the flaky upload test", 1)
     assert origin.quote.startswith("The retry ran after the file was closed.")
-    assert found[typed.id] == FactOrigin()
+    assert origins[typed.id] == FactOrigin()
 
 
-def test_titles_are_what_the_list_shows(store: Store) -> None:
+def test_titles_are_those_of_the_list(store: Store) -> None:
     fill_store(store)
     store.create_session("bare")
-    found = find_titles(store, ["claude:e0741090", "codex:0199aa", "bare", "nobody"])
-    assert found == {
+    titles = find_titles(store, ["claude:e0741090", "codex:0199aa", "bare", "nobody"])
+    assert titles == {
         "claude:e0741090": "Fix the flaky upload test",
         "codex:0199aa": "Rename the config keys to snake_case",
         "bare": "bare",
     }
 
 
-def test_a_foreign_fact_tells_its_program_and_is_written_back_without_anything_else(
-    store: Store, tmp_path: Path
-) -> None:
+def test_a_foreign_fact_has_its_program_and_is_written_back_alone(store: Store, tmp_path: Path) -> None:
     owner = KisoStore(tmp_path / "kiso.db", LATEST_SCHEMA)
     owner.add_session("dev", description="Theirs")
     owner.add_message("go", processed=0)
@@ -53,6 +51,6 @@ def test_a_foreign_fact_tells_its_program_and_is_written_back_without_anything_e
     assert (change.table, change.before, change.after) == ("facts", {"content": "Uses Go"}, {"content": "Uses Rust"})
     store.write_back.write(preview)
     with closing(sqlite3.connect(owner.path)) as theirs:
-        told = "select facts.content, description from facts join sessions using (session)"
-        assert theirs.execute(told).fetchall() == [("Uses Rust", "Theirs")]
+        select = "select facts.content, description from facts join sessions using (session)"
+        assert theirs.execute(select).fetchall() == [("Uses Rust", "Theirs")]
     assert store.facts.get(fact.id).foreign_text == "Uses Rust"

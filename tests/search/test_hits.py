@@ -1,4 +1,4 @@
-"""Words, phrases, prefixes; what is found where; scripts without spaces."""
+"""These tests check that words, phrases and prefixes are found, also in scripts without spaces, and how hits look."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from store.search.query import Query, Term
 from store.store import Store
 from store.text.unicode import separate_cjk
 
-SAID = {
+TEXTS = {
     "english": "The retry ran after the file was closed.",
     "accents": "Übermäßig viele Café-Besuche à Genève",
     "japanese": "昨日のデータベース移行は失敗しました",
@@ -24,7 +24,7 @@ SAID = {
 
 @pytest.fixture
 def archive(store: Store) -> Store:
-    for name, text in SAID.items():
+    for name, text in TEXTS.items():
         store.create_session(name)
         store.append_message(name, "user", text)
     return store
@@ -49,13 +49,13 @@ def archive(store: Store) -> Store:
         ("विफल", "hindi"),
     ],
 )
-def test_found(archive: Store, query: str, found: str) -> None:
+def test_a_query_finds_the_session(archive: Store, query: str, found: str) -> None:
     hits, total = archive.search.find(query)
     assert ([hit.session_id for hit in hits], total) == ([found], 1)
 
 
 @pytest.mark.parametrize("query", ["was retry", '"closed file"', "clo", "数失", '"retry closed"'])
-def test_words_are_joined_by_and_phrases_by_order_and_only_a_star_is_a_prefix(archive: Store, query: str) -> None:
+def test_words_need_all_phrases_need_order_and_prefixes_need_a_star(archive: Store, query: str) -> None:
     expected = 1 if query == "was retry" else 0
     assert archive.search.find(query)[1] == expected
 
@@ -68,7 +68,7 @@ def test_any_text_is_a_query(archive: Store, query: str) -> None:
     archive.search.find(query)
 
 
-def test_conversation_and_tools_are_told_apart(store: Store) -> None:
+def test_a_hit_names_the_field_it_was_found_in(store: Store) -> None:
     session = store.create_session("s")
     store.chains.append(
         session.key,
@@ -121,7 +121,7 @@ def test_a_snippet_shows_the_hit_and_says_where_it_is(store: Store) -> None:
 
 
 @pytest.mark.parametrize(
-    ("said", "looked_for", "marked"),
+    ("text", "typed", "highlighted"),
     [
         ("le résumé est prêt", "resume", "résumé"),
         ("le resume est pret", "RÉSUMÉ", "resume"),
@@ -130,18 +130,18 @@ def test_a_snippet_shows_the_hit_and_says_where_it_is(store: Store) -> None:
         ("昨日のデータベース移行", "移行", "移行"),
     ],
 )
-def test_the_hit_is_marked_however_it_is_accented(store: Store, said: str, looked_for: str, marked: str) -> None:
+def test_a_hit_is_highlighted_with_any_accents(store: Store, text: str, typed: str, highlighted: str) -> None:
     store.create_session("s")
-    store.append_message("s", "user", "before " * 100 + said + " after" * 100)
-    (hit,) = store.search.find(looked_for)[0]
-    assert [hit.snippet[start:end] for start, end in hit.highlights] == [marked]
+    store.append_message("s", "user", "before " * 100 + text + " after" * 100)
+    (hit,) = store.search.find(typed)[0]
+    assert [hit.snippet[start:end] for start, end in hit.highlights] == [highlighted]
 
 
 def test_snippet_without_a_literal_match_shows_the_beginning() -> None:
     assert make_snippet("Café au lait", 0, Query.parse("cafe").pattern()) == ("Café au lait", ())
 
 
-def test_search_text_sets_cjk_apart_and_leaves_the_rest() -> None:
+def test_cjk_characters_are_separated_and_other_text_is_unchanged() -> None:
     assert separate_cjk("plain ascii") == "plain ascii"
     assert separate_cjk("v2の話").split() == ["v2", "の", "話"]
     assert separate_cjk("naïve") == "naïve"
@@ -158,11 +158,11 @@ def test_parse() -> None:
 
 def test_rebuilding_the_index_finds_the_same(archive: Store) -> None:
     before = {query: archive.search.find(query) for query in ("retry", "数据库", "базы")}
-    assert archive.search.reindex() == len(SAID)
+    assert archive.search.reindex() == len(TEXTS)
     assert {query: archive.search.find(query) for query in before} == before
 
 
-def test_what_is_purged_is_found_no_more_and_the_index_is_whole(archive: Store) -> None:
+def test_a_purged_session_is_not_found_and_the_index_is_intact(archive: Store) -> None:
     archive.delete_session("chinese")
     assert archive.search.find("数据库") == ([], 0)
     for table in ("conversation_fts", "tools_fts"):

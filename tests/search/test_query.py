@@ -1,4 +1,4 @@
-"""What is typed into a search box: understood, told when not, completed; and what the filters find."""
+"""These tests check how queries are parsed and completed, and what their filters find."""
 
 from __future__ import annotations
 
@@ -45,13 +45,13 @@ from store.store import Store
         ("a\0b", ((Term("a"),), (Term("b"),))),
     ],
 )
-def test_what_is_understood(typed: str, groups: object) -> None:
+def test_valid_queries_are_parsed_without_warnings(typed: str, groups: object) -> None:
     assert Query.parse(typed).groups == groups
     assert Query.parse(typed).warnings == ()
 
 
 @pytest.mark.parametrize(
-    ("typed", "told"),
+    ("typed", "warning"),
     [
         ("agent:", "agent: needs a value: the name of an agent."),
         ("is:broken", "is: has no value 'broken'. Use error, pinned, archived, fork, delegate, live, gone, expiring."),
@@ -61,9 +61,9 @@ def test_what_is_understood(typed: str, groups: object) -> None:
         ("role:user", "role: filters the words that are found. Add a word to search for."),
     ],
 )
-def test_what_is_not_understood_is_told_and_not_looked_for(typed: str, told: str) -> None:
+def test_an_invalid_filter_is_ignored_with_a_warning(typed: str, warning: str) -> None:
     query = Query.parse(f"{typed} -is:pinned")
-    assert query.warning_text == told
+    assert query.warning_text == warning
     assert (Filter("is", "pinned", negated=True),) in query.groups
     assert "upload" in [term.text for term in Query.parse(f"upload {typed}").terms]
 
@@ -75,7 +75,7 @@ def test_the_last_word_may_be_half_typed() -> None:
     assert Query.parse("", is_typing=True).terms == ()
 
 
-def test_a_pasted_page_is_cut_and_told() -> None:
+def test_a_pasted_page_is_cut_with_a_warning() -> None:
     query = Query.parse(" ".join(f"word{n}" for n in range(10_000)))
     assert len(query.groups) == MAX_TERMS
     assert query.warning_text == f"Only the first {MAX_TERMS} words are used."
@@ -87,7 +87,7 @@ def test_full_text_and_pattern() -> None:
     pattern = query.pattern()
     assert pattern is not None
     text = "UP upper down_under, a  phrase; left not"
-    assert [found[0] for found in pattern.finditer(text)] == ["UP", "down", "a  phrase", "le"]
+    assert [match[0] for match in pattern.finditer(text)] == ["UP", "down", "a  phrase", "le"]
     assert Query.parse("% is:error").pattern() is None
     chinese = Query.parse("迁移").pattern()
     assert chinese is not None
@@ -117,25 +117,25 @@ PIECES += [f"{name}:" for name in FILTERS]
 
 @given(st.text(), st.integers(0, 2**32))
 def test_no_text_raises_anything(drawn: str, seed: int) -> None:
-    """A hundred texts to an example: of the characters drawn, and of all that could mean something."""
-    dice = random.Random(seed)
+    """Each example tries a hundred texts of the drawn characters and of pieces with a meaning in queries."""
+    randomness = random.Random(seed)
     for _ in range(100):
-        typed = "".join(dice.choices([*PIECES, *drawn], k=dice.randrange(40)))
+        typed = "".join(randomness.choices([*PIECES, *drawn], k=randomness.randrange(40)))
         query = Query.parse(typed, is_typing=True)
         query.fts()
         query.pattern()
         assert isinstance(query.warning_text, str)
         for condition in (build_session_condition(query, NOW), build_tool_call_condition(query, NOW)):
             assert condition.sql.count("?") == len(condition.values)
-        for offer in list_completions(typed, len(typed), Vocabulary(tags=("a b", "\x1b"))):
-            accept_completion(typed, len(typed), offer)
+        for completion in list_completions(typed, len(typed), Vocabulary(tags=("a b", "\x1b"))):
+            accept_completion(typed, len(typed), completion)
 
 
-# ── days ──────────────────────────────────────────────────────────────────────────────────────────
+# ── dates ──────────────────────────────────────────────────────────────────────────────────────────
 
 
 @pytest.mark.parametrize(
-    ("value", "begins"),
+    ("value", "start"),
     [
         ("today", datetime(2026, 11, 3)),
         ("Yesterday", datetime(2026, 11, 2)),
@@ -151,14 +151,14 @@ def test_no_text_raises_anything(drawn: str, seed: int) -> None:
         ("9999d", datetime(2026, 11, 3, 12) - timedelta(days=9999)),
     ],
 )
-def test_days(value: str, begins: datetime) -> None:
-    assert parse_date(value, NOW) == begins.replace(tzinfo=UTC)
+def test_dates(value: str, start: datetime) -> None:
+    assert parse_date(value, NOW) == start.replace(tzinfo=UTC)
 
 
 @pytest.mark.parametrize(
     "value", ["", "x", "mo", "d", "-3d", "2026-02-30", "0000", "9999y", "12345", "2026-09-30T25:00"]
 )
-def test_what_is_no_day(value: str) -> None:
+def test_invalid_dates(value: str) -> None:
     assert parse_date(value, NOW) is None
 
 
@@ -173,7 +173,7 @@ KNOWN = Vocabulary(
 
 
 @pytest.mark.parametrize(
-    ("typed", "offered"),
+    ("typed", "completions"),
     [
         ("a", ["agent:", "after:"]),
         ("words ag", ["agent:"]),
@@ -193,27 +193,27 @@ KNOWN = Vocabulary(
         ("after:y", ["after:yesterday", "after:today", "after:1y"]),
     ],
 )
-def test_offers(typed: str, offered: list[str]) -> None:
-    assert list_completions(typed, len(typed), KNOWN) == offered
+def test_completions(typed: str, completions: list[str]) -> None:
+    assert list_completions(typed, len(typed), KNOWN) == completions
 
 
-def test_every_filter_is_offered_where_nothing_is_typed() -> None:
+def test_every_filter_is_a_completion_of_an_empty_word() -> None:
     assert list_completions("words ", 6, KNOWN) == [f"{name}:" for name in FILTERS]
 
 
 @pytest.mark.parametrize(
-    ("typed", "cursor", "offer", "text", "then"),
+    ("typed", "cursor", "completion", "text", "new_cursor"),
     [
         ("ag", 2, "agent:", "agent:", 6),
         ("one agent:c two", 11, "agent:codex", "one agent:codex two", 16),
         ('cwd:"/my n', 10, 'cwd:"/my notes"', 'cwd:"/my notes" ', 16),
     ],
 )
-def test_an_offer_takes_the_place_of_the_word(typed: str, cursor: int, offer: str, text: str, then: int) -> None:
-    assert accept_completion(typed, cursor, offer) == (text, then)
+def test_a_completion_replaces_the_word(typed: str, cursor: int, completion: str, text: str, new_cursor: int) -> None:
+    assert accept_completion(typed, cursor, completion) == (text, new_cursor)
 
 
-# ── what is found ─────────────────────────────────────────────────────────────────────────────────
+# ── filters ───────────────────────────────────────────────────────────────────────────────────────
 
 
 @pytest.fixture
@@ -271,8 +271,8 @@ def world(store: Store) -> Store:
 )
 def test_filters_find_sessions(world: Store, typed: str, found: str) -> None:
     sessions, total = world.sessions.matching(typed, now=NOW)
-    told = {session.id for session in sessions}
-    assert (told if typed == "is:fork" else told - {"forked"}) == set(found.split())
+    ids = {session.id for session in sessions}
+    assert (ids if typed == "is:fork" else ids - {"forked"}) == set(found.split())
     assert total == len(sessions)
 
 
@@ -280,9 +280,9 @@ def test_filters_narrow_hits_to_what_they_name(store: Store) -> None:
     at = time_ago(minutes=5)
     calls = (ToolCall("1", "Bash", {"command": "whale"}), ToolCall("2", "Grep", {"pattern": "whale"}))
     results = (ToolResult("1", "no whale", is_error=True), ToolResult("2", "a whale"))
-    said = [NewEntry(role="assistant", parts=(call,), created_at=at) for call in calls]
-    got = [NewEntry(role="tool", parts=(result,), created_at=at) for result in results]
-    add_session(store, "s", at, prompt_entry("find the whale", at), *said, *got, source="claude")
+    call_entries = [NewEntry(role="assistant", parts=(call,), created_at=at) for call in calls]
+    result_entries = [NewEntry(role="tool", parts=(result,), created_at=at) for result in results]
+    add_session(store, "s", at, prompt_entry("find the whale", at), *call_entries, *result_entries, source="claude")
 
     def found(typed: str) -> set[str]:
         return {hit.entry for hit in store.search.find(typed, now=NOW)[0]}
@@ -307,25 +307,25 @@ def test_filters_narrow_tool_calls(world: Store) -> None:
     assert names("tool:read") == names("-is:error") == names("agent:codex") == names("%") == []
 
 
-# ── where a session opens ─────────────────────────────────────────────────────────────────────────
+# ── the newest hit ────────────────────────────────────────────────────────────────────────────────
 
 
-def test_a_session_opens_where_the_words_were_said_last(store: Store) -> None:
+def test_a_session_opens_at_its_newest_hit(store: Store) -> None:
     at = time_ago()
-    said = [prompt_entry("one whale", at), answer_entry("two whales and a whale", at), prompt_entry("no fish", at)]
-    session = add_session(store, "s", at, *said, agent_title="The sea")
-    first = store.search.find_newest_hit_entry
-    assert first(session.key, Query.parse("whale")) == "s#1"
-    assert first(session.key, Query.parse("whale role:user")) == "s#0"
-    assert first(session.key, Query.parse("sea")) is None
-    assert first(session.key, Query.parse("is:pinned")) is None
-    assert first(session.key, Query.parse("")) is None
+    entries = [prompt_entry("one whale", at), answer_entry("two whales and a whale", at), prompt_entry("no fish", at)]
+    session = add_session(store, "s", at, *entries, agent_title="The sea")
+    find = store.search.find_newest_hit_entry
+    assert find(session.key, Query.parse("whale")) == "s#1"
+    assert find(session.key, Query.parse("whale role:user")) == "s#0"
+    assert find(session.key, Query.parse("sea")) is None
+    assert find(session.key, Query.parse("is:pinned")) is None
+    assert find(session.key, Query.parse("")) is None
 
 
-def test_the_vocabulary_is_what_is_there(world: Store) -> None:
-    known = world.search.load_vocabulary()
-    assert set(known.agents) == {"claude", "codex", "pingu", "kiso", "library"}
-    assert set(known.models) == {"claude-opus", "gpt-5-codex"}
-    assert set(known.folders) == {"/home/ada/code/alpha", "/home/ada/code/beta"}
-    assert known.tools == ("Bash",)
-    assert known.tags == ("Later", "work")
+def test_the_vocabulary_lists_the_values_in_the_store(world: Store) -> None:
+    vocabulary = world.search.load_vocabulary()
+    assert set(vocabulary.agents) == {"claude", "codex", "pingu", "kiso", "library"}
+    assert set(vocabulary.models) == {"claude-opus", "gpt-5-codex"}
+    assert set(vocabulary.folders) == {"/home/ada/code/alpha", "/home/ada/code/beta"}
+    assert vocabulary.tools == ("Bash",)
+    assert vocabulary.tags == ("Later", "work")

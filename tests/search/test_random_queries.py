@@ -1,4 +1,4 @@
-"""Whatever is typed is a search: ten thousand random texts through all that reads one, and nothing is raised."""
+"""These tests pass ten thousand random texts to everything that takes a query, and expect no exception."""
 
 from __future__ import annotations
 
@@ -78,11 +78,12 @@ PIECES += [
 PIECES += [f"{name}:" for name in FILTERS] + [f"-{name.upper()}:" for name in FILTERS]
 
 
-def text(dice: random.Random) -> str:
-    drawn = (
-        dice.choice(PIECES) if dice.random() < 0.7 else chr(dice.randrange(0x110000)) for _ in range(dice.randrange(9))
+def make_text(randomness: random.Random) -> str:
+    pieces = (
+        randomness.choice(PIECES) if randomness.random() < 0.7 else chr(randomness.randrange(0x110000))
+        for _ in range(randomness.randrange(9))
     )
-    return "".join(drawn) * (1 if dice.random() < 0.98 else 200)
+    return "".join(pieces) * (1 if randomness.random() < 0.98 else 200)
 
 
 @pytest.fixture
@@ -91,22 +92,22 @@ def world(store: Store) -> Store:
     return store
 
 
-def tried(store: Store, typed: str) -> None:
-    known = Vocabulary(agents=("claude", "co dex"), tools=("Bash", typed))
-    for offer in list_completions(typed, len(typed), known)[:2]:
-        accept_completion(typed, len(typed), offer)
-    for typing in (False, True):
-        query = Query.parse(typed, is_typing=typing)
+def search_while_typing(store: Store, typed: str) -> None:
+    vocabulary = Vocabulary(agents=("claude", "co dex"), tools=("Bash", typed))
+    for completion in list_completions(typed, len(typed), vocabulary)[:2]:
+        accept_completion(typed, len(typed), completion)
+    for is_typing in (False, True):
+        query = Query.parse(typed, is_typing=is_typing)
         assert isinstance(explain_query(query, NOW) + query.warning_text + explain_corrections(query), str)
     query.pattern()
-    found = build_session_list(store, SessionListOptions(typed), 50, NOW)
-    load_rows(store, found.keys, found.query)
+    layout = build_session_list(store, SessionListOptions(typed), 50, NOW)
+    load_rows(store, layout.keys, layout.query)
     store.search.find_by_area(query, now=NOW)
     all_tool_calls.find_calls(store, query, limit=5, now=NOW)
 
 
-def more(store: Store, typed: str) -> None:
-    """What follows after a pause, and takes longer."""
+def search_after_typing(store: Store, typed: str) -> None:
+    """Run the slower searches that start after a pause in typing."""
     query = Query.parse(typed)
     build_session_list(store, SessionListOptions(typed), now=NOW)
     store.sessions.matching(query, now=NOW)
@@ -116,20 +117,20 @@ def more(store: Store, typed: str) -> None:
     query.pattern(ignore_accents=True)
 
 
-@pytest.mark.parametrize(("read", "texts"), [(tried, TEXTS), (more, TEXTS // 20)])
-def test_random_texts_raise_nothing(world: Store, read: Callable[[Store, str], None], texts: int) -> None:
-    dice = random.Random(20_261_103)
+@pytest.mark.parametrize(("search", "texts"), [(search_while_typing, TEXTS), (search_after_typing, TEXTS // 20)])
+def test_random_texts_raise_nothing(world: Store, search: Callable[[Store, str], None], texts: int) -> None:
+    randomness = random.Random(20_261_103)
     for number in range(texts):
-        typed = text(dice)
+        typed = make_text(randomness)
         try:
-            read(world, typed)
-        except Exception as reason:
-            raise AssertionError(f"text {number}, {typed!r}") from reason
+            search(world, typed)
+        except Exception as error:
+            raise AssertionError(f"text {number}, {typed!r}") from error
 
 
-@pytest.mark.parametrize("read", [tried, more])
-def test_long_texts_raise_nothing(world: Store, read: Callable[[Store, str], None]) -> None:
-    """A page that was pasted: of text, of one word, of quotes."""
+@pytest.mark.parametrize("search", [search_while_typing, search_after_typing])
+def test_long_texts_raise_nothing(world: Store, search: Callable[[Store, str], None]) -> None:
+    """A person may paste a page of text, of one long word or of quotes."""
     for typed in (
         Path(__file__).read_text("utf-8"),
         "x" * 100_000,
@@ -138,5 +139,5 @@ def test_long_texts_raise_nothing(world: Store, read: Callable[[Store, str], Non
         "失" * 20_000,
         "-a " * 9_000,
     ):
-        read(world, typed)
-    assert sys.getrecursionlimit() <= 1_000, "and none of it by allowing more"
+        search(world, typed)
+    assert sys.getrecursionlimit() <= 1_000, "the recursion limit was not raised"

@@ -1,4 +1,4 @@
-"""As one types: first by newness, from a few sessions, and never other than from all of them; then by rank."""
+"""These tests check the results while typing, which come from the newest sessions, and the ranking after a pause."""
 
 from __future__ import annotations
 
@@ -23,20 +23,20 @@ WORDS = "alpha beta gamma delta epsilon zeta eta theta iota kappa".split()
 
 @pytest.fixture(scope="module")
 def mixed() -> Iterator[Store]:
-    """Two hundred sessions that grew in turns, so that the entries of each lie scattered among the others'."""
-    dice = random.Random(7)
+    """Return two hundred sessions that grew in turns, so that the entries of each are scattered among the others."""
+    rng = random.Random(7)
     store = Store.memory()
     with store.transaction():
         for number in range(200):
-            store.sessions.create(f"s{number}", source=dice.choice(["claude", "codex"]), agent_title=dice.choice(WORDS))
+            store.sessions.create(f"s{number}", source=rng.choice(["claude", "codex"]), agent_title=rng.choice(WORDS))
         for step in range(900):
-            words = " ".join(dice.choices(WORDS, weights=range(len(WORDS), 0, -1), k=dice.randint(1, 4)))
-            session = store.sessions.get(f"s{dice.randrange(200)}")
+            words = " ".join(rng.choices(WORDS, weights=range(len(WORDS), 0, -1), k=rng.randint(1, 4)))
+            session = store.sessions.get(f"s{rng.randrange(200)}")
             store.chains.append(
                 session.key, [(prompt_entry if step % 2 else answer_entry)(words, time_ago(minutes=1000 - step))]
             )
         for number in range(200):
-            at = time_ago(minutes=dice.randrange(1000))
+            at = time_ago(minutes=rng.randrange(1000))
             store.connection.execute("update sessions set updated_at = ? where id = ?", (at, f"s{number}"))
     yield store
     store.close()
@@ -57,52 +57,53 @@ QUERIES += ["theta", "alpha tool:bash ", "nothing", "alpha beta gamma delta "]
 
 @pytest.mark.parametrize("typed", QUERIES)
 @pytest.mark.parametrize("limit", [1, 5, 50])
-def test_the_first_page_is_the_beginning_of_the_whole_list(mixed: Store, typed: str, limit: int) -> None:
-    wanted = SessionListOptions(typed, order="newest", group="none")
-    whole = build_session_list(mixed, wanted, now=NOW)
-    if not whole.query.corrections:
-        assert build_session_list(mixed, wanted, limit, NOW).keys == whole.keys[:limit]
+def test_the_first_page_is_the_beginning_of_the_full_list(mixed: Store, typed: str, limit: int) -> None:
+    options = SessionListOptions(typed, order="newest", group="none")
+    full = build_session_list(mixed, options, now=NOW)
+    if not full.query.corrections:
+        assert build_session_list(mixed, options, limit, NOW).keys == full.keys[:limit]
 
 
-def test_what_lies_further_back_is_found_without_a_look_at_all_that_was_said(store: Store) -> None:
+def test_older_matches_are_found_without_searching_all_sessions(store: Store) -> None:
     for number in range(120):
-        said = "the reef" if number % 10 == 9 else "open water"
-        add_session(store, f"s{number}", time_ago(minutes=number), prompt_entry(said, NOON))
-    wanted = SessionListOptions("reef", order="newest", group="none")
-    first = build_session_list(store, wanted, 5, NOW)
-    assert first.keys == build_session_list(store, wanted, now=NOW).keys[:5]
+        text = "the reef" if number % 10 == 9 else "open water"
+        add_session(store, f"s{number}", time_ago(minutes=number), prompt_entry(text, NOON))
+    options = SessionListOptions("reef", order="newest", group="none")
+    first = build_session_list(store, options, 5, NOW)
+    assert first.keys == build_session_list(store, options, now=NOW).keys[:5]
     assert set(first.keys) <= first.last_hit_entries.keys()
-    assert len(first.last_hit_entries) < 120 // 10, "of those that lie furthest back nothing is known"
+    assert len(first.last_hit_entries) < 120 // 10, "the oldest sessions were not searched"
 
 
 @pytest.mark.parametrize("typed", ["alpha", "al", "beta eta ", "role:assistant alpha "])
-def test_where_words_were_said_last(mixed: Store, typed: str) -> None:
+def test_the_last_hit_of_each_session(mixed: Store, typed: str) -> None:
     query = Query.parse(typed, is_typing=True)
     keys = [key for (key,) in mixed.rows("select key from sessions")]
-    told = {}
+    expected = {}
     for key, session, text, role in mixed.rows("select key, session, text, role from entries order by key"):
         words = text.split()
-        holds = all(
-            any(one.startswith(term.text) if term.prefix else one == term.text for one in words) for term in query.terms
+        matches = all(
+            any(word.startswith(term.text) if term.prefix else word == term.text for word in words)
+            for term in query.terms
         )
-        if holds and ("role" not in typed or role == "assistant"):
-            told[session] = key
-    assert find_last_hit_entries(mixed, query, keys, NOW) == told
-    assert told.keys() == {row.session.key for row in load_rows(mixed, keys, query) if row.hit}
+        if matches and ("role" not in typed or role == "assistant"):
+            expected[session] = key
+    assert find_last_hit_entries(mixed, query, keys, NOW) == expected
+    assert expected.keys() == {row.session.key for row in load_rows(mixed, keys, query) if row.hit}
 
 
-def test_what_was_only_thought_is_met_as_what_was_said(store: Store) -> None:
+def test_thinking_is_scanned_like_text(store: Store) -> None:
     for number, entry in enumerate(
         [prompt_entry("whales", NOON), NewEntry(role="assistant", parts=(Thinking("whole"),))]
     ):
         add_session(store, f"s{number}", time_ago(hours=number), entry)
     add_session(store, "s2", time_ago(hours=2), prompt_entry("nothing that thinks, or is text", NOON))
-    wanted = SessionListOptions("wh", order="newest", group="none")
-    assert build_session_list(store, wanted, 2, NOW).keys == build_session_list(store, wanted, now=NOW).keys
+    options = SessionListOptions("wh", order="newest", group="none")
+    assert build_session_list(store, options, 2, NOW).keys == build_session_list(store, options, now=NOW).keys
     assert len(build_session_list(store, SessionListOptions("th"), 1, NOW).keys) == 1
 
 
-def test_the_index_is_asked_a_few_times_only() -> None:
+def test_ranges_are_merged_into_a_few() -> None:
     assert merge_ranges([]) == []
     assert merge_ranges([EntryRange(5, 9), EntryRange(1, 4), EntryRange(10, 12)]) == [EntryRange(1, 12)]
     far = [EntryRange(number * 9_000, number * 9_000 + 1) for number in range(50)]
@@ -114,15 +115,15 @@ def test_the_index_is_asked_a_few_times_only() -> None:
 
 
 @given(st.lists(st.tuples(st.integers(1, 10_000), st.integers(0, 300)), max_size=40), st.integers(1, 9))
-def test_all_that_is_wanted_lies_in_the_stretches(lies: list[tuple[int, int]], most: int) -> None:
-    wanted = [EntryRange(first, first + length) for first, length in lies]
-    joined = merge_ranges(wanted, most, max_gap=20)
-    assert len(joined) <= most
-    assert joined == sorted(joined)
-    assert all(any(one.first <= each.first and each.last <= one.last for one in joined) for each in wanted)
+def test_merged_ranges_contain_all_ranges(starts_and_lengths: list[tuple[int, int]], max_ranges: int) -> None:
+    ranges = [EntryRange(start, start + length) for start, length in starts_and_lengths]
+    merged = merge_ranges(ranges, max_ranges, max_gap=20)
+    assert len(merged) <= max_ranges
+    assert merged == sorted(merged)
+    assert all(any(outer.first <= inner.first and inner.last <= outer.last for outer in merged) for inner in ranges)
 
 
-def test_after_a_pause_the_best_stand_on_top_then_the_newest(store: Store) -> None:
+def test_after_a_pause_the_best_matches_come_before_the_newest(store: Store) -> None:
     add_session(
         store,
         "newest",
@@ -136,15 +137,15 @@ def test_after_a_pause_the_best_stand_on_top_then_the_newest(store: Store) -> No
     shown = build_session_list(store, SessionListOptions("whale"), now=NOW)
     assert [store.sessions.by_key(key).id for key in shown.keys] == ["oldest", "older", "newest"]
     assert [tuple(heading) for heading in shown.headings] == [(0, BEST_MATCHES, 3)]
-    at_once = build_session_list(store, SessionListOptions("whale"), 50, NOW)
-    assert [store.sessions.by_key(key).id for key in at_once.keys] == ["newest", "older", "oldest"]
+    while_typing = build_session_list(store, SessionListOptions("whale"), 50, NOW)
+    assert [store.sessions.by_key(key).id for key in while_typing.keys] == ["newest", "older", "oldest"]
     newest = build_session_list(store, SessionListOptions("whale", order="newest"), now=NOW)
-    assert newest.keys == at_once.keys
+    assert newest.keys == while_typing.keys
     grouped = build_session_list(store, SessionListOptions("whale", group="agent"), now=NOW)
     assert grouped.keys == shown.keys
 
 
-def test_beyond_the_best_the_others_follow_by_their_days(store: Store) -> None:
+def test_after_the_best_matches_the_others_are_grouped_by_day(store: Store) -> None:
     for number in range(30):
         at = time_ago(days=number)
         add_session(store, f"s{number}", at, prompt_entry("whale " * (number + 1) + "and more " * 20, at))
@@ -156,7 +157,7 @@ def test_beyond_the_best_the_others_follow_by_their_days(store: Store) -> None:
     assert set(shown.keys) == set(build_session_list(store, SessionListOptions("whale", order="newest"), now=NOW).keys)
 
 
-def test_a_child_that_fits_best_lifts_its_parent(store: Store) -> None:
+def test_a_child_that_matches_best_ranks_its_parent(store: Store) -> None:
     add_session(
         store,
         "other",
@@ -176,7 +177,7 @@ def test_a_child_that_fits_best_lifts_its_parent(store: Store) -> None:
     assert [*shown.depths] == [0, 1, 0]
 
 
-def test_a_word_that_stands_everywhere_weighs_nothing(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_word_with_too_many_matches_is_not_ranked(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("store.search.recent.MAX_RANKED_MATCHES", 2)
     for number in range(3):
         add_session(store, f"s{number}", time_ago(days=number), prompt_entry("whale", time_ago(days=number)))
@@ -196,5 +197,5 @@ def test_one_letter_filters_titles_only(store: Store) -> None:
 
     assert found("w") == ["titled"]
     assert found("wh") == ["titled", "said"]
-    assert found("whale x") == ["said"], "the text is asked for what the index can answer"
+    assert found("whale x") == ["said"], "the messages are searched for the indexed words only"
     assert found("本") == ["japanese"]

@@ -1,4 +1,4 @@
-"""The list that is browsed: order, headings, what is nested under what, scope; and on which line each row stands."""
+"""These tests check the list of sessions: order, headings, nesting, folders, limits, and the lines of the rows."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from store.search.session_list import build_session_list, load_rows
 from store.store import Store
 
 
-def tree(store: Store, wanted: SessionListOptions, limit: int = -1) -> list[str]:
-    """The rows as ids, with the lines that join them."""
-    shown = build_session_list(store, wanted, limit, NOW)
+def tree(store: Store, options: SessionListOptions, limit: int = -1) -> list[str]:
+    """Return the ids of the rows, with a `>` for each level of nesting."""
+    shown = build_session_list(store, options, limit, NOW)
     return [f"{'>' * shown.depth(row)}{store.sessions.by_key(key).id}" for row, key in enumerate(shown.keys)]
 
 
-def headings(store: Store, wanted: SessionListOptions) -> list[tuple[int, str, int]]:
-    return [(*heading,) for heading in build_session_list(store, wanted, now=NOW).headings]
+def headings(store: Store, options: SessionListOptions) -> list[tuple[int, str, int]]:
+    return [(*heading,) for heading in build_session_list(store, options, now=NOW).headings]
 
 
 def keys(store: Store, *names: str) -> frozenset[int]:
@@ -37,12 +37,12 @@ def world(store: Store) -> Store:
 
 @pytest.fixture
 def family(store: Store) -> Store:
-    """A parent with two children, the first of which has one of its own; and one who stands alone."""
+    """Return a store with a parent, two children, a child of the first child, and a session without relatives."""
     for minutes, name, parent in ((9, "parent", ""), (8, "one", "parent"), (7, "two", "parent"), (6, "below", "one")):
         at = time_ago(minutes=minutes)
-        said = prompt_entry(f"this is {name} speaking", at)
+        prompt = prompt_entry(f"this is {name} speaking", at)
         add_session(
-            store, name, at, said, cwd="/code", **({"parent_id": parent, "relation": "delegate"} if parent else {})
+            store, name, at, prompt, cwd="/code", **({"parent_id": parent, "relation": "delegate"} if parent else {})
         )
     add_session(store, "solo", time_ago(minutes=5), prompt_entry("hello", time_ago(minutes=5)), cwd="/elsewhere")
     return store
@@ -51,7 +51,7 @@ def family(store: Store) -> Store:
 # ── order and headings ────────────────────────────────────────────────────────────────────────────
 
 
-def test_by_day_newest_first_unless_told_otherwise(world: Store) -> None:
+def test_by_default_the_list_is_grouped_by_day_newest_first(world: Store) -> None:
     assert tree(world, SessionListOptions()) == [
         "claude:e0741090",
         "codex:0199aa",
@@ -69,7 +69,7 @@ def test_by_day_newest_first_unless_told_otherwise(world: Store) -> None:
 
 
 @pytest.mark.parametrize(
-    ("order", "group", "first", "told"),
+    ("order", "group", "first", "values"),
     [
         ("oldest", "day", "library:old", ["2025-09-29", "2026-10-22", "2026-11-02", "2026-11-03"]),
         ("title", "day", "claude:e0741090", ["2026-11-03", "2026-11-02", "2026-10-22", "2025-09-29"]),
@@ -80,31 +80,29 @@ def test_by_day_newest_first_unless_told_otherwise(world: Store) -> None:
         ("oldest", "agent", "library:old", ["library", "kiso", "pingu", "codex", "claude"]),
     ],
 )
-def test_orders_and_groups(world: Store, order: Order, group: Grouping, first: str, told: list[str]) -> None:
+def test_orders_and_groups(world: Store, order: Order, group: Grouping, first: str, values: list[str]) -> None:
     if order == "turns":
         world.chains.append(
             world.sessions.get("kiso:1").key, [prompt_entry("more", time_ago()), prompt_entry("more", time_ago())]
         )
-    wanted = SessionListOptions(order=order, group=group)
-    assert tree(world, wanted)[0] == first
-    assert [value for _, value, _ in headings(world, wanted)] == told
-    assert len(tree(world, wanted)) == 5
+    options = SessionListOptions(order=order, group=group)
+    assert tree(world, options)[0] == first
+    assert [value for _, value, _ in headings(world, options)] == values
+    assert len(tree(world, options)) == 5
 
 
 @pytest.mark.parametrize("order", ["newest", "oldest", "turns"])
-def test_a_day_ends_at_midnight_here_and_not_in_greenwich(
-    store: Store, order: Order, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_day_ends_at_midnight_in_local_time(store: Store, order: Order, monkeypatch: pytest.MonkeyPatch) -> None:
     import time
 
     for name, at in (("a", "2026-11-02T18:14:00.0Z"), ("b", "2026-11-02T18:15:00.0Z"), ("c", "2026-11-03T18:14:59.0Z")):
         add_session(store, name, at)
     monkeypatch.setenv("TZ", "Asia/Kathmandu")
     time.tzset()
-    told = {value: count for _, value, count in headings(store, SessionListOptions(order=order))}
+    counts = {value: count for _, value, count in headings(store, SessionListOptions(order=order))}
     monkeypatch.undo()
     time.tzset()
-    assert told == {"2026-11-02": 1, "2026-11-03": 2}
+    assert counts == {"2026-11-02": 1, "2026-11-03": 2}
 
 
 @given(
@@ -119,21 +117,21 @@ def test_a_day_ends_at_midnight_here_and_not_in_greenwich(
     ),
     st.sampled_from(["newest", "oldest", "title"]),
 )
-def test_times_of_any_spelling_stand_under_some_heading(times: list[str], order: Order) -> None:
+def test_times_in_any_format_get_a_heading(times: list[str], order: Order) -> None:
     with Store.memory() as store:
         for n, at in enumerate(times):
             store.sessions.create(f"s{n}", updated_at=at)
         shown = build_session_list(store, SessionListOptions(order=order))
     assert len(shown) == len(times) == sum(heading.sessions for heading in shown.headings)
-    begins = [heading.row for heading in shown.headings]
-    assert begins == sorted(set(begins))
+    rows = [heading.row for heading in shown.headings]
+    assert rows == sorted(set(rows))
     assert all(heading.sessions > 0 for heading in shown.headings)
 
 
 # ── children ──────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_children_are_folded_until_their_parent_is_not(family: Store) -> None:
+def test_children_are_hidden_until_their_parent_is_unfolded(family: Store) -> None:
     assert tree(family, SessionListOptions()) == ["solo", "parent"]
     parent = keys(family, "parent")
     assert tree(family, SessionListOptions(unfolded=parent)) == ["solo", "parent", ">one", ">two"]
@@ -143,7 +141,7 @@ def test_children_are_folded_until_their_parent_is_not(family: Store) -> None:
     assert build_session_list(family, SessionListOptions(unfolded=both)).total == 5
 
 
-def test_lines_join_children_to_their_parents(family: Store) -> None:
+def test_guide_lines_connect_children_to_their_parents(family: Store) -> None:
     shown = build_session_list(family, SessionListOptions(order="oldest", unfolded=keys(family, "parent", "one")))
     one, below, two = 1, 2, 3
     assert [shown.depth(row) for row in range(5)] == [0, 1, 2, 1, 0]
@@ -153,7 +151,7 @@ def test_lines_join_children_to_their_parents(family: Store) -> None:
     assert [shown.has_rows_beneath(row) for row in range(5)] == [True, True, False, False, False]
 
 
-def test_a_child_that_was_found_stands_under_its_parent_if_that_was_found_too(family: Store) -> None:
+def test_a_matching_child_is_nested_if_its_parent_matches_too(family: Store) -> None:
     assert tree(family, SessionListOptions("speaking")) == ["parent", ">two", ">one", ">>below"]
     assert tree(family, SessionListOptions("two")) == ["two"]
     assert tree(family, SessionListOptions("below")) == ["below"]
@@ -161,13 +159,13 @@ def test_a_child_that_was_found_stands_under_its_parent_if_that_was_found_too(fa
     assert tree(family, SessionListOptions("parent OR below")) == ["below", "parent"]
 
 
-def test_an_unfolded_parent_that_was_found_shows_all_its_children_once(family: Store) -> None:
+def test_a_matching_unfolded_parent_shows_each_child_once(family: Store) -> None:
     every = keys(family, "parent", "one", "two", "below")
     assert tree(family, SessionListOptions("parent OR below", unfolded=every)) == ["parent", ">one", ">>below", ">two"]
     assert tree(family, SessionListOptions("below", unfolded=every)) == ["below"]
 
 
-def test_a_child_without_its_parent_stands_alone(family: Store) -> None:
+def test_a_child_without_its_parent_is_a_root(family: Store) -> None:
     family.sessions.create("orphan", parent_id="never seen", relation="fork")
     assert tree(family, SessionListOptions()) == ["orphan", "solo", "parent"]
     family.sessions.delete([family.sessions.get("parent")])
@@ -175,7 +173,7 @@ def test_a_child_without_its_parent_stands_alone(family: Store) -> None:
     assert tree(family, SessionListOptions(), limit=10) == tree(family, SessionListOptions())
 
 
-def test_what_was_superseded_is_never_listed(family: Store) -> None:
+def test_superseded_sessions_are_never_listed(family: Store) -> None:
     family.sessions.create("older", parent_id="solo", relation="superseded")
     family.sessions.create("of the older", parent_id="older", relation="delegate")
     alone = keys(family, "solo")
@@ -185,19 +183,19 @@ def test_what_was_superseded_is_never_listed(family: Store) -> None:
     assert row.children == 0
 
 
-def test_sessions_that_call_each_other_parent_are_all_listed(store: Store) -> None:
+def test_sessions_that_are_each_others_parents_are_all_listed(store: Store) -> None:
     for name, parent in (("itself", "itself"), ("a", "b"), ("b", "a")):
         store.sessions.create(name, parent_id=parent, relation="fork")
     every = keys(store, "itself", "a", "b")
-    for wanted in (
+    for options in (
         SessionListOptions(),
         SessionListOptions(unfolded=every),
         SessionListOptions("a OR b OR itself"),
         SessionListOptions("a OR b", unfolded=every),
     ):
-        told = [name.strip(">") for name in tree(store, wanted)]
-        assert {"a", "b"} <= set(told)
-        assert len(told) == len(set(told))
+        ids = [name.strip(">") for name in tree(store, options)]
+        assert {"a", "b"} <= set(ids)
+        assert len(ids) == len(set(ids))
 
 
 # ── words ─────────────────────────────────────────────────────────────────────────────────────────
@@ -213,22 +211,20 @@ def test_sessions_that_call_each_other_parent_are_all_listed(store: Store) -> No
         ("x" * 60_000, []),
     ],
 )
-def test_signs_that_sqlite_takes_for_others_stand_for_themselves_in_titles(
-    store: Store, typed: str, found: list[str]
-) -> None:
+def test_wildcards_of_sqlite_are_literal_in_titles(store: Store, typed: str, found: list[str]) -> None:
     store.create_session("percent", title="100%_sure!")
     store.create_session("plain", title="1000 reasons, 100 of them sure")
     assert tree(store, SessionListOptions(query=f'"{typed}"')) == found
 
 
-def test_what_typing_asks_of_the_newest_stands_in_their_index(store: Store) -> None:
-    """A row of each would have to be read otherwise."""
-    asked: list[str] = []
-    store.connection.set_trace_callback(asked.append)
+def test_a_search_while_typing_reads_candidates_from_the_index_alone(store: Store) -> None:
+    """Without a covering index, the row of each session would be read."""
+    statements: list[str] = []
+    store.connection.set_trace_callback(statements.append)
     build_session_list(store, SessionListOptions(query="word", folder="/code"), 10, NOW)
     store.connection.set_trace_callback(None)
-    of_the_newest = [sql for sql in asked if "head, tail from sessions" in sql and "offset" in sql]
-    plans = {plan for sql in of_the_newest for *_, plan in store.rows(f"explain query plan {sql}")}
+    candidates = [sql for sql in statements if "head, tail from sessions" in sql and "offset" in sql]
+    plans = {plan for sql in candidates for *_, plan in store.rows(f"explain query plan {sql}")}
     assert plans == {"SCAN sessions USING COVERING INDEX sessions_newest"}
 
 
@@ -250,26 +246,28 @@ def test_what_typing_asks_of_the_newest_stands_in_their_index(store: Store) -> N
         ("zebra", []),
     ],
 )
-def test_titles_and_words_said_the_last_word_half_typed(world: Store, typed: str, found: list[str] | None) -> None:
+def test_titles_and_messages_are_searched_and_the_last_word_is_a_prefix(
+    world: Store, typed: str, found: list[str] | None
+) -> None:
     assert tree(world, SessionListOptions(typed)) == (tree(world, SessionListOptions()) if found is None else found)
 
 
-def test_the_data_version_tells_of_what_others_write(store: Store) -> None:
-    seen = store.sessions.data_version()
-    assert store.sessions.data_version() == seen
+def test_the_data_version_changes_when_another_process_writes(store: Store) -> None:
+    version = store.sessions.data_version()
+    assert store.sessions.data_version() == version
     with Store.open(store.path) as other:
         add_session(other, "new", time_ago(), prompt_entry("hello", time_ago()))
-    assert store.sessions.data_version() != seen
+    assert store.sessions.data_version() != version
 
 
-def test_a_read_that_nobody_waits_for_is_broken_off(store: Store) -> None:
+def test_a_cancelled_read_stops(store: Store) -> None:
     add_many_sessions(store, 5_000)
-    looks = iter([False, True])
-    done = []
-    with cancel_when(store, lambda: next(looks, True)):
+    answers = iter([False, True])
+    is_finished = False
+    with cancel_when(store, lambda: next(answers, True)):
         build_session_list(store, SessionListOptions("number"))
-        done.append("never")
-    assert done == []
+        is_finished = True
+    assert not is_finished
     assert len(build_session_list(store, SessionListOptions("number"))) == 5_000
     with pytest.raises(StoreError), cancel_when(store, lambda: False):
         store.rows("select nonsense")
@@ -293,46 +291,45 @@ def test_a_folder_and_what_is_below_it(family: Store) -> None:
     assert tree(family, SessionListOptions(folder="/"))[:2] == tree(family, SessionListOptions())[:2]
 
 
-def test_a_child_elsewhere_stands_alone_in_its_own_folder(family: Store) -> None:
+def test_a_child_in_another_folder_is_a_root_there(family: Store) -> None:
     at = time_ago(minutes=2)
     add_session(family, "away", at, cwd="/away", parent_id="parent", relation="delegate")
     assert tree(family, SessionListOptions(folder="/away")) == ["away"]
 
 
 @pytest.mark.parametrize("query", ["", "number"])
-def test_the_beginning_of_a_list_is_what_the_whole_begins_with(store: Store, query: str) -> None:
+def test_a_limited_list_is_the_beginning_of_the_full_list(store: Store, query: str) -> None:
     add_many_sessions(store, 300)
-    wanted = SessionListOptions(query, order="newest")
-    whole, begin = build_session_list(store, wanted), build_session_list(store, wanted, 64)
-    assert begin.keys == whole.keys[:64]
-    assert [heading[:2] for heading in begin.headings] == [heading[:2] for heading in whole.headings][
-        : len(begin.headings)
-    ]
+    options = SessionListOptions(query, order="newest")
+    full, limited = build_session_list(store, options), build_session_list(store, options, 64)
+    assert limited.keys == full.keys[:64]
+    first_headings = full.headings[: len(limited.headings)]
+    assert [heading[:2] for heading in limited.headings] == [heading[:2] for heading in first_headings]
 
 
 # ── lines ─────────────────────────────────────────────────────────────────────────────────────────
 
 
 @given(st.lists(st.integers(1, 5), max_size=20), st.booleans())
-def test_every_line_is_a_heading_or_half_a_row_and_rows_know_their_lines(sizes: list[int], grouped: bool) -> None:
+def test_every_line_belongs_to_a_heading_or_a_row(sizes: list[int], grouped: bool) -> None:
     from array import array
 
-    begins = [sum(sizes[:n]) for n in range(len(sizes))]
-    marks = [Heading(row, str(row), size) for row, size in zip(begins, sizes, strict=True)] if grouped else []
-    shown = SessionListLayout(keys=array("q", range(sum(sizes))), headings=tuple(marks))
+    starts = [sum(sizes[:n]) for n in range(len(sizes))]
+    day_headings = [Heading(row, str(row), size) for row, size in zip(starts, sizes, strict=True)] if grouped else []
+    shown = SessionListLayout(keys=array("q", range(sum(sizes))), headings=tuple(day_headings))
     expected: list[tuple[int, int, int | None]] = []
     for row in range(len(shown)):
-        if grouped and row in begins:
-            expected.append((row, 0, begins.index(row)))
+        if grouped and row in starts:
+            expected.append((row, 0, starts.index(row)))
         assert shown.first_line_of(row) == len(expected)
-        expected += [(row, part, None) for part in range(LINES_PER_ROW)]
+        expected += [(row, row_line, None) for row_line in range(LINES_PER_ROW)]
     assert [tuple(shown.line_at(line)) for line in range(shown.line_count)] == expected
 
 
 # ── rows ──────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_a_row_tells_all_that_the_list_shows(world: Store) -> None:
+def test_a_row_has_everything_that_the_list_shows(world: Store) -> None:
     upload, telegram = world.sessions.get("claude:e0741090"), world.sessions.get("telegram:648079060")
     world.secrets.set(telegram, "TOKEN", "hush")
     world.notes.tag([upload], ["work", "ci"])
@@ -350,7 +347,7 @@ def test_rows_that_were_purged_meanwhile_are_missing(world: Store) -> None:
     assert {row.session.key for row in load_rows(world, shown)} == set(shown[1:])
 
 
-def test_what_was_said_in_a_session_that_was_purged_meanwhile_is_missing(family: Store) -> None:
+def test_hits_of_a_session_that_was_purged_meanwhile_are_missing(family: Store) -> None:
     shown = build_session_list(family, SessionListOptions("speaking"), limit=2, now=NOW)
     assert shown.last_hit_entries.keys() >= set(shown.keys)
     family.sessions.purge([family.sessions.by_key(shown.keys[0])])
@@ -359,7 +356,7 @@ def test_what_was_said_in_a_session_that_was_purged_meanwhile_is_missing(family:
     assert row.hit is not None
 
 
-def test_a_row_that_was_found_by_words_said_shows_where(store: Store) -> None:
+def test_a_row_that_matches_by_a_message_has_a_hit(store: Store) -> None:
     at = time_ago()
     add_session(store, "sea", at, prompt_entry("one whale", at), answer_entry("a second whale, and the fish", at))
     add_session(store, "whale", at, prompt_entry("nothing of the kind", at))
@@ -369,5 +366,5 @@ def test_a_row_that_was_found_by_words_said_shows_where(store: Store) -> None:
     hit = shown["sea"]
     assert hit is not None
     assert (hit.entry, hit.snippet) == ("sea#1", "a second whale, and the fish")
-    assert [hit.snippet[begin:end] for begin, end in hit.highlights] == ["whale"]
+    assert [hit.snippet[start:end] for start, end in hit.highlights] == ["whale"]
     assert shown["whale"] is None

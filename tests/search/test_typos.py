@@ -1,4 +1,4 @@
-"""Typing errors: what is forgiven, what is not, and that the archive's size does not matter much."""
+"""These tests check which typing errors are corrected, and that the work is bounded in a large archive."""
 
 from __future__ import annotations
 
@@ -10,24 +10,24 @@ from store.search.session_list import build_session_list
 from store.search.typos import correct_typos, generate_one_typo_variants
 from store.store import Store
 
-SAID = "The migration of the database failed after the Übertragung; миграция не удалась, la traducción también"
+TEXT = "The migration of the database failed after the Übertragung; миграция не удалась, la traducción también"
 
 
 @pytest.fixture
 def archive(store: Store) -> Store:
     store.create_session("s", source="claude", agent_title="About a narwhal")
-    store.append_message("s", "user", SAID)
+    store.append_message("s", "user", TEXT)
     store.append_message("s", "user", "a database, a database, and data")
     return store
 
 
-def meant(store: Store, typed: str, *, typing: bool = False) -> str:
-    found = correct_typos(store, Query.parse(typed, is_typing=typing))
-    return " ".join(shown for _, shown in found.corrections) if found else ""
+def corrected_words(store: Store, typed: str, *, is_typing: bool = False) -> str:
+    query = correct_typos(store, Query.parse(typed, is_typing=is_typing))
+    return " ".join(word for _, word in query.corrections) if query else ""
 
 
 @pytest.mark.parametrize(
-    ("typed", "shown"),
+    ("typed", "corrected"),
     [
         ("migartion", "migration"),
         ("migraton", "migration"),
@@ -48,18 +48,18 @@ def meant(store: Store, typed: str, *, typing: bool = False) -> str:
         ("agnet:cluade", "agent:claude"),
     ],
 )
-def test_what_is_forgiven(archive: Store, typed: str, shown: str) -> None:
-    assert meant(archive, typed) == shown
+def test_typos_are_corrected(archive: Store, typed: str, corrected: str) -> None:
+    assert corrected_words(archive, typed) == corrected
 
 
 @pytest.mark.parametrize(
     ("typed", "agent"),
     [("clod", "claude"), ("clawd", "claude"), ("coedx", "codex"), ("codx", "codex"), ("gose", "goose"), ("px", "pi")],
 )
-def test_a_name_is_known_by_how_it_sounds_then_by_how_it_is_spelled(store: Store, typed: str, agent: str) -> None:
-    for at, source in enumerate(["codex", "codex", "claude", "goose", "pi", "claude-ai"]):
-        store.create_session(str(at), source=source)
-    assert meant(store, f"agent:{typed}") == f"agent:{agent}"
+def test_a_name_is_corrected_by_its_consonants_then_by_its_letters(store: Store, typed: str, agent: str) -> None:
+    for number, source in enumerate(["codex", "codex", "claude", "goose", "pi", "claude-ai"]):
+        store.create_session(str(number), source=source)
+    assert corrected_words(store, f"agent:{typed}") == f"agent:{agent}"
 
 
 @pytest.mark.parametrize(
@@ -81,58 +81,56 @@ def test_a_name_is_known_by_how_it_sounds_then_by_how_it_is_spelled(store: Store
         "!!!",
     ],
 )
-def test_what_is_not(archive: Store, typed: str) -> None:
-    assert meant(archive, typed) == ""
+def test_queries_that_are_not_corrected(archive: Store, typed: str) -> None:
+    assert corrected_words(archive, typed) == ""
 
 
-def test_what_is_half_typed_is_forgiven_as_a_beginning(archive: Store) -> None:
-    assert meant(archive, "migra", typing=True) == ""
-    assert meant(archive, "mirgat", typing=True) == "migrat…"
-    assert meant(archive, "mirgtai", typing=True) == "migration…"
-    assert meant(archive, "narwah", typing=True) == "narwha…"
+def test_an_incomplete_word_is_corrected_as_a_prefix(archive: Store) -> None:
+    assert corrected_words(archive, "migra", is_typing=True) == ""
+    assert corrected_words(archive, "mirgat", is_typing=True) == "migrat…"
+    assert corrected_words(archive, "mirgtai", is_typing=True) == "migration…"
+    assert corrected_words(archive, "narwah", is_typing=True) == "narwha…"
 
 
-def test_the_list_shows_what_was_meant_and_says_so(archive: Store) -> None:
+def test_the_list_shows_the_results_of_the_corrected_query(archive: Store) -> None:
     shown = build_session_list(archive, SessionListOptions("databsae migartion "))
     assert [*shown.keys] == [archive.sessions.get("s").key]
     assert shown.query.corrections == (("databsae", "database"), ("migartion", "migration"))
     assert not build_session_list(archive, SessionListOptions("databsae migartion "), 50).keys, (
-        "at every key nothing is guessed"
+        "nothing is corrected while typing"
     )
     assert not build_session_list(archive, SessionListOptions("databsae -data ")).keys
     assert build_session_list(archive, SessionListOptions("databsae -data ")).query.corrections == (), (
-        "what finds nothing either is not told"
+        "a correction without results is not used"
     )
 
 
-def test_the_word_that_is_used_most_is_meant(store: Store) -> None:
+def test_the_most_frequent_word_is_preferred(store: Store) -> None:
     store.create_session("s")
-    for said in ("barn", "bark", "bark"):
-        store.append_message("s", "user", said)
-    assert meant(store, "barf") == "bark"
+    for word in ("barn", "bark", "bark"):
+        store.append_message("s", "user", word)
+    assert corrected_words(store, "barf") == "bark"
 
 
-def test_every_slip_is_thought_of_and_the_store_is_not_written_to(archive: Store) -> None:
-    near = set(generate_one_typo_variants("word"))
-    assert {"ord", "wrd", "owrd", "wodr", "words", "sword", "ward", "wore"} <= near
-    assert len(near) < 300
+def test_every_kind_of_typo_is_tried_without_writing_to_the_store(archive: Store) -> None:
+    variants = set(generate_one_typo_variants("word"))
+    assert {"ord", "wrd", "owrd", "wodr", "words", "sword", "ward", "wore"} <= variants
+    assert len(variants) < 300
     before = archive.connection.total_changes
     version = archive.row("pragma schema_version")
-    meant(archive, "migartion")
+    corrected_words(archive, "migartion")
     assert (archive.connection.total_changes, archive.row("pragma schema_version")) == (before, version)
 
 
-def test_what_is_looked_at_is_bounded_however_many_words_there_are(
-    store: Store, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A hundred thousand words with one beginning: no more of them are read than the bound says."""
+def test_only_a_limited_number_of_words_is_compared(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of forty thousand words with the same beginning, no more are read than the limit."""
     store.create_session("s")
     for part in range(10):
         store.append_message(
             "s", "user", " ".join(f"nearby{number:x}" for number in range(part * 4000, part * 4000 + 4000))
         )
-    looked_at: list[int] = []
-    rows = store.rows
-    monkeypatch.setattr(store, "rows", lambda *given: looked_at.append(len(found := rows(*given))) or found)
-    assert meant(store, "nearbxxx") == ""
-    assert max(looked_at) == 20_000
+    row_counts: list[int] = []
+    read_rows = store.rows
+    monkeypatch.setattr(store, "rows", lambda *values: row_counts.append(len(rows := read_rows(*values))) or rows)
+    assert corrected_words(store, "nearbxxx") == ""
+    assert max(row_counts) == 20_000
