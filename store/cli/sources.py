@@ -9,7 +9,10 @@ import click
 from store.cli import output
 from store.cli.options import json_option, with_store
 from store.cli.output import TerminalText, format_age
+from store.model.session import Session
 from store.sources import ALL as ALL_SOURCES
+from store.sources import source_label
+from store.sources.contract import Source
 from store.store import Store
 from store.text.validate import decode
 
@@ -21,20 +24,62 @@ _SELECT_SOURCES = """
 
 
 @click.command()
+@click.option("--all", "show_all", is_flag=True, help="List every kind of store that can be read.")
 @json_option
 @with_store
-def sources(store: Store, as_json: bool) -> None:
+def sources(store: Store, show_all: bool, as_json: bool) -> None:
     """List the stores that were read, and their problems."""
+    if show_all:
+        _print_kinds(as_json)
+    else:
+        _print_stores(store, as_json)
+
+
+def _print_kinds(as_json: bool) -> None:
+    kinds = [_kind_to_json(source) for source in ALL_SOURCES]
+    if as_json:
+        output.emit_json({"sources": kinds})
+        return
+    output.print_table(
+        ["name", "source", "resume", "fork", "write back", "where"],
+        [
+            [
+                kind["source"],
+                TerminalText(kind["label"], "name"),
+                kind["resume"] or "",
+                "yes" if kind["fork"] else "",
+                "yes" if kind["write_back"] else "",
+                kind["where"],
+            ]
+            for kind in kinds
+        ],
+    )
+
+
+def _kind_to_json(source: Source) -> dict[str, Any]:
+    """Describe a kind of store. The commands are those for a session with the id `ID`."""
+    session = Session._make([""] * len(Session._fields))._replace(source=source.name, native_id="ID")
+    command = source.resume(session)
+    return {
+        "source": source.name,
+        "label": source.label,
+        "where": source.describe_home(),
+        "resume": " ".join(command.argv) if command.argv else None,
+        "fork": source.writes_forks or command.fork_argv is not None,
+        "write_back": source.can_write_back,
+    }
+
+
+def _print_stores(store: Store, as_json: bool) -> None:
     rows = store.rows(_SELECT_SOURCES)
     if as_json:
         output.emit_json({"sources": [_source_to_json(store, *row) for row in rows]})
         return
-    labels = {source.NAME: source.LABEL for source in ALL_SOURCES}
     output.print_table(
         ["source", ":sessions", ":read", ":problems", "where"],
         [
             [
-                TerminalText(labels.get(kind, kind), "name"),
+                TerminalText(source_label(kind), "name"),
                 f"{sessions:,}",
                 format_age(changed_at or ""),
                 str(len(decode(problems))),

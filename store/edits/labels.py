@@ -52,8 +52,7 @@ def _find_program_label(fact: Fact) -> str:
     from store import sources
 
     name = fact.foreign_place.partition(":")[0]
-    source = sources.load_source(name) if name else None
-    return source.LABEL if source else name
+    return sources.source_label(name)
 
 
 def label_edit(store: Store, edit: Edit) -> EditLabels:

@@ -17,17 +17,9 @@ from store.model.session import Session
 from store.resume.check_results import ProcessInfo, ResumeChecks
 from store.resume.command import ResumePlan
 from store.resume.git import read_branch
-from store.sources.contract import (
-    SessionRef,
-    Source,
-    SourceReader,
-    SupportsAppend,
-    SupportsGitBranch,
-    SupportsProcesses,
-)
+from store.sources.contract import SessionRef, Source, SourceReader
 from store.sources.kit.locator import is_url
 from store.sources.kit.sqlite import SQLITE_ERRORS
-from store.sources.kit.write_plan import SupportsWriteBack
 from store.text.validate import decode
 from store.write_back.processes import find_processes_running, find_processes_using, has_proc, read_process_name
 
@@ -67,7 +59,7 @@ def check_resume(store: Store, plan: ResumePlan, *, is_shown: bool = True) -> Re
         or (session.updated_at, session.entries) != (plan.session.updated_at, plan.session.entries),
         gone=gone or bool(session.gone),
         unwritten_edits=store.write_back.list_unwritten(session),
-        can_write_back=isinstance(source, SupportsWriteBack),
+        can_write_back=source is not None and source.can_write_back,
     )
 
 
@@ -76,7 +68,7 @@ def check_resume(store: Store, plan: ResumePlan, *, is_shown: bool = True) -> Re
 
 def _find_recorded_branch(store: Store, source: Source | None, records: Sequence[int]) -> str:
     """Return the branch in the newest record that names one, or an empty string."""
-    if not isinstance(source, SupportsGitBranch):
+    if source is None:
         return ""
     for key in records:
         with suppress(StoreError, ValueError):
@@ -98,7 +90,7 @@ def _find_processes(
     users = {*_find_users(session_files)}
     if program:
         # Many agents open a session's file only while they write, so look at arguments and at the agent's own lists.
-        listed: set[int] = {*source.processes(session.native_id)} if isinstance(source, SupportsProcesses) else set()
+        listed: set[int] = {*source.processes(session.native_id)} if source else set()
         users |= {
             pid for pid, arguments in find_processes_running(program) if pid in listed or session.native_id in arguments
         }
@@ -146,7 +138,7 @@ def _check_agent_store(store: Store, session: Session, source: Source | None) ->
         if not os.path.lexists(locator):
             return False, True
         with source.open(locator) as reader:
-            refs = reader.scan_files() if isinstance(reader, SupportsAppend) else reader.scan()
+            refs = reader.scan_files() or reader.scan()
             ref = next((ref for ref in refs if ref.native_id == session.native_id), None)
             return (False, True) if ref is None else (_has_new_entries(store, session, source, reader, ref), False)
     except (StoreError, *SQLITE_ERRORS):
@@ -155,8 +147,9 @@ def _check_agent_store(store: Store, session: Session, source: Source | None) ->
 
 def _has_new_entries(store: Store, session: Session, source: Source, reader: SourceReader, ref: SessionRef) -> bool:
     stamp, mark = store.row("select stamp, mark from sessions where key = ?", session.key)
-    if not ref.stamp or stamp == f"{source.READER}:{ref.stamp}" or not stamp.startswith(f"{source.READER}:"):
+    version = f"{source.reader_version}:"
+    if not ref.stamp or stamp == version + ref.stamp or not stamp.startswith(version):
         return False
-    if mark and isinstance(reader, SupportsAppend) and (appended := reader.read_appended(ref, mark)) is not None:
+    if mark and (appended := reader.read_appended(ref, mark)) is not None:
         return any(batch.entries for batch in appended)
     return True

@@ -99,18 +99,18 @@ def plan_resume(
     resume = source.resume(session._replace(cwd=str(folder)) if folder else session)
     argv = resume.fork_argv if fork else resume.argv
     run_folder = folder or (Path(resume.cwd) if resume.cwd else None)
-    refusal = _find_refusal(session, source.LABEL, argv, run_folder)
+    refusal = _find_refusal(session, source.label, argv, run_folder)
     if argv is None or refusal:
         return ResumePlan(
             session,
-            source.LABEL,
+            source.label,
             None,
             run_folder if refusal else None,
             refusal or one_line(_hint_without_command(source, resume)),
         )
     plan = ResumePlan(
         session,
-        source.LABEL,
+        source.label,
         (*argv, *flags),
         run_folder,
         resume.hint,
@@ -126,7 +126,7 @@ def _hint_without_command(source: Source, resume: ResumeCommand) -> str:
     """Say why there is no command. If the agent can resume, then a fork was requested and it cannot fork."""
     if resume.argv is None:
         return resume.hint
-    return f"{source.LABEL} cannot fork a session; use `backscroll fork` to fork it in Backscroll."
+    return f"{source.label} cannot fork a session; use `backscroll fork` to fork it in Backscroll."
 
 
 def _find_refusal(session: Session, program: str, argv: tuple[str, ...] | None, folder: Path | None) -> str:

@@ -1,57 +1,86 @@
-"""The foreign stores that can be opened. Adding one is a module, a sample, a name in this list, and its home.
+"""This package reads the stores of other programs. The table below lists every kind that it knows.
 
-Each is loaded when it is asked for: whoever reads one of them need not wait for the others.
+To add one, write a class (docs/adding-a-source.md) and add its line to the table. A class is imported when it is
+first used, so that nobody waits for the readers of agents that were never on this machine.
 """
 
 from __future__ import annotations
 
+from functools import cache
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 if TYPE_CHECKING:
     from store.sources.contract import Source
 
     ALL: tuple[Source, ...]
 
-_MODULES = {"claude": "claude_code", "claude-ai": "claude_ai"}
-"""Where a module is not called as its source is."""
 
-SOURCE_NAMES = (
-    "wuhu",
-    "adk",
-    "pingu",
-    "rubichan",
-    "kiso",
-    "claude",
-    "codex",
-    "pi",
-    "crush",
-    "goose",
-    "gemini",
-    "llm",
-    "qwen",
-    "copilot",
-    "chatgpt",
-    "claude-ai",
-    "opencode",
+class Badge(NamedTuple):
+    """Tells agents apart in a list: by two letters, and by a colour of the theme."""
+
+    letters: str
+    style: str
+
+
+class SourceInfo(NamedTuple):
+    """Describes a source without importing it."""
+
+    name: str
+    "Is stored with every session and used in queries, so it never changes."
+    label: str
+    "The name that people use."
+    badge: Badge
+    implementation: str
+    "The class, as `module:Class`, with the module relative to this package."
+
+
+_TABLE = (
+    SourceInfo("wuhu", "Wuhu", Badge("wu", "$text-success"), "wuhu.source:Wuhu"),
+    SourceInfo("adk", "google-adk", Badge("ad", "$text-primary"), "adk.source:Adk"),
+    SourceInfo("pingu", "Pingu", Badge("pg", "$text-primary"), "pingu.source:Pingu"),
+    SourceInfo("rubichan", "Rubichan", Badge("ru", "$text-error"), "rubichan.source:Rubichan"),
+    SourceInfo("kiso", "Kiso", Badge("ki", "$text-accent"), "kiso.source:Kiso"),
+    SourceInfo("claude", "Claude Code", Badge("cc", "$text-warning"), "claude_code.source:ClaudeCode"),
+    SourceInfo("codex", "Codex", Badge("cx", "$text-success"), "codex.source:Codex"),
+    SourceInfo("pi", "pi", Badge("pi", "$text-success"), "pi.source:Pi"),
+    SourceInfo("crush", "Crush", Badge("cr", "$text-error"), "crush.source:Crush"),
+    SourceInfo("goose", "Goose", Badge("go", "$text-secondary"), "goose.source:Goose"),
+    SourceInfo("gemini", "Gemini CLI", Badge("gm", "$text-primary"), "gemini.source:Gemini"),
+    SourceInfo("llm", "llm", Badge("lm", "$text-secondary"), "llm.source:Llm"),
+    SourceInfo("qwen", "Qwen Code", Badge("qw", "$text-accent"), "qwen.source:Qwen"),
+    SourceInfo("copilot", "Copilot CLI", Badge("cp", "$text-primary"), "copilot.source:Copilot"),
+    SourceInfo("chatgpt", "ChatGPT", Badge("gp", "$text-success"), "chatgpt.source:ChatGPT"),
+    SourceInfo("claude-ai", "claude.ai", Badge("ca", "$text-warning"), "claude_ai.source:ClaudeAI"),
+    SourceInfo("opencode", "opencode", Badge("oc", "$text-accent"), "opencode.source:Opencode"),
 )
 
-_PACKAGES = frozenset({"adk", "claude_code", "codex", "gemini", "kiso", "llm", "opencode", "wuhu"})
+REGISTRY = {info.name: info for info in _TABLE}
+
+SOURCE_NAMES = tuple(REGISTRY)
 
 LARGEST_SOURCES = ("claude", "codex")
-"""Have the most to tell as a rule, and tell it at first sight: looked at before the others are even loaded."""
+"""Usually have the most sessions and can be indexed quickly, so a sync starts with them."""
+
+
+def source_label(name: str) -> str:
+    """Return the name that people use for a source; an unknown source is shown as it is stored."""
+    info = REGISTRY.get(name)
+    return info.label if info else name
 
 
 def load_source(name: str) -> Source | None:
-    if name not in SOURCE_NAMES:
-        return None
-    module = _MODULES.get(name, name)
-    return cast(
-        "Source", import_module(f"store.sources.{module}.source" if module in _PACKAGES else f"store.sources.{module}")
-    )
+    """Return the source with this name, importing its class if necessary; None when there is no such source."""
+    return _load(info.implementation) if (info := REGISTRY.get(name)) else None
+
+
+@cache
+def _load(implementation: str) -> Source:
+    module, _, class_name = implementation.partition(":")
+    return cast("Source", getattr(import_module(f"store.sources.{module}"), class_name)())
 
 
 def __getattr__(name: str) -> Any:
     if name != "ALL":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return tuple(map(load_source, SOURCE_NAMES))
+    return tuple(map(load_source, REGISTRY))

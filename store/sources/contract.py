@@ -1,86 +1,110 @@
-"""The one shape of a source: a module that finds a foreign program's stores, reads them, and can go back to it."""
+"""This module defines what a source is: a class that finds the stores of one agent, reads them, and resumes sessions.
+
+`Source` finds and opens stores; `SourceReader` reads one that is open. Both have a harmless default for everything that
+not every agent has. The values that they return are defined here too.
+
+Every sync loads this module, even when nothing changed. It therefore imports neither `dataclasses` nor anything that
+reads: a source imports its reader inside the method that needs it.
+"""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, field
-from datetime import datetime
-from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
-from store.model.entry import Json, NewEntry
-from store.model.session import Session, SessionFields
+from store.errors import Refused
+from store.sources import REGISTRY, Badge
+from store.sources.kit.home import Home as Home
 from store.sources.kit.problem import Problem as Problem
 
 if TYPE_CHECKING:
+    from datetime import datetime
+    from pathlib import Path
+
     from store.conversations.derive import DerivedRows
+    from store.model.entry import Json, NewEntry
+    from store.model.session import Session, SessionFields
+    from store.sources.kit.write_plan import ForeignRows, WriteBackEdits, WritePlan
 
 
-@dataclass(frozen=True, slots=True)
-class SessionRef:
-    "A session as a scan finds it, before anything of it is read."
+# ── what a reader returns ─────────────────────────────────────────────────────────────────────────
+
+
+class SessionRef(NamedTuple):
+    """Names a session that a scan found. Nothing of the session has been read yet."""
 
     native_id: str
     stamp: str
-    "Differs when anything of the session differs; empty when only reading it can tell, and the last batch says it."
+    "Differs when anything in the session differs. Is empty when only reading can tell; the last batch has it then."
     updated_at: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class ForeignSummary:
+class ForeignSummary(NamedTuple):
     text: str
     up_to_turn: int | None = None
 
 
-@dataclass(slots=True)
 class Batch:
-    "Some of a session's entries, in order, bounded in size; the first batch of a session tells of the session too."
+    """Holds some entries of a session, in order and limited in size. The first batch also describes the session."""
 
-    entries: list[NewEntry] = field(default_factory=list)
-    derived_rows: DerivedRows | None = None
-    "In place of the entries, when somebody made them ready for a session that the store has nothing of."
-    fields: SessionFields | None = None
-    "What the foreign program says of the session; given with the first batch."
-    header: NewEntry | None = None
-    "The session's own foreign record, as the header of its chain; given with the first batch."
-    summary: ForeignSummary | None = None
-    archived: bool = False
-    stamp: str = ""
-    "With the last batch of a session whose ref has none."
-    mark: str = ""
-    "With the last batch, where a file that grows is gone on with: the reader's own words, for itself."
-    problems: list[Problem] = field(default_factory=list)
+    __slots__ = ("archived", "derived_rows", "entries", "fields", "header", "mark", "problems", "stamp", "summary")
+
+    def __init__(
+        self,
+        entries: list[NewEntry] | None = None,
+        *,
+        fields: SessionFields | None = None,
+        header: NewEntry | None = None,
+        summary: ForeignSummary | None = None,
+        archived: bool = False,
+        stamp: str = "",
+        mark: str = "",
+        problems: list[Problem] | None = None,
+    ) -> None:
+        self.entries = [] if entries is None else entries
+        self.derived_rows: DerivedRows | None = None
+        "Replaces the entries when a reader process prepared the rows of a session that the store does not have."
+        self.fields = fields
+        "Describes the session; given with the first batch."
+        self.header = header
+        "The agent's own record of the session, which heads the chain; given with the first batch."
+        self.summary = summary
+        self.archived = archived
+        self.stamp = stamp
+        "Given with the last batch of a session whose ref has none."
+        self.mark = mark
+        "Says where reading goes on when the file grows; given with the last batch. Only the reader understands it."
+        self.problems: list[Problem] = [] if problems is None else problems
 
 
 class QuickSession(NamedTuple):
-    "A session at first sight: enough to list it and to find its words, until it is read."
+    """Describes a session well enough to list it and to find its words until it is read."""
 
     native_id: str
     fields: SessionFields
     prompts: Sequence[str]
     answers: Sequence[str]
-    "Answers and thoughts, as far as they can be told at first sight."
+    "Answers and thoughts, as far as they can be recognized without parsing everything."
 
 
-@dataclass(frozen=True, slots=True)
-class ForeignFact:
-    "Something a foreign program remembers beyond one conversation."
+class ForeignFact(NamedTuple):
+    """Holds something that an agent remembers beyond one conversation."""
 
     place: str
-    "Table and key, unique within its store, e.g. `memories:12`."
+    "The table and key, unique within the store, e.g. `memories:12`."
     text: str
     scope: str = "source"
-    "Who may know it: `source`, `app:<name>`, `user:<app>/<name>`, or `session` for the one it came from."
+    "Says who may know it: `source`, `app:<name>`, `user:<app>/<name>`, or `session` for the one it came from."
     category: str = ""
     native_session: str = ""
     created_at: str = ""
     updated_at: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class ForeignSecret:
-    "That a secret is there, and where; never its value."
+class ForeignSecret(NamedTuple):
+    """Says that a secret exists and where. It never holds the value."""
 
     native_session: str
     key: str
@@ -88,9 +112,8 @@ class ForeignSecret:
     created_at: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class ForeignFile:
-    "A file the foreign program published under a public id."
+class ForeignFile(NamedTuple):
+    """Describes a file that the agent published under a public id."""
 
     id: str
     native_session: str
@@ -99,154 +122,191 @@ class ForeignFile:
     created_at: str = ""
 
 
-@runtime_checkable
-class SupportsUnstampedScan(Protocol):
-    "A store so large that its stamps are better made while it is read."
-
-    def scan_unstamped(self) -> Iterator[SessionRef]:
-        """For a first sync, which reads everything anyway."""
-        ...
+# ── what a source returns ─────────────────────────────────────────────────────────────────────────
 
 
-@runtime_checkable
-class SupportsQuickRead(Protocol):
-    "Transcripts of which most is tool output: what was said stands in a few lines, known by how they begin."
-
-    NAME: str
-
-    def quick_read(self, locator: str, known: Container[str]) -> Iterator[QuickSession]:
-        """Every session but those that are known, the newest first. What cannot be told at first sight is left out."""
-        ...
-
-
-@runtime_checkable
-class SupportsExpiry(Protocol):
-    "An agent that deletes its sessions when they have not been used for a while."
-
-    def expiry(self, locator: str, refs: Iterable[SessionRef]) -> Mapping[str, str]:
-        """When, by native id, of those that a scan found; those that it does not name stay."""
-        ...
-
-
-@runtime_checkable
-class SupportsGitBranch(Protocol):
-    "An agent that writes down on which git branch it worked."
-
-    def git_branch(self, record: Json) -> str:
-        """Which one a record of its names; empty when it names none."""
-        ...
-
-
-@runtime_checkable
-class SupportsProcesses(Protocol):
-    "An agent that notes which of its processes works on which session."
-
-    def processes(self, native_id: str) -> Iterable[int]:
-        """Their numbers. One that was ended by force may have left its note behind."""
-        ...
-
-
-@runtime_checkable
-class SupportsAppend(Protocol):
-    "Files that grow at their ends. Each is told of without being opened, and gone on with where it was left."
-
-    def scan_files(self) -> Iterator[SessionRef]:
-        """A session for each file."""
-        ...
-
-    def scan_branches(self, ref: SessionRef) -> Iterable[SessionRef]:
-        """The other sessions in the same file, named after it: `<its native id>/<something>`."""
-        ...
-
-    def read_appended(self, ref: SessionRef, mark: str) -> Sequence[Batch] | None:
-        """What came since the mark was made; None when the session, or one beside it, must be read anew."""
-        ...
-
-
-@dataclass(frozen=True, slots=True)
-class ForkRequest:
-    "What a new transcript shares with the session that it is forked from."
+class ForkRequest(NamedTuple):
+    """Holds what a new transcript shares with the session that it is forked from."""
 
     session: Session
     records: Sequence[bytes]
-    "Verbatim, the header's first, up to the end of a turn; or, with a prompt, up to the one that it replaces."
+    "Verbatim, the header first, up to the end of a turn; with a prompt, up to the prompt that it replaces."
     prompt: str | None
     created_at: datetime
     "When the fork is made."
 
 
-@dataclass(frozen=True, slots=True)
-class NewTranscript:
-    "A transcript that is to be written, where its program looks for such."
+class NewTranscript(NamedTuple):
+    """Describes a transcript that is to be written where its agent looks for transcripts."""
 
     native_id: str
     path: Path
     lines: Sequence[bytes]
     sidecar_files: Sequence[tuple[Path, Path]] = ()
-    "Files of the parent that it needs copies of: from where, to where."
+    "Files of the parent of which it needs copies, each with the path of the copy."
     register: Callable[[], None] = lambda: None
-    "Once it is written: enters it where its program looks for sessions, if a file alone is not enough."
+    "Runs after it is written; enters it in the agent's own list of sessions, if there is one."
 
 
-@runtime_checkable
-class SupportsFork(Protocol):
-    "An agent that goes on with a transcript somebody else wrote, if it is written as the agent would."
-
-    def can_fork(self, session: Session) -> bool: ...
-    def fork(self, past: ForkRequest) -> NewTranscript:
-        """Writes nothing itself. Raises Refused where there would be nothing to go on with."""
-        ...
-
-
-class SourceReader(Protocol):
-    "A foreign store as it was at one moment."
-
-    problems: list[Problem]
-
-    def scan(self) -> Iterator[SessionRef]: ...
-    def read(self, ref: SessionRef) -> Iterator[Batch]:
-        """The session from its beginning. What the store holds already is told apart by the records' digests."""
-        ...
-
-    def facts(self) -> Iterable[ForeignFact]: ...
-    def secrets(self) -> Iterable[ForeignSecret]: ...
-    def published(self) -> Iterable[ForeignFile]: ...
-
-
-@dataclass(frozen=True, slots=True)
-class ResumeCommand:
-    "How a session goes on in its own program: a command, or where there is none, what a person does instead."
+class ResumeCommand(NamedTuple):
+    """Says how a session goes on in its own agent: by a command, or else by what a person does instead."""
 
     argv: tuple[str, ...] | None
     cwd: str = ""
     hint: str = ""
     fork_argv: tuple[str, ...] | None = None
-    "The command that goes on in a copy and leaves this one as it is, where the program has one."
+    "The command that goes on in a copy and leaves this session unchanged, if the agent has one."
     skip_permission_flags: tuple[str, ...] = ()
-    "The options with which it does what it wants without asking, where it has such."
+    "The options with which the agent acts without asking, if it has such options."
     install_command: str = ""
-    "How one comes by the program."
+    "Installs the agent."
 
 
-class Source(Protocol):
-    NAME: str
-    LABEL: str
-    READER: int
-    "Raised when the reader understands more of the same records than before."
-    LOCAL_IDS: bool
-    "Whether native ids are unique only within their store, so that the store's identity belongs into ours."
+# ── the contract ──────────────────────────────────────────────────────────────────────────────────
+
+
+class SourceReader(ABC):
+    """Reads one foreign store as it was at one moment."""
+
+    def __init__(self) -> None:
+        self.problems: list[Problem] = []
+
+    @abstractmethod
+    def scan(self) -> Iterator[SessionRef]:
+        """Return every session of the store."""
+
+    @abstractmethod
+    def read(self, ref: SessionRef) -> Iterator[Batch]:
+        """Return a session from its beginning. The sync recognizes the records that the store already has."""
+
+    def facts(self) -> Iterable[ForeignFact]:
+        return ()
+
+    def secrets(self) -> Iterable[ForeignSecret]:
+        return ()
+
+    def published(self) -> Iterable[ForeignFile]:
+        return ()
+
+    def scan_unstamped(self) -> Iterator[SessionRef]:
+        """Return every session, perhaps without stamps. A first sync reads everything anyway, so a large store need
+        not be read twice for its stamps."""
+        return self.scan()
+
+    # ── files that grow at their ends ─────────────────────────────────────────────────────────────
+
+    def scan_files(self) -> Iterator[SessionRef] | None:
+        """Return one session for each file, without opening the files; None for a store of another kind."""
+        return None
+
+    def scan_branches(self, ref: SessionRef) -> Iterable[SessionRef]:
+        """Return the other sessions in the same file. They are named after it: `<its native id>/<something>`."""
+        return ()
+
+    def read_appended(self, ref: SessionRef, mark: str) -> Sequence[Batch] | None:
+        """Return what was appended since the mark was made; None when the session, or another one in the same file,
+        must be read from its beginning."""
+        return None
+
+
+class Source(ABC):
+    """Finds and opens the stores of one agent. Everything that is known about the agent belongs to its subclass."""
+
+    name: ClassVar[str]
+    "The name in the registry, which also has the label and the badge."
+    reader_version: ClassVar[int] = 1
+    "Is raised when the reader understands more of the same records than before."
+    has_local_ids: ClassVar[bool] = False
+    "Says that native ids are unique only within their store, so that ours must include the identity of the store."
+    allows_live_writes: ClassVar[bool] = False
+    "Says that edits may be written back while the agent runs. Otherwise a file that any process has open is refused."
+    home: ClassVar[Home | None] = None
+    "Names where the agent keeps its store, for an agent that needs no `roots` of its own."
+    where: ClassVar[str] = ""
+    "Describes for people where the agent keeps its store, if `home` does not."
+
+    @property
+    def label(self) -> str:
+        return REGISTRY[self.name].label
+
+    @property
+    def badge(self) -> Badge:
+        return REGISTRY[self.name].badge
+
+    # ── finding and reading ───────────────────────────────────────────────────────────────────────
 
     def roots(self) -> Iterable[str]:
-        """Where this machine may have such stores: paths or URLs; they need not exist."""
-        ...
+        """Return where this machine may have such stores: paths or URLs, which need not exist."""
+        return (self.home.locate(),) if self.home else ()
 
+    def describe_home(self) -> str:
+        """Return where the agent keeps its store, for a person to read."""
+        return self.where or (self.home.describe() if self.home else "")
+
+    @abstractmethod
     def detect(self, locator: str) -> bool:
-        """By content. Raises Busy where the store is being written to and cannot be told yet."""
-        ...
+        """Tell by the content whether this is a store of this kind. Raises Busy while it is being written to and
+        nobody can tell."""
 
+    @abstractmethod
     def stamp(self, locator: str) -> str:
-        """Cheap to get, and the same as long as nothing changed; empty when only reading can tell."""
-        ...
+        """Return the stamp of a store; empty when only reading can tell. It must be cheap."""
 
+    @abstractmethod
     def open(self, locator: str) -> AbstractContextManager[SourceReader]: ...
-    def resume(self, session: Session) -> ResumeCommand: ...
+
+    def quick_read(self, locator: str, known: Container[str]) -> Iterator[QuickSession]:
+        """Return every session that is not known, the newest first, without parsing it completely. A session that
+        cannot be described this way is left out."""
+        return iter(())
+
+    @property
+    def has_quick_read(self) -> bool:
+        return type(self).quick_read is not Source.quick_read
+
+    def expiry(self, locator: str, refs: Iterable[SessionRef]) -> Mapping[str, str]:
+        """Return when the agent will delete sessions, by native id. A session without a time stays."""
+        return {}
+
+    # ── going on in the agent ─────────────────────────────────────────────────────────────────────
+
+    def resume(self, session: Session) -> ResumeCommand:
+        """Return how the session goes on in its own agent."""
+        return ResumeCommand(None, cwd=session.cwd, hint=f"{self.label} cannot resume a session.")
+
+    def git_branch(self, record: Json) -> str:
+        """Return the git branch that a record names; empty when it names none."""
+        return ""
+
+    def processes(self, native_id: str) -> Iterable[int]:
+        """Return the processes that the agent says work on a session. One that was killed may still be among them."""
+        return ()
+
+    @property
+    def writes_forks(self) -> bool:
+        """Tells whether forks of some of its sessions can be written as transcripts of the agent."""
+        return type(self).fork is not Source.fork
+
+    def can_fork(self, session: Session) -> bool:
+        """Tell whether `fork` can write a transcript with which the agent goes on."""
+        return False
+
+    def fork(self, request: ForkRequest) -> NewTranscript:
+        """Return the transcript of a fork, without writing it. Raises Refused when nothing would be left to go on
+        with."""
+        raise Refused(f"{self.label} takes no transcripts from elsewhere.")
+
+    # ── writing back ──────────────────────────────────────────────────────────────────────────────
+
+    @property
+    def can_write_back(self) -> bool:
+        return type(self).plan_write_back is not Source.plan_write_back
+
+    def plan_write_back(self, rows: ForeignRows, edits: WriteBackEdits) -> WritePlan:
+        """Return the rows that must change in the foreign store for these edits."""
+        raise Refused(f"{self.label} takes no edits back; they stay here.")
+
+    def read_secret(self, rows: ForeignRows, native_id: str, key: str) -> str | None:
+        """Return a secret that the foreign store holds as plain text; None when it holds none. It is read only when a
+        person wants to seal it."""
+        return None

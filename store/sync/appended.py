@@ -6,7 +6,7 @@ from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from store.sources.contract import Batch, SessionRef, SupportsAppend
+from store.sources.contract import Batch, SessionRef, SourceReader
 
 
 class KnownSession(NamedTuple):
@@ -35,13 +35,13 @@ class ScanResult:
 
 
 def scan_incrementally(
-    reader: SupportsAppend, known: Mapping[str, KnownSession], stamp_prefix: str, load_mark: Callable[[int], str]
+    reader: SourceReader, known: Mapping[str, KnownSession], stamp_prefix: str, load_mark: Callable[[int], str]
 ) -> ScanResult:
     """Return the sessions that exist, without opening files that did not change.
 
     Stamps that were made by the current version of the reader begin with `stamp_prefix`.
     """
-    main_refs = {ref.native_id: ref for ref in reader.scan_files()}
+    main_refs = {ref.native_id: ref for ref in reader.scan_files() or ()}
     branches_by_main: dict[str, list[str]] = {}
     for native_id, session in known.items():
         if native_id not in main_refs and not session.gone:

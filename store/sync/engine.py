@@ -23,9 +23,6 @@ from store.sources.contract import (
     Problem,
     SessionRef,
     SourceReader,
-    SupportsAppend,
-    SupportsExpiry,
-    SupportsQuickRead,
 )
 from store.sources.kit import sqlite
 from store.sync.appended import AppendedBatches, KnownSession, ScanResult, find_main_session, scan_incrementally
@@ -133,7 +130,7 @@ class _TargetImport:
         self.source = target.source
         self.locator = target.locator
         self.address = target.address
-        self.report = Report(target.source.NAME, target.locator)
+        self.report = Report(target.source.name, target.locator)
         self.unread: set[str] = set()
         "Holds the native ids of sessions that are only in the quick index."
         self._superseded: list[Session] = []
@@ -146,7 +143,7 @@ class _TargetImport:
         Where no process can be started, only the newest sessions are listed.
         """
         key, _, _ = self._load_source_row()
-        if not isinstance(self.source, SupportsQuickRead) or not is_large(Path(self.address), is_first_import=True):
+        if not self.source.has_quick_read or not is_large(Path(self.address), is_first_import=True):
             return
         if self.store.row(_SELECT_ANY_READ, key):
             return
@@ -154,7 +151,7 @@ class _TargetImport:
         self.unread |= known
         scan = QuickScan(self.source, self.address, processes)
         for rows in scan.read_rows(known | self._load_tombstones(), inline=inline):
-            self.unread |= insert_rows(self.store, rows, self.source.NAME, key, self._public_id)
+            self.unread |= insert_rows(self.store, rows, self.source.name, key, self._public_id)
             self.report.seen = len(self.unread)
             yield Progress(self.report, 0, self.report.seen)
         self._reader_pipe = scan.reader_pipe
@@ -171,7 +168,7 @@ class _TargetImport:
             self.report = unchanged
             yield Progress(unchanged, unchanged.seen, unchanged.seen)
             return
-        new_marks = {"stamp": self.target.stamp, "reader": self.source.READER}
+        new_marks = {"stamp": self.target.stamp, "reader": self.source.reader_version}
         known = self._load_known(key)
         try:
             with open_reader(
@@ -220,7 +217,7 @@ class _TargetImport:
         self._delete_mistaken(known, present)
         self._drop_duplicates(known, present)
         self._update_expiry(key, refs)
-        knowledge = KnowledgeImport(self.store, self.source.NAME, self.locator, key)
+        knowledge = KnowledgeImport(self.store, self.source.name, self.locator, key)
         knowledge.import_facts(_translate_read_errors(reader.facts()))
         knowledge.import_secrets(reader.secrets())
         knowledge.import_published(reader.published())
@@ -249,11 +246,11 @@ class _TargetImport:
                 requested.add(native_id)
 
     def _load_tombstones(self) -> set[str]:
-        rows = self.store.rows("select native_id from tombstones where source = ?", self.source.NAME)
+        rows = self.store.rows("select native_id from tombstones where source = ?", self.source.name)
         return {native_id for (native_id,) in rows}
 
     def _find_refs(self, reader: SourceReader | ProcessReader, known: dict[str, KnownSession]) -> ScanResult:
-        if isinstance(reader, SupportsAppend) and known:
+        if known and not isinstance(reader, ProcessReader) and reader.scan_files() is not None:
             return scan_incrementally(reader, known, self._versioned_stamp(""), self._load_mark)
         return ScanResult(list(scan_refs(reader, stamped=bool(known))))
 
@@ -262,11 +259,11 @@ class _TargetImport:
 
     def _load_known_elsewhere(self, native_ids: Sequence[str]) -> dict[str, KnownSession]:
         """Return the sessions that the store has from another place: their files were moved or copied."""
-        if self.source.LOCAL_IDS or not native_ids:
+        if self.source.has_local_ids or not native_ids:
             return {}
         rows = self.store.rows(
             _SELECT_BY_PUBLIC_ID,
-            self.source.NAME,
+            self.source.name,
             encode([self._public_id(native_id) for native_id in native_ids]).decode(),
         )
         return {native_id: KnownSession(key, "", gone, is_read) for native_id, key, gone, is_read in rows}
@@ -276,18 +273,18 @@ class _TargetImport:
         return str(mark)
 
     def _versioned_stamp(self, stamp: str) -> str:
-        return f"{self.source.READER}:{stamp}"
+        return f"{self.source.reader_version}:{stamp}"
 
     # ── the row of the foreign store ──────────────────────────────────────────────────────────────
 
     def _load_source_row(self) -> tuple[int, dict[str, Any], list[dict[str, str]]]:
-        row = self.store.row(SELECT_SOURCE, self.source.NAME, self.locator)
+        row = self.store.row(SELECT_SOURCE, self.source.name, self.locator)
         if row is None:
             with self.store.transaction(durable=False) as connection:
                 connection.execute(
-                    "insert into sources (kind, locator) values (?, ?)", (self.source.NAME, self.locator)
+                    "insert into sources (kind, locator) values (?, ?)", (self.source.name, self.locator)
                 )
-            row = self.store.row(SELECT_SOURCE, self.source.NAME, self.locator)
+            row = self.store.row(SELECT_SOURCE, self.source.name, self.locator)
         return row[0], decode(row[1]), decode(row[2])
 
     def _save_source_row(
@@ -354,8 +351,6 @@ class _TargetImport:
                 drop_if_duplicated(self.store, self.store.sessions.by_key(session.key), main_id)
 
     def _update_expiry(self, key: int, refs: Sequence[SessionRef]) -> None:
-        if not isinstance(self.source, SupportsExpiry):
-            return
         expiries = self.source.expiry(self.address, refs)
         rows = self.store.rows("select native_id, key, expires_at from sessions where source_key = ?", key)
         changes = [
@@ -430,7 +425,7 @@ class _TargetImport:
     def _save_session(self, ref: SessionRef, destination: _Destination, batch: Batch) -> Session:
         sessions, known = self.store.sessions, destination.known
         fields = self._resolve_parent(batch.fields or {})
-        identified_fields: SessionFields = {**fields, "source": self.source.NAME, "native_id": ref.native_id}
+        identified_fields: SessionFields = {**fields, "source": self.source.name, "native_id": ref.native_id}
         if known is None:
             session = sessions.create(self._public_id(ref.native_id), header=batch.header, **identified_fields)
         else:
@@ -441,7 +436,7 @@ class _TargetImport:
             session = sessions.update(session.id, **fields)
         self.store.connection.execute(
             "update sessions set source_key = ?, reader_version = ?, archived = max(archived, ?) where key = ?",
-            (destination.source_key, self.source.READER, batch.archived, session.key),
+            (destination.source_key, self.source.reader_version, batch.archived, session.key),
         )
         return session
 
@@ -451,7 +446,7 @@ class _TargetImport:
         return {**fields, "parent_id": self._public_id(parent)} if parent else fields
 
     def _public_id(self, native_id: str) -> str:
-        return foreign_session_id(self.source.NAME, native_id, self.locator if self.source.LOCAL_IDS else "")
+        return foreign_session_id(self.source.name, native_id, self.locator if self.source.has_local_ids else "")
 
 
 def _translate_read_errors(items: Iterable[T]) -> Iterator[T]:

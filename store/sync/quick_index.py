@@ -12,7 +12,7 @@ from multiprocessing.connection import Connection
 
 from store import sources
 from store.search.quick_index import QuickIndexRow
-from store.sources.contract import QuickSession, SupportsQuickRead
+from store.sources.contract import QuickSession, Source
 from store.sync.child_process import ReaderProcesses, ThreadedSender, send_job, wait_until_ready
 from store.sync.reader_process import serve_store
 
@@ -28,7 +28,7 @@ _ROWS, _END = "rows", "end"
 class QuickScan:
     """Reads one archive quickly in a process of its own, which can then read its sessions."""
 
-    def __init__(self, source: SupportsQuickRead, address: str, processes: ReaderProcesses) -> None:
+    def __init__(self, source: Source, address: str, processes: ReaderProcesses) -> None:
         self._source = source
         self._address = address
         self._processes = processes
@@ -44,7 +44,7 @@ class QuickScan:
         first = FIRST_BATCH_SESSIONS if inline else 0
         newest = [QuickIndexRow(session) for session in islice(self._quick_read(known_ids), first)]
         if process is not None:
-            send_job(process, (self._source.NAME, self._address, {*known_ids, *(row.native_id for row in newest)}))
+            send_job(process, (self._source.name, self._address, {*known_ids, *(row.native_id for row in newest)}))
         if newest:
             yield newest
         if process is not None and wait_until_ready(process):
@@ -63,7 +63,7 @@ def serve(pipe: Connection) -> None:
     with suppress(EOFError, BrokenPipeError):  # the parent has closed the pipe
         name, address, known_ids = pipe.recv()
         source = sources.load_source(name)
-        if isinstance(source, SupportsQuickRead):
+        if source is not None:
             for rows in _batch_rows(iter(source.quick_read(address, known_ids))):
                 sender.send((_ROWS, rows))
         sender.send((_END, None))

@@ -26,7 +26,6 @@ from store.sources.contract import (
     SessionRef,
     Source,
     SourceReader,
-    SupportsUnstampedScan,
 )
 from store.sources.kit.sqlite import SQLITE_ERRORS
 from store.sync.child_process import ThreadedSender, is_large, start_process, wait_until_ready
@@ -64,7 +63,7 @@ def scan_refs(reader: SourceReader | ProcessReader, *, stamped: bool) -> Iterato
     """Return all sessions, without stamps if there is nothing to compare them with."""
     if isinstance(reader, ProcessReader):
         return reader.read_refs(stamped)
-    return reader.scan_unstamped() if isinstance(reader, SupportsUnstampedScan) and not stamped else reader.scan()
+    return reader.scan() if stamped else reader.scan_unstamped()
 
 
 @contextmanager
@@ -72,7 +71,7 @@ def _open_process_reader(source: Source, address: str) -> Iterator[SourceReader 
     with start_process("reader_process") as pipe:
         if pipe is not None and wait_until_ready(pipe):
             # The address may hold a password, so it is not an argument of the process, which every user can see.
-            pipe.send((source.NAME, address))
+            pipe.send((source.name, address))
             yield ProcessReader(pipe, is_requested=False)
             return
     # A program that cannot be started a second time, such as one that is frozen into a file, reads the store here.

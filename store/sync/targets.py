@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from store import sources
 from store.errors import Busy, NotFound, StoreError, Unreadable
-from store.sources.kit import homes
 from store.sources.kit.locator import is_url, parse_location, rebase_roots
 from store.sources.kit.problem import Problem
 from store.text.json import decode
@@ -78,7 +77,7 @@ def find_targets(
         raise NotFound(f"No such source: {source_name}. Choose one of {', '.join(sources.SOURCE_NAMES)}.")
     if not paths:
         return list(discover_targets(source_name, store=store))
-    candidates = [source for source in sources.ALL if source_name in (None, source.NAME)]
+    candidates = [source for source in sources.ALL if source_name in (None, source.name)]
     return [target for path in paths for target in _find_targets_at(path, candidates)]
 
 
@@ -91,12 +90,12 @@ def discover_targets(
     that did not change since it was read is not opened, because to recognise a database is to copy it.
     """
     for name in dict.fromkeys((*sources.LARGEST_SOURCES, *sources.SOURCE_NAMES)):
-        locations = dict.fromkeys(map(parse_location, homes.find_roots(name))) if source_name in (None, name) else ()
+        source = sources.load_source(name) if source_name in (None, name) else None
+        locations = dict.fromkeys(map(parse_location, source.roots())) if source else ()
         for location in locations:
             if addresses is not None and location.address not in addresses:
                 continue
-            source = sources.load_source(name) if is_url(location.locator) or os.path.exists(location.address) else None
-            if source is not None:
+            if source and (is_url(location.locator) or os.path.exists(location.address)):
                 target = Target(source, *location)
                 if (store and report_if_unchanged(store, target)) or _has_store(source, location.address):
                     yield target
@@ -144,11 +143,11 @@ def _find_targets_in(folder: Path, candidates: Sequence[Source]) -> Iterator[Tar
 
 def report_if_unchanged(store: Store, target: Target) -> Report | None:
     """Return the report of a foreign store that did not change since it was read, or None if it must be read."""
-    row = store.row(SELECT_SOURCE, target.source.NAME, target.locator)
+    row = store.row(SELECT_SOURCE, target.source.name, target.locator)
     marks = decode(row[1]) if row else {}
-    if not marks.get("stamp") or (marks["stamp"], marks["reader"]) != (target.stamp, target.source.READER):
+    if not marks.get("stamp") or (marks["stamp"], marks["reader"]) != (target.stamp, target.source.reader_version):
         return None
-    report = Report(target.source.NAME, target.locator)
+    report = Report(target.source.name, target.locator)
     # Older versions did not save the number of sessions.
     report.seen = marks["seen"] if "seen" in marks else store.row(_COUNT_PRESENT, row[0])[0]
     report.unchanged = report.seen

@@ -91,8 +91,7 @@ class Follower:
         """Return how many sessions were found, by the label of their agent."""
         counts: dict[str, int] = {}
         for report in self._reports.values():
-            source = sources.load_source(report.source)
-            label = source.LABEL if source else report.source
+            label = sources.source_label(report.source)
             counts[label] = counts.get(label, 0) + report.seen
         return counts
 

@@ -16,7 +16,7 @@ from store.conversations.fork import check_fork
 from store.errors import Busy, NotFound, Refused
 from store.model.identity import foreign_session_id
 from store.model.session import Session
-from store.sources.contract import ForkRequest, NewTranscript, SupportsFork
+from store.sources.contract import ForkRequest, NewTranscript
 from store.sources.kit.locator import parse_location
 from store.sync.refresh import sync_targets
 from store.sync.targets import Target, find_targets
@@ -39,7 +39,7 @@ class ForkedTranscript(NamedTuple):
 
 def can_fork_transcript(session: Session) -> bool:
     source = sources.load_source(session.source)
-    return isinstance(source, SupportsFork) and source.can_fork(session)
+    return source is not None and source.can_fork(session)
 
 
 def fork_transcript_path(store: Store, session: Session, turn: int, *, prompt: str | None = None) -> Path:
@@ -50,7 +50,7 @@ def fork_transcript_path(store: Store, session: Session, turn: int, *, prompt: s
 def fork_transcript(store: Store, session: Session, turn: int, *, prompt: str | None = None) -> ForkedTranscript:
     """Fork a session as a new transcript, sync it, and return its path and session. The original stays untouched."""
     source = sources.load_source(session.source)
-    if source is None or not isinstance(source, SupportsFork) or not can_fork_transcript(session):
+    if source is None or not source.can_fork(session):
         raise Refused(f"{one_line(session.id)} can only be forked in Backscroll, not as a transcript of its agent.")
     with store.snapshot():
         session, span = check_fork(store, session, turn, prompt)
@@ -61,12 +61,12 @@ def fork_transcript(store: Store, session: Session, turn: int, *, prompt: str | 
         records = [record for key, record in store.records.iter_session(session.key) if key in keys]
     root = next(iter(source.roots()))
     if not Path(root).is_dir():
-        raise Refused(f"No such folder: {root}, where {source.LABEL} keeps its sessions; fork in Backscroll instead.")
+        raise Refused(f"No such folder: {root}, where {source.label} keeps its sessions; fork in Backscroll instead.")
     transcript = source.fork(ForkRequest(session, records, prompt, datetime.now(UTC)))
     _write_transcript(transcript, Path(root))
     transcript.register()
-    _sync_fork(store, source.NAME, root, transcript.path)
-    session_id = foreign_session_id(source.NAME, transcript.native_id)
+    _sync_fork(store, source.name, root, transcript.path)
+    session_id = foreign_session_id(source.name, transcript.native_id)
     try:
         return ForkedTranscript(transcript.path, store.sessions.get(session_id))
     except NotFound:

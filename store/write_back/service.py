@@ -24,8 +24,6 @@ from store.sources.kit.write_plan import (
     RowChange,
     SecretText,
     SecretUpdate,
-    SupportsSecrets,
-    SupportsWriteBack,
     TextUpdate,
     WriteBackEdits,
     WritePlan,
@@ -81,8 +79,8 @@ class WriteBack:
         source, locator = self._load_origin(session)
         edits = self._collect_edits(session, facts_only)
         with _backend_for(locator).open_rows(locator) as rows:
-            plan = _require_writable(source).plan(rows, edits)
-        return WriteBackPreview(session, source.NAME, locator, edits, plan, facts_only)
+            plan = _require_writable(source).plan_write_back(rows, edits)
+        return WriteBackPreview(session, source.name, locator, edits, plan, facts_only)
 
     def preview_facts(self, fact: Fact) -> WriteBackPreview:
         """Plan the write-back of a fact and of all other edited facts of the same foreign store.
@@ -103,12 +101,10 @@ class WriteBack:
     def seal(self, session: Session, key: str) -> None:
         """Copy a secret that the foreign store has as plain text into our vault. The plain text stays there."""
         source, locator = self._load_origin(session)
-        value = None
-        if isinstance(source, SupportsSecrets):
-            with _backend_for(locator).open_rows(locator) as rows:
-                value = source.read_secret(rows, session.native_id, key)
+        with _backend_for(locator).open_rows(locator) as rows:
+            value = source.read_secret(rows, session.native_id, key)
         if not isinstance(value, str):
-            raise NotFound(f"{source.LABEL} has no secret {key!r} of this session.")
+            raise NotFound(f"{source.label} has no secret {key!r} of this session.")
         self._store.secrets.set(session, key, value, kind=SEAL)
 
     def list_unwritten(self, session: Session) -> tuple[str, ...]:
@@ -176,7 +172,7 @@ class WriteBack:
     def _fact_prefix(self, session: Session) -> str:
         """Return how the places of all facts of the session's foreign store begin."""
         source, locator = self._load_origin(session)
-        return foreign_session_id(source.NAME, "", locator) + "/"
+        return foreign_session_id(source.name, "", locator) + "/"
 
     def _collect_secrets(self, session: Session) -> Iterator[SecretUpdate]:
         """Yield each secret whose newest version is not the one that the foreign store has."""
@@ -248,7 +244,7 @@ class WriteBack:
 
     def _back_up(self, source: str, locator: str, changes: Sequence[RowChange]) -> Path:
         """Back up the foreign store, unless another program has it open and that is not allowed."""
-        if not _require_writable(sources.load_source(source)).LIVE_WRITES:
+        if not _require_writable(sources.load_source(source)).allows_live_writes:
             sqlite.refuse_while_open(locator)
         return _backend_for(locator).back_up(self._backup_folder, _backup_name(source, locator), locator, changes)
 
@@ -263,7 +259,7 @@ class WriteBack:
     @contextmanager
     def _prepare_swap(self, source: str, locator: str, changes: Sequence[RowChange]) -> Iterator[Callable[[], None]]:
         """Yield a function that swaps the rows. If our own transaction fails after the swap, the rows are restored."""
-        exclusive = not _require_writable(sources.load_source(source)).LIVE_WRITES
+        exclusive = not _require_writable(sources.load_source(source)).allows_live_writes
         is_swapped = False
 
         def swap() -> None:
@@ -357,10 +353,10 @@ class WriteBack:
         return None if columns is None else {name: self._decode_value(value) for name, value in columns.items()}
 
 
-def _require_writable(source: Source | None) -> SupportsWriteBack:
-    if isinstance(source, SupportsWriteBack):
+def _require_writable(source: Source | None) -> Source:
+    if source is not None and source.can_write_back:
         return source
-    raise Refused(f"{source.LABEL if source else 'This source'} does not support write-back; edits stay in Backscroll.")
+    raise Refused(f"{source.label if source else 'This source'} does not support write-back; edits stay in Backscroll.")
 
 
 def _backend_for(locator: str) -> WriteBackend:

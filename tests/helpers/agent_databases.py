@@ -13,10 +13,16 @@ from foreign_databases import insert_row
 from llm_database import LlmStore
 from opencode_store import OpencodeStore, assistant_message, finished_text_part, text_part, tool_part, user_message
 
-from store.sources import crush, goose
 from store.sources.contract import Source
-from store.sources.llm import source as llm
-from store.sources.opencode import source as opencode
+from store.sources.crush.source import Crush
+from store.sources.goose.source import Goose
+from store.sources.llm.source import Llm
+from store.sources.opencode.source import Opencode
+
+crush = Crush()
+goose = Goose()
+llm = Llm()
+opencode = Opencode()
 
 BUILDERS = {kind.name: kind.build for kind in STORE_KINDS}
 
@@ -31,7 +37,7 @@ class Agent:
     "Names other columns that may hold long text."
 
     def __str__(self) -> str:
-        return self.source.NAME
+        return self.source.name
 
 
 def _build_llm(path: Path) -> None:

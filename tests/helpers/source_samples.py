@@ -51,7 +51,7 @@ def _build_database(name: str, folder: Path) -> Path:
 
 
 SAMPLES: dict[str, Callable[[Path], Path]] = {
-    source.NAME: partial(_copy_files if source.NAME in FILE_SOURCES else _build_database, source.NAME)
+    source.name: partial(_copy_files if source.name in FILE_SOURCES else _build_database, source.name)
     for source in sources.ALL
 }
 

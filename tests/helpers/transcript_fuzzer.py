@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from store.conversations.derive import derive_rows
 from store.search.quick_index import QuickIndexRow
-from store.sources.contract import Source, SupportsQuickRead
+from store.sources.contract import Source
 from store.text.validate import validate_amount, validate_integer, validate_text
 
 STRANGE_VALUES = [
@@ -95,7 +95,7 @@ def read_all_sessions(source: Source, locator: Path) -> set[str]:
     """Read everything that a sync would read, and return the native ids of the sessions that could be read."""
     source.detect(str(locator))
     source.stamp(str(locator))
-    if isinstance(source, SupportsQuickRead):
+    if source.has_quick_read:
         for session in source.quick_read(str(locator), set()):
             assert QuickIndexRow(session).text.encode()
     native_ids = set()

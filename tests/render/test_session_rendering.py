@@ -13,9 +13,10 @@ from rich.cells import cell_len
 
 from store.model.session import Session
 from store.search.list_rows import SessionRow
+from store.sources import SOURCE_NAMES
 from store.text.sanitize import cell_width
 from tui.render.session_lines import render_session
-from tui.render.styles import AGENT_BADGES, agent_badge, fit_line, format_age, highlight_matches, plain_text
+from tui.render.styles import agent_badge, fit_line, format_age, highlight_matches, plain_text
 
 
 @pytest.mark.parametrize(
@@ -43,7 +44,7 @@ def test_an_unreadable_time_is_left_out(text: str) -> None:
 
 
 def test_every_agent_has_a_unique_badge_of_two_cells() -> None:
-    letters = [mark.letters for mark in AGENT_BADGES.values()]
+    letters = [agent_badge(name).letters for name in (*SOURCE_NAMES, "library")]
     assert len(set(letters)) == len(letters)
     assert {cell_len(mark) for mark in letters} == {2}
     assert cell_len(agent_badge("x").letters) == 2

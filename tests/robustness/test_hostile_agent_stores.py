@@ -26,12 +26,15 @@ from hypothesis import strategies as st
 from opencode_store import OpencodeFiles, assistant_message, finished_text_part, text_part, tool_part, user_message
 from transcript_fuzzer import INVALID_LINES, corrupted_json, corrupted_lines, read_all_sessions
 
-from store.sources import goose
 from store.sources.contract import Source
+from store.sources.goose.source import Goose
 from store.sources.kit import sqlite
-from store.sources.opencode import source as opencode
+from store.sources.opencode.source import Opencode
 
-SHARED_IDS = [agent for agent in AGENTS if not agent.source.LOCAL_IDS]
+goose = Goose()
+opencode = Opencode()
+
+SHARED_IDS = [agent for agent in AGENTS if not agent.source.has_local_ids]
 
 
 def read_neighbour(source: Source, path: Path, name: str = NEIGHBOUR) -> list[str]:

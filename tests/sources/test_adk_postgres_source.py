@@ -14,16 +14,20 @@ from postgres_server import PASSWORD, PostgresServer, postgres_server  # noqa: F
 
 from store.errors import Unreadable
 from store.model.session import Session
-from store.sources.adk import source as adk
+from store.sources.adk.source import Adk
 from store.sources.kit import postgres
+from store.sources.kit.sqlite import normalize_time
 from store.store import Store
 from store.sync import refresh
+from store.sync.targets import Report, find_targets
+
+adk = Adk()
 
 for needed in ("asyncpg", "google.adk", "psycopg", "sqlalchemy"):
     pytest.importorskip(needed, reason=f"{needed} is not installed; `make test` installs it")
 adk_sessions = pytest.importorskip("google.adk.sessions")
 adk_conversation = pytest.importorskip("adk_conversation")
-said, talk = adk_conversation.said, adk_conversation.talk
+make_event, record_conversation = adk_conversation.make_event, adk_conversation.record_conversation
 
 
 @pytest.fixture
@@ -37,8 +41,8 @@ async def service(base: AdkPostgresDatabase) -> AsyncIterator[Any]:
         yield opened
 
 
-def read(store: Store, address: str) -> refresh.Report:
-    for progress in refresh.sync_targets(store, refresh.find_targets([address])):
+def read(store: Store, address: str) -> Report:
+    for progress in refresh.sync_targets(store, find_targets([address])):
         report = progress.report
     return report
 
@@ -56,7 +60,7 @@ def texts(store: Store) -> list[str]:
 
 
 async def test_what_adk_wrote_is_read(base: AdkPostgresDatabase, service: Any, store: Store) -> None:
-    written = await talk(service)
+    written = await record_conversation(service)
     assert read(store, base.async_url).problems == []
     session = only(store)
     assert (session.native_id, session.user, session.turns, session.tool_calls) == ("dak/a%2Fb/s%201", "a/b", 1, 1)
@@ -71,26 +75,26 @@ async def test_what_adk_wrote_is_read(base: AdkPostgresDatabase, service: Any, s
         ("session", 'last: {"f":0.1,"n":7}'),
     }
     first = store.chains.entries(session.key, 0)[0]
-    assert first.created_at == adk.sqlite.normalize_time(written.events[0].timestamp)
+    assert first.created_at == normalize_time(written.events[0].timestamp)
     record = json.loads(store.records.get(first.record or 0))
     assert json.loads(record["event_data"])["timestamp"] == written.events[0].timestamp
 
 
 async def test_nothing_new_is_told_without_reading(base: AdkPostgresDatabase, service: Any, store: Store) -> None:
-    session = await talk(service)
+    session = await record_conversation(service)
     read(store, base.url)
     stamp = adk.stamp(base.url)
     assert stamp
     assert adk.stamp(base.url) == stamp
     assert (read(store, base.url).new, read(store, base.url).unchanged) == (0, 1)
-    await service.append_event(session, said("user", "Thanks."))
+    await service.append_event(session, make_event("user", "Thanks."))
     assert adk.stamp(base.url) != stamp
     assert read(store, base.url).updated == 1
     assert texts(store)[-1] == "Thanks."
 
 
 async def test_a_rewritten_event_stays_reachable(base: AdkPostgresDatabase, service: Any, store: Store) -> None:
-    await talk(service)
+    await record_conversation(service)
     read(store, base.url)
     base.execute("update events set event_data = cast(replace(cast(event_data as text), 'Seven', 'Eight') as jsonb)")
     assert read(store, base.url).updated == 1
@@ -112,7 +116,7 @@ def test_v0_is_read_and_its_pickles_are_not(base: AdkPostgresDatabase, store: St
 
 
 async def test_a_bad_row_is_one_problem(base: AdkPostgresDatabase, service: Any, store: Store) -> None:
-    session = await talk(service)
+    session = await record_conversation(service)
     base.execute("update events set event_data = '[1]' where cast(event_data as text) like '%Seven%'")
     (problem,) = read(store, base.url).problems
     assert problem.where == f"events:{session.events[3].id}"
@@ -129,10 +133,10 @@ def test_a_database_of_another_program_is_refused(base: AdkPostgresDatabase, sto
 
 
 async def test_the_owner_writes_while_it_is_read(base: AdkPostgresDatabase, service: Any) -> None:
-    session = await talk(service)
+    session = await record_conversation(service)
     with adk.open(base.url) as opened:
         (ref,) = opened.scan()
-        await service.append_event(session, said("user", "meanwhile"))
+        await service.append_event(session, make_event("user", "meanwhile"))
         seen = [entry.text for batch in opened.read(ref) for entry in batch.entries]
     assert "meanwhile" not in seen, "one moment is read"
     assert len(seen) == 5
@@ -154,8 +158,8 @@ async def test_the_password_is_kept_nowhere(
     base: AdkPostgresDatabase, service: Any, store: Store, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level("DEBUG")
-    await talk(service)
-    (target,) = refresh.find_targets([base.async_url])
+    await record_conversation(service)
+    (target,) = find_targets([base.async_url])
     report = read(store, base.async_url)
     store.checkpoint()
     shown = f"{target}{report}{caplog.text}".encode()
@@ -168,7 +172,7 @@ async def test_the_password_is_kept_nowhere(
 async def test_the_locator_opens_with_the_password_the_agent_has(
     base: AdkPostgresDatabase, service: Any, store: Store, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    await talk(service)
+    await record_conversation(service)
     monkeypatch.setenv("PGPASSFILE", str(tmp_path / "none"))
     (problem,) = read(store, base.url_without_password).problems
     assert (problem.where, "no password supplied" in problem.reason) == (base.url_without_password, True)
@@ -182,10 +186,10 @@ async def test_the_locator_opens_with_the_password_the_agent_has(
 async def test_the_agents_database_is_found_by_its_variable(
     base: AdkPostgresDatabase, service: Any, store: Store, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    await talk(service)
+    await record_conversation(service)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("SESSION_SERVICE_URI", base.async_url)
-    found = refresh.find_targets(source_name="adk")
+    found = find_targets(source_name="adk")
     assert [target.locator for target in found] == [base.url_without_password]
     *_, last = refresh.sync_targets(store, found)
     assert last.report.new == 1
@@ -210,7 +214,7 @@ def test_a_server_that_does_not_answer_is_named_without_its_password(tmp_path: P
 
 
 async def test_what_was_read_stays_when_the_server_goes(base: AdkPostgresDatabase, service: Any, store: Store) -> None:
-    await talk(service)
+    await record_conversation(service)
     read(store, base.url)
     base.execute("drop table events cascade; drop table sessions cascade")
     with pytest.raises(Unreadable):

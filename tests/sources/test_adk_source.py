@@ -17,9 +17,12 @@ from store.errors import Unreadable
 from store.model.entry import Attachment, Opaque, Text, Thinking, Tokens, ToolCall, ToolResult
 from store.model.knowledge import user_scope
 from store.model.session import Session
-from store.sources.adk import source as adk
+from store.sources.adk.source import Adk
 from store.store import Store
 from store.sync import refresh
+from store.sync.targets import Report, find_targets
+
+adk = Adk()
 
 
 @pytest.fixture(params=LAYOUTS)
@@ -33,9 +36,9 @@ def v1(tmp_path: Path) -> AdkSqliteDatabase:
 
 
 @pytest.fixture
-def read(store: Store) -> Callable[[AdkSqliteDatabase], refresh.Report]:
-    def run(made: AdkSqliteDatabase) -> refresh.Report:
-        for progress in refresh.sync_targets(store, refresh.find_targets([str(made.path)])):
+def read(store: Store) -> Callable[[AdkSqliteDatabase], Report]:
+    def run(made: AdkSqliteDatabase) -> Report:
+        for progress in refresh.sync_targets(store, find_targets([str(made.path)])):
             report = progress.report
         return report
 

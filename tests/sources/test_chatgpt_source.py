@@ -17,8 +17,12 @@ from transcript_fuzzer import corrupted_json, read_all_sessions
 
 from store.model.entry import Attachment, Opaque, Text, Thinking
 from store.model.session import Session
-from store.sources import chatgpt, claude_ai
+from store.sources.chatgpt.source import ChatGPT
+from store.sources.claude_ai.source import ClaudeAI
 from store.store import Store
+
+chatgpt = ChatGPT()
+claude_ai = ClaudeAI()
 
 SAMPLE = Path(__file__).parents[1] / "data/chatgpt/conversations.json"
 TREE, PLAIN = "c1000000-0000-4000-8000-000000000001", "c2000000-0000-4000-8000-000000000002"

@@ -16,8 +16,10 @@ from transcript_fuzzer import corrupted_json, read_all_sessions
 
 from store.model.entry import Attachment, Opaque, Text, Thinking
 from store.model.session import Session
-from store.sources import claude_ai
+from store.sources.claude_ai.source import ClaudeAI
 from store.store import Store
+
+claude_ai = ClaudeAI()
 
 SAMPLE = Path(__file__).parents[1] / "data/claude-ai/conversations.json"
 TREE, OLD = "d1000000-0000-4000-8000-000000000001", "d2000000-0000-4000-8000-000000000002"

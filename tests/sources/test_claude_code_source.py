@@ -18,9 +18,11 @@ from transcript_fuzzer import corrupted_lines, read_all_sessions
 
 from store.model.entry import Attachment, Thinking, Tokens, ToolCall, ToolResult
 from store.model.session import Session
-from store.sources.claude_code import source as claude_code
+from store.sources.claude_code.source import ClaudeCode
 from store.store import Store
-from store.sync import refresh
+from store.sync.targets import find_targets
+
+claude_code = ClaudeCode()
 
 SAMPLE = Path(__file__).parents[1] / "data/claude"
 TODAY, COPY, SDK, OLD = (f"c1000000-0000-4000-8000-00000000000{n}" for n in range(1, 5))
@@ -66,10 +68,10 @@ def find(store: Store, session_id: str) -> Session:
 
 def test_it_is_found_where_claude_code_keeps_it(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     shutil.copytree(SAMPLE, home / ".claude")
-    (target,) = refresh.find_targets(source_name="claude")
+    (target,) = find_targets(source_name="claude")
     assert target.locator == str(home / ".claude")
     monkeypatch.setenv("CLAUDE_CONFIG_DIR", str(home / "elsewhere"))
-    assert refresh.find_targets(source_name="claude") == []
+    assert find_targets(source_name="claude") == []
 
 
 def test_one_project_or_one_transcript_will_do(store: Store, owner: Path) -> None:

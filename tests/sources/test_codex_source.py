@@ -19,9 +19,11 @@ from transcript_fuzzer import corrupted_lines, read_all_sessions
 
 from store.model.entry import Attachment, Opaque, Thinking, ToolCall
 from store.model.session import Session
-from store.sources.codex import source as codex
+from store.sources.codex.source import Codex
 from store.store import Store
-from store.sync import refresh
+from store.sync.targets import find_targets
+
+codex = Codex()
 
 SAMPLE = Path(__file__).parents[1] / "data/codex"
 TWICE, COPY, PAGED, REFERRING, REVERTED, AGENT, OLDEST, SHOWN = (
@@ -67,10 +69,10 @@ def prompts(store: Store, thread: str) -> list[str]:
 
 def test_it_is_found_where_codex_keeps_it(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     shutil.copytree(SAMPLE, home / ".codex")
-    (target,) = refresh.find_targets(source_name="codex")
+    (target,) = find_targets(source_name="codex")
     assert target.locator == str(home / ".codex")
     monkeypatch.setenv("CODEX_HOME", str(home / "elsewhere"))
-    assert refresh.find_targets(source_name="codex") == []
+    assert find_targets(source_name="codex") == []
 
 
 def test_a_folder_of_rollouts_or_one_will_do(store: Store, owner: Path, tmp_path: Path) -> None:

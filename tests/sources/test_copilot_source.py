@@ -16,9 +16,11 @@ from transcript_fuzzer import corrupted_lines, read_all_sessions
 
 from store.model.entry import Attachment, Opaque, Text, Thinking, Tokens
 from store.model.session import Session
-from store.sources import copilot
+from store.sources.copilot.source import Copilot
 from store.store import Store
-from store.sync import refresh
+from store.sync.targets import find_targets
+
+copilot = Copilot()
 
 SAMPLE = Path(__file__).parents[1] / "data/copilot"
 NEW, OLD = "aaaa7777-0000-4000-8000-000000000001", "bbbb8888-0000-4000-8000-000000000002"
@@ -49,7 +51,7 @@ def find(store: Store, session_id: str) -> Session:
 
 def test_it_is_found_where_copilot_keeps_it(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     shutil.copytree(SAMPLE, home / ".copilot")
-    (target,) = refresh.find_targets(source_name="copilot")
+    (target,) = find_targets(source_name="copilot")
     assert target.locator == str(home / ".copilot")
     monkeypatch.setenv("COPILOT_HOME", str(home / "moved"))
     assert list(copilot.roots()) == [str(home / "moved")]

@@ -12,10 +12,13 @@ from crush_database import AT, FIRST_SCHEMA, LATEST_SCHEMA, CrushStore, call, fi
 from foreign_databases import execute_sql, stored_entries, stored_texts, sync_paths
 
 from store.model.entry import Attachment, Opaque, PairedCall, Text, Thinking, ToolCall
-from store.sources import crush
+from store.sources.crush.reader import PLACEHOLDER_TITLE
+from store.sources.crush.source import Crush
 from store.store import Store
 from store.sync import refresh
 from store.sync.targets import find_targets
+
+crush = Crush()
 
 
 @pytest.fixture
@@ -61,7 +64,7 @@ def test_the_stores_of_all_projects_are_found(home: Path, tmp_path: Path, store:
         {"path": 7},
     )
     targets = find_targets()
-    assert {target.source.NAME for target in targets} == {"crush"}
+    assert {target.source.name for target in targets} == {"crush"}
     assert {target.locator for target in targets} == {str(owner.path), str(elsewhere / "crush.db")}
     list(refresh.sync_targets(store, targets))
     assert store.sessions.find("s").cwd == str(tmp_path / "app")
@@ -103,7 +106,7 @@ def test_what_a_session_s_row_says_of_it(owner: CrushStore, store: Store) -> Non
 
 
 def test_a_title_that_is_none_gives_way_to_the_prompt(owner: CrushStore, store: Store) -> None:
-    owner.add_session("s", ("user", text_content("Add a retry")), title=crush.PLACEHOLDER_TITLE)
+    owner.add_session("s", ("user", text_content("Add a retry")), title=PLACEHOLDER_TITLE)
     sync_paths(store, owner.path)
     assert store.sessions.find("s").title == "Add a retry"
 

@@ -16,10 +16,12 @@ from transcript_fuzzer import corrupted_json, corrupted_lines, read_all_sessions
 
 from store.model.entry import Attachment, Text, Thinking, Tokens
 from store.model.session import Session
-from store.sources.gemini import source as gemini
+from store.sources.gemini.source import Gemini
 from store.sources.kit.gemini_parts import command_failed
 from store.store import Store
-from store.sync import refresh
+from store.sync.targets import find_targets
+
+gemini = Gemini()
 
 SAMPLE = Path(__file__).parents[1] / "data/gemini"
 RESUMED, TWICE, OLD, AGENT = (
@@ -66,7 +68,7 @@ def said(store: Store, session_id: str) -> list[str]:
 
 def test_it_is_found_where_gemini_keeps_it(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     shutil.copytree(SAMPLE, home / ".gemini")
-    (target,) = refresh.find_targets(source_name="gemini")
+    (target,) = find_targets(source_name="gemini")
     assert target.locator == str(home / ".gemini")
     monkeypatch.setenv("GEMINI_CLI_HOME", str(home / "moved"))
     assert list(gemini.roots()) == [str(home / "moved/.gemini")]

@@ -24,9 +24,12 @@ from goose_database import (
 )
 
 from store.model.entry import Attachment, Opaque, PairedCall, Text, Thinking, ToolCall
-from store.sources import goose
+from store.sources.goose.source import Goose
 from store.store import Store
 from store.sync import refresh
+from store.sync.targets import find_targets
+
+goose = Goose()
 
 S = "20260101_1"
 PICTURE = {"type": "image", "data": "aGVsbG8=", "mimeType": "image/png"}
@@ -82,8 +85,8 @@ def test_where_goose_keeps_them(
     transcript(folder / "20250801_101010.jsonl", line("user", "old"), line("assistant", "Yes."))
     transcript(folder / f"{S}.jsonl", line("user", "taken over"))
     (folder / "notes.jsonl").write_text('{"some": "thing"}\n')
-    (target,) = refresh.find_targets()
-    assert (target.source.NAME, target.locator) == ("goose", str(folder))
+    (target,) = find_targets()
+    assert (target.source.name, target.locator) == ("goose", str(folder))
     (*_, last) = refresh.sync_targets(store, [target])
     assert (last.report.new, last.report.problems) == (2, [])
     assert stored_texts(store, S) == ["new"]

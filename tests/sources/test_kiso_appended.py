@@ -10,9 +10,11 @@ from pathlib import Path
 import pytest
 from kiso_database import FIRST_SCHEMA, UPGRADE_SQL, KisoStore, current_session, stored_entries, superseded_ids
 
-from store.sources.kiso import source as kiso
+from store.sources.kiso.source import Kiso
 from store.sources.kit import sqlite
 from store.store import Store
+
+kiso = Kiso()
 
 HOURS_AGO = (datetime.now(UTC) - timedelta(hours=2)).strftime("%Y-%m-%d %H:%M:%S")
 
@@ -146,7 +148,7 @@ def test_a_session_is_read_again_when_its_hour_is_over(agent: KisoStore, monkeyp
     agent.add_plan(agent.add_message("go"), "goal", "running")
     agent.add_session("settled", updated_at=datetime.now(UTC).strftime("%Y-%m-%d %H:%M:%S"))
     before = stamps()
-    monkeypatch.setattr(kiso, "QUIET_PERIOD", timedelta(seconds=-5))
+    monkeypatch.setattr("store.sources.kiso.reader.QUIET_PERIOD", timedelta(seconds=-5))
     assert stamps()["dev"] != before["dev"]
     assert stamps()["settled"] == before["settled"]
 

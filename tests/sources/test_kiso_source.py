@@ -19,9 +19,11 @@ from kiso_database import (
 
 from store.model.entry import Entry, Opaque, PairedCall, Text, Thinking, Tokens, ToolCall
 from store.sources.contract import ForeignFile
-from store.sources.kiso import source as kiso
+from store.sources.kiso.source import Kiso
 from store.sources.kit import sqlite
 from store.store import Store
+
+kiso = Kiso()
 
 SECRET = "hunter2-is-not-shown"
 

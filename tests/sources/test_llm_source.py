@@ -11,9 +11,12 @@ from foreign_databases import execute_sql, insert_row, stored_entries, stored_te
 from llm_database import OLDEST_SCHEMA, SCHEMA_BEFORE_0_32, SCHEMA_SINCE_0_32, LlmStore, part, text_part, timestamp
 
 from store.model.entry import Attachment, Opaque, PairedCall, Text, Thinking, Tokens, ToolCall
-from store.sources.llm import source as llm
+from store.sources.llm.source import Llm
 from store.store import Store
 from store.sync import refresh
+from store.sync.targets import find_targets
+
+llm = Llm()
 
 
 @pytest.fixture
@@ -47,7 +50,7 @@ def test_where_llm_keeps_them(
     owner = LlmStore(folder / "logs.db")
     owner.add_thread()
     owner.add_turn("hello", "Hi.")
-    (target,) = refresh.find_targets(source_name="llm")
+    (target,) = find_targets(source_name="llm")
     list(refresh.sync_targets(store, [target]))
     session = store.sessions.find("t")
     assert (session.id, stored_texts(store, "t")) == ("llm:t", ["hello", "Hi."])

@@ -27,9 +27,12 @@ from opencode_store import (
 )
 
 from store.model.entry import Attachment, Entry, Opaque, PairedCall, Text, Thinking, Tokens, ToolCall, ToolResult
-from store.sources.opencode import source as opencode
+from store.sources.opencode.source import Opencode
 from store.store import Store
 from store.sync import refresh
+from store.sync.targets import find_targets
+
+opencode = Opencode()
 
 S = "ses_1"
 STEP = {"type": "step-finish", "reason": "stop", "tokens": USAGE, "cost": 0}
@@ -86,7 +89,7 @@ def test_where_opencode_keeps_them(home: Path, tmp_path: Path, store: Store, mon
     (folder / "other.db").write_text("not a database")
     OpencodeStore(tmp_path / "far.db").add_session("ses_c", (user_message(), [text_part("three")]))
     monkeypatch.setenv("OPENCODE_DB", str(tmp_path / "far.db"))
-    targets = refresh.find_targets()
+    targets = find_targets()
     assert [target.locator for target in targets] == [str(folder), str(tmp_path / "far.db")]
     (*_, last) = refresh.sync_targets(store, targets)
     assert [words(store, name) for name in ("ses_a", "ses_b", "ses_c")] == [["one"], ["two"], ["three"]]

@@ -15,9 +15,11 @@ from transcript_fuzzer import corrupted_lines, read_all_sessions
 
 from store.model.entry import Attachment, Opaque, Text, Thinking, Tokens, ToolCall, ToolResult
 from store.model.session import Session
-from store.sources import pi
+from store.sources.pi.source import Pi
 from store.store import Store
-from store.sync import refresh
+from store.sync.targets import find_targets
+
+pi = Pi()
 
 SAMPLE = Path(__file__).parents[1] / "data/pi"
 TREE, FORKED, OLD = (f"aaaa0000-0000-4000-8000-00000000000{n}" for n in (1, 2, 3))
@@ -49,8 +51,8 @@ def say(path: Path, number: str, parent: str | None, words: str, role: str = "us
 
 def test_it_is_found_where_pi_keeps_it(home: Path, store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     shutil.copytree(SAMPLE, home / ".pi")
-    (target,) = refresh.find_targets(source_name="pi")
-    assert (target.source.NAME, target.locator) == ("pi", str(home / ".pi/agent"))
+    (target,) = find_targets(source_name="pi")
+    assert (target.source.name, target.locator) == ("pi", str(home / ".pi/agent"))
     monkeypatch.setenv("PI_CODING_AGENT_DIR", str(home / "elsewhere"))
     assert list(pi.roots()) == [str(home / "elsewhere")]
     (home / "elsewhere").mkdir()

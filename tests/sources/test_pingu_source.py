@@ -29,9 +29,12 @@ from foreign_databases import (
 
 from store.model.entry import Opaque, PairedCall, Part, Text, Thinking, Tokens
 from store.model.session import Session
-from store.sources import pingu
+from store.sources.pingu.reader import REPLY_NOT_STORED
+from store.sources.pingu.source import Pingu
 from store.store import Store
-from store.sync import refresh
+from store.sync.targets import find_targets
+
+pingu = Pingu()
 
 NEWEST = PINGU_SCHEMA + PINGU_MEMORIES_SCHEMA
 ANSWER = pingu_raw_response(pingu_raw_message("41% full"))
@@ -173,7 +176,7 @@ def test_calls_among_the_output(
     assert sync_paths(store, owner).problems == []
     (call,) = calls(store)
     assert (call.name, call.arguments, call.status, call.result) == (name, arguments, status, result)
-    assert pingu.REPLY_NOT_STORED not in stored_texts(store, "s")
+    assert REPLY_NOT_STORED not in stored_texts(store, "s")
 
 
 def test_a_refusal_is_said_and_an_item_nobody_knows_is_kept(owner: Path, store: Store) -> None:
@@ -210,7 +213,7 @@ def test_thoughts_are_no_reply(owner: Path, store: Store) -> None:
     add_pingu_session(owner, "s", ("think", pingu_raw_response(reasoning, usage={"output_tokens": 5})))
     sync_paths(store, owner)
     assert parts(store) == [(Thinking("", "gAAA"),), ()]
-    assert stored_texts(store, "s") == ["think", "", pingu.REPLY_NOT_STORED]
+    assert stored_texts(store, "s") == ["think", "", REPLY_NOT_STORED]
     assert store.sessions.find("s").tokens_output == 5
 
 
@@ -447,8 +450,8 @@ def test_a_store_is_found_where_the_config_says(home: Path, store: Store) -> Non
     (home / ".config/pingu").mkdir(parents=True)
     (home / ".config/pingu/config.toml").write_text('[db]\npath = "~/p.db"')
     add_pingu_session(make_database(home / "p.db", PINGU_SCHEMA), "s", ("hi", ANSWER))
-    (target,) = refresh.find_targets()
-    assert (target.source.NAME, target.locator) == ("pingu", str(home / "p.db"))
+    (target,) = find_targets()
+    assert (target.source.name, target.locator) == ("pingu", str(home / "p.db"))
 
 
 @pytest.mark.parametrize(

@@ -16,9 +16,11 @@ from transcript_fuzzer import corrupted_lines, read_all_sessions
 
 from store.model.entry import Attachment, Opaque, Text, Thinking, Tokens
 from store.model.session import Session
-from store.sources import qwen
+from store.sources.qwen.source import Qwen
 from store.store import Store
-from store.sync import refresh
+from store.sync.targets import find_targets
+
+qwen = Qwen()
 
 SAMPLE = Path(__file__).parents[1] / "data/qwen"
 TREE, PLAIN = "aaaa5555-0000-4000-8000-000000000001", "bbbb6666-0000-4000-8000-000000000002"
@@ -50,7 +52,7 @@ def write(path: Path, uuid: str, parent: str, **more: Any) -> None:
 
 def test_it_is_found_where_qwen_keeps_it(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     shutil.copytree(SAMPLE, home / ".qwen")
-    (target,) = refresh.find_targets(source_name="qwen")
+    (target,) = find_targets(source_name="qwen")
     assert target.locator == str(home / ".qwen")
     (home / ".qwen/settings.json").write_text('{"advanced": {"runtimeOutputDir": "~/set"}}')
     assert list(qwen.roots()) == [str(home / "set")]

@@ -26,8 +26,10 @@ from foreign_databases import (
 
 from store.model.entry import Opaque, PairedCall, Text, Thinking, ToolCall
 from store.model.knowledge import Summary
-from store.sources import rubichan
+from store.sources.rubichan.source import Rubichan
 from store.store import Store
+
+rubichan = Rubichan()
 
 Blocks = list[dict[str, Any]]
 

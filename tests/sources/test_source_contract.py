@@ -15,32 +15,31 @@ from source_samples import JSONL_SOURCES, SAMPLES, find_missing_records
 from store import sources
 from store.conversations.derive import derive_rows
 from store.resume.command import plan_resume
-from store.sources.contract import ResumeCommand, Source, SupportsAppend
-from store.sources.kit import homes
+from store.sources.contract import ResumeCommand, Source
 from store.sources.kit.sqlite import BATCH_ENTRIES
 from store.store import Store
 
-every_source = pytest.mark.parametrize("source", sources.ALL, ids=lambda source: source.NAME)
+every_source = pytest.mark.parametrize("source", sources.ALL, ids=lambda source: source.name)
 
 
 @pytest.fixture
 def sample(tmp_path: Path, source: Source) -> Path:
-    return SAMPLES[source.NAME](tmp_path)
+    return SAMPLES[source.name](tmp_path)
 
 
 @every_source
 def test_it_has_the_one_shape(source: Source) -> None:
-    assert sources.load_source(source.NAME) is source
-    assert source.LABEL
-    assert isinstance(source.READER, int)
-    assert isinstance(source.LOCAL_IDS, bool)
+    assert sources.load_source(source.name) is source
+    assert source.label
+    assert source.badge == sources.REGISTRY[source.name].badge
+    assert source.reader_version >= 1
     assert all(isinstance(root, str) for root in source.roots())
-    assert list(homes.find_roots(source.NAME)) == list(source.roots())
+    assert source.describe_home()
 
 
 @every_source
 def test_it_knows_its_own_and_nothing_else(source: Source, sample: Path, tmp_path: Path) -> None:
-    assert [one.NAME for one in sources.ALL if one.detect(str(sample))] == [source.NAME]
+    assert [one.name for one in sources.ALL if one.detect(str(sample))] == [source.name]
     (tmp_path / "empty").mkdir()
     for other in (os.devnull, str(tmp_path / "empty"), str(tmp_path / "nowhere"), __file__):
         assert not source.detect(other)
@@ -82,17 +81,17 @@ def test_a_scan_names_each_session_once_and_each_can_be_read(source: Source, sam
 @every_source
 def test_files_that_grow_are_told_of_the_same_with_and_without_opening_them(source: Source, sample: Path) -> None:
     with source.open(str(sample)) as opened:
-        if isinstance(opened, SupportsAppend):
-            told = [ref for head in opened.scan_files() for ref in (head, *opened.scan_branches(head))]
+        if (files := opened.scan_files()) is not None:
+            told = [ref for head in files for ref in (head, *opened.scan_branches(head))]
             assert sorted(told, key=str) == sorted(opened.scan(), key=str)
 
 
 @every_source
 def test_everything_is_kept_and_a_second_sync_writes_nothing(source: Source, sample: Path, store: Store) -> None:
     report = sync_paths(store, sample)
-    assert (report.source, report.problems) == (source.NAME, [])
+    assert (report.source, report.problems) == (source.name, [])
     assert report.new == report.seen > 0
-    assert find_missing_records(source.NAME, sample, store) == []
+    assert find_missing_records(source.name, sample, store) == []
     before = store.connection.total_changes
     again = sync_paths(store, sample)
     assert (again.seen, again.new, again.updated, again.unchanged) == (report.seen, 0, 0, report.seen)
@@ -112,7 +111,7 @@ def test_a_touched_store_brings_nothing_new(source: Source, sample: Path, store:
 
 
 @pytest.mark.parametrize(
-    "source", [one for one in sources.ALL if one.NAME in JSONL_SOURCES], ids=lambda source: source.NAME
+    "source", [one for one in sources.ALL if one.name in JSONL_SOURCES], ids=lambda source: source.name
 )
 def test_what_vanished_stays_and_says_so_and_may_come_back(source: Source, sample: Path, store: Store) -> None:
     sync_paths(store, sample)

@@ -26,10 +26,12 @@ from wuhu_database import (
 from store.model.entry import Opaque
 from store.sources.contract import Problem
 from store.sources.kit import sqlite
-from store.sources.wuhu import source as wuhu
 from store.sources.wuhu.chain import WuhuChain
+from store.sources.wuhu.source import Wuhu
 from store.store import Store
-from store.sync import refresh
+from store.sync.targets import Report
+
+wuhu = Wuhu()
 
 
 @pytest.fixture
@@ -268,7 +270,7 @@ def test_a_header_that_cannot_be_read(store: Store, owner: WuhuStore) -> None:
 # ── following ─────────────────────────────────────────────────────────────────────────────────────
 
 
-def told(report: refresh.Report) -> tuple[int, int, int]:
+def told(report: Report) -> tuple[int, int, int]:
     return report.new, report.updated, report.unchanged
 
 

@@ -26,10 +26,12 @@ from wuhu_database import (
 )
 
 from store.model.entry import Attachment, Entry, Opaque, Text, Thinking, Tokens, ToolCall, ToolResult
-from store.sources.wuhu import source as wuhu
+from store.sources.wuhu.source import Wuhu
 from store.store import Store
-from store.sync import refresh
+from store.sync.targets import find_targets
 from store.text.validate import decode
+
+wuhu = Wuhu()
 
 STORED_AT = "2026-03-04T05:00:00.500000Z"
 
@@ -73,7 +75,7 @@ def test_every_layout_opens(store: Store, tmp_path: Path, layout: str) -> None:
 
 
 def test_a_store_is_told_by_its_tables_and_not_by_its_name(owner: WuhuStore) -> None:
-    assert [target.source.NAME for target in refresh.find_targets([str(owner.path)])] == ["wuhu"]
+    assert [target.source.name for target in find_targets([str(owner.path)])] == ["wuhu"]
     owner.execute("drop table session_entries")
     assert not wuhu.detect(str(owner.path))
 
@@ -425,7 +427,7 @@ def test_roots(home: Path, config: str | None, found: str) -> None:
 def test_the_store_is_found_where_wuhu_keeps_it(home: Path) -> None:
     (home / ".wuhu").mkdir()
     WuhuStore(home / ".wuhu/wuhu.sqlite", NEWEST_LAYOUT)
-    assert [target.source.NAME for target in refresh.find_targets()] == ["wuhu"]
+    assert [target.source.name for target in find_targets()] == ["wuhu"]
 
 
 def test_a_person_is_told_how_to_go_on(store: Store, owner: WuhuStore) -> None:

@@ -1,5 +1,8 @@
-"""Transcripts that grow while they are followed: told as if they had been read at once, though only what is new is
-read; whatever else happens to a file, it is read anew."""
+"""This module tests transcripts that grow between syncs.
+
+Only the new lines are read, and the result is the same as if the file had been read in one sync. A file that changed in
+any other place is read again from its beginning.
+"""
 
 from __future__ import annotations
 
@@ -26,30 +29,31 @@ NAMES = {"claude": CLAUDE[-42:-6], "codex": CODEX[-42:-6]}
 
 
 class Growing:
-    """One transcript of a kind, among the others of its sample."""
+    """Appends to one transcript in a copy of an agent's sample."""
 
     def __init__(self, kind: str, root: Path) -> None:
         self.kind = kind
         self.root = Path(shutil.copytree(DATA / kind, root / kind))
-        # A thread that goes on from the one that grows is read again with it.
+        # This thread continues the one that grows, and would be read again with it.
         shutil.rmtree(self.root / "sessions/2026/05/04", ignore_errors=True)
         self.path = self.root / {"claude": CLAUDE, "codex": CODEX}[kind]
         self.native_id = NAMES[kind]
-        self.opened = {"claude": ClaudeReader, "codex": CodexReader}[kind]
+        self.reader_class = {"claude": ClaudeReader, "codex": CodexReader}[kind]
 
     def say(self, words: str) -> None:
+        """Append a prompt as the agent would."""
         uuids = re.findall(r'"uuid": ?"([^"]+)"', self.path.read_text(errors="replace"))
         content = [{"type": "text" if self.kind == "claude" else "input_text", "text": words}]
         message = {"role": "user", "content": content}
-        at = "2036-01-01T00:00:00.000Z"
+        timestamp = "2036-01-01T00:00:00.000Z"
         claude = {
             "type": "user",
             "parentUuid": uuids[-1] if uuids else None,
             "uuid": words,
             "message": message,
-            "timestamp": at,
+            "timestamp": timestamp,
         }
-        codex = {"type": "response_item", "payload": {"type": "message", **message}, "timestamp": at}
+        codex = {"type": "response_item", "payload": {"type": "message", **message}, "timestamp": timestamp}
         with self.path.open("a") as file:
             file.write(json.dumps(claude if self.kind == "claude" else codex) + "\n")
 
@@ -61,43 +65,43 @@ def growing(request: pytest.FixtureRequest, tmp_path: Path) -> Growing:
 
 @pytest.fixture
 def grown(growing: Growing, store: Store, monkeypatch: pytest.MonkeyPatch) -> Growing:
-    """Read once, and from now on nothing may be read from its beginning."""
+    """Sync a transcript once, then make each reading from the beginning fail."""
     growing.say("one more")
     assert sync_paths(store, growing.root).problems == []
-    monkeypatch.setattr(growing.opened, "read", refuse)
+    monkeypatch.setattr(growing.reader_class, "read", refuse)
     return growing
 
 
 def refuse(*_: object) -> NoReturn:
-    raise AssertionError("It was read from its beginning.")
+    raise AssertionError("It was read from the beginning.")
 
 
-def everything(store: Store, growing: Growing) -> dict[str, Any]:
-    """What the store tells of the sessions in the file, but for its own numbers."""
-    told: dict[str, Any] = {}
+def load_sessions(store: Store, growing: Growing) -> dict[str, Any]:
+    """Return what the store has of the sessions in the file, without its own keys."""
+    sessions: dict[str, Any] = {}
     for session in store.sessions.newest(1000):
         if session.native_id.startswith(growing.native_id) and "agent-" not in session.native_id:
             chain = store.chains.entries(session.key, first=0)
             entries = [entry._replace(key=0, session=0, parent=0, record=0) for entry in chain]
             calls = [(call.call_id, call.status, call.duration_ms) for call in store.chains.tool_calls(session.key)]
             turns = [(turn.n, turn.prompt, turn.started_at, turn.ended_at) for turn in store.chains.turns(session.key)]
-            told[session.id] = (session._replace(key=0, head=0, tail=0), entries, calls, turns)
-    return told
+            sessions[session.id] = (session._replace(key=0, head=0, tail=0), entries, calls, turns)
+    return sessions
 
 
 @pytest.mark.parametrize("kind", ["claude", "codex"])
 @pytest.mark.parametrize("step", [1, 4])
-def test_line_by_line_is_the_same_as_at_once(kind: str, step: int, tmp_path: Path) -> None:
+def test_following_line_by_line_equals_one_complete_read(kind: str, step: int, tmp_path: Path) -> None:
     growing = Growing(kind, tmp_path)
     lines = growing.path.read_bytes().splitlines(keepends=True)
-    with Store.open(tmp_path / "followed.db") as followed, Store.open(tmp_path / "at-once.db") as at_once:
+    with Store.open(tmp_path / "followed.db") as followed, Store.open(tmp_path / "complete.db") as complete:
         for end in range(step, len(lines) + step, step):
-            # What a command has to say itself is written together with it.
+            # Claude Code writes a command and its output together.
             end += any(b"<local-command-stdout>" in line for line in lines[end : end + 1])
             growing.path.write_bytes(b"".join(lines[:end]))
             assert sync_paths(followed, growing.root).problems == []
-        sync_paths(at_once, growing.root)
-        assert everything(followed, growing) == everything(at_once, growing)
+        sync_paths(complete, growing.root)
+        assert load_sessions(followed, growing) == load_sessions(complete, growing)
 
 
 def test_only_what_is_new_is_read(grown: Growing, store: Store) -> None:
@@ -112,19 +116,19 @@ def test_only_what_is_new_is_read(grown: Growing, store: Store) -> None:
     assert store.connection.total_changes == changes
 
 
-def test_half_a_line_is_waited_for(grown: Growing, store: Store) -> None:
+def test_an_incomplete_line_is_read_when_it_is_complete(grown: Growing, store: Store) -> None:
     before = grown.path.read_bytes()
     grown.say("in two halves")
-    whole = grown.path.read_bytes()
-    grown.path.write_bytes(whole[: len(before) + 20])
+    complete = grown.path.read_bytes()
+    grown.path.write_bytes(complete[: len(before) + 20])
     assert sync_paths(store, grown.root).problems == []
     assert store.search.find("halves")[1] == 0
-    grown.path.write_bytes(whole)
+    grown.path.write_bytes(complete)
     sync_paths(store, grown.root)
     assert stored_texts(store, grown.native_id)[-2:] == ["one more", "in two halves"]
 
 
-def test_what_was_wrong_before_is_told_as_long_as_it_is_there(growing: Growing, store: Store) -> None:
+def test_a_problem_is_reported_as_long_as_it_exists(growing: Growing, store: Store) -> None:
     with growing.path.open("ab") as file:
         file.write(b"\xff\x00rubbish\n")
     growing.say("one more")
@@ -135,25 +139,29 @@ def test_what_was_wrong_before_is_told_as_long_as_it_is_there(growing: Growing, 
     assert stored_texts(store, growing.native_id)[-1] == "and another"
 
 
-def _rewritten(path: Path) -> None:
+def _rewrite(path: Path) -> None:
     path.write_bytes(path.read_bytes().replace(b"one more", b"two more"))
 
 
-def _shrunk(path: Path) -> None:
+def _truncate(path: Path) -> None:
     path.write_bytes(b"".join(path.read_bytes().splitlines(keepends=True)[:-1]))
 
 
-@pytest.mark.parametrize("change", [_rewritten, _shrunk])
-def test_what_was_rewritten_or_cut_is_read_anew(growing: Growing, store: Store, change: Callable[[Path], None]) -> None:
+@pytest.mark.parametrize("change", [_rewrite, _truncate])
+def test_a_file_that_was_rewritten_or_truncated_is_read_again(
+    growing: Growing, store: Store, change: Callable[[Path], None]
+) -> None:
     growing.say("one more")
     sync_paths(store, growing.root)
     change(growing.path)
     growing.say("after that")
     sync_paths(store, growing.root)
-    told = stored_texts(store, growing.native_id)
-    assert ("one more" in told, told[-1]) == (False, "after that")
+    texts = stored_texts(store, growing.native_id)
+    assert ("one more" in texts, texts[-1]) == (False, "after that")
     (old,) = [
-        one for one in store.sessions.children(f"{growing.kind}:{growing.native_id}") if one.relation == "superseded"
+        child
+        for child in store.sessions.children(f"{growing.kind}:{growing.native_id}")
+        if child.relation == "superseded"
     ]
     assert stored_texts(store, old.id)[-1] == "one more"
 
@@ -170,21 +178,21 @@ def test_a_file_that_moved_stays_one_session(growing: Growing, store: Store) -> 
     assert not store.sessions.get(f"{growing.kind}:{growing.native_id}").gone
 
 
-def test_a_rollout_that_is_packed_stays_one_session(tmp_path: Path, store: Store) -> None:
+def test_a_rollout_that_is_compressed_stays_one_session(tmp_path: Path, store: Store) -> None:
     growing = Growing("codex", tmp_path)
-    growing.say("before it was packed")
+    growing.say("before it was compressed")
     sync_paths(store, growing.root)
-    plain, packed = growing.path, growing.path.with_name(f"{growing.path.name}.zst")
-    packed.write_bytes(zstandard.ZstdCompressor().compress(plain.read_bytes()))
-    before = everything(store, growing)
-    for _ in range(2):  # both are there for a moment, and the plain one goes
+    plain, compressed = growing.path, growing.path.with_name(f"{growing.path.name}.zst")
+    compressed.write_bytes(zstandard.ZstdCompressor().compress(plain.read_bytes()))
+    before = load_sessions(store, growing)
+    for _ in range(2):  # first both files exist, then only the compressed one
         report = sync_paths(store, growing.root)
         assert (report.new, report.problems) == (0, [])
-        assert everything(store, growing) == before
+        assert load_sessions(store, growing) == before
         plain.unlink(missing_ok=True)
 
 
-def test_a_sync_that_was_interrupted_tells_nothing_twice(
+def test_an_interrupted_sync_imports_nothing_twice(
     growing: Growing, store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     growing.say("one more")
@@ -196,7 +204,7 @@ def test_a_sync_that_was_interrupted_tells_nothing_twice(
     def stop(*_: object) -> NoReturn:
         raise KeyboardInterrupt
 
-    # Between what was told and the mark behind it.
+    # Stop after the entries are written, and before the mark is.
     monkeypatch.setattr(engine._TargetImport, "_finish", stop)
     monkeypatch.setattr(commit_timer, "COMMIT_SECONDS", 0)
     with pytest.raises(KeyboardInterrupt):
@@ -206,12 +214,12 @@ def test_a_sync_that_was_interrupted_tells_nothing_twice(
     assert stored_texts(store, growing.native_id) == [*before, "first", "second"]
 
 
-def test_sessions_in_the_same_file_rest_while_it_grows(
+def test_other_sessions_in_a_growing_file_are_not_read(
     tmp_path: Path, store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     growing = Growing("claude", tmp_path)
     sync_paths(store, growing.root)
-    monkeypatch.setattr(growing.opened, "read", refuse)
+    monkeypatch.setattr(growing.reader_class, "read", refuse)
     fork = store.sessions.get(f"claude:{growing.native_id}/u2")
     for words in ("first", "second"):
         growing.say(words)
@@ -223,7 +231,7 @@ def test_sessions_in_the_same_file_rest_while_it_grows(
 
 
 class Rewinding:
-    """A conversation with Claude Code in which somebody goes back and forth."""
+    """Writes a conversation with Claude Code in which a person rewinds, and syncs it."""
 
     def __init__(self, root: Path, store: Store) -> None:
         self.path = root / f"{NAMES['claude']}.jsonl"
@@ -252,28 +260,28 @@ class Rewinding:
 
 @pytest.fixture
 def rewinding(tmp_path: Path, store: Store) -> Rewinding:
-    made = Rewinding(tmp_path, store)
-    made.ask("one", None)
-    made.ask("two", "a-one")
-    made.ask("three", "a-one")
-    return made
+    conversation = Rewinding(tmp_path, store)
+    conversation.ask("one", None)
+    conversation.ask("two", "a-one")
+    conversation.ask("three", "a-one")
+    return conversation
 
 
-def test_what_a_rewind_left_is_told_once(rewinding: Rewinding) -> None:
-    kept = ["one", "answered one"]
+def test_the_branch_that_a_rewind_left_is_stored_once(rewinding: Rewinding) -> None:
+    shared = ["one", "answered one"]
     assert rewinding.sessions() == {
-        "": [*kept, "three", "answered three"],
-        "/two": [*kept, "two", "answered two"],
+        "": [*shared, "three", "answered three"],
+        "/two": [*shared, "two", "answered two"],
     }
     assert [rewinding.hits(words) for words in ("one", "two", "three")] == [2, 2, 2]
 
 
-def test_a_branch_that_goes_on_again_is_no_fork_any_more(rewinding: Rewinding) -> None:
+def test_a_branch_that_continues_becomes_the_main_session(rewinding: Rewinding) -> None:
     rewinding.ask("four", "a-two")
-    past = ["one", "answered one"]
+    shared = ["one", "answered one"]
     assert rewinding.sessions() == {
-        "": [*past, "two", "answered two", "four", "answered four"],
-        "/three": [*past, "three", "answered three"],
+        "": [*shared, "two", "answered two", "four", "answered four"],
+        "/three": [*shared, "three", "answered three"],
     }
     assert [rewinding.hits(words) for words in ("one", "two", "three", "four")] == [2, 2, 2, 2]
     rewinding.ask("five", "a-three")
@@ -281,7 +289,7 @@ def test_a_branch_that_goes_on_again_is_no_fork_any_more(rewinding: Rewinding) -
     assert [rewinding.hits(words) for words in ("two", "three", "four", "five")] == [2, 2, 2, 2]
 
 
-def test_a_fork_that_somebody_wrote_on_stays(rewinding: Rewinding, store: Store) -> None:
+def test_a_branch_with_a_note_stays(rewinding: Rewinding, store: Store) -> None:
     fork = store.sessions.get(f"claude:{NAMES['claude']}/two")
     store.notes.add_note(fork, "Remember this.")
     rewinding.ask("four", "a-two")

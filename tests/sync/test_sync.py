@@ -1,4 +1,4 @@
-"""Reading foreign stores again and again: what is new comes in, what was told stays reachable, nothing else moves."""
+"""This module tests repeated syncs: new entries are imported, old ones stay reachable, and nothing else changes."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def total_changes(store: Store) -> int:
     return store.connection.total_changes
 
 
-def test_a_first_sync_brings_everything(store: Store, foreign: Path) -> None:
+def test_a_first_sync_imports_everything(store: Store, foreign: Path) -> None:
     report = sync_paths(store, foreign)
     assert (report.seen, report.new, report.updated, report.unchanged, report.problems) == (2, 2, 0, 0, [])
     assert stored_texts(store, "a") == ["one", "first"]
@@ -66,7 +66,7 @@ def test_a_touched_but_unchanged_file_changes_no_session(store: Store, foreign: 
     assert store.rows("select * from sessions") == rows
 
 
-def test_appended_messages_come_in(store: Store, foreign: Path) -> None:
+def test_appended_messages_are_imported(store: Store, foreign: Path) -> None:
     sync_paths(store, foreign)
     keys = [entry.key for entry in store.chains.entries(store.sessions.find("a").key)]
     add_rubichan_messages(foreign, "a", 2, ("user", "two"), ("assistant", "second"))
@@ -111,7 +111,7 @@ def test_a_superseded_session_is_not_listed(store: Store, foreign: Path) -> None
     assert sorted(session.native_id for session in store.sessions.matching("")[0]) == ["a", "b"]
 
 
-def test_a_session_that_the_source_lost_stays_marked_and_comes_back(store: Store, foreign: Path) -> None:
+def test_a_session_that_the_source_lost_is_marked_gone_until_it_is_back(store: Store, foreign: Path) -> None:
     sync_paths(store, foreign)
     execute_sql(foreign, "delete from sessions where id = 'b'")
     sync_paths(store, foreign)
@@ -153,26 +153,26 @@ def test_edits_survive_a_sync(store: Store, foreign: Path) -> None:
     assert store.notes.tags(after) == ["work"]
 
 
-def test_a_fact_corrected_here_stays_so_and_one_left_alone_follows(store: Store, foreign: Path) -> None:
-    rows = [("/x", "a", "left alone"), ("/x", "b", "to be corrected")]
+def test_a_corrected_fact_keeps_the_correction_and_others_follow_the_source(store: Store, foreign: Path) -> None:
+    rows = [("/x", "a", "left untouched"), ("/x", "b", "to be corrected")]
     execute_sql(foreign, "insert into memories (working_dir, tag, content) values (?, ?, ?)", rows)
     sync_paths(store, foreign)
-    alone, corrected = store.facts.current(None)
+    untouched, corrected = store.facts.current(None)
     store.facts.edit(corrected.id, "corrected here")
-    execute_sql(foreign, "update memories set content = content || ', told anew'")
+    execute_sql(foreign, "update memories set content = content || ', updated'")
     sync_paths(store, foreign)
-    assert store.facts.get(alone.id).text == "left alone, told anew"
+    assert store.facts.get(untouched.id).text == "left untouched, updated"
     after = store.facts.get(corrected.id)
-    assert (after.text, after.foreign_text) == ("corrected here", "to be corrected, told anew")
+    assert (after.text, after.foreign_text) == ("corrected here", "to be corrected, updated")
     execute_sql(foreign, "delete from memories")
     sync_paths(store, foreign)
     assert [fact.text for fact in store.facts.current(None)] == ["corrected here"]
 
 
-def test_what_one_store_s_people_said_never_reaches_another_s(store: Store, foreign: Path, tmp_path: Path) -> None:
+def test_facts_of_two_stores_have_different_scopes(store: Store, foreign: Path, tmp_path: Path) -> None:
     other = make_database(tmp_path / "other.db", RUBICHAN_LATEST_SCHEMA)
-    for path, said in ((foreign, "ours"), (other, "theirs")):
-        execute_sql(path, "insert into memories (working_dir, tag, content) values ('/x', 'a', ?)", [(said,)])
+    for path, fact in ((foreign, "ours"), (other, "theirs")):
+        execute_sql(path, "insert into memories (working_dir, tag, content) values ('/x', 'a', ?)", [(fact,)])
         sync_paths(store, path)
     assert len({fact.scope for fact in store.facts.current(None)}) == 2
     assert store.meta.get("facts") == ""
@@ -186,42 +186,42 @@ def test_the_same_native_id_in_two_stores_is_two_sessions(store: Store, foreign:
     assert len([session for session in store.list_sessions(9) if session.native_id == "a"]) == 2
 
 
-def test_an_interrupted_sync_goes_on_where_it_was(store: Store, foreign: Path) -> None:
+def test_an_interrupted_sync_continues_where_it_stopped(store: Store, foreign: Path) -> None:
     for number in range(30):
         add_rubichan_session(foreign, f"s{number}", *[("user", f"message {n}") for n in range(40)])
-    running = refresh.sync_targets(store, find_targets([str(foreign)]))
-    next(running)
-    running.close()
-    there = len(store.list_sessions(99))
-    assert 0 < there < 32
+    sync = refresh.sync_targets(store, find_targets([str(foreign)]))
+    next(sync)
+    sync.close()
+    imported = len(store.list_sessions(99))
+    assert 0 < imported < 32
     report = sync_paths(store, foreign)
     assert report.new + report.unchanged + report.updated == 32
-    assert report.new >= 32 - there
+    assert report.new >= 32 - imported
     assert all(session.entries == 40 for session in store.list_sessions(99) if session.native_id.startswith("s"))
     assert store.rows("select id from sessions where relation = 'superseded'") == []
 
 
-def pieces_of_the_index(store: Store) -> int:
-    (pieces,) = store.row("select count(distinct segid) from conversation_fts_idx")
-    return int(pieces)
+def count_index_segments(store: Store) -> int:
+    (count,) = store.row("select count(distinct segid) from conversation_fts_idx")
+    return int(count)
 
 
-def test_an_import_of_many_leaves_its_index_in_one_piece(
+def test_a_large_import_merges_the_index_into_one_segment(
     store: Store, foreign: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(commit_timer, "COMMIT_SECONDS", 0.0)
     monkeypatch.setattr(engine, "MERGE_INDEX_AFTER", 1)
     add_rubichan_session(foreign, "more", ("user", "the zebra crossing"))
     sync_paths(store, foreign)
-    assert pieces_of_the_index(store) == 1
+    assert count_index_segments(store) == 1
     assert [hit.session_id for hit in store.search.find("zebra")[0]] == [store.sessions.find("more").id]
     add_rubichan_messages(foreign, "more", 1, ("user", "another zebra"))
     sync_paths(store, foreign)
-    assert pieces_of_the_index(store) == 2
+    assert count_index_segments(store) == 2
     assert store.search.find("zebra")[1] == 2
 
 
-def _hold_the_lease(path: str, ready: object, done: object) -> None:
+def _hold_the_lock(path: str, ready: object, done: object) -> None:
     with Store.open(path) as store, sync_lock(store):
         ready.set()  # type: ignore[attr-defined]
         done.wait(20)  # type: ignore[attr-defined]
@@ -230,7 +230,7 @@ def _hold_the_lease(path: str, ready: object, done: object) -> None:
 def test_one_sync_at_a_time(store: Store, foreign: Path) -> None:
     context = multiprocessing.get_context("spawn")
     ready, done = context.Event(), context.Event()
-    other = context.Process(target=_hold_the_lease, args=(str(store.path), ready, done))
+    other = context.Process(target=_hold_the_lock, args=(str(store.path), ready, done))
     other.start()
     try:
         assert ready.wait(20)
@@ -243,17 +243,17 @@ def test_one_sync_at_a_time(store: Store, foreign: Path) -> None:
 
 
 def test_the_foreign_file_is_untouched(store: Store, foreign: Path) -> None:
-    def state() -> tuple[str, int, int, list[str]]:
+    def file_state() -> tuple[str, int, int, list[str]]:
         stat = foreign.stat()
-        beside = sorted(path.name for path in foreign.parent.iterdir() if path.name.startswith(foreign.name))
-        return hashlib.sha256(foreign.read_bytes()).hexdigest(), stat.st_mtime_ns, stat.st_size, beside
+        side_files = sorted(path.name for path in foreign.parent.iterdir() if path.name.startswith(foreign.name))
+        return hashlib.sha256(foreign.read_bytes()).hexdigest(), stat.st_mtime_ns, stat.st_size, side_files
 
-    before = state()
+    before = file_state()
     sync_paths(store, foreign)
-    assert state() == before
+    assert file_state() == before
 
 
-def test_a_path_that_is_no_store_is_refused_in_a_sentence(tmp_path: Path) -> None:
+def test_a_path_that_is_no_store_is_refused(tmp_path: Path) -> None:
     (tmp_path / "text.db").write_text("not a database at all")
     make_database(tmp_path / "other.db", "create table things (id)")
     (tmp_path / "empty.db").touch()
@@ -262,22 +262,22 @@ def test_a_path_that_is_no_store_is_refused_in_a_sentence(tmp_path: Path) -> Non
             find_targets([str(tmp_path / name)])
 
 
-def test_a_source_that_nobody_knows_is_refused(tmp_path: Path) -> None:
+def test_an_unknown_source_is_refused(tmp_path: Path) -> None:
     with pytest.raises(NotFound, match="rubichan"):
         find_targets([], source_name="nobody")
 
 
-def test_stores_are_found_where_their_programs_keep_them(store: Store, home: Path) -> None:
+def test_stores_are_found_where_their_agents_keep_them(store: Store, home: Path) -> None:
     (home / ".config/rubichan").mkdir(parents=True)
     path = make_database(home / ".config/rubichan/rubichan.db", RUBICHAN_SCHEMA)
     add_rubichan_session(path, "a", ("user", "found"))
     (target,) = find_targets()
-    assert (target.source.NAME, target.locator) == ("rubichan", str(path))
+    assert (target.source.name, target.locator) == ("rubichan", str(path))
     list(refresh.sync_targets(store, [target]))
     assert stored_texts(store, "a") == ["found"]
 
 
-def test_bad_rows_are_one_problem_each_and_their_neighbours_come_in(store: Store, foreign: Path) -> None:
+def test_bad_rows_are_one_problem_each_and_the_others_are_imported(store: Store, foreign: Path) -> None:
     execute_sql(foreign, "update messages set content = '[{\"type\": \"te' where session_id = 'a' and seq = 0")
     report = sync_paths(store, foreign)
     assert [problem.where for problem in report.problems] == ["messages:1"]
@@ -287,11 +287,11 @@ def test_bad_rows_are_one_problem_each_and_their_neighbours_come_in(store: Store
     assert [problem.where for problem in again.problems] == ["messages:1"]
     add_rubichan_messages(foreign, "b", 1, ("user", "more"))
     assert [problem.where for problem in sync_paths(store, foreign).problems] == ["messages:1"]
-    execute_sql(foreign, 'update messages set content = \'[{"type": "text", "text": "mended"}]\' where id = 1')
+    execute_sql(foreign, 'update messages set content = \'[{"type": "text", "text": "repaired"}]\' where id = 1')
     assert sync_paths(store, foreign).problems == []
 
 
-def test_no_trigger_of_ours_lets_a_sync_rewrite_an_entry(store: Store, foreign: Path) -> None:
+def test_a_trigger_forbids_rewriting_an_entry(store: Store, foreign: Path) -> None:
     sync_paths(store, foreign)
     with pytest.raises(sqlite3.IntegrityError):
         store.connection.execute("update entries set seq = 99 where seq = 0")

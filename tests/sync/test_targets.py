@@ -1,4 +1,4 @@
-"""Addresses of foreign stores: one store, one name, and never a password in it."""
+"""This module tests locators: each foreign store has one, and it never contains a password."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def test_a_path_is_absolute_and_real(tmp_path: Path, monkeypatch: pytest.MonkeyP
 def test_sqlites_url_is_the_path_of_its_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     here = os.path.realpath(tmp_path / "a b.db")
-    for spelled in (
+    for spelling in (
         "a b.db",
         "sqlite:///a%20b.db",
         "sqlite+aiosqlite:///./a b.db",
@@ -32,31 +32,31 @@ def test_sqlites_url_is_the_path_of_its_file(tmp_path: Path, monkeypatch: pytest
         f"sqlite+aiosqlite:///{here}?timeout=3",
         f"file://{here}",
     ):
-        assert parse_location(spelled) == (here, here), spelled
+        assert parse_location(spelling) == (here, here), spelling
 
 
-def test_a_database_has_one_name_whatever_opens_it() -> None:
-    names = {
-        parse_location(spelled).locator
-        for spelled in (
+def test_a_database_has_one_locator_for_every_driver_and_password() -> None:
+    locators = {
+        parse_location(spelling).locator
+        for spelling in (
             "postgresql://ana@db.example/dak",
             "postgresql://ana:secret@db.example/dak",
             "postgresql+asyncpg://ana:s3/c?r@e:t@db.example/dak",
             "postgresql+psycopg://ana@db.example/dak?password=secret&sslpassword=x",
         )
     }
-    assert names == {"postgresql://ana@db.example/dak"}
+    assert locators == {"postgresql://ana@db.example/dak"}
 
 
-def test_what_is_no_secret_stays_in_the_name() -> None:
-    given_url = "postgresql+asyncpg://ana:pw@/dak?host=/run/pg&application_name=a@b"
-    place = parse_location(given_url)
-    assert place.locator == "postgresql://ana@/dak?host=/run/pg&application_name=a%40b"
-    assert place.address == given_url
+def test_options_that_are_no_secrets_stay_in_the_locator() -> None:
+    url = "postgresql+asyncpg://ana:pw@/dak?host=/run/pg&application_name=a@b"
+    location = parse_location(url)
+    assert location.locator == "postgresql://ana@/dak?host=/run/pg&application_name=a%40b"
+    assert location.address == url
 
 
 @given(st.text(min_size=8).filter(lambda text: not set(text) & set("/?&=")), st.sampled_from(["", "+asyncpg"]))
-def test_no_password_is_ever_in_a_name(password: str, driver: str) -> None:
+def test_no_locator_contains_a_password(password: str, driver: str) -> None:
     for url in (
         f"postgresql{driver}://ana:{password}@db.example:5432/dak",
         f"mysql{driver}://:{password}@db.example/dak?charset=utf8",
@@ -65,7 +65,7 @@ def test_no_password_is_ever_in_a_name(password: str, driver: str) -> None:
         assert parse_location(parse_location(url).locator).locator == parse_location(url).locator
 
 
-def test_urls_are_told_from_paths() -> None:
+def test_urls_and_paths_are_distinguished() -> None:
     assert is_url("postgresql://h/d")
     assert url_scheme("postgresql+asyncpg://h/d") == "postgresql"
     assert not is_url("/tmp/a.db")

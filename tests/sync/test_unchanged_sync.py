@@ -1,4 +1,4 @@
-"""A sync of a world in which nothing changed: what it tells, what it leaves alone, and what it does not even load."""
+"""This module tests syncs after which nothing changed: their reports, and which stores and modules they leave alone."""
 
 from __future__ import annotations
 
@@ -12,13 +12,16 @@ from command_line import CommandLine
 from source_samples import SAMPLES
 
 from store import paths
-from store.sources.claude_code import source as claude_code
-from store.sources.codex import source as codex
+from store.sources.claude_code.source import ClaudeCode
+from store.sources.codex.source import Codex
 from store.store import Store
 from store.sync import refresh
 from store.sync.targets import find_targets
 
-WHAT_IS_LOADED = """
+claude_code = ClaudeCode()
+codex = Codex()
+
+CHECK_LOADED_MODULES = """
 import sys
 from store.cli import run
 status = run(argv=["--store", sys.argv[1], "sync"])
@@ -34,14 +37,14 @@ def cli(store: Store) -> CommandLine:
 
 @pytest.fixture
 def agents(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Where Claude Code and Codex keep their sessions."""
+    """Make sample stores of Claude Code and Codex, and return the one of Claude Code."""
     for name, variable in (("claude", "CLAUDE_CONFIG_DIR"), ("codex", "CODEX_HOME")):
         (tmp_path / name).mkdir()
         monkeypatch.setenv(variable, str(SAMPLES[name](tmp_path / name)))
     return Path(os.environ["CLAUDE_CONFIG_DIR"])
 
 
-def test_it_tells_what_the_sync_before_told(cli: CommandLine, agents: Path) -> None:
+def test_the_report_equals_that_of_the_sync_before(cli: CommandLine, agents: Path) -> None:
     first, second = cli("sync", "--json").json["sources"], cli("sync", "--json").json["sources"]
     assert [report["source"] for report in second] == ["claude", "codex"]
     assert [report["new"] for report in second] == [0, 0]
@@ -50,25 +53,25 @@ def test_it_tells_what_the_sync_before_told(cli: CommandLine, agents: Path) -> N
     assert [report["unchanged"] for report in second] == [report["seen"] for report in first]
 
 
-def test_it_loads_nothing_that_would_read(cli: CommandLine, agents: Path) -> None:
+def test_no_module_that_reads_sessions_is_loaded(cli: CommandLine, agents: Path) -> None:
     cli("sync")
-    command = [sys.executable, "-c", WHAT_IS_LOADED, str(cli.path)]
+    command = [sys.executable, "-c", CHECK_LOADED_MODULES, str(cli.path)]
     ran = subprocess.run(command, capture_output=True, text=True)
     assert ran.returncode == 0, ran.stderr
     assert [line.split("\t")[0] for line in ran.stdout.splitlines()] == ["claude", "codex"]
 
 
-def test_what_is_as_it_was_is_not_looked_into(
+def test_unchanged_stores_are_not_opened(
     cli: CommandLine, store: Store, agents: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     cli("sync")
-    monkeypatch.setattr(claude_code, "detect", lambda locator: pytest.fail("It was looked into."))
-    monkeypatch.setattr(codex, "detect", lambda locator: pytest.fail("It was looked into."))
-    assert [target.source.NAME for target in find_targets(store=store)] == ["claude", "codex"]
+    monkeypatch.setattr(ClaudeCode, "detect", lambda self, locator: pytest.fail("It was opened."))
+    monkeypatch.setattr(Codex, "detect", lambda self, locator: pytest.fail("It was opened."))
+    assert [target.source.name for target in find_targets(store=store)] == ["claude", "codex"]
 
 
-def test_what_changed_is_looked_into(cli: CommandLine, store: Store, agents: Path) -> None:
-    """A folder that was emptied is no store any more, and its sessions stay as they are."""
+def test_changed_stores_are_opened(cli: CommandLine, store: Store, agents: Path) -> None:
+    """An emptied folder is no store any more, and its sessions stay unchanged."""
     cli("sync")
     for path in agents.rglob("*.json*"):
         path.unlink()
@@ -76,32 +79,34 @@ def test_what_changed_is_looked_into(cli: CommandLine, store: Store, agents: Pat
     assert store.row("select count(*) from sessions where gone")[0] == 0
 
 
-def test_the_order_is_the_same_whichever_changed(cli: CommandLine, agents: Path) -> None:
+def test_the_order_does_not_depend_on_which_store_changed(cli: CommandLine, agents: Path) -> None:
     cli("sync")
     newest = max(agents.rglob("*.jsonl"), key=lambda path: path.stat().st_size)
     newest.write_bytes(newest.read_bytes() + b"\n")
     assert [row[0] for row in cli("sync").rows] == ["claude", "codex"]
 
 
-def test_a_target_that_is_synced_again_is_looked_at_again(store: Store, agents: Path) -> None:
-    chosen = find_targets(store=store)
-    for _ in refresh.sync_targets(store, chosen):
+def test_a_cleared_stamp_is_computed_again(store: Store, agents: Path) -> None:
+    targets = find_targets(store=store)
+    for _ in refresh.sync_targets(store, targets):
         pass
-    stamps = [target.stamp for target in chosen]
-    chosen[0].clear_stamp()
+    stamps = [target.stamp for target in targets]
+    targets[0].clear_stamp()
     for path in agents.rglob("*.jsonl"):
         path.write_bytes(path.read_bytes() + b"\n")
-    assert chosen[0].stamp != stamps[0]
+    assert targets[0].stamp != stamps[0]
 
 
-def test_a_store_of_before_that_noted_no_number_is_counted(cli: CommandLine, store: Store, agents: Path) -> None:
+def test_sessions_are_counted_if_an_older_version_did_not_save_the_number(
+    cli: CommandLine, store: Store, agents: Path
+) -> None:
     before = cli("sync").rows
     store.connection.execute("update sources set marks = json_remove(marks, '$.seen')")
     assert [row[1] for row in cli("sync").rows] == [row[1] for row in before]
 
 
-def test_folders_are_where_the_platform_keeps_them(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("XDG_DATA_HOME", "relative")  # which the standard says to ignore
+def test_the_data_folder_follows_the_platform(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_DATA_HOME", "relative")  # the XDG standard says to ignore relative paths
     assert paths.data_dir() == home / ".local/share/backscroll"
     monkeypatch.setattr(sys, "platform", "darwin")
     assert paths.data_dir() == home / "Library/Application Support/backscroll"

@@ -10,17 +10,20 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
+from browser_driver import screen_text, session_list, wait_for_text, wait_until
 from command_line import CommandLine
 from pty_terminal import Terminal
 
 from store.store import Store
-from store.sync import worker_process
+from store.sync import child_process, refresh, worker_process
+from store.sync.targets import find_targets
 from store.sync.worker_process import Message, WorkerProcess
+from tui.app import Backscroll
 
 DATA = Path(__file__).parents[1] / "data"
 TIMEOUT_SECONDS = 60
@@ -36,6 +39,18 @@ def history(home: Path) -> Path:
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
     return tmp_path / "store.db"
+
+
+class RecordingWorker(WorkerProcess):
+    """Starts a real worker, and records which sessions it is asked to read."""
+
+    def __init__(self, path: Path) -> None:
+        self.requested_ids: list[str] = []
+        super().__init__(path)
+
+    def read_next(self, native_id: str) -> None:
+        self.requested_ids.append(native_id)
+        super().read_next(native_id)
 
 
 @contextmanager
@@ -177,7 +192,7 @@ def test_worker_that_stops_is_started_again_three_times_a_minute(path: Path) -> 
 
 def test_worker_reports_a_store_that_cannot_be_opened(tmp_path: Path) -> None:
     path = tmp_path / "store.db"
-    path.write_bytes(b"this is not a database, and long enough to be told apart from an empty one" * 20)
+    path.write_bytes(b"this is not a database, and long enough not to be taken for an empty one" * 20)
     with running_worker(path) as worker:
         worker.allow_start()
         assert wait_for_event(worker, "error")["message"].endswith(".")
@@ -192,6 +207,29 @@ def test_first_run_shows_sessions_and_says_what_was_found() -> None:
         terminal.wait_for_text("Found", "sessions on this machine", "Claude Code")
         assert b"No sessions yet" not in terminal.raw
         terminal.press("q")
+
+
+async def test_worker_is_asked_to_read_the_session_that_the_browser_opens(
+    history: Path, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(child_process, "LARGE_BYTES", 0)  # lists the sessions before they are read
+    sync = refresh.sync_targets(store, find_targets([str(history)]))
+    next(sync)  # holds the sync lock, so that the worker reads nothing yet
+    opened = store.sessions.newest()[1]
+    assert opened.depth == "text"
+    with closing(RecordingWorker(store.path)) as worker:
+        async with Backscroll(store, worker=worker).run_test(size=(80, 24)) as pilot:
+            await wait_for_text(pilot, opened.title[:20])
+            assert worker.requested_ids == []
+            await pilot.press("down")
+            await wait_until(pilot, lambda: session_list(pilot).selected_key == opened.key)
+            await pilot.press("enter")
+            await wait_for_text(pilot, "loading …")
+            await wait_until(pilot, lambda: worker.requested_ids)
+            assert worker.requested_ids == [opened.native_id]
+            sync.close()  # type: ignore[attr-defined]
+            await wait_until(pilot, lambda: "loading …" not in screen_text(pilot))
+    assert store.sessions.get(opened.id).depth == "full"
 
 
 # ── sync --follow ─────────────────────────────────────────────────────────────────────────────────

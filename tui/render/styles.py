@@ -7,11 +7,12 @@ from collections.abc import Iterable, Iterator
 from datetime import datetime
 from functools import lru_cache
 from pathlib import PurePath
-from typing import NamedTuple
 
 from textual.content import Content
 
-from store.model.session import Session
+from store import sources
+from store.model.session import LIBRARY_SOURCE, Session
+from store.sources import Badge
 from store.text.sanitize import cell_width, one_line, truncate
 
 MUTED = "$foreground 65%"
@@ -75,37 +76,14 @@ def format_size(size: int) -> str:
     return format_count(size, "byte") or "empty"
 
 
-class AgentBadge(NamedTuple):
-    """Identifies an agent in the list by two letters and a colour."""
-
-    letters: str
-    style: str
+_LIBRARY_BADGE = Badge("li", "$text-secondary")
 
 
-AGENT_BADGES = {
-    "adk": AgentBadge("ad", "$text-primary"),
-    "chatgpt": AgentBadge("gp", "$text-success"),
-    "claude": AgentBadge("cc", "$text-warning"),
-    "claude-ai": AgentBadge("ca", "$text-warning"),
-    "codex": AgentBadge("cx", "$text-success"),
-    "copilot": AgentBadge("cp", "$text-primary"),
-    "crush": AgentBadge("cr", "$text-error"),
-    "gemini": AgentBadge("gm", "$text-primary"),
-    "goose": AgentBadge("go", "$text-secondary"),
-    "kiso": AgentBadge("ki", "$text-accent"),
-    "library": AgentBadge("li", "$text-secondary"),
-    "llm": AgentBadge("lm", "$text-secondary"),
-    "opencode": AgentBadge("oc", "$text-accent"),
-    "pi": AgentBadge("pi", "$text-success"),
-    "pingu": AgentBadge("pg", "$text-primary"),
-    "qwen": AgentBadge("qw", "$text-accent"),
-    "rubichan": AgentBadge("ru", "$text-error"),
-    "wuhu": AgentBadge("wu", "$text-success"),
-}
-
-
-def agent_badge(source: str) -> AgentBadge:
-    return AGENT_BADGES.get(source) or AgentBadge(one_line(source, 2).ljust(2), "$text-secondary")
+def agent_badge(source: str) -> Badge:
+    """Return the two letters and the colour that tell an agent apart from others in a list."""
+    if source in sources.REGISTRY:
+        return sources.REGISTRY[source].badge
+    return _LIBRARY_BADGE if source == LIBRARY_SOURCE else Badge(one_line(source, 2).ljust(2), "$text-secondary")
 
 
 def session_title(session: Session) -> str:

@@ -49,7 +49,7 @@ def read_fork_point(store: Store, session: Session, turn: int) -> ForkPoint:
 
     prompt = store.chains.turns(session.key, turn)[0].prompt
     source = sources.load_source(session.source) if turn and can_fork_transcript(session) else None
-    return ForkPoint(session, turn, prompt, source.LABEL if source else "")
+    return ForkPoint(session, turn, prompt, source.label if source else "")
 
 
 class ForkScreen(MultilineDialog):

@@ -1,1 +1,1 @@
-"""The source for google-adk."""
+"""This package reads the stores of google-adk."""

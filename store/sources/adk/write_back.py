@@ -21,7 +21,7 @@ StateRow = tuple[str, tuple[str, ...]]
 """A table, and the key of one of its rows."""
 
 
-def plan(rows: ForeignRows, edits: WriteBackEdits) -> WritePlan:
+def plan_write_back(rows: ForeignRows, edits: WriteBackEdits) -> WritePlan:
     made = WritePlan()
     places = tuple(split_native_id(edits.native_id))
     session = _find_row(rows, ("sessions", places))

@@ -1,1 +1,1 @@
-"""The source for Claude Code."""
+"""This package reads the stores of Claude Code."""

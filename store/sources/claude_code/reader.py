@@ -1,4 +1,4 @@
-"""Claude Code's transcripts, read."""
+"""This module reads Claude Code transcripts."""
 
 from __future__ import annotations
 
@@ -11,10 +11,9 @@ from store.sources.claude_code.append import ClaudeMark
 from store.sources.claude_code.chain import TranscriptChain
 from store.sources.claude_code.entries import ClaudeEntryReader
 from store.sources.claude_code.files import Transcript, TranscriptCatalog, find_branches
-from store.sources.contract import Batch, Problem, SessionRef
+from store.sources.contract import Batch, Problem, SessionRef, SourceReader
 from store.sources.kit import sqlite
 from store.sources.kit.jsonl import as_dict, read_json_file
-from store.sources.kit.transcripts import TranscriptReader
 
 DEFAULT_RETENTION_DAYS = 30
 """What Claude Code keeps when nobody says otherwise."""
@@ -22,7 +21,7 @@ DEFAULT_RETENTION_DAYS = 30
 _digest = lru_cache(maxsize=65_536)(sqlite.digest)
 
 
-class ClaudeReader(TranscriptReader):
+class ClaudeReader(SourceReader):
     """The transcripts as they are now. A line that comes while they are read is read the next time."""
 
     def __init__(self, locator: Path) -> None:
@@ -68,7 +67,7 @@ class ClaudeReader(TranscriptReader):
         yield Batch(summary=telling.summary, mark=chain.build_mark(telling))
 
 
-def expiry(locator: str, refs: Iterable[SessionRef]) -> dict[str, str]:
+def find_expiry(locator: str, refs: Iterable[SessionRef]) -> dict[str, str]:
     """When Claude Code will delete each transcript, if it is not used until then, by native id."""
     told = as_dict(read_json_file(Path(locator) / "settings.json", [])).get("cleanupPeriodDays")
     days = (

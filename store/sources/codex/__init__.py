@@ -1,1 +1,1 @@
-"""The source for Codex."""
+"""This package reads the stores of Codex."""

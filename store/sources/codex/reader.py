@@ -1,4 +1,4 @@
-"""Codex's rollouts, read."""
+"""This module reads Codex rollouts."""
 
 from __future__ import annotations
 
@@ -8,12 +8,11 @@ from pathlib import Path
 from store.sources.codex.append import CodexMark
 from store.sources.codex.chain import ThreadChain
 from store.sources.codex.files import Rollout, RolloutCatalog, ThreadInfo, has_rollback, read_thread_infos
-from store.sources.contract import Batch, Problem, SessionRef
+from store.sources.contract import Batch, Problem, SessionRef, SourceReader
 from store.sources.kit import sqlite
-from store.sources.kit.transcripts import TranscriptReader
 
 
-class CodexReader(TranscriptReader):
+class CodexReader(SourceReader):
     """The rollouts as they are now. A line that comes while they are read is read the next time."""
 
     def __init__(self, locator: Path) -> None:

@@ -1,1 +1,1 @@
-"""The source for Gemini CLI."""
+"""This package reads the stores of Gemini CLI."""

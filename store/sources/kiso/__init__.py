@@ -1,1 +1,1 @@
-"""The source for Kiso."""
+"""This package reads the stores of Kiso."""

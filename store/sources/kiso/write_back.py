@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from store.sources import source_label
 from store.sources.contract import ForeignSummary
 from store.sources.kit import sqlite
 from store.sources.kit.write_plan import (
@@ -21,20 +22,14 @@ from store.sources.kit.write_plan import (
     text_as_read,
 )
 
-_LABEL = "Kiso"
 _SESSION_TABLES = ("tasks", "plans", "learnings", "facts", "published", "messages")
 _META_FACT_PREFIX = "meta:facts:"
 _TAGS_CONDITION = "fact_id in (select id from facts where {})"
 
 
-def read_secret(rows: ForeignRows, native_id: str, key: str) -> str | None:
-    found = rows.select("secrets", "session = ? and key = ?", native_id, key)
-    return found[0]["value"] if found else None
-
-
-def plan(rows: ForeignRows, edits: WriteBackEdits) -> WritePlan:
+def plan_write_back(rows: ForeignRows, edits: WriteBackEdits) -> WritePlan:
     made = WritePlan()
-    session = made.find_session(rows, _LABEL, "session", edits)
+    session = made.find_session(rows, source_label("kiso"), "session", edits)
     if session is None:
         return made
     if edits.delete:

@@ -1,1 +1,1 @@
-"""What the readers of foreign stores share."""
+"""This package holds what the readers of several agents share. It never imports an agent's own package."""

@@ -7,7 +7,7 @@ import re
 import tempfile
 import zipfile
 import zlib
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
@@ -18,10 +18,10 @@ from typing import IO, NamedTuple
 from store.errors import BadValue, Unreadable
 from store.model.entry import Json, NewEntry, NewRecord
 from store.model.session import SessionFields
-from store.sources.contract import Batch, ForeignSummary, Problem, SessionRef
+from store.sources.contract import Batch, ForeignSummary, Problem, SessionRef, SourceReader
 from store.sources.kit import jsonl, sqlite
 from store.sources.kit.jsonl import as_dict
-from store.sources.kit.transcripts import Branch, Node, TranscriptReader, find_branches, sanitize_fields
+from store.sources.kit.transcripts import Branch, Node, find_branches, sanitize_fields
 from store.text.validate import encode_derived, replace_surrogates
 
 MAX_ITEM_BYTES = 64 * 1024 * 1024
@@ -273,7 +273,7 @@ def sort_parents_first(messages: Sequence[ExportMessage]) -> list[ExportMessage]
     return [messages[place] for place in order]
 
 
-class ExportReader(TranscriptReader, ABC):
+class ExportReader(SourceReader):
     def __init__(self, parts: Sequence[ExportFile]) -> None:
         super().__init__()
         self._files = parts

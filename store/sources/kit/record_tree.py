@@ -10,14 +10,13 @@ from typing import NamedTuple
 
 from store.model.entry import Json, NewEntry
 from store.model.session import SessionFields
-from store.sources.contract import Batch, Problem, SessionRef
+from store.sources.contract import Batch, Problem, SessionRef, SourceReader
 from store.sources.kit import jsonl, sqlite
 from store.sources.kit.jsonl import JsonLine, as_dict
+from store.sources.kit.layout import Layout
 from store.sources.kit.transcripts import (
     Branch,
-    Layout,
     Node,
-    TranscriptReader,
     build_header_batch,
     find_branches,
     path_text,
@@ -59,11 +58,6 @@ class RecordTree(ABC):
     def find_branch(self, name: str) -> Branch | None:
         return next((branch for branch in self.branches() if branch.name == name), None)
 
-    @classmethod
-    def stamp(cls, path: Path) -> str:
-        """Differs when anything that it is made of differs."""
-        return jsonl.plain_file_stamp(path)
-
     def is_header(self, value: Mapping[str, Json]) -> bool:
         return False
 
@@ -88,6 +82,10 @@ class RecordTree(ABC):
         ...
 
 
+FileParser = Callable[[Path, list[Problem]], RecordTree]
+"""Reads a file in outline."""
+
+
 class _ScannedFile(NamedTuple):
     native_id: str
     branches: tuple[str, ...]
@@ -96,10 +94,10 @@ class _ScannedFile(NamedTuple):
 
 
 @lru_cache(maxsize=8192)
-def _scan_file(kind: type[RecordTree], path: Path, stamp: str) -> _ScannedFile:
+def _scan_file(parse_file: FileParser, path: Path, stamp: str) -> _ScannedFile:
     """Looked at once for as long as the file stays as it is."""
     problems: list[Problem] = []
-    outline = kind(path, problems)
+    outline = parse_file(path, problems)
     if not outline.header_line and not any(node.is_message for node in outline.nodes):
         return _ScannedFile("", (), "", tuple(problems or [Problem(str(path), "Nobody speaks in it.")]))
     if not outline.native_id:
@@ -108,14 +106,14 @@ def _scan_file(kind: type[RecordTree], path: Path, stamp: str) -> _ScannedFile:
     return _ScannedFile(outline.native_id, names, max(outline.times, default=outline.started_at), ())
 
 
-class RecordTreeReader(TranscriptReader):
+class RecordTreeReader(SourceReader):
     """Files of which each holds a session and its forks."""
 
-    def __init__(self, root: Path, layout: Layout, kind: type[RecordTree]) -> None:
+    def __init__(self, root: Path, layout: Layout, parse_file: FileParser) -> None:
         super().__init__()
         self._root = root
         self._layout = layout
-        self._tree_type = kind
+        self._parse_file = parse_file
         self.locations: dict[str, tuple[Path, str]] = {}
         "By native id: the file, and the name of the branch."
 
@@ -123,8 +121,8 @@ class RecordTreeReader(TranscriptReader):
         """Of two files of one session, the one that goes on further."""
         sessions: dict[str, tuple[Path, str, _ScannedFile]] = {}
         for path in self._layout.find_files(self._root, self.problems):
-            stamp = self._tree_type.stamp(path)
-            here = path, stamp, _scan_file(self._tree_type, path, stamp)
+            stamp = self.stamp_file(path)
+            here = path, stamp, _scan_file(self._parse_file, path, stamp)
             native = here[2].native_id
             self.problems += here[2].problems
             if not native:
@@ -145,7 +143,7 @@ class RecordTreeReader(TranscriptReader):
         met: list[Problem] = []
         path, name = self.locations[ref.native_id]
         # A fork's file is its session's, which tells of its problems.
-        outline = self._tree_type(path, [] if name else met)
+        outline = self._parse_file(path, [] if name else met)
         branch = outline.find_branch(name)
         if branch is None:
             return
@@ -161,6 +159,10 @@ class RecordTreeReader(TranscriptReader):
         yield build_header_batch(fields, outline.header_line, path)
         places = {outline.offsets[place]: place for place in past + branch.own_nodes}
         yield from sqlite.build_batches(_read_entries(outline, places, {*past, *copied}), met)
+
+    def stamp_file(self, path: Path) -> str:
+        """Return a stamp that differs when anything in the session differs."""
+        return jsonl.plain_file_stamp(path)
 
     def find_origin(self, outline: RecordTree, branch: Branch) -> tuple[list[int], SessionFields]:
         """What it was made from, and which of its own records are copies of that one's."""

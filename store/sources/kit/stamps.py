@@ -8,10 +8,9 @@ import os
 import stat
 import time
 from array import array
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Collection, Iterator
 from operator import attrgetter
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from store.sources.kit.problem import Problem
 

@@ -3,38 +3,20 @@ last is the session, every other one a fork of it."""
 
 from __future__ import annotations
 
-import os
 import zlib
 from base64 import b64decode, b64encode
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, fields
-from itertools import islice
 from pathlib import Path
 from typing import NamedTuple, Self, cast
 
 from store.errors import BadValue
 from store.model.entry import Json, NewEntry
 from store.model.session import SessionFields
-from store.sources.contract import Batch, ForeignFact, ForeignFile, ForeignSecret, Problem
+from store.sources.contract import Batch, Problem
 from store.sources.kit import jsonl, sqlite
 from store.sources.kit.jsonl import FileMark, JsonLine
 from store.text.validate import decode, encode_derived, replace_surrogates
-
-
-class TranscriptReader:
-    """A folder or file of conversations, which holds nothing beside them."""
-
-    def __init__(self) -> None:
-        self.problems: list[Problem] = []
-
-    def facts(self) -> Iterable[ForeignFact]:
-        return ()
-
-    def secrets(self) -> Iterable[ForeignSecret]:
-        return ()
-
-    def published(self) -> Iterable[ForeignFile]:
-        return ()
 
 
 def build_header_batch(fields: SessionFields, head: JsonLine | None, path: Path) -> Batch:
@@ -54,42 +36,6 @@ def path_text(path: Path) -> str:
     return replace_surrogates(str(path))
 
 
-@dataclass(frozen=True, slots=True)
-class Layout:
-    """Where an agent keeps its transcripts. A person may name its folder, one inside, or a single transcript."""
-
-    folders: tuple[str, ...]
-    "Inside the agent's own folder; the first that is there is it."
-    depth: int
-    "How many folders down the transcripts are."
-    suffixes: tuple[str, ...] = (".jsonl",)
-    is_transcript: Callable[[Path], bool] = lambda path: True
-    "Which of the files that are there are transcripts."
-
-    def find_files(self, root: Path, problems: list[Problem]) -> Iterator[Path]:
-        if os.path.isfile(root):
-            yield root
-        elif os.path.isdir(folder := self._transcript_folder(root)):
-            yield from filter(
-                self.is_transcript, jsonl.walk_files(folder, problems, suffixes=self.suffixes, depth=self.depth)
-            )
-
-    def stamp(self, locator: str) -> str:
-        """By the files' sizes and times alone; empty when it cannot be told."""
-        path = Path(locator)
-        if os.path.isfile(path):
-            return jsonl.plain_file_stamp(path)
-        return jsonl.tree_stamp(self._transcript_folder(path), suffixes=self.suffixes, depth=self.depth)
-
-    def detect(self, locator: str, is_ours: Callable[[Path], bool]) -> bool:
-        """By the content of some of its files."""
-        return any(map(is_ours, islice(self.find_files(Path(locator), []), _MAX_DETECT_FILES)))
-
-    def _transcript_folder(self, root: Path) -> Path:
-        return next((root / name for name in self.folders if os.path.isdir(root / name)), root)
-
-
-_MAX_DETECT_FILES = 50
 _MAX_MARK_BYTES = 256 * 1024
 _MAX_FIRST_LINE_BYTES = 8 * 1024 * 1024
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import isfinite
-from typing import Any, Protocol, Self, runtime_checkable
+from typing import Any, Protocol, Self
 
 from store.sources.contract import ForeignSummary
 from store.sources.kit import sqlite
@@ -215,22 +215,3 @@ def format_value(value: Any) -> str:
     if isinstance(value, float) and not isfinite(value):
         return str(value)
     return serialize(value).decode()
-
-
-@runtime_checkable
-class SupportsWriteBack(Protocol):
-    "A source whose stores take edits back."
-
-    LIVE_WRITES: bool
-    "Whether its program may be running meanwhile; where it may not, a file that is open anywhere is refused."
-
-    def plan(self, rows: ForeignRows, edits: WriteBackEdits) -> WritePlan: ...
-
-
-@runtime_checkable
-class SupportsSecrets(Protocol):
-    "A source whose stores hold secrets as plain text, which a person may want sealed."
-
-    def read_secret(self, rows: ForeignRows, native_id: str, key: str) -> str | None:
-        """The value as it is there now; read only when somebody asks for it to be sealed."""
-        ...

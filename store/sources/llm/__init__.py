@@ -1,1 +1,1 @@
-"""The source for llm."""
+"""This package reads the stores of llm."""

@@ -20,13 +20,6 @@ from store.sources.llm.tables import (
     sum_tokens,
 )
 
-SIGNATURE = {
-    "conversations": ("id", "name", "model"),
-    "responses": ("id", "model", "prompt", "system", "response", "conversation_id", "datetime_utc"),
-}
-_LOG_COLUMNS = ("model", "timestamp", "prompt", "system", "response", "chat_id")
-LOG_SIGNATURES = ({"logs": _LOG_COLUMNS}, {"log": _LOG_COLUMNS})
-
 Columns = dict[str, Any]
 _CHILD_TABLES = ("tool_calls", "tool_results", "prompt_attachments", "prompt_fragments", "system_fragments")
 

@@ -24,12 +24,6 @@ from store.sources.llm.tables import (
 )
 from store.text.validate import replace_surrogates
 
-SIGNATURE = {
-    "threads": ("id", "name", "tip_message_hash", "forked_from", "datetime_utc"),
-    "turns": ("id", "thread_id", "parent_message_hash", "tip_message_hash", "model", "datetime_utc"),
-    "messages": ("hash", "parent_hash", "role"),
-    "parts": ("id", "message_hash", "position", "type", "text", "payload"),
-}
 _ROLES = ("system", "user", "assistant", "tool")
 _PARTS_OF_MESSAGE = "where message_hash = ? order by position, rowid"
 

@@ -1,1 +1,1 @@
-"""The source for opencode."""
+"""This package reads the stores of opencode."""

@@ -1,162 +1,62 @@
-"""opencode: a folder with a database, and what older releases left in it, with the same sessions in all of them."""
+"""opencode keeps a database in its folder, and the files of older releases, which hold the same sessions."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator
-from contextlib import ExitStack, contextmanager
-from functools import cache
-from itertools import takewhile
+from collections.abc import Iterator
+from contextlib import AbstractContextManager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from store.model.entry import NewEntry
-from store.model.session import Session, SessionFields
-from store.sources.contract import Batch, Problem, ResumeCommand, SessionRef
-from store.sources.kit import homes, jsonl, sqlite
-from store.sources.kit.jsonl import as_str
-from store.sources.kit.transcripts import TranscriptReader
-from store.sources.opencode.entries import OpencodeEntry, OpencodeEntryReader, take_settled
-from store.sources.opencode.outputs import OUTPUTS_FOLDER
-from store.sources.opencode.storage import SIGNATURE, DatabaseStorage, FileStorage, SessionInfo, SessionStorage
+from store.sources.contract import ResumeCommand, Source, SourceReader
+from store.sources.kit.home import user_data_folder
+from store.sources.kit.stamps import digest, quiet_stamp, tree_stamp
+from store.sources.opencode.files import FILE_TREES, SIGNATURE, find_databases, find_session_files
 
-__all__ = ["LABEL", "LOCAL_IDS", "NAME", "READER", "detect", "open", "resume", "roots", "stamp"]
-
-NAME = "opencode"
-LABEL = "opencode"
-READER = 1
-LOCAL_IDS = False
-
-_FILE_TREES = ("storage/session", "storage/message", "storage/part", "project")
+if TYPE_CHECKING:
+    from store.model.session import Session
 
 
-# ── where ─────────────────────────────────────────────────────────────────────────────────────────
+class Opencode(Source):
+    name = "opencode"
+    where = "~/.local/share/opencode, and the database in $OPENCODE_DB"
 
-roots = homes.opencode_roots
+    def roots(self) -> Iterator[str]:
+        """Return opencode's folder, which is the same on every system, and a database elsewhere if one is named."""
+        folder = f"{user_data_folder()}/opencode"
+        yield folder
+        database = os.environ.get("OPENCODE_DB", "")
+        if os.path.isabs(database) and Path(database).parent != Path(folder):
+            yield database
 
+    def detect(self, locator: str) -> bool:
+        from store.sources.kit import sqlite
 
-def detect(locator: str) -> bool:
-    path = Path(locator)
-    if not os.path.isdir(path):
-        return sqlite.has_tables(locator, SIGNATURE)
-    return any(sqlite.has_tables(str(one), SIGNATURE) for one in _find_databases(path)) or any(
-        _find_session_files(path)
-    )
+        path = Path(locator)
+        if not os.path.isdir(path):
+            return sqlite.has_tables(locator, SIGNATURE)
+        return any(sqlite.has_tables(str(database), SIGNATURE) for database in find_databases(path)) or any(
+            find_session_files(path)
+        )
 
+    def stamp(self, locator: str) -> str:
+        path = Path(locator)
+        if not os.path.isdir(path):
+            return quiet_stamp(path)
+        databases = map(quiet_stamp, find_databases(path))
+        return digest(*databases, *(tree_stamp(path / tree, suffixes=(".json",)) for tree in FILE_TREES))
 
-def _find_databases(folder: Path) -> Iterator[Path]:
-    """One for each of the channels by which opencode is released, or one of the person's choice."""
-    for path in jsonl.walk_files(folder, [], suffixes=(".db",), depth=0):
-        if path.name.startswith("opencode") or path.name == os.environ.get("OPENCODE_DB"):
-            yield path
+    def open(self, locator: str) -> AbstractContextManager[SourceReader]:
+        from store.sources.opencode.reader import open_reader
 
+        return open_reader(Path(locator))
 
-def _find_session_files(folder: Path) -> Iterator[Path]:
-    yield from folder.glob("storage/session/*/ses_*.json")
-    yield from folder.glob("project/*/storage/session/info/ses_*.json")
-
-
-def stamp(locator: str) -> str:
-    path = Path(locator)
-    if not os.path.isdir(path):
-        return sqlite.quiet_stamp(path)
-    databases = map(sqlite.quiet_stamp, _find_databases(path))
-    return sqlite.digest(*databases, *(jsonl.tree_stamp(path / tree, suffixes=(".json",)) for tree in _FILE_TREES))
-
-
-@contextmanager
-def open(locator: str) -> Iterator[OpencodeReader]:  # noqa: A001 the shape's own word
-    path = Path(locator)
-    problems: list[Problem] = []
-    is_folder = os.path.isdir(path)
-    with ExitStack() as stack:
-        connections = [
-            stack.enter_context(sqlite.snapshot(one)) for one in (_find_databases(path) if is_folder else [path])
-        ]
-        generations: list[SessionStorage] = [
-            DatabaseStorage(connection, problems)
-            for connection in connections
-            if sqlite.has_columns(sqlite.read_tables(connection), SIGNATURE)
-        ]
-        if is_folder:
-            generations.append(FileStorage(path, problems))
-        yield OpencodeReader(generations, (path if is_folder else path.parent) / OUTPUTS_FOLDER, problems)
-
-
-def resume(session: Session) -> ResumeCommand:
-    name, _, reverted = session.native_id.partition("/")
-    if reverted:
-        return ResumeCommand(None, session.cwd, f"This was taken back: go on with {name} and say /redo.")
-    where = (session.cwd,) if session.cwd else ()
-    argv = ("opencode", *where, "--session", name)
-    return ResumeCommand(argv, session.cwd, fork_argv=(*argv, "--fork"), install_command="npm install -g opencode-ai")
-
-
-# ── the store ─────────────────────────────────────────────────────────────────────────────────────
-
-
-class OpencodeReader(TranscriptReader):
-    def __init__(self, generations: list[SessionStorage], outputs: Path, problems: list[Problem]) -> None:
-        super().__init__()
-        self.problems = problems
-        self._storages = generations
-        self._outputs_folder = outputs
-        self._storage_by_session: dict[str, SessionStorage] = {}
-        self._sub_agent_calls = cache(self._find_sub_agent_calls)
-
-    def scan(self) -> Iterator[SessionRef]:
-        """The newest generation first: what was taken over from an older one stands there still, as it was then."""
-        for generation in self._storages:
-            for ref in generation.list_refs():
-                if self._storage_by_session.setdefault(ref.native_id, generation) is not generation:
-                    continue
-                yield ref
-                info = generation.read_info(ref.native_id)
-                if info is not None and (reverted := as_str(info.revert.get("messageID"))):
-                    yield SessionRef(f"{ref.native_id}/{reverted}", ref.stamp, ref.updated_at)
-
-    def read(self, ref: SessionRef) -> Iterator[Batch]:
-        name, _, reverted = ref.native_id.partition("/")
-        owner = self._storage_by_session.get(name)
-        info = owner.read_info(name) if owner else None
-        if info is None:
-            return
-        met: list[Problem] = []
-        quiet = sqlite.is_quiet(ref.updated_at)
-        fields: SessionFields = {**info.fields}
-        kept = sum(1 for _ in _take_until_revert(self._read_entries(name, []), info)) if reverted else 0
+    def resume(self, session: Session) -> ResumeCommand:
+        name, _, reverted = session.native_id.partition("/")
         if reverted:
-            fields |= {"parent_id": name, "relation": "fork", "forked_at": kept - 1}
-            fields.pop("cost", None)  # which is the session's
-        elif name in (calls := self._sub_agent_calls(fields.get("parent_id", ""))):
-            fields["forked_at"] = calls[name]
-        yield Batch(header=info.header, fields=fields, archived=info.archived)
-        told = take_settled(self._read_entries(name, met), include_unsettled=quiet)
-        shown = told if reverted else _take_until_revert(told, info)
-        yield from sqlite.build_batches(_complete_entries(shown, kept, fields.get("created_at", "")), met)
-
-    def _read_entries(self, session: str, met: list[Problem]) -> Iterator[OpencodeEntry]:
-        owner = self._storage_by_session[session]
-        telling = OpencodeEntryReader(lambda message: owner.read_parts(session, message, met), self._outputs_folder)
-        return telling.read_entries(owner.read_messages(session, met))
-
-    def _find_sub_agent_calls(self, session: str) -> dict[str, int]:
-        """Where in a session's chain the calls stand that started another."""
-        if session not in self._storage_by_session:
-            return {}
-        return {
-            told.sub_agent_id: place for place, told in enumerate(self._read_entries(session, [])) if told.sub_agent_id
-        }
-
-
-def _take_until_revert(told: Iterable[OpencodeEntry], info: SessionInfo) -> Iterator[OpencodeEntry]:
-    """What of a session was not taken back."""
-    message, part = (as_str(info.revert.get(name)) for name in ("messageID", "partID"))
-    return takewhile(lambda one: not message or one.message_id != message or part not in ("", one.part_id), told)
-
-
-def _complete_entries(told: Iterable[OpencodeEntry], inherited: int, made: str) -> Iterator[list[NewEntry]]:
-    """Where a time is none, the one before."""
-    for place, (entry, *_) in enumerate(told):
-        entry.inherited = place < inherited
-        made = entry.created_at = entry.created_at or made
-        yield [entry]
+            return ResumeCommand(None, session.cwd, f"This was taken back: go on with {name} and say /redo.")
+        folder = (session.cwd,) if session.cwd else ()
+        argv = ("opencode", *folder, "--session", name)
+        return ResumeCommand(
+            argv, session.cwd, fork_argv=(*argv, "--fork"), install_command="npm install -g opencode-ai"
+        )

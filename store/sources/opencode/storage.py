@@ -20,11 +20,6 @@ from store.sources.opencode.entries import OpencodeMessage, OpencodePart, parse_
 from store.sources.opencode.session_message import message_from_row
 from store.text.validate import encode_derived, parse, replace_surrogates
 
-SIGNATURE = {
-    "session": ("id", "project_id", "title", "version", "time_created", "time_updated"),
-    "message": ("id", "session_id", "time_created", "data"),
-    "part": ("id", "message_id", "session_id", "data"),
-}
 _STABLE_COLUMNS = ("parent_id", "directory", "title", "revert", "time_created", "time_archived")
 _MESSAGES_IN_ORDER = "where session_id = ? order by time_created, id"
 _PLACEHOLDER_TITLE = re.compile(r"(?:New session|Child session) - \d{4}-\d\d-\d\dT.*", re.DOTALL)

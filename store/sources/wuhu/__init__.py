@@ -1,1 +1,1 @@
-"""The source for Wuhu."""
+"""This package reads the stores of Wuhu."""

@@ -5,15 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from store.sources import source_label
 from store.sources.kit import sqlite
 from store.sources.kit.write_plan import ForeignRows, WriteBackEdits, WritePlan
 
-_LABEL = "Wuhu"
 
-
-def plan(rows: ForeignRows, edits: WriteBackEdits) -> WritePlan:
+def plan_write_back(rows: ForeignRows, edits: WriteBackEdits) -> WritePlan:
     made = WritePlan()
-    session = made.find_session(rows, _LABEL, "id", edits)
+    session = made.find_session(rows, source_label("wuhu"), "id", edits)
     if session is None:
         return made
     if session.get("executionStatus") == "running":

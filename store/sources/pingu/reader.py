@@ -1,80 +1,39 @@
-"""Pingu: turns of a Responses API in SQLite. Only a tool loop's last response is stored, so a reply may be missing."""
+"""This module reads Pingu databases."""
 
 from __future__ import annotations
 
-import hashlib
 import sqlite3
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 
 from store.errors import BadValue
 from store.formats.content_blocks import parse_item, parse_response_tokens
 from store.model.entry import Json, NewEntry, Part, Text, Thinking, Tokens
-from store.model.session import Session, SessionFields, delegate_parent_id
+from store.model.session import SessionFields, delegate_parent_id
 from store.sources.contract import (
     Batch,
     ForeignFact,
-    ForeignFile,
-    ForeignSecret,
     ForeignSummary,
     Problem,
-    ResumeCommand,
     SessionRef,
+    SourceReader,
 )
-from store.sources.kit import homes, sqlite
+from store.sources.kit import sqlite
 from store.sources.kit.sqlite import RowLike
-from store.sources.kit.write_plan import ForeignRows, RowChange, WriteBackEdits, WritePlan, text_as_read
 from store.text.validate import parse
-
-NAME = "pingu"
-LABEL = "Pingu"
-READER = 1
-LOCAL_IDS = True
-LIVE_WRITES = True
 
 REPLY_NOT_STORED = "(reply not stored)"
 
 
 _TURN_COLUMNS = ("session_id", "user_message", "response_json", "model", "created_at")
-_SIGNATURE = {
-    "sessions": "id channel channel_id title model summary summary_up_to created_at updated_at".split(),
-    "turns": ("id", *_TURN_COLUMNS),
-}
 _MEMORY_COLUMNS = set("id session_id category content created_at updated_at".split())
 
-roots = homes.pingu_roots
 
-
-def detect(locator: str) -> bool:
-    return sqlite.has_tables(locator, _SIGNATURE)
-
-
-def stamp(locator: str) -> str:
-    return sqlite.database_stamp(Path(locator))
-
-
-@contextmanager
-def open(locator: str) -> Iterator[PinguReader]:  # noqa: A001 the shape's own word
-    with sqlite.snapshot(Path(locator)) as connection:
-        yield PinguReader(connection)
-
-
-def resume(session: Session) -> ResumeCommand:
-    chat = session.native_id.removeprefix("telegram:")
-    if chat != session.native_id and ":" not in chat:
-        return ResumeCommand(None, hint=f"Write in the Telegram chat {chat}.")
-    return ResumeCommand(
-        None, hint=f"Run `pingu gateway` and send the chat request with session_id {session.native_id!r}."
-    )
-
-
-class PinguReader:
+class PinguReader(SourceReader):
     def __init__(self, connection: sqlite3.Connection) -> None:
+        super().__init__()
         self._connection = connection
         self._tables = sqlite.read_tables(connection)
-        self.problems: list[Problem] = []
 
     def scan(self) -> Iterator[SessionRef]:
         said: dict[Any, str] = {}
@@ -116,12 +75,6 @@ class PinguReader:
                 updated_at=sqlite.normalize_time(row["updated_at"]),
             )
 
-    def secrets(self) -> Iterable[ForeignSecret]:
-        return ()
-
-    def published(self) -> Iterable[ForeignFile]:
-        return ()
-
 
 def _stable_values(row: RowLike) -> list[Any]:
     """What of a session's row is content; `updated_at` moves whenever Pingu so much as looks."""
@@ -143,11 +96,11 @@ def _build_header_batch(row: RowLike, numbers: list[int]) -> Batch:
     return Batch(
         header=NewEntry(kind="header", record=record),
         fields=fields,
-        summary=ForeignSummary(summary, _count_covered_turns(row["summary_up_to"], numbers)) if summary else None,
+        summary=ForeignSummary(summary, count_covered_turns(row["summary_up_to"], numbers)) if summary else None,
     )
 
 
-def _count_covered_turns(up_to: object, numbers: list[int]) -> int | None:
+def count_covered_turns(up_to: object, numbers: list[int]) -> int | None:
     """Pingu names the last turn covered by its row's id; we count the session's own turns."""
     try:
         last = int(sqlite.as_text(up_to))
@@ -209,58 +162,3 @@ def _parse_tokens(response: Mapping[str, Json]) -> Tokens | None:
 
 def _as_str(value: Json) -> str:
     return value if isinstance(value, str) else ""
-
-
-# ── writing back ──────────────────────────────────────────────────────────────────────────────────
-
-
-def plan(rows: ForeignRows, edits: WriteBackEdits) -> WritePlan:
-    """Title, summary with its coverage, memories, and the whole session."""
-    made = WritePlan()
-    session = made.find_session(rows, LABEL, "id", edits)
-    if session is None:
-        return made
-    if edits.delete:
-        # A memory points to its session by no foreign key, and would stay behind; nor need a message.
-        for table in ("memories", "messages", "turns"):
-            made.delete_rows(rows, table, "session_id = ?", edits.native_id)
-        made.delete_row(rows, "sessions", session)
-        return made
-    if edits.title:
-        made.swap_title("sessions", {"id": edits.native_id}, "title", session["title"], edits.title)
-    if edits.summary:
-        _plan_summary(rows, session, edits.summary, edits.summary_seen, made)
-    for fact in edits.facts:
-        # The embedding belongs to the old words; without one Pingu makes it anew.
-        digest = hashlib.sha256(fact.text.encode()).hexdigest() if fact.text is not None else None
-        made.swap_fact(rows, fact, {"embedding": None, "content_hash": digest})
-    if edits.secrets:
-        made.unsupported.append("Pingu has no place for secrets; they stay here.")
-    return made
-
-
-def _plan_summary(
-    rows: ForeignRows, session: Mapping[str, Any], wanted: ForeignSummary, seen: str, made: WritePlan
-) -> None:
-    if text_as_read(session["summary"]) not in (seen, wanted.text):
-        made.conflicts.append("Pingu has written a newer summary since it was read; sync first.")
-        return
-    turns = rows.select("turns", "session_id = ?", session["id"])
-    numbers = [turn["id"] for turn in sorted(turns, key=lambda turn: (sqlite.as_text(turn["created_at"]), turn["id"]))]
-    before = {name: session[name] for name in ("summary", "summary_up_to")}
-    after = {
-        "summary": wanted.text or None,
-        "summary_up_to": _last_covered_turn(wanted, numbers, before["summary_up_to"]),
-    }
-    if before != after:
-        made.changes.append(RowChange("sessions", {"id": session["id"]}, before, after))
-    made.summary = ForeignSummary(wanted.text, _count_covered_turns(after["summary_up_to"], numbers))
-
-
-def _last_covered_turn(wanted: ForeignSummary, numbers: list[int], before: Any) -> Any:
-    """The id of the last turn covered, as text. Where nobody says how far it goes, as far as the one before."""
-    if not wanted.text:
-        return None
-    if wanted.up_to_turn is None:
-        return before
-    return str(numbers[: wanted.up_to_turn][-1]) if numbers and wanted.up_to_turn else "0"

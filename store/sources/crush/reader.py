@@ -1,36 +1,25 @@
-"""Crush: one SQLite file per project. A message is a JSON list of parts, rewritten in place while the model speaks."""
+"""This module reads Crush databases."""
 
 from __future__ import annotations
 
-import os
 import sqlite3
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 
 from store.errors import BadValue
 from store.model.entry import Attachment, Json, NewEntry, Opaque, Part, Text, Thinking, ToolCall, ToolResult
-from store.model.session import Session, SessionFields
-from store.sources.contract import Batch, ForeignSummary, Problem, ResumeCommand, SessionRef
-from store.sources.kit import homes, sqlite
+from store.model.session import SessionFields
+from store.sources.contract import Batch, ForeignSummary, Problem, SessionRef, SourceReader
+from store.sources.crush.files import find_project_folder
+from store.sources.kit import sqlite
 from store.sources.kit.jsonl import as_count, as_dict, as_str, cost_fields
 from store.sources.kit.sqlite import RowLike
-from store.sources.kit.transcripts import TranscriptReader
 from store.text.validate import parse
-
-NAME = "crush"
-LABEL = "Crush"
-READER = 1
-LOCAL_IDS = True
 
 PLACEHOLDER_TITLE = "Untitled Session"
 
 _MESSAGE_COLUMNS = ("session_id", "role", "cast(parts as blob)", "created_at")
-_SIGNATURE = {
-    "sessions": "id parent_session_id title prompt_tokens completion_tokens created_at updated_at".split(),
-    "messages": "id session_id role parts model created_at updated_at".split(),
-}
 _MESSAGES_IN_ORDER = "where session_id = ? order by created_at, rowid"
 _CHANGING_COLUMNS = ("message_count", "prompt_tokens", "completion_tokens", "cost", "updated_at")
 """What of a session's row moves while nothing is said that its messages do not say."""
@@ -41,60 +30,14 @@ _ROLES = ("user", "assistant", "system", "tool")
 _NORMAL_FINISH_REASONS = ("", "stop", "end_turn", "tool_use", "unknown")
 
 
-# ── where ─────────────────────────────────────────────────────────────────────────────────────────
-
-roots = homes.crush_roots
-
-
-def _find_project_folder(locator: str) -> str:
-    """The project's. A folder inside it may have been given the same data; then the outermost is meant."""
-    data = Path(locator).parent
-    known = [
-        str(project.path)
-        for project in homes.find_crush_projects()
-        if os.path.realpath(project.data_folder) == os.path.realpath(data)
-    ]
-    if known:
-        return min(known, key=len)
-    return str(data.parent) if data.name == ".crush" else ""
-
-
-def detect(locator: str) -> bool:
-    return sqlite.has_tables(locator, _SIGNATURE)
-
-
-def stamp(locator: str) -> str:
-    return sqlite.quiet_stamp(Path(locator))
-
-
-@contextmanager
-def open(locator: str) -> Iterator[CrushReader]:  # noqa: A001 the shape's own word
-    with sqlite.snapshot(Path(locator)) as connection:
-        yield CrushReader(connection, Path(locator))
-
-
-def resume(session: Session) -> ResumeCommand:
-    if session.relation:
-        return ResumeCommand(
-            None, hint="Crush itself started this conversation; go on with the one that it belongs to."
-        )
-    data = session.environment_path
-    elsewhere = data and session.cwd and Path(data) != Path(session.cwd) / ".crush"
-    where = ("--data-dir", data) if elsewhere else ()
-    argv = ("crush", *where, "--session", session.native_id)
-    return ResumeCommand(
-        argv, session.cwd, skip_permission_flags=("--yolo",), install_command="npm install -g @charmland/crush"
-    )
-
-
 # ── the store ─────────────────────────────────────────────────────────────────────────────────────
 
 
-class CrushReader(TranscriptReader):
+class CrushReader(SourceReader):
     def __init__(self, connection: sqlite3.Connection, path: Path) -> None:
         super().__init__()
         self._connection = connection
-        self._project_folder = _find_project_folder(str(path))
+        self._project_folder = find_project_folder(str(path))
         self._data_folder = str(path.parent)
         self._message_positions = cache(self._find_message_positions)
 

@@ -1,72 +1,35 @@
-"""pi: one file of JSON lines per session. Its records are a tree, of which the last one tells the branch in use."""
+"""This module reads pi transcripts."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from itertools import takewhile
 from pathlib import Path
 
 from store.model.entry import Attachment, Json, NewEntry, Opaque, Part, Text, Thinking, Tokens, ToolCall, ToolResult
-from store.model.session import Session, SessionFields
-from store.sources.contract import Problem, ResumeCommand
-from store.sources.kit import homes
+from store.model.session import SessionFields
+from store.sources.contract import Problem
 from store.sources.kit.jsonl import as_count, as_dict, as_list, as_str, as_time, cost_fields
 from store.sources.kit.record_tree import EntryParser, RecordTree, RecordTreeReader
-from store.sources.kit.transcripts import Branch, Layout, Node, read_first_value
+from store.sources.kit.transcripts import Branch, Node
+from store.sources.pi.source import Pi
 from store.text.validate import replace_surrogates
 
-NAME = "pi"
-LABEL = "pi"
-READER = 1
-LOCAL_IDS = False
-
 _ID_IN_FILE_NAME = re.compile(r"_([^_/\\]+)\.jsonl$")
-_LAYOUT = Layout(("agent/sessions", "sessions"), depth=1)
-
-roots = homes.pi_roots
-
-
-def detect(locator: str) -> bool:
-    return _LAYOUT.detect(locator, lambda path: _is_header(read_first_value(path)))
-
-
-stamp = _LAYOUT.stamp
-
-
-@contextmanager
-def open(locator: str) -> Iterator[PiReader]:  # noqa: A001 the shape's own word
-    yield PiReader(Path(locator), _LAYOUT, _PiRecordTree)
-
-
-def resume(session: Session) -> ResumeCommand:
-    native, _, branch = session.native_id.partition("/")
-    if branch:
-        hint = f"pi goes on with a session's newest branch: run `pi --session {native}` and choose this one with /tree."
-        return ResumeCommand(None, cwd=session.cwd, hint=hint)
-    argv, fork = ("pi", "--session", native), ("pi", "--fork", native)
-    return ResumeCommand(
-        argv, session.cwd, fork_argv=fork, install_command="npm install -g @earendil-works/pi-coding-agent"
-    )
-
-
-def _is_header(value: Json) -> bool:
-    header = as_dict(value)
-    return header.get("type") == "session" and isinstance(header.get("id"), str) and "cwd" in header
 
 
 # ── the sessions ──────────────────────────────────────────────────────────────────────────────────
 
 
-class _PiRecordTree(RecordTree):
+class PiRecordTree(RecordTree):
     def __init__(self, path: Path, problems: list[Problem]) -> None:
         self._titles: dict[int, str] = {}
         self._provider = ""
         super().__init__(path, problems)
 
     def is_header(self, value: Mapping[str, Json]) -> bool:
-        return _is_header(value)
+        return Pi().is_mine(value)
 
     def parse_node(self, value: Mapping[str, Json]) -> Node:
         if name := as_str(value.get("name")).strip() if value.get("type") == "session_info" else "":
@@ -120,7 +83,7 @@ class PiReader(RecordTreeReader):
             return super().find_origin(outline, branch)
         fields: SessionFields = {"parent_id": parent, "relation": "fork"}
         beside = outline.path.with_name(named.rpartition("/")[2])
-        other = _PiRecordTree(self.locations.get(parent, (beside, ""))[0], [])
+        other = PiRecordTree(self.locations.get(parent, (beside, ""))[0], [])
         known = {node.id for node in other.nodes if node.id}
         copied = list(takewhile(lambda place: outline.nodes[place].id in known, branch.own_nodes))
         shared = {outline.nodes[place].id for place in copied}

@@ -1,26 +1,18 @@
-"""ChatGPT's export: every conversation a tree of messages, of which one line is the one that was read last."""
+"""This module reads ChatGPT exports."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
 from dataclasses import dataclass
 
 from store.errors import BadValue
 from store.model.entry import Attachment, Json, NewEntry, Opaque, Part, Text, Thinking, ToolCall, ToolResult
-from store.model.session import Session
-from store.sources.contract import ResumeCommand
-from store.sources.kit import exports, homes, jsonl, sqlite
+from store.sources.kit import jsonl, sqlite
 from store.sources.kit.exports import ExportConversation, ExportMessage, ExportReader, sort_parents_first
 from store.sources.kit.jsonl import as_count, as_dict, as_list, as_str, as_time
 from store.sources.kit.transcripts import Node
 from store.text.validate import replace_surrogates
-
-NAME = "chatgpt"
-LABEL = "ChatGPT"
-READER = 1
-LOCAL_IDS = False
 
 _CHANGING_FIELDS = ("mapping", "current_node", "update_time")
 _PLACEHOLDER_TITLES = ("New chat", "New Chat")
@@ -30,35 +22,15 @@ _CITATION_MARKER = re.compile("\ue200[^\ue200\ue201]*\ue201|[\ue200-\ue202]")
 _CONTEXT_TYPES = ("user_editable_context", "model_editable_context")
 _FAILURE_STATUS = re.compile(r"fail|error|exception|timed_out|cancel", re.IGNORECASE)
 
-roots = homes.export_roots
 
-
-def detect(locator: str) -> bool:
-    return exports.detect(locator, _is_conversation)
-
-
-stamp = exports.stamp
-
-
-@contextmanager
-def open(locator: str) -> Iterator[ChatGPTReader]:  # noqa: A001 the shape's own word
-    with exports.open_files(locator) as parts:
-        yield ChatGPTReader(parts)
-
-
-def resume(session: Session) -> ResumeCommand:
-    native = session.native_id.partition("/")[0]
-    return ResumeCommand(None, hint=f"Open https://chatgpt.com/c/{native} in a browser.")
-
-
-def _is_conversation(value: Mapping[str, Json]) -> bool:
+def is_conversation(value: Mapping[str, Json]) -> bool:
     return isinstance(value.get("mapping"), dict)
 
 
 class ChatGPTReader(ExportReader):
     def parse_conversation(self, value: Mapping[str, Json]) -> ExportConversation | None:
         native = as_str(value.get("conversation_id")) or as_str(value.get("id"))
-        if not _is_conversation(value) or not native:
+        if not is_conversation(value) or not native:
             return None
         messages = sort_parents_first(list(_parse_messages(as_dict(value.get("mapping")))))
         title = as_str(value.get("title")).strip()

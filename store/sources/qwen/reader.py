@@ -1,71 +1,25 @@
-"""Qwen Code: one file of JSON lines per session, a tree of records around the parts that Gemini CLI has."""
+"""This module reads Qwen Code transcripts."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from store.model.entry import Json, NewEntry, Opaque, Part, Tokens, ToolCall, ToolResult, readable_text
-from store.model.session import Session, SessionFields
-from store.sources.contract import Problem, ResumeCommand
-from store.sources.kit import homes
+from store.model.session import SessionFields
+from store.sources.contract import Problem
 from store.sources.kit.gemini_parts import count_tokens, extract_typed_text, is_injected, parse_parts
 from store.sources.kit.jsonl import as_count, as_dict, as_list, as_str, as_time
-from store.sources.kit.record_tree import EntryParser, RecordTree, RecordTreeReader
-from store.sources.kit.transcripts import Layout, Node, read_first_value
+from store.sources.kit.record_tree import EntryParser, RecordTree
+from store.sources.kit.transcripts import Node
 from store.text.validate import encode_derived, replace_surrogates
-
-NAME = "qwen"
-LABEL = "Qwen Code"
-READER = 1
-LOCAL_IDS = False
-
-_LAYOUT = Layout(("projects",), depth=2, is_transcript=lambda path: path.parent.name == "chats")
 
 _TYPED_SUBTYPES = ("", "mid_turn_user_message")
 """The subtypes of what a person typed; anything else comes from the program: a schedule, a notification, an agent."""
 
-roots = homes.qwen_roots
 
-
-def detect(locator: str) -> bool:
-    return _LAYOUT.detect(locator, lambda path: _is_record(read_first_value(path)))
-
-
-stamp = _LAYOUT.stamp
-
-
-@contextmanager
-def open(locator: str) -> Iterator[RecordTreeReader]:  # noqa: A001 the shape's own word
-    yield RecordTreeReader(Path(locator), _LAYOUT, _QwenRecordTree)
-
-
-def resume(session: Session) -> ResumeCommand:
-    native, _, branch = session.native_id.partition("/")
-    if branch:
-        hint = f"Qwen Code left this branch; `qwen --resume {native}` goes on with the session it is a part of."
-        return ResumeCommand(None, cwd=session.cwd, hint=hint)
-    argv = ("qwen", "--resume", native)
-    return ResumeCommand(
-        argv, session.cwd, skip_permission_flags=("--yolo",), install_command="npm install -g @qwen-code/qwen-code"
-    )
-
-
-def git_branch(record: Json) -> str:
-    return as_str(as_dict(record).get("gitBranch"))
-
-
-def _is_record(value: Json) -> bool:
-    """Claude Code's records have the same envelope, but a message of blocks rather than of parts."""
-    record = as_dict(value)
-    if not {"uuid", "parentUuid", "sessionId", "type"} <= record.keys() or "isSidechain" in record:
-        return False
-    return isinstance(as_dict(record.get("message")).get("parts"), list) or "systemPayload" in record
-
-
-class _QwenRecordTree(RecordTree):
+class QwenRecordTree(RecordTree):
     def __init__(self, path: Path, problems: list[Problem]) -> None:
         self._titles: dict[int, str] = {}
         self._cwd = ""

@@ -1,57 +1,29 @@
-"""claude.ai's export: conversations of messages with blocks; calls and their results both stand in the answer."""
+"""This module reads claude.ai exports."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
 
 from store.formats.content_blocks import parse_block
 from store.model.entry import Attachment, Json, NewEntry, Part, Text, ToolCall, ToolResult
-from store.model.session import Session
-from store.sources.contract import ResumeCommand
-from store.sources.kit import exports, homes, sqlite
+from store.sources.kit import sqlite
 from store.sources.kit.exports import ExportConversation, ExportMessage, ExportReader, sort_parents_first
 from store.sources.kit.jsonl import as_count, as_dict, as_list, as_str, as_time
 from store.sources.kit.transcripts import Node
 from store.text.validate import replace_surrogates
 
-NAME = "claude-ai"
-LABEL = "claude.ai"
-READER = 1
-LOCAL_IDS = False
-
 _CHANGING_FIELDS = ("chat_messages", "updated_at", "name", "summary")
 _ROOT_UUID = "00000000-0000-4000-8000-000000000000"
 _ROLES = {"human": "user", "assistant": "assistant"}
 
-roots = homes.export_roots
 
-
-def detect(locator: str) -> bool:
-    return exports.detect(locator, _is_conversation)
-
-
-stamp = exports.stamp
-
-
-@contextmanager
-def open(locator: str) -> Iterator[ClaudeAIReader]:  # noqa: A001 the shape's own word
-    with exports.open_files(locator) as parts:
-        yield ClaudeAIReader(parts)
-
-
-def resume(session: Session) -> ResumeCommand:
-    native = session.native_id.partition("/")[0]
-    return ResumeCommand(None, hint=f"Open https://claude.ai/chat/{native} in a browser.")
-
-
-def _is_conversation(value: Mapping[str, Json]) -> bool:
+def is_conversation(value: Mapping[str, Json]) -> bool:
     return isinstance(value.get("uuid"), str) and isinstance(value.get("chat_messages"), list)
 
 
 class ClaudeAIReader(ExportReader):
     def parse_conversation(self, value: Mapping[str, Json]) -> ExportConversation | None:
-        if not _is_conversation(value):
+        if not is_conversation(value):
             return None
         messages = sort_parents_first(list(_parse_messages(as_list(value.get("chat_messages")))))
         made = ExportConversation(

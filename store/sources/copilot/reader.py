@@ -1,10 +1,9 @@
-"""GitHub Copilot CLI: one file of events per session. What a sub-agent does stands among them, and is told apart."""
+"""This module reads Copilot CLI transcripts."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 
@@ -22,21 +21,14 @@ from store.model.entry import (
     ToolResult,
     readable_text,
 )
-from store.model.session import Session, SessionFields
-from store.sources.contract import Problem, ResumeCommand
-from store.sources.kit import homes, jsonl
+from store.model.session import SessionFields
+from store.sources.contract import Problem
+from store.sources.kit import jsonl
 from store.sources.kit.jsonl import as_count, as_dict, as_list, as_str, as_time
 from store.sources.kit.record_tree import EntryParser, RecordTree, RecordTreeReader
-from store.sources.kit.transcripts import Branch, Layout, Node, read_first_value
+from store.sources.kit.transcripts import Branch, Node
 from store.text.validate import replace_surrogates
 
-NAME = "copilot"
-LABEL = "Copilot CLI"
-READER = 1
-LOCAL_IDS = False
-
-_SKIP_PERMISSIONS = ("--allow-all-tools",)
-_INSTALL_COMMAND = "npm install -g @github/copilot"
 _EXIT_CODE_NOTE = re.compile(r"\n?<shellId: \S+ completed with exit code (-?\d+)>\s*$")
 _EVENT_TEXT_FIELDS = "message title newModel selectedModel agentDisplayName agentName name reason".split()
 _KNOWN_EVENT_PREFIXES = (
@@ -53,54 +45,10 @@ _KNOWN_EVENT_PREFIXES = (
 )
 
 
-def _is_transcript(path: Path) -> bool:
-    return path.name == "events.jsonl" or (path.parent.name == "session-state" and path.suffix == ".jsonl")
-
-
-_LAYOUT = Layout(("session-state",), depth=1, suffixes=(".jsonl", "workspace.yaml"), is_transcript=_is_transcript)
-
-roots = homes.copilot_roots
-
-
-def detect(locator: str) -> bool:
-    return _LAYOUT.detect(locator, lambda path: _is_event(read_first_value(path)))
-
-
-stamp = _LAYOUT.stamp
-
-
-@contextmanager
-def open(locator: str) -> Iterator[CopilotReader]:  # noqa: A001 the shape's own word
-    yield CopilotReader(Path(locator), _LAYOUT, _CopilotRecordTree)
-
-
-def resume(session: Session) -> ResumeCommand:
-    native, _, agent = session.native_id.partition("/")
-    if agent:
-        hint = f"Copilot CLI cannot go on with a sub-agent; `copilot --resume {native}` goes on with its session."
-        return ResumeCommand(None, cwd=session.cwd, hint=hint)
-    return ResumeCommand(
-        ("copilot", "--resume", native),
-        session.cwd,
-        skip_permission_flags=_SKIP_PERMISSIONS,
-        install_command=_INSTALL_COMMAND,
-    )
-
-
-def git_branch(record: Json) -> str:
-    """Of the events that open a session, and open it again."""
-    return as_str(as_dict(as_dict(as_dict(record).get("data")).get("context")).get("branch"))
-
-
-def _is_event(value: Json) -> bool:
-    event = as_dict(value)
-    return isinstance(event.get("data"), dict) and {"type", "id", "timestamp", "parentId"} <= event.keys()
-
-
 # ── a session in outline ──────────────────────────────────────────────────────────────────────────
 
 
-class _CopilotRecordTree(RecordTree):
+class CopilotRecordTree(RecordTree):
     def __init__(self, path: Path, problems: list[Problem]) -> None:
         self._nodes_by_agent: dict[str, list[int]] = {"": []}
         self._agent_of_node: list[str] = []
@@ -156,10 +104,6 @@ class _CopilotRecordTree(RecordTree):
             fields["forked_at"] = self._nodes_by_agent[caller].index(asked)
         return fields
 
-    @classmethod
-    def stamp(cls, path: Path) -> str:
-        return f"{jsonl.plain_file_stamp(path)} {jsonl.plain_file_stamp(path.with_name('workspace.yaml'))}"
-
     @property
     def native_id(self) -> str:
         start = as_dict(as_dict(self.header_line.value).get("data")) if self.header_line else {}
@@ -214,9 +158,12 @@ def _unquote(value: str) -> str:
 
 
 class CopilotReader(RecordTreeReader):
+    def stamp_file(self, path: Path) -> str:
+        return f"{jsonl.plain_file_stamp(path)} {jsonl.plain_file_stamp(path.with_name('workspace.yaml'))}"
+
     def find_origin(self, outline: RecordTree, branch: Branch) -> tuple[list[int], SessionFields]:
         return [], outline.sub_agent_fields(branch.name) if branch.name and isinstance(
-            outline, _CopilotRecordTree
+            outline, CopilotRecordTree
         ) else {}
 
 

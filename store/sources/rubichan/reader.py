@@ -1,4 +1,4 @@
-"""Rubichan: messages of content blocks in SQLite, long results set aside in blobs, a snapshot that resume prefers."""
+"""This module reads Rubichan databases."""
 
 from __future__ import annotations
 
@@ -7,42 +7,27 @@ import json
 import re
 import sqlite3
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
 from dataclasses import replace
 from functools import cached_property
 from itertools import takewhile
-from pathlib import Path
 from typing import Any
 
 from store.errors import BadValue
 from store.formats.content_blocks import parse_blocks
 from store.model.entry import Json, NewEntry, Opaque, Part, ToolResult, readable_text
-from store.model.session import Session, SessionFields
+from store.model.session import SessionFields
 from store.sources.contract import (
     Batch,
     ForeignFact,
-    ForeignFile,
-    ForeignSecret,
     ForeignSummary,
     Problem,
-    ResumeCommand,
     SessionRef,
+    SourceReader,
 )
-from store.sources.kit import homes, sqlite
+from store.sources.kit import sqlite
 from store.sources.kit.sqlite import RowLike
-from store.sources.kit.write_plan import ForeignRows, RowChange, WriteBackEdits, WritePlan
 from store.text.validate import encode, encode_derived, parse
 
-NAME = "rubichan"
-LABEL = "Rubichan"
-READER = 1
-LOCAL_IDS = True
-LIVE_WRITES = False
-
-_SIGNATURE = {
-    "sessions": "id title model working_dir system_prompt created_at updated_at".split(),
-    "messages": "id session_id seq role content created_at".split(),
-}
 _MEMORY_COLUMNS = set("id working_dir tag content created_at updated_at".split())
 
 # The last one in the note: before it stands the beginning of the result itself, which may say anything.
@@ -58,27 +43,6 @@ _SHARED_MESSAGES = """
     where ours.session_id = ? order by ours.seq
 """
 
-roots = homes.rubichan_roots
-
-
-def detect(locator: str) -> bool:
-    return sqlite.has_tables(locator, _SIGNATURE)
-
-
-def stamp(locator: str) -> str:
-    return sqlite.database_stamp(Path(locator))
-
-
-@contextmanager
-def open(locator: str) -> Iterator[RubichanReader]:  # noqa: A001 the shape's own word
-    with sqlite.snapshot(Path(locator)) as connection:
-        yield RubichanReader(connection)
-
-
-def resume(session: Session) -> ResumeCommand:
-    argv = ("rubichan", "--resume", session.native_id)
-    return ResumeCommand(argv, session.cwd, fork_argv=(*argv, "--fork"))
-
 
 class MessagesDigest:
     """A running sum of a session's messages, the same whether they are swept or read."""
@@ -93,11 +57,11 @@ class MessagesDigest:
         return self._hash.hexdigest()
 
 
-class RubichanReader:
+class RubichanReader(SourceReader):
     def __init__(self, connection: sqlite3.Connection) -> None:
+        super().__init__()
         self._connection = connection
         self._tables = sqlite.read_tables(connection)
-        self.problems: list[Problem] = []
 
     def scan(self) -> Iterator[SessionRef]:
         """In the order of the file, not of the sessions: a million rows are hashed in one sweep."""
@@ -230,7 +194,7 @@ class RubichanReader:
             return None
         messages = sqlite.read_rows(self._connection, "messages", [], _MESSAGES_IN_ORDER, session_id)
         try:
-            snapshot = _RubichanSnapshot(row["messages"], messages)
+            snapshot = RubichanSnapshot(row["messages"], messages)
         except BadValue as reason:
             met.append(Problem(f"session_snapshots:{session_id}", f"The snapshot cannot be read: {reason}"))
             return None
@@ -251,12 +215,6 @@ class RubichanReader:
                 updated_at=sqlite.normalize_time(row["updated_at"]),
             )
 
-    def secrets(self) -> Iterable[ForeignSecret]:
-        return ()
-
-    def published(self) -> Iterable[ForeignFile]:
-        return ()
-
 
 def _stable_values(row: RowLike) -> list[Any]:
     return [row[name] for name in row if name not in ("updated_at", "token_count")]
@@ -272,7 +230,7 @@ def _decode_blocks(content: str) -> str | list[Json]:
     return blocks if isinstance(blocks, list | str) else [blocks]
 
 
-class _RubichanSnapshot:
+class RubichanSnapshot:
     """What resume loads, beside the conversation it was made of.
 
     What stands at its head and nowhere in the conversation is the summary; behind it come the messages that were kept.
@@ -336,63 +294,3 @@ def _digest_message(message: Json) -> bytes:
 def _message_text(message: Json) -> str:
     content = message.get("content") if isinstance(message, Mapping) else None
     return readable_text([block for block in content if isinstance(block, dict)]) if isinstance(content, list) else ""
-
-
-# ── writing back ──────────────────────────────────────────────────────────────────────────────────
-
-
-def plan(rows: ForeignRows, edits: WriteBackEdits) -> WritePlan:
-    """Title, the summary at the head of the snapshot that resume loads, memories, and the whole session."""
-    made = WritePlan()
-    session = made.find_session(rows, LABEL, "id", edits)
-    if session is None:
-        return made
-    if edits.delete:
-        _plan_delete(rows, session, made)
-        return made
-    if edits.title:
-        made.swap_title("sessions", {"id": edits.native_id}, "title", session["title"], edits.title)
-    if edits.summary:
-        _plan_summary(rows, session, edits.summary, edits.summary_seen, made)
-    for fact in edits.facts:
-        made.swap_fact(rows, fact)
-    if edits.secrets:
-        made.unsupported.append("Rubichan has no place for secrets; they stay here.")
-    return made
-
-
-def _plan_summary(
-    rows: ForeignRows, session: Mapping[str, Any], wanted: ForeignSummary, seen: str, made: WritePlan
-) -> None:
-    """Only a snapshot holds one; without it, resume loads the whole conversation."""
-    found = rows.select("session_snapshots", "session_id = ?", session["id"])
-    if not found:
-        made.unsupported.append(
-            "Rubichan keeps a summary only in a snapshot, and this session has none; yours stays here."
-        )
-        return
-    messages = sorted(rows.select("messages", "session_id = ?", session["id"]), key=lambda row: (row["seq"], row["id"]))
-    try:
-        snapshot = _RubichanSnapshot(found[0]["messages"], messages)
-    except BadValue:
-        made.unsupported.append("Rubichan's snapshot of this session cannot be read; your summary stays here.")
-        return
-    if snapshot.summary not in (seen, wanted.text):
-        made.conflicts.append("Rubichan has written a newer snapshot since it was read; sync first.")
-    elif not wanted.text:
-        made.delete_row(rows, "session_snapshots", found[0])
-    else:
-        after = snapshot.replace_summary(wanted.text)
-        if snapshot.summary != wanted.text:
-            change = {"messages": found[0]["messages"]}, {"messages": after}
-            made.changes.append(RowChange("session_snapshots", {"session_id": session["id"]}, *change))
-        told = _RubichanSnapshot(after, messages)
-        made.summary = ForeignSummary(told.summary, told.count_covered_turns())
-
-
-def _plan_delete(rows: ForeignRows, session: Mapping[str, Any], made: WritePlan) -> None:
-    """Not while it has forks, which share its blobs; Rubichan itself refuses that too."""
-    if "forked_from" in session and rows.select("sessions", "forked_from = ?", session["id"]):
-        made.conflicts.append("The session has forks in Rubichan that share its data; delete those first.")
-        return
-    made.delete_row(rows, "sessions", session)

@@ -1,40 +1,23 @@
-"""Goose: all sessions in one SQLite file, and before autumn 2025 a file of JSON lines each, left where they were.
-
-When the context grows too long, Goose writes a session's rows anew: what was said stays, hidden from the model; a
-summary, hidden from the person, follows it, and then what was asked last, once more.
-"""
+"""This module reads Goose's database and its older files."""
 
 from __future__ import annotations
 
-import os
 import re
 import sqlite3
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
 from itertools import chain, islice
 from pathlib import Path
 from typing import NamedTuple
 
 from store.errors import BadValue
 from store.model.entry import Attachment, Json, NewEntry, NewRecord, Opaque, Part, Text, Thinking, ToolCall, ToolResult
-from store.model.session import Session, SessionFields
-from store.sources.contract import Batch, ForeignSummary, Problem, ResumeCommand, SessionRef
-from store.sources.kit import homes, jsonl, sqlite
+from store.model.session import SessionFields
+from store.sources.contract import Batch, ForeignSummary, Problem, SessionRef, SourceReader
+from store.sources.kit import jsonl, sqlite
 from store.sources.kit.jsonl import as_count, as_dict, as_list, as_str
 from store.sources.kit.sqlite import RowLike
-from store.sources.kit.transcripts import TranscriptReader
 from store.text.validate import encode_derived, parse, replace_surrogates
 
-NAME = "goose"
-LABEL = "Goose"
-READER = 1
-LOCAL_IDS = True
-
-_DATABASE_NAME = "sessions.db"
-_SIGNATURE = {
-    "sessions": "id working_dir created_at updated_at extension_data".split(),
-    "messages": "id session_id role content_json created_timestamp".split(),
-}
 _MESSAGE_COLUMNS = ("session_id", "role", "created_timestamp", "cast(content_json as blob)")
 _SMALLEST_MILLISECONDS = 100_000_000_000
 # Other clients than Goose's own write milliseconds.
@@ -49,56 +32,6 @@ _INTERNAL_TYPES = ("sub_agent", "hidden")
 _VISIBILITY_KEYS = ("userVisible", "agentVisible")
 _NOTICE_TYPES = ("systemNotification", "contextLengthExceeded", "summarizationRequested")
 _QUESTION_TYPES = ("toolConfirmationRequest", "actionRequired")
-
-
-# ── where ─────────────────────────────────────────────────────────────────────────────────────────
-
-roots = homes.goose_roots
-
-
-def detect(locator: str) -> bool:
-    """The folder of all sessions, or one of the files in it."""
-    path = Path(locator)
-    if path.suffix == ".jsonl":
-        return _is_transcript(path)
-    if not os.path.isdir(path):
-        return sqlite.has_tables(locator, _SIGNATURE)
-    return sqlite.has_tables(str(path / _DATABASE_NAME), _SIGNATURE) or any(
-        map(_is_transcript, _list_transcripts(path))
-    )
-
-
-def _list_transcripts(folder: Path) -> Iterator[Path]:
-    return jsonl.walk_files(folder, [], depth=0)
-
-
-def _is_transcript(path: Path) -> bool:
-    first = as_dict(next((line.value for line in jsonl.read_json_lines(path, [])), None))
-    return isinstance(first.get("working_dir"), str) and "description" in first
-
-
-def stamp(locator: str) -> str:
-    path = Path(locator)
-    if not os.path.isdir(path):
-        return jsonl.plain_file_stamp(path) if path.suffix == ".jsonl" else sqlite.database_stamp(path)
-    return sqlite.digest(sqlite.database_stamp(path / _DATABASE_NAME), jsonl.tree_stamp(path, depth=0))
-
-
-@contextmanager
-def open(locator: str) -> Iterator[GooseReader]:  # noqa: A001 the shape's own word
-    path = Path(locator)
-    folder = os.path.isdir(path)
-    files = list(_list_transcripts(path)) if folder else [path] if path.suffix == ".jsonl" else []
-    database = path / _DATABASE_NAME if folder else path
-    with ExitStack() as stack:
-        is_there = database.exists() if folder else not files
-        connection = stack.enter_context(sqlite.snapshot(database)) if is_there else None
-        yield GooseReader(connection, {file.stem: file for file in files if _is_transcript(file)})
-
-
-def resume(session: Session) -> ResumeCommand:
-    argv = ("goose", "session", "--resume", "--session-id", session.native_id)
-    return ResumeCommand(argv, session.cwd, fork_argv=(*argv, "--fork"), install_command="brew install block-goose-cli")
 
 
 # ── the store ─────────────────────────────────────────────────────────────────────────────────────
@@ -117,7 +50,7 @@ class _GooseMessage(NamedTuple):
         return self.visibility.get("userVisible") is False
 
 
-class GooseReader(TranscriptReader):
+class GooseReader(SourceReader):
     def __init__(self, connection: sqlite3.Connection | None, files: dict[str, Path]) -> None:
         super().__init__()
         self._connection = connection

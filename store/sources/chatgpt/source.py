@@ -1,0 +1,32 @@
+"""A ChatGPT export holds each conversation as a tree of messages, one line of which was read last."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from store.sources.contract import ResumeCommand
+from store.sources.kit.export_source import ExportSource
+
+if TYPE_CHECKING:
+    from store.model.entry import Json
+    from store.model.session import Session
+    from store.sources.kit.exports import ExportFile, ExportReader
+
+
+class ChatGPT(ExportSource):
+    name = "chatgpt"
+
+    def is_conversation(self, value: Mapping[str, Json]) -> bool:
+        from store.sources.chatgpt.reader import is_conversation
+
+        return is_conversation(value)
+
+    def make_reader(self, files: Sequence[ExportFile]) -> ExportReader:
+        from store.sources.chatgpt.reader import ChatGPTReader
+
+        return ChatGPTReader(files)
+
+    def resume(self, session: Session) -> ResumeCommand:
+        native = session.native_id.partition("/")[0]
+        return ResumeCommand(None, hint=f"Open https://chatgpt.com/c/{native} in a browser.")

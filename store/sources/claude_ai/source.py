@@ -1,0 +1,32 @@
+"""A claude.ai export holds conversations of messages with blocks; tool calls and results are both in the answer."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from store.sources.contract import ResumeCommand
+from store.sources.kit.export_source import ExportSource
+
+if TYPE_CHECKING:
+    from store.model.entry import Json
+    from store.model.session import Session
+    from store.sources.kit.exports import ExportFile, ExportReader
+
+
+class ClaudeAI(ExportSource):
+    name = "claude-ai"
+
+    def is_conversation(self, value: Mapping[str, Json]) -> bool:
+        from store.sources.claude_ai.reader import is_conversation
+
+        return is_conversation(value)
+
+    def make_reader(self, files: Sequence[ExportFile]) -> ExportReader:
+        from store.sources.claude_ai.reader import ClaudeAIReader
+
+        return ClaudeAIReader(files)
+
+    def resume(self, session: Session) -> ResumeCommand:
+        native = session.native_id.partition("/")[0]
+        return ResumeCommand(None, hint=f"Open https://claude.ai/chat/{native} in a browser.")

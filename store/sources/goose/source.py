@@ -1,0 +1,77 @@
+"""Goose keeps all sessions in one SQLite file. Before autumn 2025 each session was a file of JSON lines; those stay.
+
+When the context grows too long, Goose rewrites the rows of a session: the messages stay, hidden from the model; a
+summary follows, hidden from the person; and then the last prompt once more.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from store.sources.contract import ResumeCommand, Source, SourceReader
+from store.sources.kit.home import user_data_folder
+from store.sources.kit.stamps import database_stamp, digest, plain_file_stamp, tree_stamp
+
+if TYPE_CHECKING:
+    from store.model.session import Session
+
+_DATABASE_NAME = "sessions.db"
+_SIGNATURE = {
+    "sessions": "id working_dir created_at updated_at extension_data".split(),
+    "messages": "id session_id role content_json created_timestamp".split(),
+}
+
+
+class Goose(Source):
+    name = "goose"
+    has_local_ids = True
+    where = "~/.local/share/goose/sessions or $GOOSE_PATH_ROOT/data/sessions"
+
+    def roots(self) -> Iterator[str]:
+        root = os.environ.get("GOOSE_PATH_ROOT")
+        yield f"{root}/data/sessions" if root else f"{user_data_folder()}/goose/sessions"
+
+    def detect(self, locator: str) -> bool:
+        """Recognize the folder of all sessions, or one of the files in it."""
+        from store.sources.goose.files import is_transcript, list_transcripts
+        from store.sources.kit import sqlite
+
+        path = Path(locator)
+        if path.suffix == ".jsonl":
+            return is_transcript(path)
+        if not os.path.isdir(path):
+            return sqlite.has_tables(locator, _SIGNATURE)
+        return sqlite.has_tables(str(path / _DATABASE_NAME), _SIGNATURE) or any(
+            map(is_transcript, list_transcripts(path))
+        )
+
+    def stamp(self, locator: str) -> str:
+        path = Path(locator)
+        if not os.path.isdir(path):
+            return plain_file_stamp(path) if path.suffix == ".jsonl" else database_stamp(path)
+        return digest(database_stamp(path / _DATABASE_NAME), tree_stamp(path, depth=0))
+
+    @contextmanager
+    def open(self, locator: str) -> Iterator[SourceReader]:
+        from store.sources.goose.files import is_transcript, list_transcripts
+        from store.sources.goose.reader import GooseReader
+        from store.sources.kit import sqlite
+
+        path = Path(locator)
+        is_folder = os.path.isdir(path)
+        files = list(list_transcripts(path)) if is_folder else [path] if path.suffix == ".jsonl" else []
+        database = path / _DATABASE_NAME if is_folder else path
+        with ExitStack() as stack:
+            has_database = database.exists() if is_folder else not files
+            connection = stack.enter_context(sqlite.snapshot(database)) if has_database else None
+            yield GooseReader(connection, {file.stem: file for file in files if is_transcript(file)})
+
+    def resume(self, session: Session) -> ResumeCommand:
+        argv = ("goose", "session", "--resume", "--session-id", session.native_id)
+        return ResumeCommand(
+            argv, session.cwd, fork_argv=(*argv, "--fork"), install_command="brew install block-goose-cli"
+        )

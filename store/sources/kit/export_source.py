@@ -1,0 +1,43 @@
+"""This module defines the base class of sources that are exports: archives that a person asked a web service for."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, ClassVar
+
+from store.sources.contract import Source
+
+if TYPE_CHECKING:
+    from store.model.entry import Json
+    from store.sources.kit.exports import ExportFile, ExportReader
+
+
+class ExportSource(Source):
+    """Finds an export by one of its first conversations. It has no home: a person saves an export anywhere."""
+
+    where: ClassVar[str] = "an export that you name"
+
+    def detect(self, locator: str) -> bool:
+        from store.sources.kit import exports
+
+        return exports.detect(locator, self.is_conversation)
+
+    def stamp(self, locator: str) -> str:
+        from store.sources.kit import exports
+
+        return exports.stamp(locator)
+
+    @contextmanager
+    def open(self, locator: str) -> Iterator[ExportReader]:
+        from store.sources.kit import exports
+
+        with exports.open_files(locator) as files:
+            yield self.make_reader(files)
+
+    @abstractmethod
+    def is_conversation(self, value: Mapping[str, Json]) -> bool: ...
+
+    @abstractmethod
+    def make_reader(self, files: Sequence[ExportFile]) -> ExportReader: ...

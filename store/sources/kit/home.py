@@ -1,0 +1,49 @@
+"""This module finds the folders in which agents keep their stores. It is light, because every sync loads it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+
+class Home(NamedTuple):
+    """Names the folder or file in which an agent keeps its store; it need not exist."""
+
+    path: str
+    "May begin with `~`."
+    env: str = ""
+    "The environment variable that replaces `path`, if the agent has one."
+    below: str = ""
+    "Follows the path or the value of the variable."
+
+    def locate(self) -> str:
+        """Return where it is on this machine."""
+        base = (os.environ.get(self.env) if self.env else "") or self.path
+        return os.path.expanduser(os.path.join(base, self.below) if self.below else base)
+
+    def describe(self) -> str:
+        """Return the path for a person to read, e.g. `~/.codex or $CODEX_HOME`."""
+        places = [self.path, f"${self.env}"] if self.env else [self.path]
+        return " or ".join(os.path.join(place, self.below) if self.below else place for place in places)
+
+
+def user_data_folder() -> str:
+    """Return the folder for data of programs, as the XDG standard defines it."""
+    return os.environ.get("XDG_DATA_HOME") or str(Path.home() / ".local/share")
+
+
+def read_settings(path: Path) -> Mapping[str, Any]:
+    """Return the content of a JSON settings file; empty when there is none. Most people have none: nothing is loaded
+    for them."""
+    if not os.path.isfile(path):  # also true for a home folder that this user may not read
+        return {}
+    from store.sources.kit.jsonl import as_dict, read_json_file
+
+    return as_dict(read_json_file(path, []))
+
+
+def path_setting(value: object) -> str:
+    """Return a setting that should be a path; empty when it cannot be one."""
+    return value if isinstance(value, str) and "\0" not in value else ""

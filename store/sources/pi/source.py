@@ -1,0 +1,48 @@
+"""pi keeps one file of JSON lines per session. Its records form a tree, and the last record names the branch in use."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from store.sources.contract import ResumeCommand, SourceReader
+from store.sources.kit.home import Home, path_setting, read_settings
+from store.sources.kit.transcript_source import Layout, TranscriptSource
+
+if TYPE_CHECKING:
+    from store.model.entry import Json
+    from store.model.session import Session
+
+
+class Pi(TranscriptSource):
+    name = "pi"
+    home = Home("~/.pi/agent", env="PI_CODING_AGENT_DIR")
+    files = Layout(("agent/sessions", "sessions"), depth=1)
+
+    def roots(self) -> Iterator[str]:
+        """Return pi's folder, and the folder of its sessions if a setting moved them."""
+        agent = Path(self.home.locate())
+        configured = read_settings(agent / "settings.json").get("sessionDir")
+        yield str(agent)
+        if moved := path_setting(os.environ.get("PI_CODING_AGENT_SESSION_DIR") or configured):
+            yield str(agent / os.path.expanduser(moved))
+
+    def is_mine(self, first: Mapping[str, Json]) -> bool:
+        return first.get("type") == "session" and isinstance(first.get("id"), str) and "cwd" in first
+
+    def make_reader(self, root: Path) -> SourceReader:
+        from store.sources.pi.reader import PiReader, PiRecordTree
+
+        return PiReader(root, self.files, PiRecordTree)
+
+    def resume(self, session: Session) -> ResumeCommand:
+        native, _, branch = session.native_id.partition("/")
+        if branch:
+            hint = f"pi resumes the newest branch: run `pi --session {native}` and pick this one with /tree."
+            return ResumeCommand(None, cwd=session.cwd, hint=hint)
+        argv, fork = ("pi", "--session", native), ("pi", "--fork", native)
+        return ResumeCommand(
+            argv, session.cwd, fork_argv=fork, install_command="npm install -g @earendil-works/pi-coding-agent"
+        )

@@ -1,0 +1,1 @@
+"""This package reads the stores of Rubichan."""
