@@ -1,10 +1,11 @@
-"""Facts: learnt line by line, kept with their origin and history, told only to those who may know them."""
+"""These tests check facts: learning, editing, origins, history, scopes and purging."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
 import pytest
+from foreign_facts import insert_foreign_fact
 
 from store.edits.facts import MAX_FACT_CHARS, user_scope
 from store.errors import BadValue, ChangedMeanwhile, NotFound, Refused
@@ -14,9 +15,9 @@ from store.store import Store
 
 @pytest.fixture
 def session(store: Store) -> Session:
-    made = store.create_session("s")
+    session = store.create_session("s")
     store.append_message("s", "user", "I live in Ghent")
-    return made
+    return session
 
 
 def texts(store: Store) -> list[str]:
@@ -31,27 +32,17 @@ def redo(store: Store, edit_id: int) -> None:
     store.journal.undo(store.journal.get(edit_id).undone_by)
 
 
-def read_from_abroad(store: Store, text: str) -> int:
-    """As a sync leaves it: with the foreign row it was read from."""
-    inserted = store.connection.execute(
-        "insert into facts (text, foreign_place, foreign_text, created_at, updated_at)"
-        " values (?, 'facts/7', ?, 't', 't')",
-        (text, text),
-    )
-    return int(inserted.lastrowid or 0)
-
-
 # ── learning ──────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_each_line_that_says_something_is_a_fact(store: Store) -> None:
+def test_each_line_that_is_not_blank_is_a_fact(store: Store) -> None:
     learned = store.facts.learn("  Uses SQLite. \n\n \t\r\nTeam: marco, anna\u2028Tabs\n")
     assert [fact.text for fact in learned.facts] == ["Uses SQLite.", "Team: marco, anna", "Tabs"]
     assert (learned.fact_count, learned.over_limit) == (3, False)
     assert store.facts.blob() == "Uses SQLite.\nTeam: marco, anna\nTabs"
 
 
-def test_a_fact_knows_where_it_was_learnt(store: Store, session: Session) -> None:
+def test_a_fact_has_its_origin(store: Store, session: Session) -> None:
     (fact,) = store.facts.learn("Lives in Ghent.", session=session, entry_seq=0, category=" person ").facts
     assert (fact.session_id, fact.entry, fact.category, fact.scope) == ("s", "s#0", "person", GLOBAL_SCOPE)
     (plain,) = store.facts.learn("Likes tea.", session=session).facts
@@ -60,12 +51,12 @@ def test_a_fact_knows_where_it_was_learnt(store: Store, session: Session) -> Non
     assert (nowhere.session_id, nowhere.entry, nowhere.category) == (None, None, "")
 
 
-def test_a_fact_read_from_a_foreign_store_says_where_it_stood_and_how(store: Store) -> None:
-    fact = store.facts.edit(read_from_abroad(store, "Uses FastAPI"), "Uses FastAPI 1.0")
+def test_a_foreign_fact_keeps_its_place_and_original_text(store: Store) -> None:
+    fact = store.facts.edit(insert_foreign_fact(store, "Uses FastAPI"), "Uses FastAPI 1.0")
     assert (fact.foreign_place, fact.foreign_text, fact.text) == ("facts/7", "Uses FastAPI", "Uses FastAPI 1.0")
 
 
-def test_what_is_known_already_is_not_learnt_twice(store: Store) -> None:
+def test_a_known_fact_is_not_learnt_twice(store: Store) -> None:
     store.facts.learn("a\nb\na")
     learned = store.facts.learn(" b \nc")
     assert [fact.text for fact in learned.facts] == ["c"]
@@ -74,14 +65,14 @@ def test_what_is_known_already_is_not_learnt_twice(store: Store) -> None:
     assert len(kinds(store)) == 2
 
 
-def test_what_was_retired_or_is_known_elsewhere_can_be_learnt(store: Store) -> None:
+def test_a_fact_that_was_retired_or_has_another_scope_can_be_learnt(store: Store) -> None:
     (fact,) = store.facts.learn("a").facts
     store.facts.learn("a", scope="app:x")
     store.facts.retire(fact.id)
     assert len(store.facts.learn("a").facts) == 1
 
 
-def test_learning_is_one_edit_undone_and_done_again(store: Store, session: Session) -> None:
+def test_learning_is_one_edit_that_can_be_undone_and_redone(store: Store, session: Session) -> None:
     learned = store.facts.learn("a\nb", session=session)
     edit = store.journal.undo()
     assert (edit.kind, edit.session_ids) == ("learn", ("s",))
@@ -90,7 +81,7 @@ def test_learning_is_one_edit_undone_and_done_again(store: Store, session: Sessi
     assert tuple(store.facts.current()) == learned.facts
 
 
-def test_an_entry_that_is_not_there_is_refused(store: Store, session: Session) -> None:
+def test_a_missing_entry_is_refused(store: Store, session: Session) -> None:
     with pytest.raises(NotFound, match="no entry 9"):
         store.facts.learn("a", session=session, entry_seq=9)
     with pytest.raises(BadValue, match="session"):
@@ -110,7 +101,7 @@ def test_editing_keeps_id_origin_and_category(store: Store, session: Session) ->
     assert store.facts.edit(fact.id, "Lives in Ghent", category="place").category == "place"
 
 
-def test_editing_undone_and_done_again(store: Store) -> None:
+def test_editing_can_be_undone_and_redone(store: Store) -> None:
     (fact,) = store.facts.learn("a").facts
     edited = store.facts.edit(fact.id, "b", category="c")
     edit = store.journal.undo()
@@ -125,12 +116,12 @@ def test_an_edit_that_changes_nothing_writes_nothing(store: Store) -> None:
     assert kinds(store) == ["learn"]
 
 
-def test_compare_before_swap(store: Store) -> None:
+def test_a_fact_that_changed_meanwhile_is_not_overwritten(store: Store) -> None:
     (fact,) = store.facts.learn("a").facts
     store.facts.edit(fact.id, "b", seen="a")
-    with pytest.raises(ChangedMeanwhile) as clash:
+    with pytest.raises(ChangedMeanwhile) as conflict:
         store.facts.edit(fact.id, "c", seen="a")
-    assert clash.value.current == "b"
+    assert conflict.value.current == "b"
     with pytest.raises(ChangedMeanwhile):
         store.facts.retire(fact.id, seen="a")
     assert texts(store) == ["b"]
@@ -141,7 +132,7 @@ def test_line_breaks_become_spaces_in_one_fact(store: Store) -> None:
     assert store.facts.edit(fact.id, " one \n\n  two\r\nthree\u2028four").text == "one two three four"
 
 
-def test_retiring_undone_and_done_again(store: Store) -> None:
+def test_retiring_can_be_undone_and_redone(store: Store) -> None:
     (fact, other) = store.facts.learn("a\nb").facts
     retired = store.facts.retire(fact.id)
     assert retired.retired_at is not None
@@ -153,7 +144,7 @@ def test_retiring_undone_and_done_again(store: Store) -> None:
     assert store.facts.current() == [other]
 
 
-def test_a_retired_fact_no_longer_changes(store: Store) -> None:
+def test_a_retired_fact_cannot_be_changed(store: Store) -> None:
     first, second = store.facts.learn("a\nb").facts
     store.facts.retire(first.id)
     changes: list[Callable[[], object]] = [
@@ -177,20 +168,20 @@ def test_merging_keeps_the_oldest_and_is_one_undo(store: Store, session: Session
     assert texts(store) == ["a, c", "b"]
 
 
-def test_merging_keeps_one_of_our_own(store: Store) -> None:
-    abroad = read_from_abroad(store, "theirs")
+def test_merging_keeps_an_own_fact(store: Store) -> None:
+    foreign_id = insert_foreign_fact(store, "theirs")
     (own,) = store.facts.learn("ours").facts
-    assert store.facts.merge([abroad, own.id], "both").id == own.id
+    assert store.facts.merge([foreign_id, own.id], "both").id == own.id
     assert texts(store) == ["both"]
 
 
-def test_merging_takes_two_of_one_scope(store: Store) -> None:
-    (one,) = store.facts.learn("a").facts
+def test_merging_needs_two_facts_of_one_scope(store: Store) -> None:
+    (shared,) = store.facts.learn("a").facts
     (private,) = store.facts.learn("b", scope="user:x/anna").facts
     with pytest.raises(BadValue, match="two facts"):
-        store.facts.merge([one.id, one.id], "a")
+        store.facts.merge([shared.id, shared.id], "a")
     with pytest.raises(Refused, match="scopes"):
-        store.facts.merge([one.id, private.id], "a, b")
+        store.facts.merge([shared.id, private.id], "a, b")
     assert texts(store) == ["a"]
 
 
@@ -201,19 +192,19 @@ def test_the_history_of_a_fact(store: Store) -> None:
     store.facts.retire(first.id)
     store.journal.undo()
     assert [edit.kind for edit in store.facts.history(first.id)] == ["learn", "edit fact", "retire fact", "undo"]
-    said = [change.after for edit in store.facts.history(second.id) for change in edit.changes if change.key == 2]
-    assert [after["text"] for after in said if after] == ["b", "B"]
+    changes = [change for edit in store.facts.history(second.id) for change in edit.changes]
+    assert [change.after["text"] for change in changes if change.key == 2 and change.after] == ["b", "B"]
 
 
-def test_history_is_there_after_learning_was_undone(store: Store) -> None:
+def test_the_history_stays_after_learning_was_undone(store: Store) -> None:
     store.facts.learn("a")
     store.journal.undo()
     assert [edit.kind for edit in store.facts.history(1)] == ["learn", "undo"]
 
 
 @pytest.mark.parametrize("number", [0, 1, -5, 2**70])
-def test_a_fact_that_is_not_there(store: Store, number: int) -> None:
-    for ask in (
+def test_a_missing_fact(store: Store, number: int) -> None:
+    for call in (
         lambda: store.facts.get(number),
         lambda: store.facts.edit(number, "a"),
         lambda: store.facts.retire(number),
@@ -221,22 +212,22 @@ def test_a_fact_that_is_not_there(store: Store, number: int) -> None:
         lambda: store.facts.merge([number, 2], "a"),
     ):
         with pytest.raises((NotFound, BadValue)):
-            ask()
+            call()
 
 
 # ── bad values ────────────────────────────────────────────────────────────────────────────────────
 
 
 @pytest.mark.parametrize("text", ["", " \n\t", "half \ud800", "x" * (MAX_FACT_CHARS + 1), 7])
-def test_what_cannot_be_a_fact_is_refused(store: Store, text: str) -> None:
+def test_invalid_texts_are_refused(store: Store, text: str) -> None:
     store.facts.learn("a\nb")
-    for say in (
+    for call in (
         lambda: store.facts.learn(text),
         lambda: store.facts.edit(1, text),
         lambda: store.facts.merge([1, 2], text),
     ):
         with pytest.raises(BadValue):
-            say()
+            call()
     assert texts(store) == ["a", "b"]
 
 
@@ -246,7 +237,7 @@ def test_the_longest_fact_is_kept(store: Store) -> None:
 
 
 @pytest.mark.parametrize("text", ["a\x00b", "\x00", "\x1b[31mred", "日本 🙂", "'; drop table facts --", "\ufeffx"])
-def test_odd_characters_are_kept_and_undone(store: Store, text: str) -> None:
+def test_unusual_characters_are_kept_and_survive_an_undo(store: Store, text: str) -> None:
     (fact,) = store.facts.learn(text).facts
     assert store.facts.get(fact.id).text == text
     store.facts.retire(fact.id)
@@ -263,36 +254,36 @@ def test_a_bad_category_is_refused(store: Store, category: str) -> None:
 # ── scopes ────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_two_users_of_one_app_never_learn_of_each_other(store: Store) -> None:
+def test_two_users_of_one_app_never_see_each_others_facts(store: Store) -> None:
     store.facts.learn("everybody's")
     store.facts.learn("the app's", scope="app:bot")
     store.facts.learn("anna's", scope="user:bot/anna")
     store.facts.learn("marco's", scope="user:bot/marco")
 
-    def told(app: str, user: str) -> list[str]:
+    def visible(app: str, user: str) -> list[str]:
         return [fact.text for fact in store.facts.visible_to(app=app, user=user)]
 
-    assert told("bot", "anna") == ["everybody's", "the app's", "anna's"]
-    assert told("bot", "marco") == ["everybody's", "the app's", "marco's"]
-    assert told("bot", "ann") == told("bot", "Anna") == told("bot", "") == ["everybody's", "the app's"]
-    assert told("other", "anna") == told("", "anna") == told("", "") == ["everybody's"]
+    assert visible("bot", "anna") == ["everybody's", "the app's", "anna's"]
+    assert visible("bot", "marco") == ["everybody's", "the app's", "marco's"]
+    assert visible("bot", "ann") == visible("bot", "Anna") == visible("bot", "") == ["everybody's", "the app's"]
+    assert visible("other", "anna") == visible("", "anna") == visible("", "") == ["everybody's"]
     assert store.facts.blob() == store.meta.get("facts") == "everybody's"
     assert store.facts.blob("user:bot/anna") == "anna's"
 
 
-def test_every_kind_of_scope_reaches_exactly_its_own(store: Store, session: Session) -> None:
+def test_facts_of_a_scope_are_visible_only_there(store: Store, session: Session) -> None:
     store.create_session("s2")
     for scope in ("source:kiso", "app:kiso", "user:/kiso", "session:s", "session:s2", GLOBAL_SCOPE):
         store.facts.learn(f"of {scope}", scope=scope)
-    told = {fact.scope for fact in store.facts.visible_to(source="kiso", session="s")}
-    assert told == {GLOBAL_SCOPE, "source:kiso", "session:s"}
+    visible = {fact.scope for fact in store.facts.visible_to(source="kiso", session="s")}
+    assert visible == {GLOBAL_SCOPE, "source:kiso", "session:s"}
     assert {fact.scope for fact in store.facts.visible_to(user="kiso")} == {GLOBAL_SCOPE, "user:/kiso"}
     assert len(store.facts.current(None)) == 6
     assert store.facts.current([]) == []
     assert [fact.scope for fact in store.facts.current("app:kiso")] == ["app:kiso"]
 
 
-def test_a_slash_in_a_name_does_not_make_two_users_one(store: Store) -> None:
+def test_a_slash_in_a_name_does_not_confuse_two_users(store: Store) -> None:
     store.facts.learn("secret", scope=user_scope("a", "b/c"))
     assert store.facts.visible_to(app="a/b", user="c") == []
     assert store.facts.visible_to(app="a%2Fb", user="c") == []
@@ -301,14 +292,14 @@ def test_a_slash_in_a_name_does_not_make_two_users_one(store: Store) -> None:
     assert [fact.text for fact in store.facts.visible_to(app="a/b", user="c")] == ["other"]
 
 
-def test_a_percent_sign_or_quote_in_a_scope_is_only_a_character(store: Store) -> None:
+def test_percent_signs_and_quotes_in_a_scope_are_literal(store: Store) -> None:
     store.facts.learn("secret", scope="user:bot/anna")
     assert store.facts.visible_to(app="bot", user="%") == []
     assert store.facts.visible_to(app="bot", user="' or 1=1 --") == []
     assert store.facts.visible_to(app="*", user="*") == []
 
 
-def test_what_is_known_in_one_scope_is_consolidated_there_alone(store: Store) -> None:
+def test_a_consolidation_changes_only_its_scope(store: Store) -> None:
     store.facts.learn("a\nb", scope="user:bot/anna")
     store.facts.learn("a\nb", scope="user:bot/marco")
     store.facts.learn("c", scope="user:bot/anna", max_lines=1, consolidate=lambda lines: "all")
@@ -319,18 +310,18 @@ def test_what_is_known_in_one_scope_is_consolidated_there_alone(store: Store) ->
 @pytest.mark.parametrize(
     "scope", ["", "world", "Global", " global", "app:", "user:anna", "user:bot/", "global:x", "app:\x00", "app:\ud800"]
 )
-def test_a_scope_that_is_none_is_refused(store: Store, scope: str) -> None:
-    for ask in (
+def test_an_invalid_scope_is_refused(store: Store, scope: str) -> None:
+    for call in (
         lambda: store.facts.learn("a", scope=scope),
         lambda: store.facts.current([scope]),
         lambda: store.facts.blob(scope),
         lambda: store.facts.consolidate("a", scope),
     ):
         with pytest.raises(BadValue):
-            ask()
+            call()
 
 
-def test_a_session_that_is_not_there_learns_nothing(store: Store) -> None:
+def test_the_scope_of_a_missing_session_is_refused(store: Store) -> None:
     with pytest.raises(NotFound):
         store.facts.learn("a", scope="session:nobody")
 
@@ -338,19 +329,19 @@ def test_a_session_that_is_not_there_learns_nothing(store: Store) -> None:
 # ── purge ─────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_facts_outlive_the_session_that_taught_them(store: Store, session: Session) -> None:
+def test_facts_outlive_the_session_they_were_learnt_in(store: Store, session: Session) -> None:
     (fact,) = store.facts.learn("Lives in Gent", session=session, entry_seq=0).facts
     store.facts.edit(fact.id, "Lives in Ghent")
     store.sessions.purge([session])
-    left = store.facts.get(fact.id)
-    assert (left.text, left.session_id, left.entry) == ("Lives in Ghent", None, None)
+    remaining = store.facts.get(fact.id)
+    assert (remaining.text, remaining.session_id, remaining.entry) == ("Lives in Ghent", None, None)
     assert [edit.kind for edit in store.facts.history(fact.id)] == ["learn", "edit fact"]
     store.journal.undo()
     store.journal.undo()
     assert store.facts.current() == []
 
 
-def test_what_was_unlearnt_does_not_come_back_after_its_session_was_purged(store: Store, session: Session) -> None:
+def test_an_undone_fact_cannot_be_restored_after_a_purge(store: Store, session: Session) -> None:
     store.facts.learn("private words", session=session)
     undo = store.journal.get(store.journal.undo().id).undone_by
     store.sessions.purge([session])
@@ -359,7 +350,7 @@ def test_what_was_unlearnt_does_not_come_back_after_its_session_was_purged(store
     assert store.row("select count(*) from edits where before || after like '%private words%'") == (0,)
 
 
-def test_what_was_the_sessions_alone_goes_with_it(store: Store, session: Session) -> None:
+def test_facts_of_a_sessions_scope_are_purged_with_it(store: Store, session: Session) -> None:
     store.facts.learn("private words", scope="session:s")
     store.facts.edit(1, "private words, reworded")
     store.facts.consolidate("private words again", "session:s")
@@ -369,9 +360,9 @@ def test_what_was_the_sessions_alone_goes_with_it(store: Store, session: Session
     assert store.row("select count(*) from edits where before || after like '%private words%'") == (0,)
 
 
-def test_purge_of_one_session_leaves_the_facts_of_another_in_an_edit_of_both(store: Store, session: Session) -> None:
+def test_a_purge_keeps_another_sessions_facts_in_a_shared_edit(store: Store, session: Session) -> None:
     other = store.create_session("other")
-    # Facts 1 and 2, sessions 1 and 2: the numbers must not be taken for one another.
+    # Facts 1 and 2 and sessions 1 and 2 have the same numbers, which must not be confused.
     store.facts.learn("a", session=other)
     store.facts.learn("b", session=session)
     store.facts.merge([1, 2], "a, b")
@@ -381,14 +372,14 @@ def test_purge_of_one_session_leaves_the_facts_of_another_in_an_edit_of_both(sto
     assert [(fact.text, fact.session_id) for fact in store.facts.current()] == [("a", "other"), ("b", None)]
 
 
-# ── several at once ───────────────────────────────────────────────────────────────────────────────
+# ── several facts ─────────────────────────────────────────────────────────────────────────────────
 
 
-def test_scopes_are_told_with_how_many_stand(store: Store) -> None:
+def test_scopes_are_listed_with_the_number_of_their_facts(store: Store) -> None:
     assert store.facts.scopes() == [("global", 0)]
     store.facts.learn("a\nb", scope="app:shop")
-    (gone,) = store.facts.learn("c").facts
-    store.facts.retire(gone.id)
+    (retired,) = store.facts.learn("c").facts
+    store.facts.retire(retired.id)
     assert store.facts.scopes() == [("global", 0), ("app:shop", 2)]
 
 
@@ -403,7 +394,7 @@ def test_several_are_retired_or_categorised_in_one_edit(store: Store) -> None:
     assert [fact.category for fact in store.facts.current()] == ["", ""]
 
 
-def test_what_was_changed_meanwhile_is_not_retired_merged_or_categorised_unseen(store: Store) -> None:
+def test_facts_that_changed_meanwhile_are_not_edited(store: Store) -> None:
     first, second = store.facts.learn("a\nb").facts
     seen = {first.id: "a", second.id: "b"}
     store.facts.edit(second.id, "c", category="theirs")
@@ -411,16 +402,16 @@ def test_what_was_changed_meanwhile_is_not_retired_merged_or_categorised_unseen(
         lambda: store.facts.retire_all([first.id, second.id], seen=seen),
         lambda: store.facts.merge([first.id, second.id], "both", seen=seen),
     ):
-        with pytest.raises(ChangedMeanwhile) as told:
+        with pytest.raises(ChangedMeanwhile) as conflict:
             edit()
-        assert told.value.current == "c"
-    with pytest.raises(ChangedMeanwhile) as told:
+        assert conflict.value.current == "c"
+    with pytest.raises(ChangedMeanwhile) as conflict:
         store.facts.categorise([first.id, second.id], "mine", seen={second.id: ""})
-    assert told.value.current == "theirs"
+    assert conflict.value.current == "theirs"
     assert [fact.text for fact in store.facts.current()] == ["a", "c"]
 
 
-def test_a_retired_fact_stands_again_unless_another_says_the_same(store: Store) -> None:
+def test_a_retired_fact_can_be_restored_unless_another_has_its_text(store: Store) -> None:
     (first,) = store.facts.learn("a").facts
     store.facts.retire(first.id)
     store.facts.restore(first.id)

@@ -1,4 +1,4 @@
-"""The journal: every edit can be taken back and brought again, unless something later stands on it."""
+"""These tests check the journal: recording, listing, undoing and redoing edits, and purging their data."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ def edits(store: Store) -> int:
 # ── writing ───────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_an_edit_says_what_was_before_and_after(store: Store, session: Session) -> None:
+def test_an_edit_has_the_values_before_and_after(store: Store, session: Session) -> None:
     store.sessions.set_title(session, "mine")
     (edit,) = store.journal.list_edits()
     assert (edit.kind, edit.session_ids, edit.undoes, edit.undone_by) == ("title", ("s",), None, None)
     assert edit.changes == (Change("sessions", session.key, {"own_title": ""}, {"own_title": "mine"}),)
 
 
-def test_an_insert_is_remembered_with_the_defaults_of_the_row(store: Store) -> None:
+def test_an_insert_is_recorded_with_default_values(store: Store) -> None:
     with store.journal.edit("learn") as edit:
         number = edit.insert("facts", text="a", created_at="t", updated_at="t")
     (change,) = store.journal.list_edits()[0].changes
@@ -51,7 +51,7 @@ def test_nothing_is_written_when_nothing_changed(store: Store, session: Session)
     assert [edit.kind for edit in store.journal.list_edits()] == ["pin"]
 
 
-def test_a_failing_edit_leaves_neither_change_nor_journal(store: Store, session: Session) -> None:
+def test_a_failing_edit_leaves_no_change_and_no_journal_entry(store: Store, session: Session) -> None:
     def fail_half_way() -> None:
         with store.journal.edit("title", session.key) as edit:
             edit.update("sessions", session.key, own_title="half")
@@ -63,7 +63,7 @@ def test_a_failing_edit_leaves_neither_change_nor_journal(store: Store, session:
     assert edits(store) == 0
 
 
-def test_what_is_not_there_cannot_be_deleted(store: Store) -> None:
+def test_a_missing_row_cannot_be_deleted(store: Store) -> None:
     with pytest.raises(NotFound), store.journal.edit("untag") as edit:
         edit.delete("tags", [1, "none"])
 
@@ -71,7 +71,7 @@ def test_what_is_not_there_cannot_be_deleted(store: Store) -> None:
 # ── reading ───────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_newest_comes_first_and_of_one_session_on_request(store: Store, session: Session) -> None:
+def test_edits_are_listed_newest_first_and_by_session(store: Store, session: Session) -> None:
     other = store.create_session("other")
     store.sessions.set_title(session, "one")
     store.sessions.set_title(other, "two")
@@ -89,13 +89,13 @@ def test_the_history_of_a_row_is_found_by_its_compound_key(store: Store, session
     assert [edit.kind for edit in store.journal.list_edits_of_row("tags", [session.key, "another"])] == ["tag"]
 
 
-def test_an_edit_of_more_sessions_than_sqlite_takes_variables_is_read_back(store: Store, session: Session) -> None:
+def test_an_edit_may_have_more_sessions_than_sqlite_has_variables(store: Store, session: Session) -> None:
     with store.journal.edit("pin", session.key, *range(10_000, 300_000)) as edit:
         edit.update("sessions", session.key, pinned=1)
     assert store.journal.list_edits()[0].session_ids == ("s",)
 
 
-def test_an_edit_that_is_not_there_is_not_found(store: Store) -> None:
+def test_a_missing_edit_is_not_found(store: Store) -> None:
     with pytest.raises(NotFound):
         store.journal.get(7)
 
@@ -103,7 +103,7 @@ def test_an_edit_that_is_not_there_is_not_found(store: Store) -> None:
 # ── undo ──────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_undo_takes_back_the_newest_that_stands_one_after_the_other(store: Store, session: Session) -> None:
+def test_undo_reverses_the_newest_active_edit_each_time(store: Store, session: Session) -> None:
     store.sessions.set_title(session, "first")
     store.sessions.set_title(session, "second")
     store.journal.undo()
@@ -114,14 +114,14 @@ def test_undo_takes_back_the_newest_that_stands_one_after_the_other(store: Store
         store.journal.undo()
 
 
-def test_an_edit_is_undone_once(store: Store, session: Session) -> None:
+def test_an_edit_is_undone_only_once(store: Store, session: Session) -> None:
     store.sessions.set_title(session, "mine")
     edit = store.journal.undo()
     with pytest.raises(NothingToUndo, match=f"Edit {edit.id} is already undone"):
         store.journal.undo(edit.id)
 
 
-def test_undoing_the_undo_brings_the_edit_again(store: Store, session: Session) -> None:
+def test_undoing_the_undo_restores_the_edit(store: Store, session: Session) -> None:
     store.sessions.set_title(session, "mine")
     edit = store.journal.undo()
     undo = store.journal.get(edit.id).undone_by
@@ -133,31 +133,31 @@ def test_undoing_the_undo_brings_the_edit_again(store: Store, session: Session) 
     assert title(store, session) == ""
 
 
-def test_undo_and_redo_can_go_on_for_ever_and_the_journal_knows_what_stands(store: Store, session: Session) -> None:
+def test_repeated_undo_and_redo_keeps_track_of_active_edits(store: Store, session: Session) -> None:
     store.sessions.set_title(session, "mine")
     first = store.journal.list_edits()[0].id
     for _ in range(6):
         store.journal.undo(store.journal.list_edits()[0].id)
-        stands = title(store, session) == "mine"
-        assert (store.journal.get(first).undone_by is None) == stands
-        standing = [edit.id for edit in store.journal.list_edits() if edit.undone_by is None]
-        assert (first in standing) == stands
+        is_active = title(store, session) == "mine"
+        assert (store.journal.get(first).undone_by is None) == is_active
+        active = [edit.id for edit in store.journal.list_edits() if edit.undone_by is None]
+        assert (first in active) == is_active
     store.journal.undo(store.journal.list_edits()[0].id)
     assert title(store, session) == ""
     with pytest.raises(NothingToUndo):
         store.journal.undo()
 
 
-def test_an_edit_that_later_ones_build_on_names_the_later(store: Store, session: Session) -> None:
+def test_an_edit_with_later_changes_names_the_edit_to_undo_first(store: Store, session: Session) -> None:
     for text in ("one", "two", "three"):
         store.sessions.set_title(session, text)
     third, second, first = store.journal.list_edits()
-    with pytest.raises(ChangedMeanwhile, match=f"Undo edit {third.id} first") as clash:
+    with pytest.raises(ChangedMeanwhile, match=f"Undo edit {third.id} first") as conflict:
         store.journal.undo(first.id)
-    assert isinstance(clash.value.current, dict)
-    assert clash.value.current["own_title"] == "three"
+    assert isinstance(conflict.value.current, dict)
+    assert conflict.value.current["own_title"] == "three"
     store.journal.undo(third.id)
-    # The undo of the third is the newest edit of that row, but it is the second that stands in the way.
+    # The undo of the third edit is the newest edit of that row, but the second edit must be undone first.
     with pytest.raises(ChangedMeanwhile, match=f"Undo edit {second.id} first"):
         store.journal.undo(first.id)
     assert title(store, session) == "two"
@@ -172,7 +172,7 @@ def test_a_change_outside_the_journal_is_not_overwritten(store: Store, session: 
     assert title(store, session) == "theirs"
 
 
-def test_a_new_row_that_was_changed_since_is_not_taken_away(store: Store) -> None:
+def test_a_new_row_that_changed_later_is_not_deleted(store: Store) -> None:
     with store.journal.edit("learn") as edit:
         number = edit.insert("facts", text="a", created_at="t", updated_at="t")
     learn = store.journal.list_edits()[0]
@@ -183,7 +183,7 @@ def test_a_new_row_that_was_changed_since_is_not_taken_away(store: Store) -> Non
     assert store.row("select category from facts") == ("people",)
 
 
-def test_a_deleted_row_comes_back_whole_unless_another_took_its_place(store: Store, session: Session) -> None:
+def test_a_deleted_row_is_restored_unless_it_was_created_again(store: Store, session: Session) -> None:
     store.notes.tag([session], ["work"])
     store.notes.untag([session], ["work"])
     untag = store.journal.list_edits()[0]
@@ -195,7 +195,7 @@ def test_a_deleted_row_comes_back_whole_unless_another_took_its_place(store: Sto
     assert store.notes.tags(session) == ["work"]
 
 
-def test_an_undo_that_the_tables_forbid_is_refused_in_one_sentence(store: Store, session: Session) -> None:
+def test_an_undo_that_violates_a_constraint_is_refused(store: Store, session: Session) -> None:
     store.summaries.set(session, "first")
     store.summaries.set(session, "")
     clear = store.journal.list_edits()[0]
@@ -248,17 +248,17 @@ def test_purge_blanks_only_its_part_of_an_edit_of_several_sessions(store: Store,
     assert store.sessions.by_key(other.key).pinned == 0
 
 
-def test_purge_of_every_session_of_an_edit_blanks_it_whole(store: Store, session: Session) -> None:
+def test_purging_every_session_of_an_edit_blanks_it(store: Store, session: Session) -> None:
     other = store.create_session("other")
     store.sessions.pin([session, other])
     store.sessions.purge([session, other])
     assert store.journal.list_edits()[0].blanked
 
 
-# ── edits that build on others ────────────────────────────────────────────────────────────────────
+# ── dependent edits ───────────────────────────────────────────────────────────────────────────────
 
 
-def test_what_was_changed_again_builds_on_an_edit(store: Store, session: Session) -> None:
+def test_a_later_change_of_the_same_data_is_a_dependent_edit(store: Store, session: Session) -> None:
     store.sessions.set_title(session, "one")
     store.sessions.pin([session])
     store.sessions.set_title(session, "two")
@@ -269,7 +269,7 @@ def test_what_was_changed_again_builds_on_an_edit(store: Store, session: Session
     assert [edit.id for edit in store.journal.list_dependent_edits(1)] == [3]
 
 
-def test_what_builds_on_what_builds_on_it_counts_too(store: Store) -> None:
+def test_dependent_edits_are_found_transitively(store: Store) -> None:
     (first,) = store.facts.learn("a").facts
     (second,) = store.facts.learn("b").facts
     store.facts.merge([first.id, second.id], "a and b")
@@ -277,7 +277,7 @@ def test_what_builds_on_what_builds_on_it_counts_too(store: Store) -> None:
     assert [edit.id for edit in store.journal.list_dependent_edits(2)] == [4, 3]
 
 
-def test_an_edit_is_undone_together_with_what_builds_on_it(store: Store, session: Session) -> None:
+def test_an_edit_is_undone_together_with_its_dependent_edits(store: Store, session: Session) -> None:
     for text in ("one", "two", "three"):
         store.sessions.set_title(session, text)
     undone = store.journal.undo_all([1, 2, 3])
@@ -285,7 +285,7 @@ def test_an_edit_is_undone_together_with_what_builds_on_it(store: Store, session
     assert title(store, session) == ""
 
 
-def test_either_all_of_them_are_undone_or_none(store: Store, session: Session) -> None:
+def test_undoing_several_edits_is_all_or_nothing(store: Store, session: Session) -> None:
     for text in ("one", "two", "three"):
         store.sessions.set_title(session, text)
     with pytest.raises(ChangedMeanwhile):
@@ -294,7 +294,7 @@ def test_either_all_of_them_are_undone_or_none(store: Store, session: Session) -
     assert edits(store) == 3
 
 
-def test_the_journal_goes_on_from_an_edit_that_was_shown(store: Store, session: Session) -> None:
+def test_the_journal_is_listed_in_pages(store: Store, session: Session) -> None:
     for text in ("one", "two", "three"):
         store.sessions.set_title(session, text)
     assert [edit.id for edit in store.journal.list_edits(before=3, limit=1)] == [2]

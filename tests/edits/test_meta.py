@@ -1,8 +1,9 @@
-"""Values by key, and the blob of shared knowledge behind the key `facts`."""
+"""These tests check values by key, and the key `facts`, which reads and writes the global facts."""
 
 from __future__ import annotations
 
 import pytest
+from foreign_facts import insert_foreign_fact
 
 from store.errors import BadValue, ChangedMeanwhile
 from store.store import Store
@@ -21,7 +22,7 @@ def test_values_are_kept_by_key(store: Store) -> None:
     assert store.meta.keys() == ["colour", "shape"]
 
 
-def test_a_new_key_undone_and_done_again(store: Store) -> None:
+def test_a_new_key_can_be_undone_and_redone(store: Store) -> None:
     store.meta.set("colour", "red")
     edit = store.journal.undo()
     assert store.meta.keys() == []
@@ -29,7 +30,7 @@ def test_a_new_key_undone_and_done_again(store: Store) -> None:
     assert store.meta.get("colour") == "red"
 
 
-def test_a_changed_value_undone_and_done_again(store: Store) -> None:
+def test_a_changed_value_can_be_undone_and_redone(store: Store) -> None:
     store.meta.set("colour", "red")
     store.meta.set("colour", "blue")
     edit = store.journal.undo()
@@ -44,11 +45,11 @@ def test_the_same_value_writes_nothing(store: Store) -> None:
     assert len(store.journal.list_edits()) == 1
 
 
-def test_compare_before_swap(store: Store) -> None:
+def test_a_value_that_changed_meanwhile_is_not_overwritten(store: Store) -> None:
     store.meta.set("colour", "red", seen="")
-    with pytest.raises(ChangedMeanwhile) as clash:
+    with pytest.raises(ChangedMeanwhile) as conflict:
         store.meta.set("colour", "blue", seen="")
-    assert clash.value.current == "red"
+    assert conflict.value.current == "red"
     store.meta.set("colour", "blue", seen="red")
     assert store.meta.get("colour") == "blue"
 
@@ -61,7 +62,7 @@ def test_a_bad_key_is_refused(store: Store, key: str) -> None:
         store.meta.get(key)
 
 
-def test_values_come_back_as_they_were_given(store: Store) -> None:
+def test_values_are_kept_unchanged(store: Store) -> None:
     text = " a\x00b\r\n日本 🙂\n"
     store.meta.set("odd key / 日本", text)
     assert store.meta.get("odd key / 日本") == text
@@ -72,22 +73,19 @@ def test_values_come_back_as_they_were_given(store: Store) -> None:
 # ── facts ─────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_facts_reads_as_the_global_facts_of_our_own_one_a_line(store: Store) -> None:
+def test_the_key_facts_returns_the_own_global_facts_as_lines(store: Store) -> None:
     assert store.meta.get("facts", "nothing yet") == "nothing yet"
     assert store.meta.keys() == []
     store.facts.learn("Uses SQLite.\nTeam: marco, anna.")
     store.facts.learn("anna's own", scope="user:bot/anna")
-    store.connection.execute(
-        "insert into facts (text, foreign_place, foreign_text, created_at, updated_at)"
-        " values ('from abroad', 'facts/7', 'from abroad', 't', 't')"
-    )
+    insert_foreign_fact(store, "foreign")
     retired = store.facts.learn("No longer so.").facts[0]
     store.facts.retire(retired.id)
     assert store.meta.get("facts") == "Uses SQLite.\nTeam: marco, anna."
     assert store.meta.keys() == ["facts"]
 
 
-def test_writing_facts_edits_what_changed_and_leaves_other_scopes_alone(store: Store) -> None:
+def test_writing_facts_edits_only_changed_lines_and_no_other_scope(store: Store) -> None:
     store.facts.learn("Uses SQLite.\nTeam: marco.", category="project")
     store.facts.learn("anna's own", scope="user:bot/anna")
     store.meta.set("facts", "Uses SQLite.\nTeam: marco, anna.\n\nSnake case.\n")
@@ -97,7 +95,7 @@ def test_writing_facts_edits_what_changed_and_leaves_other_scopes_alone(store: S
     assert store.row("select count(*) from meta") == (0,)
 
 
-def test_writing_facts_undone_and_done_again(store: Store) -> None:
+def test_writing_facts_can_be_undone_and_redone(store: Store) -> None:
     store.meta.set("facts", "a\nb")
     store.meta.set("facts", "b\nc")
     edit = store.journal.undo()
@@ -115,12 +113,12 @@ def test_reading_and_writing_back_writes_nothing(store: Store) -> None:
 def test_facts_that_changed_since_they_were_seen_are_not_overwritten(store: Store) -> None:
     store.meta.set("facts", "a", seen="")
     store.facts.learn("b")
-    with pytest.raises(ChangedMeanwhile) as clash:
+    with pytest.raises(ChangedMeanwhile) as conflict:
         store.meta.set("facts", "", seen="a")
-    assert clash.value.current == "a\nb"
+    assert conflict.value.current == "a\nb"
 
 
-def test_bad_facts_are_refused_whole(store: Store) -> None:
+def test_one_bad_line_refuses_the_whole_text(store: Store) -> None:
     store.meta.set("facts", "a")
     with pytest.raises(BadValue):
         store.meta.set("facts", "b\nhalf \ud800")

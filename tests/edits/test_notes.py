@@ -1,4 +1,4 @@
-"""Tags and notes: a person's own labels and remarks."""
+"""These tests check tags and notes."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from store.store import Store
 
 @pytest.fixture
 def session(store: Store) -> Session:
-    made = store.create_session("s")
+    session = store.create_session("s")
     store.append_message("s", "user", "hello")
-    return made
+    return session
 
 
 @pytest.fixture
@@ -29,7 +29,7 @@ def test_names_are_trimmed_and_keep_their_case(store: Store, session: Session) -
     assert store.notes.tags(session) == ["Work", "work", "zu Hause"]
 
 
-def test_tagging_twice_is_one_tag_and_no_edit(store: Store, session: Session) -> None:
+def test_tagging_twice_adds_one_tag_and_records_one_edit(store: Store, session: Session) -> None:
     store.notes.tag([session], ["work", "work "])
     store.notes.tag([session, session], ["work"])
     assert store.notes.tags(session) == ["work"]
@@ -81,14 +81,14 @@ def test_untag_is_one_edit_and_one_undo(store: Store, session: Session, other: S
     assert store.notes.all_tags() == [("urgent", 2)]
 
 
-def test_untag_of_what_is_not_there_is_refused_and_takes_nothing_off(store: Store, session: Session) -> None:
+def test_untag_of_a_missing_tag_is_refused_and_removes_nothing(store: Store, session: Session) -> None:
     store.notes.tag([session], ["work"])
     with pytest.raises(NotFound, match="'Work'"):
         store.notes.untag([session], ["work", "Work"])
     assert store.notes.tags(session) == ["work"]
 
 
-def test_untag_of_several_needs_the_name_on_one_of_them(store: Store, session: Session, other: Session) -> None:
+def test_untag_of_several_sessions_needs_the_tag_on_one_of_them(store: Store, session: Session, other: Session) -> None:
     store.notes.tag([other], ["work"])
     store.notes.untag([session, other], ["work"])
     assert store.notes.all_tags() == []
@@ -101,7 +101,7 @@ def test_all_tags_leaves_out_the_trash(store: Store, session: Session, other: Se
     assert store.notes.all_tags() == [("work", 1)]
 
 
-def test_a_purged_session_takes_no_tag_and_no_note(store: Store, session: Session, other: Session) -> None:
+def test_a_purged_session_cannot_get_a_tag_or_a_note(store: Store, session: Session, other: Session) -> None:
     store.sessions.purge([session])
     with pytest.raises(NotFound):
         store.notes.tag([other, session], ["work"])
@@ -113,16 +113,17 @@ def test_a_purged_session_takes_no_tag_and_no_note(store: Store, session: Sessio
 # ── notes ─────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_notes_stand_on_a_session_or_an_entry(store: Store, session: Session, other: Session) -> None:
-    whole = store.notes.add_note(session, "  see also\nthe other one ")
-    entry = store.notes.add_note(session, "well asked", entry_seq=0)
-    assert (whole.session_id, whole.entry, whole.text) == ("s", None, "see also\nthe other one")
-    assert (entry.entry, entry.text) == ("s#0", "well asked")
-    assert store.notes.notes(session) == [whole, entry]
+def test_notes_belong_to_a_session_or_an_entry(store: Store, session: Session, other: Session) -> None:
+    session_note = store.notes.add_note(session, "  see also\nthe other one ")
+    entry_note = store.notes.add_note(session, "well asked", entry_seq=0)
+    assert (session_note.session_id, session_note.entry) == ("s", None)
+    assert session_note.text == "see also\nthe other one"
+    assert (entry_note.entry, entry_note.text) == ("s#0", "well asked")
+    assert store.notes.notes(session) == [session_note, entry_note]
     assert store.notes.notes(other) == []
 
 
-def test_a_note_on_an_entry_that_is_not_there_is_refused(store: Store, session: Session, other: Session) -> None:
+def test_a_note_on_a_missing_entry_is_refused(store: Store, session: Session, other: Session) -> None:
     with pytest.raises(NotFound, match="no entry 1"):
         store.notes.add_note(session, "x", entry_seq=1)
     with pytest.raises(NotFound, match="no entry 0"):
@@ -138,7 +139,7 @@ def test_bad_notes_are_refused(store: Store, session: Session, text: str) -> Non
         store.notes.add_note(session, text)
 
 
-def test_a_note_keeps_control_characters_as_they_were(store: Store, session: Session) -> None:
+def test_a_note_keeps_control_characters(store: Store, session: Session) -> None:
     assert store.notes.add_note(session, "a\x00b\x1b[31m").text == "a\x00b\x1b[31m"
     assert store.notes.notes(session)[0].text == "a\x00b\x1b[31m"
 
@@ -151,7 +152,7 @@ def test_note_undo_and_redo(store: Store, session: Session) -> None:
     assert store.notes.notes(session) == [note]
 
 
-def test_unnote_undo_and_redo(store: Store, session: Session) -> None:
+def test_delete_note_undo_and_redo(store: Store, session: Session) -> None:
     note = store.notes.add_note(session, "remember")
     store.notes.delete_note(note.id)
     assert store.notes.notes(session) == []
@@ -162,6 +163,6 @@ def test_unnote_undo_and_redo(store: Store, session: Session) -> None:
 
 
 @pytest.mark.parametrize("number", [1, -1, 2**70])
-def test_unnote_of_what_is_not_there_is_refused(store: Store, number: int) -> None:
+def test_deleting_a_missing_note_is_refused(store: Store, number: int) -> None:
     with pytest.raises(StoreError):
         store.notes.delete_note(number)

@@ -1,4 +1,4 @@
-"""Published files: a random id that tells nothing, for a file that never leaves the session's folder."""
+"""These tests check published files: their random ids, and that only files in the session's folder are published."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from store.store import Store
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    made = tmp_path / "project"
-    made.mkdir()
-    (made / "report.txt").write_text("in the folder")
+    folder = tmp_path / "project"
+    folder.mkdir()
+    (folder / "report.txt").write_text("in the folder")
     (tmp_path / "outside.txt").write_text("not in the folder")
-    return made
+    return folder
 
 
 @pytest.fixture
@@ -35,9 +35,9 @@ def test_a_file_is_found_by_a_random_id(store: Store, session: Session, folder: 
     assert store.published.list_published() == [published]
 
 
-def test_the_id_tells_nothing(store: Store, session: Session, folder: Path) -> None:
+def test_the_id_reveals_nothing(store: Store, session: Session, folder: Path) -> None:
     other = store.create_session("discord:1", cwd=str(folder))
-    ids = {store.published.publish(each, "report.txt").id for each in (session, other)}
+    ids = {store.published.publish(owner, "report.txt").id for owner in (session, other)}
     assert len(ids) == 2
     for public_id in ids:
         assert re.fullmatch(r"[A-Za-z0-9_-]{22}", public_id)
@@ -47,8 +47,8 @@ def test_the_same_file_keeps_its_id(store: Store, session: Session, folder: Path
     (folder / "sub").mkdir()
     (folder / "sub" / "link.txt").symlink_to(folder / "report.txt")
     first = store.published.publish(session, "report.txt")
-    again = ["report.txt", str(folder / "report.txt"), "./report.txt", "sub/link.txt"]
-    assert {store.published.publish(session, path) for path in again} == {first}
+    same_file = ["report.txt", str(folder / "report.txt"), "./report.txt", "sub/link.txt"]
+    assert {store.published.publish(session, path) for path in same_file} == {first}
     assert [edit.kind for edit in store.journal.list_edits()] == ["publish"]
 
 
@@ -63,37 +63,37 @@ def test_newest_first_and_by_session(store: Store, session: Session, folder: Pat
 # ── which folder ──────────────────────────────────────────────────────────────────────────────────
 
 
-def test_the_environment_comes_before_where_it_worked(store: Store, folder: Path, tmp_path: Path) -> None:
+def test_the_environment_takes_precedence_over_the_working_folder(store: Store, folder: Path, tmp_path: Path) -> None:
     session = store.create_session("s", cwd=str(tmp_path), environment_path=str(folder))
     assert store.published.folder(session) == folder
     with pytest.raises(Refused, match="is outside"):
         store.published.publish(session, tmp_path / "outside.txt")
 
 
-def test_without_either_the_store_has_a_private_folder(store: Store) -> None:
+def test_without_a_folder_the_store_creates_a_private_one(store: Store) -> None:
     session = store.create_session("s")
     folder = store.published.folder(session)
     assert folder == store.path.parent / "store.db.files" / str(session.key)
-    for made in (folder, folder.parent):
-        assert stat.S_IMODE(made.stat().st_mode) == 0o700
+    for created in (folder, folder.parent):
+        assert stat.S_IMODE(created.stat().st_mode) == 0o700
     (folder / "a.txt").write_text("a")
     assert store.resolve(store.publish("s", "a.txt").id) == folder / "a.txt"
 
 
-def test_a_folder_that_is_no_full_path_is_refused(store: Store) -> None:
+def test_a_relative_folder_is_refused(store: Store) -> None:
     session = store.create_session("s", cwd="project")
     with pytest.raises(Refused, match="not an absolute path"):
         store.published.publish(session, "report.txt")
 
 
-def test_a_folder_that_is_a_link_is_looked_through(store: Store, folder: Path, tmp_path: Path) -> None:
+def test_a_folder_may_be_a_link(store: Store, folder: Path, tmp_path: Path) -> None:
     (tmp_path / "linked").symlink_to(folder)
     session = store.create_session("s", cwd=str(tmp_path / "linked"))
     for path in ("report.txt", tmp_path / "linked" / "report.txt", folder / "report.txt"):
         assert store.resolve(store.published.publish(session, path).id) == folder / "report.txt"
 
 
-def test_a_session_that_moved_shows_nothing_of_where_it_was(store: Store, session: Session, tmp_path: Path) -> None:
+def test_a_session_that_moved_loses_its_published_files(store: Store, session: Session, tmp_path: Path) -> None:
     published = store.published.publish(session, "report.txt")
     (tmp_path / "elsewhere").mkdir()
     store.update_session(session.id, cwd=str(tmp_path / "elsewhere"))
@@ -101,18 +101,18 @@ def test_a_session_that_moved_shows_nothing_of_where_it_was(store: Store, sessio
         store.resolve(published.id)
 
 
-# ── what is refused ───────────────────────────────────────────────────────────────────────────────
+# ── refused paths ─────────────────────────────────────────────────────────────────────────────────
 
 
 @pytest.mark.parametrize(
-    ("path", "error", "said"),
+    ("path", "error", "message"),
     [
         ("../outside.txt", Refused, r"contains `\.\.`"),
         ("sub/../report.txt", Refused, r"contains `\.\.`"),
         ("..", Refused, r"contains `\.\.`"),
         ("/etc/passwd", Refused, "is outside the session's folder"),
         ("{outside}", Refused, "is outside the session's folder"),
-        ("{beside}/report.txt", Refused, "is outside the session's folder"),
+        ("{neighbour}/report.txt", Refused, "is outside the session's folder"),
         ("link to outside", Refused, "is outside the session's folder"),
         ("linked folder/outside.txt", Refused, "is outside the session's folder"),
         ("circle", Refused, "Cannot open the file"),
@@ -132,13 +132,13 @@ def test_a_session_that_moved_shows_nothing_of_where_it_was(store: Store, sessio
         ("half \udc80.txt", BadValue, "half a character"),
     ],
 )
-def test_what_is_not_a_file_of_the_session_is_refused_in_a_sentence(
-    store: Store, session: Session, folder: Path, path: str, error: type[StoreError], said: str
+def test_a_path_that_is_not_a_file_of_the_session_is_refused(
+    store: Store, session: Session, folder: Path, path: str, error: type[StoreError], message: str
 ) -> None:
     outside = folder.parent / "outside.txt"
-    beside = folder.parent / "project2"
-    beside.mkdir()
-    (beside / "report.txt").touch()
+    neighbour = folder.parent / "project2"
+    neighbour.mkdir()
+    (neighbour / "report.txt").touch()
     (folder / "sub").mkdir()
     (folder / "back\\slash.txt").touch()
     (folder / "line\nbreak.txt").touch()
@@ -147,8 +147,8 @@ def test_what_is_not_a_file_of_the_session_is_refused_in_a_sentence(
     (folder / "circle").symlink_to("circle")
     (folder / "dangling").symlink_to("nowhere")
     os.mkfifo(folder / "pipe")
-    with pytest.raises(error, match=said) as caught:
-        store.published.publish(session, path.format(outside=outside, beside=beside, folder=folder))
+    with pytest.raises(error, match=message) as caught:
+        store.published.publish(session, path.format(outside=outside, neighbour=neighbour, folder=folder))
     assert str(caught.value).endswith(".")
     assert store.published.list_published() == []
     assert store.journal.list_edits() == []
@@ -160,16 +160,16 @@ def test_a_device_is_refused(store: Store) -> None:
         store.published.publish(session, "null")
 
 
-def test_bytes_are_no_path(store: Store, session: Session) -> None:
+def test_a_path_in_bytes_is_refused(store: Store, session: Session) -> None:
     with pytest.raises(BadValue, match="must be text"):
         store.published.publish(session, b"report.txt")  # type: ignore[arg-type]
 
 
-# ── at the moment it is asked for ─────────────────────────────────────────────────────────────────
+# ── files that changed after they were published ──────────────────────────────────────────────────
 
 
 @pytest.mark.parametrize("target", ["../outside.txt", "other.txt", "/etc/passwd"])
-def test_a_link_in_its_place_is_refused(store: Store, session: Session, folder: Path, target: str) -> None:
+def test_a_file_replaced_by_a_link_is_refused(store: Store, session: Session, folder: Path, target: str) -> None:
     published = store.published.publish(session, "report.txt")
     (folder / "other.txt").write_text("never published")
     (folder / "report.txt").unlink()
@@ -178,7 +178,7 @@ def test_a_link_in_its_place_is_refused(store: Store, session: Session, folder: 
         store.resolve(published.id)
 
 
-def test_a_link_in_the_place_of_a_folder_above_it_is_refused(store: Store, session: Session, folder: Path) -> None:
+def test_a_file_whose_folder_was_replaced_by_a_link_is_refused(store: Store, session: Session, folder: Path) -> None:
     (folder / "sub").mkdir()
     (folder / "sub" / "outside.txt").write_text("inside after all")
     published = store.published.publish(session, "sub/outside.txt")
@@ -188,7 +188,7 @@ def test_a_link_in_the_place_of_a_folder_above_it_is_refused(store: Store, sessi
         store.resolve(published.id)
 
 
-def test_a_folder_in_its_place_is_refused(store: Store, session: Session, folder: Path) -> None:
+def test_a_file_replaced_by_a_folder_is_refused(store: Store, session: Session, folder: Path) -> None:
     published = store.published.publish(session, "report.txt")
     (folder / "report.txt").unlink()
     (folder / "report.txt").mkdir()
@@ -196,7 +196,7 @@ def test_a_folder_in_its_place_is_refused(store: Store, session: Session, folder
         store.resolve(published.id)
 
 
-def test_a_file_that_is_gone_is_not_found(store: Store, session: Session, folder: Path) -> None:
+def test_a_deleted_file_is_not_found(store: Store, session: Session, folder: Path) -> None:
     published = store.published.publish(session, "report.txt")
     (folder / "report.txt").unlink()
     with pytest.raises(NotFound, match=r"No such file in .*: 'report\.txt'"):
@@ -205,7 +205,7 @@ def test_a_file_that_is_gone_is_not_found(store: Store, session: Session, folder
     assert store.resolve(published.id).read_text() == "back again"
 
 
-def test_a_path_that_was_written_into_the_table_is_still_confined(store: Store, session: Session) -> None:
+def test_a_path_that_was_changed_in_the_database_is_still_checked(store: Store, session: Session) -> None:
     published = store.published.publish(session, "report.txt")
     store.connection.execute("update published set path = '/etc/passwd'")
     with pytest.raises(Refused, match="is outside"):
@@ -236,14 +236,14 @@ def test_publishing_and_unpublishing_can_be_undone(store: Store, session: Sessio
     assert store.published.list_published() == []
 
 
-def test_a_purge_unpublishes_and_takes_the_store_s_own_copies(store: Store, session: Session, folder: Path) -> None:
+def test_a_purge_unpublishes_and_deletes_the_stores_own_folder(store: Store, session: Session, folder: Path) -> None:
     own = store.create_session("own")
     (store.published.folder(own) / "a.txt").write_text("a")
     ids = [store.published.publish(session, "report.txt").id, store.published.publish(own, "a.txt").id]
-    kept = store.published.folder(own)
+    own_folder = store.published.folder(own)
     store.sessions.purge([session, own])
     for public_id in ids:
         with pytest.raises(NotFound):
             store.resolve(public_id)
-    assert not kept.exists()
+    assert not own_folder.exists()
     assert (folder / "report.txt").exists()
