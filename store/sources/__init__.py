@@ -53,6 +53,7 @@ _TABLE = (
     SourceInfo("chatgpt", "ChatGPT", Badge("gp", "$text-success"), "chatgpt.source:ChatGPT"),
     SourceInfo("claude-ai", "claude.ai", Badge("ca", "$text-warning"), "claude_ai.source:ClaudeAI"),
     SourceInfo("opencode", "opencode", Badge("oc", "$text-accent"), "opencode.source:Opencode"),
+    SourceInfo("atif", "ATIF", Badge("at", "$text-secondary"), "atif.source:Atif"),
 )
 
 REGISTRY = {info.name: info for info in _TABLE}

@@ -18,7 +18,7 @@ from store import sources
 from store.store import Store
 
 DATA = Path(__file__).parents[1] / "data"
-FILE_SOURCES = ("claude", "codex", "pi", "gemini", "qwen", "copilot", "chatgpt", "claude-ai")
+FILE_SOURCES = ("claude", "codex", "pi", "gemini", "qwen", "copilot", "chatgpt", "claude-ai", "atif")
 JSONL_SOURCES = ("claude", "codex", "pi", "gemini", "qwen", "copilot")
 _DATABASE_BUILDERS = {
     kind.name.partition(" ")[0]: kind.build for kind in STORE_KINDS if not kind.name.endswith("first")
@@ -95,4 +95,5 @@ def _read_messages(sample: Path) -> Iterator[object]:
         for conversation in value if isinstance(value, list) else [value]:
             nodes = conversation.get("mapping", {}).values()
             yield from ({name: node[name] for name in ("id", "message", "parent")} for node in nodes if node["message"])
-            yield from conversation.get("chat_messages", conversation.get("messages", ()))
+            names = ("chat_messages", "messages", "steps")
+            yield from next((conversation[name] for name in names if name in conversation), ())

@@ -76,7 +76,8 @@ def _answer(line: CommandLine, words: tuple[str, ...]) -> dict[str, Any]:
 
 def write_samples(folder: Path) -> list[Path]:
     """Make a sample of every source whose files all have the same time, since some sources read it."""
-    made = [build(folder) for build in SAMPLES.values()]
+    # Version 0.1.0, whose answers were recorded, could not read ATIF.
+    made = [build(folder) for name, build in SAMPLES.items() if name != "atif"]
     for path in [folder, *folder.rglob("*")]:
         os.utime(path, (SAMPLES_WRITTEN_AT, SAMPLES_WRITTEN_AT))
     return made

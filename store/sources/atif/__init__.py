@@ -1,0 +1,1 @@
+"""This package reads trajectories in the Agent Trajectory Interchange Format."""
