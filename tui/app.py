@@ -27,11 +27,13 @@ from tui.palette import ActionProvider, list_actions
 from tui.privacy.app import PrivateApp
 from tui.privacy.terminal_filter import TerminalFilter
 from tui.render.session_lines import SIGN_LEGEND
+from tui.screens.browser.empty_list import DemoMade
 from tui.screens.browser.screen import BrowserScreen
 from tui.screens.store_screen import Clock
 from tui.settings import Settings
+from tui.textual_compat import reliable_timer
 from tui.tuning import ProcessTuning
-from tui.workers import reliable_timer, threaded
+from tui.workers import threaded
 
 if TYPE_CHECKING:
     from textual.filter import LineFilter
@@ -174,16 +176,16 @@ class Backscroll(PrivateApp["ResumePlan"]):
     def show_error(self, error: StoreError) -> None:
         self.notify(sanitize(str(error)), severity="error", timeout=10, markup=False)
 
-    def _handle_exception(self, error: Exception) -> None:
-        """What the store refuses a worker is told and survived; and what was to be done later, and finds nothing left
-        because the person has quit, is not needed. Anything else is a fault of the program and ends it."""
+    def handle_error(self, error: Exception) -> bool:
+        """Show what the store refuses to a worker, and go on. After the person has quit, a widget that is gone does not
+        matter, either. Any other error is a bug and ends the program."""
         if isinstance(error, WorkerFailed) and isinstance(error.error, StoreError):
             self.show_error(error.error)
-        elif self.is_running or not isinstance(error, NoMatches):
-            super()._handle_exception(error)
+            return True
+        return not self.is_running and isinstance(error, NoMatches)
 
-    def _fatal_error(self) -> None:
-        """As Textual's own, without the values of variables: they are people's conversations."""
+    def show_crash(self) -> None:
+        """Show the traceback without the values of variables, because they contain people's conversations."""
         self.panic(Text(sanitize(traceback.format_exc())))
 
     # ── help ──────────────────────────────────────────────────────────────────────────────────────
@@ -226,7 +228,7 @@ class Backscroll(PrivateApp["ResumePlan"]):
 
     # ── demo ──────────────────────────────────────────────────────────────────────────────────────
 
-    @on(BrowserScreen.DemoMade)
-    def _open_demo(self, made: BrowserScreen.DemoMade) -> None:
+    @on(DemoMade)
+    def _open_demo(self, made: DemoMade) -> None:
         self._stores.append(made.store)
         self.push_screen(BrowserScreen(made.store, self._clock, title="backscroll demo"))

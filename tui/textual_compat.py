@@ -1,26 +1,80 @@
-"""How a screen is put together where every key should be seen at once.
+"""This module contains every use of Textual's private attributes, each with the reason for it.
 
-Textual has every widget rendered whole that shares a clip with what has changed, and all that lies beneath it: a cursor
-that moves by one row would have the lines of all panes looked through.
+Another version of Textual may change them, so nothing else in the browser touches them (a test checks that).
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import Any
+from typing import Any, TypeVar
 
+from rich.text import Text
 from textual._compositor import ChopsUpdate, Compositor
-from textual.geometry import Region
+from textual.app import App
+from textual.geometry import Region, Size
 from textual.screen import Screen
+from textual.scroll_view import ScrollView
 from textual.strip import Strip
+from textual.style import Style
+from textual.timer import Timer
 from textual.widget import Widget
+from textual.widgets import Input
+
+Result = TypeVar("Result")
+
+
+class HookedApp(App[Result]):
+    """Offers hooks for what Textual does in private methods only: errors, crash reports, logs and its clipboard."""
+
+    def handle_error(self, error: Exception) -> bool:
+        """Handle an error that a message or worker raised. Return False to let it end the program."""
+        return False
+
+    def show_crash(self) -> None:
+        """Show the error that ends the program. Textual would show the values of all variables, too."""
+        super()._fatal_error()
+
+    @property
+    def is_logging(self) -> bool:
+        """Whether Textual may log. It logs every key and every message."""
+        return True
+
+    def forget_copied_text(self) -> None:
+        """Empty the copy that Textual keeps of the last copied text, because it may be a secret."""
+        self._clipboard = ""
+
+    def _handle_exception(self, error: Exception) -> None:
+        if not self.handle_error(error):
+            super()._handle_exception(error)
+
+    def _fatal_error(self) -> None:
+        self.show_crash()
+
+    def _log(self, *args: Any, **kwargs: Any) -> None:
+        if self.is_logging:
+            super()._log(*args, **kwargs)
+
+
+class RenderedInput(Input):
+    """An input whose visible text can be changed. Textual renders the value in a private property."""
+
+    def render_value(self) -> Text:
+        return super()._value
+
+    @property
+    def _value(self) -> Text:
+        return self.render_value()
 
 
 class DirtyRegionCompositor(Compositor):
-    """Only the widgets that are seen where something has changed, and of them only those lines."""
+    """Renders only the widgets that are visible where something has changed, and only their changed lines.
+
+    Textual renders every widget completely that shares a clip region with the change, and everything below it: a cursor
+    that moves by one row would render the lines of all panes.
+    """
 
     _changed_regions: Iterable[Region] = ()
-    "What Textual would draw one frame around, and have all painted that is in it."
+    "Holds the regions that have changed. Textual would use one region around all of them."
 
     def render_partial_update(self) -> ChopsUpdate | None:
         self._changed_regions = list(self._dirty_regions)
@@ -30,32 +84,55 @@ class DirtyRegionCompositor(Compositor):
             self._changed_regions = ()
 
     def _get_renders(self, crop: Region | None = None) -> Iterator[tuple[Region, Region, list[Strip]]]:
-        """From the front to the back, until nothing of what lies further back can be seen."""
+        """Yield the lines of widgets from front to back, until nothing behind them is visible."""
         frame = crop or self.size.region
         lines = Region(0, frame.y, self.size.width, frame.height)
         uncovered = list(self._changed_regions) or [frame]
         for widget, (region, clip) in self.visible_widgets.items():
-            seen = region.intersection(clip).intersection(lines)
-            if seen and any(map(seen.overlaps, uncovered)):
-                strips = widget.render_lines(seen.translate(-region.offset))
-                yield region, seen, strips
-                cover = seen.crop_size((min(strip.cell_length for strip in strips), len(strips)))
+            visible = region.intersection(clip).intersection(lines)
+            if visible and any(map(visible.overlaps, uncovered)):
+                strips = widget.render_lines(visible.translate(-region.offset))
+                yield region, visible, strips
+                cover = visible.crop_size((min(strip.cell_length for strip in strips), len(strips)))
                 uncovered = [rest for part in uncovered for rest in _subtract_region(part, cover)]
                 if not uncovered:
                     return
 
 
+def use_dirty_region_compositor(screen: Screen[Any]) -> None:
+    """Make a screen render only what has changed. Textual offers no other way to replace its compositor."""
+    screen._compositor = DirtyRegionCompositor()
+
+
 def refresh_immediately(screen: Screen[Any], widget: Widget) -> None:
-    """Without the messages by which Textual hears of it, the timer by which it waits for more, and a layout that is due
-    for something else: that is twice as much work, and comes right after."""
+    """Paint a widget now. Textual would send messages, wait for a timer and do pending layout first, which takes twice
+    as long; all of that still happens right after."""
     if screen.is_current and not screen.app._batch_count:
         screen._dirty_widgets.add(widget)
         screen._compositor.update_widgets(screen._dirty_widgets)
         screen._compositor_refresh()
 
 
+def set_virtual_size(view: ScrollView, size: Size) -> None:
+    """Change how far a view scrolls. The public attribute would lay out the whole screen, which no line changes."""
+    view.set_reactive(ScrollView.virtual_size, size)
+    view._scroll_update(size)
+
+
+def resolve_style(widget: Widget, name: str) -> Style:
+    """Return the style of a name such as `.class` or `bold $text-error`. Textual resolves it only while rendering."""
+    return widget._get_style(name)
+
+
+def reliable_timer(timer: Timer) -> Timer:
+    """Make a timer fire however late it is. Textual skips a late timer; one that fires only once would be lost, and on
+    a busy machine it can be late before it has started."""
+    timer._skip = False
+    return timer
+
+
 def _subtract_region(part: Region, cover: Region) -> Iterable[Region]:
-    """What the cover leaves of it: above, below, on the left and on the right."""
+    """Return the rest of a region that the cover leaves visible: above, below, to the left and to the right."""
     x, y, width, height = common = part.intersection(cover)
     if not common:
         return [part]

@@ -39,7 +39,7 @@ from tui.render.session_lines import (
 )
 from tui.render.styles import plain_text
 from tui.screens.browser.screen import BrowserScreen
-from tui.screens.browser.session_list import list_folder_scopes
+from tui.screens.folder_scope import list_folder_scopes
 
 CHILD = "telegram:648079060:delegate:sysinfo"
 

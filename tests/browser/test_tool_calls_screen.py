@@ -12,7 +12,7 @@ from textual.app import App
 from store.model.entry import NewEntry, Text
 from store.store import Store
 from tui.screens.browser.screen import BrowserScreen
-from tui.screens.browser.session_list import list_folder_scopes
+from tui.screens.folder_scope import list_folder_scopes
 from tui.screens.inspector import InspectorScreen
 from tui.screens.tool_calls import ToolCallsScreen
 from tui.widgets.tables.tool_stats_table import ToolStatsTable
@@ -141,7 +141,7 @@ async def test_the_calls_are_counted_and_listed_of_the_scope_alone(store: Store,
     app = make_browser(store)
     async with app.run_test(size=(140, 30)) as pilot:
         await wait_for_text(pilot, "2 sessions")
-        browsing(app)._folder_scopes = list_folder_scopes(tmp_path / "here")
+        browsing(app).session_list.folder_scopes = list_folder_scopes(tmp_path / "here")
         await pilot.press("slash", *"walrus OR seal", "enter")
         await wait_for_text(pilot, "2 found · 3 in tools · everywhere")
         await pilot.press("s")
@@ -162,7 +162,7 @@ async def test_from_a_scope_in_which_nothing_is_found_enter_looks_among_its_call
     app = make_browser(world)
     async with app.run_test(size=(140, 30)) as pilot:
         await wait_for_text(pilot, "Fix the flaky")
-        browsing(app)._folder_scopes = list_folder_scopes(tmp_path)
+        browsing(app).session_list.folder_scopes = list_folder_scopes(tmp_path)
         await pilot.press("slash", *"narwhal", "enter")
         await wait_for_text(pilot, "1 found · 1 in tools", "⏎ Open")
         await pilot.press("s")

@@ -12,13 +12,10 @@ from store.edits.labels import find_fact_origins
 from store.model.knowledge import Fact, FactOrigin
 from store.store import Store
 from tui.render.fact_lines import (
-    MASK,
     FactRow,
-    PlannedRow,
     render_consolidation,
     render_fact_history,
     render_fact_row,
-    render_fact_write_back,
     render_facts_heading,
     scope_name,
 )
@@ -112,20 +109,3 @@ def test_a_consolidation_is_shown_as_a_difference(store: Store) -> None:
     store.facts.learn("Uses Flask.\nTabs.\nTwo people.")
     lines = [line.plain for line in render_consolidation(store.facts.diff("Uses FastAPI.\nTwo people.").text)]
     assert lines == ["− Uses Flask.", "− Tabs.", "+ Uses FastAPI.", "  Two people."]
-
-
-def test_a_plan_shows_rows_reasons_and_no_secret() -> None:
-    class Secret(str):
-        """Marks a secret, as a write-back plan does."""
-
-    rows = [PlannedRow("facts", {"id": 1}, {"content": "old"}, {"content": "new"})]
-    rows.append(PlannedRow("secrets", {"id": 2}, {"value": Secret("hush")}, None))
-    lines = [
-        line.plain for line in render_fact_write_back("/tmp/kiso.db", rows, ["No place for it."], ["Changed there."])
-    ]
-    assert lines[0] == "in /tmp/kiso.db"
-    assert lines[2:6] == ["facts 1", "  content", "  − old", "  + new"]
-    assert f"  − {MASK}" in lines
-    assert lines[-2:] == ["No place for it.", "Changed there."]
-    assert "hush" not in "".join(lines)
-    assert render_fact_write_back("x", [], [], [])[-1].plain == "Nothing to write back."

@@ -9,7 +9,7 @@ from browser_driver import make_browser
 from textual.app import App
 
 from store.store import Store
-from tui.workers import reliable_timer
+from tui.textual_compat import reliable_timer
 
 EXPIRED = 1e-9
 """Seconds that have passed before a timer starts to wait."""

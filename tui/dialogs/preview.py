@@ -1,4 +1,4 @@
-"""Shows what an edit would do before it is done: exactly that, or nothing."""
+"""This dialog shows what an edit would do before it is made."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ from tui.widgets.text_view import AutoHeightText
 from tui.workers import threaded
 
 LoadPreview = Callable[[], tuple[Sequence[Content], bool]]
-"""What it would do, and whether it can be done at all; in a thread, and again whenever it was changed meanwhile."""
+"""Returns what the edit would do, and whether it can be made. It runs in a thread, and again after every conflict."""
 
 
 class PreviewDialog(ModalScreen[bool]):
-    """Answers whether it was done."""
+    """Returns whether the edit was made."""
 
     AUTO_FOCUS = "TextView"
     DEFAULT_CSS = """
@@ -85,16 +85,16 @@ class PreviewDialog(ModalScreen[bool]):
     @threaded(group="look")
     def _load_in_thread(self) -> None:
         try:
-            lines, is_possible = self._load_preview()
+            lines, can_apply = self._load_preview()
         except StoreError as reason:
             self.app.call_from_thread(self.show_error, str(reason))
         else:
-            self.post_message(self.PreviewLoaded(lines, is_possible))
+            self.post_message(self.PreviewLoaded(lines, can_apply))
 
     @on(PreviewLoaded)
-    def _show_preview(self, looked: PreviewLoaded) -> None:
-        self.text.show(looked.lines)
-        self._can_apply = looked.can_apply
+    def _show_preview(self, loaded: PreviewLoaded) -> None:
+        self.text.show(loaded.lines)
+        self._can_apply = loaded.can_apply
         self.refresh_bindings()
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
@@ -112,12 +112,12 @@ class PreviewDialog(ModalScreen[bool]):
             self.app.call_from_thread(self.show_error, f"{reason} This is what it would do now.")
             self.app.call_from_thread(self._load_in_thread)
         except StoreError as reason:
-            self.app.call_from_thread(self.show_error, str(reason), is_possible=True)
+            self.app.call_from_thread(self.show_error, str(reason), can_apply=True)
         else:
             self.app.call_from_thread(self.dismiss, True)
 
     def show_error(self, reason: str, *, can_apply: bool = False) -> None:
-        """It may be tried again, unless what it would do must be looked at anew."""
+        """Show why the edit was not made. It can be tried again only if the preview is still right."""
         self._can_apply = can_apply
         self.refresh_bindings()
         self.error_line.update(Content.styled(sanitize(reason), ERROR))

@@ -10,14 +10,14 @@ from collections.abc import Iterator
 from contextlib import ExitStack
 from math import ceil
 from time import monotonic
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from textual import constants, events
-from textual.app import App
 from textual.signal import Signal
 from textual.timer import Timer
 
 from tui.privacy.secret_value import ConcealableWidget, SecretValue
+from tui.textual_compat import HookedApp
 from tui.workers import threaded
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ class PassphraseDelay:
         self._failures, self._blocked_until = 0, 0.0
 
 
-class PrivateApp(App[Result]):
+class PrivateApp(HookedApp[Result]):
     _stores: list[Store]
 
     def __init__(self) -> None:
@@ -107,9 +107,9 @@ class PrivateApp(App[Result]):
         self._log_suppressions += 1 if suppress else -1
         constants.LOG_FILE = None if self._log_suppressions else self._log_file  # type: ignore[misc]
 
-    def _log(self, *args: Any, **kwargs: Any) -> None:
-        if not self._log_suppressions:
-            super()._log(*args, **kwargs)
+    @property
+    def is_logging(self) -> bool:
+        return not self._log_suppressions
 
     def export_screenshot(self, *, title: str | None = None, simplify: bool = False) -> str:
         with ExitStack() as concealed:
@@ -136,7 +136,7 @@ class PrivateApp(App[Result]):
             self._clear_timer.stop()
         if copied is None:
             self.copy_to_clipboard(value.text)
-            self._clipboard = ""  # Textual keeps a copy of its own
+            self.forget_copied_text()
             told = "which cannot be read back: it stays there until something else is copied."
             self.notify(f"Sent {what} to the terminal's clipboard, {told}", timeout=8, markup=False)
             return

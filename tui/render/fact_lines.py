@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from datetime import datetime
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from textual.content import Content
 
@@ -13,16 +13,13 @@ from store.model.knowledge import Change, Edit, Fact, FactOrigin
 from store.model.session import GLOBAL_SCOPE
 from store.text.sanitize import cell_width, expand_tabs, one_line, sanitize
 from tui.render.journal_lines import edit_label
-from tui.render.line_diff import render_text_diff
-from tui.render.session_lines import abbreviate_home
-from tui.render.styles import FAINT, MUTED, STRONG, StyledText, build_content, format_age, format_count
+from tui.render.styles import FAINT, MUTED, STRONG, StyledText, build_content, format_age
 from tui.render.viewport import DEFAULT_TEXT_LIMIT, Viewport
 
 ALL_SCOPES = ""
 """Stands for the facts of every scope."""
 
 BY_HAND = "by hand"
-MASK = "••••"
 MAX_QUOTE_CHARACTERS = 400
 """Limits an older text of a fact, and the quote from the entry it was learned from."""
 
@@ -251,40 +248,3 @@ def render_consolidation(unified: str) -> list[Content]:
             build_content([(sign, style), ("" if line.startswith("@@") else one_line(line[1:], 2_000), style)])
         )
     return lines
-
-
-class PlannedRow(NamedTuple):
-    """Holds a row of an agent's store before and after a planned write-back."""
-
-    table: str
-    key: Mapping[str, Any]
-    before: Mapping[str, Any] | None
-    after: Mapping[str, Any] | None
-
-
-def render_fact_write_back(
-    locator: str, rows: Sequence[PlannedRow], unplaced: Sequence[str], conflicts: Sequence[str]
-) -> list[Content]:
-    """Render the rows that a write-back would change, and what it cannot write."""
-    lines = [build_content([("in ", FAINT), (one_line(abbreviate_home(locator), 300), MUTED)]), Content("")]
-    for row in rows:
-        key = " ".join(_format_value(value) for value in row.key.values())
-        lines.append(build_content([(one_line(f"{row.table} {key}", 300), STRONG)]))
-        before, after = row.before or {}, row.after or {}
-        for column in dict.fromkeys([*before, *after]):
-            old, new = (_format_value(side[column]) if column in side else "" for side in (before, after))
-            if old != new or row.before is None or row.after is None:
-                lines.append(build_content([(f"  {one_line(column, 60)}", FAINT)]))
-                lines += [Content("  ") + part for part in render_text_diff(old, new)]
-    lines += [build_content([(sanitize(sentence), MUTED)]) for sentence in unplaced]
-    lines += [build_content([(sanitize(sentence), "$text-error")]) for sentence in conflicts]
-    if not rows and not conflicts:
-        lines.append(build_content([("Nothing to write back.", MUTED)]))
-    return lines
-
-
-def _format_value(value: object) -> str:
-    """Return a value as text. A subclass of `str` marks a secret, which is masked."""
-    if isinstance(value, str):
-        return value if type(value) is str else MASK
-    return "" if value is None else f"{format_count(len(value), 'byte')}" if isinstance(value, bytes) else str(value)

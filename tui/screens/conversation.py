@@ -117,16 +117,17 @@ class ConversationPane(Horizontal):
     # ── what is handed down ───────────────────────────────────────────────────────────────────────
 
     def open(self, session: Session, *, query: Query | None = None, at_entry: str | None = None) -> None:
-        """At that entry, else at the first with what was looked for, else at the end."""
-        self._session_key, self._search_query, self._initial_entry = session.key, query, at_entry
-        self._is_opening = True
-        self.buffer_keys()
+        """Open a session at this entry, else at the first hit of the query, else at its end."""
+        self.prepare(session, query=query, at_entry=at_entry)
         if session.depth == "text":
             self.post_message(self.ReadRequested(session.native_id))
-        self._load_conversation(session.key, self._next_generation(), query, at_entry, is_update=False)
+        self._load_conversation(session.key, self._generation, query, at_entry, is_update=False)
 
-    def buffer_keys(self) -> None:
-        """Those that come now are meant for the conversation that is about to be shown."""
+    def prepare(self, session: Session, *, query: Query | None = None, at_entry: str | None = None) -> None:
+        """Expect a session that is about to be opened: a session that is still loading is dropped, and keys wait."""
+        self._session_key, self._search_query, self._initial_entry = session.key, query, at_entry
+        self._is_opening = True
+        self._next_generation()
         self.timeline_pane.timeline_view.defer_keys()
 
     def handle_store_change(self) -> None:
@@ -150,20 +151,33 @@ class ConversationPane(Horizontal):
 
     @threaded(exclusive=True, group="outline")
     def _load_conversation(
-        self, key: int, generation: int, looked_for: Query | None, at: str | None, is_update: bool
+        self, key: int, generation: int, query: Query | None, at_entry: str | None, is_update: bool
     ) -> None:
-        with cancel_when(self._store, lambda: generation != self._generation):
-            try:
-                session = self._store.sessions.by_key(key)
-            except NotFound:
-                return  # purged meanwhile; the list will tell
-            if self.session == session and (is_update or session.depth == "text"):
-                return
-            marks = looked_for.pattern(ignore_accents=True) if looked_for else None
-            if at is None and looked_for:
-                at = self._store.search.find_newest_hit_entry(key, looked_for)
-            outline = self._timelines.load_outline(key)
-            self.post_message(self.ConversationLoaded(generation, session, outline, at, marks, is_update))
+        loaded = None
+        try:
+            with cancel_when(self._store, lambda: generation != self._generation):
+                loaded = self._read_conversation(key, generation, query, at_entry, is_update)
+        finally:
+            if loaded is not None:
+                self.post_message(loaded)
+            else:
+                self.call_later(self._stop_opening, generation)
+
+    def _read_conversation(
+        self, key: int, generation: int, query: Query | None, at_entry: str | None, is_update: bool
+    ) -> ConversationLoaded | None:
+        """Read a session as far as it must be known to be shown. Return None if there is nothing new to show."""
+        try:
+            session = self._store.sessions.by_key(key)
+        except NotFound:
+            return None  # it was deleted meanwhile; the list shows that
+        if self.session == session and (is_update or session.depth == "text"):
+            return None
+        highlight = query.pattern(ignore_accents=True) if query else None
+        if at_entry is None and query:
+            at_entry = self._store.search.find_newest_hit_entry(key, query)
+        outline = self._timelines.load_outline(key)
+        return self.ConversationLoaded(generation, session, outline, at_entry, highlight, is_update)
 
     @threaded(group="turns")
     def _load_turns(self, key: int, wanted: TimelinePane.TurnsRequested) -> None:
@@ -178,6 +192,11 @@ class ConversationPane(Horizontal):
     def _load_record(self, entry: Entry) -> None:
         data = self._store.records.get(entry.record) if entry.record is not None else None
         self.post_message(self.RecordLoaded(entry.key, data))
+
+    def _stop_opening(self, generation: int) -> None:
+        """Hand out the keys that wait for a session that is not shown after all."""
+        if generation == self._generation:
+            self.timeline_pane.timeline_view.release_keys()
 
     # ── what goes down ────────────────────────────────────────────────────────────────────────────
 

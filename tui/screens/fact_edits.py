@@ -11,16 +11,14 @@ from textual.content import Content
 from textual.screen import Screen
 
 from store.errors import BadValue, ChangedMeanwhile
-from store.model.knowledge import Fact
 from store.model.session import GLOBAL_SCOPE, Session
 from tui.dialogs.preview import PreviewDialog
 from tui.dialogs.text import MultilineDialog, SingleLineDialog
+from tui.dialogs.write_back import WriteBackDialog
 from tui.render.fact_lines import (
     ALL_SCOPES,
     FactRow,
-    PlannedRow,
     render_consolidation,
-    render_fact_write_back,
     scope_name,
 )
 from tui.render.line_diff import render_text_diff
@@ -30,7 +28,6 @@ from tui.workers import threaded
 
 if TYPE_CHECKING:
     from store.store import Store
-    from store.write_back.service import WriteBackPreview
 
 ONE_LINE_NOTE = "A fact is one line; line breaks become spaces."
 LINE_PER_FACT_NOTE = "A fact a line."
@@ -241,12 +238,11 @@ class FactEditScreen(TableScreen):
 
     def action_write_back(self) -> None:
         if (line := self.current_fact) is not None and line.fact.foreign_place:
-            writing = FactWriteBack(self._store, line.fact)
-            title = f"Write facts back to {line.origin.program}"
-            self.app.push_screen(PreviewDialog(title, writing.preview, writing.write), self._finish_write_back)
+            dialog = WriteBackDialog.for_fact(self._store, line.fact, line.origin.program)
+            self.app.push_screen(dialog, self._finish_write_back)
 
-    def _finish_write_back(self, was_done: bool | None) -> None:
-        if was_done:
+    def _finish_write_back(self, was_written: bool | None) -> None:
+        if was_written:
             self._notify_done("Written back, after a backup; u undoes it there, too.")
             self.load()
 
@@ -288,23 +284,3 @@ class Consolidation:
             self._conflict_lines = [build_content([("What was changed meanwhile:", STRONG)]), *theirs, Content("")]
             self._seen = str(clash.current)
             raise
-
-
-class FactWriteBack:
-    """Facts on their way back into the store they came from. In threads."""
-
-    def __init__(self, store: Store, fact: Fact) -> None:
-        self._store = store
-        self._fact = fact
-        self._preview: WriteBackPreview | None = None
-
-    def preview(self) -> tuple[list[Content], bool]:
-        preview = self._preview = self._store.write_back.preview_facts(self._fact)
-        plan = preview.plan
-        rows = [PlannedRow(change.table, change.key, change.before, change.after) for change in plan.changes]
-        lines = render_fact_write_back(preview.locator, rows, plan.unsupported, plan.conflicts)
-        return lines, bool(plan.changes) and not plan.conflicts
-
-    def write(self) -> None:
-        if self._preview is not None:
-            self._store.write_back.write(self._preview)

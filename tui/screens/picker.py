@@ -1,7 +1,8 @@
-"""The compact list of `backscroll resume`: find a session, and Enter chooses it."""
+"""This module holds the compact list of `backscroll resume`: a person finds a session, and Enter resumes it."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, ClassVar
 
 from textual import on
@@ -13,7 +14,7 @@ from textual.widgets import Static
 from store.model.session import Session
 from store.search.list_rows import SessionListLayout
 from tui.render.browser_notices import render_empty_list
-from tui.screens.browser.session_list import SessionListScreen
+from tui.screens.session_list_screen import SessionListScreen
 from tui.screens.store_screen import Clock
 from tui.widgets.key_hints import KeyHintBar
 from tui.widgets.session_list_view import SessionListView
@@ -25,14 +26,14 @@ if TYPE_CHECKING:
 
 
 class PickerScreen(SessionListScreen["ResumePlan | None"]):
-    """Gives what to hand the terminal over to, or None. One types at once: whoever comes here knows what they look for.
+    """Returns the plan of the session to resume, or None. The query line has the focus from the start.
 
-    Where something stands in the way, or the agent would act without asking, the card comes up and says so.
+    If a session cannot be resumed, or its agent would act without asking, the resume card explains it first.
     """
 
     AUTO_FOCUS = "QueryInput"
     BINDINGS: ClassVar[list[BindingType]] = [
-        # Priority: the words and the list have this key, too, and say of it what it does in the browser.
+        # Priority, because the query line and the list also have this key and describe it as in the browser.
         Binding("enter", "resume", "Resume", priority=True, id="picker.resume", tooltip="Go on with it in its agent"),
         Binding("escape", "leave", "Leave", id="picker.leave", tooltip="Without words; then, resume none of them"),
     ]
@@ -42,7 +43,7 @@ class PickerScreen(SessionListScreen["ResumePlan | None"]):
     def __init__(self, store: Store, clock: Clock) -> None:
         super().__init__(store, clock)
         self._is_enter_pending = False
-        "Enter was pressed before what it means was there."
+        "Is true from an Enter until the session that it means is known."
 
     def compose(self) -> ComposeResult:
         yield TopBar("backscroll resume")
@@ -65,24 +66,25 @@ class PickerScreen(SessionListScreen["ResumePlan | None"]):
 
     @on(TopBar.QueryChanged)
     def _cancel_pending_enter(self) -> None:
-        """Whoever does wants none of what the words before found."""
         self._is_enter_pending = False
 
     @on(TopBar.Exited)
-    def _handle_enter(self, left: TopBar.Exited) -> None:
-        self._is_enter_pending = left.entered
+    def _handle_enter(self, exited: TopBar.Exited) -> None:
+        self._is_enter_pending = exited.entered
         self._resume_if_enter_pending()
 
-    @on(SessionListScreen.RowsLoaded)
+    def handle_rows_loaded(self, keys: Sequence[int]) -> None:
+        self._resume_if_enter_pending()
+
     def _resume_if_enter_pending(self) -> None:
-        """Once the list is that of the words as they stand, and its first row is known."""
+        """Resume the session for which Enter was pressed, once the list of the whole query and its rows are there."""
         if (
             self._is_enter_pending
-            and self.sessions.listing.options == self._list_options
-            and (found := self.sessions.selected)
+            and self.sessions.listing.options == self.session_list.options
+            and (session := self.sessions.selected)
         ):
             self._is_enter_pending = False
-            self._resume_session(found)
+            self._resume_session(session)
 
     def _resume_session(self, session: Session) -> None:
         from tui.screens.resume import ResumeScreen
@@ -93,9 +95,9 @@ class PickerScreen(SessionListScreen["ResumePlan | None"]):
         else:
             self.app.push_screen(card, self._dismiss_with_plan)
 
-    def _dismiss_with_plan(self, found: ResumePlan | None) -> None:
-        if found is not None:
-            self.dismiss(found)
+    def _dismiss_with_plan(self, plan: ResumePlan | None) -> None:
+        if plan is not None:
+            self.dismiss(plan)
 
     def action_resume(self) -> None:
         if self.bar.query_input.has_focus:
@@ -104,7 +106,7 @@ class PickerScreen(SessionListScreen["ResumePlan | None"]):
             self.sessions.action_open()
 
     def action_leave(self) -> None:
-        if self.bar.query_input.value or self._list_options.folder:
+        if self.bar.query_input.value or self.session_list.options.folder:
             self.action_clear()
             self.set_focus(self.bar.query_input)
         else:

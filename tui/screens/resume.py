@@ -19,7 +19,7 @@ from store.resume.command import ResumePlan, plan_resume
 from tui.messages import Copy, DataMessage
 from tui.render.resume_card import ResumeCard, render_resume_card
 from tui.render.styles import session_title
-from tui.screens.browser.session_list import current_folder
+from tui.screens.folder_scope import current_folder
 from tui.widgets.key_hints import KeyHintBar
 from tui.workers import threaded
 
@@ -222,6 +222,7 @@ class ResumeScreen(ModalScreen[ResumePlan | None]):
         self.app.push_screen(RebuildScreen(self._store, self._session))
 
     def action_write_back(self) -> None:
-        from tui.screens.write_back import WriteBackScreen
+        from tui.dialogs.write_back import WriteBackDialog
 
-        self.app.push_screen(WriteBackScreen(self._store, self._session), lambda _: self._start_checks())
+        dialog = WriteBackDialog.for_session(self._store, self._session)
+        self.app.push_screen(dialog, lambda _: self._start_checks())

@@ -1,4 +1,4 @@
-"""What all screens over the store do: hear of whatever is written there, by whomever, and tell ages by the clock."""
+"""This module holds the base of all screens that show what is in the store."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ AGE_REFRESH_SECONDS = 30
 
 
 class StoreScreen(Screen[Result]):
+    """Notices every change of the store, made by this or another program, and keeps the shown ages up to date."""
+
     app: Backscroll
 
     def __init__(self, store: Store, clock: Clock) -> None:
         super().__init__()
         self._store = store
         self._clock = clock
-        self._generation = 0
-        "Of what was asked for last; an answer to anything before is dropped."
         self._data_version = store.sessions.data_version()
 
     def on_mount(self) -> None:
@@ -37,14 +37,15 @@ class StoreScreen(Screen[Result]):
         self.set_interval(AGE_REFRESH_SECONDS, self.refresh_ages)
 
     def handle_store_change(self) -> None:
-        """Somebody wrote to the store: read again what is shown."""
+        """Read again what is shown, because the store was written to."""
         raise NotImplementedError
 
     def refresh_ages(self) -> None:
-        """Ages are told from now on by another hour."""
+        """Show ages as they are now."""
 
     def check_for_changes(self) -> None:
-        """Here and not in a worker: the number tells of changes only to the connection that asked before."""
+        """Ask for the version of the data. SQLite reports changes only to a connection that asked before, so a worker
+        with its own connection cannot do it."""
         try:
             version = self._store.sessions.data_version()
         except StoreError as error:

@@ -1,14 +1,24 @@
-"""A screen over the browser that keeps true to the store: whatever changes there, by whomever, is shown."""
+"""This module holds the base of the screens that show a table of the store over the browser."""
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from textual.widget import Widget
 
-from tui.screens.store_screen import StoreScreen
+from tui.screens.store_screen import Clock, StoreScreen
+
+if TYPE_CHECKING:
+    from store.store import Store
 
 
 class TableScreen(StoreScreen[str | None]):
-    """Answers with the public id of the entry to go to, or None. Subclasses say what to read with `load`."""
+    """Returns the public id of the entry to go to, or None. Subclasses read the store in `load`."""
+
+    def __init__(self, store: Store, clock: Clock) -> None:
+        super().__init__(store, clock)
+        self._generation = 0
+        "Numbers the requests; an answer to an older one is dropped."
 
     def on_mount(self) -> None:
         self.load()
@@ -20,7 +30,7 @@ class TableScreen(StoreScreen[str | None]):
         self.load()
 
     def show_empty_state(self, is_empty: bool, table: Widget, search_input: Widget) -> None:
-        """What is not displayed cannot have the focus: it goes, and comes back with the first row."""
+        """Hide the table if it is empty. A hidden widget cannot have the focus, so the table gets it back later."""
         if is_empty != self.has_class("-nothing"):
             self.set_class(is_empty, "-nothing")
             if not search_input.has_focus:

@@ -26,7 +26,8 @@ from tui.messages import DataMessage
 from tui.render.styles import MUTED, format_age, format_count, session_title
 from tui.render.tool_call_details import ToolCallRow, build_call_row, render_table_head
 from tui.render.tool_stats_lines import render_tool_stats_head
-from tui.screens.browser.session_list import FolderScope, next_folder_scope, search_binding
+from tui.screens.folder_scope import FolderScope, next_folder_scope
+from tui.screens.session_list_screen import search_binding
 from tui.screens.store_screen import Clock
 from tui.screens.table_screen import TableScreen
 from tui.widgets.key_hints import KeyHintBar

@@ -15,7 +15,7 @@ from textual.timer import Timer
 from textual.widgets import Input, Static
 
 from tui.messages import DataMessage
-from tui.workers import reliable_timer
+from tui.textual_compat import reliable_timer
 
 TYPING_PAUSE = 0.08
 """Seconds without a key before the search starts."""

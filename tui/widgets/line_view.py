@@ -17,6 +17,7 @@ from textual.style import Style
 
 from tui.privacy.terminal_filter import is_safe_for_terminal
 from tui.render.styles import StyledLine
+from tui.textual_compat import resolve_style, set_virtual_size
 
 if TYPE_CHECKING:
     from rich.style import Style as RichStyle
@@ -65,8 +66,7 @@ class LineView(ScrollView, can_focus=True, inherit_bindings=False):
         self._line_count = count
         size = Size(0, count)
         if self.size and self.show_vertical_scrollbar == (count > self.size.height):
-            self.set_reactive(LineView.virtual_size, size)
-            self._scroll_update(size)
+            set_virtual_size(self, size)
         else:
             self.virtual_size = size
 
@@ -241,5 +241,5 @@ class LineView(ScrollView, can_focus=True, inherit_bindings=False):
             return name
         style = self._style_cache.get(name)
         if style is None:
-            style = self._style_cache[name] = self._get_style(name)
+            style = self._style_cache[name] = resolve_style(self, name)
         return style

@@ -9,12 +9,12 @@ from rich.text import Text
 from textual import events
 from textual.content import Content
 from textual.strip import Strip
-from textual.widgets import Input
 
 from store.text.sanitize import sanitize
 from tui.privacy.secret_value import MASK, SecretValue
 from tui.render.styles import FAINT
 from tui.render.word_wrap import wrap_text
+from tui.textual_compat import RenderedInput
 from tui.widgets.line_view import LineView
 
 MAX_SHOWN_CHARACTERS = 20_000
@@ -69,20 +69,19 @@ class SecretView(LineView, can_focus=False):
             self.invalidate_strips()
 
 
-class HiddenInput(Input):
+class HiddenInput(RenderedInput):
     """Takes a value including line breaks, and never copies it to a clipboard."""
 
     def __init__(self, placeholder: str = "") -> None:
         super().__init__(placeholder=placeholder, password=True, compact=True)
 
-    @property
-    def _value(self) -> Text:
+    def render_value(self) -> Text:
         if self.password:
-            return super()._value
+            return super().render_value()
         visible = sanitize(self.value.translate(_CONTROL_PICTURES))
         return Text(visible, no_wrap=True, overflow="ignore", end="")
 
-    def _on_paste(self, event: events.Paste) -> None:
+    def on_paste(self, event: events.Paste) -> None:
         """Insert all lines. The base class takes only the first."""
         event.stop()
         event.prevent_default()

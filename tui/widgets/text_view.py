@@ -49,7 +49,7 @@ class TextView(LineView):
         super().__init__()
         self._source: TextSource = ""
         self._lines: Sequence[str | Content] = ()
-        self._width = 0
+        self._wrap_width = 0
         self._generation = 0
         self._words = ""
         self._hit_line: int | None = None
@@ -68,18 +68,18 @@ class TextView(LineView):
     # ── laying out ────────────────────────────────────────────────────────────────────────────────
 
     def on_resize(self) -> None:
-        if self._width != self.text_width:
+        if self._wrap_width != self.text_width:
             self._lay_out()
 
     def _lay_out(self) -> None:
         self._generation += 1
-        self._width = self.text_width
+        self._wrap_width = self.text_width
         if not isinstance(self._source, str):
-            self._show_lines([line for content in self._source for line in content.wrap(self._width) or [content]])
+            self._show_lines([line for content in self._source for line in content.wrap(self._wrap_width) or [content]])
         elif len(self._source) <= MAX_SYNC_CHARACTERS:
-            self._show_lines(list(wrap_text(self._source, self._width)) if self._source else [])
+            self._show_lines(list(wrap_text(self._source, self._wrap_width)) if self._source else [])
         else:
-            self._wrap(self._source, self._width, self._generation)
+            self._wrap(self._source, self._wrap_width, self._generation)
 
     @threaded(exclusive=True, group="wrap")
     def _wrap(self, text: str, width: int, generation: int) -> None:

@@ -1,12 +1,14 @@
-"""The first screen: sessions on the left, the chosen conversation in the middle, its records on the right.
+"""This module holds the first screen: sessions on the left, the chosen conversation in the middle, its records on the
+right.
 
-Where the terminal has no room for all three, it shows those that are worked in; the keys stay the same.
+If the terminal is too narrow for all three panes, it shows those that are worked in; the keys stay the same.
 """
 
 from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Sequence
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
@@ -24,13 +26,16 @@ from store.model.session import Session
 from store.search.list_rows import SessionListLayout
 from tui.messages import Copy
 from tui.render.browser_notices import render_breadcrumb
-from tui.screens.browser.live_sync import LiveSyncScreen
-from tui.screens.browser.session_list import SessionListScreen
+from tui.screens.browser.empty_list import EmptyList
+from tui.screens.browser.live_sync import LiveSync
+from tui.screens.browser.session_edits import SessionEdits, edit_binding
+from tui.screens.session_list_screen import SessionListScreen
 from tui.screens.store_screen import Clock
+from tui.textual_compat import reliable_timer
 from tui.widgets.key_hints import KeyHintBar
 from tui.widgets.session_list_view import SessionListView
 from tui.widgets.top_bar import TopBar
-from tui.workers import reliable_timer, threaded
+from tui.workers import threaded, wait_for_opening
 
 if TYPE_CHECKING:
     from store.store import Store
@@ -38,23 +43,47 @@ if TYPE_CHECKING:
     from tui.screens.conversation import ConversationPane
 
 OPEN_DELAY_SECONDS = 0.3
-"""The cursor of the list rests so long on a session before it is opened beside it: scrolling past reads nothing."""
+"""The cursor of the list rests this long on a session before the conversation is opened next to it, so that scrolling
+past a session reads nothing."""
 
 CONVERSATION_CSS = Path(__file__).parents[1] / "conversation.tcss"
 
 
-def _pane_binding(keys: str, action: str, name: str, told: str, tooltip: str) -> Binding:
-    return Binding(keys, action, told, id=f"panes.{name}", tooltip=tooltip, show=False)
+def _pane_binding(keys: str, action: str, name: str, label: str, tooltip: str) -> Binding:
+    return Binding(keys, action, label, id=f"panes.{name}", tooltip=tooltip, show=False)
 
 
-def _session_binding(keys: str, action: str, told: str, tooltip: str, *, show: bool = False) -> Binding:
-    return Binding(keys, action, told, id=f"session.{action}", tooltip=tooltip, show=show)
+def _session_binding(keys: str, action: str, label: str, tooltip: str, *, show: bool = False) -> Binding:
+    return Binding(keys, action, label, id=f"session.{action}", tooltip=tooltip, show=show)
 
 
-class BrowserScreen(LiveSyncScreen[None]):
+class BrowserScreen(SessionListScreen[None]):
+    """Shows the sessions and the current conversation. Its parts load the list (`session_list`), edit sessions
+    (`edits`), follow the sync (`live_sync`) and explain an empty list (`empty_list`)."""
+
     DEFAULT_CLASSES = "-pane-0"
     HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (100, "-medium"), (140, "-wide")]  # noqa: RUF012 (declared so by Textual)
     BINDINGS: ClassVar[list[BindingType]] = [
+        edit_binding("t", "title", "Title", "Give the session another title"),
+        edit_binding("T", "tags", "Tags", "Tag the session, or all marked ones"),
+        edit_binding("m", "note", "Note", "Write a note on the session"),
+        edit_binding("p", "pin", "Pin", "Pin, or unpin, the session or all marked ones"),
+        edit_binding("a", "archive", "Archive", "Archive, or bring back, the session or all marked ones"),
+        # Both use one key: if there is nothing to move to the trash, there is a demo to show.
+        Binding("d", "demo", "Show a demo", id="list.demo", tooltip="Look around in made-up conversations"),
+        edit_binding("d", "trash", "Trash", "Move the session, or all marked ones, to the trash"),
+        edit_binding("S", "summary", "Summary", "Read and correct the summary"),
+        edit_binding("dollar_sign", "secrets", "Secrets", "The session's secrets"),
+        edit_binding("w", "write_back", "Write back", "Carry corrections into the store the session came from"),
+        edit_binding("f", "facts", "Facts", "What agents know beyond one conversation"),
+        edit_binding("u", "undo", "Undo", "Take the newest edit back"),
+        edit_binding("U", "journal", "Journal", "Every edit, with before and after"),
+        Binding("A", "tools", "All tool calls", show=False, id="list.tools", tooltip="The tool calls of all sessions"),
+        # The list has this key, too. With priority, the focus has moved before the next key is handled.
+        Binding("enter", "open_session", "Open", id="list.open", priority=True, tooltip="Read the conversation"),
+        # The list has these keys, too, but it is hidden if it is empty.
+        Binding("enter", "further", "Tool calls", id="list.further", tooltip="Look for the words among the tool calls"),
+        Binding("s", "scope", "Scope", id="list.scope", tooltip="Everywhere, this folder, this git work tree"),
         _session_binding("r", "resume", "Resume", "Continue this conversation in its agent", show=True),
         _session_binding("c", "copy_command", "Copy command", "Copy the command that continues this conversation"),
         _session_binding("C", "copy_id", "Copy id", "Copy the session's id"),
@@ -68,9 +97,11 @@ class BrowserScreen(LiveSyncScreen[None]):
         _pane_binding("escape,backspace", "back", "back", "Back", "One step back"),
     ]
 
+    empty_message = query_one("#empty", Static)
+    banner = query_one("#banner", Static)
     location_bar = query_one("#place", Static)
     conversation: ConversationPane
-    "There once the list has been painted: what shows conversations is loaded after that."
+    "Is set after the list was painted, because the code that shows conversations is imported then."
 
     def __init__(
         self,
@@ -81,7 +112,10 @@ class BrowserScreen(LiveSyncScreen[None]):
         worker: WorkerProcess | None = None,
         is_new_store: bool = False,
     ) -> None:
-        super().__init__(store, clock, worker=worker, is_new_store=is_new_store)
+        super().__init__(store, clock)
+        self.live_sync = LiveSync(self, worker, is_new_store=is_new_store)
+        self.edits = SessionEdits(self, store, clock)
+        self.empty_list = EmptyList(self, store)
         self._shown_title = title
         self._has_conversation = False
         self._active_pane = 0
@@ -89,9 +123,9 @@ class BrowserScreen(LiveSyncScreen[None]):
         self._cursor_moved_at = 0.0
         self._selected_turn: int | None = None
         self._pending_session_key: int | None = None
-        "The session that the list goes to when it is listed."
+        "Names the session to which the cursor moves when it is listed."
         self._is_enter_pending = False
-        "Enter was pressed before the list of the words as they stand was there."
+        "Is true from the Enter that opens a session until the session is known and can be shown."
 
     def compose(self) -> ComposeResult:
         yield TopBar(self._shown_title)
@@ -107,25 +141,28 @@ class BrowserScreen(LiveSyncScreen[None]):
         self.call_after_refresh(self._mount_conversation)
 
     async def _mount_conversation(self) -> None:
-        """Messages to the screen wait for it; the list scrolls meanwhile, and an empty one begins to fill."""
+        """Import and mount the conversation pane. Messages to the screen wait for it; the list still scrolls, and the
+        sync starts before if the list is empty."""
         is_empty = not self.sessions.keys
         if is_empty:
-            self.start_sync()
+            self.live_sync.start()
         module = await asyncio.to_thread(import_module, "tui.screens.conversation")
         self.app.stylesheet.read(CONVERSATION_CSS)
         self.app.stylesheet.parse()
-        reading: ConversationPane = module.ConversationPane(self._store, self._clock)
-        await self.query_one("#panes").mount(reading)
-        self.conversation = reading
+        conversation: ConversationPane = module.ConversationPane(self._store, self._clock)
+        await self.query_one("#panes").mount(conversation)
+        self.conversation = conversation
         self._has_conversation = True
         self.app.freeze_gc()
+        self._open_if_enter_pending()
         self._schedule_open_if_loaded()
         if not is_empty:
-            self.start_sync()
+            self.live_sync.start()
 
     @property
     def keeps_cursor(self) -> bool:
-        return super().keeps_cursor or bool(self._active_pane)
+        """While the first list fills, the cursor stays on the newest session until the person moves it."""
+        return not self.live_sync.is_first_run or bool(self.sessions.cursor) or self.is_reading
 
     def handle_store_change(self) -> None:
         super().handle_store_change()
@@ -140,96 +177,116 @@ class BrowserScreen(LiveSyncScreen[None]):
     # ── the session under the cursor ──────────────────────────────────────────────────────────────
 
     def _schedule_open(self) -> None:
-        """Often, and a timer costs more than a look at the clock."""
+        """Open the session after a rest of the cursor. The cursor moves often, and reading the clock is cheaper than
+        starting a timer, so a running timer is kept."""
         self._cursor_moved_at = time.monotonic()
         if self._open_timer is None:
             self._open_timer = reliable_timer(self.set_timer(OPEN_DELAY_SECONDS, self._open_after_delay))
 
     def _open_after_delay(self) -> None:
-        left = self._cursor_moved_at + OPEN_DELAY_SECONDS - time.monotonic()
-        self._open_timer = reliable_timer(self.set_timer(left, self._open_after_delay)) if left > 0 else None
-        if self._open_timer is None:
+        seconds_left = self._cursor_moved_at + OPEN_DELAY_SECONDS - time.monotonic()
+        if seconds_left > 0:
+            self._open_timer = reliable_timer(self.set_timer(seconds_left, self._open_after_delay))
+        else:
+            self._open_timer = None
             self._open_selected()
 
-    @on(SessionListScreen.RowsLoaded)
-    def _handle_rows_loaded(self, read: SessionListScreen.RowsLoaded) -> None:
-        """What the cursor stands on may be known only now; once the list has it, too."""
-        if self.sessions.selected_key in read.request.keys:
-            self.call_later(self._schedule_open_if_loaded)
+    def handle_rows_loaded(self, keys: Sequence[int]) -> None:
+        if self.sessions.selected_key in keys:
+            self._open_if_enter_pending()
+            self._schedule_open_if_loaded()
 
     def _schedule_open_if_loaded(self) -> None:
         selected = self.sessions.selected
         if self._has_conversation and selected is not None and not self.conversation.is_open(selected.key):
             if self.search_query and self._open_timer is None:
-                self._open_selected()  # whoever has stopped typing waited long enough
+                self._open_selected()  # the pause after typing was long enough
             else:
                 self._schedule_open()
             self.refresh_bindings()
 
     def _open_selected(self) -> None:
-        """Where nobody sees it, it need not be read yet."""
+        """Open the selected session if the pane that shows it is visible."""
         selected = self.sessions.selected
         if selected is None or not self._has_conversation or not self.conversation.is_on_screen:
             return
         if not self.conversation.is_open(selected.key):
             self.conversation.open(selected, query=self.search_query)
 
-    @on(SessionListView.Opened)
-    def _open_session(self, opened: SessionListView.Opened) -> None:
-        if not self._has_conversation:
-            self.call_after_refresh(self._open_session, opened)
-            return
-        self._is_enter_pending = self.sessions.listing.options.query != self._list_options.query
-        if self._is_enter_pending:
-            return
-        # What stands open beside the list is not opened once more.
-        is_open = self.conversation.is_open(opened.session.key, self.search_query)
-        if not is_open:
-            self.conversation.buffer_keys()
-        self.action_pane(1)
-        if not is_open:
-            # Once it is laid out: a pane without a size cannot be opened at an entry.
-            self.call_after_refresh(self.conversation.open, opened.session, query=self.search_query)
+    async def action_open_session(self) -> None:
+        """Open the session under the cursor and go to it. The app handles one key after the other, so the keys that
+        follow wait until the conversation has the focus."""
+        self._is_enter_pending = True
+        self._open_if_enter_pending()
+        await wait_for_opening(lambda: self._is_enter_pending)
 
-    @on(SessionListScreen.SessionsLoaded)
-    def _handle_sessions_loaded(self) -> None:
-        self.call_later(self._open_if_enter_pending)
+    @on(SessionListView.Opened)
+    def _open_clicked_session(self) -> None:
+        self._is_enter_pending = True
+        self._open_if_enter_pending()
+
+    @on(TopBar.QueryChanged)
+    def _cancel_pending_enter(self) -> None:
+        self._is_enter_pending = False
+
+    def handle_sessions_loaded(self) -> None:
+        self._open_if_enter_pending()
 
     def _open_if_enter_pending(self) -> None:
-        if self._is_enter_pending and (selected := self.sessions.selected):
-            self._open_session(SessionListView.Opened(selected))
+        """Open the session for which Enter was pressed, once it is known which one that is."""
+        session = self.sessions.selected
+        if not self._is_enter_pending or not self._has_conversation or not self.session_list.is_current:
+            return
+        if session is None:
+            self._is_enter_pending = self.sessions.selected_key is not None
+            return
+        self._is_enter_pending = False
+        # A conversation that is already shown next to the list is not opened again.
+        is_open = self.conversation.is_open(session.key, self.search_query)
+        if not is_open:
+            self.conversation.prepare(session, query=self.search_query)
+        self.action_pane(1)
+        if not is_open:
+            # After the layout: a pane without a size cannot be opened at an entry.
+            self.call_after_refresh(self.conversation.open, session, query=self.search_query)
 
     def on_conversation_pane_read_requested(self, requested: ConversationPane.ReadRequested) -> None:
-        if self._worker is not None:
-            self._worker.read_next(requested.native_id)
+        self.live_sync.read_next(requested.native_id)
 
-    def on_conversation_pane_turn_selected(self, moved: ConversationPane.TurnSelected) -> None:
-        self._selected_turn = moved.turn
-        self.location_bar.update(render_breadcrumb(moved.session, moved.turn, self._active_pane), layout=False)
+    def on_conversation_pane_turn_selected(self, selected: ConversationPane.TurnSelected) -> None:
+        self._selected_turn = selected.turn
+        self.location_bar.update(render_breadcrumb(selected.session, selected.turn, self._active_pane), layout=False)
 
     def on_conversation_pane_session_forked(self, forked: ConversationPane.SessionForked) -> None:
-        """The list goes to it, under its parent; what its agent can go on with is offered to go on with."""
+        """Move the cursor to the fork, under its parent. A fork that its agent can continue is offered to resume."""
         parent = self.conversation.session
         self._pending_session_key = forked.session.key
         self.conversation.open(forked.session)
-        self.change_list(keep_cursor=True, unfolded=self._list_options.unfolded | ({parent.key} if parent else set()))
+        unfolded = self.session_list.options.unfolded
+        self.session_list.change(unfolded=unfolded | ({parent.key} if parent else set()))
         if forked.is_native:
             self._open_resume_screen(forked.session)
         else:
             self.notify("Forked; u undoes it.", timeout=3, markup=False)
 
     def handle_list_shown(self, shown: SessionListLayout) -> None:
-        super().handle_list_shown(shown)
-        awaited, self._pending_session_key = self._pending_session_key, None
-        if awaited is not None and (at := shown.row_of(awaited)) is not None:
-            self.sessions.cursor = at
+        self.empty_list.update(shown)
+        pending_key, self._pending_session_key = self._pending_session_key, None
+        if pending_key is not None and (row := shown.row_of(pending_key)) is not None:
+            self.sessions.cursor = row
+
+    @property
+    def is_reading(self) -> bool:
+        """Whether the person is in the conversation or its record, and not in the list."""
+        return bool(self._active_pane)
 
     @property
     def current_session(self) -> Session | None:
-        """The session that is read, or the one under the list's cursor, whichever is worked in."""
-        return self.conversation.session if self._active_pane else self.sessions.selected
+        """The session that is read, or the one under the cursor of the list, depending on the active pane."""
+        return self.conversation.session if self.is_reading else self.sessions.selected
 
     def open_entry(self, entry: str | None) -> None:
+        """Go to an entry, of any session, for which another screen was left."""
         if entry is not None:
             self._load_session_of_entry(entry)
 
@@ -271,7 +328,7 @@ class BrowserScreen(LiveSyncScreen[None]):
 
     def _load_visible_panes(self) -> None:
         self._open_selected()
-        # What waited while another screen was in front may be called when all of them are closed.
+        # This may run late, when another screen was in front and all screens are closed by now.
         if self._has_conversation and self.conversation.is_running and self.conversation.record_pane.is_on_screen:
             self.conversation.load_selected_record()
 
@@ -279,7 +336,7 @@ class BrowserScreen(LiveSyncScreen[None]):
         self.call_after_refresh(self._load_visible_panes)
 
     def action_pane(self, pane: int) -> None:
-        # Before the focus: what is not displayed cannot have it.
+        # Before the focus: a hidden widget cannot have it.
         self._activate_pane(pane)
         self.set_focus(self._panes[pane])
 
@@ -291,7 +348,7 @@ class BrowserScreen(LiveSyncScreen[None]):
         self.call_after_refresh(self._load_visible_panes)
 
     def action_back(self) -> None:
-        if self.hide_banner():
+        if self.live_sync.hide_banner():
             return
         if self.has_class("-zoom"):
             self.action_zoom()
@@ -300,7 +357,10 @@ class BrowserScreen(LiveSyncScreen[None]):
         else:
             self.action_clear()
 
-    # ── what can be done with a session ───────────────────────────────────────────────────────────
+    # ── actions on a session ──────────────────────────────────────────────────────────────────────
+
+    def action_edit(self, name: str) -> None:
+        self.edits.run(name)
 
     def action_resume(self) -> None:
         if (session := self.current_session) is not None:
@@ -315,24 +375,58 @@ class BrowserScreen(LiveSyncScreen[None]):
         from store.resume.command import plan_resume
 
         if (session := self.current_session) is not None:
-            found = plan_resume(session)
-            self.post_message(Copy(found.command or found.hint, "the command" if found.command else "how it goes on"))
+            plan = plan_resume(session)
+            self.post_message(Copy(plan.command or plan.hint, "the command" if plan.command else "how it goes on"))
 
     def action_copy_id(self) -> None:
         if (session := self.current_session) is not None:
             self.post_message(Copy(session.id, "the id"))
 
+    # ── actions on the list ───────────────────────────────────────────────────────────────────────
+
+    def action_demo(self) -> None:
+        self.empty_list.make_demo()
+
+    def action_tools(self) -> None:
+        """Open the list of all tool calls, with the same query and folder."""
+        from tui.screens.tool_calls import ToolCallsScreen
+
+        options, scopes = self.session_list.options, self.session_list.folder_scopes
+        screen = ToolCallsScreen(self._store, self._clock, options.query, scopes, options.folder)
+        self.app.push_screen(screen, self.open_entry)
+
+    def action_further(self) -> None:
+        self.action_tools()
+
+    @on(TopBar.Exited)
+    def _search_tool_calls_on_enter(self, exited: TopBar.Exited) -> None:
+        is_current = self.sessions.listing.options == self.session_list.options
+        if exited.entered and is_current and self.empty_list.can_search_tool_calls:
+            self.action_tools()
+
+    def action_scope(self) -> None:
+        self.sessions.action_scope()
+
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        is_store_empty = self.empty_list.is_store_empty
         match action:
             case "search":
-                return not self._is_empty and self.focused in (None, self.sessions)
+                return not is_store_empty and self.focused in (None, self.sessions)
+            case "open_session":
+                return self.focused is self.sessions and self.sessions.selected_key is not None
             case "clear":
-                is_narrowed = bool(self._list_options.query or self._list_options.folder)
-                return self.bar.query_input.has_focus or (is_narrowed and not self._active_pane)
+                is_narrowed = self.session_list.is_narrowed
+                return self.bar.query_input.has_focus or (is_narrowed and not self.is_reading)
+            case "edit":
+                return self.edits.is_available(str(parameters[0]))
+            case "demo":
+                return self.empty_list.can_make_demo
+            case "further":
+                return self.empty_list.can_search_tool_calls
+            case "scope":
+                return self.has_class("-nothing") and not is_store_empty
             case "pane" | "next_pane" | "zoom" if not self._has_conversation:
                 return False
-            case "tags" | "pin" | "archive" | "trash" if self._active_pane:
-                return False  # while one reads, a slip of the finger should move nothing
             case "resume" | "copy_command" | "copy_id" | "pane" | "next_pane" | "zoom":
-                return not self._is_empty and self.current_session is not None
+                return not is_store_empty and self.current_session is not None
         return super().check_action(action, parameters)

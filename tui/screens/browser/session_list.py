@@ -1,361 +1,268 @@
-"""What every screen with a list of sessions does: read it, narrow it, order it, fold it, and keep it true."""
+"""This module loads the sessions that a screen lists: it searches, orders, folds and keeps the list up to date."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import suppress
-from functools import cached_property
-from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar, NamedTuple, TypeVar
-
-from textual import on
-from textual.binding import Binding, BindingType
-from textual.getters import query_one
+from functools import cached_property, partial
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from store.database.cancel import cancel_when
 from store.errors import StoreError
-from store.resume.git import find_work_tree
 from store.search.complete import Vocabulary
 from store.search.list_rows import LINES_PER_ROW, SessionListLayout, SessionListOptions, SessionRow
 from store.search.query import Query
 from store.search.session_list import build_session_list, load_rows
-from tui.messages import DataMessage
-from tui.screens.store_screen import Clock, StoreScreen
-from tui.textual_compat import DirtyRegionCompositor, refresh_immediately
+from tui.screens.folder_scope import current_folder, list_folder_scopes, next_folder_scope
+from tui.textual_compat import refresh_immediately
 from tui.widgets.session_list_view import ROWS_PER_PAGE, SessionListView
-from tui.widgets.top_bar import TopBar
-from tui.workers import threaded, wait_for_typing_pause
+from tui.workers import run_in_thread, wait_for_typing_pause
 
 if TYPE_CHECKING:
     from concurrent.futures import ThreadPoolExecutor
 
     from store.store import Store
-    from tui.app import Backscroll
-
-Result = TypeVar("Result")
-
+    from tui.screens.session_list_screen import SessionListScreen
+    from tui.screens.store_screen import Clock
 
 MIN_TYPED_ROWS = 10
-"""So many sessions answer each key at least; as many as are in view."""
+"""Each key is answered with at least this many sessions, and with more if more are in view."""
 
 MAX_COUNTED_TOOL_CALLS = 100
-"""Tool calls with the words are counted no further."""
+"""Tool calls that contain the searched words are counted up to this number."""
 
 INLINE_ANSWER_SECONDS = 0.012
-"""So long at most the letter itself waits for what it finds: mostly both are painted in one go then, and neither thread
-has kept the other from its work."""
+"""A typed letter waits this long at most for the sessions that it finds. Usually both are then painted together, and
+the two threads do not compete for the processor."""
 
 
-class FolderScope(NamedTuple):
-    name: str
-    folder: str
+class LoadedSessions(NamedTuple):
+    """Holds all sessions that match, or the first few of them."""
+
+    generation: int
+    session_list: SessionListLayout
+    keep_cursor: bool
+    is_complete: bool
+    rows: Sequence[SessionRow] = ()
+    "Holds the rows that were read together with the list."
+    is_typed: bool = False
 
 
-def list_folder_scopes(here: Path | None) -> list[FolderScope]:
-    """Everywhere, this folder, and the git work tree it is in, where that is another."""
-    found = [FolderScope("everywhere", "")]
-    if here is not None:
-        found.append(FolderScope(f"in {here.name or here}", str(here)))
-        tree = find_work_tree(here)
-        if tree and tree != here:
-            found.append(FolderScope(f"in work tree {tree.name}", str(tree)))
-    return found
+class SessionList:
+    """Loads the list of a screen from the store and shows it in the screen's list and top bar.
 
+    The screen forwards to it what its widgets ask for. Threads read the store; an answer to an outdated request is
+    dropped.
+    """
 
-def next_folder_scope(known: Sequence[FolderScope], folder: str) -> FolderScope:
-    folders = [scope.folder for scope in known]
-    return known[(folders.index(folder) + 1) % len(known)]
-
-
-def current_folder() -> Path | None:
-    """None when it was deleted under us."""
-    try:
-        return Path.cwd()
-    except OSError:
-        return None
-
-
-def search_binding(name: str, tooltip: str) -> Binding:
-    """Priority: the words may follow in the same breath, and must find the focus where it is going."""
-    return Binding("slash", "search", "Search", key_display="/", priority=True, id=name, tooltip=tooltip)
-
-
-class SessionListScreen(StoreScreen[Result]):
-    """Subclasses compose a TopBar and a SessionList, and may look at each listing as it comes with `listed`."""
-
-    AUTO_FOCUS = "SessionListView"
-    BINDINGS: ClassVar[list[BindingType]] = [
-        search_binding("list.search", "Only the sessions with these words, or that these filters let through"),
-    ]
-
-    app: Backscroll
-    bar = query_one(TopBar)
-    sessions = query_one(SessionListView)
-
-    class SessionsLoaded(DataMessage):
-        """All sessions that match; the first few when it is not the whole list."""
-
-        generation: int
-        session_list: SessionListLayout
-        keep_cursor: bool
-        is_complete: bool
-        rows: Sequence[SessionRow] = ()
-        "Those that were read with it."
-        is_typed: bool = False
-
-    class ToolCallsCounted(DataMessage):
-        """How many tool calls hold the words; they have a list of their own."""
-
-        generation: int
-        session_list: SessionListLayout
-        call_count: int
-
-    class RowsLoaded(DataMessage):
-        request: SessionListView.RowsRequested
-        rows: Sequence[SessionRow]
-
-    class VocabularyLoaded(DataMessage):
-        vocabulary: Vocabulary
-
-    def __init__(self, store: Store, clock: Clock, *, folder: Path | None = None) -> None:
-        super().__init__(store, clock)
-        self._folder_scopes = list_folder_scopes(folder or current_folder())
-        self._list_options = SessionListOptions()
-        self._compositor = DirtyRegionCompositor()
-        self._shown_inline: SessionListScreen.SessionsLoaded | None = None
-
-    def on_mount(self) -> None:
-        self.refresh_ages()
-        self._show_first_rows()
-        self.call_after_refresh(self._load_list, keep_cursor=True)
-
-    def on_unmount(self) -> None:
-        if "_typing_executor" in vars(self):
-            self._typing_executor.shutdown(wait=False, cancel_futures=True)
+    def __init__(self, screen: SessionListScreen[Any], store: Store, clock: Clock) -> None:
+        self.options = SessionListOptions()
+        self.folder_scopes = list_folder_scopes(current_folder())
+        self._screen = screen
+        self._store = store
+        self._clock = clock
+        self._generation = 0
+        "Numbers the requests; an answer to an older one is dropped."
+        self._shown_inline: LoadedSessions | None = None
 
     @cached_property
     def _typing_executor(self) -> ThreadPoolExecutor:
-        """Not loaded before somebody types."""
+        """Return the thread that answers typed queries. It is imported when somebody types for the first time."""
         from concurrent.futures import ThreadPoolExecutor
 
         return ThreadPoolExecutor(thread_name_prefix="typed")
 
-    def handle_list_shown(self, shown: SessionListLayout) -> None:
-        """The whole of a new list is shown."""
-
-    def handle_store_change(self) -> None:
-        self._load_list(keep_cursor=self.keeps_cursor)
+    def close(self) -> None:
+        if "_typing_executor" in vars(self):
+            self._typing_executor.shutdown(wait=False, cancel_futures=True)
 
     @property
-    def keeps_cursor(self) -> bool:
-        """Whether the cursor stays on its session when others come before it."""
-        return True
+    def is_current(self) -> bool:
+        """Whether the sessions that are shown are those of the query as it is typed now."""
+        return self._screen.sessions.listing.options.query == self.options.query
 
     @property
-    def search_query(self) -> Query:
-        """What is looked for, to mark it in what is opened."""
-        return self.sessions.listing.query
+    def is_narrowed(self) -> bool:
+        """Whether a query or a folder limits the list."""
+        return bool(self.options.query or self.options.folder)
 
-    # ── what the store says ───────────────────────────────────────────────────────────────────────
+    # ── changing the list ─────────────────────────────────────────────────────────────────────────
 
-    def change_list(self, *, keep_cursor: bool, **changes: object) -> None:
-        """Another list. Follow: stay where the cursor is."""
-        self._list_options = self._list_options._replace(**changes)  # type: ignore[arg-type]
-        self._load_list(keep_cursor=keep_cursor)
+    def change(self, *, keep_cursor: bool = True, **changes: object) -> None:
+        """Load the list with other options. The cursor stays on its session if `keep_cursor` is set."""
+        self.options = self.options._replace(**changes)  # type: ignore[arg-type]
+        self.load(keep_cursor=keep_cursor)
 
-    def _load_list(self, *, keep_cursor: bool) -> None:
+    def search(self, text: str) -> None:
+        self.options = self.options._replace(query=text)
+        if Query.parse(text, is_typing=True).fts():
+            self._load_typed_query()
+        else:
+            self.load(keep_cursor=not text)
+
+    def fold(self, key: int, is_folded: bool) -> None:
+        """Hide or show the sessions that came from this one."""
+        unfolded = self.options.unfolded
+        self.change(unfolded=unfolded - {key} if is_folded else unfolded | {key})
+
+    def switch_folder_scope(self) -> None:
+        self.change(folder=next_folder_scope(self.folder_scopes, self.options.folder).folder)
+
+    def set_order(self, options: SessionListOptions | None) -> None:
+        if options is not None:
+            self.change(order=options.order, group=options.group)
+
+    def clear(self) -> None:
+        """Remove the query, or the folder if there is no query."""
+        if not self.options.query and self.options.folder:
+            self.change(folder="")
+        self._screen.bar.clear()
+
+    # ── loading ───────────────────────────────────────────────────────────────────────────────────
+
+    def show_first_rows(self) -> None:
+        """Read the first rows without a thread: nothing is on the screen yet, and a thread would take longer."""
+        with suppress(StoreError):  # the thread meets the same error and shows it
+            first = build_session_list(self._store, self.options, ROWS_PER_PAGE, self._clock())
+            self._screen.sessions.show_initial(first, load_rows(self._store, first.keys))
+
+    def load(self, *, keep_cursor: bool) -> None:
         self._generation += 1
-        at_once = not self.sessions.keys and self._list_options.group in ("day", "none")
-        self._list_in_thread(self._list_options, self._generation, keep_cursor=keep_cursor, first_page=at_once)
+        needs_first_page = not self._screen.sessions.keys and self.options.group in ("day", "none")
+        self._start_thread(keep_cursor=keep_cursor, first_page=needs_first_page)
 
     def _load_typed_query(self) -> None:
-        """What is being typed: the newest that fit at every key; all of them, and the best on top, after a pause."""
+        """Show the newest matches at every key; after a pause, show all of them with the best on top."""
         self._generation += 1
-        self.app.postpone_gc()
-        in_view = self.sessions.page.height // LINES_PER_ROW + 1
+        self._screen.app.postpone_gc()
+        rows_in_view = self._screen.sessions.page.height // LINES_PER_ROW + 1
         answer = self._typing_executor.submit(
-            self._answer_typed_query, self._list_options, self._generation, max(in_view, MIN_TYPED_ROWS)
+            self._answer_typed_query, self.options, self._generation, max(rows_in_view, MIN_TYPED_ROWS)
         )
-        with suppress(TimeoutError, StoreError):  # all of them, after the pause, will meet what was wrong, and tell
+        with suppress(TimeoutError, StoreError):  # the thread that loads all matches meets the same error and shows it
             self._show_inline(answer.result(INLINE_ANSWER_SECONDS))
-        self._list_in_thread(self._list_options, self._generation, is_typed=True)
+        self._start_thread(is_typed=True)
 
-    def _show_first_rows(self) -> None:
-        """Here and not in a worker: nothing is on the screen yet, and these few rows are there sooner than a thread."""
-        with suppress(StoreError):  # the worker meets it, too, and it is told
-            first = build_session_list(self._store, self._list_options, ROWS_PER_PAGE, self._clock())
-            self.sessions.show_initial(first, load_rows(self._store, first.keys))
+    def _start_thread(self, *, keep_cursor: bool = False, first_page: bool = False, is_typed: bool = False) -> None:
+        function = partial(self._load_in_thread, self.options, self._generation, keep_cursor, first_page, is_typed)
+        run_in_thread(self._screen, function, group="list", exclusive=True)
 
-    @threaded(exclusive=True, group="list")
-    def _list_in_thread(
-        self,
-        options: SessionListOptions,
-        generation: int,
-        *,
-        keep_cursor: bool = False,
-        first_page: bool = False,
-        is_typed: bool = False,
+    def _load_in_thread(
+        self, options: SessionListOptions, generation: int, keep_cursor: bool, first_page: bool, is_typed: bool
     ) -> None:
-        def stale() -> bool:
+        def is_stale() -> bool:
             return generation != self._generation
 
-        if is_typed and not wait_for_typing_pause(stale):
+        if is_typed and not wait_for_typing_pause(is_stale):
             return
-        with cancel_when(self._store, stale):
+        with cancel_when(self._store, is_stale):
             if first_page:
                 begin = build_session_list(self._store, options, ROWS_PER_PAGE, self._clock())
-                self.post_message(self.SessionsLoaded(generation, begin, keep_cursor, is_complete=False))
-            whole = build_session_list(self._store, options, now=self._clock())
-            self.post_message(self.SessionsLoaded(generation, whole, keep_cursor, is_complete=True, is_typed=is_typed))
-            self._count_tool_calls(whole, generation)
+                self._hand_over(LoadedSessions(generation, begin, keep_cursor, is_complete=False))
+            all_sessions = build_session_list(self._store, options, now=self._clock())
+            self._hand_over(LoadedSessions(generation, all_sessions, keep_cursor, is_complete=True, is_typed=is_typed))
+            self._count_tool_calls(all_sessions, generation)
 
-    def _answer_typed_query(self, wanted: SessionListOptions, generation: int, in_view: int) -> SessionsLoaded | None:
-        """In a thread that stays for the next letter: it is there at once, and has at hand what this one needed."""
+    def _answer_typed_query(
+        self, options: SessionListOptions, generation: int, row_count: int
+    ) -> LoadedSessions | None:
+        """Find the newest matches. This runs in a thread that is kept for the next letter: it need not be started, and
+        its caches are filled."""
 
-        def stale() -> bool:
+        def is_stale() -> bool:
             return generation != self._generation
 
-        with cancel_when(self._store, stale):
-            begin = build_session_list(self._store, wanted, in_view, self._clock())
-            # That there is nothing is not said before typing errors have been thought of.
-            if begin.keys and not stale():
-                shown = load_rows(self._store, begin.keys, begin.query, begin.last_hit_entries)
-                listed = self.SessionsLoaded(
-                    generation, begin, keep_cursor=False, is_complete=False, rows=shown, is_typed=True
+        with cancel_when(self._store, is_stale):
+            begin = build_session_list(self._store, options, row_count, self._clock())
+            # An empty list is shown only after typing errors have been considered, by the other thread.
+            if begin.keys and not is_stale():
+                rows = load_rows(self._store, begin.keys, begin.query, begin.last_hit_entries)
+                loaded = LoadedSessions(
+                    generation, begin, keep_cursor=False, is_complete=False, rows=rows, is_typed=True
                 )
-                self.post_message(listed)
-                return listed
+                self._hand_over(loaded)
+                return loaded
         return None
 
     def _count_tool_calls(self, shown: SessionListLayout, generation: int) -> None:
-        """As many as their own list would have. To look at each takes a while, and what was found is shown by then."""
+        """Count the tool calls that contain the words. It takes a while, so the sessions are shown before."""
         query = shown.query.limit_to_folder(shown.options.folder)
         if query.fts():
             from store.search.all_tool_calls import find_calls
 
             calls = len(find_calls(self._store, query, limit=MAX_COUNTED_TOOL_CALLS, now=self._clock()))
-            self.post_message(self.ToolCallsCounted(generation, shown, calls))
+            self._screen.call_later(self._show_tool_call_count, generation, shown, calls)
 
-    @threaded(group="rows")
-    def _load_rows(self, wanted: SessionListView.RowsRequested, query: Query) -> None:
-        self.post_message(self.RowsLoaded(wanted, load_rows(self._store, wanted.keys, query)))
+    def load_rows(self, request: SessionListView.RowsRequested) -> None:
+        """Read the rows that the list is about to show."""
+        query = self._screen.search_query
 
-    @threaded(exclusive=True, group="vocabulary")
-    def _load_vocabulary(self) -> None:
-        self.post_message(self.VocabularyLoaded(self._store.search.load_vocabulary()))
+        def read() -> None:
+            self._screen.call_later(self._receive_rows, request, load_rows(self._store, request.keys, query))
 
-    def refresh_ages(self) -> None:
-        self.sessions.now = self._clock()
+        run_in_thread(self._screen, read, group="rows")
 
-    # ── what goes down ────────────────────────────────────────────────────────────────────────────
+    def load_vocabulary(self) -> None:
+        """Read the values that the query line can complete."""
 
-    @on(SessionsLoaded)
-    def _show_list(self, listed: SessionsLoaded) -> None:
-        if listed.generation != self._generation or listed is self._shown_inline:
+        def read() -> None:
+            self._screen.call_later(self._set_vocabulary, self._store.search.load_vocabulary())
+
+        run_in_thread(self._screen, read, group="vocabulary", exclusive=True)
+
+    def _set_vocabulary(self, vocabulary: Vocabulary) -> None:
+        self._screen.bar.set_vocabulary(vocabulary)
+
+    # ── showing ───────────────────────────────────────────────────────────────────────────────────
+
+    def _hand_over(self, loaded: LoadedSessions) -> None:
+        self._screen.call_later(self._receive, loaded)
+
+    def _receive(self, loaded: LoadedSessions) -> None:
+        if loaded is not self._shown_inline:
+            self._show(loaded)
+        self._screen.handle_sessions_loaded()
+
+    def _show_inline(self, loaded: LoadedSessions | None) -> None:
+        """Show the sessions now, before the callback that would show them."""
+        if loaded is not None:
+            self._show(loaded)
+            self._shown_inline = loaded
+
+    def _show(self, loaded: LoadedSessions) -> None:
+        if loaded.generation != self._generation:
             return
-        # Whoever has gone on to the list meanwhile keeps the session they stand on.
-        has_gone_on = (
-            listed.is_typed and listed.is_complete and (self.sessions.cursor > 0 or not self.bar.query_input.has_focus)
+        sessions, bar = self._screen.sessions, self._screen.bar
+        # A person who has moved into the list meanwhile keeps the session under the cursor.
+        is_in_list = loaded.is_typed and loaded.is_complete and (sessions.cursor > 0 or not bar.query_input.has_focus)
+        sessions.show(
+            loaded.session_list, loaded.rows, follow=loaded.keep_cursor or is_in_list, whole=loaded.is_complete
         )
-        self.sessions.show(
-            listed.session_list, listed.rows, follow=listed.keep_cursor or has_gone_on, whole=listed.is_complete
-        )
-        if listed.is_typed and not listed.is_complete:
-            refresh_immediately(self, self.sessions)
-        if listed.is_complete:
-            self.bar.show_count(self._format_count(listed.session_list, 0))
-            self._show_corrected_query(listed.session_list.query)
-            self.handle_list_shown(listed.session_list)
-            self.refresh_bindings()
+        if loaded.is_typed and not loaded.is_complete:
+            refresh_immediately(self._screen, sessions)
+        if loaded.is_complete:
+            bar.show_count(self._format_count(loaded.session_list, 0))
+            self._show_corrections(loaded.session_list.query)
+            self._screen.handle_list_shown(loaded.session_list)
+            self._screen.refresh_bindings()
 
-    def _show_inline(self, listed: SessionsLoaded | None) -> None:
-        """Before the message comes that tells of it, too."""
-        if listed is not None:
-            self._show_list(listed)
-            self._shown_inline = listed
+    def _show_tool_call_count(self, generation: int, shown: SessionListLayout, count: int) -> None:
+        if generation == self._generation:
+            self._screen.bar.show_count(self._format_count(shown, count))
 
-    @on(ToolCallsCounted)
-    def _show_tool_call_count(self, counted: ToolCallsCounted) -> None:
-        if counted.generation == self._generation:
-            self.bar.show_count(self._format_count(counted.session_list, counted.call_count))
-
-    def _show_corrected_query(self, query: Query) -> None:
+    def _show_corrections(self, query: Query) -> None:
         if query.corrections:
             from store.search.explain import explain_corrections
 
-            self.bar.show_explanation(explain_corrections(query), is_warning=True)
+            self._screen.bar.show_explanation(explain_corrections(query), is_warning=True)
 
-    def _format_count(self, shown: SessionListLayout, in_tools: int) -> str:
-        what = "found" if shown.query else "session" if shown.total == 1 else "sessions"
-        scope = next(scope.name for scope in self._folder_scopes if scope.folder == shown.options.folder)
-        besides = f" · {in_tools}{'+' * (in_tools == MAX_COUNTED_TOOL_CALLS)} in tools" if in_tools else ""
-        return f"{shown.total:,} {what}{besides} · {scope}"
+    def _format_count(self, shown: SessionListLayout, call_count: int) -> str:
+        noun = "found" if shown.query else "session" if shown.total == 1 else "sessions"
+        scope = next(scope.name for scope in self.folder_scopes if scope.folder == shown.options.folder)
+        more = "+" * (call_count == MAX_COUNTED_TOOL_CALLS)
+        in_tools = f" · {call_count}{more} in tools" if call_count else ""
+        return f"{shown.total:,} {noun}{in_tools} · {scope}"
 
-    @on(RowsLoaded)
-    def _show_rows(self, read: RowsLoaded) -> None:
-        self.sessions.receive_rows(read.request, read.rows)
-
-    @on(VocabularyLoaded)
-    def _set_vocabulary(self, known: VocabularyLoaded) -> None:
-        self.bar.set_vocabulary(known.vocabulary)
-
-    # ── what comes up ─────────────────────────────────────────────────────────────────────────────
-
-    @on(SessionListView.RowsRequested)
-    def _fetch_rows(self, wanted: SessionListView.RowsRequested) -> None:
-        self._load_rows(wanted, self.search_query)
-
-    @on(SessionListView.FoldRequested)
-    def _fold(self, folded: SessionListView.FoldRequested) -> None:
-        unfolded = self._list_options.unfolded
-        self.change_list(
-            keep_cursor=True, unfolded=unfolded - {folded.key} if folded.folded else unfolded | {folded.key}
-        )
-
-    @on(SessionListView.ScopeRequested)
-    def _switch_folder_scope(self) -> None:
-        self.change_list(
-            keep_cursor=True, folder=next_folder_scope(self._folder_scopes, self._list_options.folder).folder
-        )
-
-    @on(SessionListView.OrderRequested)
-    def _open_order_dialog(self) -> None:
-        from tui.dialogs.session_order import SessionOrderDialog
-
-        self.app.push_screen(SessionOrderDialog(self._list_options), self._set_order)
-
-    def _set_order(self, wanted: SessionListOptions | None) -> None:
-        if wanted is not None:
-            self.change_list(keep_cursor=True, order=wanted.order, group=wanted.group)
-
-    @on(TopBar.Focused)
-    def _prepare_suggestions(self) -> None:
-        self._load_vocabulary()
-
-    @on(TopBar.QueryChanged)
-    def _search(self, asked: TopBar.QueryChanged) -> None:
-        self._list_options = self._list_options._replace(query=asked.query)
-        if Query.parse(asked.query, is_typing=True).fts():
-            self._load_typed_query()
-        else:
-            self._load_list(keep_cursor=not asked.query)
-
-    @on(TopBar.Exited)
-    def _focus_list(self) -> None:
-        if self.sessions.keys:
-            self.set_focus(self.sessions)
-
-    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        if action == "search":
-            return not self.bar.query_input.has_focus
-        return super().check_action(action, parameters)
-
-    def action_search(self) -> None:
-        self.set_focus(self.bar.query_input)
-
-    def action_clear(self) -> None:
-        """The words first; then the scope."""
-        if not self._list_options.query and self._list_options.folder:
-            self.change_list(keep_cursor=True, folder="")
-        self.bar.clear()
-        self.set_focus(self.sessions)
+    def _receive_rows(self, request: SessionListView.RowsRequested, rows: Sequence[SessionRow]) -> None:
+        self._screen.sessions.receive_rows(request, rows)
+        self._screen.handle_rows_loaded(request.keys)

@@ -15,17 +15,18 @@ from store.model.session import Session
 from store.model.timeline import TimelineOutline
 from tui.messages import DataMessage
 from tui.render.timeline_items import TimelineItem
+from tui.textual_compat import reliable_timer
 from tui.widgets.timeline.anchored_view import AnchoredView
 from tui.widgets.timeline.card_layout import CardLayout, ItemPosition
-from tui.workers import reliable_timer
 
 SELECT_DELAY = 0.05
 """Seconds that the cursor must rest on an item before `Selected` is posted."""
 
 TURNS_PER_REQUEST = 24
 
-KEY_WAIT_TIMEOUT = 1.0
-"""Seconds that keys wait for the session that they are meant for."""
+KEY_WAIT_TIMEOUT = 10.0
+"""Seconds that keys wait for the session that they are meant for. A slow disk may need some of them; the limit matters
+only if the session never arrives."""
 
 POLL_INTERVAL = 0.005
 """Seconds between two checks whether the session has arrived."""
@@ -95,6 +96,10 @@ class CardView(AnchoredView):
             self._awaits_conversation = True
             self.call_later(self._await_conversation)
 
+    def release_keys(self) -> None:
+        """Hand out the keys that were held back, because no other session is shown."""
+        self._awaits_conversation = False
+
     async def _await_conversation(self) -> None:
         """Wait until the session is shown. This delays the messages of this widget only."""
         deadline = monotonic() + KEY_WAIT_TIMEOUT
@@ -110,7 +115,7 @@ class CardView(AnchoredView):
             self.cards.update_outline(outline)
             self._reset_requests()
             self._clamp_cursor()
-        if was_last and self.at_end:
+        if was_last and self.at_end and action is None:
             self.move_to_item(len(outline.turns) - 1, lambda items: len(items) - 1, at_end=True)
         elif move is not None and move.turn < len(self.cards):
             self._pending_move, self._pending_action = move, action

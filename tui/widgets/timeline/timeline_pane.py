@@ -21,9 +21,10 @@ from store.model.session import Session
 from store.model.timeline import EntryPosition, TimelineOutline
 from tui.messages import DataMessage
 from tui.render.timeline_card import render_session_heading, render_summary_coverage
+from tui.textual_compat import reliable_timer
 from tui.widgets.find_bar import FindBar
 from tui.widgets.timeline.timeline_view import TimelineView
-from tui.workers import reliable_timer, threaded
+from tui.workers import threaded
 
 PRELOAD_DELAY = 0.5
 """Seconds to wait after the start before the renderers are loaded."""

@@ -1,9 +1,9 @@
-"""Corrections on their way into the store a session came from: exactly what would change there, then yes or no."""
+"""This dialog shows exactly what a write-back would change in an agent's store, and writes it if the person agrees."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, ClassVar
 
 from textual import work
@@ -15,6 +15,7 @@ from textual.screen import Screen
 from textual.widgets import Footer, Static
 
 from store.errors import ChangedMeanwhile, SecretLocked, StoreError
+from store.model.knowledge import Fact
 from store.model.session import Session
 from store.text.sanitize import one_line, sanitize
 from tui.render.session_lines import abbreviate_home
@@ -31,71 +32,88 @@ if TYPE_CHECKING:
 SUCCESS = "$text-success"
 
 
-class WriteBackScreen(Screen[None]):
+class WriteBackDialog(Screen[bool]):
+    """Returns whether something was written."""
+
     AUTO_FOCUS = "TextView"
     DEFAULT_CSS = """
-    WriteBackScreen {
-        #heading, #told {
+    WriteBackDialog {
+        #heading, #status {
             height: auto;
             max-height: 4;
             padding: 0 1;
         }
 
-        #told {
+        #status {
             margin-bottom: 1;
         }
     }
     """
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("enter", "write", "Write it there", id="write_back.do", tooltip="Change exactly these rows there"),
+        Binding("enter,y", "write", "Write it there", id="write_back.do", tooltip="Change exactly these rows there"),
         Binding("r", "look", "Look again", show=False, id="write_back.look", tooltip="Look again what would change"),
-        Binding("escape,q", "keep", "Keep it here", id="write_back.keep", tooltip="Change nothing there"),
-        Binding("escape,q", "dismiss(None)", "Back", id="write_back.leave", tooltip="Back to the session"),
+        Binding("escape,q,n", "keep", "Keep it here", id="write_back.keep", tooltip="Change nothing there"),
+        Binding("escape,q,n", "leave", "Back", id="write_back.leave", tooltip="Back to where you were"),
     ]
 
     app: Backscroll
     plan_view = query_one(TextView)
 
-    def __init__(self, store: Store, session: Session) -> None:
+    def __init__(self, store: Store, subject: str, load_preview: Callable[[], WriteBackPreview]) -> None:
+        """The subject names in the heading what is written back. `load_preview` runs in a thread, and again whenever
+        something has changed."""
         super().__init__()
         self._store = store
-        self._session = session
+        self._subject = subject
+        self._load = load_preview
         self._preview: WriteBackPreview | None = None
         self._change_summary = ""
         self._is_busy = False
+        self._has_written = False
+
+    @classmethod
+    def for_session(cls, store: Store, session: Session) -> WriteBackDialog:
+        """Return the dialog that writes the title, summary, facts and secrets of a session back."""
+        return cls(store, one_line(session_title(session), 200), lambda: store.write_back.preview(session))
+
+    @classmethod
+    def for_fact(cls, store: Store, fact: Fact, program: str) -> WriteBackDialog:
+        """Return the dialog that writes a fact back, and all other edited facts of the same agent's store."""
+        return cls(store, f"facts to {one_line(program, 100)}", lambda: store.write_back.preview_facts(fact))
 
     def compose(self) -> ComposeResult:
-        yield Static(id="heading")
-        yield Static(id="told")
+        yield Static(build_content([("Write back ", STRONG), (f" {self._subject}", MUTED)]), id="heading")
+        yield Static(id="status")
         yield TextView()
         yield Footer(show_command_palette=False)
 
     def on_mount(self) -> None:
-        title = one_line(session_title(self._session), 200)
-        self.query_one("#heading", Static).update(build_content([("Write back ", STRONG), (f" {title}", MUTED)]))
         self.action_look()
 
     def _show_status(self, text: str, style: str = MUTED) -> None:
-        self.query_one("#told", Static).update(Content.styled(sanitize(text), style))
+        self.query_one("#status", Static).update(Content.styled(sanitize(text), style))
         self.refresh_bindings()
 
     @property
     def _is_ready(self) -> bool:
-        found = self._preview
-        return not self._is_busy and found is not None and bool(found.plan.changes) and not found.plan.conflicts
+        preview = self._preview
+        return not self._is_busy and preview is not None and bool(preview.plan.changes) and not preview.plan.conflicts
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         match action:
             case "write" | "keep":
                 return self._is_ready
-            case "dismiss":
+            case "leave":
                 return not self._is_ready
             case "look":
                 return not self._is_busy
         return super().check_action(action, parameters)
 
     def action_keep(self) -> None:
-        self.dismiss(None)
+        self.dismiss(self._has_written)
+
+    def action_leave(self) -> None:
+        self.dismiss(self._has_written)
 
     # ── what would change ─────────────────────────────────────────────────────────────────────────
 
@@ -104,13 +122,13 @@ class WriteBackScreen(Screen[None]):
         await self._load_preview()
 
     async def _load_preview(self, first: str = "") -> None:
-        """After a sentence that says why again, if it is again."""
+        """Load the preview. If it is loaded again, `first` says why."""
         from tui.dialogs.secret import unlock_secrets
 
         self._preview = None
         self._show_status(first or "Looking what is there …")
         try:
-            self._preview = await asyncio.to_thread(self._store.write_back.preview, self._session)
+            self._preview = await asyncio.to_thread(self._load)
         except SecretLocked as locked:
             if await unlock_secrets(self.app, self._store):
                 await self._load_preview(first)
@@ -134,8 +152,8 @@ class WriteBackScreen(Screen[None]):
             self._show_status(f"{first} There is nothing to write back to {where}.".strip())
         else:
             self._change_summary = describe_row_changes(rows)
-            told = f"In {where}: {self._change_summary}. A backup is taken first, and undo takes it back."
-            self._show_status(f"{first} {told}".strip(), ERROR if first else MUTED)
+            plan = f"In {where}: {self._change_summary}. A backup is taken first, and undo takes it back."
+            self._show_status(f"{first} {plan}".strip(), ERROR if first else MUTED)
 
     # ── doing it ──────────────────────────────────────────────────────────────────────────────────
 
@@ -163,28 +181,28 @@ class WriteBackScreen(Screen[None]):
             self._is_busy = False
             self._show_status(str(reason), ERROR)
         else:
-            self._is_busy = False
+            self._is_busy, self._has_written = False, True
             self._preview = None
             done = f"Wrote to {abbreviate_home(preview.locator)}: {self._change_summary}."
-            kept = f" How it was before is in {abbreviate_home(str(backup))}." if backup else ""
-            self._show_status(f"✓ {done}{kept} Undo takes it back.", SUCCESS)
+            where = f" The backup is {abbreviate_home(str(backup))}." if backup else ""
+            self._show_status(f"✓ {done}{where} Undo takes it back.", SUCCESS)
 
 
 def _build_rows(changes: Sequence[RowChange]) -> list[ShownRowChange]:
     from store.sources.kit.write_plan import format_value
 
-    def side(value: object, there: bool) -> str | None:
-        return format_value(value) if there else None
+    def format_side(columns: Mapping[str, object], name: str) -> str | None:
+        return format_value(columns[name]) if name in columns else None
 
     rows = []
     for change in changes:
         before, after = change.before or {}, change.after or {}
-        what = "new" if change.before is None else "deleted" if change.after is None else "changed"
+        kind = "new" if change.before is None else "deleted" if change.after is None else "changed"
         columns = [
-            ShownColumnChange(name, side(before.get(name), name in before), side(after.get(name), name in after))
+            ShownColumnChange(name, format_side(before, name), format_side(after, name))
             for name in dict.fromkeys([*before, *after])
-            if what != "changed" or before.get(name) != after.get(name)
+            if kind != "changed" or before.get(name) != after.get(name)
         ]
         key = " ".join(f"{name}={format_value(value)}" for name, value in change.key.items())
-        rows.append(ShownRowChange(change.table, key, what, columns))
+        rows.append(ShownRowChange(change.table, key, kind, columns))
     return rows
