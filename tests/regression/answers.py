@@ -1,4 +1,4 @@
-"""Collects what the command line answers in JSON, so that two versions of the program can be compared."""
+"""This module collects the JSON output of the command line, so that two versions of the program can be compared."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from store.store import Store
 
 FOLDER = Path(__file__).parent
 OLD_STORE = FOLDER / "store-0.1.0.db.zst"
-"""The demo and a sample of every source, in a store that version 0.1.0 wrote."""
+"""A store that version 0.1.0 wrote. It contains the demo and a sample of every source."""
 
 ANSWERS = FOLDER / "answers-0.1.0.json.zst"
-"""What version 0.1.0 answered: of that store, and of the samples after a sync."""
+"""The answers of version 0.1.0 for that store, and for the samples after a sync."""
 
 SAMPLES_WRITTEN_AT = 1_780_000_000
 
@@ -32,9 +32,9 @@ API_NAMES = ("responses", "chat", "anthropic")
 
 
 def answer_all(store: Store) -> dict[str, Any]:
-    """Return the answer of every reading command, by the command's words."""
-    line = CommandLine(store.path)
-    return {" ".join(words): _answer(line, words) for words in _commands(store)}
+    """Return the answers of all commands that only read, by the arguments of the command."""
+    cli = CommandLine(store.path)
+    return {" ".join(arguments): _answer(cli, arguments) for arguments in _commands(store)}
 
 
 def _commands(store: Store) -> Iterator[tuple[str, ...]]:
@@ -69,27 +69,27 @@ def _commands_of_session(session: Session) -> Iterator[tuple[str, ...]]:
         yield ("rebuild", session.id, "--as", api)
 
 
-def _answer(line: CommandLine, words: tuple[str, ...]) -> dict[str, Any]:
-    ran = line(*words)
-    return {"status": ran.status, "answer": json.loads(ran.out) if ran.out else None}
+def _answer(cli: CommandLine, arguments: tuple[str, ...]) -> dict[str, Any]:
+    result = cli(*arguments)
+    return {"status": result.status, "answer": json.loads(result.out) if result.out else None}
 
 
 def write_samples(folder: Path) -> list[Path]:
-    """Make a sample of every source whose files all have the same time, since some sources read it."""
+    """Write a sample of every source. All files get the same time, because some sources read it."""
     # Version 0.1.0, whose answers were recorded, could not read ATIF.
-    made = [build(folder) for name, build in SAMPLES.items() if name != "atif"]
+    paths = [build(folder) for name, build in SAMPLES.items() if name != "atif"]
     for path in [folder, *folder.rglob("*")]:
         os.utime(path, (SAMPLES_WRITTEN_AT, SAMPLES_WRITTEN_AT))
-    return made
+    return paths
 
 
 def sync_samples(store: Store, folder: Path) -> dict[str, Any]:
-    """Sync the samples, and return the answers of that and of a second sync that finds nothing new."""
-    line = CommandLine(store.path)
+    """Sync each sample twice, and return the answers of both syncs. The second one finds nothing new."""
+    cli = CommandLine(store.path)
     return {
-        f"sync {path.name}, {time}": _answer(line, ("sync", str(path), "--json"))
+        f"sync {path.name}, {attempt}": _answer(cli, ("sync", str(path), "--json"))
         for path in write_samples(folder)
-        for time in ("first", "second")
+        for attempt in ("first", "second")
     }
 
 
@@ -110,12 +110,15 @@ def save_answers(answers: dict[str, Any]) -> None:
 
 
 def comparable(answers: dict[str, Any], folder: Path, began: datetime) -> dict[str, Any]:
-    """Leave out what differs between two runs or versions: the folder of the samples, digests of that folder in
-    session ids, times since the run began, and sentences for people, which may be worded in another way."""
+    """Replace what may differ between two runs or versions, so that the answers can be compared.
+
+    That is the folder of the samples, digests of that folder in session ids, times since the run began, and sentences
+    for people.
+    """
     text = json.dumps(answers).replace(str(folder), "/samples")
     text = re.sub(r"@[0-9a-f]{8}(?![0-9a-f])", "@folder", text)
-    since = (began - timedelta(seconds=1)).strftime("%Y-%m-%dT%H:%M:%S")
-    text = re.sub(r"20\d\d-\d\d-\d\dT[\d:.]{8,}Z", lambda at: "now" if at[0] >= since else at[0], text)
+    run_start = (began - timedelta(seconds=1)).strftime("%Y-%m-%dT%H:%M:%S")
+    text = re.sub(r"20\d\d-\d\d-\d\dT[\d:.]{8,}Z", lambda match: "now" if match[0] >= run_start else match[0], text)
     return dict(_without_sentences(json.loads(text)))
 
 

@@ -1,6 +1,6 @@
-"""Makes a large store with version 0.1.0, to try migrations on: `python make_large_store.py OUT.db [MEGABYTES]`.
+"""This program makes a large store with version 0.1.0, to test migrations: `make_large_store.py OUT.db [MEGABYTES]`.
 
-The size is that of the made-up transcripts that are read; the default gives a store of about 1 GB.
+MEGABYTES is the size of the made-up transcripts. The default gives a store of about 1 GB.
 """
 
 from __future__ import annotations
@@ -42,16 +42,16 @@ def _old_tree(folder: Path) -> Path:
 
 
 def _run(tree: Path, *arguments: str, **environment: str) -> str:
-    """Run Python on the old tree, which comes before the installed one on the path."""
+    """Run Python with the old tree before the installed one on its path, and return stdout."""
     path = os.pathsep.join([str(tree), str(tree / "tests")])
-    done = subprocess.run(
+    result = subprocess.run(
         [sys.executable, *arguments],
         check=True,
         stdout=subprocess.PIPE,
         text=True,
         env={**os.environ, "PYTHONPATH": path, **environment},
     )
-    return done.stdout
+    return result.stdout
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""The command line answers as version 0.1.0 did: of a store that it wrote, and of samples that are read again."""
+"""These tests compare the answers of the command line with those of version 0.1.0, for its store and for samples."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def test_samples_give_the_same_answers(tmp_path: Path, store: Store, recorded: d
 
 
 def _compare(answers: dict[str, Any], expected: dict[str, Any]) -> None:
-    """Compare command by command, since the difference of everything at once would be unreadable."""
+    """Compare command by command, since the difference of all answers together would be unreadable."""
     assert sorted(answers) == sorted(expected)
     for command, answer in answers.items():
         assert answer == expected[command], command

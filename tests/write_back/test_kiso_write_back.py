@@ -1,4 +1,4 @@
-"""Edits carried back into Kiso's stores: description, summary, facts as rows or as lines, deletion as Kiso does it."""
+"""These tests write edits back to Kiso's stores: description, summary, facts (as rows or lines), deletion."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ TAGS_AND_INDEX = """
 LINES = "  Deploys on Fridays  \r\nUses Go\n\nHas no CI\nUses Go"
 
 
-def with_facts(owner: KisoStore) -> KisoStore:
+def add_facts(owner: KisoStore) -> KisoStore:
     owner.add_session("dev", description="Theirs", summary="They began.")
     owner.add_session("other")
-    asked = owner.add_message("go", processed=0)
+    message = owner.add_message("go", processed=0)
     owner.add_message("gone", "assistant", processed=1)
     owner.add_message("hello", session="other", processed=1)
-    plan = owner.add_plan(asked, "goal")
+    plan = owner.add_plan(message, "goal")
     owner.add_task(plan, "exec", "list", output="a")
     owner.insert_row("facts", id=1, content="Uses Go", source="curator", session="dev")
     owner.insert_row("facts", id=2, content="Has no CI", source="curator", session="other")
@@ -44,15 +44,15 @@ def with_facts(owner: KisoStore) -> KisoStore:
 
 @pytest.fixture
 def owner(tmp_path: Path) -> KisoStore:
-    made = with_facts(KisoStore(tmp_path / "kiso.db", LATEST_SCHEMA + TAGS_AND_INDEX))
+    kiso = add_facts(KisoStore(tmp_path / "kiso.db", LATEST_SCHEMA + TAGS_AND_INDEX))
     for fact in (1, 2):
         for tag in ("tools", "habits"):
-            made.insert_row("fact_tags", fact_id=fact, tag=tag)
-    return made
+            kiso.insert_row("fact_tags", fact_id=fact, tag=tag)
+    return kiso
 
 
 @pytest.fixture
-def world(store: Store, owner: KisoStore) -> WriteBackCase:
+def case(store: Store, owner: KisoStore) -> WriteBackCase:
     return WriteBackCase(store, owner.path, "dev")
 
 
@@ -66,39 +66,39 @@ def document(store: Store, tmp_path: Path) -> WriteBackCase:
     return WriteBackCase(store, owner.path, "dev")
 
 
-def test_a_description_and_a_summary(world: WriteBackCase) -> None:
-    title, summary = check_round_trip(world.set_title().set_summary("They went on.")).plan.changes
+def test_a_description_and_a_summary(case: WriteBackCase) -> None:
+    title, summary = check_round_trip(case.set_title().set_summary("They went on.")).plan.changes
     key = {"session": "dev"}
     assert title == RowChange("sessions", key, {"description": "Theirs"}, {"description": "Mine"})
     assert summary == RowChange("sessions", key, {"summary": "They began."}, {"summary": "They went on."})
 
 
-def test_a_summary_taken_away(world: WriteBackCase) -> None:
-    (change,) = check_round_trip(world.set_summary("")).plan.changes
+def test_a_removed_summary(case: WriteBackCase) -> None:
+    (change,) = check_round_trip(case.set_summary("")).plan.changes
     assert change.after == {"summary": ""}
 
 
 def test_the_first_layout(store: Store, tmp_path: Path) -> None:
-    world = WriteBackCase(store, with_facts(KisoStore(tmp_path / "first.db", FIRST_SCHEMA)).path, "dev")
-    store.facts.edit(world.fact_id("Uses Go"), "Uses Go 1.26")
-    store.facts.retire(world.fact_id("Has no CI"))
-    assert len(check_round_trip(world.set_title().set_summary()).plan.changes) == 4
-    check_round_trip(world.delete_session())
+    case = WriteBackCase(store, add_facts(KisoStore(tmp_path / "first.db", FIRST_SCHEMA)).path, "dev")
+    store.facts.edit(case.fact_id("Uses Go"), "Uses Go 1.26")
+    store.facts.retire(case.fact_id("Has no CI"))
+    assert len(check_round_trip(case.set_title().set_summary()).plan.changes) == 4
+    check_round_trip(case.delete_session())
 
 
 # ── facts that are rows ───────────────────────────────────────────────────────────────────────────
 
 
-def test_a_fact_corrected(world: WriteBackCase) -> None:
-    world.store.facts.edit(world.fact_id("Uses Go"), "Uses Go 1.26")
-    assert check_round_trip(world).plan.changes == [
+def test_an_edited_fact(case: WriteBackCase) -> None:
+    case.store.facts.edit(case.fact_id("Uses Go"), "Uses Go 1.26")
+    assert check_round_trip(case).plan.changes == [
         RowChange("facts", {"id": 1}, {"content": "Uses Go"}, {"content": "Uses Go 1.26"})
     ]
 
 
-def test_a_fact_retired_goes_with_its_tags_and_comes_back_with_them(world: WriteBackCase) -> None:
-    world.store.facts.retire(world.fact_id("Has no CI"))
-    changes = check_round_trip(world).plan.changes
+def test_a_retired_fact_is_deleted_with_its_tags_and_restored_with_them(case: WriteBackCase) -> None:
+    case.store.facts.retire(case.fact_id("Has no CI"))
+    changes = check_round_trip(case).plan.changes
     assert [(change.table, change.after) for change in changes] == [
         ("fact_tags", None),
         ("fact_tags", None),
@@ -106,10 +106,10 @@ def test_a_fact_retired_goes_with_its_tags_and_comes_back_with_them(world: Write
     ]
 
 
-def test_a_fact_that_was_changed_there_keeps_its_tags(world: WriteBackCase, owner: KisoStore) -> None:
-    world.store.facts.retire(world.fact_id("Has no CI"))
+def test_a_fact_that_was_changed_there_keeps_its_tags(case: WriteBackCase, owner: KisoStore) -> None:
+    case.store.facts.retire(case.fact_id("Has no CI"))
     owner.execute("update facts set content = 'Has a CI' where id = 2")
-    plan = world.preview().plan
+    plan = case.preview().plan
     assert plan.changes == []
     assert plan.conflicts == ["facts 2 was changed there since it was read; sync first."]
 
@@ -117,61 +117,62 @@ def test_a_fact_that_was_changed_there_keeps_its_tags(world: WriteBackCase, owne
 # ── facts that are lines ──────────────────────────────────────────────────────────────────────────
 
 
-def lines(world: WriteBackCase) -> str:
-    (change,) = check_round_trip(world).plan.changes
+def write_back_lines(case: WriteBackCase) -> str:
+    """Check the write-back of a document and return its new text."""
+    (change,) = check_round_trip(case).plan.changes
     assert (change.table, change.key, change.before) == ("meta", {"key": "facts"}, {"value": LINES})
     return str((change.after or {})["value"])
 
 
-def test_a_line_corrected_leaves_the_others_as_they_are_spelled(document: WriteBackCase) -> None:
+def test_an_edited_line_leaves_the_others_unchanged(document: WriteBackCase) -> None:
     document.store.facts.edit(document.fact_id("Deploys on Fridays"), "Deploys on Mondays")
-    assert lines(document) == "  Deploys on Mondays  \r\nUses Go\n\nHas no CI\nUses Go"
+    assert write_back_lines(document) == "  Deploys on Mondays  \r\nUses Go\n\nHas no CI\nUses Go"
 
 
-def test_a_line_retired(document: WriteBackCase) -> None:
+def test_a_retired_line(document: WriteBackCase) -> None:
     document.store.facts.retire(document.fact_id("Uses Go"))
-    assert lines(document) == "  Deploys on Fridays  \r\n\nHas no CI"
+    assert write_back_lines(document) == "  Deploys on Fridays  \r\n\nHas no CI"
 
 
-def test_every_line_retired(document: WriteBackCase) -> None:
-    for said in ("Deploys on Fridays", "Uses Go", "Has no CI"):
-        document.store.facts.retire(document.fact_id(said))
-    assert lines(document) == ""
+def test_all_lines_retired(document: WriteBackCase) -> None:
+    for text in ("Deploys on Fridays", "Uses Go", "Has no CI"):
+        document.store.facts.retire(document.fact_id(text))
+    assert write_back_lines(document) == ""
 
 
-def test_lines_that_change_places(document: WriteBackCase) -> None:
+def test_lines_that_swap_places(document: WriteBackCase) -> None:
     go, ci = document.fact_id("Uses Go"), document.fact_id("Has no CI")
     document.store.facts.edit(go, "Has no CI")
     document.store.facts.edit(ci, "Uses Go")
-    assert lines(document) == "  Deploys on Fridays  \r\nHas no CI\n\nUses Go\nHas no CI"
+    assert write_back_lines(document) == "  Deploys on Fridays  \r\nHas no CI\n\nUses Go\nHas no CI"
 
 
-def test_a_correction_that_another_line_says_already_is_said_once(document: WriteBackCase) -> None:
+def test_an_edit_to_the_text_of_another_line_merges_the_lines(document: WriteBackCase) -> None:
     fact = document.fact_id("Uses Go")
     document.store.facts.edit(fact, "Has no CI")
-    assert lines(document) == "  Deploys on Fridays  \r\n\nHas no CI"
+    assert write_back_lines(document) == "  Deploys on Fridays  \r\n\nHas no CI"
     document.write()
     assert document.store.facts.get(fact).retired_at is not None
     assert document.store.facts.get(document.fact_id("Deploys on Fridays")).retired_at is None
 
 
-def test_two_corrections_to_the_same_words(document: WriteBackCase) -> None:
-    for said in ("Uses Go", "Has no CI"):
-        document.store.facts.edit(document.fact_id(said), "Uses Go and has no CI")
-    assert lines(document) == "  Deploys on Fridays  \r\nUses Go and has no CI\n\nUses Go and has no CI"
+def test_two_edits_to_the_same_text(document: WriteBackCase) -> None:
+    for text in ("Uses Go", "Has no CI"):
+        document.store.facts.edit(document.fact_id(text), "Uses Go and has no CI")
+    assert write_back_lines(document) == "  Deploys on Fridays  \r\nUses Go and has no CI\n\nUses Go and has no CI"
 
 
-def test_a_line_that_is_not_there_any_more_is_said(document: WriteBackCase) -> None:
+def test_a_missing_line_is_reported(document: WriteBackCase) -> None:
     document.store.facts.edit(document.fact_id("Uses Go"), "Uses Rust")
-    KisoStore.execute(owner_of(document), "update meta set value = 'Has no CI'")
+    KisoStore.execute(open_owner(document), "update meta set value = 'Has no CI'")
     plan = document.preview().plan
     assert (plan.changes, plan.conflicts) == ([], [])
     assert plan.unsupported == ["Kiso does not say 'Uses Go' any more; your correction of it stays here."]
 
 
-def owner_of(world: WriteBackCase) -> KisoStore:
+def open_owner(case: WriteBackCase) -> KisoStore:
     owner = KisoStore.__new__(KisoStore)
-    owner.path = world.path
+    owner.path = case.path
     return owner
 
 
@@ -179,9 +180,9 @@ def test_a_line_that_is_no_utf_8_stays_byte_for_byte(store: Store, tmp_path: Pat
     owner = KisoStore(tmp_path / "document.db", DOCUMENT_SCHEMA)
     owner.add_session("dev")
     owner.execute("insert into meta (key, value) values ('facts', cast(? as text))", [b"caf\xe9\nUses Go"])
-    world = WriteBackCase(store, owner.path, "dev")
-    store.facts.edit(world.fact_id("Uses Go"), "Uses Go 1.26")
-    (change,) = check_round_trip(world).plan.changes
+    case = WriteBackCase(store, owner.path, "dev")
+    store.facts.edit(case.fact_id("Uses Go"), "Uses Go 1.26")
+    (change,) = check_round_trip(case).plan.changes
     assert change.after == {"value": "caf\udce9\nUses Go 1.26"}
 
 
@@ -194,8 +195,8 @@ def test_the_documented_layout_has_no_place_for_a_title(document: WriteBackCase)
 # ── deletion ──────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_a_deletion_takes_what_no_foreign_key_takes(world: WriteBackCase) -> None:
-    changes = check_round_trip(world.delete_session()).plan.changes
+def test_a_deletion_includes_rows_without_a_foreign_key(case: WriteBackCase) -> None:
+    changes = check_round_trip(case.delete_session()).plan.changes
     assert [change.table for change in changes] == [
         *("fact_tags", "fact_tags", "tasks", "plans", "facts", "messages", "messages", "sessions")
     ]
@@ -206,40 +207,40 @@ def test_a_deletion_of_the_documented_layout(document: WriteBackCase) -> None:
     assert [change.table for change in changes] == ["published", "messages", "sessions"]
 
 
-def test_whether_a_message_was_processed_is_never_touched(world: WriteBackCase) -> None:
+def test_whether_a_message_was_processed_is_never_touched(case: WriteBackCase) -> None:
     def processed() -> list[tuple[str, int]]:
-        return sorted((row["content"], row["processed"]) for row in world.foreign_rows()["messages"])
+        return sorted((row["content"], row["processed"]) for row in case.foreign_rows()["messages"])
 
     before = processed()
     assert before == [("go", 0), ("gone", 1), ("hello", 1)]
-    world.set_title().set_summary()
-    world.store.facts.retire(world.fact_id("Uses Go"))
-    world.write()
+    case.set_title().set_summary()
+    case.store.facts.retire(case.fact_id("Uses Go"))
+    case.write()
     assert processed() == before
-    world.delete_session().write()
+    case.delete_session().write()
     assert processed() == [("hello", 1)]
-    world.store.journal.undo()
+    case.store.journal.undo()
     assert processed() == before
 
 
-def test_what_was_said_after_the_deletion_was_shown_is_no_orphan(world: WriteBackCase, owner: KisoStore) -> None:
-    preview = world.delete_session().preview()
+def test_a_message_after_the_preview_of_a_deletion_stops_it(case: WriteBackCase, owner: KisoStore) -> None:
+    preview = case.delete_session().preview()
     owner.add_message("wait!")
-    before = world.foreign_rows()
+    before = case.foreign_rows()
     with pytest.raises(ChangedMeanwhile, match="has new entries since the preview"):
-        world.store.write_back.write(preview)
-    assert world.foreign_rows() == before
+        case.store.write_back.write(preview)
+    assert case.foreign_rows() == before
 
 
-def test_scheduled_jobs_stay_and_that_is_said(world: WriteBackCase, owner: KisoStore) -> None:
+def test_scheduled_jobs_stay_and_are_reported(case: WriteBackCase, owner: KisoStore) -> None:
     owner.insert_row("cron_jobs", session="dev", prompt="look again")
-    assert check_round_trip(world.delete_session()).plan.unsupported == [
+    assert check_round_trip(case.delete_session()).plan.unsupported == [
         "Kiso's scheduled jobs of this session stay, and would begin it anew; cancel them there."
     ]
 
 
 @pytest.mark.parametrize(
-    ("statement", "words"),
+    ("statement", "message"),
     [
         ("update sessions set description = 'New'", "description of sessions was changed there"),
         ("update sessions set summary = 'New'", "summary of sessions was changed there"),
@@ -248,15 +249,15 @@ def test_scheduled_jobs_stay_and_that_is_said(world: WriteBackCase, owner: KisoS
         ("delete from sessions where session = 'dev'", "does not have the session 'dev' any more"),
     ],
 )
-def test_what_was_changed_there_since_it_was_read_is_refused(
-    world: WriteBackCase, owner: KisoStore, statement: str, words: str
+def test_a_foreign_change_since_the_sync_is_refused(
+    case: WriteBackCase, owner: KisoStore, statement: str, message: str
 ) -> None:
-    world.set_title().set_summary()
-    world.store.facts.edit(world.fact_id("Uses Go"), "Uses Go 1.26")
-    world.store.facts.retire(world.fact_id("Has no CI"))
+    case.set_title().set_summary()
+    case.store.facts.edit(case.fact_id("Uses Go"), "Uses Go 1.26")
+    case.store.facts.retire(case.fact_id("Has no CI"))
     owner.execute(statement)
-    before, edits = world.foreign_rows(), world.newest_edit()
-    with pytest.raises(ChangedMeanwhile, match=words):
-        world.write()
-    assert world.foreign_rows() == before
-    assert world.newest_edit() == edits
+    before, edits = case.foreign_rows(), case.newest_edit()
+    with pytest.raises(ChangedMeanwhile, match=message):
+        case.write()
+    assert case.foreign_rows() == before
+    assert case.newest_edit() == edits

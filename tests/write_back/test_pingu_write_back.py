@@ -1,4 +1,4 @@
-"""Edits carried back into Pingu's store: title, summary with its coverage, memories, deletion; its program may run."""
+"""These tests write edits back to Pingu's store: title, summary with its coverage, memories, deletion."""
 
 from __future__ import annotations
 
@@ -43,72 +43,72 @@ def path(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def world(store: Store, path: Path) -> WriteBackCase:
+def case(store: Store, path: Path) -> WriteBackCase:
     return WriteBackCase(store, path)
 
 
-def test_a_title(world: WriteBackCase) -> None:
-    preview = check_round_trip(world.set_title())
+def test_a_title(case: WriteBackCase) -> None:
+    preview = check_round_trip(case.set_title())
     assert preview.plan.changes == [RowChange("sessions", {"id": "s"}, {"title": None}, {"title": "Mine"})]
 
 
-def test_a_summary_with_its_coverage(world: WriteBackCase) -> None:
-    (third,) = [row["id"] for row in world.foreign_rows()["turns"] if row["user_message"] == "question 3"]
-    (change,) = check_round_trip(world.set_summary("They went on.", up_to_turn=3)).plan.changes
+def test_a_summary_with_its_coverage(case: WriteBackCase) -> None:
+    (third,) = [row["id"] for row in case.foreign_rows()["turns"] if row["user_message"] == "question 3"]
+    (change,) = check_round_trip(case.set_summary("They went on.", up_to_turn=3)).plan.changes
     assert change.before == {"summary": "They began.", "summary_up_to": "3"}
     assert change.after == {"summary": "They went on.", "summary_up_to": str(third)}
 
 
-def test_a_summary_that_does_not_say_how_far_it_goes_keeps_the_coverage(world: WriteBackCase) -> None:
-    (change,) = check_round_trip(world.set_summary("They went on.")).plan.changes
+def test_a_summary_without_a_coverage_keeps_the_old_one(case: WriteBackCase) -> None:
+    (change,) = check_round_trip(case.set_summary("They went on.")).plan.changes
     assert change.after == {"summary": "They went on.", "summary_up_to": "3"}
 
 
-def test_a_summary_of_nothing_yet(world: WriteBackCase) -> None:
-    (change,) = check_round_trip(world.set_summary("Nothing yet.", up_to_turn=0)).plan.changes
+def test_a_summary_of_nothing_yet(case: WriteBackCase) -> None:
+    (change,) = check_round_trip(case.set_summary("Nothing yet.", up_to_turn=0)).plan.changes
     assert change.after == {"summary": "Nothing yet.", "summary_up_to": "0"}
 
 
-def test_another_coverage_of_the_same_summary(world: WriteBackCase) -> None:
-    (change,) = check_round_trip(world.set_summary("They began.", up_to_turn=1)).plan.changes
+def test_another_coverage_of_the_same_summary(case: WriteBackCase) -> None:
+    (change,) = check_round_trip(case.set_summary("They began.", up_to_turn=1)).plan.changes
     assert change.after == {"summary": "They began.", "summary_up_to": "2"}
 
 
-def test_a_summary_taken_away(world: WriteBackCase) -> None:
-    (change,) = check_round_trip(world.set_summary("")).plan.changes
+def test_a_removed_summary(case: WriteBackCase) -> None:
+    (change,) = check_round_trip(case.set_summary("")).plan.changes
     assert change.after == {"summary": None, "summary_up_to": None}
 
 
-def test_an_older_summary_put_back(world: WriteBackCase) -> None:
-    world.set_summary("Mine.")
-    world.write()
-    execute_sql(world.path, "update sessions set summary = 'Theirs, newer.' where id = 's'")
-    world.sync()
-    first = world.store.summaries.history(world.session)[-1]
-    world.store.summaries.restore_version(world.session, first.key)
-    (change,) = check_round_trip(world).plan.changes
+def test_a_restored_older_summary(case: WriteBackCase) -> None:
+    case.set_summary("Mine.")
+    case.write()
+    execute_sql(case.path, "update sessions set summary = 'Theirs, newer.' where id = 's'")
+    case.sync()
+    first = case.store.summaries.history(case.session)[-1]
+    case.store.summaries.restore_version(case.session, first.key)
+    (change,) = check_round_trip(case).plan.changes
     assert (change.before or {})["summary"] == "Theirs, newer."
     assert (change.after or {})["summary"] == "They began."
 
 
-def test_what_was_carried_back_is_no_newer_summary_of_the_source_s(world: WriteBackCase) -> None:
-    world.set_summary("Mine.")
-    world.write()
-    world.sync()
-    assert world.store.summaries.newer_from_source(world.session) is None
-    execute_sql(world.path, "update sessions set summary = 'Theirs, newer.' where id = 's'")
-    world.sync()
-    newer = world.store.summaries.newer_from_source(world.session)
+def test_a_written_summary_is_not_a_newer_one_of_the_source(case: WriteBackCase) -> None:
+    case.set_summary("Mine.")
+    case.write()
+    case.sync()
+    assert case.store.summaries.newer_from_source(case.session) is None
+    execute_sql(case.path, "update sessions set summary = 'Theirs, newer.' where id = 's'")
+    case.sync()
+    newer = case.store.summaries.newer_from_source(case.session)
     assert newer is not None
     assert newer.text == "Theirs, newer."
-    current = world.store.summaries.current(world.session)
+    current = case.store.summaries.current(case.session)
     assert current is not None
     assert current.text == "Mine."
 
 
-def test_a_corrected_memory_loses_the_embedding_of_its_old_words(world: WriteBackCase) -> None:
-    world.store.facts.edit(world.fact_id("Runs Debian"), "Runs Debian 13")
-    (change,) = check_round_trip(world).plan.changes
+def test_an_edited_memory_loses_the_embedding_of_its_old_text(case: WriteBackCase) -> None:
+    case.store.facts.edit(case.fact_id("Runs Debian"), "Runs Debian 13")
+    (change,) = check_round_trip(case).plan.changes
     digest = hashlib.sha256(b"Runs Debian 13").hexdigest()
     assert change == RowChange(
         "memories",
@@ -118,57 +118,57 @@ def test_a_corrected_memory_loses_the_embedding_of_its_old_words(world: WriteBac
     )
 
 
-def test_a_retired_memory(world: WriteBackCase) -> None:
-    world.store.facts.retire(world.fact_id("Asked of disks"))
-    (change,) = check_round_trip(world).plan.changes
+def test_a_retired_memory(case: WriteBackCase) -> None:
+    case.store.facts.retire(case.fact_id("Asked of disks"))
+    (change,) = check_round_trip(case).plan.changes
     assert (change.table, change.key, change.after) == ("memories", {"id": 2}, None)
 
 
-def test_a_memory_of_another_session_s_own_stays_for_its_own_write_back(world: WriteBackCase) -> None:
-    world.store.facts.edit(world.fact_id("Said hello"), "Said good day")
-    assert world.preview().plan.changes == []
-    assert [change.key for change in WriteBackCase(world.store, world.path, "other").preview().plan.changes] == [
+def test_a_memory_of_another_session_is_written_with_that_session(case: WriteBackCase) -> None:
+    case.store.facts.edit(case.fact_id("Said hello"), "Said good day")
+    assert case.preview().plan.changes == []
+    assert [change.key for change in WriteBackCase(case.store, case.path, "other").preview().plan.changes] == [
         {"id": 3}
     ]
 
 
-def test_a_deleted_session_goes_with_its_turns_and_memories(world: WriteBackCase) -> None:
-    changes = check_round_trip(world.delete_session()).plan.changes
+def test_a_deletion_includes_turns_and_memories(case: WriteBackCase) -> None:
+    changes = check_round_trip(case.delete_session()).plan.changes
     assert [change.table for change in changes] == ["memories", "turns", "turns", "turns", "turns", "sessions"]
 
 
-def test_a_deletion_leaves_the_others_alone(world: WriteBackCase) -> None:
-    world.delete_session().write()
-    left = world.foreign_rows()
-    assert [row["id"] for row in left["sessions"]] == ["other"]
-    assert [row["session_id"] for row in left["turns"]] == ["other"]
-    assert sorted(row["id"] for row in left["memories"]) == [1, 3]
-    assert world.session.gone
+def test_a_deletion_leaves_the_others_alone(case: WriteBackCase) -> None:
+    case.delete_session().write()
+    rows = case.foreign_rows()
+    assert [row["id"] for row in rows["sessions"]] == ["other"]
+    assert [row["session_id"] for row in rows["turns"]] == ["other"]
+    assert sorted(row["id"] for row in rows["memories"]) == [1, 3]
+    assert case.session.gone
 
 
-def test_what_hangs_on_a_session_in_a_later_version_is_shown_and_comes_back(store: Store, path: Path) -> None:
+def test_rows_of_unknown_tables_that_cascade_are_shown_and_restored(store: Store, path: Path) -> None:
     execute_sql(path, "create table reactions (turn integer references turns(id) on delete cascade, face text)")
     execute_sql(path, "insert into reactions select id, 'smile' from turns where session_id = 's'")
     changes = check_round_trip(WriteBackCase(store, path).delete_session()).plan.changes
     assert [change.table for change in changes].count("reactions") == 4
 
 
-def test_all_at_once_is_one_edit(world: WriteBackCase) -> None:
-    world.set_title().set_summary()
-    world.store.facts.retire(world.fact_id("Runs Debian"))
-    world.store.facts.edit(world.fact_id("Asked of disks"), "Asked of mice")
-    assert len(check_round_trip(world).plan.changes) == 4
+def test_all_kinds_of_edits_are_written_together(case: WriteBackCase) -> None:
+    case.set_title().set_summary()
+    case.store.facts.retire(case.fact_id("Runs Debian"))
+    case.store.facts.edit(case.fact_id("Asked of disks"), "Asked of mice")
+    assert len(check_round_trip(case).plan.changes) == 4
 
 
-def test_secrets_have_no_place(world: WriteBackCase) -> None:
-    world.store.secrets.set(world.session, "token", "hush")
-    world.store.secrets.lock()
-    preview = check_round_trip(world.set_title())
+def test_secrets_have_no_place(case: WriteBackCase) -> None:
+    case.store.secrets.set(case.session, "token", "hush")
+    case.store.secrets.lock()
+    preview = check_round_trip(case.set_title())
     assert preview.plan.unsupported == ["Pingu has no place for secrets; they stay here."]
 
 
 @pytest.mark.parametrize(
-    ("statement", "words"),
+    ("statement", "message"),
     [
         ("update sessions set title = 'Theirs' where id = 's'", "title of sessions was changed there"),
         ("update sessions set summary = 'Theirs' where id = 's'", "newer summary"),
@@ -177,76 +177,76 @@ def test_secrets_have_no_place(world: WriteBackCase) -> None:
         ("delete from sessions where id = 's'", "does not have the session 's' any more"),
     ],
 )
-def test_what_was_changed_there_since_it_was_read_is_refused(world: WriteBackCase, statement: str, words: str) -> None:
-    world.set_title().set_summary()
-    world.store.facts.edit(world.fact_id("Runs Debian"), "Runs Debian 13")
-    world.store.facts.retire(world.fact_id("Asked of disks"))
-    execute_sql(world.path, statement)
-    before, edits = world.foreign_rows(), world.newest_edit()
-    with pytest.raises(ChangedMeanwhile, match=words):
-        world.write()
-    assert world.foreign_rows() == before
-    assert world.newest_edit() == edits
+def test_a_foreign_change_since_the_sync_is_refused(case: WriteBackCase, statement: str, message: str) -> None:
+    case.set_title().set_summary()
+    case.store.facts.edit(case.fact_id("Runs Debian"), "Runs Debian 13")
+    case.store.facts.retire(case.fact_id("Asked of disks"))
+    execute_sql(case.path, statement)
+    before, edits = case.foreign_rows(), case.newest_edit()
+    with pytest.raises(ChangedMeanwhile, match=message):
+        case.write()
+    assert case.foreign_rows() == before
+    assert case.newest_edit() == edits
 
 
 @pytest.mark.parametrize("change", ["title = 'Theirs'", "summary = 'Theirs'", "summary_up_to = '1'"])
-def test_what_is_changed_there_after_it_was_shown_is_refused(world: WriteBackCase, change: str) -> None:
-    preview = world.set_title().set_summary().preview()
-    execute_sql(world.path, f"update sessions set {change} where id = 's'")
-    before, edits = world.foreign_rows(), world.newest_edit()
+def test_a_foreign_change_since_the_preview_is_refused(case: WriteBackCase, change: str) -> None:
+    preview = case.set_title().set_summary().preview()
+    execute_sql(case.path, f"update sessions set {change} where id = 's'")
+    before, edits = case.foreign_rows(), case.newest_edit()
     with pytest.raises(ChangedMeanwhile, match=r"sessions s in .* has changed, so nothing was written"):
-        world.store.write_back.write(preview)
-    assert world.foreign_rows() == before
-    assert world.newest_edit() == edits
-    assert world.session.agent_title == ""
+        case.store.write_back.write(preview)
+    assert case.foreign_rows() == before
+    assert case.newest_edit() == edits
+    assert case.session.agent_title == ""
 
 
-def test_a_sync_settles_what_was_changed_there(world: WriteBackCase) -> None:
-    world.set_title()
-    execute_sql(world.path, "update sessions set title = 'Theirs' where id = 's'")
-    world.sync()
-    assert check_round_trip(world).plan.changes[0].before == {"title": "Theirs"}
+def test_a_sync_resolves_a_conflict(case: WriteBackCase) -> None:
+    case.set_title()
+    execute_sql(case.path, "update sessions set title = 'Theirs' where id = 's'")
+    case.sync()
+    assert check_round_trip(case).plan.changes[0].before == {"title": "Theirs"}
 
 
-def test_who_came_to_say_the_same_there_is_no_conflict(world: WriteBackCase) -> None:
-    world.set_title()
-    world.store.facts.edit(world.fact_id("Runs Debian"), "Runs Debian 13")
-    world.set_summary("In short.")
-    execute_sql(world.path, "update sessions set title = 'Mine', summary = 'In short.' where id = 's'")
-    execute_sql(world.path, "update memories set content = 'Runs Debian 13' where id = 1")
-    plan = world.preview().plan
+def test_the_same_change_on_both_sides_is_no_conflict(case: WriteBackCase) -> None:
+    case.set_title()
+    case.store.facts.edit(case.fact_id("Runs Debian"), "Runs Debian 13")
+    case.set_summary("In short.")
+    execute_sql(case.path, "update sessions set title = 'Mine', summary = 'In short.' where id = 's'")
+    execute_sql(case.path, "update memories set content = 'Runs Debian 13' where id = 1")
+    plan = case.preview().plan
     assert (plan.changes, plan.conflicts) == ([], [])
 
 
-def test_a_memory_that_is_not_there_any_more_is_said(world: WriteBackCase) -> None:
-    fact = world.fact_id("Runs Debian")
-    world.store.facts.edit(fact, "Runs Debian 13")
-    world.set_title()
-    execute_sql(world.path, "delete from memories where id = 1")
-    assert check_round_trip(world).plan.unsupported == [
+def test_a_missing_memory_is_reported(case: WriteBackCase) -> None:
+    fact = case.fact_id("Runs Debian")
+    case.store.facts.edit(fact, "Runs Debian 13")
+    case.set_title()
+    execute_sql(case.path, "delete from memories where id = 1")
+    assert check_round_trip(case).plan.unsupported == [
         "memories 1 is not there any more; your correction of it stays here."
     ]
-    world.write()
-    world.sync()
-    assert world.store.facts.get(fact).retired_at is None
+    case.write()
+    case.sync()
+    assert case.store.facts.get(fact).retired_at is None
 
 
-def test_a_memory_that_is_gone_need_not_be_retired(world: WriteBackCase) -> None:
-    world.store.facts.retire(world.fact_id("Runs Debian"))
-    execute_sql(world.path, "delete from memories where id = 1")
-    plan = world.preview().plan
+def test_a_missing_memory_need_not_be_retired(case: WriteBackCase) -> None:
+    case.store.facts.retire(case.fact_id("Runs Debian"))
+    execute_sql(case.path, "delete from memories where id = 1")
+    plan = case.preview().plan
     assert (plan.changes, plan.unsupported, plan.conflicts) == ([], [], [])
 
 
-def test_a_fact_that_comes_back_stands_again(world: WriteBackCase) -> None:
-    fact = world.fact_id("Asked of disks")
-    world.delete_session().write()
-    world.sync()
-    assert world.store.facts.get(fact).retired_at is not None
-    world.store.journal.undo()
-    world.sync()
-    assert world.store.facts.get(fact).retired_at is None
-    assert world.store.facts.get(fact).text == "Asked of disks"
+def test_a_restored_fact_is_current_again(case: WriteBackCase) -> None:
+    fact = case.fact_id("Asked of disks")
+    case.delete_session().write()
+    case.sync()
+    assert case.store.facts.get(fact).retired_at is not None
+    case.store.journal.undo()
+    case.sync()
+    assert case.store.facts.get(fact).retired_at is None
+    assert case.store.facts.get(fact).text == "Asked of disks"
 
 
 def test_the_first_layout_has_no_memories(store: Store, tmp_path: Path) -> None:
@@ -255,14 +255,14 @@ def test_the_first_layout_has_no_memories(store: Store, tmp_path: Path) -> None:
     check_round_trip(WriteBackCase(store, path).set_title().set_summary(up_to_turn=1))
 
 
-def test_a_title_that_is_no_text_is_compared_as_it_was_read(store: Store, tmp_path: Path) -> None:
+def test_a_title_of_bytes_is_compared_as_bytes(store: Store, tmp_path: Path) -> None:
     path = make_database(tmp_path / "pingu.db", PINGU_SCHEMA)
     add_pingu_session(path, "s", ("hello", answer("hi")), title=b"in \xff bytes")
     (change,) = check_round_trip(WriteBackCase(store, path).set_title()).plan.changes
     assert change.before == {"title": b"in \xff bytes"}
 
 
-def test_numbers_that_json_cannot_spell_come_back(store: Store, path: Path) -> None:
+def test_numbers_that_json_cannot_represent_are_restored(store: Store, path: Path) -> None:
     execute_sql(path, "alter table turns add column cost real")
     execute_sql(path, "update turns set cost = 9e999")
     check_round_trip(WriteBackCase(store, path).delete_session())

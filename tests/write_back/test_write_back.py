@@ -1,4 +1,4 @@
-"""What holds for every store that edits are carried into: backed up, compared, all or nothing, and taken back."""
+"""These tests cover what all write-backs share: backup, comparison, all or nothing, undo."""
 
 from __future__ import annotations
 
@@ -63,103 +63,103 @@ def wuhu(folder: Path) -> Path:
 
 
 Maker = Callable[[Path], Path]
-LIVE, ALONE = (pingu, kiso), (rubichan, wuhu)
-every = pytest.mark.parametrize("made", [*LIVE, *ALONE])
-live = pytest.mark.parametrize("made", LIVE)
-alone = pytest.mark.parametrize("made", ALONE)
+LIVE, EXCLUSIVE = (pingu, kiso), (rubichan, wuhu)
+all_stores = pytest.mark.parametrize("make_store", [*LIVE, *EXCLUSIVE])
+live = pytest.mark.parametrize("make_store", LIVE)
+exclusive = pytest.mark.parametrize("make_store", EXCLUSIVE)
 
 
 def backups(store: Store) -> list[Path]:
     return sorted(Path(f"{store.path}.backups/foreign").glob("*"))
 
 
-def backups_of(world: WriteBackCase) -> list[Path]:
-    preview = world.preview()
-    return world.store.write_back.list_backups(preview.source, preview.locator)
+def backups_of(case: WriteBackCase) -> list[Path]:
+    preview = case.preview()
+    return case.store.write_back.list_backups(preview.source, preview.locator)
 
 
-def unwritten(world: WriteBackCase, refusal: type[Exception], words: str, action: Callable[[], object]) -> None:
-    """It is refused with these words, and neither store says anything else than before."""
-    rows, told, edit = world.foreign_rows(), world.stored_rows(), world.newest_edit()
-    with pytest.raises(refusal, match=words):
+def check_refused(case: WriteBackCase, error: type[Exception], message: str, action: Callable[[], object]) -> None:
+    """Check that an action is refused with this message and changes neither store."""
+    foreign, stored, edit = case.foreign_rows(), case.stored_rows(), case.newest_edit()
+    with pytest.raises(error, match=message):
         action()
-    assert (world.foreign_rows(), world.stored_rows(), world.newest_edit()) == (rows, told, edit)
+    assert (case.foreign_rows(), case.stored_rows(), case.newest_edit()) == (foreign, stored, edit)
 
 
-# ── what is shown, what is done ───────────────────────────────────────────────────────────────────
+# ── previews ──────────────────────────────────────────────────────────────────────────────────────
 
 
-@every
-def test_nothing_to_write_is_nothing_written(store: Store, tmp_path: Path, made: Maker) -> None:
-    world = WriteBackCase(store, made(tmp_path))
-    before = world.foreign_rows()
-    assert world.preview().plan.changes == []
-    assert world.write() is None
-    assert (world.foreign_rows(), store.journal.list_edits(), backups(store)) == (before, [], [])
+@all_stores
+def test_without_edits_nothing_is_written(store: Store, tmp_path: Path, make_store: Maker) -> None:
+    case = WriteBackCase(store, make_store(tmp_path))
+    before = case.foreign_rows()
+    assert case.preview().plan.changes == []
+    assert case.write() is None
+    assert (case.foreign_rows(), store.journal.list_edits(), backups(store)) == (before, [], [])
 
 
-@every
-def test_the_same_title_is_nothing_to_write(store: Store, tmp_path: Path, made: Maker) -> None:
-    assert WriteBackCase(store, made(tmp_path)).set_title("Theirs").preview().plan.changes == []
+@all_stores
+def test_the_same_title_is_nothing_to_write(store: Store, tmp_path: Path, make_store: Maker) -> None:
+    assert WriteBackCase(store, make_store(tmp_path)).set_title("Theirs").preview().plan.changes == []
 
 
-@every
-def test_a_session_that_is_not_there_any_more(store: Store, tmp_path: Path, made: Maker) -> None:
-    world = WriteBackCase(store, made(tmp_path))
-    world.delete_session().write()
-    assert world.session.gone
-    assert world.preview().plan.changes == []
-    assert world.write() is None
-    store.sessions.restore([world.session])
-    world.set_title()
-    unwritten(world, ChangedMeanwhile, "does not have the session 's' any more; your edits stay here", world.write)
+@all_stores
+def test_a_session_that_is_gone(store: Store, tmp_path: Path, make_store: Maker) -> None:
+    case = WriteBackCase(store, make_store(tmp_path))
+    case.delete_session().write()
+    assert case.session.gone
+    assert case.preview().plan.changes == []
+    assert case.write() is None
+    store.sessions.restore([case.session])
+    case.set_title()
+    check_refused(case, ChangedMeanwhile, "does not have the session 's' any more; your edits stay here", case.write)
 
 
-def test_a_session_of_our_own_has_nowhere_to_go(store: Store) -> None:
+def test_a_session_without_a_source_is_refused(store: Store) -> None:
     session = store.create_session("ours")
     with pytest.raises(Refused, match="was not synced from an agent"):
         store.write_back.preview(session)
 
 
-def test_what_a_program_told_once_is_not_written_back(store: Store, tmp_path: Path) -> None:
-    world = WriteBackCase(store, rubichan(tmp_path))
-    execute_sql(world.path, "update messages set content = '[]'")
-    world.sync()
-    (old,) = store.sessions.children(world.session.id)
+def test_a_superseded_session_is_refused(store: Store, tmp_path: Path) -> None:
+    case = WriteBackCase(store, rubichan(tmp_path))
+    execute_sql(case.path, "update messages set content = '[]'")
+    case.sync()
+    (old,) = store.sessions.children(case.session.id)
     with pytest.raises(Refused, match="an old version of a session"):
         store.write_back.preview(old)
 
 
-@every
-def test_a_store_that_is_not_there_any_more(store: Store, tmp_path: Path, made: Maker) -> None:
-    world = WriteBackCase(store, made(tmp_path)).set_title()
-    for file in tmp_path.glob(f"{world.path.name}*"):
+@all_stores
+def test_a_foreign_store_that_is_gone(store: Store, tmp_path: Path, make_store: Maker) -> None:
+    case = WriteBackCase(store, make_store(tmp_path)).set_title()
+    for file in tmp_path.glob(f"{case.path.name}*"):
         file.unlink()
     with pytest.raises(Unreadable):
-        world.preview()
+        case.preview()
 
 
-@every
-def test_what_is_edited_here_after_it_was_shown_is_refused(store: Store, tmp_path: Path, made: Maker) -> None:
-    world = WriteBackCase(store, made(tmp_path)).set_title()
-    preview = world.preview()
-    world.set_title("Mine again")
-    unwritten(world, ChangedMeanwhile, "edited here since the preview", lambda: store.write_back.write(preview))
-    deletion = world.delete_session().preview()
-    store.sessions.restore([world.session])
-    unwritten(world, ChangedMeanwhile, "edited here since the preview", lambda: store.write_back.write(deletion))
+@all_stores
+def test_an_edit_since_the_preview_is_refused(store: Store, tmp_path: Path, make_store: Maker) -> None:
+    case = WriteBackCase(store, make_store(tmp_path)).set_title()
+    preview = case.preview()
+    case.set_title("Mine again")
+    check_refused(case, ChangedMeanwhile, "edited here since the preview", lambda: store.write_back.write(preview))
+    deletion = case.delete_session().preview()
+    store.sessions.restore([case.session])
+    check_refused(case, ChangedMeanwhile, "edited here since the preview", lambda: store.write_back.write(deletion))
 
 
 # ── backups ───────────────────────────────────────────────────────────────────────────────────────
 
 
-@every
-def test_a_backup_is_taken_first_and_is_private(store: Store, tmp_path: Path, made: Maker) -> None:
-    world = WriteBackCase(store, made(tmp_path)).set_title()
-    before = world.foreign_rows()
-    backup = world.write()
+@all_stores
+def test_a_backup_is_taken_first_and_is_private(store: Store, tmp_path: Path, make_store: Maker) -> None:
+    case = WriteBackCase(store, make_store(tmp_path)).set_title()
+    before = case.foreign_rows()
+    backup = case.write()
     assert backups(store) == [backup]
-    assert backups_of(world) == [backup]
+    assert backups_of(case) == [backup]
     assert backup is not None
     assert stat.S_IMODE(backup.stat().st_mode) == 0o600
     assert stat.S_IMODE(backup.parent.stat().st_mode) == 0o700
@@ -168,24 +168,24 @@ def test_a_backup_is_taken_first_and_is_private(store: Store, tmp_path: Path, ma
 
 def test_five_of_each_store_are_kept(store: Store, tmp_path: Path) -> None:
     other = WriteBackCase(store, rubichan(tmp_path)).set_title()
-    kept = other.write()
+    other_backup = other.write()
     store.sessions.purge([other.session])
-    world = WriteBackCase(store, pingu(tmp_path))
+    case = WriteBackCase(store, pingu(tmp_path))
     for number in range(7):
-        world.set_title(f"Mine {number}").write()
-    newest, *older = backups_of(world)
+        case.set_title(f"Mine {number}").write()
+    newest, *older = backups_of(case)
     assert len(older) == 4
-    assert kept in backups(store)
+    assert other_backup in backups(store)
     assert [row["title"] for row in dump_tables(newest)["sessions"]] == ["Mine 5"]
 
 
-def test_a_backup_holds_what_stands_in_the_log_alone(store: Store, tmp_path: Path) -> None:
-    """A program that was killed leaves its log behind, and what it said last stands nowhere else."""
+def test_a_backup_includes_the_wal_file(store: Store, tmp_path: Path) -> None:
+    """A program that was killed leaves its newest rows in the WAL file only."""
     path = pingu(tmp_path)
     with open_in_other_process(path, "update sessions set summary = 'in the log'"):
         copy = tmp_path / "killed.db"
-        for ending in ("", "-wal"):
-            shutil.copyfile(f"{path}{ending}", f"{copy}{ending}")
+        for suffix in ("", "-wal"):
+            shutil.copyfile(f"{path}{suffix}", f"{copy}{suffix}")
     assert b"in the log" not in copy.read_bytes()
     backup = WriteBackCase(store, copy).set_title().write()
     assert backup is not None
@@ -193,65 +193,65 @@ def test_a_backup_holds_what_stands_in_the_log_alone(store: Store, tmp_path: Pat
 
 
 def test_without_a_backup_nothing_is_written(store: Store, tmp_path: Path) -> None:
-    world = WriteBackCase(store, pingu(tmp_path)).set_title()
+    case = WriteBackCase(store, pingu(tmp_path)).set_title()
     Path(f"{store.path}.backups").touch()
-    unwritten(world, WriteFailed, "No backup of .* could be made", world.write)
+    check_refused(case, WriteFailed, "No backup of .* could be made", case.write)
 
 
-# ── whoever else is there ─────────────────────────────────────────────────────────────────────────
+# ── other processes ───────────────────────────────────────────────────────────────────────────────
 
 
-@alone
-def test_a_file_that_is_open_anywhere_is_refused(store: Store, tmp_path: Path, made: Maker) -> None:
-    world = WriteBackCase(store, made(tmp_path)).set_title()
+@exclusive
+def test_a_file_that_is_open_anywhere_is_refused(store: Store, tmp_path: Path, make_store: Maker) -> None:
+    case = WriteBackCase(store, make_store(tmp_path)).set_title()
     other_name = tmp_path / "link"
-    os.link(world.path, other_name)
-    for name in (world.path, other_name):
+    os.link(case.path, other_name)
+    for name in (case.path, other_name):
         with open_in_other_process(name, "select * from sessions") as pid:
-            unwritten(world, Busy, f"is open in process {pid}; close that program first", world.write)
+            check_refused(case, Busy, f"is open in process {pid}; close that program first", case.write)
     assert backups(store) == []
-    world.write()
-    with open_in_other_process(world.path, "select * from sessions") as pid:
-        unwritten(world, Busy, f"is open in process {pid}", store.journal.undo)
-    check_round_trip(WriteBackCase(store, world.path).set_title("Mine again"))
+    case.write()
+    with open_in_other_process(case.path, "select * from sessions") as pid:
+        check_refused(case, Busy, f"is open in process {pid}", store.journal.undo)
+    check_round_trip(WriteBackCase(store, case.path).set_title("Mine again"))
 
 
-@alone
-def test_who_opens_it_at_the_last_moment_is_seen(
-    store: Store, tmp_path: Path, made: Maker, monkeypatch: pytest.MonkeyPatch
+@exclusive
+def test_a_program_that_opens_the_file_during_the_backup_is_noticed(
+    store: Store, tmp_path: Path, make_store: Maker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The backup takes its time, and a program may start meanwhile."""
-    world = WriteBackCase(store, made(tmp_path)).set_title()
-    take = sqlite.back_up
+    """A backup takes time, and a program may start while it runs."""
+    case = WriteBackCase(store, make_store(tmp_path)).set_title()
+    back_up = sqlite.back_up
     with ExitStack() as stack:
 
-        def take_long(*given: Any) -> Path:
-            taken = take(*given)
-            stack.enter_context(open_in_other_process(world.path, "select * from sessions"))
-            return taken
+        def back_up_slowly(*args: Any) -> Path:
+            backup = back_up(*args)
+            stack.enter_context(open_in_other_process(case.path, "select * from sessions"))
+            return backup
 
-        monkeypatch.setattr(sqlite, "back_up", take_long)
-        unwritten(world, Busy, "is open in process", world.write)
-
-
-@live
-def test_a_file_that_is_open_elsewhere_is_written(store: Store, tmp_path: Path, made: Maker) -> None:
-    world = WriteBackCase(store, made(tmp_path)).set_title()
-    with open_in_other_process(world.path, "begin", "select * from sessions"):
-        check_round_trip(world)
+        monkeypatch.setattr(sqlite, "back_up", back_up_slowly)
+        check_refused(case, Busy, "is open in process", case.write)
 
 
 @live
-def test_a_locked_file_is_refused_in_a_sentence(
-    store: Store, tmp_path: Path, made: Maker, monkeypatch: pytest.MonkeyPatch
+def test_a_file_that_is_open_elsewhere_is_written(store: Store, tmp_path: Path, make_store: Maker) -> None:
+    case = WriteBackCase(store, make_store(tmp_path)).set_title()
+    with open_in_other_process(case.path, "begin", "select * from sessions"):
+        check_round_trip(case)
+
+
+@live
+def test_a_locked_file_is_refused(
+    store: Store, tmp_path: Path, make_store: Maker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sqlite, "LOCK_TIMEOUT_SECONDS", 0.05)
-    world = WriteBackCase(store, made(tmp_path)).set_title()
-    with open_in_other_process(world.path, "begin exclusive"):
-        unwritten(world, Busy, f"Another program is writing to {world.path}; try again in a moment.", world.write)
-    world.write()
-    with open_in_other_process(world.path, "begin exclusive"):
-        unwritten(world, Busy, "Another program is writing", store.journal.undo)
+    case = WriteBackCase(store, make_store(tmp_path)).set_title()
+    with open_in_other_process(case.path, "begin exclusive"):
+        check_refused(case, Busy, f"Another program is writing to {case.path}; try again in a moment.", case.write)
+    case.write()
+    with open_in_other_process(case.path, "begin exclusive"):
+        check_refused(case, Busy, "Another program is writing", store.journal.undo)
 
 
 _OWNER = """
@@ -271,36 +271,34 @@ print(saved, failed, flush=True)
 
 
 @pytest.mark.parametrize(
-    ("made", "table", "patience"),
+    ("make_store", "table", "timeout"),
     [
         (pingu, "turns (session_id, user_message, response_json) values ('s', :n, '{}')", 0.0),
         (kiso, "messages (session, role, content, processed) values ('s', 'user', :n, 1)", 5.0),
     ],
 )
-def test_its_program_may_write_meanwhile(
-    store: Store, tmp_path: Path, made: Maker, table: str, patience: float
+def test_the_agent_may_write_at_the_same_time(
+    store: Store, tmp_path: Path, make_store: Maker, table: str, timeout: float
 ) -> None:
-    world = WriteBackCase(store, made(tmp_path))
-    command = [sys.executable, "-c", _OWNER, str(world.path), table, str(patience)]
+    case = WriteBackCase(store, make_store(tmp_path))
+    command = [sys.executable, "-c", _OWNER, str(case.path), table, str(timeout)]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as owner:
         assert owner.stdout
         assert owner.stdout.readline() == "ready\n"
         for number in range(10):
-            world.set_title(f"Mine {number}").write()
+            case.set_title(f"Mine {number}").write()
             time.sleep(0.01)
-        said, _ = owner.communicate("enough\n")
-    saved, failed = map(int, said.split())
-    rows = world.foreign_rows()
+        output, _ = owner.communicate("enough\n")
+    saved, failed = map(int, output.split())
+    rows = case.foreign_rows()
     assert saved > 0
     assert len(rows[table.split()[0]]) == saved + 1
-    assert failed == 0 or patience == 0
+    assert failed == 0 or timeout == 0
     assert "Mine 9" in rows["sessions"][0].values()
 
 
-@pytest.mark.skipif(shutil.which("lsof") is None, reason="there is no lsof here")
-def test_where_there_is_no_proc_another_program_tells_who_has_it_open(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.mark.skipif(shutil.which("lsof") is None, reason="lsof is not installed")
+def test_without_proc_lsof_finds_the_processes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = rubichan(tmp_path)
     monkeypatch.setattr(processes, "PROC", tmp_path / "nowhere")
     assert processes.find_processes_using(path) == []
@@ -311,7 +309,7 @@ def test_where_there_is_no_proc_another_program_tells_who_has_it_open(
         processes.find_processes_using(path)
 
 
-def test_a_schema_that_never_ends_holds_its_owner_up_no_longer_than_we_may(
+def test_a_trigger_that_never_ends_is_interrupted(
     store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sqlite, "MAX_TRANSACTION_SECONDS", 0.2)
@@ -319,76 +317,76 @@ def test_a_schema_that_never_ends_holds_its_owner_up_no_longer_than_we_may(
     endless = "with recursive n(i) as (select 1 union all select i + 1 from n) select count(*) from n"
     with closing(sqlite3.connect(path)) as connection:
         connection.execute(f"create trigger trap after update on sessions begin {endless}; end")
-    world = WriteBackCase(store, path).set_title()
-    unwritten(world, WriteFailed, "nothing was changed there: interrupted", world.write)
+    case = WriteBackCase(store, path).set_title()
+    check_refused(case, WriteFailed, "nothing was changed there: interrupted", case.write)
 
 
 # ── undo ──────────────────────────────────────────────────────────────────────────────────────────
 
 
-@every
-def test_what_was_changed_there_since_it_was_written_is_not_undone(store: Store, tmp_path: Path, made: Maker) -> None:
-    world = WriteBackCase(store, made(tmp_path)).set_title()
-    world.write()
-    column = next(name for name, value in world.foreign_rows()["sessions"][0].items() if value == "Mine")
-    execute_sql(world.path, f"update sessions set {column} = 'Theirs again'")
-    unwritten(world, ChangedMeanwhile, "sessions s in .* has changed, so nothing was written", store.journal.undo)
+@all_stores
+def test_a_foreign_change_since_the_write_back_is_not_undone(store: Store, tmp_path: Path, make_store: Maker) -> None:
+    case = WriteBackCase(store, make_store(tmp_path)).set_title()
+    case.write()
+    column = next(name for name, value in case.foreign_rows()["sessions"][0].items() if value == "Mine")
+    execute_sql(case.path, f"update sessions set {column} = 'Theirs again'")
+    check_refused(case, ChangedMeanwhile, "sessions s in .* has changed, so nothing was written", store.journal.undo)
 
 
-@every
-def test_what_was_made_anew_there_is_not_undone(store: Store, tmp_path: Path, made: Maker) -> None:
-    world = WriteBackCase(store, made(tmp_path)).delete_session()
-    deletion = world.preview().plan.changes[-1]
-    world.write()
+@all_stores
+def test_a_deletion_whose_row_exists_again_is_not_undone(store: Store, tmp_path: Path, make_store: Maker) -> None:
+    case = WriteBackCase(store, make_store(tmp_path)).delete_session()
+    deletion = case.preview().plan.changes[-1]
+    case.write()
     row = {**deletion.key, **(deletion.before or {})}
-    marks = ", ".join("?" * len(row))
-    execute_sql(world.path, f"insert into sessions ({', '.join(row)}) values ({marks})", [tuple(row.values())])
-    unwritten(world, ChangedMeanwhile, "has changed, so nothing was written", store.journal.undo)
+    placeholders = ", ".join("?" * len(row))
+    execute_sql(case.path, f"insert into sessions ({', '.join(row)}) values ({placeholders})", [tuple(row.values())])
+    check_refused(case, ChangedMeanwhile, "has changed, so nothing was written", store.journal.undo)
 
 
-@every
-def test_an_undo_of_a_purged_session_s_write_back_is_refused(store: Store, tmp_path: Path, made: Maker) -> None:
-    world = WriteBackCase(store, made(tmp_path)).set_title()
-    world.write()
-    edit, rows = world.newest_edit(), world.foreign_rows()
-    store.sessions.purge([world.session])
+@all_stores
+def test_an_undo_of_a_purged_session_s_write_back_is_refused(store: Store, tmp_path: Path, make_store: Maker) -> None:
+    case = WriteBackCase(store, make_store(tmp_path)).set_title()
+    case.write()
+    edit, rows = case.newest_edit(), case.foreign_rows()
+    store.sessions.purge([case.session])
     with pytest.raises(Refused, match="its data was purged"):
         store.journal.undo(edit.id)
     with pytest.raises(NotFound):
-        world.preview()
-    assert world.foreign_rows() == rows
+        case.preview()
+    assert case.foreign_rows() == rows
     assert b"Theirs" not in store.path.read_bytes()
 
 
-def test_of_a_purged_session_not_even_its_store_s_facts_are_half_undone(store: Store, tmp_path: Path) -> None:
+def test_a_purged_session_prevents_the_undo_of_facts_too(store: Store, tmp_path: Path) -> None:
     path = pingu(tmp_path)
     execute_sql(path, "insert into memories (content) values ('Runs Debian')")
-    world = WriteBackCase(store, path).set_title()
-    store.facts.edit(world.fact_id("Runs Debian"), "Runs Debian 13")
-    world.write()
-    edit = world.newest_edit()
-    store.sessions.purge([world.session])
+    case = WriteBackCase(store, path).set_title()
+    store.facts.edit(case.fact_id("Runs Debian"), "Runs Debian 13")
+    case.write()
+    edit = case.newest_edit()
+    store.sessions.purge([case.session])
     with pytest.raises(Refused, match="was purged"):
         store.journal.undo(edit.id)
     assert store.facts.current(None)[0].foreign_text == "Runs Debian 13"
 
 
-@every
-def test_theirs_goes_back_when_ours_cannot_be_written(store: Store, tmp_path: Path, made: Maker) -> None:
-    """What was done there and stands in no journal could never be undone."""
-    world = WriteBackCase(store, made(tmp_path)).set_title()
+@all_stores
+def test_foreign_rows_are_restored_when_ours_cannot_be_written(store: Store, tmp_path: Path, make_store: Maker) -> None:
+    """A change that is not in the journal could never be undone."""
+    case = WriteBackCase(store, make_store(tmp_path)).set_title()
     store.connection.execute("create trigger full before insert on edits begin select raise(abort, 'no room'); end")
-    unwritten(world, Refused, "no room", world.write)
+    check_refused(case, Refused, "no room", case.write)
     store.connection.execute("drop trigger full")
-    world.write()
+    case.write()
     store.connection.execute("create trigger full before insert on edits begin select raise(abort, 'no room'); end")
-    unwritten(world, Refused, "no room", store.journal.undo)
+    check_refused(case, Refused, "no room", store.journal.undo)
 
 
-@every
-def test_an_undo_is_backed_up_too(store: Store, tmp_path: Path, made: Maker) -> None:
-    world = WriteBackCase(store, made(tmp_path)).set_title()
-    world.write()
-    written = world.foreign_rows()
+@all_stores
+def test_an_undo_is_backed_up_too(store: Store, tmp_path: Path, make_store: Maker) -> None:
+    case = WriteBackCase(store, make_store(tmp_path)).set_title()
+    case.write()
+    written = case.foreign_rows()
     store.journal.undo()
-    assert dump_tables(backups_of(world)[0]) == written
+    assert dump_tables(backups_of(case)[0]) == written
