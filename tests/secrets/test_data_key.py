@@ -1,4 +1,4 @@
-"""Where the key to a store's secrets comes from, locking, rotation, and what verify finds."""
+"""These tests check the vault: the sources of its key, locking, rotation, and the problems that `verify` finds."""
 
 from __future__ import annotations
 
@@ -34,12 +34,12 @@ def session(store: Store) -> Session:
 
 @pytest.fixture(autouse=True)
 def quick_passphrases(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Argon2id at its cheapest: what it costs is tested where it is chosen."""
+    """Use the cheapest settings of Argon2id. Other tests check the real settings."""
 
-    def cheap() -> crypto.KdfParams:
+    def make_cheap_params() -> crypto.KdfParams:
         return crypto.KdfParams(salt=os.urandom(16), memory_kib=64, passes=1, lanes=2)
 
-    monkeypatch.setattr("store.secrets.vault.make_kdf_params", cheap)
+    monkeypatch.setattr("store.secrets.vault.make_kdf_params", make_cheap_params)
 
 
 def sealed(store: Store, key: str = "token") -> list[bytes]:
@@ -49,65 +49,65 @@ def sealed(store: Store, key: str = "token") -> list[bytes]:
 # ── the key file ──────────────────────────────────────────────────────────────────────────────────
 
 
-def test_the_first_secret_makes_the_key_file(store: Store, session: Session) -> None:
+def test_the_first_secret_creates_the_key_file(store: Store, session: Session) -> None:
     assert (store.secrets.protection, store.secrets.is_locked, key_file().exists()) == ("none", False, False)
     store.secrets.set(session, "token", "one")
     assert (store.secrets.protection, store.secrets.is_locked) == ("file", False)
     assert stat.S_IMODE(key_file().stat().st_mode) == 0o600
-    key_id, identity, wrapped, kdf, state = store.row("select key_id, store, wrapped, kdf, state from vault")
-    assert (len(key_id), len(identity), json.loads(kdf), state) == (8, 16, {"source": "file"}, "current")
+    key_id, store_id, wrapped, kdf, state = store.row("select key_id, store, wrapped, kdf, state from vault")
+    assert (len(key_id), len(store_id), json.loads(kdf), state) == (8, 16, {"source": "file"}, "current")
     assert key_file().read_bytes() not in wrapped
 
 
-def test_another_process_reads_it_by_the_key_file(store: Store, session: Session) -> None:
+def test_another_process_opens_a_secret_with_the_key_file(store: Store, session: Session) -> None:
     store.secrets.set(session, "token", "one")
-    with Store.open(store.path) as again:
-        assert again.get_secret(session.id, "token") == "one"
+    with Store.open(store.path) as reopened:
+        assert reopened.get_secret(session.id, "token") == "one"
 
 
-def test_without_the_key_file_nothing_opens_and_no_new_one_is_made(store: Store, session: Session) -> None:
+def test_without_the_key_file_nothing_opens_and_no_new_one_is_created(store: Store, session: Session) -> None:
     store.secrets.set(session, "token", "one")
-    aside = key_file().rename(key_file().with_name("aside"))
-    with Store.open(store.path) as again:
+    moved = key_file().rename(key_file().with_name("moved"))
+    with Store.open(store.path) as reopened:
         for call in (
-            lambda: again.secrets.get(session, "token"),
-            lambda: again.secrets.set(session, "token", "two"),
-            again.secrets.rotate,
-            again.secrets.verify,
+            lambda: reopened.secrets.get(session, "token"),
+            lambda: reopened.secrets.set(session, "token", "two"),
+            reopened.secrets.rotate,
+            reopened.secrets.verify,
         ):
             with pytest.raises(SecretLocked, match="is missing"):
                 call()
         assert not key_file().exists()
-        assert [name.key for name in again.secrets.names()] == ["token"]
-        aside.rename(key_file())
-        assert again.secrets.get(session, "token") == "one"
+        assert [name.key for name in reopened.secrets.names()] == ["token"]
+        moved.rename(key_file())
+        assert reopened.secrets.get(session, "token") == "one"
 
 
-def test_a_lost_key_file_wraps_no_new_key(store: Store, session: Session) -> None:
+def test_a_deleted_key_file_wraps_no_new_key(store: Store, session: Session) -> None:
     store.secrets.set(session, "token", "one")
     key_file().unlink()
     assert store.secrets.get(session, "token") == "one"
     with pytest.raises(SecretLocked, match="is missing"):
         store.secrets.rotate()
     store.secrets.use_key_file()
-    with Store.open(store.path) as again:
-        assert again.secrets.get(session, "token") == "one"
+    with Store.open(store.path) as reopened:
+        assert reopened.secrets.get(session, "token") == "one"
 
 
-def test_an_open_key_file_is_refused(store: Store, session: Session) -> None:
+def test_a_key_file_that_others_can_read_is_refused(store: Store, session: Session) -> None:
     store.secrets.set(session, "token", "one")
     key_file().chmod(0o644)
-    with Store.open(store.path) as again, pytest.raises(KeyFileUnsafe):
-        again.secrets.get(session, "token")
+    with Store.open(store.path) as reopened, pytest.raises(KeyFileUnsafe):
+        reopened.secrets.get(session, "token")
 
 
-def test_another_key_file_does_not_open_it(store: Store, session: Session) -> None:
+def test_another_key_file_does_not_open_the_secret(store: Store, session: Session) -> None:
     store.secrets.set(session, "token", "one")
     key_file().write_bytes(bytes(32))
-    with Store.open(store.path) as again:
+    with Store.open(store.path) as reopened:
         with pytest.raises(WrongPassphrase):
-            again.secrets.get(session, "token")
-        assert len(again.secrets.verify()) == 1
+            reopened.secrets.get(session, "token")
+        assert len(reopened.secrets.verify()) == 1
 
 
 # ── a passphrase ──────────────────────────────────────────────────────────────────────────────────
@@ -117,19 +117,19 @@ def test_a_passphrase_may_come_before_the_first_secret(store: Store, session: Se
     store.secrets.use_passphrase(PASSPHRASE)
     store.secrets.set(session, "token", "one")
     assert (store.secrets.protection, store.secrets.is_locked, key_file().exists()) == ("passphrase", False, False)
-    with Store.open(store.path) as again:
-        assert again.secrets.is_locked
+    with Store.open(store.path) as reopened:
+        assert reopened.secrets.is_locked
         with pytest.raises(WrongPassphrase):
-            again.secrets.unlock("correct horse")
-        assert again.secrets.is_locked
+            reopened.secrets.unlock("correct horse")
+        assert reopened.secrets.is_locked
         with pytest.raises(BadValue, match="empty"):
-            again.secrets.unlock("")
-        again.secrets.unlock(PASSPHRASE)
-        assert not again.secrets.is_locked
-        assert again.secrets.get(session, "token") == "one"
+            reopened.secrets.unlock("")
+        reopened.secrets.unlock(PASSPHRASE)
+        assert not reopened.secrets.is_locked
+        assert reopened.secrets.get(session, "token") == "one"
 
 
-def test_while_locked_nothing_that_needs_the_key_works(store: Store, session: Session) -> None:
+def test_operations_that_need_the_key_fail_while_locked(store: Store, session: Session) -> None:
     store.secrets.use_passphrase(PASSPHRASE)
     store.secrets.set(session, "token", "one")
     store.secrets.lock()
@@ -164,9 +164,9 @@ def test_a_wrong_passphrase_leaves_an_open_vault_open(store: Store, session: Ses
 def test_a_new_passphrase_rewraps_and_the_old_one_opens_nothing(store: Store, session: Session) -> None:
     store.secrets.use_passphrase(PASSPHRASE)
     store.secrets.set(session, "token", "one")
-    records = sealed(store)
+    sealed_before = sealed(store)
     store.secrets.use_passphrase("another")
-    assert sealed(store) == records
+    assert sealed(store) == sealed_before
     store.secrets.lock()
     with pytest.raises(WrongPassphrase):
         store.secrets.unlock(PASSPHRASE)
@@ -174,21 +174,21 @@ def test_a_new_passphrase_rewraps_and_the_old_one_opens_nothing(store: Store, se
     assert store.secrets.get(session, "token") == "one"
 
 
-def test_from_file_to_passphrase_the_key_file_counts_no_more(store: Store, session: Session) -> None:
+def test_after_a_change_to_a_passphrase_the_key_file_opens_nothing(store: Store, session: Session) -> None:
     store.secrets.set(session, "token", "one")
     wrapped = store.row("select wrapped from vault")[0]
     store.secrets.use_passphrase(PASSPHRASE)
     assert store.secrets.protection == "passphrase"
-    with Store.open(store.path) as again, pytest.raises(SecretLocked):
-        again.secrets.get(session, "token")
+    with Store.open(store.path) as reopened, pytest.raises(SecretLocked):
+        reopened.secrets.get(session, "token")
     for path in store.path.parent.glob("store.db*"):
         assert wrapped not in path.read_bytes()
     store.secrets.use_key_file()
-    with Store.open(store.path) as again:
-        assert again.secrets.get(session, "token") == "one"
+    with Store.open(store.path) as reopened:
+        assert reopened.secrets.get(session, "token") == "one"
 
 
-def test_a_key_file_store_can_be_locked_by_hand(store: Store, session: Session) -> None:
+def test_a_vault_with_a_key_file_can_be_locked(store: Store, session: Session) -> None:
     store.secrets.set(session, "token", "one")
     store.secrets.lock()
     assert store.secrets.is_locked
@@ -228,7 +228,7 @@ def test_a_rotation_by_another_process_needs_no_new_unlock(store: Store, session
 
 @pytest.fixture
 def keyring(monkeypatch: pytest.MonkeyPatch) -> dict[tuple[str, str], str]:
-    """A system keyring that keeps its entries in memory."""
+    """Install a system keyring that keeps its entries in memory, and return the entries."""
     entries: dict[tuple[str, str], str] = {}
 
     class InMemory:
@@ -250,14 +250,14 @@ def test_the_keyring_keeps_the_key(store: Store, session: Session, keyring: dict
     store.secrets.use_keyring()
     store.secrets.set(session, "token", "one")
     assert (store.secrets.protection, key_file().exists(), len(keyring)) == ("keyring", False, 1)
-    with Store.open(store.path) as again:
-        assert not again.secrets.is_locked
-        assert again.secrets.get(session, "token") == "one"
-        assert again.secrets.rotate() == 1
+    with Store.open(store.path) as reopened:
+        assert not reopened.secrets.is_locked
+        assert reopened.secrets.get(session, "token") == "one"
+        assert reopened.secrets.rotate() == 1
     keyring.clear()
-    with Store.open(store.path) as again:
+    with Store.open(store.path) as reopened:
         with pytest.raises(SecretLocked, match="no key"):
-            again.secrets.get(session, "token")
+            reopened.secrets.get(session, "token")
         assert keyring == {}
 
 
@@ -277,12 +277,12 @@ def test_rotation_reseals_every_version_with_a_new_key(store: Store, session: Se
     store.secrets.set(session, "long", "x" * 20_000)
     for value in ("one", "two", "three"):
         store.secrets.set(session, "token", value)
-    records = sealed(store)
-    key_id, identity = store.row("select key_id, store from vault")
+    sealed_before = sealed(store)
+    key_id, store_id = store.row("select key_id, store from vault")
     assert store.secrets.rotate() == 4
-    assert store.row("select count(*), store from vault") == (1, identity)
+    assert store.row("select count(*), store from vault") == (1, store_id)
     assert store.row("select key_id from vault") != (key_id,)
-    assert not {*records} & {*sealed(store)}
+    assert not {*sealed_before} & {*sealed(store)}
     assert store.secrets.verify() == []
     assert store.secrets.get(session, "long") == "x" * 20_000
     for expected in ("three", "two", "one"):
@@ -290,12 +290,12 @@ def test_rotation_reseals_every_version_with_a_new_key(store: Store, session: Se
         store.journal.undo()
 
 
-def test_rotation_of_nothing_is_nothing(store: Store) -> None:
+def test_a_rotation_without_secrets_changes_nothing(store: Store) -> None:
     assert store.secrets.rotate() == 0
     assert store.secrets.protection == "none"
 
 
-def test_a_damaged_record_stops_the_rotation_whole(store: Store, session: Session) -> None:
+def test_a_damaged_version_prevents_the_rotation(store: Store, session: Session) -> None:
     for key in ("a", "b", "c"):
         store.secrets.set(session, key, key)
     store.connection.execute("update secrets set sealed = zeroblob(101) where key = 'b'")
@@ -308,7 +308,7 @@ def test_a_damaged_record_stops_the_rotation_whole(store: Store, session: Sessio
     assert store.secrets.rotate() == 2
 
 
-def test_readers_never_see_half_a_rotation(store: Store, session: Session) -> None:
+def test_readers_never_see_a_partial_rotation(store: Store, session: Session) -> None:
     store.secrets.use_passphrase(PASSPHRASE)
     store.secrets.set(session, "token", "one")
 
@@ -316,16 +316,16 @@ def test_readers_never_see_half_a_rotation(store: Store, session: Session) -> No
         return {store.secrets.get(session, "token") for _ in range(50)}
 
     with ThreadPoolExecutor(4) as pool:
-        reading = pool.map(read, range(3))
+        results = pool.map(read, range(3))
         for _ in range(15):
             store.secrets.rotate()
-        assert list(reading) == [{"one"}] * 3
+        assert list(results) == [{"one"}] * 3
 
 
 # ── verify ────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_verify_names_everything_that_is_wrong(store: Store, session: Session) -> None:
+def test_verify_reports_every_problem(store: Store, session: Session) -> None:
     assert store.secrets.verify() == []
     for key in ("cut", "flipped", "foreign", "good", "swapped"):
         store.secrets.set(session, key, key)
@@ -341,19 +341,19 @@ def test_verify_names_everything_that_is_wrong(store: Store, session: Session) -
     write("drop index secrets_one_current")
     write("insert into secrets select session, key, 2, sealed, 1, created_at from secrets where key = 'good'")
     problems = store.secrets.verify()
-    name = "of 'telegram:648079060'"
+    of_session = "of 'telegram:648079060'"
     damaged = "cannot be opened: it was damaged, or moved from another row."
     assert problems == [
-        f"The secret 'good' {name} has 2 current versions.",
-        f"Version 1 of the secret 'cut' {name} {damaged}",
-        f"Version 1 of the secret 'flipped' {name} {damaged}",
-        f"Version 1 of the secret 'foreign' {name} was sealed with a key that is not in the vault.",
-        f"Version 2 of the secret 'good' {name} {damaged}",
-        f"Version 1 of the secret 'swapped' {name} {damaged}",
+        f"The secret 'good' {of_session} has 2 current versions.",
+        f"Version 1 of the secret 'cut' {of_session} {damaged}",
+        f"Version 1 of the secret 'flipped' {of_session} {damaged}",
+        f"Version 1 of the secret 'foreign' {of_session} was sealed with a key that is not in the vault.",
+        f"Version 2 of the secret 'good' {of_session} {damaged}",
+        f"Version 1 of the secret 'swapped' {of_session} {damaged}",
     ]
 
 
-def test_a_missing_vault_is_said_and_not_replaced(store: Store, session: Session) -> None:
+def test_a_missing_vault_is_reported_and_not_replaced(store: Store, session: Session) -> None:
     store.secrets.set(session, "token", "one")
     store.connection.execute("delete from vault")
     assert store.secrets.verify() == ["There are secrets, but there is no key in the vault. Restore a backup."]
@@ -367,7 +367,7 @@ def test_a_missing_vault_is_said_and_not_replaced(store: Store, session: Session
 
 
 @pytest.mark.parametrize("kdf", ["", "[]", "{}", '{"source": "moon"}', "[" * 100_000, '{"source": {"a": 1}}'])
-def test_a_vault_that_names_no_source_is_damage(store: Store, session: Session, kdf: str) -> None:
+def test_a_vault_without_a_key_source_is_damaged(store: Store, session: Session, kdf: str) -> None:
     store.secrets.set(session, "token", "one")
     store.connection.execute("update vault set kdf = ?", (kdf,))
     with pytest.raises(SecretDamaged, match="does not say where its key comes from"):
@@ -375,7 +375,7 @@ def test_a_vault_that_names_no_source_is_damage(store: Store, session: Session, 
     assert len(store.secrets.verify()) == 1
 
 
-def test_passphrase_settings_of_a_stranger_are_damage(store: Store, session: Session) -> None:
+def test_dangerous_passphrase_settings_are_reported_as_damage(store: Store, session: Session) -> None:
     store.secrets.use_passphrase(PASSPHRASE)
     kdf = json.loads(store.row("select kdf from vault")[0]) | {"memory_kib": 2**40}
     store.connection.execute("update vault set kdf = ?", (json.dumps(kdf),))
@@ -383,7 +383,7 @@ def test_passphrase_settings_of_a_stranger_are_damage(store: Store, session: Ses
         store.secrets.unlock(PASSPHRASE)
 
 
-def test_two_keys_in_use_are_said(store: Store, session: Session) -> None:
+def test_two_current_keys_are_reported(store: Store, session: Session) -> None:
     store.secrets.set(session, "token", "one")
     store.connection.execute("insert into vault select x'00', store, wrapped, kdf, state, created_at from vault")
     assert store.secrets.verify()[0] == "The vault has 2 current keys. Restore a backup."

@@ -1,4 +1,4 @@
-"""Secrets that lie open in a foreign store: named, never read unasked, sealed when somebody asks."""
+"""These tests check secrets that are plain text in a foreign store: a sync reads their names; sealing reads the value."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from foreign_databases import execute_sql, make_database, sync_paths
 from store.errors import NotFound
 from store.store import Store
 
-DOCUMENTED = """
+SCHEMA = """
 create table sessions (
     session text primary key, webhook text, summary text default '', created_at datetime default current_timestamp,
     updated_at datetime default current_timestamp
@@ -32,33 +32,33 @@ VALUE = "tok-5d41402abc4b2a76-made-up"
 
 @pytest.fixture
 def foreign(tmp_path: Path) -> Path:
-    path = make_database(tmp_path / "kiso.db", DOCUMENTED)
+    path = make_database(tmp_path / "kiso.db", SCHEMA)
     execute_sql(path, "insert into sessions (session) values ('dev')")
     execute_sql(path, "insert into messages (session, role, content) values ('dev', 'user', 'hello')")
     execute_sql(path, "insert into secrets (session, key, value) values ('dev', 'api_token', ?)", [(VALUE,)])
     return path
 
 
-def plain_bytes(store: Store) -> bytes:
+def read_store_files(store: Store) -> bytes:
     return b"".join(path.read_bytes() for path in store.path.parent.glob("store.db*") if path.is_file())
 
 
-def test_a_sync_brings_the_name_and_never_the_value(store: Store, foreign: Path) -> None:
+def test_a_sync_reads_the_name_and_never_the_value(store: Store, foreign: Path) -> None:
     sync_paths(store, foreign)
     (exposed,) = store.secrets.exposed()
     assert (exposed.key, exposed.locator) == ("api_token", str(foreign))
     assert store.secrets.names() == []
-    assert VALUE.encode() not in plain_bytes(store)
+    assert VALUE.encode() not in read_store_files(store)
 
 
-def test_sealing_reads_it_live_and_says_it_still_lies_there(store: Store, foreign: Path) -> None:
+def test_sealing_reads_the_current_value_and_leaves_the_plain_text(store: Store, foreign: Path) -> None:
     sync_paths(store, foreign)
     session = store.sessions.find("dev")
     execute_sql(foreign, "update secrets set value = value || '-newer'")
     store.write_back.seal(session, "api_token")
     assert store.secrets.get(session, "api_token") == f"{VALUE}-newer"
     assert store.secrets.exposed() == []
-    assert VALUE.encode() not in plain_bytes(store)
+    assert VALUE.encode() not in read_store_files(store)
     assert sqlite3.connect(foreign).execute("select value from secrets").fetchall() == [(f"{VALUE}-newer",)]
     store.journal.undo()
     assert len(store.secrets.exposed()) == 1
@@ -69,11 +69,11 @@ def test_sealing_reads_it_live_and_says_it_still_lies_there(store: Store, foreig
 def test_on_the_command_line(store: Store, foreign: Path) -> None:
     cli = CommandLine(store.path)
     sync_paths(store, foreign)
-    told = cli("secrets", "list", "dev").err
-    assert "api_token is plain text" in told
-    assert "secrets seal" in told
-    (one,) = cli("secrets", "list", "dev", "--json").json["exposed"]
-    assert set(one) == {"session", "key", "locator", "place"}
+    errors = cli("secrets", "list", "dev").err
+    assert "api_token is plain text" in errors
+    assert "secrets seal" in errors
+    (exposed,) = cli("secrets", "list", "dev", "--json").json["exposed"]
+    assert set(exposed) == {"session", "key", "locator", "place"}
     ran = cli("secrets", "seal", "dev", "api_token")
     assert (ran.status, "still has the plain text" in ran.err) == (0, True)
     assert VALUE not in ran.err
@@ -81,7 +81,7 @@ def test_on_the_command_line(store: Store, foreign: Path) -> None:
     assert cli("secrets", "seal", "dev", "nothing").status == 1
 
 
-def test_a_purged_session_takes_the_names_along(store: Store, foreign: Path) -> None:
+def test_a_purge_deletes_the_names(store: Store, foreign: Path) -> None:
     sync_paths(store, foreign)
     store.sessions.purge([store.sessions.find("dev")])
     assert store.secrets.exposed() == []

@@ -1,5 +1,7 @@
-"""What is removed for good leaves no trace: not in the file, its WAL, the journal or the index. And what is there is
-for its owner's eyes only."""
+"""These tests check that purged data leaves no trace in the file, its WAL, the journal or the index.
+
+They also check that only the owner can read the files.
+"""
 
 from __future__ import annotations
 
@@ -19,11 +21,11 @@ from store.store import Store
 
 HEX = 24
 SEEDS = (1, 3)
-"""Of crowds in which SQLite does leave copies behind."""
+"""Seeds for which SQLite leaves copies behind in its pages."""
 
 
 class Marks:
-    """Text that occurs nowhere else, a different one for each place, so that a trace tells where it came from."""
+    """Generates a unique text for each place, so that a trace shows where it came from."""
 
     def __init__(self) -> None:
         self.places: dict[str, str] = {}
@@ -41,13 +43,13 @@ def marks() -> Marks:
     return Marks()
 
 
-def raw(folder: Path) -> bytes:
-    """Every byte of every file in the folder, whatever it is."""
+def read_files(folder: Path) -> bytes:
+    """Return every byte of every file in the folder."""
     return b"\n".join(path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file())
 
 
-def said(store: Store) -> bytes:
-    """What the store itself can still tell: every value of every table, blocks unpacked, every word of the indexes."""
+def read_tables(store: Store) -> bytes:
+    """Return every value of every table, the decompressed blocks, and every word of the indexes."""
     values: list[bytes] = []
     tables = [name for (name,) in store.rows("select name from sqlite_master where type = 'table'")]
     for table in tables:
@@ -61,9 +63,9 @@ def said(store: Store) -> bytes:
     return b"\n".join(values)
 
 
-def pieces(sealed: Iterable[bytes]) -> list[bytes]:
-    """Short enough to lie within a page wherever SQLite cuts a long value; without the head that many share."""
-    return [record[at : at + 16] for record in sealed for at in range(9, len(record) - 15, 64)]
+def cut_into_traces(sealed: Iterable[bytes]) -> list[bytes]:
+    """Return pieces that are so short that SQLite does not split them between pages, without the common header."""
+    return [value[start : start + 16] for value in sealed for start in range(9, len(value) - 15, 64)]
 
 
 def sealed_values(store: Store) -> list[bytes]:
@@ -73,32 +75,32 @@ def sealed_values(store: Store) -> list[bytes]:
 # ── secrets ───────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_a_secret_is_nowhere_in_plain(store: Store, tmp_path: Path, home: Path, marks: Marks) -> None:
+def test_no_secret_is_stored_as_plain_text(store: Store, tmp_path: Path, home: Path, marks: Marks) -> None:
     session = store.create_session("s")
     for place in ("first", "second", "long"):
         store.secrets.set(session, "token", marks(place) * (500 if place == "long" else 1))
         store.secrets.get(session, "token")
-    assert marks.found_in(raw(tmp_path) + raw(home) + said(store)) == []
+    assert marks.found_in(read_files(tmp_path) + read_files(home) + read_tables(store)) == []
     store.checkpoint()
-    assert marks.found_in(raw(tmp_path)) == []
+    assert marks.found_in(read_files(tmp_path)) == []
 
 
-def test_a_secret_removed_for_ever_leaves_no_sealed_byte(store: Store, tmp_path: Path, marks: Marks) -> None:
+def test_a_secret_that_is_removed_forever_leaves_no_sealed_byte(store: Store, tmp_path: Path, marks: Marks) -> None:
     session = store.create_session("s")
     name = marks("name")
     for size in (1, 100, 5_000, 100_000):
         store.secrets.set(session, name, "v" * size)
-    traces = pieces(sealed_values(store))
-    before = raw(tmp_path)
+    traces = cut_into_traces(sealed_values(store))
+    before = read_files(tmp_path)
     assert [trace for trace in traces if trace not in before][len(traces) // 100 :] == []
     store.secrets.remove(session, name, forever=True)
-    after = raw(tmp_path)
+    after = read_files(tmp_path)
     assert [trace for trace in traces if trace in after] == []
-    assert marks.found_in(after + said(store)) == []
+    assert marks.found_in(after + read_tables(store)) == []
 
 
-def crowd(store: Store, rng: random.Random) -> list[tuple[Session, str]]:
-    """Enough secrets that SQLite has moved rows from page to page while they came."""
+def add_many_secrets(store: Store, rng: random.Random) -> list[tuple[Session, str]]:
+    """Add so many secrets that SQLite moves rows from page to page. Return their sessions and names."""
     with store.transaction():
         sessions = [store.create_session(f"session {n}") for n in range(20)]
         names = [(session, f"key {n}") for session in sessions for n in range(10)]
@@ -109,42 +111,42 @@ def crowd(store: Store, rng: random.Random) -> list[tuple[Session, str]]:
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_what_sqlite_left_behind_in_its_pages_goes_too(store: Store, tmp_path: Path, seed: int) -> None:
-    names = crowd(store, random.Random(seed))
-    gone = names[::3]
+def test_copies_that_sqlite_left_in_its_pages_are_erased(store: Store, tmp_path: Path, seed: int) -> None:
+    names = add_many_secrets(store, random.Random(seed))
+    removed = names[::3]
     rows = store.rows("select session, key, sealed from secrets")
-    unwanted = {(session.key, name) for session, name in gone}
-    traces = pieces(sealed for session, name, sealed in rows if (session, name) in unwanted)
-    for session, name in gone:
+    removed_keys = {(session.key, name) for session, name in removed}
+    traces = cut_into_traces(sealed for session, name, sealed in rows if (session, name) in removed_keys)
+    for session, name in removed:
         store.secrets.remove(session, name, forever=True)
-    data = raw(tmp_path)
+    data = read_files(tmp_path)
     assert [trace for trace in traces if trace in data] == []
-    assert len(store.secrets.names()) == len(names) - len(gone)
+    assert len(store.secrets.names()) == len(names) - len(removed)
     assert store.secrets.verify() == []
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_a_purge_takes_the_sealed_values_as_well(store: Store, tmp_path: Path, seed: int) -> None:
-    sessions = list(dict.fromkeys(session for session, _ in crowd(store, random.Random(seed))))
-    gone = sessions[::3]
-    traces = pieces(
+def test_a_purge_erases_the_sealed_values(store: Store, tmp_path: Path, seed: int) -> None:
+    sessions = list(dict.fromkeys(session for session, _ in add_many_secrets(store, random.Random(seed))))
+    purged = sessions[::3]
+    traces = cut_into_traces(
         sealed
-        for session in gone
+        for session in purged
         for (sealed,) in store.rows("select sealed from secrets where session = ?", session.key)
     )
-    store.sessions.purge(gone)
-    data = raw(tmp_path)
+    store.sessions.purge(purged)
+    data = read_files(tmp_path)
     assert [trace for trace in traces if trace in data] == []
     assert store.secrets.verify() == []
 
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_a_rotation_leaves_nothing_of_the_old_key(store: Store, tmp_path: Path, seed: int) -> None:
-    crowd(store, random.Random(seed))
-    traces = pieces([*sealed_values(store), *store.row("select wrapped from vault")])
+    add_many_secrets(store, random.Random(seed))
+    traces = cut_into_traces([*sealed_values(store), *store.row("select wrapped from vault")])
     key_id = store.row("select key_id from vault")[0]
     assert store.secrets.rotate() == 200
-    data = raw(tmp_path)
+    data = read_files(tmp_path)
     assert [trace for trace in [*traces, key_id] if trace in data] == []
     assert store.rows("pragma foreign_key_check") == []
 
@@ -152,8 +154,8 @@ def test_a_rotation_leaves_nothing_of_the_old_key(store: Store, tmp_path: Path, 
 # ── sessions ──────────────────────────────────────────────────────────────────────────────────────
 
 
-def live(store: Store, session: Session, marks: Marks) -> None:
-    """A session of which something stands on every shelf, with older versions, undone and removed ones as well."""
+def fill_session(store: Store, session: Session, marks: Marks) -> None:
+    """Add data of every kind to a session, with older versions, and with undone and removed data."""
     blocks = [
         {"type": "thinking", "thinking": marks("thinking")},
         {"type": "text", "text": f"Ein Wort, 一個{marks('answer')}詞"},
@@ -168,12 +170,12 @@ def live(store: Store, session: Session, marks: Marks) -> None:
         store.sessions.set_title(session, marks(f"{version} title"))
         store.summaries.set(session, marks(f"{version} summary"))
         store.secrets.set(session, "token", marks(f"{version} secret"))
-    for kept in (True, False):
-        note = store.notes.add_note(session, marks(f"note {kept}"), entry_seq=0)
-        tag = marks(f"tag {kept}")
+    for is_kept in (True, False):
+        note = store.notes.add_note(session, marks(f"note {is_kept}"), entry_seq=0)
+        tag = marks(f"tag {is_kept}")
         store.notes.tag([session], [tag])
-        (fact,) = store.facts.learn(marks(f"fact {kept}"), session=session, scope=f"session:{session.id}").facts
-        if not kept:
+        (fact,) = store.facts.learn(marks(f"fact {is_kept}"), session=session, scope=f"session:{session.id}").facts
+        if not is_kept:
             store.notes.delete_note(note.id)
             store.notes.untag([session], [tag])
             store.facts.edit(fact.id, marks("edited fact"))
@@ -185,57 +187,60 @@ def live(store: Store, session: Session, marks: Marks) -> None:
 
 def test_a_purged_session_leaves_nothing(store: Store, tmp_path: Path, marks: Marks) -> None:
     session = store.create_session("s", system_prompt=marks("system prompt"), webhook=marks("webhook"))
-    neighbour, its_marks = store.create_session("neighbour"), Marks()
-    live(store, neighbour, its_marks)
-    live(store, session, marks)
-    traces = pieces(sealed for (sealed,) in store.rows("select sealed from secrets where session = ?", session.key))
-    hidden = {"first secret", "second secret"}
-    present = marks.places.keys() - hidden
-    assert set(marks.found_in(raw(tmp_path) + said(store))) >= present - {"file name"}
+    other, other_marks = store.create_session("other"), Marks()
+    fill_session(store, other, other_marks)
+    fill_session(store, session, marks)
+    traces = cut_into_traces(
+        sealed for (sealed,) in store.rows("select sealed from secrets where session = ?", session.key)
+    )
+    sealed_places = {"first secret", "second secret"}
+    present = marks.places.keys() - sealed_places
+    assert set(marks.found_in(read_files(tmp_path) + read_tables(store))) >= present - {"file name"}
     store.sessions.purge([session])
-    left = raw(tmp_path)
-    assert marks.found_in(left) == []
-    assert marks.found_in(said(store)) == []
-    assert [trace for trace in traces if trace in left] == []
+    data = read_files(tmp_path)
+    assert marks.found_in(data) == []
+    assert marks.found_in(read_tables(store)) == []
+    assert [trace for trace in traces if trace in data] == []
     assert [store.search.find(f"mark{mark}") for mark in marks.places.values() if store.search.find(mark)[1]] == []
-    assert set(its_marks.found_in(left + said(store))) >= its_marks.places.keys() - hidden - {"file name"}
-    assert store.secrets.get(neighbour, "token") == f"mark{its_marks.places['second secret']}"
+    expected = other_marks.places.keys() - sealed_places - {"file name"}
+    assert set(other_marks.found_in(data + read_tables(store))) >= expected
+    assert store.secrets.get(other, "token") == f"mark{other_marks.places['second secret']}"
 
 
-def test_of_many_sessions_the_purged_ones_are_in_no_table(store: Store) -> None:
+def test_a_purge_of_many_sessions_leaves_nothing_in_the_tables(store: Store) -> None:
     sessions = {store.create_session(f"session {n}"): Marks() for n in range(12)}
     for session, marks in sessions.items():
-        live(store, session, marks)
-    gone, kept = list(sessions)[::2], list(sessions)[1::2]
-    both = Marks()
-    store.notes.tag([gone[0], kept[0]], [both("shared tag")])
-    store.facts.learn(both("taught by the one"), session=gone[0], scope=f"session:{kept[0].id}")
-    theirs = Marks()
-    store.facts.learn(theirs("told by another"), session=kept[0], scope=f"session:{gone[0].id}")
+        fill_session(store, session, marks)
+    purged, kept = list(sessions)[::2], list(sessions)[1::2]
+    kept_marks = Marks()
+    store.notes.tag([purged[0], kept[0]], [kept_marks("shared tag")])
+    store.facts.learn(kept_marks("learnt in a purged session"), session=purged[0], scope=f"session:{kept[0].id}")
+    purged_marks = Marks()
+    store.facts.learn(purged_marks("scope of a purged session"), session=kept[0], scope=f"session:{purged[0].id}")
     fork = store.sessions.fork(kept[0], 1)
-    store.sessions.purge(gone)
-    left = said(store)
-    assert [found for session in gone if (found := sessions[session].found_in(left))] == []
-    assert theirs.found_in(left) == []
-    assert set(both.found_in(left)) == set(both.places)
+    store.sessions.purge(purged)
+    data = read_tables(store)
+    assert [found for session in purged if (found := sessions[session].found_in(data))] == []
+    assert purged_marks.found_in(data) == []
+    assert set(kept_marks.found_in(data)) == set(kept_marks.places)
     assert store.chains.entries(fork.key)[1].text == store.chains.entries(kept[0].key)[1].text
     assert store.rows("pragma integrity_check") == [("ok",)]
 
 
-def test_what_an_undone_edit_said_goes_with_the_session(store: Store, tmp_path: Path, marks: Marks) -> None:
+def test_undone_edits_are_purged_with_the_session(store: Store, tmp_path: Path, marks: Marks) -> None:
     session = store.create_session("s")
     store.sessions.set_title(session, marks("title"))
     store.journal.undo()
     store.journal.undo(store.journal.list_edits()[0].id)
-    assert marks.found_in(said(store)) == ["title"]
+    assert marks.found_in(read_tables(store)) == ["title"]
     store.sessions.purge([session])
-    assert marks.found_in(raw(tmp_path) + said(store)) == []
+    assert marks.found_in(read_files(tmp_path) + read_tables(store)) == []
 
 
 # ── permissions ───────────────────────────────────────────────────────────────────────────────────
 
 
-def test_everything_is_for_its_owner_only(home: Path) -> None:
+def test_only_the_owner_can_read_the_files(home: Path) -> None:
     with Store.open() as store:
         session = store.create_session("s")
         store.secrets.set(session, "token", "v")
@@ -244,10 +249,10 @@ def test_everything_is_for_its_owner_only(home: Path) -> None:
         store.secrets.rotate()
         store.connection.execute("vacuum")
         store.append_message("s", "user", "hello")
-        made = {store.path, backup, key_file(), *(store.path.with_name(f"store.db-{end}") for end in ("wal", "shm"))}
+        files = {store.path, backup, key_file(), *(store.path.with_name(f"store.db-{end}") for end in ("wal", "shm"))}
         folders = {store.path.parent, backup.parent, key_file().parent, store.published.folder(session)}
-        found = {path for folder in folders for path in folder.rglob("*")}
-        assert {path for path in found if path.is_file()} == made
-        assert {path: oct(mode) for path in made if (mode := stat.S_IMODE(path.stat().st_mode)) != 0o600} == {}
-        folders |= {path for path in found if path.is_dir()}
+        paths = {path for folder in folders for path in folder.rglob("*")}
+        assert {path for path in paths if path.is_file()} == files
+        assert {path: oct(mode) for path in files if (mode := stat.S_IMODE(path.stat().st_mode)) != 0o600} == {}
+        folders |= {path for path in paths if path.is_dir()}
         assert {path: oct(mode) for path in folders if (mode := stat.S_IMODE(path.stat().st_mode)) != 0o700} == {}

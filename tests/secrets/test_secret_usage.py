@@ -1,4 +1,4 @@
-"""Where secrets were used, and edits of secrets and summaries that name what they saw."""
+"""These tests check where secrets are used, and that secrets and summaries that changed meanwhile are not overwritten."""
 
 from __future__ import annotations
 
@@ -16,23 +16,22 @@ from store.store import Store
 AT = time_ago(hours=1)
 
 
-def called(*arguments: object) -> NewEntry:
-    parts = tuple(ToolCall(f"c{n}", "Bash", given) for n, given in enumerate(arguments))
+def call_entry(*calls: object) -> NewEntry:
+    parts = tuple(ToolCall(f"c{n}", "Bash", arguments) for n, arguments in enumerate(calls))
     return NewEntry(role="assistant", parts=parts, created_at=AT)
 
 
 @pytest.fixture
 def session(store: Store) -> Session:
-    given = called("curl -H $TOKEN", {"env": {"TOKEN-2": ["deep", {"x": "secret://s/KEY"}]}}, {"none": 1})
-    return add_session(
-        store, "s", AT, prompt_entry("go", AT), given, prompt_entry("TOKEN and KEY", AT), called("MY_TOKEN TOKENS")
-    )
+    calls = call_entry("curl -H $TOKEN", {"env": {"TOKEN-2": ["deep", {"x": "secret://s/KEY"}]}}, {"none": 1})
+    similar_names = call_entry("MY_TOKEN TOKENS")
+    return add_session(store, "s", AT, prompt_entry("go", AT), calls, prompt_entry("TOKEN and KEY", AT), similar_names)
 
 
-def test_whole_names_in_whatever_a_tool_was_given(store: Store, session: Session) -> None:
-    found = find_uses(store, session.key, ["TOKEN", "TOKEN-2", "KEY", "(odd.*"])
+def test_full_names_are_found_anywhere_in_the_arguments(store: Store, session: Session) -> None:
+    uses = find_uses(store, session.key, ["TOKEN", "TOKEN-2", "KEY", "(odd.*"])
     entry = "s#1"
-    assert found == {
+    assert uses == {
         "TOKEN": [SecretUse(1, "Bash", entry)],
         "TOKEN-2": [SecretUse(1, "Bash", entry)],
         "KEY": [SecretUse(1, "Bash", entry)],
@@ -42,11 +41,11 @@ def test_whole_names_in_whatever_a_tool_was_given(store: Store, session: Session
     assert find_uses(store, session.key, ["TOKEN"], lambda: True) == {"TOKEN": []}
 
 
-def test_a_secret_is_replaced_only_as_it_was_seen(store: Store, session: Session) -> None:
+def test_a_secret_that_changed_meanwhile_is_not_overwritten(store: Store, session: Session) -> None:
     store.secrets.set(session, "KEY", "first", seen=None)
-    with pytest.raises(ChangedMeanwhile, match="already exists, in version 1") as already:
+    with pytest.raises(ChangedMeanwhile, match="already exists, in version 1") as conflict:
         store.secrets.set(session, "KEY", "second", seen=None)
-    assert already.value.current == 1
+    assert conflict.value.current == 1
     store.secrets.set(session, "KEY", "second", seen=1)
     with pytest.raises(ChangedMeanwhile, match="replaced by version 2"):
         store.secrets.set(session, "KEY", "x", seen=1)
@@ -57,7 +56,7 @@ def test_a_secret_is_replaced_only_as_it_was_seen(store: Store, session: Session
         store.secrets.set(session, "KEY", "x", seen=2)
 
 
-def test_to_forget_a_key_is_to_lock_where_a_passphrase_protects_it(store: Store, session: Session) -> None:
+def test_dropping_the_key_locks_a_vault_with_a_passphrase(store: Store, session: Session) -> None:
     store.secrets.set(session, "KEY", "v")
     store.secrets.drop_key()
     assert (store.secrets.is_locked, store.secrets.get(session, "KEY")) == (False, "v")
@@ -68,11 +67,11 @@ def test_to_forget_a_key_is_to_lock_where_a_passphrase_protects_it(store: Store,
         store.secrets.get(session, "KEY")
 
 
-def test_a_summary_is_replaced_only_as_it_was_seen(store: Store, session: Session) -> None:
+def test_a_summary_that_changed_meanwhile_is_not_overwritten(store: Store, session: Session) -> None:
     first = store.summaries.set(session, "words", up_to_turn=1, seen=None)
-    with pytest.raises(ChangedMeanwhile) as meanwhile:
+    with pytest.raises(ChangedMeanwhile) as conflict:
         store.summaries.set(session, "others", seen=None)
-    assert meanwhile.value.current == first
+    assert conflict.value.current == first
     second = store.summaries.set(session, "words", up_to_turn=2, seen=first)
     with pytest.raises(ChangedMeanwhile):
         store.summaries.restore_version(session, first.key, seen=first)
@@ -84,6 +83,6 @@ def test_on_the_command_line(store: Store, session: Session) -> None:
     store.secrets.set(session, "KEY", "v")
     store.secrets.set(session, "UNUSED", "v")
     assert "turn 1" in cli("secrets", "list", "s").out
-    used = {one["key"]: one["used"] for one in cli("secrets", "list", "s", "--json").json["secrets"]}
-    assert used == {"KEY": [{"turn": 1, "tool": "Bash", "entry": "s#1"}], "UNUSED": []}
+    uses = {secret["key"]: secret["used"] for secret in cli("secrets", "list", "s", "--json").json["secrets"]}
+    assert uses == {"KEY": [{"turn": 1, "tool": "Bash", "entry": "s#1"}], "UNUSED": []}
     assert "used" not in cli("secrets", "list", "--json").json["secrets"][0]

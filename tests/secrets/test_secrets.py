@@ -1,4 +1,4 @@
-"""Secrets: sealed per session and name, older versions kept for undo, the key protected in one of three ways."""
+"""These tests check secrets: their values, versions, undo, and that a sealed value is bound to its row."""
 
 from __future__ import annotations
 
@@ -45,13 +45,13 @@ def journal_text(store: Store) -> str:
 # ── values ────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_a_secret_comes_back_as_it_was_given(store: Store, session: Session) -> None:
+def test_a_secret_can_be_read_back(store: Store, session: Session) -> None:
     store.set_secret(session.id, "token", "hunter2")
     assert store.get_secret(session.id, "token") == "hunter2"
 
 
 @given(value=st.text(st.characters(codec=None), max_size=300))
-def test_any_text_comes_back_exactly(value: str) -> None:
+def test_any_text_can_be_read_back(value: str) -> None:
     with Store.memory() as store:
         session = store.create_session("s")
         store.secrets.set(session, "token", value)
@@ -59,7 +59,7 @@ def test_any_text_comes_back_exactly(value: str) -> None:
 
 
 @pytest.mark.parametrize("value", ["", "\0", "\ud800", "päss 𝄞\r\n", "x" * crypto.MAX_VALUE_BYTES])
-def test_awkward_values_come_back_exactly(store: Store, session: Session, value: str) -> None:
+def test_unusual_values_can_be_read_back(store: Store, session: Session, value: str) -> None:
     store.secrets.set(session, "token", value)
     assert store.secrets.get(session, "token") == value
 
@@ -70,7 +70,7 @@ def test_a_value_over_a_mebibyte_is_refused(store: Store, session: Session) -> N
     assert store.secrets.names() == []
 
 
-def test_only_text_is_taken(store: Store, session: Session) -> None:
+def test_only_text_is_accepted(store: Store, session: Session) -> None:
     with pytest.raises(BadValue, match="must be text, not bytes"):
         store.secrets.set(session, "token", b"hunter2")  # type: ignore[arg-type]
 
@@ -87,7 +87,7 @@ def test_a_name_that_cannot_be_shown_is_refused(store: Store, session: Session, 
 
 
 @pytest.mark.parametrize("key", ["API_KEY", "a b", "пароль", "'; drop table secrets; --", '"]', "x" * 1_000])
-def test_other_names_are_just_names(store: Store, session: Session, key: str) -> None:
+def test_unusual_names_are_accepted(store: Store, session: Session, key: str) -> None:
     store.secrets.set(session, key, "one")
     store.secrets.set(session, key, "two")
     assert [name.key for name in store.secrets.names()] == [key]
@@ -113,7 +113,7 @@ def test_secrets_are_unique_per_session_and_name(store: Store, session: Session)
     assert [name.version for name in store.secrets.names(session)] == [2]
 
 
-def test_what_is_not_there_is_said(store: Store, session: Session) -> None:
+def test_a_missing_secret_is_not_found(store: Store, session: Session) -> None:
     for call in (store.secrets.get, store.secrets.remove):
         with pytest.raises(NotFound, match=r"'telegram:648079060' has no secret 'token'"):
             call(session, "token")
@@ -121,14 +121,14 @@ def test_what_is_not_there_is_said(store: Store, session: Session) -> None:
         store.secrets.remove(session, "token", forever=True)
 
 
-def test_a_purged_session_takes_no_secret(store: Store, session: Session) -> None:
+def test_a_purged_session_cannot_get_a_secret(store: Store, session: Session) -> None:
     store.sessions.purge([session])
     with pytest.raises(NotFound):
         store.secrets.set(session, "token", "v")
     assert store.secrets.protection == "none"
 
 
-def test_names_and_journal_hold_no_value(store: Store, session: Session) -> None:
+def test_names_and_journal_contain_no_value(store: Store, session: Session) -> None:
     store.secrets.set(session, "token", "hunter2")
     store.secrets.set(session, "token", "hunter3")
     store.secrets.remove(session, "token")
@@ -142,7 +142,7 @@ def test_names_and_journal_hold_no_value(store: Store, session: Session) -> None
 # ── versions and undo ─────────────────────────────────────────────────────────────────────────────
 
 
-def test_undo_of_a_change_brings_the_older_version_back(store: Store, session: Session) -> None:
+def test_undo_of_a_change_restores_the_older_version(store: Store, session: Session) -> None:
     store.secrets.set(session, "token", "one")
     store.secrets.set(session, "token", "two")
     assert store.journal.undo().kind == "set secret"
@@ -153,7 +153,7 @@ def test_undo_of_a_change_brings_the_older_version_back(store: Store, session: S
     assert store.secrets.names() == []
 
 
-def test_undo_of_a_removal_brings_it_back(store: Store, session: Session) -> None:
+def test_undo_of_a_removal_restores_the_secret(store: Store, session: Session) -> None:
     store.secrets.set(session, "token", "one")
     store.secrets.remove(session, "token")
     assert store.secrets.names() == []
@@ -171,7 +171,7 @@ def test_an_undo_can_be_undone(store: Store, session: Session) -> None:
     assert store.secrets.get(session, "token") == "two"
 
 
-def test_version_numbers_are_never_used_again(store: Store, session: Session) -> None:
+def test_version_numbers_are_never_reused(store: Store, session: Session) -> None:
     for value in ("one", "two"):
         store.secrets.set(session, "token", value)
     store.journal.undo()
@@ -181,7 +181,7 @@ def test_version_numbers_are_never_used_again(store: Store, session: Session) ->
     assert versions(store) == [(1, 0), (2, 0), (3, 0), (4, 1)]
 
 
-def test_an_undo_out_of_turn_is_refused(store: Store, session: Session) -> None:
+def test_an_undo_before_a_later_one_is_refused(store: Store, session: Session) -> None:
     store.secrets.set(session, "token", "one")
     store.secrets.set(session, "token", "two")
     first = store.journal.list_edits()[-1].id
@@ -190,7 +190,7 @@ def test_an_undo_out_of_turn_is_refused(store: Store, session: Session) -> None:
     assert store.secrets.get(session, "token") == "two"
 
 
-def test_removed_forever_is_gone_and_undo_says_so(store: Store, session: Session) -> None:
+def test_a_secret_that_is_removed_forever_cannot_be_restored(store: Store, session: Session) -> None:
     store.secrets.set(session, "other", "stays")
     store.secrets.set(session, "token", "one")
     store.secrets.set(session, "token", "two")
@@ -205,7 +205,7 @@ def test_removed_forever_is_gone_and_undo_says_so(store: Store, session: Session
     assert store.journal.undo().changes[0].key == [session.key, "other", 1]
 
 
-def test_after_forever_the_numbers_start_again(store: Store, session: Session) -> None:
+def test_after_removal_forever_version_numbers_start_again(store: Store, session: Session) -> None:
     store.secrets.set(session, "token", "one")
     store.secrets.remove(session, "token", forever=True)
     store.secrets.set(session, "token", "two")
@@ -226,35 +226,35 @@ def test_a_failed_change_leaves_the_old_one(store: Store, session: Session) -> N
 
 def test_a_sealed_value_opens_in_its_own_row_only(store: Store, session: Session) -> None:
     other = store.create_session("discord:1")
-    for where, key, value in ((session, "token", "a"), (session, "other", "b"), (other, "token", "c")):
-        store.secrets.set(where, key, value)
+    for owner, key, value in ((session, "token", "a"), (session, "other", "b"), (other, "token", "c")):
+        store.secrets.set(owner, key, value)
     store.secrets.set(session, "token", "newer")
     moved = store.row("select sealed from secrets where session = ? and key = 'token' and version = 1", session.key)
     store.connection.execute("update secrets set sealed = ?", moved)
-    for where, key in ((session, "token"), (session, "other"), (other, "token")):
+    for owner, key in ((session, "token"), (session, "other"), (other, "token")):
         with pytest.raises(SecretDamaged):
-            store.secrets.get(where, key)
+            store.secrets.get(owner, key)
 
 
 def test_a_sealed_value_opens_in_its_own_store_only(store: Store, session: Session, tmp_path: Path) -> None:
     store.secrets.set(session, "token", "one")
     with Store.open(tmp_path / "other.db") as other:
-        there = other.create_session(session.id)
-        other.secrets.set(there, "token", "two")
+        other_session = other.create_session(session.id)
+        other.secrets.set(other_session, "token", "two")
         other.connection.execute("update secrets set sealed = ?", (sealed(store)[0],))
         with pytest.raises(SecretDamaged):
-            other.secrets.get(there, "token")
-        for table in ("key_id", "wrapped"):
-            value = store.row(f"select {table} from vault")
-            other.connection.execute(f"update vault set {table} = ?", value)
+            other.secrets.get(other_session, "token")
+        for column in ("key_id", "wrapped"):
+            value = store.row(f"select {column} from vault")
+            other.connection.execute(f"update vault set {column} = ?", value)
         with pytest.raises(WrongPassphrase):
-            other.secrets.get(there, "token")
+            other.secrets.get(other_session, "token")
 
 
 # ── threads and processes ─────────────────────────────────────────────────────────────────────────
 
 
-def test_threads_share_the_key_and_miss_nothing(store: Store, session: Session) -> None:
+def test_threads_share_the_key_and_lose_nothing(store: Store, session: Session) -> None:
     def work(n: int) -> list[str]:
         for value in range(10):
             store.secrets.set(session, f"key {n}", f"{n} {value}")
@@ -271,10 +271,10 @@ def test_no_error_and_no_repr_shows_a_key(store: Store, session: Session) -> Non
     store.secrets.set(session, "token", "hunter2")
     store.secrets.get(session, "token")
     key = key_file().read_bytes()
-    held = store.secrets._vault._unwrapped
-    assert held is not None
-    assert held.kek == key
-    shown = repr(store.secrets) + repr(held) + repr(vars(store.secrets._vault))
+    unwrapped = store.secrets._vault._unwrapped
+    assert unwrapped is not None
+    assert unwrapped.kek == key
+    shown = repr(store.secrets) + repr(unwrapped) + repr(vars(store.secrets._vault))
     assert repr(key)[2:-1] not in shown
 
 

@@ -1,4 +1,4 @@
-"""Where the key to the secrets comes from: a passphrase, a file, the system keyring."""
+"""These tests check the sources of the key to the secrets: a passphrase, a file and the system keyring."""
 
 import json
 import os
@@ -32,7 +32,7 @@ from store.secrets.crypto import (
 )
 
 QUICK = KdfParams(salt=b"s" * 16, memory_kib=64, passes=1, lanes=2)
-"""Argon2id at its cheapest, where the cost is not what is tested."""
+"""The cheapest settings of Argon2id, for tests that do not check the cost."""
 
 
 # ── Passphrase ───────────────────────────────────────────────────────────────────────────────────
@@ -41,10 +41,10 @@ QUICK = KdfParams(salt=b"s" * 16, memory_kib=64, passes=1, lanes=2)
 def test_a_passphrase_opens_the_store_and_a_wrong_one_does_not() -> None:
     key, kdf = generate_data_key(), make_kdf_params()
     wrapped = wrap_data_key(key, key_from_passphrase("correct horse", kdf), bytes(16))
-    again = KdfParams.from_json(kdf.to_json())
-    assert unwrap_data_key(wrapped, key.key_id, key_from_passphrase("correct horse", again), bytes(16))
+    parsed = KdfParams.from_json(kdf.to_json())
+    assert unwrap_data_key(wrapped, key.key_id, key_from_passphrase("correct horse", parsed), bytes(16))
     with pytest.raises(WrongPassphrase):
-        unwrap_data_key(wrapped, key.key_id, key_from_passphrase("correct horse ", again), bytes(16))
+        unwrap_data_key(wrapped, key.key_id, key_from_passphrase("correct horse ", parsed), bytes(16))
 
 
 def test_each_setting_changes_the_key() -> None:
@@ -88,7 +88,7 @@ def test_settings_survive_json(kdf: KdfParams) -> None:
     assert KdfParams.from_json(kdf.to_json()) == kdf
 
 
-def hostile(**changes: Any) -> str:
+def hostile_settings(**changes: Any) -> str:
     return json.dumps({**json.loads(QUICK.to_json()), **changes})
 
 
@@ -102,28 +102,28 @@ def hostile(**changes: Any) -> str:
         "7",
         "not json",
         "[" * 400,
-        hostile(kdf="md5"),
-        hostile(kdf=None),
-        hostile(memory_kib=1024 * 1024 + 1),
-        hostile(memory_kib=10**30),
-        hostile(memory_kib=8),
-        hostile(memory_kib=-1),
-        hostile(memory_kib="65536"),
-        hostile(memory_kib=65536.0),
-        hostile(memory_kib=float("nan")),
-        hostile(passes=0),
-        hostile(passes=11),
-        hostile(passes=True),
-        hostile(lanes=0),
-        hostile(lanes=17),
-        hostile(lanes=[2]),
-        hostile(salt=""),
-        hostile(salt="ab" * 15),
-        hostile(salt="ab" * 65),
-        hostile(salt="zz" * 16),
-        hostile(salt=7),
-        hostile(pepper="x"),
-        hostile() + " " * 1000,
+        hostile_settings(kdf="md5"),
+        hostile_settings(kdf=None),
+        hostile_settings(memory_kib=1024 * 1024 + 1),
+        hostile_settings(memory_kib=10**30),
+        hostile_settings(memory_kib=8),
+        hostile_settings(memory_kib=-1),
+        hostile_settings(memory_kib="65536"),
+        hostile_settings(memory_kib=65536.0),
+        hostile_settings(memory_kib=float("nan")),
+        hostile_settings(passes=0),
+        hostile_settings(passes=11),
+        hostile_settings(passes=True),
+        hostile_settings(lanes=0),
+        hostile_settings(lanes=17),
+        hostile_settings(lanes=[2]),
+        hostile_settings(salt=""),
+        hostile_settings(salt="ab" * 15),
+        hostile_settings(salt="ab" * 65),
+        hostile_settings(salt="zz" * 16),
+        hostile_settings(salt=7),
+        hostile_settings(pepper="x"),
+        hostile_settings() + " " * 1000,
         json.dumps({"kdf": "argon2id", "salt": "ab" * 16, "passes": 1, "lanes": 1}),
     ],
 )
@@ -135,7 +135,7 @@ def test_hostile_settings_are_refused(text: str) -> None:
 # ── Key file ─────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_a_key_file_is_made_once_and_for_its_owner_alone(tmp_path: Path) -> None:
+def test_a_key_file_is_created_once_and_only_its_owner_can_read_it(tmp_path: Path) -> None:
     path = tmp_path / "config" / "backscroll" / "key"
     key = key_from_file(path, create=True)
     assert len(key) == 32
@@ -147,13 +147,13 @@ def test_a_key_file_is_made_once_and_for_its_owner_alone(tmp_path: Path) -> None
     assert os.listdir(path.parent) == ["key"]
 
 
-def test_a_missing_key_file_is_not_made_unasked(tmp_path: Path) -> None:
+def test_a_missing_key_file_is_created_only_on_request(tmp_path: Path) -> None:
     with pytest.raises(SecretLocked, match="is missing"):
         key_from_file(tmp_path / "key", create=False)
     assert not os.listdir(tmp_path)
 
 
-def test_all_who_make_the_key_file_at_once_get_the_same_key(tmp_path: Path) -> None:
+def test_threads_that_create_the_key_file_together_get_the_same_key(tmp_path: Path) -> None:
     for round_number in range(20):
         path = tmp_path / str(round_number) / "key"
         with ThreadPoolExecutor(8) as pool:
@@ -163,7 +163,7 @@ def test_all_who_make_the_key_file_at_once_get_the_same_key(tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize("mode", [0o644, 0o640, 0o604, 0o620, 0o602, 0o610, 0o601, 0o666])
-def test_a_key_file_that_others_can_reach_is_refused(tmp_path: Path, mode: int) -> None:
+def test_a_key_file_that_others_can_access_is_refused(tmp_path: Path, mode: int) -> None:
     path = tmp_path / "key"
     key_from_file(path, create=True)
     path.chmod(mode)
@@ -193,7 +193,7 @@ def test_a_key_file_of_another_size_is_refused_and_left_alone(tmp_path: Path, si
     assert path.read_bytes() == b"k" * size
 
 
-def test_what_is_no_file_is_refused(tmp_path: Path) -> None:
+def test_a_key_file_that_is_not_a_regular_file_is_refused(tmp_path: Path) -> None:
     (tmp_path / "folder").mkdir(mode=0o700)
     os.mkfifo(tmp_path / "pipe", mode=0o600)
     for name in ("folder", "pipe"):
@@ -204,7 +204,7 @@ def test_what_is_no_file_is_refused(tmp_path: Path) -> None:
         key_from_file(tmp_path / "file" / "key", create=True)
 
 
-def test_a_folder_that_cannot_be_made_is_said(tmp_path: Path) -> None:
+def test_a_folder_that_cannot_be_created_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "config").symlink_to(tmp_path / "nowhere")
     with pytest.raises(WriteFailed, match="Cannot create the key file"):
         key_from_file(tmp_path / "config" / "key", create=True)
@@ -214,7 +214,7 @@ def test_a_folder_that_cannot_be_made_is_said(tmp_path: Path) -> None:
 
 
 class Entries(dict[tuple[str, str], str]):
-    """What a keyring backend of the tests holds, and how it misbehaves."""
+    """Holds the entries of a test keyring, and how it misbehaves."""
 
     forgetful = False
     broken = False
@@ -222,8 +222,8 @@ class Entries(dict[tuple[str, str], str]):
 
 @pytest.fixture
 def entries() -> Any:
-    """A keyring in memory, in the place of the system's."""
-    keyring = pytest.importorskip("keyring", reason="the optional package keyring is not there")
+    """Replace the system keyring by one in memory, and return its entries."""
+    keyring = pytest.importorskip("keyring", reason="the optional package keyring is not installed")
     entries = Entries()
 
     class InMemory(keyring.backend.KeyringBackend):  # type: ignore[misc, name-defined]
@@ -254,21 +254,21 @@ def test_the_keyring_keeps_the_key(entries: Entries) -> None:
     assert key_from_keyring("backscroll", "other", create=True) != key
 
 
-def test_a_keyring_that_keeps_nothing_gives_no_key(entries: Entries) -> None:
+def test_a_keyring_that_saves_nothing_is_an_error(entries: Entries) -> None:
     entries.forgetful = True
     with pytest.raises(KeyringUnavailable, match="did not save the key"):
         key_from_keyring("backscroll", "store", create=True)
 
 
-@pytest.mark.parametrize("kept", ["", "not hex", "ab" * 31, "ab" * 33])
-def test_a_foreign_entry_is_not_taken_for_a_key(entries: Entries, kept: str) -> None:
-    entries["backscroll", "store"] = kept
+@pytest.mark.parametrize("entry", ["", "not hex", "ab" * 31, "ab" * 33])
+def test_an_entry_that_is_not_a_key_is_refused(entries: Entries, entry: str) -> None:
+    entries["backscroll", "store"] = entry
     with pytest.raises(SecretDamaged):
         key_from_keyring("backscroll", "store", create=True)
-    assert entries["backscroll", "store"] == kept
+    assert entries["backscroll", "store"] == entry
 
 
-def test_a_broken_keyring_is_said_without_its_words(entries: Entries) -> None:
+def test_the_message_of_a_broken_keyring_is_not_shown(entries: Entries) -> None:
     entries.broken = True
     with pytest.raises(KeyringUnavailable) as caught:
         key_from_keyring("backscroll", "store", create=True)
@@ -276,8 +276,8 @@ def test_a_broken_keyring_is_said_without_its_words(entries: Entries) -> None:
     assert caught.value.__context__ is None
 
 
-def test_a_system_without_a_keyring_gets_no_other_source_instead(home: Path) -> None:
-    pytest.importorskip("keyring", reason="the optional package keyring is not there")
+def test_a_system_without_a_keyring_does_not_fall_back_to_another_source(home: Path) -> None:
+    pytest.importorskip("keyring", reason="the optional package keyring is not installed")
     with pytest.raises(KeyringUnavailable, match="no safe keyring"):
         key_from_keyring("backscroll", "store", create=True)
     assert not [path for path in home.rglob("*") if path.is_file()]
@@ -290,4 +290,4 @@ def test_without_the_package_the_keyring_is_unavailable() -> None:
         with pytest.raises(KeyringUnavailable, match=r"Install backscroll\[keyring\]"):
             key_from_keyring("backscroll", "store", create=True)
     else:
-        pytest.skip("the package keyring is there")
+        pytest.skip("the package keyring is installed")
