@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from store.store import Store
 
 NEWEST_SESSIONS_LIMIT = 200
-"""How many of the newest sessions are searched first. They nearly always contain the newest calls."""
+"""The number of newest sessions that are searched first. They nearly always contain the newest calls."""
 
 _FROM_MATCHING_CALLS = f"{FROM_CALLS} where tool_calls.inherited = 0 and sessions.deleted = 0 and {{condition}}"
 _SELECT_KEYS = f"select tool_calls.key, {CALLED_AT} as at {_FROM_MATCHING_CALLS} order by {{order}} limit ? offset ?"

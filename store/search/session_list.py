@@ -95,7 +95,7 @@ MAX_BEST_FIRST = 20
 """The best matches that are put before the other sessions."""
 
 CANDIDATES_PER_ROW = 4
-"""How many sessions are searched for each row that is needed. A word in every fourth session is found this way."""
+"""The sessions that are searched for each row that is needed. A word in every fourth session is found this way."""
 
 MAX_CANDIDATES = 1_000
 """The most sessions that are searched one by one. A word that needs more is so rare that a full search is faster."""

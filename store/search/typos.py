@@ -125,7 +125,7 @@ class _TypoCorrector:
         return self._store.search.load_vocabulary()
 
     def _correct_filter_name(self, term: Term) -> Filter | None:
-        """Return the filter that a term such as `agnet:claude` stands for, or None."""
+        """Return the filter that a term such as `agnet:claude` probably means, or None."""
         parts = _NAMED_VALUE.fullmatch(term.text)
         name = (
             _find_nearest(parts[1].lower(), dict.fromkeys(FILTERS, 0))

@@ -1,4 +1,4 @@
-"""These tests check secrets that are plain text in a foreign store: a sync reads their names; sealing reads the value."""
+"""These tests check secrets that are plain text in a foreign store. A sync reads only their names."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""These tests check where secrets are used, and that secrets and summaries that changed meanwhile are not overwritten."""
+"""These tests check where secrets are used, and that edits do not overwrite what changed meanwhile."""
 
 from __future__ import annotations
 
