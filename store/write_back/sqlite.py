@@ -121,6 +121,8 @@ class DatabaseRows(ABC):
 
 
 class SqliteRows(DatabaseRows):
+    """Reads and writes rows of a SQLite database."""
+
     def __init__(self, connection: sqlite3.Connection) -> None:
         super().__init__()
         self.connection = connection

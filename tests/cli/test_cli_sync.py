@@ -153,7 +153,7 @@ def test_sync_of_one_kind(cli: CommandLine, home: Path, tmp_path: Path) -> None:
     assert other.status == 3
     unknown = cli("sync", "--source", "nobody")
     assert unknown.status == 1
-    assert "there are wuhu" in unknown.err
+    assert "Choose one of wuhu" in unknown.err
 
 
 def test_a_sync_with_problems_lists_them_and_is_done(cli: CommandLine, store: Store, tmp_path: Path) -> None:
