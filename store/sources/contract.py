@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from store.sources.kit.write_plan import ForeignRows, WriteBackEdits, WritePlan
 
 
-# ── what a reader returns ─────────────────────────────────────────────────────────────────────────
+# ── values that a reader returns ──────────────────────────────────────────────────────────────────
 
 
 class SessionRef(NamedTuple):
@@ -37,11 +37,13 @@ class SessionRef(NamedTuple):
 
     native_id: str
     stamp: str
-    "Differs when anything in the session differs. Is empty when only reading can tell; the last batch has it then."
+    "Differs when anything in the session differs. Is empty if only reading can compute it; then the last batch has it."
     updated_at: str = ""
 
 
 class ForeignSummary(NamedTuple):
+    """Holds a summary that an agent wrote of a session."""
+
     text: str
     up_to_turn: int | None = None
 
@@ -55,6 +57,7 @@ class Batch:
         self,
         entries: list[NewEntry] | None = None,
         *,
+        derived_rows: DerivedRows | None = None,
         fields: SessionFields | None = None,
         header: NewEntry | None = None,
         summary: ForeignSummary | None = None,
@@ -64,7 +67,7 @@ class Batch:
         problems: list[Problem] | None = None,
     ) -> None:
         self.entries = [] if entries is None else entries
-        self.derived_rows: DerivedRows | None = None
+        self.derived_rows = derived_rows
         "Replaces the entries when a reader process prepared the rows of a session that the store does not have."
         self.fields = fields
         "Describes the session; given with the first batch."
@@ -75,7 +78,7 @@ class Batch:
         self.stamp = stamp
         "Given with the last batch of a session whose ref has none."
         self.mark = mark
-        "Says where reading goes on when the file grows; given with the last batch. Only the reader understands it."
+        "Says where reading continues when the file grows; given with the last batch. Only the reader understands it."
         self.problems: list[Problem] = [] if problems is None else problems
 
 
@@ -122,7 +125,7 @@ class ForeignFile(NamedTuple):
     created_at: str = ""
 
 
-# ── what a source returns ─────────────────────────────────────────────────────────────────────────
+# ── values that a source returns ──────────────────────────────────────────────────────────────────
 
 
 class ForkRequest(NamedTuple):
@@ -130,10 +133,10 @@ class ForkRequest(NamedTuple):
 
     session: Session
     records: Sequence[bytes]
-    "Verbatim, the header first, up to the end of a turn; with a prompt, up to the prompt that it replaces."
+    "Are verbatim, the header first, up to the end of a turn; with a prompt, up to the prompt that it replaces."
     prompt: str | None
     created_at: datetime
-    "When the fork is made."
+    "Says when the fork is created."
 
 
 class NewTranscript(NamedTuple):
@@ -143,21 +146,21 @@ class NewTranscript(NamedTuple):
     path: Path
     lines: Sequence[bytes]
     sidecar_files: Sequence[tuple[Path, Path]] = ()
-    "Files of the parent of which it needs copies, each with the path of the copy."
+    "Lists files of the parent that must be copied, each with the path of the copy."
     register: Callable[[], None] = lambda: None
-    "Runs after it is written; enters it in the agent's own list of sessions, if there is one."
+    "Runs after the transcript is written; adds it to the agent's own list of sessions, if there is one."
 
 
 class ResumeCommand(NamedTuple):
-    """Says how a session goes on in its own agent: by a command, or else by what a person does instead."""
+    """Describes how to continue a session in its own agent: with a command, or else with a hint for the person."""
 
     argv: tuple[str, ...] | None
     cwd: str = ""
     hint: str = ""
     fork_argv: tuple[str, ...] | None = None
-    "The command that goes on in a copy and leaves this session unchanged, if the agent has one."
+    "The command that continues in a copy and leaves this session unchanged, if the agent has one."
     skip_permission_flags: tuple[str, ...] = ()
-    "The options with which the agent acts without asking, if it has such options."
+    "The options that make the agent act without asking, if it has any."
     install_command: str = ""
     "Installs the agent."
 
@@ -213,7 +216,7 @@ class Source(ABC):
     """Finds and opens the stores of one agent. Everything that is known about the agent belongs to its subclass."""
 
     name: ClassVar[str]
-    "The name in the registry, which also has the label and the badge."
+    "Is the key of the source in the registry, which also has the label and the badge."
     reader_version: ClassVar[int] = 1
     "Is raised when the reader understands more of the same records than before."
     has_local_ids: ClassVar[bool] = False
@@ -236,7 +239,7 @@ class Source(ABC):
     # ── finding and reading ───────────────────────────────────────────────────────────────────────
 
     def roots(self) -> Iterable[str]:
-        """Return where this machine may have such stores: paths or URLs, which need not exist."""
+        """Return where this machine may have stores of this kind: paths or URLs, which need not exist."""
         return (self.home.locate(),) if self.home else ()
 
     def describe_home(self) -> str:
@@ -245,12 +248,12 @@ class Source(ABC):
 
     @abstractmethod
     def detect(self, locator: str) -> bool:
-        """Tell by the content whether this is a store of this kind. Raises Busy while it is being written to and
-        nobody can tell."""
+        """Return whether the content is that of a store of this kind. Raises Busy when it is being written to and
+        cannot be recognized yet."""
 
     @abstractmethod
     def stamp(self, locator: str) -> str:
-        """Return the stamp of a store; empty when only reading can tell. It must be cheap."""
+        """Return the stamp of a store; empty when only reading can compute it. It must be cheap."""
 
     @abstractmethod
     def open(self, locator: str) -> AbstractContextManager[SourceReader]: ...
@@ -268,10 +271,10 @@ class Source(ABC):
         """Return when the agent will delete sessions, by native id. A session without a time stays."""
         return {}
 
-    # ── going on in the agent ─────────────────────────────────────────────────────────────────────
+    # ── continuing in the agent ───────────────────────────────────────────────────────────────────
 
     def resume(self, session: Session) -> ResumeCommand:
-        """Return how the session goes on in its own agent."""
+        """Return how to continue the session in its own agent."""
         return ResumeCommand(None, cwd=session.cwd, hint=f"{self.label} cannot resume a session.")
 
     def git_branch(self, record: Json) -> str:
@@ -279,22 +282,22 @@ class Source(ABC):
         return ""
 
     def processes(self, native_id: str) -> Iterable[int]:
-        """Return the processes that the agent says work on a session. One that was killed may still be among them."""
+        """Return the processes that work on a session, as the agent lists them. Killed ones may still be listed."""
         return ()
 
     @property
     def writes_forks(self) -> bool:
-        """Tells whether forks of some of its sessions can be written as transcripts of the agent."""
+        """Is true when forks of some of its sessions can be written as transcripts of the agent."""
         return type(self).fork is not Source.fork
 
     def can_fork(self, session: Session) -> bool:
-        """Tell whether `fork` can write a transcript with which the agent goes on."""
+        """Return whether `fork` can write a transcript that the agent can continue."""
         return False
 
     def fork(self, request: ForkRequest) -> NewTranscript:
-        """Return the transcript of a fork, without writing it. Raises Refused when nothing would be left to go on
-        with."""
-        raise Refused(f"{self.label} takes no transcripts from elsewhere.")
+        """Return the transcript of a fork, without writing it. Raises Refused when nothing would be left to
+        continue."""
+        raise Refused(f"{self.label} cannot load forks.")
 
     # ── writing back ──────────────────────────────────────────────────────────────────────────────
 
@@ -304,7 +307,7 @@ class Source(ABC):
 
     def plan_write_back(self, rows: ForeignRows, edits: WriteBackEdits) -> WritePlan:
         """Return the rows that must change in the foreign store for these edits."""
-        raise Refused(f"{self.label} takes no edits back; they stay here.")
+        raise Refused(f"{self.label} does not accept edits; they stay in Backscroll.")
 
     def read_secret(self, rows: ForeignRows, native_id: str, key: str) -> str | None:
         """Return a secret that the foreign store holds as plain text; None when it holds none. It is read only when a
