@@ -193,19 +193,19 @@ async def test_what_was_written_is_not_thrown_away_unasked(world: Store) -> None
         await one.press("a")
         await one.wait_until(lambda: isinstance(one.pilot.app.screen, MultilineDialog))
         await one.press("z", "escape")
-        await one.wait_for_text("It is not saved", "Throw it away")
+        await one.wait_for_text("Not saved", "Discard it")
         await one.press("escape")
         await one.wait_until(lambda: isinstance(one.pilot.app.screen, MultilineDialog))
         assert dialog_text(one) == "z"
         await one.press("escape")
-        await one.wait_for_text("It is not saved")
+        await one.wait_for_text("Not saved")
         await one.press("d")
         await one.wait_until(lambda: one.pilot.app.screen is one.screen)
         assert fact_texts(world) == before
         await one.press("a")
         await one.wait_until(lambda: isinstance(one.pilot.app.screen, MultilineDialog))
         await one.press("z", "escape")
-        await one.wait_for_text("It is not saved")
+        await one.wait_for_text("Not saved")
         await one.press("s")
         await one.wait_for_text("Learnt")
     assert set(fact_texts(world)) == {*before, "z"}

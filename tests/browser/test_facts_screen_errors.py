@@ -53,7 +53,7 @@ async def test_a_fact_that_another_window_retired_is_told_and_what_was_typed_sta
         with Store.open(world.path) as other:
             other.facts.retire(number)
         await write_in_dialog(one, "Mine.")
-        await one.wait_for_text(f"Fact {number} is retired; undo that first")
+        await one.wait_for_text(f"Fact {number} is retired. Restore it first")
         assert dialog_text(one) == "Mine."
     assert world.facts.get(number).text == "The project uses FastAPI."
 
@@ -116,7 +116,7 @@ async def test_control_characters_are_told_and_taken_out_by_a_key(world: Store) 
         await one.wait_for_text("FastAPI")
         await one.press("e", "f6")
         await write_in_dialog(one, "red \x1b[31m and \x00 nul")
-        await one.wait_for_text("It holds 2 control characters (␛ ␀); F6 takes them out.")
+        await one.wait_for_text("The text contains 2 control characters (␛ ␀). F6 removes them.")
         assert dialog_text(one) == "red \x1b[31m and \x00 nul"
         await one.press("f6")
         await one.wait_until(lambda: dialog_text(one) == "red [31m and  nul")
@@ -132,7 +132,7 @@ async def test_a_category_with_control_characters_is_told_too(world: Store) -> N
         await one.wait_until(lambda: isinstance(one.pilot.app.screen, SingleLineDialog))
         one.pilot.app.screen.query_one(Input).value = "a\x07b"
         await one.press("enter")
-        await one.wait_for_text("It holds 1 control character (␇)")
+        await one.wait_for_text("The text contains 1 control character (␇)")
         await one.press("f6", "enter")
         await one.wait_for_text("Categorised")
     assert first_fact(world).category == "ab"

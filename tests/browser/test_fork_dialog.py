@@ -32,8 +32,8 @@ from textual.widgets import TextArea
 from store.model.entry import NewEntry
 from store.model.session import Session
 from store.store import Store
+from tui.dialogs.fork import ForkDialog, read_fork_point
 from tui.screens.browser.screen import BrowserScreen
-from tui.screens.fork import ForkScreen, read_fork_point
 from tui.screens.resume import ResumeScreen
 
 SVGImageExtension.file_extension = "svg"
@@ -65,7 +65,7 @@ async def asked(store: Store, *keys: str, size: tuple[int, int] = (100, 30)) -> 
         reading = pilot.app.screen_stack[0].conversation  # type: ignore[attr-defined]
         await wait_until(pilot, lambda: reading.timeline_pane.timeline_view.current_item)
         await pilot.press(*keys, "F")
-        await wait_until(pilot, lambda: isinstance(pilot.app.screen, ForkScreen))
+        await wait_until(pilot, lambda: isinstance(pilot.app.screen, ForkDialog))
         yield pilot
 
 
@@ -108,7 +108,7 @@ async def test_a_refusal_stands_by_the_field_and_what_was_typed_stays(store: Sto
         await wait_for_text(pilot, "The prompt is empty.")
         pilot.app.screen.query_one(TextArea).text = "Say \x1b[31mso"
         await pilot.press("ctrl+s")
-        await wait_for_text(pilot, "It holds 1 control character")
+        await wait_for_text(pilot, "The text contains 1 control character")
         store.sessions.delete([parent])
         await pilot.press("f6", "ctrl+s")
         await wait_for_text(pilot, "is in the trash")
@@ -129,8 +129,8 @@ async def test_what_was_said_may_hold_whatever_it_held(store: Store) -> None:
 
 async def test_before_the_first_prompt_there_is_none_to_change(store: Store) -> None:
     session = add_session(store, "a", time_ago(), NewEntry(kind="event", text="began"), prompt_entry("one", time_ago()))
-    async with open_screen(store, ForkScreen(store, read_fork_point(store, session, 0))) as fork:
-        await fork.wait_for_text("Fork at turn 0", "It begins anew, with the same instructions.")
+    async with open_screen(store, ForkDialog(store, read_fork_point(store, session, 0))) as fork:
+        await fork.wait_for_text("Fork at turn 0", "It starts over, with the same instructions.")
         assert "Its last prompt" not in fork.text
         await fork.press("ctrl+s")
         await fork.wait_until(lambda: store.sessions.children("a"))
@@ -171,7 +171,7 @@ def test_the_dialog(
     monkeypatch.setattr(TextArea, "cursor_blink", False)
 
     async def open_it(pilot: Pilot[Any]) -> None:
-        await pilot.app.push_screen(ForkScreen(store, replace(read_fork_point(store, parent, 2), program=program)))
+        await pilot.app.push_screen(ForkDialog(store, replace(read_fork_point(store, parent, 2), program=program)))
         if program:
             await pilot.press(*" Blue?")
         await wait_for_text(pilot, "It shares turn", "Leave it")

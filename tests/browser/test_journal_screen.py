@@ -8,7 +8,7 @@ from screen_driver import NARROW, WIDE, open_screen
 
 from store.model.session import Session
 from store.store import Store
-from tui.dialogs.text import ConfirmDialog
+from tui.dialogs.confirm import ConfirmDialog
 from tui.screens import journal
 from tui.screens.journal import NOTHING_TO_UNDO, JournalScreen, undo_newest
 

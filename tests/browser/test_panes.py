@@ -375,7 +375,7 @@ async def test_where_no_tool_was_called_it_says_so(world: Store) -> None:
         await pilot.press("end", "enter")
         await wait_for_text(pilot, "[b]brackets[/b] and [/] stay as they are", "library ·")
         await pilot.press("a")
-        await wait_for_text(pilot, "No tool was called in this conversation.")
+        await wait_for_text(pilot, "No tool calls in this session.")
         assert isinstance(pilot.app.screen, BrowserScreen)
 
 

@@ -346,10 +346,10 @@ async def test_a_wrong_passphrase_waits_longer_each_time(
         await wait_for_text(pilot, "Passphrase of the secrets")
         for wait in ("1 second", "2 seconds", "4 seconds"):
             await pilot.press("w", "enter")
-            await wait_for_text(pilot, f"That is not the passphrase. The next try is in {wait}.")
+            await wait_for_text(pilot, f"Wrong passphrase. Try again in {wait}.")
             await pilot.press("enter")
             now[0] += 60
-            await wait_for_text(pilot, "That was not the passphrase; try again.")
+            await wait_for_text(pilot, "Wrong passphrase. Try again.")
         field = pilot.app.screen.query_one(HiddenInput)
         assert field.value == "www"
         assert "www" not in screen_text(pilot)

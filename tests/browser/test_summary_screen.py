@@ -215,7 +215,7 @@ async def test_control_characters_are_named_and_taken_out(store: Store, session:
         area(pilot).insert("pasted\x1b[2J\x07")
         await wait_for_text(pilot, "pasted␛[2J")
         await pilot.press("ctrl+s")
-        await wait_for_text(pilot, "control characters; F6 takes them out")
+        await wait_for_text(pilot, "control characters. F6 removes them")
         assert store.summaries.current(session).text == SECOND  # type: ignore[union-attr]
         await pilot.press("f6", "ctrl+s")
         await until_saved(pilot, store, session, f"pasted[2J{SECOND}")

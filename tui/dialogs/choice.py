@@ -1,4 +1,4 @@
-"""Questions with more than two answers: what becomes of a text that is not saved, or that two people wrote."""
+"""These dialogs ask what happens with a text that is not saved, or that two people wrote."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from textual.screen import ModalScreen
 from textual.widgets import Footer, Static
 
 from store.text.sanitize import sanitize
-from tui.dialogs.text import DIALOG_CSS
+from tui.dialogs.layout import DIALOG_CSS
 from tui.render.styles import MUTED, STRONG
 from tui.widgets.text_view import AutoHeightText
 
 
 class ChoiceDialog(ModalScreen[str | None]):
-    """Answers with what was chosen; None: go on as before."""
+    """Returns the choice, or None to continue as before."""
 
     AUTO_FOCUS = "TextView"
     DEFAULT_CSS = (
@@ -30,7 +30,7 @@ class ChoiceDialog(ModalScreen[str | None]):
             width: 100;
         }
 
-        #told {
+        #text {
             height: auto;
         }
 
@@ -51,7 +51,7 @@ class ChoiceDialog(ModalScreen[str | None]):
     def compose(self) -> ComposeResult:
         with Vertical():
             yield Static(Content.styled(sanitize(self._heading), STRONG), id="title")
-            yield Static(Content.styled(sanitize(self._body_text), MUTED), id="told")
+            yield Static(Content.styled(sanitize(self._body_text), MUTED), id="text")
             if self._lines:
                 yield AutoHeightText()
         yield Footer(show_command_palette=False)
@@ -64,16 +64,16 @@ class ChoiceDialog(ModalScreen[str | None]):
 class UnsavedDialog(ChoiceDialog):
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("s", "dismiss('save')", "Save it", id="leave.save", tooltip="Save, then leave"),
-        Binding("d", "dismiss('drop')", "Throw it away", id="leave.drop", tooltip="Leave without it"),
-        Binding("escape", "dismiss(None)", "Go on writing", id="leave.stay", tooltip="Stay"),
+        Binding("d", "dismiss('drop')", "Discard it", id="leave.drop", tooltip="Leave without it"),
+        Binding("escape", "dismiss(None)", "Keep writing", id="leave.stay", tooltip="Stay"),
     ]
 
 
 class ConflictDialog(ChoiceDialog):
-    """Somebody else saved meanwhile; nothing is overwritten unseen."""
+    """Asks which text to keep after somebody else has saved another one."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("y", "dismiss('yours')", "Save yours", id="both.yours", tooltip="Theirs stays as an older version"),
         Binding("t", "dismiss('theirs')", "Take theirs", id="both.theirs", tooltip="Theirs in place of yours"),
-        Binding("escape", "dismiss(None)", "Go on writing", id="both.stay", tooltip="Decide later"),
+        Binding("escape", "dismiss(None)", "Keep writing", id="both.stay", tooltip="Decide later"),
     ]

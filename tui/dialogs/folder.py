@@ -1,4 +1,4 @@
-"""Asks for a folder that is there, and knows how names go on."""
+"""This dialog asks for an existing folder, and completes its name."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ from tui.workers import threaded
 
 MAX_SUGGESTIONS = 8
 MAX_SCANNED_NAMES = 5_000
-"""Names in one folder; in a larger one, the rest is not offered."""
+"""Limits the names that are read in one folder."""
 
 
 class FolderDialog(SingleLineDialog):
-    """Answers with the path as it was typed; `meant` makes a path of it."""
+    """Returns the path as it was typed. `parse_folder` converts it."""
 
     DEFAULT_CSS = f"""
     FolderDialog #offers {{
@@ -36,9 +36,9 @@ class FolderDialog(SingleLineDialog):
     }}
     """
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("enter", "take", "Take it", priority=True, id="folder.take", tooltip="Go on in this folder"),
-        # Priority: it would move the focus.
-        Binding("tab", "complete", "Complete", priority=True, id="folder.complete", tooltip="As far as it is certain"),
+        Binding("enter", "take", "Use it", priority=True, id="folder.take", tooltip="Resume in this folder"),
+        # Priority, because Tab moves the focus otherwise.
+        Binding("tab", "complete", "Complete", priority=True, id="folder.complete", tooltip="Complete the name"),
     ]
 
     class SuggestionsLoaded(DataMessage):
@@ -47,7 +47,7 @@ class FolderDialog(SingleLineDialog):
 
     def __init__(self, folder: Path | None) -> None:
         start = find_nearest_folder(folder) if folder else ""
-        super().__init__("Another folder to go on in", start, parse_folder)
+        super().__init__("Resume in another folder", start, parse_folder)
         self._suggestions: Sequence[str] = ()
 
     def compose_field(self) -> ComposeResult:
@@ -63,15 +63,15 @@ class FolderDialog(SingleLineDialog):
         self.post_message(self.SuggestionsLoaded(typed, list_completions(typed)))
 
     @on(SuggestionsLoaded)
-    def _show_suggestions(self, offered: SuggestionsLoaded) -> None:
-        if offered.text == self.read_text():
-            self._suggestions = offered.names
-            self.query_one("#offers", Static).update(_format_suggestions(offered.names))
+    def _show_suggestions(self, loaded: SuggestionsLoaded) -> None:
+        if loaded.text == self.read_text():
+            self._suggestions = loaded.names
+            self.query_one("#offers", Static).update(_format_suggestions(loaded.names))
 
     def action_complete(self) -> None:
-        if certain := common_prefix(self._suggestions):
-            self.set_text(certain)
-            self.query_one(Input).cursor_position = len(certain)
+        if prefix := common_prefix(self._suggestions):
+            self.set_text(prefix)
+            self.query_one(Input).cursor_position = len(prefix)
 
 
 def _format_suggestions(names: Sequence[str]) -> Content:
@@ -82,44 +82,44 @@ def _format_suggestions(names: Sequence[str]) -> Content:
 
 
 def parse_folder(typed: str) -> Path:
-    """The folder; Refused where there is none."""
+    """Return the folder. Raise Refused if there is none."""
     try:
         folder = Path(typed.strip()).expanduser().absolute()
         if typed.strip() and folder.is_dir():
             return folder
     except (OSError, RuntimeError, ValueError):
         pass
-    raise Refused(f"There is no folder {one_line(typed, 200) or 'without a name'}.")
+    raise Refused(f"No such folder: {one_line(typed, 200) or '(empty)'}")
 
 
 def find_nearest_folder(folder: Path) -> str:
-    """The folder, or what is left of the way to it; with a slash, so that one goes on from there."""
+    """Return the folder, or its nearest parent that exists, with a slash at the end to type on."""
     try:
-        there = next((above for above in (folder, *folder.parents) if above.is_dir()), Path.home())
+        nearest = next((parent for parent in (folder, *folder.parents) if parent.is_dir()), Path.home())
     except OSError:
-        there = Path.home()
-    return abbreviate_home(str(there)).rstrip("/") + "/"
+        nearest = Path.home()
+    return abbreviate_home(str(nearest)).rstrip("/") + "/"
 
 
 def common_prefix(names: Sequence[str]) -> str:
-    """What all of them begin with; one alone is gone into."""
+    """Return the prefix that all names share. A single name gets a slash."""
     if len(names) < 2:
         return f"{names[0]}/" if names else ""
     first, last = min(names), max(names)
-    differs = next((n for n, (one, other) in enumerate(zip(first, last, strict=False)) if one != other), len(first))
-    return first[:differs]
+    pairs = enumerate(zip(first, last, strict=False))
+    return first[: next((n for n, (letter, other) in pairs if letter != other), len(first))]
 
 
 def list_completions(typed: str) -> list[str]:
-    """How what is typed may go on, without a slash at the end; hidden folders when their dot is typed."""
-    above, begun = os.path.split(typed)
-    found = []
+    """Return the folders that complete a path, without a slash. Hidden folders are included if a dot was typed."""
+    parent, prefix = os.path.split(typed)
+    completions = []
     try:
-        with os.scandir(os.path.expanduser(above) or ".") as inside:
-            for _, entry in zip(range(MAX_SCANNED_NAMES), inside, strict=False):
-                hidden = entry.name.startswith(".") and not begun.startswith(".")
-                if entry.name.startswith(begun) and not hidden and entry.is_dir():
-                    found.append(os.path.join(above, entry.name))
+        with os.scandir(os.path.expanduser(parent) or ".") as entries:
+            for _, entry in zip(range(MAX_SCANNED_NAMES), entries, strict=False):
+                is_hidden = entry.name.startswith(".") and not prefix.startswith(".")
+                if entry.name.startswith(prefix) and not is_hidden and entry.is_dir():
+                    completions.append(os.path.join(parent, entry.name))
     except (OSError, ValueError):
         return []
-    return sorted(found)
+    return sorted(completions)

@@ -1,4 +1,4 @@
-"""Dialogs in which a secret or a passphrase is typed: hidden, kept until the store has taken it, told to nobody."""
+"""These dialogs ask for a secret or a passphrase. What is typed is hidden and never logged."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from textual.widgets import Input
 from store.errors import ChangedMeanwhile, StoreError, WrongPassphrase
 from tui.dialogs.text import TextDialog
 from tui.privacy.secret_value import SecretValue
+from tui.render.styles import format_count
 from tui.widgets.secret_view import HiddenInput
 from tui.workers import threaded
 
@@ -22,14 +23,14 @@ if TYPE_CHECKING:
     from tui.app import Backscroll
 
 SealSecret = Callable[[str, SecretValue], object]
-"""Takes name and value to the store, in a thread."""
+"""Seals a value under a name in the store. It runs in a thread."""
 
 
 class HiddenInputDialog(TextDialog):
     BINDINGS: ClassVar[list[BindingType]] = [
-        # Priority: a value may follow a name in the same breath, and must find the focus where it is going.
-        Binding("enter", "take", "Keep", priority=True, id="confiding.keep", tooltip="Take what was typed"),
-        Binding("ctrl+t", "show", "Show or hide", id="confiding.show", tooltip="Show what is typed, or hide it again"),
+        # Priority, so that a value typed right after the name reaches its own field.
+        Binding("enter", "take", "Save", priority=True, id="confiding.keep", tooltip="Seal the value"),
+        Binding("ctrl+t", "show", "Show or hide", id="confiding.show", tooltip="Show or hide the value"),
     ]
 
     app: Backscroll
@@ -56,7 +57,7 @@ class HiddenInputDialog(TextDialog):
 
 
 class SecretDialog(HiddenInputDialog):
-    """Answers with the name under which a value was sealed."""
+    """Returns the name under which a value was sealed."""
 
     AUTO_FOCUS = "Input"
 
@@ -70,7 +71,7 @@ class SecretDialog(HiddenInputDialog):
         yield HiddenInput(placeholder="value")
 
     def read_text(self) -> str:
-        """The name."""
+        """Return the name of the secret."""
         return self._value or self.query_one("#name", Input).value
 
     def action_take(self) -> None:
@@ -85,7 +86,7 @@ class SecretDialog(HiddenInputDialog):
             self.show_error("A secret needs a name.")
             self.set_focus(self.query_one("#name"))
         elif not self.hidden_input.value:
-            self.show_error("The value is empty; to remove a secret, leave this and press x.")
+            self.show_error("The value is empty. To remove a secret, press Esc and then x.")
         elif not self._is_busy:
             self.show_error("")
             self._is_busy = True
@@ -96,7 +97,7 @@ class SecretDialog(HiddenInputDialog):
         try:
             self._seal(name, value)
         except ChangedMeanwhile as reason:
-            self.app.call_from_thread(self.show_error, f"{reason} Once more puts yours in its place.")
+            self.app.call_from_thread(self.show_error, f"{reason} Save again to replace it with yours.")
         except StoreError as reason:
             self.app.call_from_thread(self.show_error, str(reason))
         else:
@@ -104,11 +105,11 @@ class SecretDialog(HiddenInputDialog):
 
 
 class PassphraseDialog(HiddenInputDialog):
-    """Answers with an empty text once the secrets are open."""
+    """Returns an empty text after the secrets were unlocked."""
 
     AUTO_FOCUS = "HiddenInput"
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("enter", "take", "Unlock", priority=True, id="confiding.unlock", tooltip="Unlock the secrets with it"),
+        Binding("enter", "take", "Unlock", priority=True, id="confiding.unlock", tooltip="Unlock the secrets"),
     ]
 
     def __init__(self, store: Store) -> None:
@@ -147,18 +148,18 @@ class PassphraseDialog(HiddenInputDialog):
             self.app.call_from_thread(self.dismiss, "")
 
     def _show_delay(self) -> None:
-        left = self.app.passphrase_delay.seconds_left
-        if left:
-            seconds = "second" if left == 1 else "seconds"
+        seconds = self.app.passphrase_delay.seconds_left
+        if seconds:
             self._was_delayed = True
-            self.show_error(f"That is not the passphrase. The next try is in {left} {seconds}.")
+            self.show_error(f"Wrong passphrase. Try again in {format_count(seconds, 'second')}.")
         elif self._was_delayed:
             self._was_delayed = False
-            self.show_error("That was not the passphrase; try again.")
+            self.show_error("Wrong passphrase. Try again.")
 
 
 async def unlock_secrets(app: Backscroll, store: Store) -> bool:
-    """Whether the secrets are open, after having asked for the passphrase where one is needed. Within a worker."""
+    """Unlock the secrets, and ask for the passphrase if there is one. Return whether they are unlocked. Call this in a
+    worker, because it waits for the dialog."""
     protection = await asyncio.to_thread(lambda: store.secrets.protection)
     if protection == "passphrase":
         return await app.push_screen_wait(PassphraseDialog(store)) is not None

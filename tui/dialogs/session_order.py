@@ -1,4 +1,4 @@
-"""A small card: in which order the sessions stand, and under which headings."""
+"""This dialog asks for the order of the sessions and for their headings."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ class OrderChoice(NamedTuple):
     order: Order | None = None
     group: Grouping | None = None
 
-    def apply(self, wanted: SessionListOptions) -> SessionListOptions:
-        return wanted._replace(order=self.order or wanted.order, group=self.group or wanted.group)
+    def apply(self, options: SessionListOptions) -> SessionListOptions:
+        return options._replace(order=self.order or options.order, group=self.group or options.group)
 
-    def is_current(self, wanted: SessionListOptions) -> bool:
-        return self.apply(wanted) == wanted
+    def is_current(self, options: SessionListOptions) -> bool:
+        return self.apply(options) == options
 
 
 ORDERS = (
@@ -47,7 +47,7 @@ GROUPS = (
 )
 CHOICES = (*ORDERS, *GROUPS)
 HEADINGS_TITLE_LINE = len(ORDERS) + 1
-"""The line of the second title."""
+"""The line of the title `Headings`."""
 
 
 class OrderMenu(Static):
@@ -74,13 +74,13 @@ class SessionOrderDialog(ModalScreen[SessionListOptions | None]):
     }
     """
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("enter,space", "choose", "Choose", id="order.choose", tooltip="List them so"),
-        Binding("down,j,o", "move(1)", "Down", id="order.down", show=False, tooltip="The next"),
-        Binding("up,k", "move(-1)", "Up", id="order.up", show=False, tooltip="The one before"),
-        Binding("escape,q", "dismiss(None)", "Close", id="order.close", tooltip="Leave it as it is"),
+        Binding("enter,space", "choose", "Choose", id="order.choose", tooltip="Use this order"),
+        Binding("down,j,o", "move(1)", "Down", id="order.down", show=False, tooltip="Next choice"),
+        Binding("up,k", "move(-1)", "Up", id="order.up", show=False, tooltip="Previous choice"),
+        Binding("escape,q", "dismiss(None)", "Close", id="order.close", tooltip="Change nothing"),
         *(
-            Binding(one.key, f"pick({number})", one.name, id=f"order.{one.order or one.group}", tooltip=one.name)
-            for number, one in enumerate(CHOICES)
+            Binding(item.key, f"pick({n})", item.name, id=f"order.{item.order or item.group}", tooltip=item.name)
+            for n, item in enumerate(CHOICES)
         ),
     ]
 
@@ -89,22 +89,22 @@ class SessionOrderDialog(ModalScreen[SessionListOptions | None]):
     def __init__(self, options: SessionListOptions) -> None:
         super().__init__()
         self._list_options = options
-        self._cursor_index = next(number for number, one in enumerate(CHOICES) if one.is_current(options))
+        self._cursor_index = next(n for n, choice in enumerate(CHOICES) if choice.is_current(options))
 
     def compose(self) -> ComposeResult:
         yield OrderMenu(self._build_page())
 
     def _build_page(self) -> Content:
-        lines = [self._format_line(number, one) for number, one in enumerate(CHOICES)]
+        lines = [self._format_line(number, choice) for number, choice in enumerate(CHOICES)]
         title, headings = Content.styled("Order", MUTED), Content.styled("Headings", MUTED)
         return Content("\n").join([title, *lines[: len(ORDERS)], headings, *lines[len(ORDERS) :]])
 
     def _format_line(self, number: int, choice: OrderChoice) -> Content:
-        made = choice.is_current(self._list_options)
+        is_current = choice.is_current(self._list_options)
         bar = ("▌", "$accent") if number == self._cursor_index else (" ", "")
-        style = STRONG if made else ""
+        style = STRONG if is_current else ""
         return Content.assemble(
-            bar, ("● " if made else "  ", "$text-accent"), (f"{choice.key}  ", FAINT), (choice.name, style)
+            bar, ("● " if is_current else "  ", "$text-accent"), (f"{choice.key}  ", FAINT), (choice.name, style)
         )
 
     def action_move(self, by: int) -> None:
@@ -123,5 +123,5 @@ class SessionOrderDialog(ModalScreen[SessionListOptions | None]):
             self.action_pick(clicked.line - 1 - (clicked.line > HEADINGS_TITLE_LINE))
 
     def on_click(self) -> None:
-        """Beside the card."""
+        """Close the dialog after a click outside of it."""
         self.dismiss(None)

@@ -1,14 +1,9 @@
-"""Small dialogs. What is typed is kept until the store has taken it: a refusal stands by the field, in one sentence."""
+"""These dialogs ask for a text. If the store refuses it, they say why next to the field, and nothing typed is lost."""
 
 from __future__ import annotations
 
-import os
 import re
-import shlex
-import subprocess
-import tempfile
 from collections.abc import Callable
-from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
 from textual.app import ComposeResult
@@ -20,6 +15,8 @@ from textual.widgets import Footer, Input, Static
 
 from store.errors import ChangedMeanwhile, StoreError
 from store.text.sanitize import one_line, sanitize
+from tui.dialogs.external_editor import edit_in_external_editor
+from tui.dialogs.layout import DIALOG_CSS
 from tui.render.styles import ERROR, MUTED, STRONG, format_count
 from tui.workers import threaded
 
@@ -27,64 +24,23 @@ if TYPE_CHECKING:
     from textual.widgets import TextArea
 
 SaveText = Callable[[str], object]
-"""Takes what was typed to the store, in a thread; a StoreError is told by the field, and nothing is lost."""
+"""Saves the text in the store. It runs in a thread; the dialog shows a StoreError next to the field."""
 
 CONTROL_CHARACTERS = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]|\r(?!\n)")
-"""What no key types, but a paste may bring along."""
+"""Matches characters that no key types, but that a paste may contain."""
 
 CONFLICT_PREVIEW_CHARACTERS = 600
-"""Characters of what somebody else wrote meanwhile; of a longer text the beginning."""
-
-DIALOG_CSS = """
-    align: center middle;
-
-    Vertical {
-        width: 80;
-        max-width: 96%;
-        height: auto;
-        max-height: 90%;
-        padding: 1 2;
-        background: $surface;
-    }
-
-    #title, #note, #refusal {
-        height: auto;
-    }
-
-    #note {
-        margin-bottom: 1;
-    }
-
-    Input {
-        background: $background;
-
-        &:focus {
-            background-tint: $background 0%;
-        }
-    }
-
-    TextArea {
-        height: 45vh;
-        max-height: 16;
-        background: $background;
-
-        &, &:focus {
-            border: none;
-        }
-    }
-"""
+"""Limits the text that somebody else saved meanwhile."""
 
 
 class TextDialog(ModalScreen[str | None]):
-    """Answers with what was typed once the store has taken it, or None when the person thought better of it."""
+    """Returns the text after the store has saved it, or None if the person leaves the dialog."""
 
     DEFAULT_CSS = "TextDialog {" + DIALOG_CSS + "}"
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape", "dismiss(None)", "Leave it", id="asking.leave", tooltip="Change nothing"),
-        # Priority: a text area would select a line.
-        Binding(
-            "f6", "tidy", "Take them out", priority=True, id="asking.tidy", tooltip="Take the control characters out"
-        ),
+        # Priority, because F6 selects a line in a text area.
+        Binding("f6", "tidy", "Remove them", priority=True, id="asking.tidy", tooltip="Remove the control characters"),
     ]
 
     def __init__(self, title: str, value: str = "", save: SaveText = lambda _: None, *, note: str = "") -> None:
@@ -111,7 +67,7 @@ class TextDialog(ModalScreen[str | None]):
         raise NotImplementedError
 
     def set_text(self, text: str) -> None:
-        """In place of what was typed."""
+        """Replace the text."""
         raise NotImplementedError
 
     def submit(self) -> None:
@@ -122,9 +78,9 @@ class TextDialog(ModalScreen[str | None]):
         self._has_control_characters = bool(controls)
         self.refresh_bindings()
         if controls:
-            named = " ".join(map(sanitize, dict.fromkeys(controls[:9])))
+            shown = " ".join(map(sanitize, dict.fromkeys(controls[:9])))
             self.show_error(
-                f"It holds {format_count(len(controls), 'control character')} ({named}); F6 takes them out."
+                f"The text contains {format_count(len(controls), 'control character')} ({shown}). F6 removes them."
             )
         else:
             self.show_error("")
@@ -132,7 +88,7 @@ class TextDialog(ModalScreen[str | None]):
             self._save_in_thread(text)
 
     def action_take(self) -> None:
-        """After the keys that are still on their way to the field."""
+        """Submit after the field has handled the keys that were pressed before."""
         (self.focused or self).call_later(self.submit)
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
@@ -148,28 +104,28 @@ class TextDialog(ModalScreen[str | None]):
     def _save_in_thread(self, text: str) -> None:
         try:
             self._save(text)
-        except ChangedMeanwhile as meanwhile:
-            theirs = one_line(str(meanwhile.current), CONFLICT_PREVIEW_CHARACTERS) or "nothing"
-            told = f"{meanwhile} It says now: {theirs}\nOnce more puts yours in its place."
-            self.app.call_from_thread(self.show_error, told)
-        except StoreError as reason:
-            self.app.call_from_thread(self.show_error, str(reason))
+        except ChangedMeanwhile as conflict:
+            current = one_line(str(conflict.current), CONFLICT_PREVIEW_CHARACTERS) or "nothing"
+            reason = f"{conflict} It says now: {current}\nSave again to replace it with yours."
+            self.app.call_from_thread(self.show_error, reason)
+        except StoreError as error:
+            self.app.call_from_thread(self.show_error, str(error))
         else:
             self.app.call_from_thread(self.dismiss, text)
 
     def show_error(self, reason: str) -> None:
-        """By the field; what was typed stays."""
+        """Show next to the field why the text was not saved."""
         self._is_busy = False
         self.query_one("#refusal", Static).update(Content.styled(sanitize(reason), ERROR))
 
 
 class SingleLineDialog(TextDialog):
-    """One line."""
+    """Asks for one line."""
 
     AUTO_FOCUS = "Input"
     BINDINGS: ClassVar[list[BindingType]] = [
-        # Priority: the field has a binding of its own, of which the footer says nothing.
-        Binding("enter", "take", "Save", priority=True, id="asking.take", tooltip="Keep what was typed"),
+        # Priority, because the field has a binding for Enter that the footer does not show.
+        Binding("enter", "take", "Save", priority=True, id="asking.take", tooltip="Save the text"),
     ]
 
     def compose_field(self) -> ComposeResult:
@@ -183,12 +139,12 @@ class SingleLineDialog(TextDialog):
 
 
 class MultilineDialog(TextDialog):
-    """A text of any length, with the keys that people know, and their own editor behind a key."""
+    """Asks for a text of any length. It can also be written in the person's own editor."""
 
     AUTO_FOCUS = "TextArea"
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape", "leave", "Leave it", id="asking.leave", tooltip="Change nothing"),
-        Binding("ctrl+s", "save", "Save", id="asking.save", tooltip="Keep what is written"),
+        Binding("ctrl+s", "save", "Save", id="asking.save", tooltip="Save the text"),
         Binding("f4", "editor", "Your editor", id="asking.editor", tooltip="Write in $EDITOR, then come back"),
     ]
 
@@ -210,7 +166,7 @@ class MultilineDialog(TextDialog):
         self.area.text = text
 
     def on_mount(self) -> None:
-        self._value = self.area.text  # as a text area spells it
+        self._value = self.area.text  # with the line breaks of the text area
         self.area.move_cursor(self.area.document.end)
 
     @property
@@ -218,7 +174,7 @@ class MultilineDialog(TextDialog):
         return self.read_text().strip() not in ("", self._value.strip())
 
     def action_leave(self) -> None:
-        """What took a while to write is not lost by one key, least of all by the one that ends writing elsewhere."""
+        """Ask before an unsaved text is dropped: in some editors, Escape only ends typing."""
         from tui.dialogs.choice import UnsavedDialog
 
         def decide(choice: str | None) -> None:
@@ -228,7 +184,7 @@ class MultilineDialog(TextDialog):
                 self.dismiss(None)
 
         if self.is_unsaved:
-            self.app.push_screen(UnsavedDialog("It is not saved", "What becomes of it?"), decide)
+            self.app.push_screen(UnsavedDialog("Not saved", "What should happen with the text?"), decide)
         else:
             self.dismiss(None)
 
@@ -241,40 +197,3 @@ class MultilineDialog(TextDialog):
                 self.area.text = edit_in_external_editor(self.read_text())
         except StoreError as reason:
             self.show_error(str(reason))
-
-
-class ConfirmDialog(ModalScreen[bool]):
-    """Before what cannot be taken back."""
-
-    DEFAULT_CSS = "ConfirmDialog {" + DIALOG_CSS + "}"
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("y", "dismiss(True)", "Yes", id="confirm.yes", tooltip="Do it"),
-        Binding("n,escape,q", "dismiss(False)", "No", id="confirm.no", tooltip="Leave it as it is"),
-    ]
-
-    def __init__(self, title: str, text: str) -> None:
-        super().__init__()
-        self._heading = title
-        self._body_text = text
-
-    def compose(self) -> ComposeResult:
-        with Vertical():
-            yield Static(Content.styled(sanitize(self._heading), STRONG), id="title")
-            yield Static(Content(sanitize(self._body_text)))
-        yield Footer(show_command_palette=False)
-
-
-def edit_in_external_editor(text: str) -> str:
-    """The text as the person's own editor leaves it. In a private file that is gone afterwards."""
-    argv = shlex.split(os.environ.get("VISUAL") or os.environ.get("EDITOR") or "vi")
-    with tempfile.TemporaryDirectory(prefix="backscroll-") as folder:
-        path = Path(folder) / "text.md"
-        with os.fdopen(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600), "w", encoding="utf-8") as file:
-            file.write(text)
-        try:
-            done = subprocess.run([*argv, str(path)], check=False)
-            if done.returncode:
-                raise StoreError(f"The editor {argv[0]} ended with an error, so what it wrote was not taken.")
-            return path.read_text("utf-8").removesuffix("\n")
-        except (OSError, ValueError) as reason:
-            raise StoreError(f"The editor {argv[0]} could not be used ({reason}); set $EDITOR to another.") from None

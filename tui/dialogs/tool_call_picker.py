@@ -1,4 +1,4 @@
-"""All tool calls of a session, filtered as one types; Enter goes to one."""
+"""This dialog lists all tool calls of a session, filtered by what is typed. Enter chooses one."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tui.widgets.tables.tool_call_table import ToolCallTable
 
 
 class ToolCallPickerDialog(ModalScreen[int | None]):
-    """Answers with the key of the call that was chosen."""
+    """Returns the key of the chosen call."""
 
     AUTO_FOCUS = "Input"
     DEFAULT_CSS = """
@@ -47,10 +47,10 @@ class ToolCallPickerDialog(ModalScreen[int | None]):
     }
     """
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("down", "move(1)", "Down", show=False, id="calls.down", tooltip="The next call"),
-        Binding("up", "move(-1)", "Up", show=False, id="calls.up", tooltip="The call before"),
-        Binding("pagedown", "page(1)", "Page down", show=False, id="calls.page_down", tooltip="A page on"),
-        Binding("pageup", "page(-1)", "Page up", show=False, id="calls.page_up", tooltip="A page back"),
+        Binding("down", "move(1)", "Down", show=False, id="calls.down", tooltip="Next call"),
+        Binding("up", "move(-1)", "Up", show=False, id="calls.up", tooltip="Previous call"),
+        Binding("pagedown", "page(1)", "Page down", show=False, id="calls.page_down", tooltip="Down one page"),
+        Binding("pageup", "page(-1)", "Page up", show=False, id="calls.page_up", tooltip="Up one page"),
         Binding("escape", "dismiss(None)", "Close", id="calls.close", tooltip="Back to the call"),
     ]
 
@@ -88,10 +88,10 @@ class ToolCallPickerDialog(ModalScreen[int | None]):
 
     def _update_title(self, found: int) -> None:
         of = "" if found == len(self._calls) else f" of {len(self._calls):,}"
-        told = build_content(
+        title = build_content(
             [("All calls of this session ", "bold"), (f" {found:,}{of}", MUTED), ("   enter opens", FAINT)]
         )
-        self.query_one("#title", Static).update(told)
+        self.query_one("#title", Static).update(title)
 
     @on(Input.Submitted)
     @on(ToolCallTable.Opened)

@@ -1,6 +1,6 @@
-"""The conversation that is chosen, beside the record of whatever is selected in it.
+"""This module holds the conversation pane: the timeline of a session, and the record of the selected entry next to it.
 
-Not a screen by itself, but it stands with them: it owns the workers that read the store for its two panes.
+It is a widget, but it is kept with the screens because it owns the threads that read the store for its two panes.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ from tui.workers import threaded
 if TYPE_CHECKING:
     from store.store import Store
     from tui.app import Backscroll
+    from tui.dialogs.fork import ForkPoint
     from tui.render.tool_call_details import ToolCallRow
-    from tui.screens.fork import ForkPoint as Turning
 
-_FORK_TOOLTIP = "Go another way from this turn on, in a new session"
-_FACT_TOOLTIP = "Make this a fact that all agents may know"
-NO_RECORD = "This entry was made by the library and has no record of another program."
+_FORK_TOOLTIP = "Fork the session at this turn"
+_FACT_TOOLTIP = "Make this a fact that agents share"
+NO_RECORD = "This entry was recorded through the library and has no record of another program."
 
 
 class ConversationPane(Horizontal):
@@ -53,7 +53,7 @@ class ConversationPane(Horizontal):
     record_pane = query_one(JsonPane)
 
     class ConversationLoaded(DataMessage):
-        """A conversation as far as it must be known to be shown; `at` is the entry to open it at."""
+        """Holds a session as far as it must be known to be shown, and the entry at which it opens."""
 
         generation: int
         session: Session
@@ -80,18 +80,18 @@ class ConversationPane(Horizontal):
         data: bytes | None
 
     class CallListLoaded(DataMessage):
-        """All tool calls of the conversation, in order."""
+        """Holds all tool calls of the session, in order."""
 
         calls: Sequence[ToolCallRow]
 
     class TurnSelected(DataMessage):
-        """Another turn of the conversation is selected, or another conversation."""
+        """Says that another turn or another session is selected."""
 
         session: Session
         turn: int | None
 
     class SessionForked(DataMessage):
-        """A new session shares the past of the one that is read."""
+        """Says that the session was forked."""
 
         session: Session
         is_native: bool
@@ -114,7 +114,7 @@ class ConversationPane(Horizontal):
         yield TimelinePane(self._clock)
         yield JsonPane()
 
-    # ── what is handed down ───────────────────────────────────────────────────────────────────────
+    # ── opening ───────────────────────────────────────────────────────────────────────────────────
 
     def open(self, session: Session, *, query: Query | None = None, at_entry: str | None = None) -> None:
         """Open a session at this entry, else at the first hit of the query, else at its end."""
@@ -131,23 +131,22 @@ class ConversationPane(Horizontal):
         self.timeline_pane.timeline_view.defer_keys()
 
     def handle_store_change(self) -> None:
-        """The store has changed; the conversation may have grown."""
-        # One that is only being opened is read as it is now, anyway.
+        """Read the session again, because it may have grown. One that is being opened is read anyway."""
         if self._session_key is not None and self.session is not None and self.session.key == self._session_key:
-            # What is not shown yet, or was not read when it was opened, has yet to open where it should.
+            # A session that is not shown yet, or was not read when it was opened, still opens at its entry.
             is_due = self._is_opening or self.session.depth == "text"
-            where = (self._search_query, self._initial_entry) if is_due else (None, None)
-            self._load_conversation(self._session_key, self._next_generation(), *where, is_update=not is_due)
+            query, entry = (self._search_query, self._initial_entry) if is_due else (None, None)
+            self._load_conversation(self._session_key, self._next_generation(), query, entry, is_update=not is_due)
 
     def is_open(self, key: int, query: Query | None = None) -> bool:
-        """At what was looked for, where something was."""
+        """Whether this session is open, at the hits of the query if there is one."""
         return self._session_key == key and (not query or self._search_query == query)
 
     def _next_generation(self) -> int:
         self._generation += 1
         return self._generation
 
-    # ── what the store says ───────────────────────────────────────────────────────────────────────
+    # ── reading the store ─────────────────────────────────────────────────────────────────────────
 
     @threaded(exclusive=True, group="outline")
     def _load_conversation(
@@ -180,13 +179,13 @@ class ConversationPane(Horizontal):
         return self.ConversationLoaded(generation, session, outline, at_entry, highlight, is_update)
 
     @threaded(group="turns")
-    def _load_turns(self, key: int, wanted: TimelinePane.TurnsRequested) -> None:
-        self.post_message(self.TurnsLoaded(wanted, self._timelines.load_turns(key, wanted.turns)))
+    def _load_turns(self, key: int, request: TimelinePane.TurnsRequested) -> None:
+        self.post_message(self.TurnsLoaded(request, self._timelines.load_turns(key, request.turns)))
 
     @threaded(exclusive=True, group="find")
-    def _find_in_thread(self, key: int, wanted: TimelinePane.FindRequested) -> None:
-        hits = self._timelines.find_text(key, wanted.words, lambda: wanted.generation != self._find_generation)
-        self.post_message(self.FindFinished(wanted, hits))
+    def _find_in_thread(self, key: int, request: TimelinePane.FindRequested) -> None:
+        hits = self._timelines.find_text(key, request.words, lambda: request.generation != self._find_generation)
+        self.post_message(self.FindFinished(request, hits))
 
     @threaded(exclusive=True, group="record")
     def _load_record(self, entry: Entry) -> None:
@@ -198,50 +197,50 @@ class ConversationPane(Horizontal):
         if generation == self._generation:
             self.timeline_pane.timeline_view.release_keys()
 
-    # ── what goes down ────────────────────────────────────────────────────────────────────────────
+    # ── showing what was read ─────────────────────────────────────────────────────────────────────
 
     @on(ConversationLoaded)
-    def _show_conversation(self, outlined: ConversationLoaded) -> None:
-        if outlined.generation != self._generation:
+    def _show_conversation(self, loaded: ConversationLoaded) -> None:
+        if loaded.generation != self._generation:
             return
-        self.session = outlined.session
+        self.session = loaded.session
         self._is_opening = False
         self.timeline_pane.show(
-            outlined.session,
-            outlined.timeline,
-            at=outlined.at_entry,
-            highlight=outlined.highlight_pattern,
-            follow=outlined.is_update,
+            loaded.session,
+            loaded.timeline,
+            at=loaded.at_entry,
+            highlight=loaded.highlight_pattern,
+            follow=loaded.is_update,
         )
-        self.post_message(self.TurnSelected(outlined.session, None))
+        self.post_message(self.TurnSelected(loaded.session, None))
 
     @on(TurnsLoaded)
-    def _show_turns(self, read: TurnsLoaded) -> None:
-        self.timeline_pane.receive_turns(read.request, read.turns)
+    def _show_turns(self, loaded: TurnsLoaded) -> None:
+        self.timeline_pane.receive_turns(loaded.request, loaded.turns)
 
     @on(FindFinished)
     def _show_hits(self, found: FindFinished) -> None:
         self.timeline_pane.show_hits(found.request.generation, found.hits)
 
     @on(RecordLoaded)
-    def _show_record(self, recorded: RecordLoaded) -> None:
-        if self._selected_entry is not None and recorded.entry_key == self._selected_entry.key:
-            self.record_pane.show(recorded.data, NO_RECORD)
+    def _show_record(self, loaded: RecordLoaded) -> None:
+        if self._selected_entry is not None and loaded.entry_key == self._selected_entry.key:
+            self.record_pane.show(loaded.data, NO_RECORD)
 
-    # ── what comes up ─────────────────────────────────────────────────────────────────────────────
+    # ── messages of the panes ─────────────────────────────────────────────────────────────────────
 
     @on(TimelinePane.TurnsRequested)
-    def _fetch_turns(self, wanted: TimelinePane.TurnsRequested) -> None:
-        wanted.stop()
+    def _fetch_turns(self, request: TimelinePane.TurnsRequested) -> None:
+        request.stop()
         if self.session is not None:
-            self._load_turns(self.session.key, wanted)
+            self._load_turns(self.session.key, request)
 
     @on(TimelinePane.FindRequested)
-    def _start_find(self, wanted: TimelinePane.FindRequested) -> None:
-        wanted.stop()
-        self._find_generation = wanted.generation
+    def _start_find(self, request: TimelinePane.FindRequested) -> None:
+        request.stop()
+        self._find_generation = request.generation
         if self.session is not None:
-            self._find_in_thread(self.session.key, wanted)
+            self._find_in_thread(self.session.key, request)
 
     @on(TimelinePane.Selected)
     def _select_entry(self, selected: TimelinePane.Selected) -> None:
@@ -264,42 +263,42 @@ class ConversationPane(Horizontal):
 
     @threaded(exclusive=True, group="fork")
     def _load_fork_point(self, session: Session, turn: int) -> None:
-        from tui.screens.fork import read_fork_point
+        from tui.dialogs.fork import read_fork_point
 
         self.app.call_from_thread(self._open_fork_screen, read_fork_point(self._store, session, turn))
 
-    def _open_fork_screen(self, place: Turning) -> None:
-        from tui.screens.fork import ForkScreen
+    def _open_fork_screen(self, point: ForkPoint) -> None:
+        from tui.dialogs.fork import ForkDialog
 
-        def tell(prompt: str | None) -> None:
-            if (made := asking.fork_result) is not None:
-                self.post_message(self.SessionForked(made.session, made.is_native))
+        def report(prompt: str | None) -> None:
+            if (result := dialog.fork_result) is not None:
+                self.post_message(self.SessionForked(result.session, result.is_native))
 
-        asking = ForkScreen(self._store, place)
-        self.app.push_screen(asking, tell)
+        dialog = ForkDialog(self._store, point)
+        self.app.push_screen(dialog, report)
 
     # ── facts ─────────────────────────────────────────────────────────────────────────────────────
 
     def action_make_fact(self) -> None:
         from tui.screens.fact_edits import open_fact_dialog
 
-        block = self.timeline_pane.timeline_view.current_item
-        if self.session is not None and block is not None:
-            open_fact_dialog(self.screen, self._store, self.session, block.entry.seq, block.text)
+        item = self.timeline_pane.timeline_view.current_item
+        if self.session is not None and item is not None:
+            open_fact_dialog(self.screen, self._store, self.session, item.entry.seq, item.text)
 
     # ── tool calls ────────────────────────────────────────────────────────────────────────────────
 
     @on(TimelinePane.InspectRequested)
-    def _inspect(self, asked: TimelinePane.InspectRequested) -> None:
-        asked.stop()
-        self._open_call(asked.call_key)
+    def _inspect(self, request: TimelinePane.InspectRequested) -> None:
+        request.stop()
+        self._open_call(request.call_key)
 
     @on(TimelinePane.PictureRequested)
-    def _open_picture(self, asked: TimelinePane.PictureRequested) -> None:
+    def _open_picture(self, request: TimelinePane.PictureRequested) -> None:
         from tui.screens.picture import PictureScreen
 
-        asked.stop()
-        self.app.push_screen(PictureScreen(self._store, asked.entry, asked.part))
+        request.stop()
+        self.app.push_screen(PictureScreen(self._store, request.entry, request.part))
 
     def _open_call(self, call: int) -> None:
         from tui.screens.inspector import InspectorScreen
@@ -320,23 +319,23 @@ class ConversationPane(Horizontal):
         from store.conversations import tool_calls
         from tui.render.tool_call_details import build_call_row
 
-        found = tool_calls.iter_session_calls(self._store, session.key)
-        self.post_message(self.CallListLoaded([build_call_row(call, session.cwd) for call in found]))
+        calls = tool_calls.iter_session_calls(self._store, session.key)
+        self.post_message(self.CallListLoaded([build_call_row(call, session.cwd) for call in calls]))
 
     @on(CallListLoaded)
-    async def _open_call_picker(self, called: CallListLoaded) -> None:
+    async def _open_call_picker(self, loaded: CallListLoaded) -> None:
         from tui.dialogs.tool_call_picker import ToolCallPickerDialog
 
-        if not called.calls:
-            self.notify("No tool was called in this conversation.", timeout=3)
+        if not loaded.calls:
+            self.notify("No tool calls in this session.", timeout=3)
             return
-        await self.app.push_screen(ToolCallPickerDialog(called.calls, called.calls[-1].key), self._open_chosen_call)
+        await self.app.push_screen(ToolCallPickerDialog(loaded.calls, loaded.calls[-1].key), self._open_chosen_call)
 
     def _open_chosen_call(self, call: int | None) -> None:
         if call is not None:
             self._open_call(call)
 
     def load_selected_record(self) -> None:
-        """The record's pane has come into view."""
+        """Load the record of the selected entry, because its pane became visible."""
         if self._selected_entry is not None:
             self._load_record(self._selected_entry)

@@ -263,7 +263,7 @@ class JournalScreen(TableScreen):
 
     @on(UndoBlocked)
     def _confirm_undo_all(self, refused: UndoBlocked) -> None:
-        from tui.dialogs.text import ConfirmDialog
+        from tui.dialogs.confirm import ConfirmDialog
 
         numbers = [refused.edit.id, *(edit.id for edit in refused.later)]
         told = f"{describe_later_edits(refused.later)} Undo all of these, newest first?\n\n{refused.text}"

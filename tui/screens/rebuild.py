@@ -19,7 +19,8 @@ from store.errors import AlreadyExists, Refused, StoreError
 from store.model.session import Session
 from store.text.sanitize import one_line, sanitize
 from store.text.validate import serialize
-from tui.dialogs.text import DIALOG_CSS, SingleLineDialog
+from tui.dialogs.layout import DIALOG_CSS
+from tui.dialogs.text import SingleLineDialog
 from tui.messages import Copy, DataMessage
 from tui.render.resume_card import RebuildReport, render_input_card
 from tui.render.styles import ERROR, session_title

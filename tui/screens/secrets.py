@@ -319,7 +319,7 @@ class SecretsScreen(Screen[str | None]):
 
     @work(exclusive=True, group="edit")
     async def action_erase(self) -> None:
-        from tui.dialogs.text import ConfirmDialog
+        from tui.dialogs.confirm import ConfirmDialog
 
         row = self.table.selected
         if row is None:

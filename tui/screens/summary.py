@@ -100,7 +100,7 @@ class SummaryScreen(Screen[str | None]):
         Binding("ctrl+s", "save", "Save", id="summary.save", tooltip="Save text and coverage"),
         Binding("f4", "editor", "Your editor", id="summary.editor", tooltip="Write in $EDITOR, then come back"),
         # Priority: the text area would select a line.
-        Binding("f6", "tidy", "Take them out", priority=True, id="summary.tidy", tooltip="No control characters"),
+        Binding("f6", "tidy", "Remove them", priority=True, id="summary.tidy", tooltip="Remove the control characters"),
         Binding("tab", "app.focus_next", "Next part", id="summary.next", tooltip="Text, versions, turns"),
         Binding("shift+tab", "app.focus_previous", "Part before", show=False, id="summary.previous", tooltip="Back"),
         Binding("escape,q", "leave", "Back", id="summary.leave", tooltip="Back to the session"),
@@ -239,7 +239,7 @@ class SummaryScreen(Screen[str | None]):
         self._update_coverage()
 
     def action_editor(self) -> None:
-        from tui.dialogs.text import edit_in_external_editor
+        from tui.dialogs.external_editor import edit_in_external_editor
 
         try:
             with self.app.suspend():
@@ -277,7 +277,7 @@ class SummaryScreen(Screen[str | None]):
         # Exactly as it was read where nobody touched it: the editor has one kind of line break.
         text = self._seen_summary.text if self._seen_summary and not self._is_text_changed else self.area.text
         if self._is_text_changed and CONTROL_CHARACTERS.search(text):
-            self._show_status("It holds control characters; F6 takes them out.")
+            self._show_status("The text contains control characters. F6 removes them.")
         elif not text.strip() and self._seen_summary is None:
             self._show_status("There is no text yet, so there is nothing to save.")
         else:
@@ -387,4 +387,6 @@ class SummaryScreen(Screen[str | None]):
             elif choice == "drop":
                 self.dismiss(None)
 
-        await self.app.push_screen(UnsavedDialog("The summary is not saved", "What becomes of it?"), decide)
+        await self.app.push_screen(
+            UnsavedDialog("The summary is not saved", "What should happen with the text?"), decide
+        )

@@ -1,4 +1,4 @@
-"""Before a conversation goes another way from some turn on: what will be made, with which last prompt, and where."""
+"""This dialog forks a session at a turn. It asks for the last prompt, and where the fork is made."""
 
 from __future__ import annotations
 
@@ -13,37 +13,38 @@ from textual.widgets import Static, TextArea
 
 from store.model.session import Session
 from store.text.sanitize import one_line
-from tui.dialogs.text import DIALOG_CSS, MultilineDialog
+from tui.dialogs.layout import DIALOG_CSS
+from tui.dialogs.text import MultilineDialog
 from tui.render.styles import MUTED, session_title
 
 if TYPE_CHECKING:
     from store.store import Store
 
 MAX_TITLE_CHARACTERS = 60
-"""Characters of the session's title."""
+"""Limits the session's title."""
 
 
 @dataclass(frozen=True)
 class ForkResult:
     session: Session
     is_native: bool
-    "It is a transcript of its agent's, which can go on with it."
+    "Is True for a transcript of its agent, which can resume it."
 
 
 @dataclass(frozen=True)
 class ForkPoint:
-    """The turn after which a session is forked."""
+    """Describes the turn at which a session is forked."""
 
     session: Session
     turn: int
     prompt: str
-    "What was said in it."
+    "The prompt of the turn."
     program: str
-    "The agent that would go on with a transcript of its own; empty where there is none."
+    "Names the agent that can get a transcript of its own; empty if there is none."
 
 
 def read_fork_point(store: Store, session: Session, turn: int) -> ForkPoint:
-    """In a thread."""
+    """Read the turn at which a session is forked. Call this in a thread."""
     from store import sources
     from store.write_back.fork_transcript import can_fork_transcript
 
@@ -52,11 +53,11 @@ def read_fork_point(store: Store, session: Session, turn: int) -> ForkPoint:
     return ForkPoint(session, turn, prompt, source.label if source else "")
 
 
-class ForkScreen(MultilineDialog):
-    """Answers with the last prompt, once `made` is there."""
+class ForkDialog(MultilineDialog):
+    """Returns the last prompt. `fork_result` holds the new session then."""
 
     DEFAULT_CSS = (
-        "ForkScreen {"
+        "ForkDialog {"
         + DIALOG_CSS
         + """
         TextArea {
@@ -73,9 +74,7 @@ class ForkScreen(MultilineDialog):
     """
     )
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding(
-            "ctrl+s", "save", "In Backscroll", id="fork.here", tooltip="A fork that is kept here; undo takes it back"
-        ),
+        Binding("ctrl+s", "save", "In Backscroll", id="fork.here", tooltip="Keep the fork here; u undoes it"),
         Binding(
             "f5", "native", "In its agent", id="fork.native", tooltip="A new session that the agent itself resumes"
         ),
@@ -88,11 +87,11 @@ class ForkScreen(MultilineDialog):
         self.fork_result: ForkResult | None = None
         self._is_native = False
         self._original_text = ""
-        "What was said, as a text area spells it."
+        "Holds the prompt with the line breaks of the text area."
 
     @property
     def is_unsaved(self) -> bool:
-        """A fork is made by one of two keys; leaving is to make none."""
+        """Leaving makes no fork and needs no question, so nothing counts as unsaved."""
         return False
 
     def compose_field(self) -> ComposeResult:
@@ -112,19 +111,19 @@ class ForkScreen(MultilineDialog):
 
     @on(TextArea.Changed)
     def _update_ending(self) -> None:
-        place = self._fork_point
-        if not place.turn:
-            told = "It begins anew, with the same instructions."
+        point = self._fork_point
+        if not point.turn:
+            text = "It starts over, with the same instructions."
         elif self._changed_prompt(self.read_text()) is None:
-            told = f"It shares {_format_turns(place.turn)}. Change the prompt, and it ends with that, not yet answered."
+            text = f"It shares {_format_turns(point.turn)}. Change the prompt, and it ends with that, not yet answered."
         else:
-            told = f"It shares {_format_turns(place.turn - 1)} and ends with this prompt, not yet answered."
-        if place.program:
-            told += f"\nF5 makes it a new {place.program} session, which {place.program} lists and resumes."
-        self.query_one("#ending", Static).update(Content.styled(told, MUTED))
+            text = f"It shares {_format_turns(point.turn - 1)} and ends with this prompt, not yet answered."
+        if point.program:
+            text += f"\nF5 makes it a new {point.program} session, which {point.program} lists and resumes."
+        self.query_one("#ending", Static).update(Content.styled(text, MUTED))
 
     def _changed_prompt(self, typed: str) -> str | None:
-        """None while it is as it was."""
+        """Return the prompt, or None if it is unchanged."""
         return typed if self._fork_point.turn and typed != self._original_text else None
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
@@ -144,7 +143,7 @@ class ForkScreen(MultilineDialog):
         self.submit()
 
     def submit(self) -> None:
-        """What was said once may hold whatever it held; only what is said now must be tidy."""
+        """Submit the prompt. Control characters are refused only in a changed prompt; the original may contain them."""
         if self._changed_prompt(self.read_text()) is not None:
             super().submit()
         elif not self._is_busy:
@@ -156,12 +155,12 @@ class ForkScreen(MultilineDialog):
         from store.conversations.fork import fork_session
         from store.write_back.fork_transcript import fork_transcript
 
-        place, prompt = self._fork_point, self._changed_prompt(typed)
+        point, prompt = self._fork_point, self._changed_prompt(typed)
         if self._is_native:
-            made = fork_transcript(self._store, place.session, place.turn, prompt=prompt).session
+            session = fork_transcript(self._store, point.session, point.turn, prompt=prompt).session
         else:
-            made = fork_session(self._store, place.session, place.turn, prompt=prompt)
-        self.fork_result = ForkResult(made, self._is_native)
+            session = fork_session(self._store, point.session, point.turn, prompt=prompt)
+        self.fork_result = ForkResult(session, self._is_native)
 
 
 def _format_turns(last: int) -> str:
