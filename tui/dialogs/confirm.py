@@ -1,0 +1,37 @@
+"""This dialog asks for confirmation before something that cannot be undone."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Vertical
+from textual.content import Content
+from textual.screen import ModalScreen
+from textual.widgets import Footer, Static
+
+from store.text.sanitize import sanitize
+from tui.dialogs.layout import DIALOG_CSS
+from tui.render.styles import STRONG
+
+
+class ConfirmDialog(ModalScreen[bool]):
+    """Returns whether the person agrees."""
+
+    DEFAULT_CSS = "ConfirmDialog {" + DIALOG_CSS + "}"
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("y", "dismiss(True)", "Yes", id="confirm.yes", tooltip="Do it"),
+        Binding("n,escape,q", "dismiss(False)", "No", id="confirm.no", tooltip="Leave it as it is"),
+    ]
+
+    def __init__(self, title: str, text: str) -> None:
+        super().__init__()
+        self._heading = title
+        self._body_text = text
+
+    def compose(self) -> ComposeResult:
+        with Vertical():
+            yield Static(Content.styled(sanitize(self._heading), STRONG), id="title")
+            yield Static(Content(sanitize(self._body_text)))
+        yield Footer(show_command_palette=False)
