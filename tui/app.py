@@ -1,6 +1,6 @@
-"""The browser's table of contents: its screens, its keys, and the one place that shows errors.
+"""This module holds the app: its screens, its global keys, and the one place that shows errors.
 
-Screens are imported when they are first opened; only the list is needed to begin with.
+Screens are imported when they are first opened; only the browser screen is needed at the start.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ GC_IDLE_SECONDS = 0.3
 
 @runtime_checkable
 class HasUnsavedChanges(Protocol):
-    """A screen on which something may be written that is not saved; leaving it asks."""
+    """A screen that asks before an unsaved text is lost."""
 
     @property
     def is_unsaved(self) -> bool: ...
@@ -60,13 +60,13 @@ class HasUnsavedChanges(Protocol):
 
 @runtime_checkable
 class HasCursorBlink(Protocol):
-    """Where something is typed."""
+    """A field with a blinking cursor."""
 
     cursor_blink: bool
 
 
 class Backscroll(PrivateApp["ResumePlan"]):
-    """What `run` gives is what the terminal is handed over to, if the person resumes a conversation."""
+    """Returns from `run` the plan of the session to resume, or None."""
 
     TITLE = "Backscroll"
     CSS_PATH = Path(__file__).with_name("app.tcss")
@@ -125,7 +125,8 @@ class Backscroll(PrivateApp["ResumePlan"]):
     def set_timer(
         self, delay: float, callback: TimerCallback | None = None, *, name: str | None = None, pause: bool = False
     ) -> Timer:
-        """Textual's own, too: if the one that a resize sets were lost, no other resize would be heeded."""
+        """Make all timers reliable, also those of Textual: if the timer of a resize were lost, later resizes would be
+        ignored."""
         return reliable_timer(super().set_timer(delay, callback, name=name, pause=pause))
 
     def postpone_gc(self) -> None:
@@ -146,7 +147,7 @@ class Backscroll(PrivateApp["ResumePlan"]):
         self.settings.save_state(theme=theme.name)
 
     def close_stores(self) -> None:
-        """After `run`, when no worker is left that might still be reading."""
+        """Close the stores. Call this after `run`, when no thread reads them any more."""
         for store in self._stores:
             store.close()
 
@@ -159,7 +160,7 @@ class Backscroll(PrivateApp["ResumePlan"]):
         return [NoColorFilter()]
 
     def on_descendant_focus(self, event: DescendantFocus) -> None:
-        """Textual stills what slides, and leaves cursors blinking."""
+        """Stop the cursor of a field from blinking if motion is off. Textual stops only animations."""
         if self.animation_level == "none" and isinstance(event.widget, HasCursorBlink):
             event.widget.cursor_blink = False
 
@@ -169,9 +170,9 @@ class Backscroll(PrivateApp["ResumePlan"]):
         return [*(self._no_color_filters or super().get_line_filters()), self._terminal_filter]
 
     def get_system_commands(self, screen: Screen[object]) -> Iterable[SystemCommand]:
-        """Without what our own keys do, and without the screenshot: a file with whatever was on the screen, left lying
-        about."""
-        return (one for one in super().get_system_commands(screen) if one.title not in ("Keys", "Quit", "Screenshot"))
+        """Leave out the commands that have a key here, and the screenshot, which would leave private text in a file."""
+        hidden = ("Keys", "Quit", "Screenshot")
+        return (command for command in super().get_system_commands(screen) if command.title not in hidden)
 
     def show_error(self, error: StoreError) -> None:
         self.notify(sanitize(str(error)), severity="error", timeout=10, markup=False)
@@ -197,7 +198,7 @@ class Backscroll(PrivateApp["ResumePlan"]):
         self.push_screen(HelpScreen(keys, SIGN_LEGEND))
 
     async def action_quit(self) -> None:
-        """What is written and not saved is asked about first."""
+        """Quit, but ask first if there is an unsaved text."""
         if isinstance(self.screen, HasUnsavedChanges) and self.screen.is_unsaved:
             await self.screen.action_leave()
         else:
@@ -205,26 +206,26 @@ class Backscroll(PrivateApp["ResumePlan"]):
 
     # ── resuming and copying ──────────────────────────────────────────────────────────────────────
 
-    def exit_and_resume(self, found: ResumePlan | None) -> None:
-        """The app ends; whoever ran it starts the agent in its place."""
-        if found is not None:
-            self.exit(found)
+    def exit_and_resume(self, plan: ResumePlan | None) -> None:
+        """End the app. Its caller starts the agent of the plan then."""
+        if plan is not None:
+            self.exit(plan)
 
     @on(Copy)
     def _copy(self, copy: Copy) -> None:
         copy.stop()
-        # Half a character, which some agents write, cannot be pasted anywhere.
+        # Some agents write half of a surrogate pair, which cannot be pasted.
         self._copy_text(copy.text.encode("utf-8", "replace").decode(), copy.description)
 
     @threaded(group="copy")
-    def _copy_text(self, text: str, what: str) -> None:
+    def _copy_text(self, text: str, description: str) -> None:
         from tui.privacy.clipboard import copy_locally
 
-        done = copy_locally(text)
-        if not done:
+        is_copied = copy_locally(text)
+        if not is_copied:
             self.call_from_thread(self.copy_to_clipboard, text)
-        told = f"Copied {what}." if done else f"Sent {what} to the terminal's clipboard."
-        self.notify(told, timeout=2, markup=False)
+        notice = f"Copied {description}." if is_copied else f"Sent {description} to the terminal's clipboard."
+        self.notify(notice, timeout=2, markup=False)
 
     # ── demo ──────────────────────────────────────────────────────────────────────────────────────
 

@@ -1,4 +1,4 @@
-"""Every action of the screen in the command palette, with the keys that do the same."""
+"""This module lists every action of a screen in the command palette, with its keys."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from textual.system_commands import SystemCommandsProvider
 
 
 class Action(NamedTuple):
-    """What can be done on a screen; keys that do the same belong to one."""
+    """Describes an action of a screen. Several keys may run it."""
 
     id: str
     keys: str
@@ -26,21 +26,21 @@ class Action(NamedTuple):
 
 
 def list_actions(screen: Screen[object]) -> list[Action]:
-    """Only bindings with an id are ours."""
-    found: dict[str, Action] = {}
+    """Return the actions that are available now. Bindings without an id belong to Textual and are left out."""
+    actions: dict[str, Action] = {}
     for node, binding, enabled, tooltip in screen.active_bindings.values():
         if not binding.id or not enabled:
             continue
         keys = screen.app.get_key_display(binding)
-        if binding.id in found:
-            keys = f"{found[binding.id].keys}  {keys}"
-        told = tooltip or binding.tooltip or binding.description
-        found[binding.id] = Action(binding.id, keys, binding.description, told, binding.action, node)
-    return list(found.values())
+        if binding.id in actions:
+            keys = f"{actions[binding.id].keys}  {keys}"
+        help_text = tooltip or binding.tooltip or binding.description
+        actions[binding.id] = Action(binding.id, keys, binding.description, help_text, binding.action, node)
+    return list(actions.values())
 
 
 class ActionProvider(SystemCommandsProvider):
-    """Ours first, then Textual's own. One provider of both: of two, now this and now that one would come first."""
+    """Offers our actions first, then those of Textual. Two providers would be listed in random order."""
 
     async def discover(self) -> Hits:
         for action in self._list_actions():
@@ -74,17 +74,17 @@ def _format_title(action: Action) -> str:
 
 
 def all_bindings() -> Iterator[Binding]:
-    """Of every screen there is, those that are not imported yet included."""
-    from pkgutil import walk_packages  # for those alone who gave keys of their own
+    """Yield the bindings of all screens and dialogs, including those that are not imported yet."""
+    from pkgutil import walk_packages  # needed only if a person has configured keys
 
     from tui import dialogs, screens
 
     for package in (screens, dialogs):
         for module in walk_packages(package.__path__, f"{package.__name__}."):
             import_module(module.name)
-    waiting: list[type[DOMNode]] = [DOMNode]
-    while waiting:
-        kind = waiting.pop()
-        waiting += kind.__subclasses__()
-        if kind.__module__.startswith("tui."):
-            yield from Binding.make_bindings(kind.__dict__.get("BINDINGS", ()))
+    classes: list[type[DOMNode]] = [DOMNode]
+    while classes:
+        node_class = classes.pop()
+        classes += node_class.__subclasses__()
+        if node_class.__module__.startswith("tui."):
+            yield from Binding.make_bindings(node_class.__dict__.get("BINDINGS", ()))

@@ -236,7 +236,7 @@ async def test_where_the_clipboard_cannot_be_read_it_is_said(
     async with make_browser(store).run_test() as pilot:
         await opened(pilot, store, session)
         await pilot.press("y")
-        await notified(pilot, "cannot be read back")
+        await notified(pilot, "stays there until something else is copied")
         assert pilot.app.clipboard == ""
     monkeypatch.setattr(pyperclip, "copy", lambda _: None)
     monkeypatch.setattr(pyperclip, "paste", refuse)

@@ -1,6 +1,6 @@
-"""How an app that shows secrets behaves: it locks them when nobody is there, and tells them to nobody but the terminal.
+"""This module protects the secrets that an app shows.
 
-Not to a log, not to a screenshot, not to whatever takes the terminal over next; and to the clipboard for half a minute.
+It locks them when nobody is there, keeps them out of logs and screenshots, and clears them from the clipboard.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ IDLE_SECONDS = 600.0
 IDLE_CHECK_SECONDS = 5.0
 CLIPBOARD_SECONDS = 30.0
 MAX_DELAY_SECONDS = 60.0
-"""Between two guesses of a passphrase."""
+"""Limits the delay between two attempts at a passphrase."""
 
 Result = TypeVar("Result")
 
 
 class PassphraseDelay:
-    """Every wrong passphrase doubles the time until the next may be tried, whichever dialog asks for it."""
+    """Doubles the time until the next attempt after every wrong passphrase, in all dialogs together."""
 
     def __init__(self) -> None:
         self._failures = 0
@@ -44,7 +44,6 @@ class PassphraseDelay:
 
     @property
     def seconds_left(self) -> int:
-        """Seconds."""
         return max(ceil(self._blocked_until - monotonic()), 0)
 
     def add_failure(self) -> None:
@@ -62,7 +61,7 @@ class PrivateApp(HookedApp[Result]):
         super().__init__()
         self.passphrase_delay = PassphraseDelay()
         self.hide_secrets_signal: Signal[None] = Signal(self, "hide secrets")
-        """Whatever is revealed is to be hidden, and whoever shows whether the secrets are locked should look again."""
+        "Tells widgets to hide revealed secrets, and to show again whether the secrets are locked."
         self._last_input = monotonic()
         self._log_suppressions = 0
         self._log_file = constants.LOG_FILE
@@ -76,9 +75,9 @@ class PrivateApp(HookedApp[Result]):
     # ── locking ───────────────────────────────────────────────────────────────────────────────────
 
     def lock_secrets(self) -> None:
-        """A passphrase must be given again; where there is none, nothing stays revealed."""
+        """Require the passphrase again, if there is one, and hide every revealed secret."""
         for store in self._stores:
-            if "secrets" in vars(store):  # a shelf that nobody went to holds no key
+            if "secrets" in vars(store):  # an unused collection holds no key
                 store.secrets.drop_key()
         self.hide_secrets_signal.publish(None)
 
@@ -96,14 +95,14 @@ class PrivateApp(HookedApp[Result]):
         super().action_suspend_process()
 
     def exit(self, result: Result | None = None, return_code: int = 0, message: RenderableType | None = None) -> None:
-        """Also when the terminal is handed over to an agent."""
+        """Lock the secrets first: the terminal may be handed over to an agent."""
         self.lock_secrets()
         super().exit(result, return_code, message)
 
-    # ── telling nobody ────────────────────────────────────────────────────────────────────────────
+    # ── logs and screenshots ──────────────────────────────────────────────────────────────────────
 
     def suppress_logging(self, suppress: bool) -> None:
-        """No log of Textual's while a secret may be typed or shown: it would tell every key and every message."""
+        """Stop Textual's log while a secret may be typed or shown, because it contains every key and every message."""
         self._log_suppressions += 1 if suppress else -1
         constants.LOG_FILE = None if self._log_suppressions else self._log_file  # type: ignore[misc]
 
@@ -112,9 +111,9 @@ class PrivateApp(HookedApp[Result]):
         return not self._log_suppressions
 
     def export_screenshot(self, *, title: str | None = None, simplify: bool = False) -> str:
-        with ExitStack() as concealed:
+        with ExitStack() as stack:
             for widget in self._concealable_widgets():
-                concealed.enter_context(widget.concealed())
+                stack.enter_context(widget.concealed())
             return super().export_screenshot(title=title, simplify=simplify)
 
     def _concealable_widgets(self) -> Iterator[ConcealableWidget]:
@@ -130,27 +129,28 @@ class PrivateApp(HookedApp[Result]):
         copied = copy_secret(value.text)
         self.call_from_thread(self._finish_secret_copy, value, copied, description)
 
-    def _finish_secret_copy(self, value: SecretValue, copied: CopiedSecret | None, what: str) -> None:
+    def _finish_secret_copy(self, value: SecretValue, copied: CopiedSecret | None, description: str) -> None:
         self._copied_secret = copied
         if self._clear_timer is not None:
             self._clear_timer.stop()
         if copied is None:
             self.copy_to_clipboard(value.text)
             self.forget_copied_text()
-            told = "which cannot be read back: it stays there until something else is copied."
-            self.notify(f"Sent {what} to the terminal's clipboard, {told}", timeout=8, markup=False)
+            notice = f"Sent {description} to the terminal's clipboard. It stays there until something else is copied."
+            self.notify(notice, timeout=8, markup=False)
             return
         self._clear_timer = self.set_timer(CLIPBOARD_SECONDS, self._clear_clipboard)
-        around = " What the terminal around tmux keeps cannot be known." if copied.clipboard == "tmux" else ""
-        told = f"Copied {what}; it is cleared in {CLIPBOARD_SECONDS:.0f} seconds, or when you leave."
-        self.notify(told + around, timeout=5, markup=False)
+        notice = f"Copied {description}. It is cleared in {CLIPBOARD_SECONDS:.0f} seconds, or when you quit."
+        if copied.clipboard == "tmux":
+            notice += " The terminal around tmux may keep a copy."
+        self.notify(notice, timeout=5, markup=False)
 
     @threaded(group="copy")
     def _clear_clipboard(self) -> None:
         copied, self._copied_secret = self._copied_secret, None
         if copied is not None and not copied.clear():
-            told = "The clipboard could not be read back, so it may still hold the secret."
-            self.notify(told, severity="warning", timeout=8, markup=False)
+            notice = "The clipboard could not be read, so it may still contain the secret."
+            self.notify(notice, severity="warning", timeout=8, markup=False)
 
     async def on_unmount(self) -> None:
         copied, self._copied_secret = self._copied_secret, None

@@ -1,6 +1,6 @@
-"""Copying, wherever the terminal is: on this machine, in tmux, at the far end of ssh.
+"""This module copies text to the clipboard: on this machine, in tmux, or through ssh.
 
-What was copied in confidence is taken off the clipboard again, where it can be known that it is still there.
+A copied secret is removed from the clipboard later, if it is still there.
 """
 
 from __future__ import annotations
@@ -14,31 +14,30 @@ from hashlib import blake2b
 from typing import Literal
 
 TIMEOUT_SECONDS = 2.0
-"""A clipboard program that hangs must not keep anybody waiting for ever."""
+"""Limits the time that a clipboard program may take."""
 
 ClipboardKind = Literal["tmux", "here"]
-"""Whose clipboard took it: that of the tmux we are in, or this machine's."""
+"""Names the clipboard: that of the tmux around the program, or that of this machine."""
 
 
 def copy_locally(text: str, environ: Mapping[str, str] = os.environ) -> bool:
-    """Whether a program of this machine took it. If not, only the terminal can, and does not tell.
-
-    At the far end of ssh the clipboard of this machine is not the one a person pastes from. May take a while.
+    """Copy a text with a program of this machine, and return whether that worked. Otherwise only the terminal can copy
+    it. Through ssh, this machine's clipboard is not the one that a person pastes from. Call this in a thread.
     """
     return _copy_text(text, environ) is not None
 
 
 def copy_secret(text: str, environ: Mapping[str, str] = os.environ) -> CopiedSecret | None:
-    """As above, with what it takes to clear it later; None where only the terminal can take it."""
-    way = _copy_text(text, environ)
-    return CopiedSecret(way, text) if way is not None else None
+    """Copy a secret as `copy_locally` does. Return None if only the terminal can copy it, and cannot clear it."""
+    clipboard = _copy_text(text, environ)
+    return CopiedSecret(clipboard, text) if clipboard is not None else None
 
 
 class CopiedSecret:
-    """What was copied, to be known again without being kept."""
+    """Recognizes a copied secret by its digest, without keeping it."""
 
-    def __init__(self, way: ClipboardKind, text: str) -> None:
-        self.clipboard = way
+    def __init__(self, clipboard: ClipboardKind, text: str) -> None:
+        self.clipboard = clipboard
         self._key = os.urandom(32)
         self._digest = self._compute_digest(text)
 
@@ -46,17 +45,17 @@ class CopiedSecret:
         return blake2b(text.encode("utf-8", "surrogatepass"), key=self._key).digest()
 
     def clear(self) -> bool:
-        """Whether it is gone now; what somebody copied since is left alone. May take a while."""
-        found = _run_tmux("save-buffer", "-") if self.clipboard == "tmux" else _paste_with_pyperclip()
-        if found is None:
+        """Clear the clipboard if it still contains the secret, and return whether it is gone. Call this in a thread."""
+        text = _run_tmux("save-buffer", "-") if self.clipboard == "tmux" else _paste_with_pyperclip()
+        if text is None:
             return False
-        if hmac.compare_digest(self._compute_digest(found), self._digest):
+        if hmac.compare_digest(self._compute_digest(text), self._digest):
             return _run_tmux("delete-buffer") is not None if self.clipboard == "tmux" else _copy_with_pyperclip("")
         return True
 
 
 def _copy_text(text: str, environ: Mapping[str, str]) -> ClipboardKind | None:
-    # tmux hands it on to the terminal around it, which it does not do for what a program in it sends.
+    # tmux forwards its buffer to the terminal around it; it does not forward escape sequences of programs.
     if environ.get("TMUX") and _run_tmux("load-buffer", "-w", "-", stdin_text=text) is not None:
         return "tmux"
     if environ.get("SSH_CONNECTION") or environ.get("SSH_TTY"):
@@ -75,7 +74,7 @@ def _copy_with_pyperclip(text: str) -> bool:
 
 
 def _paste_with_pyperclip() -> str | None:
-    """None where it cannot be told."""
+    """Return the text on the clipboard, or None if it cannot be read."""
     import pyperclip
 
     try:
@@ -85,12 +84,12 @@ def _paste_with_pyperclip() -> str | None:
 
 
 def _run_tmux(*command: str, stdin_text: str = "") -> str | None:
-    """What it said; None when it is not there or refused."""
+    """Return the output of tmux, or None if it is missing or fails."""
     tmux = shutil.which("tmux")
     if tmux is None:
         return None
     try:
-        done = subprocess.run(
+        result = subprocess.run(
             [tmux, *command],
             input=stdin_text.encode("utf-8", "surrogateescape"),
             timeout=TIMEOUT_SECONDS,
@@ -99,4 +98,4 @@ def _run_tmux(*command: str, stdin_text: str = "") -> str | None:
         )
     except (OSError, UnicodeError, subprocess.SubprocessError):
         return None
-    return done.stdout.decode("utf-8", "surrogateescape") if done.returncode == 0 else None
+    return result.stdout.decode("utf-8", "surrogateescape") if result.returncode == 0 else None

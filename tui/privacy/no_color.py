@@ -1,8 +1,7 @@
-"""Lines without colour, for whoever set NO_COLOR.
+"""This module removes colours from lines if NO_COLOR is set.
 
-Textual would send greys in their place, whatever colours the terminal has. Here a line is sent in the terminal's own,
-and what colours tell beside words is told by what is no colour: what is faint is dim, and what has the colour of its
-ground is not there. The style sheet reverses what is chosen.
+Textual would replace colours by greys. Here a line gets the terminal's own colours. Faint text becomes dim, and text in
+the colour of its background stays invisible. The style sheet reverses the selected row.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ if TYPE_CHECKING:
     from rich.color import Color as RichColor
 
 MAX_DIM_CONTRAST = 0.42
-"""How far in brightness a text may be from its ground to be dim; black is 1 from white."""
+"""Text is dim up to this difference in brightness from its background; black and white differ by 1."""
 
 MAX_INVISIBLE_CONTRAST = 0.02
 DIM = Style(dim=True)
@@ -35,13 +34,13 @@ def _strip_segment_color(segment: Segment) -> Segment:
     text, style, _ = segment
     if style is None:
         return segment
-    plain, is_seen = _strip_color(style)
-    return Segment(text if is_seen else " " * segment.cell_length, plain)
+    plain, is_visible = _strip_color(style)
+    return Segment(text if is_visible else " " * segment.cell_length, plain)
 
 
 @lru_cache(STYLE_CACHE_SIZE)
 def _strip_color(style: Style) -> tuple[Style, bool]:
-    """And whether text in it can be seen."""
+    """Return the style without colour, and whether text in it is visible."""
     contrast = _compute_contrast(style.color, style.bgcolor)
     is_dim = contrast <= MAX_DIM_CONTRAST and not style.reverse
     return style.without_color + Style.from_meta(style.meta) + (
@@ -49,8 +48,8 @@ def _strip_color(style: Style) -> tuple[Style, bool]:
     ), contrast > MAX_INVISIBLE_CONTRAST
 
 
-def _compute_contrast(text: RichColor | None, ground: RichColor | None) -> float:
-    """The terminal's own colours can be told apart."""
-    if text is None or ground is None or text.is_default or ground.is_default:
+def _compute_contrast(text: RichColor | None, background: RichColor | None) -> float:
+    """Return the difference in brightness. The terminal's default colours count as black and white."""
+    if text is None or background is None or text.is_default or background.is_default:
         return 1
-    return abs(Color.from_rich_color(text).brightness - Color.from_rich_color(ground).brightness)
+    return abs(Color.from_rich_color(text).brightness - Color.from_rich_color(background).brightness)

@@ -1,4 +1,4 @@
-"""A secret's value while it is in the browser's hands."""
+"""This module wraps the value of a secret while the browser has it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ MASK = "••••••••"
 
 
 class SecretValue:
-    """A value on its way. What prints it, be it a log, a worker's description or a traceback, prints dots."""
+    """Holds the value of a secret. Logs, worker descriptions and tracebacks print it as dots."""
 
     __slots__ = ("text",)
 
@@ -22,6 +22,6 @@ class SecretValue:
 
 @runtime_checkable
 class ConcealableWidget(Protocol):
-    """A widget that may show what a screenshot must not."""
+    """A widget whose secret must not appear in a screenshot."""
 
     def concealed(self) -> AbstractContextManager[None]: ...

@@ -1,8 +1,8 @@
-"""The last thing every line passes on its way to the terminal.
+"""This module filters every line right before it is sent to the terminal.
 
-What is shown has been cleaned where it was painted. Should one place forget to, Textual would hand an escape sequence
-to the terminal as it stands, and the terminal would obey it; here it becomes a picture of itself. Links are dropped
-altogether: a terminal may open what a conversation chose.
+Text is sanitized where it is rendered. If one place forgot that, Textual would send an escape sequence to the terminal,
+which would obey it; the filter replaces it by visible characters. Links are removed, because a terminal may open an
+address that a conversation chose.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ class TerminalFilter(LineFilter):
             map(_has_control_or_link, segments)
         ):
             return segments
-        # Textual counts control characters as nothing, their pictures take a cell: keep the line's length.
+        # Control characters have no width, but their visible replacements take a cell: keep the length of the line.
         return Segment.adjust_line_length(list(map(_sanitize_segment, segments)), sum(s.cell_length for s in segments))
 
 
 def is_safe_for_terminal(text: str) -> bool:
-    """Whether there is nothing in it that a terminal would obey."""
+    """Whether a text contains no control characters."""
     return not _CONTROL_CHARACTERS.search(text)
 
 
