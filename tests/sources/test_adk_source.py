@@ -402,7 +402,7 @@ def test_other_databases_are_not_adks(tmp_path: Path, made: AdkSqliteDatabase) -
     with closing(sqlite3.connect(other)) as connection:
         connection.executescript("create table sessions (id text, state text); create table events (id text);")
     assert not adk.detect(str(other))
-    with pytest.raises(Unreadable, match="google-adk's tables"), adk.open(str(other)):
+    with pytest.raises(Unreadable, match="no google-adk tables"), adk.open(str(other)):
         pass
 
 

@@ -166,7 +166,7 @@ def test_a_value_that_its_owner_changed_is_not_overwritten(case: PostgresCase) -
     case.edit_fact("motd: hello", "motd: bye")
     case.database.execute("""update app_states set state = '{"motd": "welcome"}'""")
     before = case.foreign_rows()
-    with pytest.raises(ChangedMeanwhile, match="'motd' was changed there"):
+    with pytest.raises(ChangedMeanwhile, match="'motd' was changed in google-adk"):
         case.write()
     assert case.foreign_rows() == before
 

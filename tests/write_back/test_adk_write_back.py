@@ -157,7 +157,7 @@ def test_a_value_that_its_owner_changed_is_not_overwritten(case: WriteBackCase, 
     edit_fact(case, "motd: hello", "motd: bye")
     database.execute("update app_states set state = replace(state, 'hello', 'welcome')")
     before = case.foreign_rows()
-    assert case.preview().plan.conflicts == ["'motd' was changed there since it was read; sync first."]
+    assert case.preview().plan.conflicts == ["'motd' was changed in google-adk since it was read; sync first."]
     with pytest.raises(ChangedMeanwhile, match="sync first"):
         case.write()
     assert case.foreign_rows() == before
@@ -199,8 +199,8 @@ def test_missing_keys_are_reported(v1_case: WriteBackCase, v1: AdkSqliteDatabase
     plan = v1_case.preview().plan
     assert (plan.changes, plan.conflicts) == ([], [])
     assert plan.unsupported == [
-        "google-adk does not keep 'motd' any more; your correction of it stays here.",
-        "google-adk does not keep 'lang' any more; your correction of it stays here.",
+        "google-adk does not have 'motd' any more; your correction stays here.",
+        "google-adk does not have 'lang' any more; your correction stays here.",
     ]
 
 
@@ -231,7 +231,7 @@ def test_unsupported_edits_are_reported(case: WriteBackCase) -> None:
     plan = case.preview().plan
     assert plan.changes == []
     assert plan.unsupported == [
-        f"google-adk has no place for {what}; yours stay here." for what in ("titles", "summaries", "secrets")
+        f"google-adk cannot store {what}; yours stay here." for what in ("titles", "summaries", "secrets")
     ]
 
 

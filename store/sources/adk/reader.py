@@ -36,36 +36,38 @@ _V0_JSON_COLUMNS = {
 }
 
 
-# ── rows, wherever they are kept ──────────────────────────────────────────────────────────────────
+# ── rows of either database ───────────────────────────────────────────────────────────────────────
 
 
 class AdkDatabase(Protocol):
-    "The little in which databases differ; all above it is the same."
+    """Declares what the reader needs from a database. SQLite and PostgreSQL implement it."""
 
     @property
     def tables(self) -> Mapping[str, frozenset[str]]:
-        """The columns of each."""
+        """Return the columns of each table."""
         ...
 
     def select(self, sql: str, **values: str) -> Iterator[AdkRow]:
-        """Streamed; JSON as text, times as text or epoch."""
+        """Yield rows one by one: JSON as text, times as text or as seconds since the epoch."""
         ...
 
     def fingerprints(self, table: str, by: Sequence[str]) -> dict[tuple[str, ...], str]:
-        """For each group of rows something that differs when anything in them does."""
+        """Return a fingerprint for each group of rows. It differs when anything in the group differs."""
         ...
 
     def json_number_sql(self, column: str, name: str) -> str:
-        """SQL for a number in a column of JSON; null where there is none."""
+        """Return SQL for a number in a column of JSON. Its value is null where there is none."""
         ...
 
     @property
     def append_order(self) -> str:
-        """What breaks a tie between rows that were appended at the same moment."""
+        """Return the column that orders rows with equal times, as they were appended."""
         ...
 
 
 class SqliteDatabase:
+    """Reads rows from a SQLite file."""
+
     append_order = "rowid"
 
     def __init__(self, connection: sqlite3.Connection) -> None:
@@ -76,15 +78,15 @@ class SqliteDatabase:
         try:
             yield from map(dict, self._connection.execute(sql, values))
         except sqlite3.Error as reason:
-            raise Unreadable(f"It cannot be read any further: {reason}.") from None
+            raise Unreadable(f"The database cannot be read further: {reason}.") from None
 
     def fingerprints(self, table: str, by: Sequence[str]) -> dict[tuple[str, ...], str]:
-        """In the order of the file, each group's rows hashed as they come."""
-        told: dict[tuple[str, ...], str] = {}
+        """Hash the rows in the order of the file, each into the fingerprint of its group."""
+        digests: dict[tuple[str, ...], str] = {}
         for row in self.select(f"select * from {table}"):
             group = tuple(row[name] for name in by)
-            told[group] = sqlite.digest(told.get(group), *row.values())
-        return told
+            digests[group] = sqlite.digest(digests.get(group), *row.values())
+        return digests
 
     def json_number_sql(self, column: str, name: str) -> str:
         return f"case when json_valid({column}) then json_extract({column}, '$.{name}') end"
@@ -98,41 +100,44 @@ def _quote_name(name: str) -> str:
 
 
 class AdkReader(SourceReader):
-    def __init__(self, rows: AdkDatabase) -> None:
+    """Reads the sessions, events and states of a google-adk database."""
+
+    def __init__(self, database: AdkDatabase) -> None:
         super().__init__()
-        if not any(sqlite.has_columns(rows.tables, signature) for signature in Adk.signatures):
-            raise Unreadable("It does not hold google-adk's tables.")
-        self._database = rows
-        names = sorted(rows.tables["events"])
+        if not any(sqlite.has_columns(database.tables, signature) for signature in Adk.signatures):
+            raise Unreadable("The database has no google-adk tables.")
+        self._database = database
+        names = sorted(database.tables["events"])
         self._has_event_json = "event_data" in names
-        measured = {"actions": 'length("actions") as actions_bytes'}
-        self._event_columns = ", ".join(measured.get(name) or _quote_name(name) for name in names)
-        # Only SqliteSessionService breaks ties by the order of appending; it alone of the JSON layouts has no metadata.
-        told_by_id = "adk_internal_metadata" in rows.tables or not self._has_event_json
-        self._event_order = f'"timestamp", {"id" if told_by_id else rows.append_order}'
+        replaced_columns = {"actions": 'length("actions") as actions_bytes'}
+        self._event_columns = ", ".join(replaced_columns.get(name) or _quote_name(name) for name in names)
+        # Only SqliteSessionService orders events with equal times as they were appended. Of the JSON layouts, only its
+        # layout has no metadata table.
+        orders_by_id = "adk_internal_metadata" in database.tables or not self._has_event_json
+        self._event_order = f'"timestamp", {"id" if orders_by_id else database.append_order}'
 
     def scan(self) -> Iterator[SessionRef]:
-        told = self._database.fingerprints("events", ("app_name", "user_id", "session_id"))
-        for places, row in self._read_keyed_rows("sessions", SESSION_KEY, "create_time, update_time"):
-            content = sqlite.digest(told.get(places), row["create_time"])
-            yield SessionRef(join_native_id(*places), content, sqlite.normalize_time(row["update_time"]))
+        event_digests = self._database.fingerprints("events", ("app_name", "user_id", "session_id"))
+        for key, row in self._read_keyed_rows("sessions", SESSION_KEY, "create_time, update_time"):
+            stamp = sqlite.digest(event_digests.get(key), row["create_time"])
+            yield SessionRef(join_native_id(*key), stamp, sqlite.normalize_time(row["update_time"]))
 
     def _read_keyed_rows(
-        self, table: str, key: Sequence[str], columns: str
+        self, table: str, key_columns: Sequence[str], columns: str
     ) -> Iterator[tuple[tuple[str, ...], AdkRow]]:
-        for row in self._database.select(f"select {', '.join(key)}, {columns} from {table}"):
-            places = tuple(row[name] for name in key)
-            if all(isinstance(place, str) for place in places):
-                yield places, row
+        for row in self._database.select(f"select {', '.join(key_columns)}, {columns} from {table}"):
+            key = tuple(row[name] for name in key_columns)
+            if all(isinstance(value, str) for value in key):
+                yield key, row
             else:
-                self.problems.append(Problem(table, f"The row {places} is not named by text."))
+                self.problems.append(Problem(table, f"The key of row {key} is not text."))
 
     def read(self, ref: SessionRef) -> Iterator[Batch]:
         app, user, name = split_native_id(ref.native_id)
         select = "select * from sessions where app_name = :app and user_id = :user and id = :session"
         session = next(self._database.select(select, app=app, user=user, session=name), None)
         if session is None:
-            raise Unreadable("Its row cannot be found by its name.")
+            raise Unreadable("The session is not in the database any more.")
         yield _build_header_batch(session)
         events, batch, size = EventParser(), Batch(), 0
         for row in self._read_event_rows(app, user, name):
@@ -146,24 +151,28 @@ class AdkReader(SourceReader):
         yield batch
 
     def _read_event_rows(self, app: str, user: str, session: str) -> Iterator[AdkRow]:
-        """By the moment in the event itself. Beside it stands a column in local time, which a change of the clocks
-        puts out of order; only then are a session's rows gathered to be sorted."""
-        places = {"app": app, "user": user, "session": session}
+        """Return the events of a session, ordered by the time in the event itself.
+
+        The database orders by a column in local time, which is wrong around a change of the clocks. Only then are all
+        rows of the session loaded and sorted.
+        """
+        session_key = {"app": app, "user": user, "session": session}
         rows = self._database.select(
             f"select {self._event_columns} from events where {_SESSION_CONDITION} order by {self._event_order}",
-            **places,
+            **session_key,
         )
         if not self._has_event_json:
             return rows
-        moment = self._database.json_number_sql("event_data", "timestamp")
-        told = self._database.select(
-            f"select {moment} as at from events where {_SESSION_CONDITION} order by {self._event_order}", **places
+        time_sql = self._database.json_number_sql("event_data", "timestamp")
+        time_rows = self._database.select(
+            f"select {time_sql} as at from events where {_SESSION_CONDITION} order by {self._event_order}",
+            **session_key,
         )
-        moments = list(accumulate((row["at"] for row in told), _time_or_previous, initial=0.0))[1:]
-        if moments == sorted(moments):
+        times = list(accumulate((row["at"] for row in time_rows), _time_or_previous, initial=0.0))[1:]
+        if times == sorted(times):
             return rows
-        by_moment = sorted(zip(moments, rows, strict=True), key=lambda pair: pair[0])
-        return (row for _, row in by_moment)
+        by_time = sorted(zip(times, rows, strict=True), key=lambda pair: pair[0])
+        return (row for _, row in by_time)
 
     def _parse_event_row(self, events: EventParser, row: AdkRow, fallback: str) -> tuple[list[NewEntry], list[Problem]]:
         record = _make_record(row, "events", str(row["id"]))
@@ -171,34 +180,34 @@ class AdkReader(SourceReader):
         body = "event_data" if self._has_event_json else "content"
         event: Mapping[str, Json] = {}
         try:
-            found = parse_json_as(row[body], dict | None) if row[body] is not None else None
-            event = found or {} if self._has_event_json else _event_from_columns(row, found, problems)
+            value = parse_json_as(row[body], dict | None) if row[body] is not None else None
+            event = value or {} if self._has_event_json else _event_from_columns(row, value, problems)
         except BadValue as reason:
             problems.append(Problem(f"events:{row['id']}", f"{body} cannot be read: {reason}"))
         at = sqlite.normalize_time(event.get("timestamp")) or sqlite.normalize_time(row["timestamp"]) or fallback
         if problems and not event:
-            unread = (Opaque(body, _encode_value(row[body])),)
-            return [NewEntry(kind="unknown", parts=unread, record=record, created_at=at)], problems
+            parts = (Opaque(body, _encode_value(row[body])),)
+            return [NewEntry(kind="unknown", parts=parts, record=record, created_at=at)], problems
         return events.parse_event(event, record, at), problems
 
-    # ── what outlives a session ───────────────────────────────────────────────────────────────────
+    # ── facts ─────────────────────────────────────────────────────────────────────────────────────
 
     def facts(self) -> Iterable[ForeignFact]:
         for table, key in STATE_KEYS.items():
             yield from self._read_state_facts(table, key)
 
-    def _read_state_facts(self, table: str, key: tuple[str, ...]) -> Iterator[ForeignFact]:
-        if not {*key, "state"} <= self._database.tables.get(table, frozenset()):
+    def _read_state_facts(self, table: str, key_columns: tuple[str, ...]) -> Iterator[ForeignFact]:
+        if not {*key_columns, "state"} <= self._database.tables.get(table, frozenset()):
             return
-        for places, row in self._read_keyed_rows(table, key, "state, update_time"):
+        for key, row in self._read_keyed_rows(table, key_columns, "state, update_time"):
             at = sqlite.normalize_time(row["update_time"])
-            for name, value in self._parse_state(row["state"], f"{table}:{join_native_id(*places)}").items():
+            for name, value in self._parse_state(row["state"], f"{table}:{join_native_id(*key)}").items():
                 yield ForeignFact(
-                    format_state_place(table, places, name),
+                    format_state_place(table, key, name),
                     format_state(name, value),
-                    scope=_fact_scope(places),
+                    scope=_fact_scope(key),
                     category="state",
-                    native_session=join_native_id(*places) if table == "sessions" else "",
+                    native_session=join_native_id(*key) if table == "sessions" else "",
                     created_at=at,
                     updated_at=at,
                 )
@@ -212,48 +221,49 @@ class AdkReader(SourceReader):
             return {}
 
 
-def _fact_scope(places: Sequence[str]) -> str:
-    if len(places) == 1:
-        return f"app:{places[0]}"
-    return user_scope(*places) if len(places) == 2 else "session"
+def _fact_scope(key: Sequence[str]) -> str:
+    if len(key) == 1:
+        return f"app:{key[0]}"
+    return user_scope(*key) if len(key) == 2 else "session"
 
 
 def _build_header_batch(row: AdkRow) -> Batch:
-    made = sqlite.normalize_time(row["create_time"]) or sqlite.normalize_time(row["update_time"])
-    kept = {name: value for name, value in row.items() if name not in ("state", "update_time")}
-    record = _make_record(kept, "sessions", join_native_id(row["app_name"], row["user_id"], row["id"]))
+    created_at = sqlite.normalize_time(row["create_time"]) or sqlite.normalize_time(row["update_time"])
+    stable_columns = {name: value for name, value in row.items() if name not in ("state", "update_time")}
+    record = _make_record(stable_columns, "sessions", join_native_id(row["app_name"], row["user_id"], row["id"]))
     return Batch(
-        header=NewEntry(kind="header", record=record, created_at=made),
+        header=NewEntry(kind="header", record=record, created_at=created_at),
         fields={
             "channel": row["app_name"],
             "channel_id": row["id"],
             "user": row["user_id"],
-            "created_at": made,
-            "updated_at": sqlite.normalize_time(row["update_time"]) or made,
+            "created_at": created_at,
+            "updated_at": sqlite.normalize_time(row["update_time"]) or created_at,
         },
     )
 
 
-def _make_record(row: AdkRow, place: str, position: str) -> NewRecord:
-    return NewRecord(encode_derived({name: _encode_value(value) for name, value in row.items()}), place, position)
+def _make_record(row: AdkRow, table: str, key: str) -> NewRecord:
+    return NewRecord(encode_derived({name: _encode_value(value) for name, value in row.items()}), table, key)
 
 
 def _encode_value(value: object) -> object:
-    """What no column of ADK's own holds stays recognisable."""
+    """Return a value that JSON can hold. Types that ADK itself does not store become text."""
     if isinstance(value, bytes):
         return {"$base64": base64.b64encode(value).decode()}
     return value if value is None or isinstance(value, str | int | float) else str(value)
 
 
-def _time_or_previous(before: float, at: object) -> float:
-    """A row without a moment of its own stays behind the one it followed. To the microsecond, as the column is."""
-    return round(float(at), 6) if isinstance(at, int | float) else before
+def _time_or_previous(previous: float, value: object) -> float:
+    """Return the time to the microsecond, as the column has it. A row without a time gets the previous one."""
+    return round(float(value), 6) if isinstance(value, int | float) else previous
 
 
-# ── an event's row ────────────────────────────────────────────────────────────────────────────────
+# ── layout v0 ─────────────────────────────────────────────────────────────────────────────────────
 
 
 def _event_from_columns(row: AdkRow, content: Json, problems: list[Problem]) -> Mapping[str, Json]:
+    """Build an event from the columns of layout v0, as v1 stores it in JSON."""
     event = {name: row.get(name) for name in ("author", "error_code", "error_message")} | {"content": content}
     for column, name in _V0_JSON_COLUMNS.items():
         try:

@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 
 
 class Adk(SqliteSource):
+    """Reads and writes back sessions of google-adk."""
+
     name = "adk"
     has_local_ids = True
     allows_live_writes = True
@@ -44,20 +46,21 @@ class Adk(SqliteSource):
         if uri := os.environ.get("SESSION_SERVICE_URI"):
             yield uri
         try:
-            here = Path.cwd()
-            yield from map(str, [*here.glob(".adk/session.db"), *sorted(here.glob("*/.adk/session.db"))])
+            folder = Path.cwd()
+            yield from map(str, [*folder.glob(".adk/session.db"), *sorted(folder.glob("*/.adk/session.db"))])
         except OSError:
             return
 
     def detect(self, locator: str) -> bool:
-        """A server that does not answer may well be ADK's; opening it says why it does not answer."""
+        """Return whether this is an ADK database. A server that does not answer counts as one, so that opening it
+        reports why it does not answer."""
         from store.sources.kit import sqlite
 
         if not postgres.is_postgres_url(locator):
             return super().detect(locator)
         try:
-            with postgres.open_database(locator) as rows:
-                return any(sqlite.has_columns(rows.tables, signature) for signature in self.signatures)
+            with postgres.open_database(locator) as database:
+                return any(sqlite.has_columns(database.tables, signature) for signature in self.signatures)
         except Unreadable:
             return True
 
@@ -65,8 +68,8 @@ class Adk(SqliteSource):
         if not postgres.is_postgres_url(locator):
             return super().stamp(locator)
         try:
-            with postgres.open_database(locator) as rows:
-                return rows.snapshot_id()
+            with postgres.open_database(locator) as database:
+                return database.snapshot_id()
         except Unreadable:
             return ""
 
@@ -77,8 +80,8 @@ class Adk(SqliteSource):
     def _open_postgres(self, locator: str) -> Iterator[SourceReader]:
         from store.sources.adk.reader import AdkReader
 
-        with postgres.open_database(locator) as rows:
-            yield AdkReader(rows)
+        with postgres.open_database(locator) as database:
+            yield AdkReader(database)
 
     def make_reader(self, connection: sqlite3.Connection, path: Path) -> SourceReader:
         from store.sources.adk.reader import AdkReader, SqliteDatabase
@@ -90,7 +93,7 @@ class Adk(SqliteSource):
 
         names = split_native_id(session.native_id)
         if len(names) != 3:
-            return ResumeCommand(None, hint="It was not read from an ADK database, so ADK knows nothing of it.")
+            return ResumeCommand(None, hint="This session did not come from an ADK database, so ADK cannot resume it.")
         app, user, name = names
         hint = f"Send DAK the header X-Session-ID: {name}"
         if name == f"session_{user}":

@@ -1,4 +1,7 @@
-"""How google-adk's rows spell what they hold: names, JSON, and a state, each key of which is a fact with a place."""
+"""This module converts between rows of google-adk and our values: native ids, JSON, and states.
+
+Each key of a state is a fact. Its place names the table, the row and the key.
+"""
 
 from __future__ import annotations
 
@@ -19,41 +22,44 @@ STATE_KEYS: Mapping[str, tuple[str, ...]] = {
     "app_states": ("app_name",),
     "user_states": ("app_name", "user_id"),
 }
-"""Every table with a state, in the order in which google-adk locks their rows."""
+"""The tables with a state, in the order in which google-adk locks their rows."""
 
 _SPACE = re.compile(r"[ \t\n\r]*")
 _decode = json.JSONDecoder(parse_int=str, parse_float=str).raw_decode
-"""Only to find where a value ends, so that no number is too large."""
+"""Finds where a value ends. It keeps numbers as text, so that none is too large."""
 
 
 def split_native_id(native_id: str) -> list[str]:
-    """What `joined_id` joined."""
-    return [unquote(place) for place in native_id.split("/")]
+    """Return the names that `join_native_id` joined."""
+    return [unquote(name) for name in native_id.split("/")]
 
 
-def format_state_place(table: str, places: tuple[str, ...], name: str) -> str:
-    return f"{table}:{join_native_id(*places)}/{quote(name, safe='', errors='surrogatepass')}"
+def format_state_place(table: str, key: tuple[str, ...], name: str) -> str:
+    """Return the place of a fact: the table, the key of the row, and the name in its state."""
+    return f"{table}:{join_native_id(*key)}/{quote(name, safe='', errors='surrogatepass')}"
 
 
 def parse_state_place(place: str) -> tuple[str, tuple[str, ...], str]:
-    """The table, the row's key and the name in its state."""
-    table, _, joined = place.partition(":")
-    row, _, name = joined.rpartition("/")
-    return table, tuple(split_native_id(row)), unquote(name, errors="surrogatepass")
+    """Return the table, the key of the row and the name in its state."""
+    table, _, address = place.partition(":")
+    native_id, _, name = address.rpartition("/")
+    return table, tuple(split_native_id(native_id)), unquote(name, errors="surrogatepass")
 
 
-def parse_json_as(text: object, wanted: type | UnionType) -> Any:
+def parse_json_as(text: object, expected: type | UnionType) -> Any:
     if not isinstance(text, str):
         raise BadValue("It is not text.")
     value = parse(text)
-    if not isinstance(value, wanted):
-        raise BadValue("It is JSON of another kind.")
+    if not isinstance(value, expected):
+        raise BadValue("It is JSON of another type.")
     return value
 
 
 def rewrite_state(state: str, values: Mapping[str, str | None]) -> str:
-    """With these values, spelled as JSON; without those that are None. All others stay as they are spelled, since to
-    read and spell them anew would change numbers that Python cannot hold."""
+    """Return the state with these values, given as JSON. None removes a value.
+
+    All other values keep their spelling, because parsing them would change numbers that Python cannot represent.
+    """
     members = (
         before + (values.get(name) or value)
         for name, before, value in _split_members(state)
@@ -63,7 +69,10 @@ def rewrite_state(state: str, values: Mapping[str, str | None]) -> str:
 
 
 def _split_members(state: str) -> Iterator[tuple[str, str, str]]:
-    """Of an object that was parsed before: each name, and the spelling up to its value and of its value."""
+    """Yield each member of an object: the name, the text before the value, and the text of the value.
+
+    The object must have been parsed before, so that it is known to be valid.
+    """
     at = _skip_space(state, 0)
     while state[at] in "{,":
         begin = at + 1
