@@ -1,5 +1,5 @@
-"""How a transcript goes on. Only what plainly continues the conversation is told from its end: after a rewind, a copy,
-a sub-agent among the lines or a new title it is read anew."""
+"""This module reads the lines that were appended to a transcript. It does so only when they plainly continue the
+conversation. After a rewind, a copy, a sub-agent among the lines or a new title, the whole transcript is read again."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ from store.sources.kit.jsonl import FileMark, JsonLine, as_dict, as_str
 from store.text.validate import replace_surrogates
 
 MAX_TURN_RECORDS = 500
-"""Records of the turn that is under way. What hangs on one further back is not plain."""
+"""Limits the records of the open turn that a mark remembers. A child of an older record forces a full read."""
 
 
 @dataclass(slots=True, kw_only=True)
 class ClaudeMark(transcripts.TranscriptMark):
     turn: list[str]
-    "The uuids of the last prompt and of what hangs on it."
+    "The uuids of the last prompt and of its descendants."
     titles: dict[str, str]
 
     def read_appended(self, path: Path) -> list[Batch] | None:
-        grown = self.file.read_appended(path)
-        if grown is None or not all(self._continues_turn(as_dict(line.value)) for line in grown[0]):
+        appended = self.file.read_appended(path)
+        if appended is None or not all(self._continues_turn(as_dict(line.value)) for line in appended[0]):
             return None
-        return self._read_lines(path, *grown)
+        return self._read_lines(path, *appended)
 
     def _continues_turn(self, value: Mapping[str, Json]) -> bool:
         kind, uuid = as_str(value.get("type")), replace_surrogates(as_str(value.get("uuid")))
@@ -43,30 +43,32 @@ class ClaudeMark(transcripts.TranscriptMark):
             return True
         if parent not in self.turn or uuid in self.turn:
             return False
-        begins = kind == "user" and extract_prompt(value) is not None
-        self.turn = [uuid] if begins else [*self.turn[-MAX_TURN_RECORDS:], uuid]
+        is_turn_start = kind == "user" and extract_prompt(value) is not None
+        self.turn = [uuid] if is_turn_start else [*self.turn[-MAX_TURN_RECORDS:], uuid]
         return True
 
     def _read_lines(self, path: Path, lines: list[JsonLine], file: FileMark) -> list[Batch]:
-        met: list[Problem] = []
-        telling = ClaudeEntryReader(met, is_subagent=self.is_agent)
-        telling.restore_state(self.told)
-        entries = [self._read_entry(telling, path, lines, at) for at in range(len(lines))]
-        self.file, self.told = file, telling.save_state()
-        told = self.build_batches(entries, met, {})
-        told[-1].summary = telling.summary
-        return told
+        problems: list[Problem] = []
+        entry_reader = ClaudeEntryReader(problems, is_subagent=self.is_agent)
+        entry_reader.restore_state(self.told)
+        entries = [self._read_entry(entry_reader, path, lines, index) for index in range(len(lines))]
+        self.file, self.told = file, entry_reader.save_state()
+        batches = self.build_batches(entries, problems, {})
+        batches[-1].summary = entry_reader.summary
+        return batches
 
-    def _read_entry(self, telling: ClaudeEntryReader, path: Path, lines: list[JsonLine], at: int) -> NewEntry:
-        value = as_dict(lines[at].value)
-        command = value.get("type") == "user" and is_command(as_str(as_dict(value.get("message")).get("content")))
-        entry = telling.read_entry(
-            lines[at].value, path, is_local_command=command and _has_command_output(lines[at + 1 :])
+    def _read_entry(self, entry_reader: ClaudeEntryReader, path: Path, lines: list[JsonLine], index: int) -> NewEntry:
+        value = as_dict(lines[index].value)
+        is_user_command = value.get("type") == "user" and is_command(
+            as_str(as_dict(value.get("message")).get("content"))
         )
-        return self.attach_record(entry, lines[at], path)
+        entry = entry_reader.read_entry(
+            lines[index].value, path, is_local_command=is_user_command and _has_command_output(lines[index + 1 :])
+        )
+        return self.attach_record(entry, lines[index], path)
 
 
 def _has_command_output(lines: list[JsonLine]) -> bool:
-    """Whether the next that is said is what a command itself had to say."""
-    talk = (value for line in lines if (value := as_dict(line.value)).get("type") in MESSAGE_TYPES)
-    return is_command_output(next(talk, {}))
+    """Return whether the next message is the output of a command."""
+    messages = (value for line in lines if (value := as_dict(line.value)).get("type") in MESSAGE_TYPES)
+    return is_command_output(next(messages, {}))

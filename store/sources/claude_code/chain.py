@@ -1,4 +1,5 @@
-"""One conversation of a transcript: which of its records it consists of, which of them it shares, and with whom."""
+"""This module selects the records of one conversation of a transcript, and finds which of them it shares with which
+other session."""
 
 from __future__ import annotations
 
@@ -26,11 +27,11 @@ _MAX_TITLE = 200
 
 
 class TranscriptChain:
-    def __init__(self, found: TranscriptCatalog, one: Transcript, branch: str) -> None:
-        self._catalog = found
-        self._transcript = one
+    def __init__(self, catalog: TranscriptCatalog, transcript: Transcript, branch: str) -> None:
+        self._catalog = catalog
+        self._transcript = transcript
         self._branch = branch
-        self._tree = load_tree(one)
+        self._tree = load_tree(transcript)
         self._lineage = self._tree.lineage(branch)
         self._copied: set[int] = set()
         self._title = ""
@@ -46,8 +47,8 @@ class TranscriptChain:
         return self._link_fields.get("relation") in ("delegate", "sidechain")
 
     def session_fields(self) -> SessionFields:
-        times = [at for index, at in self._tree.times.items() if self._owns(index)]
-        # The first line written, and the newest: copies come with the times of what they were copied from.
+        times = [time for index, time in self._tree.times.items() if self._owns(index)]
+        # The first time in the file is the start: a copied record keeps the time of its original.
         fields: SessionFields = {
             "agent_title": replace_surrogates(self._title or self._find_title()),
             "provider": "anthropic",
@@ -57,53 +58,54 @@ class TranscriptChain:
             fields |= sqlite.time_fields(times[0], max(times))
         return fields | self._link_fields
 
-    def read_entries(self, telling: ClaudeEntryReader, met: list[Problem]) -> Iterator[list[NewEntry]]:
-        told = self._tree
-        at = next(iter(told.times.values()), "")
-        problems = met if self._branch == MAIN_BRANCH else []
-        places = {path: path_text(path) for path in self._transcript.files}
-        for index, path, line in read_numbered_lines(self._transcript.files, problems):
-            at = told.times.get(index, at)
+    def read_entries(self, entry_reader: ClaudeEntryReader, problems: list[Problem]) -> Iterator[list[NewEntry]]:
+        tree = self._tree
+        time = next(iter(tree.times.values()), "")
+        reported = problems if self._branch == MAIN_BRANCH else []
+        path_texts = {path: path_text(path) for path in self._transcript.files}
+        for index, path, line in read_numbered_lines(self._transcript.files, reported):
+            time = tree.times.get(index, time)
             self._end_offset = line.offset + len(line.data)
-            if index <= self._lineage.get(told.branch_of.get(index, MAIN_BRANCH), -1):
-                entry = telling.read_entry(line.value, path, is_local_command=index in told.local_commands)
-                entry.record = record_from_line(line, places[path])
-                entry.created_at = at
+            if index <= self._lineage.get(tree.branch_of.get(index, MAIN_BRANCH), -1):
+                entry = entry_reader.read_entry(line.value, path, is_local_command=index in tree.local_commands)
+                entry.record = record_from_line(line, path_texts[path])
+                entry.created_at = time
                 entry.inherited = not self._owns(index)
                 yield [entry]
 
-    def build_mark(self, telling: ClaudeEntryReader) -> str:
-        """Where it goes on, once its entries have been told; empty when it can only be read anew."""
-        told = self._tree
-        turn = find_open_turn(told) if self._branch == MAIN_BRANCH and len(self._transcript.files) == 1 else []
+    def build_mark(self, entry_reader: ClaudeEntryReader) -> str:
+        """Return the mark where reading goes on after all entries were read. It is empty when only a full read will
+        do."""
+        tree = self._tree
+        turn = find_open_turn(tree) if self._branch == MAIN_BRANCH and len(self._transcript.files) == 1 else []
         file = FileMark.from_file(self._transcript.files[0], self._end_offset) if turn else None
         if file is None:
             return ""
-        when = next(reversed(told.times.values()), "")
-        newest = max(told.times.values(), default="")
-        tail = ClaudeMark(
+        when = next(reversed(tree.times.values()), "")
+        newest = max(tree.times.values(), default="")
+        mark = ClaudeMark(
             file=file,
             turn=turn[-MAX_TURN_RECORDS:],
-            titles=told.titles,
+            titles=tree.titles,
             is_agent=self.is_subagent,
             when=when,
             newest=newest,
-            told=telling.save_state(),
+            told=entry_reader.save_state(),
         )
-        return tail.encode()
+        return mark.encode()
 
     def _owns(self, index: int) -> bool:
         return self._tree.branch_of.get(index, MAIN_BRANCH) == self._branch and index not in self._copied
 
     def _find_title(self) -> str:
-        """As the person called it, or Claude Code; the last prompt would be another title after every turn."""
-        told = self._tree
+        """Return the title that the person or Claude Code gave. The last prompt is none: it changes with every turn."""
+        tree = self._tree
         if self._branch != MAIN_BRANCH:
-            return " ".join(told.prompts.get(self._branch, "").split())[:_MAX_TITLE]
-        theirs = (text for leaf, text in self._catalog.summaries.items() if leaf in told.nodes)
-        return told.titles.get("custom-title") or told.titles.get("ai-title") or next(theirs, "")
+            return " ".join(tree.prompts.get(self._branch, "").split())[:_MAX_TITLE]
+        summaries = (text for leaf, text in self._catalog.summaries.items() if leaf in tree.nodes)
+        return tree.titles.get("custom-title") or tree.titles.get("ai-title") or next(summaries, "")
 
-    # ── where it comes from ───────────────────────────────────────────────────────────────────────
+    # ── the link to the parent ────────────────────────────────────────────────────────────────────
 
     def _find_link(self) -> SessionFields:
         branch = self._tree.branches.get(self._branch)
@@ -119,71 +121,77 @@ class TranscriptChain:
         return self._link_subagent() if self._transcript.is_subagent else self._link_copy()
 
     def _link_subagent(self) -> SessionFields:
-        told = as_dict(read_json_file(self._transcript.sidecar, []))
-        above = replace_surrogates(as_str(told.get("parentAgentId")))
-        parent_id = f"{self._transcript.parent}/agent-{above}" if above else self._transcript.parent
-        self._title = as_str(told.get("description"))
+        sidecar = as_dict(read_json_file(self._transcript.sidecar, []))
+        parent_agent = replace_surrogates(as_str(sidecar.get("parentAgentId")))
+        parent_id = f"{self._transcript.parent}/agent-{parent_agent}" if parent_agent else self._transcript.parent
+        self._title = as_str(sidecar.get("description"))
         parent = self._catalog.by_id.get(parent_id)
         if parent is None or parent_id == self._transcript.native_id:
             return {"parent_id": self._transcript.parent, "relation": "delegate"}
-        theirs = load_tree(parent)
+        parent_tree = load_tree(parent)
         first = next(iter(self._tree.prompts.values()), "")
         call = (
-            as_str(told.get("toolUseId"))
-            or theirs.spawn_call_ids.get(self._transcript.subagent_id)
-            or _find_spawn_call(theirs, first)
+            as_str(sidecar.get("toolUseId"))
+            or parent_tree.spawn_call_ids.get(self._transcript.subagent_id)
+            or _find_spawn_call(parent_tree, first)
         )
-        return {"relation": "delegate"} | self._link_to_call(parent, theirs, call)
+        return {"relation": "delegate"} | self._link_to_call(parent, parent_tree, call)
 
-    def _link_to_call(self, parent: Transcript, theirs: TranscriptTree, call: str) -> SessionFields:
-        if call not in theirs.spawn_calls:
+    def _link_to_call(self, parent: Transcript, parent_tree: TranscriptTree, call: str) -> SessionFields:
+        if call not in parent_tree.spawn_calls:
             return {"parent_id": parent.native_id}
-        index, description, _ = theirs.spawn_calls[call]
-        branch = theirs.branch_of.get(index, MAIN_BRANCH)
+        index, description, _ = parent_tree.spawn_calls[call]
+        branch = parent_tree.branch_of.get(index, MAIN_BRANCH)
         self._title = self._title or description
         return _with_forked_at(
-            {"parent_id": parent.branch_native_id(theirs.branches.get(branch))}, theirs.chain_position(index, branch)
+            {"parent_id": parent.branch_native_id(parent_tree.branches.get(branch))},
+            parent_tree.chain_position(index, branch),
         )
 
     def _link_copy(self) -> SessionFields:
-        """A fork names its parent on every line, or on none: then it is the elder that shares most of its records."""
-        nodes, told = self._tree.nodes, self._tree
-        if told.forked_from_session and told.forked_from_session != self._transcript.native_id:
-            self._copied = set(told.copied_uuids)
-            parent = self._catalog.by_id.get(told.forked_from_session)
-            theirs = load_tree(parent) if parent else TranscriptTree()
-            shared = [uuid for uuid in told.copied_uuids.values() if uuid in theirs.nodes]
-            return self._link_to_original(told.forked_from_session, theirs, shared[-1:])
+        """Return the link of a fork. Either every line names the parent, or none does: then the parent is the older
+        transcript that shares the most records."""
+        nodes, tree = self._tree.nodes, self._tree
+        if tree.forked_from_session and tree.forked_from_session != self._transcript.native_id:
+            self._copied = set(tree.copied_uuids)
+            parent = self._catalog.by_id.get(tree.forked_from_session)
+            parent_tree = load_tree(parent) if parent else TranscriptTree()
+            shared = [uuid for uuid in tree.copied_uuids.values() if uuid in parent_tree.nodes]
+            return self._link_to_original(tree.forked_from_session, parent_tree, shared[-1:])
         best: tuple[list[str], str, TranscriptTree] = ([], "", TranscriptTree())
         for native_id in self._catalog.older_copies(self._transcript):
-            theirs = load_tree(self._catalog.by_id[native_id])
-            shared = [uuid for uuid in nodes if uuid in theirs.nodes]
+            parent_tree = load_tree(self._catalog.by_id[native_id])
+            shared = [uuid for uuid in nodes if uuid in parent_tree.nodes]
             if len(shared) > len(best[0]):
-                best = (shared, native_id, theirs)
-        shared, native_id, theirs = best
+                best = (shared, native_id, parent_tree)
+        shared, native_id, parent_tree = best
         self._copied = {nodes[uuid].position for uuid in shared}
-        return self._link_to_original(native_id, theirs, shared[-1:]) if shared else {}
+        return self._link_to_original(native_id, parent_tree, shared[-1:]) if shared else {}
 
-    def _link_to_original(self, native_id: str, theirs: TranscriptTree, last: list[str]) -> SessionFields:
+    def _link_to_original(self, native_id: str, parent_tree: TranscriptTree, last: list[str]) -> SessionFields:
         fields: SessionFields = {"parent_id": native_id, "relation": "fork"}
         if not last:
             return fields
-        index = theirs.nodes[last[0]].position
-        branch = theirs.branch_of.get(index, MAIN_BRANCH)
+        index = parent_tree.nodes[last[0]].position
+        branch = parent_tree.branch_of.get(index, MAIN_BRANCH)
         parent = self._catalog.by_id[native_id]
         return _with_forked_at(
-            {**fields, "parent_id": parent.branch_native_id(theirs.branches.get(branch))},
-            theirs.chain_position(index, branch),
+            {**fields, "parent_id": parent.branch_native_id(parent_tree.branches.get(branch))},
+            parent_tree.chain_position(index, branch),
         )
 
 
-def _with_forked_at(fields: SessionFields, place: int) -> SessionFields:
-    return {**fields, "forked_at": place} if place >= 0 else fields
+def _with_forked_at(fields: SessionFields, position: int) -> SessionFields:
+    return {**fields, "forked_at": position} if position >= 0 else fields
 
 
-def _find_spawn_call(theirs: TranscriptTree, prompt: str) -> str:
-    """A sub-agent's first prompt is what the call that sent it off said."""
+def _find_spawn_call(parent_tree: TranscriptTree, prompt: str) -> str:
+    """Return the id of the call whose prompt is the sub-agent's first prompt."""
     return next(
-        (call for call, (_, _, asked) in theirs.spawn_calls.items() if prompt and asked[:MAX_PROMPT_CHARS] == prompt),
+        (
+            call
+            for call, (_, _, call_prompt) in parent_tree.spawn_calls.items()
+            if prompt and call_prompt[:MAX_PROMPT_CHARS] == prompt
+        ),
         "",
     )

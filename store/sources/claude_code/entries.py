@@ -1,4 +1,5 @@
-"""What a record of Claude Code means: one entry each, told in order, since one message may stand in many records."""
+"""This module converts each record of Claude Code to one entry. It reads them in order, since one message may be
+spread over many records."""
 
 from __future__ import annotations
 
@@ -44,14 +45,14 @@ _EVENT_TEXT_FIELDS = (
 _SYNTHETIC_MODEL = "<synthetic>"
 _STANDARD_BLOCKS = frozenset(["text", "thinking", "tool_use", "tool_result"])
 _MAX_OPEN_MESSAGES = 20
-"""Messages of which more may come."""
+"""Limits the latest messages whose state a mark keeps, since more records of them may follow."""
 
 
 class ClaudeEntryReader:
-    """One chain while its records are read in order."""
+    """Converts the records of one chain to entries, in order."""
 
-    def __init__(self, met: list[Problem], *, is_subagent: bool) -> None:
-        self._problems = met
+    def __init__(self, problems: list[Problem], *, is_subagent: bool) -> None:
+        self._problems = problems
         self._is_subagent = is_subagent
         self._seen_uuids: set[str] = set()
         self._counted_tokens: dict[str, Tokens] = {}
@@ -60,69 +61,69 @@ class ClaudeEntryReader:
         self.summary: ForeignSummary | None = None
 
     def save_state(self) -> dict[str, Json]:
-        """What must be known to go on: of the last messages, which may go on, too."""
+        """Return the state that reading goes on from. It includes the latest messages, which may get more records."""
         shown = {key: sorted(marks) for key, marks in list(self._seen_blocks.items())[-_MAX_OPEN_MESSAGES:]}
         counted = {key: [*tokens] for key, tokens in list(self._counted_tokens.items())[-_MAX_OPEN_MESSAGES:]}
         return {"turns": self._turn_count, "counted": counted, "shown": shown}
 
-    def restore_state(self, told: Mapping[str, Any]) -> None:
-        self._turn_count = told["turns"]
-        self._counted_tokens = {key: Tokens(*tokens) for key, tokens in told["counted"].items()}
-        self._seen_blocks = {key: set(marks) for key, marks in told["shown"].items()}
+    def restore_state(self, state: Mapping[str, Any]) -> None:
+        self._turn_count = state["turns"]
+        self._counted_tokens = {key: Tokens(*tokens) for key, tokens in state["counted"].items()}
+        self._seen_blocks = {key: set(marks) for key, marks in state["shown"].items()}
 
     def read_entry(self, value: Json, path: Path, *, is_local_command: bool = False) -> NewEntry:
-        told = as_dict(value)
-        kind, uuid = as_str(told.get("type")), as_str(told.get("uuid"))
+        record = as_dict(value)
+        kind, uuid = as_str(record.get("type")), as_str(record.get("uuid"))
         if uuid and uuid in self._seen_uuids:
-            # A resume may write once more what stands there already.
+            # A resume may write a record a second time.
             return NewEntry(kind="event", text="", is_prompt=False)
         self._seen_uuids.add(uuid)
-        if kind == "user" and "message" in told:
-            entry = self._read_user(told, path, is_local_command=is_local_command)
-        elif kind == "assistant" and "message" in told:
-            entry = self._read_assistant(told)
+        if kind == "user" and "message" in record:
+            entry = self._read_user(record, path, is_local_command=is_local_command)
+        elif kind == "assistant" and "message" in record:
+            entry = self._read_assistant(record)
         elif kind == "attachment":
-            entry = _read_attachment(as_dict(told.get("attachment")))
+            entry = _read_attachment(as_dict(record.get("attachment")))
         elif kind in EVENT_TYPES:
-            entry = NewEntry(kind="event", role="system" if kind == "system" else "", text=_event_text(told))
+            entry = NewEntry(kind="event", role="system" if kind == "system" else "", text=_event_text(record))
         else:
             entry = NewEntry(kind="unknown", parts=(Opaque(kind, value),))
         self._turn_count += entry.begins_turn()
         return entry
 
-    # ── the user, and what stands in the user's name ──────────────────────────────────────────────
+    # ── records with the role of the user ─────────────────────────────────────────────────────────
 
-    def _read_user(self, told: Mapping[str, Json], path: Path, *, is_local_command: bool) -> NewEntry:
-        parts = tuple(self._complete_result(_parse_part(block), told, path) for block in content_blocks(told))
-        if told.get("isCompactSummary") is True:
+    def _read_user(self, record: Mapping[str, Json], path: Path, *, is_local_command: bool) -> NewEntry:
+        parts = tuple(self._complete_result(_parse_part(block), record, path) for block in content_blocks(record))
+        if record.get("isCompactSummary") is True:
             summary = "\n\n".join(part.text for part in parts if isinstance(part, Text))
             self.summary = ForeignSummary(summary, self._turn_count)
             return NewEntry(kind="compaction", role="system", parts=parts, is_prompt=False)
         if any(isinstance(part, ToolResult) for part in parts):
             return NewEntry(role="tool", parts=parts, is_prompt=False)
-        text = extract_prompt(told)
+        text = extract_prompt(record)
         if text is None:
-            # The model reads it as the user's, though no person said it; what is marked so no person is to read either.
+            # The program wrote it in the name of the user. With isMeta it is not shown to people either.
             return NewEntry(
-                role="system", parts=parts, text="" if told.get("isMeta") is True else None, is_prompt=False
+                role="system", parts=parts, text="" if record.get("isMeta") is True else None, is_prompt=False
             )
         author = "claude" if self._is_subagent and not is_local_command else ""
         return NewEntry(
             role="user", parts=_strip_reminders(parts), text=text, is_prompt=not is_local_command, author=author
         )
 
-    def _complete_result(self, part: Part, told: Mapping[str, Json], path: Path) -> Part:
+    def _complete_result(self, part: Part, record: Mapping[str, Json], path: Path) -> Part:
         if not isinstance(part, ToolResult):
             return part
-        beside = told.get("toolUseResult")
-        failed = part.is_error or (isinstance(beside, str) and beside.startswith("Error:"))
-        output = self._load_full_output(part.output, as_dict(beside), path)
-        return ToolResult(part.call_id, output, failed, part.name, _parse_duration(as_dict(beside)))
+        details = record.get("toolUseResult")
+        failed = part.is_error or (isinstance(details, str) and details.startswith("Error:"))
+        output = self._load_full_output(part.output, as_dict(details), path)
+        return ToolResult(part.call_id, output, failed, part.name, _parse_duration(as_dict(details)))
 
-    def _load_full_output(self, output: Json, beside: Mapping[str, Json], path: Path) -> Json:
-        """An output too long for the transcript stands in a file beside it, with a preview in its place."""
-        # The path is that of the machine of origin; only its last name is believed.
-        name = safe_file_name(persisted_output_path(output, beside))
+    def _load_full_output(self, output: Json, details: Mapping[str, Json], path: Path) -> Json:
+        """Return the full output. If it is too long for the transcript, the record has a preview and names a file."""
+        # The path is one of the machine that wrote it. Only the file name is used.
+        name = safe_file_name(persisted_output_path(output, details))
         if not name:
             return [_strip_image_data(block) for block in output] if isinstance(output, list) else output
         session = path.parent if path.parent.name != "subagents" else path.parent.parent
@@ -140,16 +141,16 @@ class ClaudeEntryReader:
 
     # ── the assistant ─────────────────────────────────────────────────────────────────────────────
 
-    def _read_assistant(self, told: Mapping[str, Json]) -> NewEntry:
-        message = as_dict(told.get("message"))
+    def _read_assistant(self, record: Mapping[str, Json]) -> NewEntry:
+        message = as_dict(record.get("message"))
         key, model = as_str(message.get("id")), as_str(message.get("model"))
-        shown = self._seen_blocks.setdefault(key, set()) if key else set()
+        seen = self._seen_blocks.setdefault(key, set()) if key else set()
         parts: list[Part] = []
-        for block in content_blocks(told):
-            # Some records of a message add to those before, others tell everything anew.
-            mark = as_str(as_dict(block).get("id")) or sha256(encode_derived(block)).hexdigest()[:24]
-            if mark not in shown:
-                shown.add(mark)
+        for block in content_blocks(record):
+            # Some records of a message add blocks to the earlier ones, others repeat all blocks.
+            block_id = as_str(as_dict(block).get("id")) or sha256(encode_derived(block)).hexdigest()[:24]
+            if block_id not in seen:
+                seen.add(block_id)
                 parts.append(_parse_part(block))
         return NewEntry(
             role="assistant",
@@ -160,70 +161,70 @@ class ClaudeEntryReader:
         )
 
     def _count_new_tokens(self, key: str, usage: Json) -> Tokens | None:
-        """Each record of a message repeats its usage, at times with more: only the growth is counted."""
+        """Return the tokens not counted yet. Each record of a message repeats its usage, sometimes with more."""
         if not isinstance(usage, dict):
             return None
         cached = as_count(usage.get("cache_read_input_tokens")) + as_count(usage.get("cache_creation_input_tokens"))
         now = Tokens(as_count(usage.get("input_tokens")), as_count(usage.get("output_tokens")), cached)
         before = self._counted_tokens.get(key) if key else None
         if before is None:
-            most = grown = now
+            total = new_tokens = now
         elif before == now:
             return None
         else:
-            most = Tokens(*map(max, before, now))
-            grown = Tokens(*(new - old for new, old in zip(most, before, strict=True)))
+            total = Tokens(*map(max, before, now))
+            new_tokens = Tokens(*(total_count - counted for total_count, counted in zip(total, before, strict=True)))
         if key:
-            self._counted_tokens[key] = most
-        return grown if grown.total else None
+            self._counted_tokens[key] = total
+        return new_tokens if new_tokens.total else None
 
 
-def persisted_output_path(output: Json, beside: Mapping[str, Json]) -> str:
-    """The path under which a result's whole output is kept; empty where it stands in the transcript."""
-    place = as_str(beside.get("persistedOutputPath"))
-    if not place and isinstance(output, str) and output.lstrip().startswith("<persisted-output>"):
-        place = next((line for line in output.splitlines() if "saved to: " in line), "").rpartition("saved to: ")[2]
-    return place.strip()
+def persisted_output_path(output: Json, details: Mapping[str, Json]) -> str:
+    """Return the path of the file with a result's full output, or an empty text if the transcript has all of it."""
+    path = as_str(details.get("persistedOutputPath"))
+    if not path and isinstance(output, str) and output.lstrip().startswith("<persisted-output>"):
+        path = next((line for line in output.splitlines() if "saved to: " in line), "").rpartition("saved to: ")[2]
+    return path.strip()
 
 
-def safe_file_name(place: str) -> str:
-    name = os.path.basename(place.replace("\\", "/"))
+def safe_file_name(path: str) -> str:
+    name = os.path.basename(path.replace("\\", "/"))
     return name if name not in (".", "..") else ""
 
 
-def _read_attachment(told: Mapping[str, Json]) -> NewEntry:
-    """Context that the program adds; but for what was typed while a tool ran."""
-    kind, prompt = as_str(told.get("type")), told.get("prompt")
-    if kind != "queued_command" or told.get("commandMode", "prompt") != "prompt":
+def _read_attachment(attachment: Mapping[str, Json]) -> NewEntry:
+    """Return an event for context that the program added, or a message for a prompt typed while a tool ran."""
+    kind, prompt = as_str(attachment.get("type")), attachment.get("prompt")
+    if kind != "queued_command" or attachment.get("commandMode", "prompt") != "prompt":
         return NewEntry(kind="event", role="system", text=kind)
     parts = _strip_reminders((Text(prompt),) if isinstance(prompt, str) else tuple(map(_parse_part, as_list(prompt))))
     return NewEntry(role="user", parts=parts, is_prompt=bool(parts))
 
 
 def _strip_reminders(parts: tuple[Part, ...]) -> tuple[Part, ...]:
-    """Without the reminders that the program put among a person's words."""
-    said_parts = (Text(extract_typed_text(part.text)) if isinstance(part, Text) else part for part in parts)
-    return tuple(part for part in said_parts if not isinstance(part, Text) or part.text.strip())
+    """Return the parts without the reminders that the program added to the person's text."""
+    typed_parts = (Text(extract_typed_text(part.text)) if isinstance(part, Text) else part for part in parts)
+    return tuple(part for part in typed_parts if not isinstance(part, Text) or part.text.strip())
 
 
 def _parse_part(block: Json) -> Part:
-    told = as_dict(block)
-    kind = as_str(told.get("type"))
+    fields = as_dict(block)
+    kind = as_str(fields.get("type"))
     if kind in _STANDARD_BLOCKS:
         return parse_block(block)
     if kind == "redacted_thinking":
-        return Thinking("", as_str(told.get("data")))
+        return Thinking("", as_str(fields.get("data")))
     if kind == "server_tool_use":
-        return ToolCall(as_str(told.get("id")), as_str(told.get("name")), told.get("input"))
+        return ToolCall(as_str(fields.get("id")), as_str(fields.get("name")), fields.get("input"))
     if kind.endswith("_tool_result"):
-        content = told.get("content")
+        content = fields.get("content")
         failed = as_str(as_dict(content).get("type")).endswith("_error")
-        return ToolResult(as_str(told.get("tool_use_id")), content, failed)
+        return ToolResult(as_str(fields.get("tool_use_id")), content, failed)
     return parse_block(block)
 
 
 def _strip_image_data(block: Json) -> Json:
-    """An image within a result stays in the record; here is only what it was."""
+    """Return a block of a result without its image data, which stays in the record."""
     source = as_dict(as_dict(block).get("source"))
     data = source.get("data")
     if not isinstance(data, str):
@@ -231,16 +232,18 @@ def _strip_image_data(block: Json) -> Json:
     return {**block, "source": {**source, "data": "", "size": len(data) * 3 // 4}}
 
 
-def _parse_duration(beside: Mapping[str, Json]) -> float | None:
+def _parse_duration(details: Mapping[str, Json]) -> float | None:
     for name in ("durationMs", "totalDurationMs"):
-        if (took := as_count(beside.get(name))) or beside.get(name) == 0:
-            return float(took)
+        if (duration := as_count(details.get(name))) or details.get(name) == 0:
+            return float(duration)
     return None
 
 
-def _event_text(told: Mapping[str, Json]) -> str:
-    kind = as_str(told.get("subtype")) or as_str(as_dict(told.get("data")).get("type")) or as_str(told.get("type"))
-    # A prompt that waits in the queue is told when it is sent.
-    telling = ("content", *_EVENT_TEXT_FIELDS) if told.get("type") == "system" else _EVENT_TEXT_FIELDS
-    text = first_str(told, telling)
+def _event_text(record: Mapping[str, Json]) -> str:
+    kind = (
+        as_str(record.get("subtype")) or as_str(as_dict(record.get("data")).get("type")) or as_str(record.get("type"))
+    )
+    # The content of a queue operation is left out: the prompt has its own record when it is sent.
+    text_fields = ("content", *_EVENT_TEXT_FIELDS) if record.get("type") == "system" else _EVENT_TEXT_FIELDS
+    text = first_str(record, text_fields)
     return f"{kind}: {text}" if text else kind

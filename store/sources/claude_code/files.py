@@ -1,4 +1,4 @@
-"""Where Claude Code keeps its transcripts, and what of each is known without reading it through."""
+"""This module finds the transcripts of Claude Code, and reads the head of each."""
 
 from __future__ import annotations
 
@@ -35,11 +35,11 @@ _MAX_DETECT_LINES = 200
 class Transcript(NamedTuple):
     native_id: str
     files: tuple[Path, ...]
-    "More than one where a session moved to another folder."
+    "Has more than one when the session moved to another folder."
     parent: str = ""
-    "Of a sub-agent: the session it worked for."
+    "The session that started it, for a sub-agent."
     stamp: str = ""
-    "Of all its files, and of the one beside it that tells of a sub-agent."
+    "Covers all its files, and the sidecar file that describes a sub-agent."
     modified_at: str = ""
 
     @property
@@ -55,108 +55,109 @@ class Transcript(NamedTuple):
         return self.files[0].with_suffix(".meta.json")
 
     def branch_native_id(self, branch: TranscriptBranch | None) -> str:
-        """The native id of one of its branches, or of the session itself."""
+        """Return the native id of a branch, or of the session itself."""
         return f"{self.native_id}/{branch.root_uuid}" if branch else self.native_id
 
 
 class TranscriptHead(NamedTuple):
-    "What the head of a transcript tells."
+    "Holds the values from the first lines of a transcript."
 
     first_uuid: str
     "The uuid of the first record that has one."
     started_at: str
-    "When its first line was written; of a fork later than its first message, which is a copy."
+    "The time of its first line. In a fork it is later than the time of the first message, which is a copy."
     session_id: str
-    "The session that the first record says it belongs to."
+    "The session that the first record names."
     summaries: tuple[tuple[str, str], ...]
-    "Titles of other sessions, by their last record, as 1.x wrote them."
+    "The titles of other sessions, by their last record, as version 1 wrote them."
 
 
 def find_transcripts(locator: Path, problems: list[Problem]) -> list[Transcript]:
     files = dict(_walk_files(locator, problems))
     found: dict[str, Transcript] = {}
-    for name, known in files.items():
+    for name, stat in files.items():
         if not name.endswith(_SIDECAR_SUFFIX):
-            beside = files.get(name.removesuffix(".jsonl") + _SIDECAR_SUFFIX)
-            one = _make_transcript(name, stat_stamp(known), known.st_mtime, stat_stamp(beside) if beside else "")
-            before = found.get(one.native_id)
-            found[one.native_id] = _merge(before, one) if before else one
-    return [_sort_files(one) for one in found.values()]
+            sidecar = files.get(name.removesuffix(".jsonl") + _SIDECAR_SUFFIX)
+            transcript = _make_transcript(name, stat_stamp(stat), stat.st_mtime, stat_stamp(sidecar) if sidecar else "")
+            existing = found.get(transcript.native_id)
+            found[transcript.native_id] = _merge(existing, transcript) if existing else transcript
+    return [_sort_files(transcript) for transcript in found.values()]
 
 
 def _walk_files(locator: Path, problems: list[Problem]) -> Iterator[tuple[str, os.stat_result]]:
     if locator.is_file():
         yield str(locator), locator.stat()
-        if (beside := locator.with_suffix("") / "subagents").is_dir():
-            yield from walk_with_stat(beside, problems, suffixes=SUFFIXES, depth=DEPTH)
+        if (subagents := locator.with_suffix("") / "subagents").is_dir():
+            yield from walk_with_stat(subagents, problems, suffixes=SUFFIXES, depth=DEPTH)
         return
-    for name, known in walk_with_stat(projects_folder(locator), problems, suffixes=SUFFIXES, depth=DEPTH):
+    for name, stat in walk_with_stat(projects_folder(locator), problems, suffixes=SUFFIXES, depth=DEPTH):
         if _is_transcript(name):
-            yield name, known
+            yield name, stat
 
 
 @lru_cache(maxsize=65_536)
-def _make_transcript(name: str, stamp: str, touched: float, beside: str) -> Transcript:
-    """Made once for as long as the file stays as it is: the making costs more than the asking."""
-    path, at = Path(name), normalize_time(touched)
+def _make_transcript(name: str, stamp: str, modified: float, sidecar_stamp: str) -> Transcript:
+    """Return the transcript of a file. It is cached until the file changes: building it costs more than a stat."""
+    path, at = Path(name), normalize_time(modified)
     parent = _find_parent(path, stamp) if path.name.startswith(_SUBAGENT_PREFIX) else ""
     if not parent:
         return Transcript(path.stem, (path,), "", stamp, at)
-    return Transcript(f"{parent}/{path.stem}", (path,), parent, f"{stamp} {beside}", at)
+    return Transcript(f"{parent}/{path.stem}", (path,), parent, f"{stamp} {sidecar_stamp}", at)
 
 
-def _merge(one: Transcript, other: Transcript) -> Transcript:
-    return one._replace(
-        files=one.files + other.files,
-        stamp=f"{one.stamp} {other.stamp}",
-        modified_at=max(one.modified_at, other.modified_at),
+def _merge(transcript: Transcript, other: Transcript) -> Transcript:
+    return transcript._replace(
+        files=transcript.files + other.files,
+        stamp=f"{transcript.stamp} {other.stamp}",
+        modified_at=max(transcript.modified_at, other.modified_at),
     )
 
 
 def _is_transcript(path: str) -> bool:
-    """Also what tells of a sub-agent's."""
+    """Return whether a path is a transcript, or the sidecar file of a sub-agent's transcript."""
     folder, _, name = path.rpartition(os.sep)
     if name.startswith(_SUBAGENT_PREFIX):
         return True
     return bool(_FILE_NAME.fullmatch(name)) and not _OTHER_FOLDERS & {*folder.rsplit(os.sep, 3)[1:]}
 
 
-def _sort_files(one: Transcript) -> Transcript:
-    if len(one.files) == 1:
-        return one
-    glanced = {path: read_head(path, plain_file_stamp(path)) for path in one.files}
-    begun = {path: seen.started_at if seen else "" for path, seen in glanced.items()}
-    return one._replace(files=tuple(sorted(one.files, key=lambda path: (begun[path], str(path)))))
+def _sort_files(transcript: Transcript) -> Transcript:
+    if len(transcript.files) == 1:
+        return transcript
+    heads = {path: read_head(path, plain_file_stamp(path)) for path in transcript.files}
+    started = {path: head.started_at if head else "" for path, head in heads.items()}
+    return transcript._replace(files=tuple(sorted(transcript.files, key=lambda path: (started[path], str(path)))))
 
 
 def _find_parent(path: Path, stamp: str) -> str:
-    """A sub-agent lies in its session's folder; until 2.0 it lay beside it, and only its records name the session."""
+    """Return the id of the session that started a sub-agent. Since version 2.0 it is the name of a parent folder;
+    earlier only the records name it."""
     names = path.parts
     if "subagents" in names:
         return names[len(names) - 1 - names[::-1].index("subagents") - 1]
-    glanced = read_head(path, stamp)
-    return glanced.session_id if glanced else ""
+    head = read_head(path, stamp)
+    return head.session_id if head else ""
 
 
 @lru_cache(maxsize=65_536)
 def read_head(path: Path, stamp: str) -> TranscriptHead | None:
-    """None of a transcript in which nobody says anything, or says it as other programs write it."""
-    first = began = session = ""
+    """Return the head of a transcript, or None if it has neither a message in the format of Claude Code nor a title."""
+    first = started = session = ""
     summaries: list[tuple[str, str]] = []
     for line in read_json_lines(path, []):
         value = as_dict(line.value)
-        began = began or as_time(value.get("timestamp"))
+        started = started or as_time(value.get("timestamp"))
         if value.get("type") == "summary":
             summaries.append((as_str(value.get("leafUuid")), as_str(value.get("summary"))))
         first = first or as_str(value.get("uuid"))
         session = session or replace_surrogates(as_str(value.get("sessionId")))
         if value.get("type") in ("user", "assistant") and "content" in as_dict(value.get("message")):
-            return TranscriptHead(first, began, session, tuple(summaries))
-    return TranscriptHead("", began, session, tuple(summaries)) if summaries else None
+            return TranscriptHead(first, started, session, tuple(summaries))
+    return TranscriptHead("", started, session, tuple(summaries)) if summaries else None
 
 
-def find_branches(one: Transcript) -> tuple[TranscriptBranch, ...]:
-    return _find_branches(one.files, one.is_subagent, one.stamp)
+def find_branches(transcript: Transcript) -> tuple[TranscriptBranch, ...]:
+    return _find_branches(transcript.files, transcript.is_subagent, transcript.stamp)
 
 
 @lru_cache(maxsize=65_536)
@@ -166,9 +167,9 @@ def _find_branches(files: Sequence[Path], is_agent: bool, stamp: str) -> tuple[T
     return tuple(_load_tree(files, is_agent, stamp).branches.values())
 
 
-def load_tree(one: Transcript) -> TranscriptTree:
-    """A session is asked for again by each of its sub-agents and forks."""
-    return _load_tree(one.files, one.is_subagent, one.stamp)
+def load_tree(transcript: Transcript) -> TranscriptTree:
+    """Return the tree of a transcript. It is cached, since every sub-agent and fork needs the tree of its parent."""
+    return _load_tree(transcript.files, transcript.is_subagent, transcript.stamp)
 
 
 @lru_cache(maxsize=4)
@@ -177,13 +178,14 @@ def _load_tree(files: Sequence[Path], is_agent: bool, stamp: str) -> TranscriptT
 
 
 def is_claude_transcript(path: Path) -> bool:
-    """A message with content under a uuid of its own; others write such lines too, but with parts in its place."""
-    for seen, line in enumerate(read_json_lines(path, [])):
+    """Return whether a file has a message with a uuid and content. Other agents write similar lines with parts instead
+    of content."""
+    for number, line in enumerate(read_json_lines(path, [])):
         value = as_dict(line.value)
-        is_talk = value.get("type") in ("user", "assistant") and isinstance(value.get("sessionId"), str)
-        if is_talk and "content" in as_dict(value.get("message")) and isinstance(value.get("uuid"), str):
+        is_message = value.get("type") in ("user", "assistant") and isinstance(value.get("sessionId"), str)
+        if is_message and "content" in as_dict(value.get("message")) and isinstance(value.get("uuid"), str):
             return True
-        if seen >= _MAX_DETECT_LINES:
+        if number >= _MAX_DETECT_LINES:
             break
     return False
 
@@ -197,38 +199,38 @@ def find_transcript_files(locator: Path) -> Iterator[Path]:
 
 
 class TranscriptCatalog:
-    """All transcripts of a place, and which of them are copies of which."""
+    """Lists all transcripts of a folder, and knows which are copies of which."""
 
     def __init__(self, locator: Path, problems: list[Problem]) -> None:
         self.by_id: dict[str, Transcript] = {}
         self.summaries: dict[str, str] = {}
         self._copies_by_first_uuid: dict[str, list[tuple[bool, str, str]]] = {}
         self._first_uuids: dict[str, str] = {}
-        for one in find_transcripts(locator, problems):
-            glanced = read_head(one.files[0], one.stamp)
-            if glanced is None:
-                next(read_json_lines(one.files[0], problems), None)  # which says so, where it cannot be read
+        for transcript in find_transcripts(locator, problems):
+            head = read_head(transcript.files[0], transcript.stamp)
+            if head is None:
+                next(read_json_lines(transcript.files[0], problems), None)  # reports a file that cannot be read
                 continue
-            self.summaries.update(glanced.summaries)
-            if glanced.first_uuid:
-                self.by_id[one.native_id] = one
-                self._first_uuids[one.native_id] = glanced.first_uuid
-                copied = glanced.session_id != one.native_id
-                self._copies_by_first_uuid.setdefault(glanced.first_uuid, []).append(
-                    (copied, glanced.started_at, one.native_id)
+            self.summaries.update(head.summaries)
+            if head.first_uuid:
+                self.by_id[transcript.native_id] = transcript
+                self._first_uuids[transcript.native_id] = head.first_uuid
+                is_copy = head.session_id != transcript.native_id
+                self._copies_by_first_uuid.setdefault(head.first_uuid, []).append(
+                    (is_copy, head.started_at, transcript.native_id)
                 )
 
     def resolve(self, native_id: str) -> tuple[Transcript, str] | None:
-        """The transcript and the branch of it that a native id names; no file's name has a slash in it."""
-        own = native_id
-        while own and own not in self.by_id:
-            own = own.rpartition("/")[0]
-        return (self.by_id[own], native_id[len(own) + 1 :]) if own else None
+        """Return the transcript and the branch that a native id names. No file name contains a slash."""
+        transcript_id = native_id
+        while transcript_id and transcript_id not in self.by_id:
+            transcript_id = transcript_id.rpartition("/")[0]
+        return (self.by_id[transcript_id], native_id[len(transcript_id) + 1 :]) if transcript_id else None
 
-    def older_copies(self, one: Transcript) -> list[str]:
-        """The transcripts that begin with the same record and were begun before, the eldest first."""
-        kin = self._copies_by_first_uuid[self._first_uuids[one.native_id]]
-        if len(kin) == 1 or one.is_subagent:
+    def older_copies(self, transcript: Transcript) -> list[str]:
+        """Return the ids of the older transcripts that begin with the same record, oldest first."""
+        copies = self._copies_by_first_uuid[self._first_uuids[transcript.native_id]]
+        if len(copies) == 1 or transcript.is_subagent:
             return []
-        names = [native_id for *_, native_id in sorted(kin)]
-        return names[: names.index(one.native_id)]
+        names = [native_id for *_, native_id in sorted(copies)]
+        return names[: names.index(transcript.native_id)]

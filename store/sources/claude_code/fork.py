@@ -1,5 +1,5 @@
-"""A transcript forked as Claude Code's own SDK does it: copies of the records under new ids, each of which says whose
-copy it is, in a file of their own beside the original."""
+"""This module builds the transcript of a fork, as Claude Code's own SDK does. The records are copied with new ids into
+a new file next to the original, and each copy names its original."""
 
 from __future__ import annotations
 
@@ -35,42 +35,43 @@ def can_fork(session: Session) -> bool:
 
 
 def _transcript_id(session: Session) -> str:
-    """The file's name; a branch that was left behind is named after it."""
+    """Return the id in the file's name. The native id of a branch begins with it."""
     return session.native_id.partition("/")[0]
 
 
-def build_fork(past: ForkRequest, root: Path) -> NewTranscript:
-    """The files in which long outputs are kept go with it: Claude Code deletes the original's one day."""
+def build_fork(request: ForkRequest, root: Path) -> NewTranscript:
+    """Return the transcript of a fork. The files with long outputs are copied too, since Claude Code deletes those of
+    the original some day."""
     native_id = str(uuid4())
-    folder = _find_project_folder(past.session, root)
-    lines = [serialize(value) for value in _ClaudeForkBuilder(past, native_id).build_lines()]
-    beside: list[tuple[Path, Path]] = []
-    for place in _find_output_paths(past.records):
-        origin = folder / _transcript_id(past.session) / _OUTPUTS_FOLDER / safe_file_name(place)
+    folder = _find_project_folder(request.session, root)
+    lines = [serialize(value) for value in _ClaudeForkBuilder(request, native_id).build_lines()]
+    sidecar_files: list[tuple[Path, Path]] = []
+    for path in _find_output_paths(request.records):
+        origin = folder / _transcript_id(request.session) / _OUTPUTS_FOLDER / safe_file_name(path)
         copy = folder / native_id / _OUTPUTS_FOLDER / origin.name
         if origin.is_file() and not origin.is_symlink():
-            beside.append((origin, copy))
-            old, new = (serialize(text)[1:-1] for text in (place, str(copy)))
+            sidecar_files.append((origin, copy))
+            old, new = (serialize(text)[1:-1] for text in (path, str(copy)))
             lines = [line.replace(old, new) for line in lines]
-    return NewTranscript(native_id, folder / f"{native_id}.jsonl", lines, beside)
+    return NewTranscript(native_id, folder / f"{native_id}.jsonl", lines, sidecar_files)
 
 
 def _find_output_paths(records: Sequence[bytes]) -> set[str]:
-    """The paths of outputs too long for the transcript."""
+    """Return the paths of outputs that were too long for the transcript."""
     found: set[str] = set()
     for data in records:
         if _OUTPUTS_FOLDER.encode() in data:
             value = _parse_record(data)
             for block in _blocks_of_type(value, _RESULT):
                 found.add(persisted_output_path(block.get("content"), as_dict(value.get("toolUseResult"))))
-    return {place for place in found if safe_file_name(place)}
+    return {path for path in found if safe_file_name(path)}
 
 
-# ── where ─────────────────────────────────────────────────────────────────────────────────────────
+# ── the folder ────────────────────────────────────────────────────────────────────────────────────
 
 
 def _find_project_folder(session: Session, root: Path) -> Path:
-    """Where the original is, else where Claude Code would look for a session of that folder."""
+    """Return the folder of the original, or else the one where Claude Code looks for sessions of that directory."""
     projects = root / "projects"
     try:
         found = sorted(projects.glob(f"*/{_transcript_id(session)}.jsonl"))
@@ -81,32 +82,32 @@ def _find_project_folder(session: Session, root: Path) -> Path:
 
 def _project_folder_name(cwd: str, projects: Path) -> str:
     if not os.path.isabs(cwd) or "\0" in cwd:
-        raise Refused("It is not known in which folder the session was, so Claude Code would not find its fork.")
-    # As JavaScript counts: a character beyond the first 65,536 is two.
+        raise Refused("The session's folder is unknown, so Claude Code would not find its fork.")
+    # JavaScript counts a character beyond U+FFFF as two.
     path = unicodedata.normalize("NFC", os.path.realpath(cwd))
     name = _NOT_ALPHANUMERIC.sub(lambda found: "-" * (1 + (found[0] > "\uffff")), path)
     if len(name) <= _MAX_FOLDER_NAME:
         return name
-    begins = f"{name[:_MAX_FOLDER_NAME]}-"
-    beside = [path.name for path in projects.iterdir() if path.name.startswith(begins)] if projects.is_dir() else []
-    if len(beside) != 1:
-        raise Refused("The folder's path is so long that it is not known where Claude Code would look for the fork.")
-    return beside[0]
+    prefix = f"{name[:_MAX_FOLDER_NAME]}-"
+    matching = [path.name for path in projects.iterdir() if path.name.startswith(prefix)] if projects.is_dir() else []
+    if len(matching) != 1:
+        raise Refused("The folder's path is too long to know where Claude Code would look for the fork.")
+    return matching[0]
 
 
-# ── what ──────────────────────────────────────────────────────────────────────────────────────────
+# ── the lines ─────────────────────────────────────────────────────────────────────────────────────
 
 
 class _ClaudeForkBuilder:
-    """The records of a past on their way into another transcript."""
+    """Copies the records of a session into a new transcript."""
 
-    def __init__(self, past: ForkRequest, native_id: str) -> None:
-        self._request = past
+    def __init__(self, request: ForkRequest, native_id: str) -> None:
+        self._request = request
         self._native_id = native_id
-        self._timestamp = past.created_at.isoformat(timespec="milliseconds").replace("+00:00", "Z")
-        self._records = [_parse_record(data) for data in past.records]
+        self._timestamp = request.created_at.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+        self._records = [_parse_record(data) for data in request.records]
         self._new_ids: dict[str, str | None] = {}
-        "The new id by the old one; of what is left out, that of the record before it."
+        "The new id by the old one. A record that is left out has the new id of its parent."
         self._last_id: str | None = None
         self._has_copies = False
         chained = [value for value in self._records if _is_chain_record(value)]
@@ -116,64 +117,66 @@ class _ClaudeForkBuilder:
         }
         self._open_calls: list[str] = []
         self._template: Mapping[str, Json] = {}
-        "The newest record, after whose kind others are made."
+        "The newest record. New records take their fields from it."
 
     def build_lines(self) -> list[dict[str, Json]]:
         prompt = self._request.prompt
         last = len(self._records) - 1
-        copied = [
+        lines = [
             line
-            for at, value in enumerate(self._records)
+            for index, value in enumerate(self._records)
             if _is_chain_record(value)
             for line in (
-                self._replace_prompt(value, prompt) if at == last and prompt is not None else self._copy_record(value)
+                self._replace_prompt(value, prompt)
+                if index == last and prompt is not None
+                else self._copy_record(value)
             )
         ]
-        copied += self._close_open_calls()
-        if not any(line["type"] in ("user", "assistant") for line in copied):
-            raise Refused("There is nothing in it that Claude Code could go on with.")
-        # On resume the leaf is told by its time.
-        copied[-1]["timestamp"] = self._timestamp
-        return [*copied, *self._session_records()]
+        lines += self._close_open_calls()
+        if not any(line["type"] in ("user", "assistant") for line in lines):
+            raise Refused("There is no message that Claude Code could continue from.")
+        # On resume, Claude Code finds the leaf by its time.
+        lines[-1]["timestamp"] = self._timestamp
+        return [*lines, *self._session_records()]
 
     def _copy_record(self, value: dict[str, Json]) -> Iterator[dict[str, Json]]:
         old, parent = as_str(value["uuid"]), as_str(value.get("parentUuid"))
-        above = self._new_ids.get(parent, self._last_id) if parent else None
+        new_parent = self._new_ids.get(parent, self._last_id) if parent else None
         if old in self._new_ids:
             return
-        if not (kept := self._without_orphan_results(value)):
-            self._new_ids[old] = above
+        if not (answered := self._without_orphan_results(value)):
+            self._new_ids[old] = new_parent
             return
         if value["type"] == "user" and extract_prompt(value) is not None:
             for closing in self._close_open_calls():
-                above = above and as_str(closing["uuid"])
+                new_parent = new_parent and as_str(closing["uuid"])
                 yield closing
         self._has_copies = True
         yield self._relink(
-            kept,
-            above,
+            answered,
+            new_parent,
             old,
             timestamp=value.get("timestamp", self._timestamp),
             forkedFrom={"sessionId": _transcript_id(self._request.session), "messageUuid": old},
         )
-        self._open_calls += [as_str(block.get("id")) for block in _blocks_of_type(kept, "tool_use")]
+        self._open_calls += [as_str(block.get("id")) for block in _blocks_of_type(answered, "tool_use")]
 
-    def _relink(self, value: Mapping[str, Json], above: str | None, old: str, **changes: Json) -> dict[str, Json]:
+    def _relink(self, value: Mapping[str, Json], new_parent: str | None, old: str, **changes: Json) -> dict[str, Json]:
         new = str(uuid4())
-        kept = {name: held for name, held in value.items() if name not in _DROPPED_FIELDS and name != "forkedFrom"}
+        fields = {name: field for name, field in value.items() if name not in _DROPPED_FIELDS and name != "forkedFrom"}
         if logical := as_str(value.get("logicalParentUuid")):
-            kept["logicalParentUuid"] = self._new_ids.get(logical)
-        # What nobody sat before is not listed, and goes on unlisted; somebody sits before the fork.
+            fields["logicalParentUuid"] = self._new_ids.get(logical)
+        # Claude Code does not list sessions of its SDK. The fork belongs to a person, so it must be listed.
         if as_str(value.get("entrypoint")).startswith(_SDK_PREFIX):
-            kept["entrypoint"] = "cli"
+            fields["entrypoint"] = "cli"
         self._new_ids[old] = self._last_id = new
         self._template = value
-        ids = {"parentUuid": above, "isSidechain": False, "uuid": new, "sessionId": self._native_id}
-        # Readers find the parent at a line's very beginning.
-        return {"parentUuid": above, **kept, **ids, **changes}
+        ids = {"parentUuid": new_parent, "isSidechain": False, "uuid": new, "sessionId": self._native_id}
+        # Readers look for the parent at the start of a line.
+        return {"parentUuid": new_parent, **fields, **ids, **changes}
 
     def _without_orphan_results(self, value: dict[str, Json]) -> dict[str, Json]:
-        """Without results that nobody asked for; nothing, where nothing is left of it."""
+        """Return the record without results that have no call. It is empty when nothing else is left."""
         if value["type"] == "progress":
             return {}
         orphans = [
@@ -181,47 +184,52 @@ class _ClaudeForkBuilder:
         ]
         if not orphans:
             return value
-        left = [block for block in content_blocks(value) if block not in orphans]
-        return value | {"message": {**as_dict(value["message"]), "content": left}} if left else {}
+        remaining = [block for block in content_blocks(value) if block not in orphans]
+        return value | {"message": {**as_dict(value["message"]), "content": remaining}} if remaining else {}
 
     def _close_open_calls(self) -> Iterator[dict[str, Json]]:
-        """What was never answered is, before the person speaks again: Anthropic wants the two side by side."""
-        waiting = [call for call in self._open_calls if call not in self._answered_ids]
+        """Yield a record with results for the calls that have none. Anthropic requires a result right after a call."""
+        unanswered = [call for call in self._open_calls if call not in self._answered_ids]
         self._open_calls = []
-        if not waiting:
+        if not unanswered:
             return
         content = [
-            {"tool_use_id": call, "type": _RESULT, "content": INTERRUPTED_RESULT, "is_error": True} for call in waiting
+            {"tool_use_id": call, "type": _RESULT, "content": INTERRUPTED_RESULT, "is_error": True}
+            for call in unanswered
         ]
         yield self._make_user_record(content, f"Error: {INTERRUPTED_RESULT}")
 
     def _replace_prompt(self, value: dict[str, Json], prompt: str) -> Iterator[dict[str, Json]]:
-        """The person's words in place of those that were said; what was shown with them stays."""
+        """Yield the new prompt in place of the old one. Its images and documents are kept."""
         yield from self._close_open_calls()
-        shown = [block for block in content_blocks(value) if as_dict(block).get("type") in ("image", "document")]
-        yield self._make_user_record([{"type": "text", "text": prompt}, *shown] if shown else prompt)
+        attachments = [block for block in content_blocks(value) if as_dict(block).get("type") in ("image", "document")]
+        yield self._make_user_record([{"type": "text", "text": prompt}, *attachments] if attachments else prompt)
 
     def _make_user_record(self, content: Json, result: str = "") -> dict[str, Json]:
-        old = self._template or self._records[-1]
-        told = {name: old[name] for name in ("userType", "entrypoint", "cwd", "version", "gitBranch") if name in old}
-        more: dict[str, Json] = {"toolUseResult": result} if result else {"promptId": str(uuid4())}
-        line = {"type": "user", "message": {"role": "user", "content": content}, **told, **more}
+        template = self._template or self._records[-1]
+        common = {
+            name: template[name]
+            for name in ("userType", "entrypoint", "cwd", "version", "gitBranch")
+            if name in template
+        }
+        extra: dict[str, Json] = {"toolUseResult": result} if result else {"promptId": str(uuid4())}
+        line = {"type": "user", "message": {"role": "user", "content": content}, **common, **extra}
         return self._relink(line, self._last_id, str(uuid4()), timestamp=self._timestamp)
 
     def _session_records(self) -> Iterator[dict[str, Json]]:
-        of_fork = {"sessionId": self._native_id, "timestamp": self._timestamp}
-        replaced = [
-            one
+        fork_fields = {"sessionId": self._native_id, "timestamp": self._timestamp}
+        replacements = [
+            replacement
             for value in self._records
             if value.get("type") == "content-replacement"
-            for one in as_list(value.get("replacements"))
+            for replacement in as_list(value.get("replacements"))
         ]
-        if replaced:
-            yield {"type": "content-replacement", "replacements": replaced, **of_fork}
+        if replacements:
+            yield {"type": "content-replacement", "replacements": replacements, **fork_fields}
         title = (self._request.session.title or "Session").removesuffix(_FORK_SUFFIX) + _FORK_SUFFIX
-        # With another first prompt there is no copy that could name the original.
+        # If the first prompt was replaced, there is no copied record that names the original.
         origin = {} if self._has_copies else {"forkedFrom": {"sessionId": _transcript_id(self._request.session)}}
-        yield {"type": "custom-title", "customTitle": title, **of_fork, **origin}
+        yield {"type": "custom-title", "customTitle": title, **fork_fields, **origin}
 
 
 def _parse_record(data: bytes) -> dict[str, Json]:
@@ -229,8 +237,8 @@ def _parse_record(data: bytes) -> dict[str, Json]:
 
 
 def _is_chain_record(value: Mapping[str, Json]) -> bool:
-    is_ours = value.get("type") in _CHAIN_TYPES and bool(as_str(value.get("uuid")))
-    return is_ours and value.get("isSidechain") is not True
+    is_linked = value.get("type") in _CHAIN_TYPES and bool(as_str(value.get("uuid")))
+    return is_linked and value.get("isSidechain") is not True
 
 
 def _blocks_of_type(value: Mapping[str, Json], kind: str) -> Iterator[Mapping[str, Json]]:

@@ -1,11 +1,11 @@
-"""Where in its folder Claude Code keeps its transcripts."""
+"""This module knows where in its folder Claude Code keeps its transcripts."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
 DEPTH = 6
-"""Below `projects`: folder, session, `subagents`, `workflows`, run, and one to spare."""
+"""Counts the levels below `projects`: folder, session, `subagents`, `workflows`, run, and one to spare."""
 
 SUFFIXES = (".jsonl", ".meta.json")
 

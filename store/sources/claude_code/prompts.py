@@ -1,4 +1,4 @@
-"""What in a user's name was typed by a person, and what Claude Code wrote there itself."""
+"""This module separates the text that a person typed from the text that Claude Code added in the user's name."""
 
 from __future__ import annotations
 
@@ -22,7 +22,8 @@ _COMMAND_START = re.compile(r"\s*<command-(?:name|message)>")
 
 
 def extract_typed_text(text: str) -> str:
-    """What of a text a person typed: without reminders around it, a command as it was entered; nothing if injected."""
+    """Return the text that a person typed, without reminders. A command is returned as it was entered, and an injected
+    text as an empty one."""
     if "<system-reminder>" in text:
         text = _REMINDERS.sub("", text)
     if _COMMAND_START.match(text) and (name := _COMMAND_NAME.search(text)):
@@ -36,13 +37,13 @@ def is_command(text: str) -> bool:
 
 
 def is_command_output(value: Mapping[str, Json]) -> bool:
-    """A command that answers by itself asks the model nothing."""
+    """Return whether a record is the output of a local command. Such a command sends nothing to the model."""
     text = as_str(as_dict(value.get("message")).get("content")) or as_str(value.get("content"))
     return text.lstrip().startswith("<local-command-std")
 
 
 def content_blocks(value: Mapping[str, Json]) -> list[Json]:
-    """A message's content, which may be one text."""
+    """Return a message's content as a list of blocks, also when it is a plain text."""
     content = as_dict(value.get("message")).get("content")
     if isinstance(content, str):
         return [{"type": "text", "text": content}]
@@ -50,7 +51,7 @@ def content_blocks(value: Mapping[str, Json]) -> list[Json]:
 
 
 def extract_prompt(value: Mapping[str, Json]) -> str | None:
-    """What a person said in a `user` record; None when it was none. An image alone is said without words."""
+    """Return the prompt in a `user` record, or None if no person wrote it. A prompt with only an image is empty."""
     if value.get("isMeta") is True or value.get("isCompactSummary") is True:
         return None
     if as_str(as_dict(value.get("origin")).get("kind")) == "task-notification":
@@ -59,6 +60,6 @@ def extract_prompt(value: Mapping[str, Json]) -> str | None:
     kinds = {as_str(block.get("type")) for block in blocks}
     if "tool_result" in kinds:
         return None
-    told = [extract_typed_text(as_str(block.get("text"))) for block in blocks if block.get("type") == "text"]
-    text = "\n\n".join(filter(str.strip, told))
+    texts = [extract_typed_text(as_str(block.get("text"))) for block in blocks if block.get("type") == "text"]
+    text = "\n\n".join(filter(str.strip, texts))
     return text if text or kinds & {"image", "document"} else None

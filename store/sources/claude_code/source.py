@@ -1,5 +1,8 @@
-"""Claude Code keeps a transcript of JSON lines per session, whose records form a tree. Sub-agents have transcripts of
-their own, a fork is a copy, and long outputs are in separate files."""
+"""This module defines the source for Claude Code.
+
+Claude Code keeps a transcript of JSON lines per session, whose records form a tree. Sub-agents have transcripts of
+their own, a fork is a copy, and long outputs are in separate files.
+"""
 
 from __future__ import annotations
 
@@ -20,8 +23,8 @@ if TYPE_CHECKING:
     from store.sources.claude_code.reader import ClaudeReader
 
 _MAX_DETECT_FILES = 200
-_SUBAGENT_HINT = "A sub-agent's conversation cannot be resumed; resume the session that sent it off."
-_OLD_BRANCH_HINT = "Claude Code goes on with the newest branch; resume its session and press Esc twice to go back."
+_SUBAGENT_HINT = "A sub-agent's conversation cannot be resumed. Resume the session that started it."
+_OLD_BRANCH_HINT = "Claude Code continues the newest branch. Resume its session and press Esc twice to go back."
 
 
 class ClaudeCode(Source):
@@ -76,19 +79,20 @@ class ClaudeCode(Source):
         )
 
     def git_branch(self, record: Json) -> str:
-        """Claude Code writes HEAD where no branch is checked out, and where there is no repository."""
+        """Return the git branch of a record. Claude Code writes HEAD if there is no branch or no repository."""
         from store.sources.kit.jsonl import as_dict, as_str
 
         branch = as_str(as_dict(record).get("gitBranch"))
         return "" if branch == "HEAD" else branch
 
     def processes(self, native_id: str) -> Iterator[int]:
-        """Claude Code opens a transcript only to write to it, but each process notes in a file what it works on."""
+        """Yield the processes that work on a session. Each process of Claude Code names its session in a file; the
+        transcript itself is open only while it is written."""
         from store.sources.kit.jsonl import as_count, as_dict, as_str, read_json_file
 
         for path in (Path(self.home.locate()) / "sessions").glob("*.json"):
-            note = as_dict(read_json_file(path, []))
-            if as_str(note.get("sessionId")) == native_id and (pid := as_count(note.get("pid"))):
+            process = as_dict(read_json_file(path, []))
+            if as_str(process.get("sessionId")) == native_id and (pid := as_count(process.get("pid"))):
                 yield pid
 
     def can_fork(self, session: Session) -> bool:
