@@ -1,4 +1,4 @@
-"""How a rollout goes on. After something was rolled back it is read anew."""
+"""This module reads the lines that were appended to a rollout. After a rollback the whole rollout is read again."""
 
 from __future__ import annotations
 
@@ -16,14 +16,15 @@ from store.sources.kit.jsonl import FileMark, JsonLine
 @dataclass(slots=True, kw_only=True)
 class CodexMark(transcripts.TranscriptMark):
     has_items: bool
-    "Whether a prompt stands among the response items, or only among what was shown."
+    "Is set when a response item holds a prompt."
     is_shown: bool
+    "Is set when an event holds a prompt."
 
-    def read_appended(self, path: Path, named: ThreadInfo) -> list[Batch] | None:
-        grown = self.file.read_appended(path)
-        if grown is None or not self._can_append(grown[0]):
+    def read_appended(self, path: Path, info: ThreadInfo) -> list[Batch] | None:
+        appended = self.file.read_appended(path)
+        if appended is None or not self._can_append(appended[0]):
             return None
-        return self._read_lines(path, *grown, named)
+        return self._read_lines(path, *appended, info)
 
     @property
     def uses_events(self) -> bool:
@@ -39,18 +40,20 @@ class CodexMark(transcripts.TranscriptMark):
                 self.is_shown |= kind != "response_item"
         return before == self.uses_events
 
-    def _read_lines(self, path: Path, lines: list[JsonLine], file: FileMark, named: ThreadInfo) -> list[Batch]:
-        telling = CodexEntryReader(_collect_outcomes(lines), uses_events=self.uses_events, is_subagent=self.is_agent)
-        telling.restore_state(self.told)
-        entries = [self.attach_record(telling.read_entry(line.value), line, path) for line in lines]
-        self.file, self.told = file, telling.save_state()
-        told = self.build_batches(entries, [], {"agent_title": named.title})
-        told[0].archived, told[-1].summary = named.is_archived, telling.summary
-        return told
+    def _read_lines(self, path: Path, lines: list[JsonLine], file: FileMark, info: ThreadInfo) -> list[Batch]:
+        entry_reader = CodexEntryReader(
+            _collect_outcomes(lines), uses_events=self.uses_events, is_subagent=self.is_agent
+        )
+        entry_reader.restore_state(self.told)
+        entries = [self.attach_record(entry_reader.read_entry(line.value), line, path) for line in lines]
+        self.file, self.told = file, entry_reader.save_state()
+        batches = self.build_batches(entries, [], {"agent_title": info.title})
+        batches[0].archived, batches[-1].summary = info.is_archived, entry_reader.summary
+        return batches
 
 
 def _collect_outcomes(lines: Iterable[JsonLine]) -> dict[str, CallOutcome]:
-    """How the calls ended that events tell of, before the first of them is told."""
+    """Return how the calls ended, by call id. An event with the outcome may follow the result that it belongs to."""
     found: dict[str, CallOutcome] = {}
     for line in lines:
         call_id, event = parse_outcome(*unwrap_line(line.value))

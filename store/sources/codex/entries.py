@@ -1,4 +1,5 @@
-"""What a line of a rollout means: one entry each. Response items are the conversation; events tell how it went."""
+"""This module converts each line of a rollout to one entry. Response items are the conversation; events report tokens
+and the outcome of calls."""
 
 from __future__ import annotations
 
@@ -40,14 +41,14 @@ _EXIT_CODE = re.compile(r"^(?:Process exited with code|Exit code:) (-?\d+)$", re
 _OUTPUT_HEADING = "\nOutput:\n"
 _NON_CALL_ITEMS = frozenset(["UserMessage", "AgentMessage", "Reasoning", "Plan"])
 _MAX_OPEN_CALLS = 20
-"""Calls of which more may come."""
+"""Limits the latest calls whose outcome a mark keeps, since more events about them may follow."""
 
 _EVENT_TEXT_FIELDS = ("message", "reason", "text", "error")
 
 
 @dataclass(slots=True)
 class CallOutcome:
-    "How a call ended, as events tell it."
+    "Describes how a call ended, according to events."
 
     failed: bool | None = None
     duration_ms: float | None = None
@@ -59,14 +60,14 @@ class CallOutcome:
             self.failed = (isinstance(exit_code, int) and exit_code != 0) or status in ("failed", "declined")
         if event.get("success") is False or "Err" in as_dict(event.get("result")):
             self.failed = True
-        took = as_dict(event.get("duration"))
-        if took:
-            self.duration_ms = as_count(took.get("secs")) * 1000 + as_count(took.get("nanos")) / 1e6
+        duration = as_dict(event.get("duration"))
+        if duration:
+            self.duration_ms = as_count(duration.get("secs")) * 1000 + as_count(duration.get("nanos")) / 1e6
         self.output = as_str(event.get("aggregated_output"))
 
 
 def parse_outcome(kind: str, payload: Mapping[str, Json]) -> tuple[str, Mapping[str, Json]]:
-    """The id of the call that an event tells of, and what it tells; no id when it tells of none."""
+    """Return the call id and the outcome in an event. The id is empty when the event is not about a call."""
     if kind != "event_msg":
         return "", {}
     event = as_str(payload.get("type"))
@@ -77,7 +78,7 @@ def parse_outcome(kind: str, payload: Mapping[str, Json]) -> tuple[str, Mapping[
 
 
 def find_prompt(kind: str, payload: Mapping[str, Json]) -> str | None:
-    """What a person said, in an item or in what was shown of it."""
+    """Return the prompt in a response item or in an event, or None if there is none."""
     if kind == "response_item" and payload.get("type", "message") == "message" and payload.get("role") == "user":
         return extract_prompt(payload)
     if kind == "event_msg" and payload.get("type") == "user_message":
@@ -86,7 +87,7 @@ def find_prompt(kind: str, payload: Mapping[str, Json]) -> str | None:
 
 
 class CodexEntryReader:
-    """One chain while its lines are read in order."""
+    """Converts the lines of one chain to entries, in order."""
 
     def __init__(self, outcomes: Mapping[str, CallOutcome], *, uses_events: bool, is_subagent: bool) -> None:
         self._outcomes = {call_id: replace(outcome) for call_id, outcome in outcomes.items()}
@@ -100,22 +101,26 @@ class CodexEntryReader:
         self.summary: ForeignSummary | None = None
 
     def save_state(self) -> dict[str, Json]:
-        """What must be known to go on: of the last calls, which may wait for their ends, too."""
-        last = list(self._outcomes.items())[-_MAX_OPEN_CALLS:]
-        ends = {call_id: (ended.failed, ended.duration_ms, ended.output) for call_id, ended in last}
+        """Return the state that reading goes on from. It includes the latest calls, which may not have ended yet."""
+        latest = list(self._outcomes.items())[-_MAX_OPEN_CALLS:]
+        outcomes = {call_id: (outcome.failed, outcome.duration_ms, outcome.output) for call_id, outcome in latest}
         return {
             "model": self._model,
             "spent": list(self._total_tokens),
             "turns": self._turn_count,
             "message": self._message_number,
             "answering": self._is_answering,
-            "ends": cast("Json", ends),
+            "ends": cast("Json", outcomes),
         }
 
-    def restore_state(self, told: Mapping[str, Any]) -> None:
-        self._model, self._total_tokens = told["model"], Tokens(*told["spent"])
-        self._turn_count, self._message_number, self._is_answering = told["turns"], told["message"], told["answering"]
-        self._outcomes = {call_id: CallOutcome(*ended) for call_id, ended in told["ends"].items()} | self._outcomes
+    def restore_state(self, state: Mapping[str, Any]) -> None:
+        self._model, self._total_tokens = state["model"], Tokens(*state["spent"])
+        self._turn_count, self._message_number, self._is_answering = (
+            state["turns"],
+            state["message"],
+            state["answering"],
+        )
+        self._outcomes = {call_id: CallOutcome(*outcome) for call_id, outcome in state["ends"].items()} | self._outcomes
 
     def read_entry(self, value: Json) -> NewEntry:
         kind, payload = unwrap_line(value)
@@ -169,16 +174,20 @@ class CodexEntryReader:
         output = item.get("output", item.get("tools"))
         output, failed, seconds = _unwrap_output(output)
         result = ToolResult(call_id, _strip_image_data(output), failed, duration_ms=seconds * 1000 if seconds else None)
-        ended = self._outcomes.get(call_id)
-        if ended is None:
+        outcome = self._outcomes.get(call_id)
+        if outcome is None:
             return result
         shown = readable_text(output)
-        told = ended.output if len(ended.output) > len(shown.partition(_OUTPUT_HEADING)[2] or shown) else result.output
-        ended.output = ""
-        is_error = failed if ended.failed is None else ended.failed
-        return replace(result, output=told, is_error=is_error, duration_ms=ended.duration_ms or result.duration_ms)
+        full_output = (
+            outcome.output if len(outcome.output) > len(shown.partition(_OUTPUT_HEADING)[2] or shown) else result.output
+        )
+        outcome.output = ""
+        is_error = failed if outcome.failed is None else outcome.failed
+        return replace(
+            result, output=full_output, is_error=is_error, duration_ms=outcome.duration_ms or result.duration_ms
+        )
 
-    # ── the rest ──────────────────────────────────────────────────────────────────────────────────
+    # ── compactions and events ────────────────────────────────────────────────────────────────────
 
     def _read_compaction(self, payload: Mapping[str, Json]) -> NewEntry:
         text = as_str(payload.get("message"))
@@ -195,13 +204,13 @@ class CodexEntryReader:
             self._outcomes.setdefault(call_id, CallOutcome()).update(event)
         if self._uses_events and (entry := self._read_shown_event(name, payload)):
             return entry
-        saying = first_str(payload, _EVENT_TEXT_FIELDS)
-        # What was said stands in the response items; here only what nobody says there.
-        text = f"{name}: {saying}" if saying and not name.startswith(("user_", "agent_")) else name
+        message = first_str(payload, _EVENT_TEXT_FIELDS)
+        # Messages are already in the response items, so the event gets only its name.
+        text = f"{name}: {message}" if message and not name.startswith(("user_", "agent_")) else name
         return NewEntry(kind="event", text=text, tokens=self._count_new_tokens(kind, payload))
 
     def _read_shown_event(self, name: str, payload: Mapping[str, Json]) -> NewEntry | None:
-        """Of a rollout without response items, as it was shown on the screen."""
+        """Return the message in an event, for a rollout without response items."""
         if name == "user_message":
             text = extract_typed_text(as_str(payload.get("message")))
             return NewEntry(role="user", parts=(Text(text),), is_prompt=bool(text))
@@ -212,20 +221,20 @@ class CodexEntryReader:
         return None
 
     def _count_new_tokens(self, kind: str, payload: Mapping[str, Json]) -> Tokens | None:
-        """What was spent since it was told before: the totals only grow, and are told again and again."""
+        """Return the tokens spent since the last report. Every report repeats the total, which only grows."""
         if kind == "token_usage_record":
-            told, last = payload.get("thread_token_usage"), payload.get("usage")
+            reported, last = payload.get("thread_token_usage"), payload.get("usage")
         else:
             info = as_dict(payload.get("info"))
-            told, last = info.get("total_token_usage"), info.get("last_token_usage")
-        if not isinstance(told, dict):
+            reported, last = info.get("total_token_usage"), info.get("last_token_usage")
+        if not isinstance(reported, dict):
             return None
-        total = _parse_usage(told)
-        grown = Tokens(*(now - before for now, before in zip(total, self._total_tokens, strict=True)))
+        total = _parse_usage(reported)
+        new_tokens = Tokens(*(now - before for now, before in zip(total, self._total_tokens, strict=True)))
         self._total_tokens = total
-        if min(grown) < 0:
-            grown = _parse_usage(as_dict(last))
-        return grown if grown.total else None
+        if min(new_tokens) < 0:
+            new_tokens = _parse_usage(as_dict(last))
+        return new_tokens if new_tokens.total else None
 
 
 def _parse_usage(usage: Mapping[str, Json]) -> Tokens:
@@ -240,34 +249,34 @@ def _parse_parts(kind: str, item: dict[str, Json]) -> tuple[Part, ...]:
     if kind == "tool_search_call":
         return (ToolCall(call_id, "tool_search", item.get("arguments")),)
     if kind == "image_generation_call":
-        drawn = as_str(item.get("result"))
+        image = as_str(item.get("result"))
         call = ToolCall(call_id, "image_generation", {"prompt": item.get("revised_prompt")})
         result = ToolResult(call_id, as_str(item.get("status")), item.get("status") == "failed")
-        return (call, result, Attachment("image/png", "", len(drawn) * 3 // 4))
+        return (call, result, Attachment("image/png", "", len(image) * 3 // 4))
     return parse_item(item)
 
 
 def _unwrap_output(output: Json) -> tuple[Json, bool, float]:
-    """The output itself, whether it tells of a failure, and the seconds it took, where it says so."""
-    told = as_dict(output)
+    """Return the output itself, whether the call failed, and the seconds it took, or 0 if unknown."""
+    fields = as_dict(output)
     if isinstance(output, str) and output.startswith("{"):
         try:
-            told = as_dict(parse(output))
+            fields = as_dict(parse(output))
         except BadValue:
-            told = {}
-    if "output" in told or "content" in told:
-        about = as_dict(told.get("metadata"))
-        code, seconds = about.get("exit_code"), about.get("duration_seconds")
-        failed = (isinstance(code, int) and code != 0) or told.get("success") is False
-        took = float(seconds) if isinstance(seconds, int | float) and 0 <= seconds < 1e9 else 0.0
-        return told.get("output", told.get("content")), failed, took
+            fields = {}
+    if "output" in fields or "content" in fields:
+        metadata = as_dict(fields.get("metadata"))
+        code, seconds = metadata.get("exit_code"), metadata.get("duration_seconds")
+        failed = (isinstance(code, int) and code != 0) or fields.get("success") is False
+        duration = float(seconds) if isinstance(seconds, int | float) and 0 <= seconds < 1e9 else 0.0
+        return fields.get("output", fields.get("content")), failed, duration
     head = output.partition(_OUTPUT_HEADING)[0][:1000] if isinstance(output, str) else ""
     exited = _EXIT_CODE.search(head)
     return output, bool(exited and exited[1].strip("-0")), 0.0
 
 
 def _strip_image_data(output: Json) -> Json:
-    """An image within a result stays in the record; here is only that it was there."""
+    """Return the output without image data, which stays in the record."""
     if not isinstance(output, list):
         return output
     return [

@@ -1,4 +1,5 @@
-"""Where Codex keeps its rollouts. A thread may be written in several: each goes on from some point of another."""
+"""This module finds the rollouts of Codex. A thread may have several, each of which continues another one from some
+line on."""
 
 from __future__ import annotations
 
@@ -36,9 +37,9 @@ _FILE_NAME = re.compile(rf"rollout-(?P<at>.*?)-(?P<thread>{_UUID})(?:_(?P<rollou
 
 class Rollout(NamedTuple):
     started_at: str
-    "When it was begun, as its name says."
+    "The time in the file name."
     id: str
-    "The thread's own for its first one."
+    "Equals the thread's id for its first rollout."
     thread_id: str
     path: Path
 
@@ -48,7 +49,7 @@ class Rollout(NamedTuple):
 
 
 class RolloutBase(NamedTuple):
-    "What a rollout goes on from: another one, up to but without a line."
+    "Names the rollout that another one continues, and the line before which it does so."
 
     rollout_id: str
     end_ordinal: int
@@ -56,34 +57,34 @@ class RolloutBase(NamedTuple):
 
 def find_rollouts(locator: Path, problems: list[Problem]) -> Iterator[Rollout]:
     if locator.is_file():
-        if found := _make_rollout(locator):
-            yield found
+        if rollout := _make_rollout(locator):
+            yield rollout
         return
     for folder in rollout_folders(locator):
         for path in walk_files(folder, problems, suffixes=SUFFIXES, depth=DEPTH):
-            if path.name.startswith("rollout-") and (found := _make_rollout(path)):
-                yield found
+            if path.name.startswith("rollout-") and (rollout := _make_rollout(path)):
+                yield rollout
 
 
 def _make_rollout(path: Path) -> Rollout | None:
-    if named := _FILE_NAME.fullmatch(path.name):
-        return Rollout(named["at"], named["rollout"] or named["thread"], named["thread"], path)
+    if match := _FILE_NAME.fullmatch(path.name):
+        return Rollout(match["at"], match["rollout"] or match["thread"], match["thread"], path)
     meta, _ = read_meta(path)
     thread = replace_surrogates(as_str(meta.get("id")))
     return Rollout(as_str(meta.get("timestamp")), thread, thread, path) if thread else None
 
 
 def unwrap_line(value: Json) -> tuple[str, dict[str, Json]]:
-    """Kind and payload of a line; before 0.32 there was no envelope around the payload."""
-    told = as_dict(value)
-    kind, payload = as_str(told.get("type")), told.get("payload")
+    """Return the kind and the payload of a line. Before version 0.32 the payload had no envelope."""
+    fields = as_dict(value)
+    kind, payload = as_str(fields.get("type")), fields.get("payload")
     if type(payload) is dict:
         return kind, payload
-    if "record_type" in told:
-        return "state", dict(told)
-    if not kind and "id" in told and "timestamp" in told:
-        return "session_meta", dict(told)
-    return ("response_item", dict(told)) if kind in BARE_ITEM_TYPES else (kind, dict(told))
+    if "record_type" in fields:
+        return "state", dict(fields)
+    if not kind and "id" in fields and "timestamp" in fields:
+        return "session_meta", dict(fields)
+    return ("response_item", dict(fields)) if kind in BARE_ITEM_TYPES else (kind, dict(fields))
 
 
 BARE_ITEM_TYPES = frozenset(
@@ -93,7 +94,7 @@ BARE_ITEM_TYPES = frozenset(
 
 
 def read_meta(path: Path) -> tuple[dict[str, Json], JsonLine | None]:
-    """What a rollout says of itself in its first line."""
+    """Return the metadata in the first line of a rollout, and the line itself."""
     return _read_meta(path, plain_file_stamp(path))
 
 
@@ -108,9 +109,10 @@ def _read_meta(path: Path, stamp: str) -> tuple[dict[str, Json], JsonLine | None
 
 @lru_cache(maxsize=65_536)
 def _read_base(path: Path, stamp: str) -> RolloutBase | None:
-    """Asked of every rollout whenever one of them has changed, while what else they say of themselves takes room."""
-    told = as_dict(read_meta(path)[0].get("history_base"))
-    rollout, end = as_str(told.get("thread_id")), told.get("end_ordinal_exclusive")
+    """Return what a rollout continues. This has a cache of its own: every rollout is asked whenever one has changed,
+    and the complete metadata of all would take too much memory."""
+    base = as_dict(read_meta(path)[0].get("history_base"))
+    rollout, end = as_str(base.get("thread_id")), base.get("end_ordinal_exclusive")
     return RolloutBase(rollout, end) if isinstance(end, int) and not isinstance(end, bool) else None
 
 
@@ -120,55 +122,55 @@ def has_rollback(path: Path) -> bool:
 
 @lru_cache(maxsize=65_536)
 def _has_rollback(path: Path, stamp: str) -> bool:
-    """Looked for in the bytes, since nearly none does."""
-    rest = b""
+    """Return whether a rollout has a rollback. Only the bytes are searched, since rollbacks are rare."""
+    overlap = b""
     with suppress(*PATH_ERRORS), open_file(path) as file:
         while chunk := file.read(1 << 20):
-            if b'"thread_rolled_back"' in rest + chunk:
+            if b'"thread_rolled_back"' in overlap + chunk:
                 return True
-            rest = chunk[-32:]
+            overlap = chunk[-32:]
     return False
 
 
 class RolloutCatalog:
-    """All rollouts of a place, by thread and by their own ids."""
+    """Lists all rollouts of a folder, by thread and by rollout id."""
 
     def __init__(self, locator: Path, problems: list[Problem]) -> None:
-        kept: dict[str, Rollout] = {}
-        for one in find_rollouts(locator, problems):
-            name = one.path.name.removesuffix(".zst")
-            before = kept.get(name)
-            # The plain one wins over the packed one, which is about to be removed.
-            if before is None or before.path.suffix == ".zst":
-                kept[name] = one
+        by_name: dict[str, Rollout] = {}
+        for rollout in find_rollouts(locator, problems):
+            name = rollout.path.name.removesuffix(".zst")
+            existing = by_name.get(name)
+            # The plain file wins over the compressed one, which is about to be removed.
+            if existing is None or existing.path.suffix == ".zst":
+                by_name[name] = rollout
         self.by_id: dict[str, Rollout] = {}
         self.threads: dict[str, list[Rollout]] = {}
         self._segments: dict[Rollout, list[tuple[Rollout, int]]] = {}
-        for one in sorted(kept.values()):
-            self.by_id[one.id] = one
-            self.threads.setdefault(one.thread_id, []).append(one)
+        for rollout in sorted(by_name.values()):
+            self.by_id[rollout.id] = rollout
+            self.threads.setdefault(rollout.thread_id, []).append(rollout)
 
-    def find_base(self, one: Rollout) -> RolloutBase | None:
-        base = _read_base(one.path, plain_file_stamp(one.path))
+    def find_base(self, rollout: Rollout) -> RolloutBase | None:
+        base = _read_base(rollout.path, plain_file_stamp(rollout.path))
         return base if base and base.rollout_id in self.by_id else None
 
-    def segments(self, one: Rollout) -> list[tuple[Rollout, int]]:
-        """The rollouts that a thread consists of, each with the line where the next one goes on."""
-        if one not in self._segments:
-            self._segments[one] = self._collect_segments(one)
-        return self._segments[one]
+    def segments(self, rollout: Rollout) -> list[tuple[Rollout, int]]:
+        """Return the rollouts that a thread consists of, each with the line from which the next one continues."""
+        if rollout not in self._segments:
+            self._segments[rollout] = self._collect_segments(rollout)
+        return self._segments[rollout]
 
-    def _collect_segments(self, one: Rollout) -> list[tuple[Rollout, int]]:
-        found: list[tuple[Rollout, int]] = [(one, NO_END)]
-        seen, end = {one.id}, NO_END
+    def _collect_segments(self, rollout: Rollout) -> list[tuple[Rollout, int]]:
+        found: list[tuple[Rollout, int]] = [(rollout, NO_END)]
+        seen, end = {rollout.id}, NO_END
         while (base := self.find_base(found[0][0])) is not None and base.rollout_id not in seen:
             end = min(end, base.end_ordinal)
             seen.add(base.rollout_id)
             found.insert(0, (self.by_id[base.rollout_id], end))
         return found
 
-    def segment_stamps(self, one: Rollout) -> str:
-        return " ".join(plain_file_stamp(rollout.path) for rollout, _ in self.segments(one))
+    def segment_stamps(self, rollout: Rollout) -> str:
+        return " ".join(plain_file_stamp(segment.path) for segment, _ in self.segments(rollout))
 
 
 def read_segment_lines(
@@ -176,17 +178,17 @@ def read_segment_lines(
     problems: list[Problem],
     reports_problems: Callable[[Rollout], bool] = lambda rollout: True,
 ) -> Iterator[tuple[Rollout, int, JsonLine]]:
-    """The lines of a thread with their ordinals."""
+    """Yield the lines of a thread with their rollouts and ordinals."""
     for rollout, end in segments:
-        for place, line in enumerate(read_cached_lines(rollout.path, problems if reports_problems(rollout) else [])):
+        for index, line in enumerate(read_cached_lines(rollout.path, problems if reports_problems(rollout) else [])):
             ordinal = as_dict(line.value).get("ordinal")
-            at = ordinal if type(ordinal) is int else place
-            if at >= end:
+            number = ordinal if type(ordinal) is int else index
+            if number >= end:
                 break
-            yield rollout, at, line
+            yield rollout, number, line
 
 
-# ── what Codex keeps beside ───────────────────────────────────────────────────────────────────────
+# ── the lists of threads that Codex keeps ─────────────────────────────────────────────────────────
 
 
 class ThreadInfo(NamedTuple):
@@ -197,7 +199,7 @@ class ThreadInfo(NamedTuple):
 
 
 def read_thread_infos(root: Path) -> dict[str, ThreadInfo]:
-    """Titles by thread: what a person called it. The lists that Codex keeps are caches, and may be absent."""
+    """Return the titles that people gave, and more, by thread. The lists of Codex are caches and may be missing."""
     found: dict[str, ThreadInfo] = {}
     for path in find_databases(root)[-1:]:
         with suppress(StoreError, *sqlite.SQLITE_ERRORS):
@@ -221,11 +223,11 @@ def _read_threads(path: Path) -> Iterator[tuple[str, ThreadInfo]]:
         if "id" not in columns:
             return
         for row in sqlite.read_rows(connection, "threads", []):
-            told = {
+            texts = {
                 name: sqlite.as_text(row[name]) for name in ("name", "title", "first_user_message") if name in columns
             }
-            # A title that is but the first prompt is no name that anybody gave.
-            title = told.get("title", "") if told.get("title") != told.get("first_user_message") else ""
+            # A title equal to the first prompt was not given by a person.
+            title = texts.get("title", "") if texts.get("title") != texts.get("first_user_message") else ""
             archived = "archived" in columns and row["archived"] == 1
             thread = sqlite.as_text(row["id"])
-            yield thread, ThreadInfo(told.get("name") or title, archived, parents.get(thread, ""))
+            yield thread, ThreadInfo(texts.get("name") or title, archived, parents.get(thread, ""))

@@ -1,4 +1,4 @@
-"""Where in its folder Codex keeps its rollouts, and what it notes of them."""
+"""This module knows where in its folder Codex keeps its rollouts and its databases."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def rollout_folders(locator: Path) -> list[Path]:
 
 
 def find_databases(root: Path) -> list[Path]:
-    """The number in the name grows with the schema; the newest last."""
+    """Return the databases, newest last. The number in the name is the version of the schema."""
     with suppress(OSError):
         found = [path for path in root.glob("state_*.sqlite") if path.stem.removeprefix("state_").isdecimal()]
         return sorted(found, key=lambda path: int(path.stem.removeprefix("state_")))

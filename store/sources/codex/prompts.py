@@ -1,4 +1,4 @@
-"""What in a user's name was typed by a person, and what Codex wrote there itself."""
+"""This module separates the text that a person typed from the text that Codex added in the user's name."""
 
 from __future__ import annotations
 
@@ -24,29 +24,29 @@ _REQUEST_HEADING = "## My request for Codex:"
 
 
 def extract_typed_text(text: str) -> str:
-    """What of a text a person typed; an editor puts what is open there before it, Codex what the model should know."""
-    while found := _INJECTED_BLOCK.match(text):
-        text = text[found.end() :]
+    """Return the text that a person typed. An editor writes the open files before it, and Codex its own context."""
+    while match := _INJECTED_BLOCK.match(text):
+        text = text[match.end() :]
     if _INJECTED_START.match(text) or _IMAGE_TAG.fullmatch(text.strip()):
         return ""
-    _, mark, request = text.partition(_REQUEST_HEADING)
-    return request.strip() if mark else text
+    _, heading, request = text.partition(_REQUEST_HEADING)
+    return request.strip() if heading else text
 
 
 def extract_prompt(item: Mapping[str, Json]) -> str | None:
-    """What a person said in a user's message; None when it was none. An image alone is said without words."""
+    """Return the prompt in a user's message, or None if no person wrote it. A prompt with only an image is empty."""
     content = item.get("content")
     blocks = (
         [{"type": "input_text", "text": content}] if isinstance(content, str) else list(map(as_dict, as_list(content)))
     )
     kinds = as_list(as_dict(item.get("internal_chat_message_metadata_passthrough")).get("content_item_kinds"))
-    told: list[str] = []
-    pictured = False
-    for place, block in enumerate(blocks):
-        kind = as_str(kinds[place]) if place < len(kinds) else ""
+    texts: list[str] = []
+    has_media = False
+    for index, block in enumerate(blocks):
+        kind = as_str(kinds[index]) if index < len(kinds) else ""
         if kind and kind != "unknown" and not kind.startswith("user"):
             continue
-        told.append(extract_typed_text(as_str(block.get("text"))))
-        pictured = pictured or block.get("type") in ("input_image", "input_audio", "input_file")
-    text = "\n\n".join(filter(str.strip, told))
-    return text if text or pictured else None
+        texts.append(extract_typed_text(as_str(block.get("text"))))
+        has_media = has_media or block.get("type") in ("input_image", "input_audio", "input_file")
+    text = "\n\n".join(filter(str.strip, texts))
+    return text if text or has_media else None

@@ -1,4 +1,4 @@
-"""Rollouts at first sight: what was said stands in the items that are messages, and each names itself at once."""
+"""This module reads rollouts for the quick index. It parses only messages, which the first bytes of a line reveal."""
 
 from __future__ import annotations
 
@@ -22,22 +22,22 @@ _META_TYPE, _CONTEXT_TYPE, _MESSAGE_TYPE = (
     b'"payload":{"type":"message"',
 )
 _HEAD_BYTES = 160
-"""Bytes: the envelope comes before anything that is long."""
+"""Limits the bytes at the start of a line that are searched for its type. The envelope comes before long values."""
 
 _SINGLE_BLOCK = re.compile(
     rb'"payload":\{"type":"message","role":"assistant","content":\[\{"type":"output_text","text":(%s)\}\]' % JSON_STRING
 )
-"""An answer as nearly all are written."""
+"""Matches an answer with a single block, as nearly all have."""
 
 
 def quick_read(locator: str, known: Container[str]) -> Iterator[QuickSession]:
     path = Path(locator)
-    found, named = RolloutCatalog(path, []), read_thread_infos(path) if path.is_dir() else {}
-    newest = [written[-1] for written in found.threads.values()]
-    for one in sorted(newest, key=lambda one: _modified_time(one.path), reverse=True):
-        seen = _CodexQuickReader(one) if one.thread_id not in known else None
-        if seen and seen.has_text:
-            yield seen.build_session(named.get(one.thread_id, ThreadInfo()))
+    catalog, infos = RolloutCatalog(path, []), read_thread_infos(path) if path.is_dir() else {}
+    newest = [rollouts[-1] for rollouts in catalog.threads.values()]
+    for rollout in sorted(newest, key=lambda rollout: _modified_time(rollout.path), reverse=True):
+        reader = _CodexQuickReader(rollout) if rollout.thread_id not in known else None
+        if reader and reader.has_text:
+            yield reader.build_session(infos.get(rollout.thread_id, ThreadInfo()))
 
 
 def _modified_time(path: Path) -> float:
@@ -48,31 +48,31 @@ def _modified_time(path: Path) -> float:
 
 
 class _CodexQuickReader:
-    def __init__(self, one: Rollout) -> None:
-        self._rollout = one
+    def __init__(self, rollout: Rollout) -> None:
+        self._rollout = rollout
         self._prompts: list[str] = []
         self._answers: list[str] = []
         self._meta: Mapping[str, Json] = {}
         self._context: Mapping[str, Json] = {}
         self._last_line = b""
-        for piece in read_chunks(one.path):
-            self._scan_chunk(piece)
+        for chunk in read_chunks(rollout.path):
+            self._scan_chunk(chunk)
 
-    def _scan_chunk(self, piece: bytes) -> None:
-        for line in find_lines(_MESSAGE_TYPE, piece, _HEAD_BYTES):
+    def _scan_chunk(self, chunk: bytes) -> None:
+        for line in find_lines(_MESSAGE_TYPE, chunk, _HEAD_BYTES):
             self._last_line = line
-            if alone := _SINGLE_BLOCK.search(line):
-                self._answers.append(parse_string(alone[1]))
+            if single := _SINGLE_BLOCK.search(line):
+                self._answers.append(parse_string(single[1]))
             else:
                 self._read_message(*unwrap_line(parse_object(line)))
-        if context := find_last_line(_CONTEXT_TYPE, piece, _HEAD_BYTES):
+        if context := find_last_line(_CONTEXT_TYPE, chunk, _HEAD_BYTES):
             self._context = unwrap_line(parse_object(context))[1]
-        if not self._meta and (meta := next(find_lines(_META_TYPE, piece, _HEAD_BYTES), b"")):
+        if not self._meta and (meta := next(find_lines(_META_TYPE, chunk, _HEAD_BYTES), b"")):
             self._meta = unwrap_line(parse_object(meta))[1]
 
     @property
     def has_text(self) -> bool:
-        """What goes on from another rollout is told with that one's words, and so not at first sight."""
+        """Tells whether the quick index can list it. A rollout that continues another one needs its text too."""
         return bool(self._prompts or self._answers) and "history_base" not in self._meta
 
     def _read_message(self, kind: str, payload: Mapping[str, Json]) -> None:
@@ -81,9 +81,9 @@ class _CodexQuickReader:
         elif (text := find_prompt(kind, payload)) is not None:
             self._prompts.append(text)
 
-    def build_session(self, named: ThreadInfo) -> QuickSession:
+    def build_session(self, info: ThreadInfo) -> QuickSession:
         fields: SessionFields = {
-            "agent_title": replace_surrogates(named.title),
+            "agent_title": replace_surrogates(info.title),
             "provider": replace_surrogates(as_str(self._meta.get("model_provider"))),
             "model": replace_surrogates(as_str(self._context.get("model"))),
             "cwd": replace_surrogates(as_str(self._context.get("cwd")) or as_str(self._meta.get("cwd"))),
@@ -91,7 +91,7 @@ class _CodexQuickReader:
         fields |= sqlite.time_fields(
             as_str(self._meta.get("timestamp")), as_str(parse_object(self._last_line).get("timestamp"))
         )
-        parent = as_str(self._meta.get("parent_thread_id")) or named.parent_id
+        parent = as_str(self._meta.get("parent_thread_id")) or info.parent_id
         if parent:
             fields |= {"parent_id": replace_surrogates(parent), "relation": "delegate"}
         return QuickSession(self._rollout.thread_id, fields, self._prompts, self._answers)

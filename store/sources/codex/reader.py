@@ -13,7 +13,7 @@ from store.sources.kit import sqlite
 
 
 class CodexReader(SourceReader):
-    """The rollouts as they are now. A line that comes while they are read is read the next time."""
+    """Reads the rollouts of a folder. A line that is appended meanwhile is read the next time."""
 
     def __init__(self, locator: Path) -> None:
         super().__init__()
@@ -26,50 +26,50 @@ class CodexReader(SourceReader):
             yield from self.scan_branches(ref)
 
     def scan_files(self) -> Iterator[SessionRef]:
-        for thread, written in self._catalog.threads.items():
-            newest = [(rollout.id, end) for rollout, end in self._catalog.segments(written[-1])]
-            for one in written:
-                native_id = thread if one == written[-1] else f"{thread}/{one.id}"
+        for thread, rollouts in self._catalog.threads.items():
+            newest = [(segment.id, end) for segment, end in self._catalog.segments(rollouts[-1])]
+            for rollout in rollouts:
+                native_id = thread if rollout == rollouts[-1] else f"{thread}/{rollout.id}"
                 stamp = sqlite.digest(
-                    self._catalog.segment_stamps(one), newest, self._thread_infos.get(thread), one.is_archived
+                    self._catalog.segment_stamps(rollout), newest, self._thread_infos.get(thread), rollout.is_archived
                 )
-                yield SessionRef(native_id, stamp, _modified_at(one.path))
+                yield SessionRef(native_id, stamp, _modified_at(rollout.path))
 
     def scan_branches(self, ref: SessionRef) -> Iterator[SessionRef]:
-        one, _ = self._resolve(ref)
-        if one and any(has_rollback(rollout.path) for rollout, _ in self._catalog.segments(one)):
-            for name in ThreadChain(self._catalog, one, "", ThreadInfo()).branch_names:
+        rollout, _ = self._resolve(ref)
+        if rollout and any(has_rollback(segment.path) for segment, _ in self._catalog.segments(rollout)):
+            for name in ThreadChain(self._catalog, rollout, "", ThreadInfo()).branch_names:
                 yield SessionRef(f"{ref.native_id}/{name}", ref.stamp, ref.updated_at)
 
     def read_appended(self, ref: SessionRef, mark: str) -> list[Batch] | None:
-        one, _ = self._resolve(ref)
-        tail = CodexMark.decode(mark)
-        if tail is None or one is None or len(self._catalog.segments(one)) != 1:
+        rollout, _ = self._resolve(ref)
+        decoded = CodexMark.decode(mark)
+        if decoded is None or rollout is None or len(self._catalog.segments(rollout)) != 1:
             return None
-        named = self._thread_infos.get(one.thread_id, ThreadInfo())
-        return tail.read_appended(one.path, named._replace(is_archived=named.is_archived or one.is_archived))
+        info = self._thread_infos.get(rollout.thread_id, ThreadInfo())
+        return decoded.read_appended(rollout.path, info._replace(is_archived=info.is_archived or rollout.is_archived))
 
     def _resolve(self, ref: SessionRef) -> tuple[Rollout | None, str]:
-        """The rollout and the branch of it that a native id names."""
+        """Return the rollout and the branch that a native id names."""
         thread, *rest = ref.native_id.split("/")
-        written = self._catalog.threads.get(thread)
-        if not written:
+        rollouts = self._catalog.threads.get(thread)
+        if not rollouts:
             return None, ""
-        one = self._catalog.by_id[rest.pop(0)] if rest and rest[0] in self._catalog.by_id else written[-1]
-        return one, rest[0] if rest else ""
+        rollout = self._catalog.by_id[rest.pop(0)] if rest and rest[0] in self._catalog.by_id else rollouts[-1]
+        return rollout, rest[0] if rest else ""
 
     def read(self, ref: SessionRef) -> Iterator[Batch]:
-        one, branch = self._resolve(ref)
-        if one is None:
+        rollout, branch = self._resolve(ref)
+        if rollout is None:
             return
-        chain = ThreadChain(self._catalog, one, branch, self._thread_infos.get(one.thread_id, ThreadInfo()))
+        chain = ThreadChain(self._catalog, rollout, branch, self._thread_infos.get(rollout.thread_id, ThreadInfo()))
         if not chain.exists:
             return
         yield chain.build_header_batch()
-        met: list[Problem] = []
-        telling = chain.make_entry_reader()
-        yield from sqlite.build_batches(chain.read_entries(telling, met), met)
-        yield Batch(summary=telling.summary, mark="" if branch else chain.build_mark(telling))
+        problems: list[Problem] = []
+        entry_reader = chain.make_entry_reader()
+        yield from sqlite.build_batches(chain.read_entries(entry_reader, problems), problems)
+        yield Batch(summary=entry_reader.summary, mark="" if branch else chain.build_mark(entry_reader))
 
 
 def _modified_at(path: Path) -> str:

@@ -1,5 +1,8 @@
-"""Codex keeps a rollout of JSON lines per thread, in which everything that was shown is written twice. The response
-items become entries; the events say when, how much, and how a call ended."""
+"""This module defines the source for Codex.
+
+Codex keeps a rollout of JSON lines per thread. It writes every message twice: as a response item and as an event.
+The response items become messages; the events report times, tokens and how a call ended.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +25,7 @@ if TYPE_CHECKING:
 
 _MAX_DETECT_FILES = 200
 _KNOWN_META_FIELDS = frozenset(["cwd", "originator", "cli_version", "model_provider", "instructions"])
-_OLD_BRANCH_HINT = "Codex goes on with what was kept; resume the thread itself, or start anew from here."
+_OLD_BRANCH_HINT = "Codex cannot resume turns that were rolled back. Resume the thread itself, or fork from here."
 
 
 class Codex(Source):

@@ -1,5 +1,5 @@
-"""Codex lists the threads of its own database alone. A rollout that somebody else wrote is entered there as the thread
-was that it was forked from; what Codex makes of it on the first resume is the same."""
+"""This module enters a fork in the database of Codex, which lists only the threads that are there. The row is a copy of
+the parent's row; Codex itself would write the same at the first resume."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ _RESET_COLUMNS = (
 )
 
 
-def register_thread(root: Path, parent: str, thread: str, path: Path, at: datetime, first_prompt: str) -> None:
-    """Where Codex knows the original; elsewhere the thread is listed once it was resumed."""
-    seconds, moment = int(at.timestamp()), int(at.timestamp() * 1000)
+def register_thread(root: Path, parent: str, thread: str, path: Path, time: datetime, first_prompt: str) -> None:
+    """Enter a new thread in the database, if its parent is there. If not, Codex lists it after its first resume."""
+    seconds, milliseconds = int(time.timestamp()), int(time.timestamp() * 1000)
     changes: dict[str, Json] = dict.fromkeys(_RESET_COLUMNS) | {
         "id": thread,
         "rollout_path": str(path),
@@ -38,7 +38,7 @@ def register_thread(root: Path, parent: str, thread: str, path: Path, at: dateti
         "is_pinned": 0,
     }
     for name in ("created_at", "updated_at", "recency_at"):
-        changes |= {name: seconds, f"{name}_ms": moment}
+        changes |= {name: seconds, f"{name}_ms": milliseconds}
     if first_prompt:
         changes |= dict.fromkeys(("title", "first_user_message", "preview"), first_prompt)
     for database in find_databases(root)[-1:]:
@@ -51,13 +51,13 @@ def _copy_row(database: Path, parent: str, changes: dict[str, Json]) -> None:
     with closing(sqlite3.connect(uri, uri=True, isolation_level=None, timeout=_LOCK_TIMEOUT_SECONDS)) as connection:
         connection.execute("pragma trusted_schema = off")
         if connection.execute("pragma journal_mode").fetchone() != ("wal",):
-            return  # its owner would lose what it writes meanwhile
+            return  # without WAL, Codex could lose what it writes at the same time
         connection.row_factory = sqlite3.Row
         connection.execute("begin immediate")
         row = connection.execute("select * from threads where id = ?", (parent,)).fetchone()
         if row is not None:
-            told = dict(row) | {name: value for name, value in changes.items() if name in row.keys()}  # noqa: SIM118
-            names = ", ".join(f'"{name}"' for name in told)
-            marks = ", ".join("?" * len(told))
-            connection.execute(f"insert into threads ({names}) values ({marks})", list(told.values()))
+            copy = dict(row) | {name: value for name, value in changes.items() if name in row.keys()}  # noqa: SIM118
+            names = ", ".join(f'"{name}"' for name in copy)
+            placeholders = ", ".join("?" * len(copy))
+            connection.execute(f"insert into threads ({names}) values ({placeholders})", list(copy.values()))
         connection.execute("commit")
