@@ -120,7 +120,7 @@ async def test_from_its_history_to_the_very_turn(world: Store) -> None:
         await one.press("tab")
         assert one.screen.query_one(FactHistory).has_focus
         await one.press("enter")
-        await one.wait_for_text("No conversation taught this.")
+        await one.wait_for_text("This fact has no session.")
         await one.press("end", "enter")
         await one.wait_until(lambda: one.results == [f"{UPLOAD_SESSION}#3"])
 
@@ -129,7 +129,7 @@ async def test_a_fact_without_a_conversation_goes_nowhere(world: Store) -> None:
     async with open_screen(world, FactsScreen(world, fixed_clock)) as one:
         await one.wait_for_text("FastAPI")
         await one.press("down", "g")
-        await one.wait_for_text("No conversation taught this.")
+        await one.wait_for_text("This fact has no session.")
         assert not one.results
 
 

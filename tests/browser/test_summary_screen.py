@@ -133,7 +133,7 @@ async def test_what_the_agent_said_since_is_told(store: Store, session: Session)
     store.summaries.set(session, "Its newest words.", up_to_turn=60, origin="source")
     async with make_browser(store).run_test(size=WIDE) as pilot:
         await opened(pilot, store, session)
-        await wait_for_text(pilot, "Its agent has summed it up anew", "Its newest words.")
+        await wait_for_text(pilot, "Its agent has written a new summary", "Its newest words.")
         assert area(pilot).text == SECOND
 
 

@@ -1,4 +1,4 @@
-"""What can be done with facts: each an edit of the journal, each with what the person was shown of it."""
+"""This module edits facts. Each edit is recorded in the journal, and refused if the fact has changed meanwhile."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _PARAGRAPH_BREAK = re.compile(r"\n\s*\n")
 
 
 def open_fact_dialog(screen: Screen[object], store: Store, session: Session, entry_seq: int | None, text: str) -> None:
-    """Ask what of a text should be remembered beyond its conversation; the fact knows where it was learnt."""
+    """Ask for a fact, starting with the first paragraph of a text. The fact remembers the entry that it comes from."""
 
     def learn(typed: str) -> None:
         line = " ".join(typed.split())
@@ -45,22 +45,22 @@ def open_fact_dialog(screen: Screen[object], store: Store, session: Session, ent
         if not line:
             raise BadValue("The fact is empty.")
 
-    def tell(typed: str | None) -> None:
+    def finish(typed: str | None) -> None:
         if typed is not None:
             screen.notify("Learnt; f shows all facts, u undoes it.", timeout=3, markup=False)
 
     first = next(filter(None, map(str.strip, _PARAGRAPH_BREAK.split(text))), "")
     screen.app.push_screen(
-        MultilineDialog("Make this a fact", " ".join(first.split()), learn, note=ONE_LINE_NOTE), tell
+        MultilineDialog("Make this a fact", " ".join(first.split()), learn, note=ONE_LINE_NOTE), finish
     )
 
 
-def _fact_binding(keys: str, action: str, told: str, tooltip: str, *, show: bool = True) -> Binding:
-    return Binding(keys, action, told, id=f"facts.{action}", tooltip=tooltip, show=show)
+def _fact_binding(keys: str, action: str, label: str, tooltip: str, *, show: bool = True) -> Binding:
+    return Binding(keys, action, label, id=f"facts.{action}", tooltip=tooltip, show=show)
 
 
 class FactEditScreen(TableScreen):
-    """Subclasses say which facts are meant, and of which scope they are."""
+    """Edits the facts that a subclass selects."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         _fact_binding("a", "add", "Add", "Add a fact"),
@@ -79,7 +79,7 @@ class FactEditScreen(TableScreen):
 
     @property
     def selected_facts(self) -> Sequence[FactRow]:
-        """All that are marked, else the one under the cursor."""
+        """The marked facts, or the one under the cursor."""
         raise NotImplementedError
 
     @property
@@ -88,11 +88,11 @@ class FactEditScreen(TableScreen):
 
     @property
     def scope_for_new_facts(self) -> str:
-        """To which a new fact is added."""
+        """The scope of a new fact."""
         return GLOBAL_SCOPE if self.scope == ALL_SCOPES else self.scope
 
     def clear_marks(self) -> None:
-        """What was marked was dealt with."""
+        """Unmark all facts after an edit."""
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         line = self.current_fact
@@ -106,27 +106,27 @@ class FactEditScreen(TableScreen):
         return super().check_action(action, parameters)
 
     @threaded(group="edit")
-    def _run_edit(self, edit: Callable[[], object], told: str) -> None:
-        """An edit that asks nothing. What was changed meanwhile is told, and shown as it is now."""
+    def _run_edit(self, edit: Callable[[], object], notice: str) -> None:
+        """Run an edit in a thread. If the fact has changed meanwhile, show its current text."""
         try:
             edit()
-        except ChangedMeanwhile as clash:
-            self.app.call_from_thread(self.app.show_error, BadValue(f"{clash} It says now: {clash.current}"))
+        except ChangedMeanwhile as conflict:
+            self.app.call_from_thread(self.app.show_error, BadValue(f"{conflict} It says now: {conflict.current}"))
         else:
-            self.app.call_from_thread(self._notify_done, told)
+            self.app.call_from_thread(self._notify_done, notice)
         self.app.call_from_thread(self.load)
 
-    def _notify_done(self, told: str) -> None:
-        self.notify(told, timeout=3, markup=False)
+    def _notify_done(self, notice: str) -> None:
+        self.notify(notice, timeout=3, markup=False)
         self.clear_marks()
 
-    def _notify_after(self, told: str) -> Callable[[str | None], None]:
-        def tell(typed: str | None) -> None:
+    def _notify_after(self, notice: str) -> Callable[[str | None], None]:
+        def finish(typed: str | None) -> None:
             if typed is not None:
-                self._notify_done(told)
+                self._notify_done(notice)
                 self.load()
 
-        return tell
+        return finish
 
     # ── adding and rewording ──────────────────────────────────────────────────────────────────────
 
@@ -152,12 +152,12 @@ class FactEditScreen(TableScreen):
             nonlocal seen
             try:
                 self._store.facts.edit(fact.id, text, seen=seen)
-            except ChangedMeanwhile as clash:
-                seen = str(clash.current)  # they are told, and may go on
+            except ChangedMeanwhile as conflict:
+                seen = str(conflict.current)  # the dialog shows it, and saving again overwrites it
                 raise
 
-        asked = MultilineDialog(f"Fact {fact.id}", fact.text, reword, note=ONE_LINE_NOTE)
-        self.app.push_screen(asked, self._notify_after("Reworded; u undoes it."))
+        dialog = MultilineDialog(f"Fact {fact.id}", fact.text, reword, note=ONE_LINE_NOTE)
+        self.app.push_screen(dialog, self._notify_after("Reworded; u undoes it."))
 
     def action_categorise(self) -> None:
         facts = [line.fact for line in self.selected_facts]
@@ -170,22 +170,22 @@ class FactEditScreen(TableScreen):
                 seen.update({n: self._store.facts.get(n).category for n in seen})
                 raise
 
-        worn = {fact.category for fact in facts}
+        categories = {fact.category for fact in facts}
         note = f"Of {format_count(len(facts), 'fact')}; nothing takes it away."
-        asked = SingleLineDialog("Category", worn.pop() if len(worn) == 1 else "", categorise, note=note)
-        self.app.push_screen(asked, self._notify_after("Categorised; u undoes it."))
+        dialog = SingleLineDialog("Category", categories.pop() if len(categories) == 1 else "", categorise, note=note)
+        self.app.push_screen(dialog, self._notify_after("Categorised; u undoes it."))
 
     # ── retiring and merging ──────────────────────────────────────────────────────────────────────
 
     def action_retire(self) -> None:
-        """A retired one alone stands again."""
+        """Retire the selected facts. A single retired fact is brought back instead."""
         facts = [line.fact for line in self.selected_facts]
         if [fact.retired_at is not None for fact in facts] == [True]:
             self._run_edit(lambda: self._store.facts.restore(facts[0].id), "Brought back; u undoes it.")
             return
         seen = {fact.id: fact.text for fact in facts if fact.retired_at is None}
-        told = f"Retired {format_count(len(seen), 'fact')}; u brings back."
-        self._run_edit(lambda: self._store.facts.retire_all(list(seen), seen=seen), told)
+        notice = f"Retired {format_count(len(seen), 'fact')}; u brings back."
+        self._run_edit(lambda: self._store.facts.retire_all(list(seen), seen=seen), notice)
 
     def action_merge(self) -> None:
         facts = [line.fact for line in self.selected_facts]
@@ -202,8 +202,8 @@ class FactEditScreen(TableScreen):
                 raise
 
         together = "\n".join(fact.text for fact in facts)
-        asked = MultilineDialog(f"Make one of {len(facts):,} facts", together, merge, note=ONE_LINE_NOTE)
-        self.app.push_screen(asked, self._notify_after("Merged; u undoes it."))
+        dialog = MultilineDialog(f"Make one of {len(facts):,} facts", together, merge, note=ONE_LINE_NOTE)
+        self.app.push_screen(dialog, self._notify_after("Merged; u undoes it."))
 
     # ── consolidating ─────────────────────────────────────────────────────────────────────────────
 
@@ -213,14 +213,14 @@ class FactEditScreen(TableScreen):
         self.app.call_from_thread(self._open_consolidation, Consolidation(self._store, scope))
 
     def _open_consolidation(self, consolidation: Consolidation) -> None:
-        """The text is there again for whoever looks at the difference and thinks better of it."""
+        """Ask for the new text, then show the difference. If the person declines it, ask again with the same text."""
 
         def show(text: str | None) -> None:
             if text is not None:
                 shown = PreviewDialog(f"Consolidate facts · {name}", consolidation.preview, consolidation.apply)
-                self.app.push_screen(shown, tell)
+                self.app.push_screen(shown, finish)
 
-        def tell(was_done: bool | None) -> None:
+        def finish(was_done: bool | None) -> None:
             if was_done:
                 self._notify_done("Consolidated, as one edit; u undoes it.")
                 self.load()
@@ -231,10 +231,10 @@ class FactEditScreen(TableScreen):
         note = (
             f"{LINE_PER_FACT_NOTE} Facts that came from other programs are not among them. What changes is shown first."
         )
-        asked = MultilineDialog(f"All facts · {name}", consolidation.text, consolidation.set_text, note=note)
-        self.app.push_screen(asked, show)
+        dialog = MultilineDialog(f"All facts · {name}", consolidation.text, consolidation.set_text, note=note)
+        self.app.push_screen(dialog, show)
 
-    # ── back to where they came from ──────────────────────────────────────────────────────────────
+    # ── write-back ────────────────────────────────────────────────────────────────────────────────
 
     def action_write_back(self) -> None:
         if (line := self.current_fact) is not None and line.fact.foreign_place:
@@ -250,13 +250,13 @@ class FactEditScreen(TableScreen):
     def action_undo(self) -> None:
         from tui.screens.journal import undo_newest
 
-        told = undo_newest(self._store)
-        self.app.call_from_thread(self._notify_done, told)
+        notice = undo_newest(self._store)
+        self.app.call_from_thread(self._notify_done, notice)
         self.app.call_from_thread(self.load)
 
 
 class Consolidation:
-    """All facts of a scope as one text, on its way from what was shown to what it should be. In threads."""
+    """Rewrites all facts of a scope as one text. Its methods run in threads."""
 
     def __init__(self, store: Store, scope: str) -> None:
         self.scope = scope
@@ -272,15 +272,15 @@ class Consolidation:
 
     def preview(self) -> tuple[list[Content], bool]:
         change = self._store.facts.diff(self.text, self.scope)
-        told = f"{len(change.edited)} reworded, {len(change.added)} added, {len(change.retired)} retired"
-        lines = [build_content([(told if change.change_count else "Nothing changes.", STRONG)]), Content("")]
+        notice = f"{len(change.edited)} reworded, {len(change.added)} added, {len(change.retired)} retired"
+        lines = [build_content([(notice if change.change_count else "Nothing changes.", STRONG)]), Content("")]
         return [*self._conflict_lines, *lines, *render_consolidation(change.text)], bool(change.change_count)
 
     def apply(self) -> None:
         try:
             self._store.facts.consolidate(self.text, self.scope, seen=self._seen)
-        except ChangedMeanwhile as clash:
-            theirs = render_text_diff(self._seen, str(clash.current))
-            self._conflict_lines = [build_content([("What was changed meanwhile:", STRONG)]), *theirs, Content("")]
-            self._seen = str(clash.current)
+        except ChangedMeanwhile as conflict:
+            changes = render_text_diff(self._seen, str(conflict.current))
+            self._conflict_lines = [build_content([("What was changed meanwhile:", STRONG)]), *changes, Content("")]
+            self._seen = str(conflict.current)
             raise

@@ -1,4 +1,4 @@
-"""All that agents know beyond one conversation: to read, to narrow, to correct, and to see where it came from."""
+"""This screen lists the facts that agents share. A person can filter and correct them, and see their origin."""
 
 from __future__ import annotations
 
@@ -72,10 +72,10 @@ class FactsScreen(FactEditScreen):
     }
     """
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("g", "go", "Go there", id="facts.go", tooltip="To the very turn that the fact was learnt from"),
+        Binding("g", "go", "Go there", id="facts.go", tooltip="Go to the turn that the fact comes from"),
         Binding("slash", "filter", "Filter", key_display="/", id="facts.filter", tooltip="Only facts with these words"),
-        Binding("s", "scope", "Scope", id="facts.scope", tooltip="Only what is of the next scope: who may know it"),
-        Binding("R", "retired", "Retired", show=False, id="facts.retired", tooltip="Also those that stand no longer"),
+        Binding("s", "scope", "Scope", id="facts.scope", tooltip="Only facts of the next scope: who may know them"),
+        Binding("R", "retired", "Retired", show=False, id="facts.retired", tooltip="Also show retired facts"),
         Binding("tab", "side", "History", show=False, id="facts.side", tooltip="To the history of the fact, and back"),
         Binding("escape,q,f", "leave", "Back", id="facts.back", tooltip="Back to the browser"),
     ]
@@ -129,7 +129,7 @@ class FactsScreen(FactEditScreen):
     def current_fact(self) -> FactRow | None:
         return self._current_fact
 
-    # ── what the store says ───────────────────────────────────────────────────────────────────────
+    # ── reading the store ─────────────────────────────────────────────────────────────────────────
 
     def load(self) -> None:
         self._generation += 1
@@ -141,7 +141,7 @@ class FactsScreen(FactEditScreen):
         with cancel_when(self._store, lambda: generation != self._generation):
             found = facts.current([scope] if scope else None, retired=retired)
             origins = find_fact_origins(self._store, found)
-            # What everybody may know first; within a scope, as they were learnt.
+            # Global facts first; within a scope, in the order in which they were learned.
             found.sort(key=lambda fact: (fact.scope != GLOBAL_SCOPE, fact.scope, fact.id))
             lines = [FactRow(fact, origins[fact.id]) for fact in found]
             scopes = [name for name, _ in facts.scopes()]
@@ -149,7 +149,7 @@ class FactsScreen(FactEditScreen):
             self.post_message(self.FactsLoaded(generation, lines, scopes, own, self._read_line_limit()))
 
     def _read_line_limit(self) -> int:
-        """What is wrong with the config file is told once."""
+        """Report a mistake in the config file, but only once."""
         if self._line_limit is None:
             try:
                 self._line_limit = read_max_lines()
@@ -167,10 +167,10 @@ class FactsScreen(FactEditScreen):
     def _show_facts(self) -> None:
         words, lines = self.bar.filter_words, self._loaded.lines
         found = [line for line in lines if line.matches(words)] if words else lines
-        told = render_facts_heading(
+        heading = render_facts_heading(
             self._loaded.line_count, self._loaded.line_limit, self.scope, len(found), len(lines), self._shows_retired
         )
-        self.bar.show_heading(told)
+        self.bar.show_heading(heading)
         self.show_empty_state(not found, self.table, self.bar.input)
         self.empty_message.update(Content.styled("No fact has these words." if words else _NO_FACTS, MUTED))
         self.table.show(found, with_scope=self.scope == ALL_SCOPES, focus=self._initial_fact_id)
@@ -197,7 +197,7 @@ class FactsScreen(FactEditScreen):
         if read.generation == self._history_generation:
             self.history.show(read.line, read.edits)
 
-    # ── where it came from ────────────────────────────────────────────────────────────────────────
+    # ── the origin ────────────────────────────────────────────────────────────────────────────────
 
     def action_go(self) -> None:
         if self._current_fact is not None:
@@ -212,9 +212,9 @@ class FactsScreen(FactEditScreen):
         if entry is not None:
             self.dismiss(entry)
         else:
-            self.notify("No conversation taught this.", timeout=3)
+            self.notify("This fact has no session.", timeout=3)
 
-    # ── around ────────────────────────────────────────────────────────────────────────────────────
+    # ── keys ──────────────────────────────────────────────────────────────────────────────────────
 
     @on(FactTable.DoubleClicked)
     def _edit_clicked(self) -> None:
@@ -249,7 +249,7 @@ class FactsScreen(FactEditScreen):
         self.set_focus(self.history if self.table.has_focus else self.table)
 
     def action_leave(self) -> None:
-        """The words first."""
+        """Clear the filter first; then leave."""
         if self.bar.input.value:
             self.bar.input.value = ""
         else:

@@ -1,4 +1,4 @@
-"""All keys of the screen beneath, told by the keys themselves, and what the signs mean."""
+"""This page lists all keys of a screen, and what the signs mean."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from store.text.sanitize import cell_width
 from tui.render.styles import MUTED
 
 HelpLine = tuple[str, str]
-"""Keys and what they do, or a sign and what it means."""
+"""Holds keys and their action, or a sign and its meaning."""
 
 PADDING = 2
 HORIZONTAL_MARGIN = 2 * PADDING + 2 + 4
-"""Cells of a row that are not for the text: around it, the scrollbar, and what is seen of the screen beneath."""
+"""Cells of a row that are not used for text: the padding, the scrollbar and the margin."""
 
 
 class HelpScreen(ModalScreen[None]):
@@ -68,7 +68,7 @@ class HelpScreen(ModalScreen[None]):
 
 
 def _format_line(line: HelpLine, width: int, room: int) -> Content:
-    """What has no room goes on below itself."""
-    sign, told = line
+    """Return a line, wrapped if it is too long."""
+    sign, meaning = line
     head = Content.assemble((" " * (width - cell_width(sign)) + sign, "bold $text-accent"), "  ")
-    return head + Content("\n" + " " * (width + 2)).join(Content(told).wrap(max(room - width - 2, 20)))
+    return head + Content("\n" + " " * (width + 2)).join(Content(meaning).wrap(max(room - width - 2, 20)))

@@ -1,4 +1,4 @@
-"""One tool call: what was asked and what came of it, side by side; and from there to the others."""
+"""This screen shows a tool call and its result side by side, and steps to the other calls of the session."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ NO_MATCHING_CALL = "This result answers no call that is known"
 
 
 class InspectorScreen(Screen[str | None]):
-    """Answers with the public id of the entry to go to, if the person wants to read on there."""
+    """Returns the public id of the entry to go to, or None."""
 
     AUTO_FOCUS = "#answered TextView"
     HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (100, "-wide")]  # noqa: RUF012 (declared so by Textual)
@@ -97,16 +97,16 @@ class InspectorScreen(Screen[str | None]):
     """
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape,q,i", "dismiss(None)", "Back", id="call.back", tooltip="Back to the conversation"),
-        Binding("enter,g", "go", "Go to turn", id="call.go", tooltip="Read on where the call was made"),
-        Binding("J", "step(1)", "Next call", id="call.next", tooltip="The next call of the session"),
-        Binding("K", "step(-1)", "Previous", show=False, id="call.previous", tooltip="The call before"),
+        Binding("enter,g", "go", "Go to turn", id="call.go", tooltip="Go to the turn of this call"),
+        Binding("J", "step(1)", "Next call", id="call.next", tooltip="Next call of the session"),
+        Binding("K", "step(-1)", "Previous", show=False, id="call.previous", tooltip="Previous call"),
         Binding(
             "left_square_bracket",
             "same(-1)",
             "Before",
             key_display="[",
             id="call.same_before",
-            tooltip="The call before with the same name",
+            tooltip="Previous call of the same tool",
         ),
         Binding(
             "right_square_bracket",
@@ -114,11 +114,11 @@ class InspectorScreen(Screen[str | None]):
             "After",
             key_display="]",
             id="call.same_after",
-            tooltip="The next call with the same name",
+            tooltip="Next call of the same tool",
         ),
         Binding("a", "all", "All calls", id="call.all", tooltip="All calls of this session, to filter"),
-        Binding("y", "copy_arguments", "Copy asked", id="call.copy_arguments", tooltip="Copy the arguments"),
-        Binding("Y", "copy_output", "Copy result", id="call.copy_output", tooltip="Copy what came of it"),
+        Binding("y", "copy_arguments", "Copy call", id="call.copy_arguments", tooltip="Copy the arguments"),
+        Binding("Y", "copy_output", "Copy result", id="call.copy_output", tooltip="Copy the result"),
     ]
 
     heading_line = query_one("#call", Static)
@@ -127,12 +127,12 @@ class InspectorScreen(Screen[str | None]):
     result_pane = query_one("#answered", ToolCallPane)
 
     class SessionCallsLoaded(DataMessage):
-        """All calls of the session, in order."""
+        """Holds all calls of the session, in order."""
 
         calls: Sequence[ToolCallRow]
 
     class CallLoaded(DataMessage):
-        """A call with its result, ready to be shown."""
+        """Holds a call with its result, ready to be shown."""
 
         generation: int
         call: PairedCall
@@ -164,7 +164,7 @@ class InspectorScreen(Screen[str | None]):
         self._open_call(self._call_key)
         self._load_calls()
 
-    # ── what the store says ───────────────────────────────────────────────────────────────────────
+    # ── reading the store ─────────────────────────────────────────────────────────────────────────
 
     @threaded(group="list")
     def _load_calls(self) -> None:
@@ -193,10 +193,10 @@ class InspectorScreen(Screen[str | None]):
             )
 
     def _find_exit_code(self, call: PairedCall) -> int | None:
-        """What the output does not tell may stand beside it in its record, where that is of no other call."""
-        told = find_exit_code(call.result)
-        if told is not None or call.result_entry is None:
-            return told
+        """Find the exit code in the result, or in its record if that belongs to no other call."""
+        exit_code = find_exit_code(call.result)
+        if exit_code is not None or call.result_entry is None:
+            return exit_code
         entry = self._store.chains.entry(self._session.key, int(call.result_entry.rpartition("#")[2]))
         is_alone = sum(isinstance(part, ToolResult) for part in entry.parts) == 1
         if entry.record is None or not is_alone:
@@ -206,12 +206,12 @@ class InspectorScreen(Screen[str | None]):
         return None
 
     def _open_call(self, key: int) -> None:
-        """What is shown stays until the other call is there."""
+        """Load another call. The current one stays visible until then."""
         self._call_key = key
         self._generation += 1
         self._load_call(key, self._generation)
 
-    # ── what goes down ────────────────────────────────────────────────────────────────────────────
+    # ── showing ───────────────────────────────────────────────────────────────────────────────────
 
     @on(SessionCallsLoaded)
     def _accept_calls(self, listed: SessionCallsLoaded) -> None:
@@ -231,7 +231,7 @@ class InspectorScreen(Screen[str | None]):
         self._update_heading()
 
     def _update_heading(self) -> None:
-        """Where among all calls this one is; known once both have been read."""
+        """Show the position among all calls, once both are loaded."""
         if self._loaded is not None:
             call, at = self._loaded.call, self._call_index
             self.heading_line.update(
@@ -281,7 +281,7 @@ class InspectorScreen(Screen[str | None]):
         if chosen is not None:
             self._open_call(chosen)
 
-    # ── away from here ────────────────────────────────────────────────────────────────────────────
+    # ── leaving ───────────────────────────────────────────────────────────────────────────────────
 
     def action_go(self) -> None:
         if self._loaded is not None:

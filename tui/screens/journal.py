@@ -1,4 +1,4 @@
-"""The journal: every edit, newest first, with what there was before and after; and undo, of any of them."""
+"""This screen lists every edit with its changes, newest first, and can undo any of them."""
 
 from __future__ import annotations
 
@@ -40,16 +40,16 @@ if TYPE_CHECKING:
     from store.store import Store
 
 PAGE_SIZE = 500
-"""Edits that are read at once; more when somebody scrolls there, all when somebody looks for words."""
+"""Edits are read in pages of this size; a filter reads all of them."""
 
 MAX_NAMED_EDITS = 8
-"""Edits that are named before they are undone together."""
+"""Limits the edits that are listed before they are undone together."""
 
 NOTHING_TO_UNDO = "There is nothing to undo."
 
 
 def undo_newest(store: Store) -> str:
-    """What was undone, in a sentence. In a thread."""
+    """Undo the newest edit, and return a sentence about it. Call this in a thread."""
     try:
         edit = store.journal.undo()
     except NothingToUndo:
@@ -129,13 +129,13 @@ class JournalScreen(TableScreen):
         has_more: bool
 
     class EditLoaded(DataMessage):
-        """One edit, ready to be shown."""
+        """Holds an edit, ready to be shown."""
 
         generation: int
         page: list[Content]
 
     class UndoBlocked(DataMessage):
-        """Others build on it; they would have to go first."""
+        """Says that later edits must be undone first."""
 
         edit: Edit
         later: list[Edit]
@@ -162,7 +162,7 @@ class JournalScreen(TableScreen):
         self.table.now = self._clock()
         self.table.invalidate_strips()
 
-    # ── what the store says ───────────────────────────────────────────────────────────────────────
+    # ── reading the store ─────────────────────────────────────────────────────────────────────────
 
     def load(self) -> None:
         self._generation += 1
@@ -170,7 +170,7 @@ class JournalScreen(TableScreen):
 
     @threaded(exclusive=True, group="list")
     def _load_edits(self, generation: int, wanted: int) -> None:
-        """Page by page: what the rows said before and after is not kept."""
+        """Read the edits page by page, because their changes are not kept in memory."""
         lines: list[EditRow] = []
         with cancel_when(self._store, lambda: generation != self._generation):
             while not wanted or len(lines) < wanted:
@@ -193,8 +193,8 @@ class JournalScreen(TableScreen):
         found = [line for line in self._lines if line.matches(words)] if words else self._lines
         self.bar.show_heading(render_journal_heading(len(found), len(self._lines), self._has_more))
         self.show_empty_state(not found, self.table, self.bar.input)
-        told = "No edit has these words." if words else "Nothing was edited yet."
-        self.empty_message.update(Content.styled(told, MUTED))
+        text = "No edit has these words." if words else "Nothing was edited yet."
+        self.empty_message.update(Content.styled(text, MUTED))
         self.table.show(found)
 
     @on(EditTable.Highlighted)
@@ -208,7 +208,7 @@ class JournalScreen(TableScreen):
             self._request_edits(self._requested_count and len(self._lines) + PAGE_SIZE)
 
     def _request_edits(self, edits: int) -> None:
-        """So many of them; none means all."""
+        """Read this many edits, or all of them."""
         if edits != self._requested_count:
             self._requested_count = edits
             self.load()
@@ -223,7 +223,7 @@ class JournalScreen(TableScreen):
 
     @on(EditLoaded)
     def _show_edit(self, read: EditLoaded) -> None:
-        """What is being read stays where it was scrolled to, as long as it says the same."""
+        """Show an edit. The scroll position stays if the same edit is shown again."""
         if read.generation == self._edit_generation and read.page != self._shown_page:
             self._shown_page = read.page
             self.diff_view.show(read.page)
@@ -243,21 +243,21 @@ class JournalScreen(TableScreen):
         if (line := self._selected_line) is None:
             return
         if line.undone_by is not None:
-            told = f"Edit {line.id} is undone already; undo edit {line.undone_by} to have it again."
-            self.notify(told, timeout=4, markup=False)
+            text = f"Edit {line.id} is undone already; undo edit {line.undone_by} to have it again."
+            self.notify(text, timeout=4, markup=False)
         else:
             self._undo_in_thread(line.id)
 
     @threaded(group="undo")
     def _undo_in_thread(self, number: int) -> None:
-        """Unless other edits build on it: then they are told first."""
+        """Undo an edit. If later edits depend on it, list them first."""
         journal = self._store.journal
         if later := journal.list_dependent_edits(number):
             edits = [*later, journal.get(number)]
             names = label_edits(self._store, edits)
-            told = "\n".join(f"{edit.id}  {describe_edit(edit, names)}" for edit in edits[-MAX_NAMED_EDITS:])
-            told = f"{len(edits) - MAX_NAMED_EDITS:,} more, then\n{told}" if len(edits) > MAX_NAMED_EDITS else told
-            self.post_message(self.UndoBlocked(edits[-1], later, told))
+            text = "\n".join(f"{edit.id}  {describe_edit(edit, names)}" for edit in edits[-MAX_NAMED_EDITS:])
+            text = f"{len(edits) - MAX_NAMED_EDITS:,} more, then\n{text}" if len(edits) > MAX_NAMED_EDITS else text
+            self.post_message(self.UndoBlocked(edits[-1], later, text))
         else:
             self._notify_undone([journal.undo(number)])
 
@@ -266,14 +266,14 @@ class JournalScreen(TableScreen):
         from tui.dialogs.confirm import ConfirmDialog
 
         numbers = [refused.edit.id, *(edit.id for edit in refused.later)]
-        told = f"{describe_later_edits(refused.later)} Undo all of these, newest first?\n\n{refused.text}"
+        text = f"{describe_later_edits(refused.later)} Undo all of these, newest first?\n\n{refused.text}"
         title = f"Undo edit {refused.edit.id}, {edit_label(refused.edit)}"
 
         def go_on(sure: bool | None) -> None:
             if sure:
                 self._undo_all(numbers)
 
-        self.app.push_screen(ConfirmDialog(title, told), go_on)
+        self.app.push_screen(ConfirmDialog(title, text), go_on)
 
     @threaded(group="undo")
     def _undo_all(self, numbers: Sequence[int]) -> None:
@@ -281,12 +281,12 @@ class JournalScreen(TableScreen):
 
     def _notify_undone(self, undone: Sequence[Edit]) -> None:
         names = label_edits(self._store, undone)
-        told = "Undone: " + "; ".join(describe_edit(edit, names) for edit in undone[-3:]) + "."
+        text = "Undone: " + "; ".join(describe_edit(edit, names) for edit in undone[-3:]) + "."
         more = f" And {len(undone) - 3:,} that built on it." if len(undone) > 3 else ""
-        self.app.call_from_thread(self.notify, told + more, timeout=4, markup=False)
+        self.app.call_from_thread(self.notify, text + more, timeout=4, markup=False)
         self.app.call_from_thread(self.load)
 
-    # ── around ────────────────────────────────────────────────────────────────────────────────────
+    # ── keys ──────────────────────────────────────────────────────────────────────────────────────
 
     @on(FilterLine.WordsChanged)
     def _filter(self, asked: FilterLine.WordsChanged) -> None:
@@ -309,7 +309,7 @@ class JournalScreen(TableScreen):
             self.dismiss(entry_id(self._selected_line.sessions[0], 0))
 
     def action_leave(self) -> None:
-        """The words first."""
+        """Clear the filter first; then leave."""
         if self.bar.input.value:
             self.bar.input.value = ""
         else:

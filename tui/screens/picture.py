@@ -1,4 +1,4 @@
-"""A picture of a conversation, as well as the terminal can show it."""
+"""This screen shows a picture of a session with the characters of the terminal."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tui.workers import threaded
 if TYPE_CHECKING:
     from store.store import Store
 
-NO_PICTURE_DATA = "The picture itself is not in the record; its agent kept it elsewhere, or only told of it."
+NO_PICTURE_DATA = "The record does not contain the picture itself."
 NO_COLOUR = "A picture is painted in colours, and NO_COLOR asks for none."
 NO_PILLOW = "Pictures need the package Pillow: install Backscroll with its extra `images`."
 

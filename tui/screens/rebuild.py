@@ -1,4 +1,4 @@
-"""A conversation to take along: as the input that an API takes, in a private file or on the clipboard."""
+"""This screen exports a session as the input of an API, to a private file or the clipboard."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class RebuildScreen(ModalScreen[None]):
 
     def compose(self) -> ComposeResult:
         with Vertical():
-            yield Static(id="told")
+            yield Static(id="status")
         yield KeyHintBar()
 
     def on_mount(self) -> None:
@@ -78,13 +78,13 @@ class RebuildScreen(ModalScreen[None]):
             self.post_message(self.RebuildFinished(shape, reason))
 
     @on(RebuildFinished)
-    def _show_outcome(self, told: RebuildFinished) -> None:
-        if told.shape != self._shape:
+    def _show_outcome(self, finished: RebuildFinished) -> None:
+        if finished.shape != self._shape:
             return
-        if isinstance(told.outcome, StoreError):
-            self.query_one("#told", Static).update(Content.styled(sanitize(str(told.outcome)), ERROR))
+        if isinstance(finished.outcome, StoreError):
+            self.query_one("#status", Static).update(Content.styled(sanitize(str(finished.outcome)), ERROR))
             return
-        self._rebuilt = told.outcome
+        self._rebuilt = finished.outcome
         self._update_card()
 
     def _update_card(self) -> None:
@@ -93,7 +93,7 @@ class RebuildScreen(ModalScreen[None]):
             parts = tuple((one.field, one.how, one.count, one.why) for one in self._rebuilt.carried)
             carried = RebuildReport(parts, self._rebuilt.mended)
         width = min(80, self.app.size.width * 96 // 100) - 4
-        self.query_one("#told", Static).update(
+        self.query_one("#status", Static).update(
             render_input_card(session_title(self._session), self._shape, carried, width)
         )
         self.refresh_bindings()
@@ -123,14 +123,14 @@ class RebuildScreen(ModalScreen[None]):
 
 
 def guess_shape(session: Session) -> ApiFormat:
-    """The shape that the session's own model was given, as far as one can tell."""
+    """Guess the API of the session's own model."""
     if "anthropic" in session.provider or session.model.startswith("claude"):
         return "anthropic"
     return "responses" if "openai" in session.provider else "chat"
 
 
 def _save_to_file(text: str, typed: str) -> None:
-    """Never over a file that is there."""
+    """Write a new file. An existing one is never overwritten."""
     try:
         path = Path(typed.strip()).expanduser().absolute()
         with os.fdopen(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600), "w", encoding="utf-8") as file:
@@ -138,5 +138,5 @@ def _save_to_file(text: str, typed: str) -> None:
     except FileExistsError:
         raise AlreadyExists(f"There is a {one_line(typed, 200)} already; name another.") from None
     except (OSError, RuntimeError, ValueError) as reason:
-        told = reason.strerror if isinstance(reason, OSError) else str(reason)
-        raise Refused(f"{one_line(typed, 200)} cannot be written: {told}.") from None
+        detail = reason.strerror if isinstance(reason, OSError) else str(reason)
+        raise Refused(f"{one_line(typed, 200)} cannot be written: {detail}.") from None

@@ -1,4 +1,4 @@
-"""A card before the terminal is handed over: which program, which command, which folder, and what stands in the way."""
+"""This card shows the agent, command and folder of a session before it is resumed, and what prevents it."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ CARD_WIDTH = 84
 CARD_PADDING = 3
 
 
-def _resume_binding(keys: str, action: str, told: str, tooltip: str) -> Binding:
-    return Binding(keys, action, told, id=f"resume.{action}", tooltip=tooltip)
+def _resume_binding(keys: str, action: str, label: str, tooltip: str) -> Binding:
+    return Binding(keys, action, label, id=f"resume.{action}", tooltip=tooltip)
 
 
 class ResumeScreen(ModalScreen[ResumePlan | None]):
-    """Answers with what to hand the terminal over to, if the person goes."""
+    """Returns the plan if the person resumes the session."""
 
     DEFAULT_CSS = f"""
     ResumeScreen {{
@@ -54,7 +54,7 @@ class ResumeScreen(ModalScreen[ResumePlan | None]):
             scrollbar-size-vertical: 1;
         }}
 
-        #told {{
+        #card {{
             height: auto;
         }}
     }}
@@ -75,7 +75,7 @@ class ResumeScreen(ModalScreen[ResumePlan | None]):
         Binding("escape,q", "dismiss(None)", "Stay", id="resume.stay", tooltip="Stay in Backscroll"),
     ]
 
-    card_text = query_one("#told", Static)
+    card_text = query_one("#card", Static)
 
     class ChecksFinished(DataMessage):
         generation: int
@@ -87,7 +87,7 @@ class ResumeScreen(ModalScreen[ResumePlan | None]):
         self._session = session
         self._settings = settings
         self._folder: Path | None = None
-        "In place of the session's own."
+        "Replaces the session's own folder."
         self._is_fork = False
         self._notice = ""
         self._checks: ResumeChecks | None = None
@@ -102,7 +102,7 @@ class ResumeScreen(ModalScreen[ResumePlan | None]):
 
     def compose(self) -> ComposeResult:
         with VerticalScroll(id="card", can_focus=False):
-            yield Static(id="told")
+            yield Static(id="card")
         yield KeyHintBar()
 
     def on_mount(self) -> None:
@@ -111,7 +111,7 @@ class ResumeScreen(ModalScreen[ResumePlan | None]):
     def on_resize(self) -> None:
         self._update_card()
 
-    # ── looking around ────────────────────────────────────────────────────────────────────────────
+    # ── checks ────────────────────────────────────────────────────────────────────────────────────
 
     def _start_checks(self) -> None:
         self._checks = None
@@ -155,7 +155,7 @@ class ResumeScreen(ModalScreen[ResumePlan | None]):
         )
         return render_resume_card(going, min(CARD_WIDTH, self.app.size.width * 96 // 100) - 2 * CARD_PADDING)
 
-    # ── what can be done ──────────────────────────────────────────────────────────────────────────
+    # ── actions ───────────────────────────────────────────────────────────────────────────────────
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         found = self.plan

@@ -1,4 +1,4 @@
-"""A session's secrets: what they are called, how old they are, where they were used. A value is seen when asked for."""
+"""This screen lists the secrets of a session by name, age and use. A value is shown only on request."""
 
 from __future__ import annotations
 
@@ -70,13 +70,13 @@ SecretsScreen {
 
 
 class SecretsScreen(Screen[str | None]):
-    """Answers with the public id of the entry to go to, if the person wants to read where a secret was used."""
+    """Returns the public id of an entry that uses a secret, or None."""
 
     AUTO_FOCUS = "SecretTable"
     DEFAULT_CSS = _CSS
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("r,enter", "reveal", "Reveal", id="secrets.reveal", tooltip="Show the value for ten seconds"),
-        Binding("enter", "seal", "Seal", id="secrets.seal", tooltip="Seal here what lies open elsewhere"),
+        Binding("enter", "seal", "Seal", id="secrets.seal", tooltip="Seal a value that is unprotected elsewhere"),
         Binding("y", "copy", "Copy", id="secrets.copy", tooltip="Copy the value; the clipboard is cleared after 30 s"),
         Binding("a", "add", "Add", id="secrets.add", tooltip="Seal another value"),
         Binding("e", "replace", "Replace", id="secrets.replace", tooltip="Seal another value under this name"),
@@ -97,7 +97,7 @@ class SecretsScreen(Screen[str | None]):
     value_view = query_one(SecretView)
 
     class SecretsLoaded(DataMessage):
-        """Names first; where they were used may take longer to find."""
+        """Holds the secrets. Their uses may follow later, because they take longer to find."""
 
         generation: int
         rows: Sequence[SecretRow]
@@ -132,7 +132,7 @@ class SecretsScreen(Screen[str | None]):
     def on_unmount(self) -> None:
         self.app.suppress_logging(False)
 
-    # ── what the store says ───────────────────────────────────────────────────────────────────────
+    # ── reading the store ─────────────────────────────────────────────────────────────────────────
 
     def _reload_secrets(self) -> None:
         self._hide_value()
@@ -148,14 +148,14 @@ class SecretsScreen(Screen[str | None]):
         with cancel_when(self._store, is_stale):
             session = self._store.sessions.by_key(self._session.key)
             names: list[SecretInfo | ExposedSecret] = [*secrets.names(session), *secrets.exposed(session)]
-            told = secrets.protection, secrets.is_locked
+            state = secrets.protection, secrets.is_locked
             known = self._known_uses()
             self.post_message(
-                self.SecretsLoaded(generation, [SecretRow(name, known.get(name.key)) for name in names], *told)
+                self.SecretsLoaded(generation, [SecretRow(name, known.get(name.key)) for name in names], *state)
             )
             found = find_uses(self._store, session.key, {name.key for name in names}, is_stale)
             self.post_message(
-                self.SecretsLoaded(generation, [SecretRow(name, found[name.key]) for name in names], *told)
+                self.SecretsLoaded(generation, [SecretRow(name, found[name.key]) for name in names], *state)
             )
 
     def _known_uses(self) -> Mapping[str, Sequence[SecretUse] | None]:
@@ -173,15 +173,15 @@ class SecretsScreen(Screen[str | None]):
 
     def _update_heading(self) -> None:
         if self._loaded is not None:
-            told = render_secrets_heading(
+            heading = render_secrets_heading(
                 self._session, self._loaded.protection, self._loaded.is_locked, self.size.width - 2
             )
-            self.query_one("#heading", Static).update(told)
+            self.query_one("#heading", Static).update(heading)
             self.query_one("#detail", Static).update(render_secret_detail(self.table.selected, self._seconds_left))
         self.refresh_bindings()
 
     async def _run_in_thread(self, ask: Callable[[], T]) -> T | None:
-        """In a thread; a refusal is told."""
+        """Run an edit in a thread, and show why it was refused."""
         try:
             return await asyncio.to_thread(ask)
         except StoreError as error:
@@ -197,7 +197,7 @@ class SecretsScreen(Screen[str | None]):
         if row is None or not await self._ensure_unlocked():
             return
         value = await self._run_in_thread(partial(self._read_value, row))
-        # Whoever went elsewhere meanwhile did not ask to see it there.
+        # A person who has left the row meanwhile does not expect the value there.
         if value is not None and self.is_current and self.table.has_focus and self.table.selected == row:
             self.value_view.show(value)
             self._seconds_left = REVEAL_SECONDS
@@ -246,7 +246,7 @@ class SecretsScreen(Screen[str | None]):
     # ── unlocking ─────────────────────────────────────────────────────────────────────────────────
 
     async def _ensure_unlocked(self) -> bool:
-        """After having asked for the passphrase, where one is needed."""
+        """Unlock the secrets, and ask for the passphrase if there is one."""
         from tui.dialogs.secret import unlock_secrets
 
         was_locked = self._loaded is not None and self._loaded.is_locked
@@ -289,7 +289,7 @@ class SecretsScreen(Screen[str | None]):
                 self._reload_secrets()
 
     def _make_seal(self, seen: int | None) -> SealSecret:
-        """Told once that somebody else was faster, a person may go on."""
+        """Save a value. After a conflict was shown, saving again overwrites it."""
 
         def seal(name: str, value: SecretValue) -> None:
             nonlocal seen
@@ -313,9 +313,9 @@ class SecretsScreen(Screen[str | None]):
     def action_undo(self) -> None:
         from tui.screens.journal import undo_newest
 
-        told = undo_newest(self._store)
+        notice = undo_newest(self._store)
         self.app.call_from_thread(self._reload_secrets)
-        self.app.notify(told, timeout=4, markup=False)
+        self.app.notify(notice, timeout=4, markup=False)
 
     @work(exclusive=True, group="edit")
     async def action_erase(self) -> None:
@@ -324,8 +324,8 @@ class SecretsScreen(Screen[str | None]):
         row = self.table.selected
         if row is None:
             return
-        told = "Every version of it goes, from the store and from its journal. It cannot be undone."
-        if await self.app.push_screen_wait(ConfirmDialog(f"Delete {row.key} for ever?", told)):
+        notice = "Every version of it goes, from the store and from its journal. It cannot be undone."
+        if await self.app.push_screen_wait(ConfirmDialog(f"Delete {row.key} for ever?", notice)):
             await self._run_in_thread(partial(self._store.secrets.remove, self._session, row.key, forever=True))
             self._reload_secrets()
 
@@ -338,7 +338,7 @@ class SecretsScreen(Screen[str | None]):
                 self.app.notify(STILL_EXPOSED, timeout=8, markup=False)
                 self._reload_secrets()
 
-    # ── away from here ────────────────────────────────────────────────────────────────────────────
+    # ── leaving ───────────────────────────────────────────────────────────────────────────────────
 
     def action_go(self) -> None:
         row = self.table.selected

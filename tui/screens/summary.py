@@ -1,4 +1,4 @@
-"""The summary beside the turns it sums up: written, stretched to a chosen turn, compared with what it said before."""
+"""This screen edits the summary of a session and the range of turns that it covers, and lists its versions."""
 
 from __future__ import annotations
 
@@ -34,12 +34,12 @@ if TYPE_CHECKING:
 
 _CSS = """
 SummaryScreen {
-    #heading, #coverage, #told {
+    #heading, #coverage, #status {
         height: 1;
         padding: 0 1;
     }
 
-    #told {
+    #status {
         height: auto;
         max-height: 4;
     }
@@ -99,7 +99,7 @@ class SummaryScreen(Screen[str | None]):
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("ctrl+s", "save", "Save", id="summary.save", tooltip="Save text and coverage"),
         Binding("f4", "editor", "Your editor", id="summary.editor", tooltip="Write in $EDITOR, then come back"),
-        # Priority: the text area would select a line.
+        # Priority, because F6 selects a line in a text area.
         Binding("f6", "tidy", "Remove them", priority=True, id="summary.tidy", tooltip="Remove the control characters"),
         Binding("tab", "app.focus_next", "Next part", id="summary.next", tooltip="Text, versions, turns"),
         Binding("shift+tab", "app.focus_previous", "Part before", show=False, id="summary.previous", tooltip="Back"),
@@ -113,7 +113,7 @@ class SummaryScreen(Screen[str | None]):
     comparison = query_one(TextView)
 
     class SummaryLoaded(DataMessage):
-        """The summary as the store has it; when it is asked for, in place of what is written."""
+        """Holds the stored summary. It replaces the written text if that was requested."""
 
         current: Summary | None
         versions: Sequence[Summary]
@@ -152,7 +152,7 @@ class SummaryScreen(Screen[str | None]):
             with Vertical(id="text"):
                 yield TextArea(soft_wrap=True, show_line_numbers=False, tab_behavior="focus")
                 yield TextView()
-        yield Static(id="told")
+        yield Static(id="status")
         with Vertical(id="versions"):
             yield SummaryVersionTable()
         yield Footer(show_command_palette=False)
@@ -162,7 +162,7 @@ class SummaryScreen(Screen[str | None]):
         self._load_summary(into_editor=True)
         self._load_turns()
 
-    # ── what the store says ───────────────────────────────────────────────────────────────────────
+    # ── reading the store ─────────────────────────────────────────────────────────────────────────
 
     @threaded(group="read")
     def _load_summary(self, into_editor: bool) -> None:
@@ -192,11 +192,11 @@ class SummaryScreen(Screen[str | None]):
         self.versions.show(read.versions)
         if read.newer_from_agent:
             when = format_age(read.newer_from_agent.created_at, self._clock())
-            self._show_status(f"Its agent has summed it up anew ({when}); that version is below.", WARNING)
+            self._show_status(f"Its agent has written a new summary ({when}); see the versions below.", WARNING)
         self._update_coverage()
 
     def _set_text(self, text: str, *, first: bool = False) -> None:
-        """So that ctrl+z brings back what stood there before, if anybody wrote it."""
+        """Replace the text in a way that ctrl+z can undo."""
         if first:
             self.area.load_text(text)
         else:
@@ -216,9 +216,9 @@ class SummaryScreen(Screen[str | None]):
         self.refresh_bindings()
 
     def _show_status(self, text: str, style: str = ERROR) -> None:
-        self.query_one("#told", Static).update(Content.styled(sanitize(text), style))
+        self.query_one("#status", Static).update(Content.styled(sanitize(text), style))
 
-    # ── what is written ───────────────────────────────────────────────────────────────────────────
+    # ── the text ──────────────────────────────────────────────────────────────────────────────────
 
     @property
     def is_unsaved(self) -> bool:
@@ -274,7 +274,7 @@ class SummaryScreen(Screen[str | None]):
 
         if self._is_busy or not self._is_loaded:
             return
-        # Exactly as it was read where nobody touched it: the editor has one kind of line break.
+        # An unchanged text is saved as it was read, because the editor changes its line breaks.
         text = self._seen_summary.text if self._seen_summary and not self._is_text_changed else self.area.text
         if self._is_text_changed and CONTROL_CHARACTERS.search(text):
             self._show_status("The text contains control characters. F6 removes them.")
@@ -300,7 +300,7 @@ class SummaryScreen(Screen[str | None]):
 
     @on(SaveFailed)
     def _show_save_error(self, refused: SaveFailed) -> None:
-        """What was written stays."""
+        """Show why the summary was not saved. The text stays."""
         self._is_busy = False
         self._show_status(refused.reason)
 
@@ -319,9 +319,9 @@ class SummaryScreen(Screen[str | None]):
         from tui.dialogs.choice import ConflictDialog
 
         self._is_busy = False
-        told = "Somebody saved another summary while you wrote. Whichever you keep, the other can be put back."
+        text = "Somebody saved another summary while you wrote. Whichever you keep, the other can be put back."
         screen = ConflictDialog(
-            "Changed meanwhile", told, render_conflict(conflict.theirs, self.area.text, self._end_turn)
+            "Changed meanwhile", text, render_conflict(conflict.theirs, self.area.text, self._end_turn)
         )
 
         def decide(choice: str | None) -> None:
@@ -372,7 +372,7 @@ class SummaryScreen(Screen[str | None]):
         self.app.notify("Put back; undo takes it back.", timeout=3, markup=False)
         self._load_summary(into_editor=True)
 
-    # ── away from here ────────────────────────────────────────────────────────────────────────────
+    # ── leaving ───────────────────────────────────────────────────────────────────────────────────
 
     async def action_leave(self) -> None:
         from tui.dialogs.choice import UnsavedDialog

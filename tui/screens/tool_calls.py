@@ -1,5 +1,5 @@
-"""The tool calls of all sessions: the same words and filters as for sessions, the newest or the slowest first; and the
-tools by their names, as they are used, fail, or keep one waiting."""
+"""This screen searches the tool calls of all sessions, with the same queries as the session list, and shows statistics
+of the tools."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from store.store import Store
 
 MAX_LISTED_CALLS = 500
-"""Calls that are listed: who has not found it among so many narrows the words."""
+"""Limits the calls that are listed."""
 
 _CALL_ORDER_LABELS: dict[CallOrder, str] = {"newest": "newest first", "slowest": "slowest first"}
 _TOOL_ORDER_LABELS: dict[ToolOrder, str] = {"used": "most used", "failing": "most failing", "slowest": "slowest"}
@@ -97,7 +97,7 @@ class ToolCallsScreen(TableScreen):
     stats_table = query_one(ToolStatsTable)
 
     class ToolCallsLoaded(DataMessage):
-        """The calls that match, and what they matched; how many there are in all, where that is known."""
+        """Holds the calls that match the query, and their number if it is known."""
 
         generation: int
         query: Query
@@ -114,7 +114,7 @@ class ToolCallsScreen(TableScreen):
         vocabulary: Vocabulary
 
     class CallSessionLoaded(DataMessage):
-        """A call is to be looked at."""
+        """Asks to open a call."""
 
         session: Session
         call: int
@@ -128,7 +128,7 @@ class ToolCallsScreen(TableScreen):
         self._tool_order: ToolOrder = "used"
         self._session_ids: Mapping[int, str] = {}
         self._keeps_cursor = True
-        "Whether the cursor stays on its call when others come; not where others are wanted."
+        "Is True if the cursor stays on its call when the list is loaded again."
 
     def compose(self) -> ComposeResult:
         yield TopBar("tool calls")
@@ -141,7 +141,7 @@ class ToolCallsScreen(TableScreen):
     def on_mount(self) -> None:
         self.bar.query_input.value = self._query_text
 
-    # ── what the store says ───────────────────────────────────────────────────────────────────────
+    # ── reading the store ─────────────────────────────────────────────────────────────────────────
 
     def load(self) -> None:
         self._generation += 1
@@ -153,7 +153,7 @@ class ToolCallsScreen(TableScreen):
 
     @threaded(exclusive=True, group="calls")
     def _load_calls(self, query: Query, order: CallOrder, generation: int) -> None:
-        """As one types, what there is at once; after a pause, how much, and what may have been meant."""
+        """Load the first matches while a person types; after a pause, count them and correct typing errors."""
 
         def stale() -> bool:
             return generation != self._generation
@@ -208,7 +208,7 @@ class ToolCallsScreen(TableScreen):
     def _load_session(self, session_id: str, call: int) -> None:
         self.post_message(self.CallSessionLoaded(self._store.sessions.get(session_id), call))
 
-    # ── what goes down ────────────────────────────────────────────────────────────────────────────
+    # ── showing ───────────────────────────────────────────────────────────────────────────────────
 
     @on(ToolCallsLoaded)
     def _show_calls(self, listed: ToolCallsLoaded) -> None:
@@ -260,7 +260,7 @@ class ToolCallsScreen(TableScreen):
     def _set_vocabulary(self, known: VocabularyLoaded) -> None:
         self.bar.set_vocabulary(known.vocabulary)
 
-    # ── what comes up ─────────────────────────────────────────────────────────────────────────────
+    # ── messages ──────────────────────────────────────────────────────────────────────────────────
 
     @on(TopBar.Focused)
     def _prepare_suggestions(self) -> None:
@@ -299,7 +299,7 @@ class ToolCallsScreen(TableScreen):
 
     @on(ToolStatsTable.Opened)
     def _filter_by_tool(self, opened: ToolStatsTable.Opened) -> None:
-        """The calls of that tool, of those that were found."""
+        """List the calls of the chosen tool."""
         words = self._query_text.strip()
         self.bar.query_input.value = f'{words} tool:"{opened.name}" '.lstrip() if '"' not in opened.name else words
         self.action_names()
