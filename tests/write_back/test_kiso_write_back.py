@@ -167,7 +167,7 @@ def test_a_missing_line_is_reported(document: WriteBackCase) -> None:
     KisoStore.execute(open_owner(document), "update meta set value = 'Has no CI'")
     plan = document.preview().plan
     assert (plan.changes, plan.conflicts) == ([], [])
-    assert plan.unsupported == ["Kiso does not say 'Uses Go' any more; your correction of it stays here."]
+    assert plan.unsupported == ["Kiso does not have 'Uses Go' any more; your correction stays here."]
 
 
 def open_owner(case: WriteBackCase) -> KisoStore:
@@ -188,7 +188,7 @@ def test_a_line_that_is_no_utf_8_stays_byte_for_byte(store: Store, tmp_path: Pat
 
 def test_the_documented_layout_has_no_place_for_a_title(document: WriteBackCase) -> None:
     assert check_round_trip(document.set_title().set_summary()).plan.unsupported == [
-        "This layout of Kiso has no place for a title; yours stays here."
+        "This layout of Kiso cannot store a title; yours stays here."
     ]
 
 
@@ -235,7 +235,7 @@ def test_a_message_after_the_preview_of_a_deletion_stops_it(case: WriteBackCase,
 def test_scheduled_jobs_stay_and_are_reported(case: WriteBackCase, owner: KisoStore) -> None:
     owner.insert_row("cron_jobs", session="dev", prompt="look again")
     assert check_round_trip(case.delete_session()).plan.unsupported == [
-        "Kiso's scheduled jobs of this session stay, and would begin it anew; cancel them there."
+        "Kiso's scheduled jobs of this session stay and would start it again; cancel them in Kiso."
     ]
 
 

@@ -1,8 +1,8 @@
-"""A Kiso session as a conversation: message by message, each with the plans and tasks that answered it behind it.
+"""This module turns a Kiso session into entries: each message, followed by the plans and tasks that answered it.
 
-Kiso writes plans and tasks in place while they run, tries a finished task again when its review says so, and plans
-anew for the same message. So everything told says whether it is settled: whether nothing of it will change any more,
-and nothing will come before it.
+Kiso changes plans and tasks in place while they run, retries a finished task when its review asks for it, and may
+plan again for the same message. Every entry therefore says whether it is settled: it will not change any more, and
+nothing will be inserted before it.
 """
 
 from __future__ import annotations
@@ -27,12 +27,14 @@ _REVIEWER = "reviewer"
 
 
 class KisoEntry(NamedTuple):
+    """Pairs an entry with whether it is settled."""
+
     entry: NewEntry
     is_settled: bool
 
 
 class _Usage(NamedTuple):
-    "What the calls of a language model behind a row tell."
+    """Holds what the model calls behind a row used: tokens, the model, and thoughts."""
 
     tokens: Tokens | None = None
     model: str = ""
@@ -43,44 +45,47 @@ _NO_USAGE = _Usage()
 
 
 class KisoEntryReader:
+    """Reads the entries of one session in order."""
+
     def __init__(self, tables: KisoTables, session: str, problems: list[Problem]) -> None:
         self._tables = tables
         self._session = session
         self._problems = problems
-        said = tables.rows("messages", "where session = ? and role <> 'user' order by id", session)
-        self._answers = _AnswerMatcher(said)
+        answers = tables.rows("messages", "where session = ? and role <> 'user' order by id", session)
+        self._answers = _AnswerMatcher(answers)
 
     def read_entries(self) -> Iterator[KisoEntry]:
         plans = deque(self._tables.list_plans(self._session))
-        awaited = False
+        expects_plan = False
         for message in self._tables.rows("messages", "where session = ? order by id", self._session):
             while plans and plans[0]["message_id"] < message["id"]:
                 yield from self._read_plan(plans.popleft(), has_successor=bool(plans))
             if message["id"] in self._answers.matched:
                 continue
-            yield KisoEntry(_parse_message(message), not awaited)
-            # What is said while the agent still thinks about this one will stand behind the plan it makes.
-            unheard = not plans and message["id"] > self._answers.last_unmatched
-            awaited |= self._tables.has_plans and _expects_plan(message) and unheard
+            yield KisoEntry(_parse_message(message), not expects_plan)
+            # The plan for this message will come before any message that follows it.
+            is_unanswered = not plans and message["id"] > self._answers.last_unmatched
+            expects_plan |= self._tables.has_plans and _expects_plan(message) and is_unanswered
         while plans:
             yield from self._read_plan(plans.popleft(), has_successor=bool(plans))
 
-    def _read_plan(self, place: RowLike, *, has_successor: bool) -> Iterator[KisoEntry]:
-        plan = self._tables.first_row("plans", "where id = ?", place["id"])
-        tasks = list(self._tables.rows("tasks", "where plan_id = ? order by id", place["id"]))
+    def _read_plan(self, position: RowLike, *, has_successor: bool) -> Iterator[KisoEntry]:
+        """Yield the goal and the tasks of a plan. A plan with a successor does not change any more."""
+        plan = self._tables.first_row("plans", "where id = ?", position["id"])
+        tasks = list(self._tables.rows("tasks", "where plan_id = ? order by id", position["id"]))
         ended = has_successor or plan is None or plan["status"] in FINISHED_STATUSES
         if plan is not None:
             yield KisoEntry(self._parse_goal(plan, tasks), ended or _is_task_settled(tasks))
         for index, task in enumerate(tasks):
-            yield KisoEntry(self._parse_task(task, place["message_id"]), ended or _is_task_settled(tasks[index:]))
+            yield KisoEntry(self._parse_task(task, position["message_id"]), ended or _is_task_settled(tasks[index:]))
 
     def _parse_goal(self, plan: RowLike, tasks: Sequence[RowLike]) -> NewEntry:
-        """What the agent set out to do: a thought, since it says it to nobody."""
-        spent = Tokens(
+        """Return the goal of a plan. It is a thought, because the agent shows it to nobody."""
+        own_tokens = Tokens(
             max(as_count(plan["total_input_tokens"]) - sum(as_count(task["input_tokens"]) for task in tasks), 0),
             max(as_count(plan["total_output_tokens"]) - sum(as_count(task["output_tokens"]) for task in tasks), 0),
         )
-        usage = self._parse_usage(plan, "plans", spent)
+        usage = self._parse_usage(plan, "plans", own_tokens)
         return NewEntry(
             role="assistant",
             parts=(*usage.thoughts, Thinking(as_text(plan["goal"]))),
@@ -90,10 +95,10 @@ class KisoEntryReader:
             created_at=sqlite.normalize_time(plan["created_at"]),
         )
 
-    def _parse_task(self, task: RowLike, cause: int) -> NewEntry:
-        counted = Tokens(as_count(task["input_tokens"]), as_count(task["output_tokens"]))
-        usage = self._parse_usage(task, "tasks", counted)
-        if task["type"] == "msg" and (answer := self._answers.take_match(task["output"], cause)) is not None:
+    def _parse_task(self, task: RowLike, message_id: int) -> NewEntry:
+        tokens = Tokens(as_count(task["input_tokens"]), as_count(task["output_tokens"]))
+        usage = self._parse_usage(task, "tasks", tokens)
+        if task["type"] == "msg" and (answer := self._answers.take_match(task["output"], message_id)) is not None:
             row = self._tables.first_row("messages", "where id = ?", answer)
             if row is not None:
                 return _parse_message(row, usage)
@@ -123,34 +128,36 @@ class KisoEntryReader:
             entry.kind, entry.parts = "unknown", (Opaque(kind, {"detail": detail, "output": output}),)
 
     def _parse_call(self, task: RowLike) -> tuple[Part, ...]:
-        name, place = _tool_name(task), f"task:{task['id']}"
+        name, call_id = _tool_name(task), f"task:{task['id']}"
         args = self._parse_json_column(task, "tasks", "args")
-        given = {
+        arguments = {
             "command": as_text(task["command"]),
             "detail": as_text(task["detail"]),
             "args": as_text(task["args"]) if args is None else args,
         }
-        call = ToolCall(place, name, {key: value for key, value in given.items() if value})
+        call = ToolCall(call_id, name, {key: value for key, value in arguments.items() if value})
         if task["status"] not in FINISHED_STATUSES:
             return (call,)
         output = "\n".join(filter(None, (as_text(task["output"]), as_text(task["stderr"]))))
         if task["status"] == "cancelled":
             output = output or "cancelled"
-        took = task["duration_ms"] if isinstance(task["duration_ms"], int) else None
-        return call, ToolResult(place, output, task["status"] != "done", name, took)
+        duration_ms = task["duration_ms"] if isinstance(task["duration_ms"], int) else None
+        return call, ToolResult(call_id, output, task["status"] != "done", name, duration_ms)
 
-    def _parse_usage(self, row: RowLike, table: str, counted: Tokens) -> _Usage:
-        """By the calls themselves where they are kept, since a plan's totals also hold those of its tasks."""
-        told = self._parse_json_column(row, table, "llm_calls")
-        calls = [call for call in told if isinstance(call, dict)] if isinstance(told, list) else []
+    def _parse_usage(self, row: RowLike, table: str, tokens: Tokens) -> _Usage:
+        """Return what a row used. The recorded calls are preferred, because the totals of a plan include its tasks."""
+        value = self._parse_json_column(row, table, "llm_calls")
+        calls = [call for call in value if isinstance(call, dict)] if isinstance(value, list) else []
         if calls:
-            counted = Tokens(
+            tokens = Tokens(
                 sum(as_count(call.get("input_tokens")) for call in calls),
                 sum(as_count(call.get("output_tokens")) for call in calls),
             )
-        own = [call for call in calls if call.get("role") != _REVIEWER]
-        thoughts = tuple(Thinking(thought) for call in own if (thought := as_text(call.get("thinking"))))
-        return _Usage(counted if counted.total else None, as_text(own[-1].get("model")) if own else "", thoughts)
+        own_calls = [call for call in calls if call.get("role") != _REVIEWER]
+        thoughts = tuple(Thinking(thought) for call in own_calls if (thought := as_text(call.get("thinking"))))
+        return _Usage(
+            tokens if tokens.total else None, as_text(own_calls[-1].get("model")) if own_calls else "", thoughts
+        )
 
     def _parse_json_column(self, row: RowLike, table: str, column: str) -> Json:
         if not isinstance(row[column], str) or not row[column]:
@@ -163,7 +170,7 @@ class KisoEntryReader:
 
 
 class _AnswerMatcher:
-    """What the agent said, by its words: what a `msg` task put out often stands among the messages too."""
+    """Finds the message that repeats the output of a `msg` task, so that it is read only once."""
 
     def __init__(self, rows: Iterable[RowLike]) -> None:
         self.matched: set[int] = set()
@@ -175,18 +182,18 @@ class _AnswerMatcher:
 
     @property
     def last_unmatched(self) -> int:
-        """The newest that no task put out."""
+        """Return the id of the newest answer that no task produced, or 0."""
         while self._ids and self._ids[-1] in self.matched:
             self._ids.pop()
         return self._ids[-1] if self._ids else 0
 
-    def take_match(self, words: object, after: int) -> int | None:
-        """The first message with these words behind the one that caused them, each only once."""
-        numbers = self._ids_by_digest.get(sqlite.digest(words), deque())
-        while numbers:
-            if (number := numbers.popleft()) > after:
-                self.matched.add(number)
-                return number
+    def take_match(self, text: object, question_id: int) -> int | None:
+        """Return the first unused message with this text after the question, or None."""
+        ids = self._ids_by_digest.get(sqlite.digest(text), deque())
+        while ids:
+            if (message_id := ids.popleft()) > question_id:
+                self.matched.add(message_id)
+                return message_id
         return None
 
 
@@ -206,12 +213,12 @@ def _parse_message(row: RowLike, usage: _Usage = _NO_USAGE) -> NewEntry:
 
 
 def _expects_plan(message: RowLike) -> bool:
-    """Kiso plans for everybody it trusts; what a stranger says is only kept."""
+    """Return whether Kiso will plan for a message. It only stores messages from users that it does not trust."""
     return bool(message["role"] == "user" and message["trusted"] != 0)
 
 
 def _is_task_settled(tasks: Sequence[RowLike]) -> bool:
-    """Whether the first is finished, reviewed and left behind, and not merely done beside others of its group."""
+    """Return whether the first task will not run again: it is finished and a task after its group has started."""
     if not tasks or tasks[0]["status"] not in FINISHED_STATUSES:
         return False
     group = tasks[0]["parallel_group"]

@@ -26,24 +26,26 @@ from store.sources.kit import sqlite
 from store.sources.kit.sqlite import RowLike
 
 QUIET_PERIOD = timedelta(hours=1)
-"""What nobody touched for so long is told as it is, finished or not."""
+"""A session that was not changed for this long is read completely, even if it is unfinished."""
 
 _USER_CATEGORY = "user"
-"""The one category of facts that Kiso keeps to the session it learned them in."""
+"""The only category of facts that Kiso limits to the session in which it learned them."""
 _TIME_COLUMNS = {"sessions": "updated_at", "messages": "timestamp", "plans": "created_at", "tasks": "updated_at"}
 
 
 @dataclass(slots=True)
 class _ScannedSession:
-    "What a scan gathers of a session."
+    """Collects what a scan finds about a session."""
 
     stamp: str = ""
     updated_at: str = ""
     pending: dict[str, bool] = field(default_factory=dict)
-    "By table, whether its last row waits for something."
+    "Says for each table whether its last row still waits for something."
 
 
 class KisoReader(SourceReader):
+    """Reads the sessions, facts, secrets and published files of a Kiso database."""
+
     def __init__(self, connection: sqlite3.Connection, instance: str) -> None:
         super().__init__()
         self._tables = KisoTables(connection)
@@ -52,33 +54,36 @@ class KisoReader(SourceReader):
         self._quiet_since = sqlite.normalize_time((datetime.now(UTC) - QUIET_PERIOD).isoformat())
 
     def scan(self) -> Iterator[SessionRef]:
-        """In the order of the file, row by row; also the sessions of which only messages or plans are left."""
-        found: dict[str, _ScannedSession] = {}
-        for table, at in _TIME_COLUMNS.items():
-            lasting = self._tables.make_stable_getter(table)
+        """Yield every session, also those of which only messages, plans or tasks are left.
+
+        The rows are hashed in the order of the file, table by table.
+        """
+        sessions: dict[str, _ScannedSession] = {}
+        for table, time_column in _TIME_COLUMNS.items():
+            stable_values = self._tables.make_stable_getter(table)
             for row in self._tables.rows(table):
                 name = row["session"]
                 if not isinstance(name, str) or not name:
                     key = "?" if table == "sessions" else row["id"]
-                    self.problems.append(Problem(f"{table}:{key}", "It names no session."))
+                    self.problems.append(Problem(f"{table}:{key}", "The row names no session."))
                     continue
-                session = found.setdefault(name, _ScannedSession())
-                session.stamp = sqlite.digest(session.stamp, table, lasting(row))
-                session.updated_at = max(session.updated_at, sqlite.normalize_time(row[at]))
+                session = sessions.setdefault(name, _ScannedSession())
+                session.stamp = sqlite.digest(session.stamp, table, stable_values(row))
+                session.updated_at = max(session.updated_at, sqlite.normalize_time(row[time_column]))
                 session.pending[table] = _is_pending(row, table)
-        for name, session in found.items():
-            held_back = any(session.pending.values()) and not self._is_quiet(session.updated_at)
-            yield SessionRef(name, sqlite.digest(session.stamp, held_back, self._projects), session.updated_at)
+        for name, session in sessions.items():
+            is_unsettled = any(session.pending.values()) and not self._is_quiet(session.updated_at)
+            yield SessionRef(name, sqlite.digest(session.stamp, is_unsettled, self._projects), session.updated_at)
 
     def read(self, ref: SessionRef) -> Iterator[Batch]:
-        first = self._build_header_batch(ref)
-        yield first
-        made = (first.fields or {}).get("created_at", "")
-        everything = self._is_quiet(ref.updated_at)
+        header = self._build_header_batch(ref)
+        yield header
+        created_at = (header.fields or {}).get("created_at", "")
+        is_quiet = self._is_quiet(ref.updated_at)
         batch, size = Batch(), 0
-        telling = KisoEntryReader(self._tables, ref.native_id, self.problems)
-        for entry, _ in takewhile(lambda told: everything or told.is_settled, telling.read_entries()):
-            entry.created_at = entry.created_at or made
+        reader = KisoEntryReader(self._tables, ref.native_id, self.problems)
+        for entry, _ in takewhile(lambda item: is_quiet or item.is_settled, reader.read_entries()):
+            entry.created_at = entry.created_at or created_at
             batch.entries.append(entry)
             size += len(entry.record.data) if entry.record else 0
             if len(batch.entries) >= sqlite.BATCH_ENTRIES or size >= sqlite.BATCH_BYTES:
@@ -91,10 +96,10 @@ class KisoReader(SourceReader):
 
     def _build_header_batch(self, ref: SessionRef) -> Batch:
         row = self._tables.first_row("sessions", "where session = ?", ref.native_id)
-        made = self._find_created_at(ref, row)
+        created_at = self._find_created_at(ref, row)
         fields: SessionFields = {"user": self._find_single_user(ref.native_id), "environment_path": self._instance}
-        if made:
-            fields |= {"created_at": made, "updated_at": ref.updated_at or made}
+        if created_at:
+            fields |= {"created_at": created_at, "updated_at": ref.updated_at or created_at}
         if row is None:
             return Batch(fields=fields)
         fields |= {
@@ -103,28 +108,28 @@ class KisoReader(SourceReader):
             "agent_title": as_text(row["description"]),
             "environment_name": self._projects.get(row["project_id"], ""),
         }
-        header = NewEntry(kind="header", record=make_record(row, "sessions", ref.native_id), created_at=made)
+        header = NewEntry(kind="header", record=make_record(row, "sessions", ref.native_id), created_at=created_at)
         summary = as_text(row["summary"])
         return Batch(fields=fields, header=header, summary=ForeignSummary(summary) if summary else None)
 
     def _find_created_at(self, ref: SessionRef, row: RowLike | None) -> str:
-        first = self._tables.first_row("messages", "where session = ? order by id", ref.native_id)
-        told = (row and row["created_at"], first and first["timestamp"], ref.updated_at)
-        return next(filter(None, map(sqlite.normalize_time, told)), "")
+        message = self._tables.first_row("messages", "where session = ? order by id", ref.native_id)
+        candidates = (row and row["created_at"], message and message["timestamp"], ref.updated_at)
+        return next(filter(None, map(sqlite.normalize_time, candidates)), "")
 
-    def _find_single_user(self, name: str) -> str:
-        """A room has many; who speaks alone has the session to himself."""
+    def _find_single_user(self, session: str) -> str:
+        """Return the user of a session, or an empty text when several users wrote in it."""
         clause = "where session = ? and role = 'user' group by user limit 2"
-        speakers = [as_text(row["user"]) for row in self._tables.rows("messages", clause, name)]
-        return speakers[0] if len(speakers) == 1 else ""
+        users = [as_text(row["user"]) for row in self._tables.rows("messages", clause, session)]
+        return users[0] if len(users) == 1 else ""
 
-    # ── what is known beyond a session ────────────────────────────────────────────────────────────
+    # ── facts, secrets and files ──────────────────────────────────────────────────────────────────
 
     def facts(self) -> Iterable[ForeignFact]:
         sessions = {row["session"] for row in self._tables.rows("sessions")}
         for row in self._tables.rows("facts", "order by id"):
             if not isinstance(row["content"], str):
-                self.problems.append(Problem(f"facts:{row['id']}", "It is not text."))
+                self.problems.append(Problem(f"facts:{row['id']}", "The fact is not text."))
                 continue
             session = as_text(row["session"])
             yield ForeignFact(
@@ -138,17 +143,17 @@ class KisoReader(SourceReader):
         for row in self._tables.rows("meta", "where key = 'facts'"):
             yield from _parse_meta_facts(row)
 
-    def _fact_scope(self, row: RowLike, session_is_there: bool) -> str:
-        """Where a fact was learned says nothing of who may know it: only its category and its project do."""
+    def _fact_scope(self, row: RowLike, session_exists: bool) -> str:
+        """Return who may know a fact. Its category and project decide, not the session in which it was learned."""
         if row["category"] == _USER_CATEGORY:
-            return "session" if session_is_there else f"user:kiso/{UNKNOWN_USER}"
+            return "session" if session_exists else f"user:kiso/{UNKNOWN_USER}"
         return f"app:{self._projects.get(row['project_id'], row['project_id'])}" if row["project_id"] else "source"
 
     def secrets(self) -> Iterable[ForeignSecret]:
         for row in self._tables.select_known_columns("secrets", "order by id"):
-            place = f"secrets:{row['id']}"
+            position = f"secrets:{row['id']}"
             yield ForeignSecret(
-                as_text(row["session"]), as_text(row["key"]), place, sqlite.normalize_time(row["created_at"])
+                as_text(row["session"]), as_text(row["key"]), position, sqlite.normalize_time(row["created_at"])
             )
 
     def published(self) -> Iterable[ForeignFile]:
@@ -158,12 +163,15 @@ class KisoReader(SourceReader):
 
 
 def _is_pending(row: RowLike, table: str) -> bool:
-    """Whether a session that ends with this row waits for something."""
+    """Return whether a session that ends with this row waits for something."""
     return row["role"] == "user" if table == "messages" else table == "plans" and row["status"] not in FINISHED_STATUSES
 
 
 def _parse_meta_facts(row: RowLike) -> Iterator[ForeignFact]:
-    """One fact a line. Its place is what it says: lines come, go and move, and each correction stays with its own."""
+    """Yield each line as a fact.
+
+    The place of a fact is a digest of its text, because lines are inserted, removed and moved.
+    """
     at = sqlite.normalize_time(row["updated_at"])
     for line in filter(None, dict.fromkeys(map(str.strip, as_text(row["value"]).splitlines()))):
         yield ForeignFact(f"meta:facts:{sqlite.digest(line)}", line, created_at=at, updated_at=at)

@@ -21,6 +21,8 @@ _INSTANCES = "instances"
 
 
 class Kiso(SqliteSource):
+    """Reads and writes back sessions of Kiso."""
+
     name = "kiso"
     has_local_ids = True
     allows_live_writes = True
@@ -29,7 +31,7 @@ class Kiso(SqliteSource):
 
     def roots(self) -> Iterator[str]:
         folder = Path.home() / ".kiso"
-        with suppress(OSError):  # a home folder that this user may not read
+        with suppress(OSError):  # This user may not be allowed to read the home folder.
             yield from map(str, sorted((folder / _INSTANCES).glob("*/store.db")))
         yield str(folder / "store.db")
 

@@ -1,4 +1,7 @@
-"""Kiso's tables as every version has them: columns by name, null for what is lacking, records that outlast upgrades."""
+"""This module reads Kiso's tables independently of their version.
+
+Missing columns read as null, and records stay the same when an upgrade adds columns.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +25,7 @@ _COLUMNS = {
     "secrets": "id session key created_at",
     "published": "id session filename path created_at",
 }
-"""What is asked of each table, and nothing else of `secrets`, whose values stay where they are."""
+"""The columns to read from each table. The values of `secrets` are left out on purpose."""
 _REQUIRED_COLUMNS = {
     "plans": {"id", "session", "message_id"},
     "tasks": {"id", "session", "plan_id", "type"},
@@ -32,14 +35,14 @@ _REQUIRED_COLUMNS = {
     "secrets": {"id", "session", "key"},
     "published": {"id", "session", "filename", "path"},
 }
-"""Without these a table is another program's, or of a design that never was; it is left alone."""
+"""A table without these columns belongs to another program and is ignored."""
 _CHANGING_COLUMNS = {
     "sessions": {"updated_at"},
     "messages": {"processed"},
     "plans": {"total_input_tokens", "total_output_tokens", "model", "install_proposal", "awaits_input"},
 }
 _DEFAULTS = {"source": "user", "retry_count": 0, "input_tokens": 0, "output_tokens": 0}
-"""What an upgrade writes into the rows it finds: as good as absent, or every record would change with it."""
+"""The values that an upgrade writes into existing rows. They count as missing, or else every record would change."""
 
 _PLANS_SQL = """
     select coalesce(cast(message_id as integer), 0) as message_id, id from plans where session = ?1
@@ -52,6 +55,8 @@ _PLANS_SQL = """
 
 
 class KisoTables:
+    """Reads Kiso's tables by column name."""
+
     def __init__(self, connection: sqlite3.Connection) -> None:
         self._connection = connection
         self._columns = {
@@ -65,26 +70,26 @@ class KisoTables:
         return {"plans", "tasks"} <= self._columns.keys()
 
     def rows(self, table: str, clause: str = "", *values: object) -> Iterator[RowLike]:
-        """Whole rows; those of a table that is not there are none."""
+        """Yield rows with all their columns. A missing table has no rows."""
         nulls = "".join(f", null as {name}" for name in self._missing_columns(table))
         return self._select(f"*{nulls}", table, clause, values)
 
     def select_known_columns(self, table: str, clause: str = "", *values: object) -> Iterator[RowLike]:
-        """Only the columns that are asked of the table."""
-        lacking = self._missing_columns(table)
-        names = [f"null as {name}" if name in lacking else name for name in _COLUMNS[table].split()]
+        """Yield rows with only the columns listed for the table."""
+        missing = self._missing_columns(table)
+        names = [f"null as {name}" if name in missing else name for name in _COLUMNS[table].split()]
         return self._select(", ".join(names), table, clause, values)
 
     def make_stable_getter(self, table: str) -> Callable[[RowLike], object]:
-        """Takes out of a row what does not change while nothing is said."""
-        kept = self._columns.get(table, frozenset()) - _CHANGING_COLUMNS.get(table, set())
-        return itemgetter(*sorted(kept | {"session"}))
+        """Return a function that takes the columns out of a row that change only when the conversation does."""
+        stable = self._columns.get(table, frozenset()) - _CHANGING_COLUMNS.get(table, set())
+        return itemgetter(*sorted(stable | {"session"}))
 
     def first_row(self, table: str, clause: str, *values: object) -> RowLike | None:
         return next(self.rows(table, f"{clause} limit 1", *values), None)
 
     def list_plans(self, session: str) -> list[RowLike]:
-        """Where the session's plans stand: `message_id`, `id`. Also those of which only the tasks are left."""
+        """Return the `message_id` and `id` of each plan in order, also of plans of which only the tasks are left."""
         return self._connection.execute(_PLANS_SQL, (session,)).fetchall() if self.has_plans else []
 
     def _missing_columns(self, table: str) -> set[str]:
@@ -96,10 +101,10 @@ class KisoTables:
         return self._connection.execute(f"select {columns} from {table} {clause}", tuple(values))
 
 
-def make_record(row: RowLike, table: str, key: object, *without: str) -> NewRecord:
-    """The row but for what says nothing, or nothing that lasts."""
-    empty = {name for name in row.keys() if row[name] is None or row[name] == _DEFAULTS.get(name)}  # noqa: SIM118
-    return sqlite.record_from_row(row, table, key, exclude=empty.union(_CHANGING_COLUMNS.get(table, ()), without))
+def make_record(row: RowLike, table: str, key: object, *exclude: str) -> NewRecord:
+    """Return the row as a record, without empty columns and without those that change on their own."""
+    unset = {name for name in row.keys() if row[name] is None or row[name] == _DEFAULTS.get(name)}  # noqa: SIM118
+    return sqlite.record_from_row(row, table, key, exclude=unset.union(_CHANGING_COLUMNS.get(table, ()), exclude))
 
 
 def as_text(value: object) -> str:

@@ -1,6 +1,6 @@
-"""What Kiso's store takes back: description, summary, facts, secrets where the layout has them, and deletion.
+"""This module writes edits back into a Kiso store: description, summary, facts, secrets, and deletion.
 
-No message is ever inserted: one that is not marked processed would be run by the server at its next start.
+It never inserts a message, because the server would run an unprocessed message at its next start.
 """
 
 from __future__ import annotations
@@ -28,103 +28,105 @@ _TAGS_CONDITION = "fact_id in (select id from facts where {})"
 
 
 def plan_write_back(rows: ForeignRows, edits: WriteBackEdits) -> WritePlan:
-    made = WritePlan()
-    session = made.find_session(rows, source_label("kiso"), "session", edits)
+    plan = WritePlan()
+    session = plan.find_session(rows, source_label("kiso"), "session", edits)
     if session is None:
-        return made
+        return plan
     if edits.delete:
-        _plan_delete(rows, session, made)
-        return made
+        _plan_delete(rows, session, plan)
+        return plan
     key = {"session": edits.native_id}
     if edits.title and "description" in session:
-        made.swap_title("sessions", key, "description", session["description"], edits.title)
+        plan.swap_title("sessions", key, "description", session["description"], edits.title)
     elif edits.title:
-        made.unsupported.append("This layout of Kiso has no place for a title; yours stays here.")
+        plan.unsupported.append("This layout of Kiso cannot store a title; yours stays here.")
     if edits.summary:
-        told = TextUpdate(edits.summary.text, edits.summary_seen)
-        if made.swap_text("sessions", key, "summary", session["summary"], told):
-            made.summary = ForeignSummary(edits.summary.text)
+        update = TextUpdate(edits.summary.text, edits.summary_seen)
+        if plan.swap_text("sessions", key, "summary", session["summary"], update):
+            plan.summary = ForeignSummary(edits.summary.text)
     for fact in edits.facts:
         if not fact.place.startswith(_META_FACT_PREFIX):
-            _plan_fact(rows, fact, made)
-    _plan_meta_facts(rows, [fact for fact in edits.facts if fact.place.startswith(_META_FACT_PREFIX)], made)
-    _plan_secrets(rows, edits, made)
-    return made
+            _plan_fact(rows, fact, plan)
+    _plan_meta_facts(rows, [fact for fact in edits.facts if fact.place.startswith(_META_FACT_PREFIX)], plan)
+    _plan_secrets(rows, edits, plan)
+    return plan
 
 
-def _plan_fact(rows: ForeignRows, fact: FactUpdate, made: WritePlan) -> None:
+def _plan_fact(rows: ForeignRows, fact: FactUpdate, plan: WritePlan) -> None:
     if fact.text is None and rows.columns("fact_tags"):
-        # A trigger takes them along, and no undo would bring them back.
-        number = fact.place.removeprefix("facts:")
-        made.delete_rows(rows, "fact_tags", _TAGS_CONDITION.format("id = ? and content = ?"), number, fact.seen)
-    made.swap_fact(rows, fact)
+        # A trigger would delete the tags too, and an undo would not bring them back.
+        fact_id = fact.place.removeprefix("facts:")
+        plan.delete_rows(rows, "fact_tags", _TAGS_CONDITION.format("id = ? and content = ?"), fact_id, fact.seen)
+    plan.swap_fact(rows, fact)
 
 
-def _plan_meta_facts(rows: ForeignRows, facts: Iterable[FactUpdate], made: WritePlan) -> None:
-    """All facts of the documented layout are lines of one row; every other line stays as it is spelled."""
-    wanted = {fact.seen: fact for fact in facts}
-    found = rows.select("meta", "key = 'facts'") if wanted else []
+def _plan_meta_facts(rows: ForeignRows, facts: Iterable[FactUpdate], plan: WritePlan) -> None:
+    """Plan the facts of the documented layout, which are lines of one row. All other lines keep their spelling."""
+    updates = {fact.seen: fact for fact in facts}
+    found = rows.select("meta", "key = 'facts'") if updates else []
     value = found[0]["value"] if found and isinstance(found[0]["value"], str) else ""
     lines = value.splitlines(keepends=True)
-    said = {text_as_read(line.strip()) for line in lines}
-    standing = said - wanted.keys()
-    kept = []
+    texts = {text_as_read(line.strip()) for line in lines}
+    remaining_texts = texts - updates.keys()
+    kept_lines = []
     for line in lines:
-        fact = wanted.get(text_as_read(line.strip()))
+        fact = updates.get(text_as_read(line.strip()))
         if fact is None:
-            kept.append(line)
+            kept_lines.append(line)
         elif fact.text is not None:
-            if fact.place not in made.fact_places:
-                made.fact_places[fact.place] = (
-                    "" if fact.text in standing else _META_FACT_PREFIX + sqlite.digest(fact.text)
+            if fact.place not in plan.fact_places:
+                plan.fact_places[fact.place] = (
+                    "" if fact.text in remaining_texts else _META_FACT_PREFIX + sqlite.digest(fact.text)
                 )
-                standing.add(fact.text)
-            if made.fact_places[fact.place]:
-                kept.append(line.replace(line.strip(), fact.text))
-    for fact in wanted.values():
-        if fact.text is not None and fact.seen not in said:
-            made.unsupported.append(f"Kiso does not say {fact.seen!r} any more; your correction of it stays here.")
-    after = "".join(kept) if value.endswith("\n") else "".join(kept).rstrip("\r\n")
+                remaining_texts.add(fact.text)
+            if plan.fact_places[fact.place]:
+                kept_lines.append(line.replace(line.strip(), fact.text))
+    for fact in updates.values():
+        if fact.text is not None and fact.seen not in texts:
+            plan.unsupported.append(f"Kiso does not have {fact.seen!r} any more; your correction stays here.")
+    after = "".join(kept_lines) if value.endswith("\n") else "".join(kept_lines).rstrip("\r\n")
     if after != value:
-        made.changes.append(RowChange("meta", {"key": "facts"}, {"value": value}, {"value": after}))
+        plan.changes.append(RowChange("meta", {"key": "facts"}, {"value": value}, {"value": after}))
 
 
-def _plan_secrets(rows: ForeignRows, wanted: WriteBackEdits, made: WritePlan) -> None:
-    if wanted.secrets and not rows.columns("secrets"):
-        made.unsupported.append("This layout of Kiso keeps no secrets in its database; yours stay here.")
+def _plan_secrets(rows: ForeignRows, edits: WriteBackEdits, plan: WritePlan) -> None:
+    if edits.secrets and not rows.columns("secrets"):
+        plan.unsupported.append("This layout of Kiso cannot store secrets in its database; yours stay here.")
         return
-    for secret in wanted.secrets:
-        key = {"session": wanted.native_id, "key": secret.key}
+    for secret in edits.secrets:
+        key = {"session": edits.native_id, "key": secret.key}
         found = rows.select("secrets", "session = ? and key = ?", *key.values())
-        before = {"value": _stored_secret(found[0], made)} if found else None
+        before = {"value": _stored_secret(found[0], plan)} if found else None
         after = {"value": secret.unseal()}
         if before and secret.seen and before["value"] not in (secret.seen(), after["value"]):
-            made.conflicts.append(
-                f"The secret {secret.key!r} was changed in Kiso since it was read; `secrets seal` it, then set yours."
+            plan.conflicts.append(
+                f"The secret {secret.key!r} was changed in Kiso since it was read; run `secrets seal`, then set yours."
             )
         elif before != after:
-            made.changes.append(RowChange("secrets", key, before, after))
+            plan.changes.append(RowChange("secrets", key, before, after))
 
 
-def _stored_secret(row: Mapping[str, Any], made: WritePlan) -> SecretText:
-    """What Kiso holds. What is not text could not be sealed, and so not be put back."""
+def _stored_secret(row: Mapping[str, Any], plan: WritePlan) -> SecretText:
+    """Return the secret in Kiso. A value that is not text is a conflict, because it cannot be sealed and restored."""
     if not isinstance(row["value"], str):
-        made.conflicts.append(f"The secret {row['key']!r} in Kiso is not text and cannot be sealed; correct it there.")
+        plan.conflicts.append(
+            f"The secret {row['key']!r} in Kiso is not text and cannot be sealed; correct it in Kiso."
+        )
     return SecretText(sqlite.as_text(row["value"]), row["key"])
 
 
-def _plan_delete(rows: ForeignRows, session: Mapping[str, Any], made: WritePlan) -> None:
-    """As `kiso reset session` does: no foreign key takes the rest along."""
-    name = session["session"]
-    for row in rows.select("secrets", "session = ?", name):
-        made.delete_row(rows, "secrets", {**row, "value": _stored_secret(row, made)})
+def _plan_delete(rows: ForeignRows, session: Mapping[str, Any], plan: WritePlan) -> None:
+    """Plan to delete a session as `kiso reset session` does. No foreign key deletes its other rows."""
+    session_id = session["session"]
+    for row in rows.select("secrets", "session = ?", session_id):
+        plan.delete_row(rows, "secrets", {**row, "value": _stored_secret(row, plan)})
     if rows.columns("fact_tags"):
-        made.delete_rows(rows, "fact_tags", _TAGS_CONDITION.format("session = ?"), name)
+        plan.delete_rows(rows, "fact_tags", _TAGS_CONDITION.format("session = ?"), session_id)
     for table in _SESSION_TABLES:
         if "session" in rows.columns(table):
-            made.delete_rows(rows, table, "session = ?", name)
-    made.delete_row(rows, "sessions", session)
-    if rows.select("cron_jobs", "session = ?", name):
-        made.unsupported.append(
-            "Kiso's scheduled jobs of this session stay, and would begin it anew; cancel them there."
+            plan.delete_rows(rows, table, "session = ?", session_id)
+    plan.delete_row(rows, "sessions", session)
+    if rows.select("cron_jobs", "session = ?", session_id):
+        plan.unsupported.append(
+            "Kiso's scheduled jobs of this session stay and would start it again; cancel them in Kiso."
         )
