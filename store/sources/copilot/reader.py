@@ -45,7 +45,7 @@ _KNOWN_EVENT_PREFIXES = (
 )
 
 
-# ── a session in outline ──────────────────────────────────────────────────────────────────────────
+# ── the sessions ──────────────────────────────────────────────────────────────────────────────────
 
 
 class CopilotRecordTree(RecordTree):
@@ -71,9 +71,9 @@ class CopilotRecordTree(RecordTree):
 
     def parse_node(self, value: Mapping[str, Json]) -> Node:
         kind, data = as_str(value.get("type")), as_dict(value.get("data"))
-        group = _find_sub_agent(value, self._call_by_agent_id)
-        self._nodes_by_agent.setdefault(group, []).append(len(self.nodes))
-        self._agent_of_node.append(group)
+        sub_agent = _find_sub_agent(value, self._call_by_agent_id)
+        self._nodes_by_agent.setdefault(sub_agent, []).append(len(self.nodes))
+        self._agent_of_node.append(sub_agent)
         for request in map(as_dict, as_list(data.get("toolRequests"))):
             self._calling_nodes.setdefault(as_str(request.get("toolCallId")), len(self.nodes))
         if kind == "subagent.started":
@@ -82,7 +82,7 @@ class CopilotRecordTree(RecordTree):
             )
         elif kind == "session.title_changed":
             self._title = as_str(data.get("title"))
-        elif kind == "system.message" and not group:
+        elif kind == "system.message" and not sub_agent:
             self._system_prompt = as_str(data.get("content"))
         self._has_usage = self._has_usage or kind == "session.usage_record"
         return Node(as_str(value.get("id")), "", kind in ("user.message", "assistant.message"))
@@ -92,33 +92,37 @@ class CopilotRecordTree(RecordTree):
         return as_time(started) or as_time(value.get("timestamp"))
 
     def branches(self) -> list[Branch]:
-        """Not of a tree: the session's own events, and those of each of its sub-agents."""
+        """Return the session's own events and those of each sub-agent as branches. The events form no tree."""
         return [Branch(name, own) for name, own in self._nodes_by_agent.items()]
 
     def sub_agent_fields(self, name: str) -> SessionFields:
-        """A sub-agent hangs on the call that started it, which may be another sub-agent's."""
-        asked = self._calling_nodes.get(name)
-        caller = "" if asked is None or self._agent_of_node[asked] == name else self._agent_of_node[asked]
+        """Return the fields that link a sub-agent to the call that started it. Another sub-agent may have called."""
+        calling_node = self._calling_nodes.get(name)
+        caller = (
+            ""
+            if calling_node is None or self._agent_of_node[calling_node] == name
+            else self._agent_of_node[calling_node]
+        )
         fields: SessionFields = {"parent_id": Branch(caller).native_id(self.native_id), "relation": "delegate"}
-        if asked is not None and asked in self._nodes_by_agent[caller]:
-            fields["forked_at"] = self._nodes_by_agent[caller].index(asked)
+        if calling_node is not None and calling_node in self._nodes_by_agent[caller]:
+            fields["forked_at"] = self._nodes_by_agent[caller].index(calling_node)
         return fields
 
     @property
     def native_id(self) -> str:
         start = as_dict(as_dict(self.header_line.value).get("data")) if self.header_line else {}
-        in_name = self.path.parent.name if self.path.name == "events.jsonl" else self.path.stem
-        return replace_surrogates(as_str(start.get("sessionId")) or in_name)
+        name = self.path.parent.name if self.path.name == "events.jsonl" else self.path.stem
+        return replace_surrogates(as_str(start.get("sessionId")) or name)
 
-    def session_fields(self, line: Sequence[int]) -> SessionFields:
+    def session_fields(self, nodes: Sequence[int]) -> SessionFields:
         workspace = _read_workspace(self.path.with_name("workspace.yaml"))
-        group = self._agent_of_node[line[0]] if line else ""
+        sub_agent = self._agent_of_node[nodes[0]] if nodes else ""
         title = workspace.get("name") or workspace.get("summary") or self._title
         return {
-            "agent_title": self._agent_names.get(group, "") if group else title,
+            "agent_title": self._agent_names.get(sub_agent, "") if sub_agent else title,
             "cwd": as_str(self._context.get("cwd")) or workspace.get("cwd", ""),
             "model": self._model,
-            "system_prompt": "" if group else self._system_prompt,
+            "system_prompt": "" if sub_agent else self._system_prompt,
         }
 
     def entry_parser(self) -> EntryParser:
@@ -126,7 +130,7 @@ class CopilotRecordTree(RecordTree):
 
 
 def _find_sub_agent(event: Mapping[str, Json], agents: dict[str, str]) -> str:
-    """The call that started the sub-agent whose event it is; empty for the session's own."""
+    """Return the call that started the sub-agent of an event. It is empty for the session's own events."""
     data = as_dict(event.get("data"))
     agent, call = as_str(event.get("agentId") or data.get("agentId")), as_str(data.get("toolCallId"))
     if as_str(event.get("type")).startswith("subagent."):
@@ -137,15 +141,15 @@ def _find_sub_agent(event: Mapping[str, Json], agents: dict[str, str]) -> str:
 
 
 def _read_workspace(path: Path) -> dict[str, str]:
-    """Names and values, one a line; a value of several lines is left out."""
+    """Return the names and values of a simple YAML file. Values of several lines are left out."""
     try:
         with jsonl.open_file(path) as file:
-            spelled = file.read(65_536).decode("utf-8", "replace")
+            text = file.read(65_536).decode("utf-8", "replace")
     except jsonl.PATH_ERRORS:
         return {}
-    pairs = (line.partition(": ") for line in spelled.splitlines() if line[:1].strip())
-    told = {name: _unquote(value.strip()) for name, colon, value in pairs if colon}
-    return {name: value for name, value in told.items() if not value.startswith(("|", ">"))}
+    pairs = (line.partition(": ") for line in text.splitlines() if line[:1].strip())
+    values = {name: _unquote(value.strip()) for name, colon, value in pairs if colon}
+    return {name: value for name, value in values.items() if not value.startswith(("|", ">"))}
 
 
 def _unquote(value: str) -> str:
@@ -171,7 +175,7 @@ class CopilotReader(RecordTreeReader):
 
 
 class _CopilotEntryReader:
-    """The events of one line, in order: a call is asked for, started and ended in three of them."""
+    """Converts the events of one session to entries, in order. A call has three events: request, start and end."""
 
     def __init__(self, has_usage: bool) -> None:
         self._has_usage = has_usage
@@ -209,26 +213,28 @@ class _CopilotEntryReader:
 
     def _parse_answer(self, data: Mapping[str, Json]) -> NewEntry:
         parts: list[Part] = [Thinking(thought) for thought in self._take_new_thoughts(data.get("reasoningText"))]
-        if said := as_str(data.get("content")):
-            parts.append(Text(said))
+        if text := as_str(data.get("content")):
+            parts.append(Text(text))
         for request in map(as_dict, as_list(data.get("toolRequests"))):
             call = ToolCall(as_str(request.get("toolCallId")), as_str(request.get("name")), _parse_arguments(request))
             self._requested_calls.add(call.id)
             parts.append(call)
-        told = as_count(data.get("outputTokens"))
+        output_tokens = as_count(data.get("outputTokens"))
         return NewEntry(
             role="assistant",
             parts=tuple(parts),
             model=as_str(data.get("model")) or self._model,
             message_key=as_str(data.get("apiCallId")) or as_str(data.get("messageId")),
-            tokens=Tokens(output=told) if told and not self._has_usage else None,
+            tokens=Tokens(output=output_tokens) if output_tokens and not self._has_usage else None,
         )
 
     def _take_new_thoughts(self, thought: Json) -> list[str]:
-        """Reasoning may stand in an event of its own and in the message too."""
-        told = [thought] if isinstance(thought, str) and thought.strip() and thought not in self._seen_thoughts else []
-        self._seen_thoughts.update(told)
-        return told
+        """Return a thought unless it was seen already. It may be in an event of its own and in the message too."""
+        new_thoughts = (
+            [thought] if isinstance(thought, str) and thought.strip() and thought not in self._seen_thoughts else []
+        )
+        self._seen_thoughts.update(new_thoughts)
+        return new_thoughts
 
     def _parse_reasoning(self, data: Mapping[str, Json]) -> NewEntry:
         thoughts = self._take_new_thoughts(data.get("content"))
@@ -236,56 +242,58 @@ class _CopilotEntryReader:
             return NewEntry(kind="event")
         return NewEntry(role="assistant", parts=(Thinking(thoughts[0]),), model=self._model)
 
-    def _parse_tool_start(self, data: Mapping[str, Json], at: str) -> NewEntry:
+    def _parse_tool_start(self, data: Mapping[str, Json], time: str) -> NewEntry:
         call, name = as_str(data.get("toolCallId")), as_str(data.get("toolName"))
-        self._started_calls[call] = name, at
+        self._started_calls[call] = name, time
         if call in self._requested_calls:
             return NewEntry(kind="event", text=name)
         parts = (ToolCall(call, name, _parse_arguments(data)),)
         return NewEntry(role="assistant", parts=parts, model=as_str(data.get("model")) or self._model)
 
-    def _parse_tool_complete(self, data: Mapping[str, Json], at: str) -> NewEntry:
+    def _parse_tool_complete(self, data: Mapping[str, Json], time: str) -> NewEntry:
         call = as_str(data.get("toolCallId"))
-        name, began = self._started_calls.pop(call, ("", ""))
+        name, started = self._started_calls.pop(call, ("", ""))
         output = _parse_output(data)
-        ended = _EXIT_CODE_NOTE.search(output) if isinstance(output, str) else None
-        code = as_dict(data.get("shellExecution")).get("exitCode", ended.group(1) if ended else 0)
+        exit_note = _EXIT_CODE_NOTE.search(output) if isinstance(output, str) else None
+        code = as_dict(data.get("shellExecution")).get("exitCode", exit_note.group(1) if exit_note else 0)
         failed = data.get("success") is False or code not in (0, "0", None)
-        shown = output[: ended.start()] if ended else output
+        text = output[: exit_note.start()] if exit_note else output
         return NewEntry(
-            role="tool", parts=(ToolResult(call, shown, failed, name, _duration_ms(began, at)),), is_prompt=False
+            role="tool", parts=(ToolResult(call, text, failed, name, _duration_ms(started, time)),), is_prompt=False
         )
 
     def _parse_shutdown(self, data: Mapping[str, Json]) -> NewEntry:
-        """Before every model call was recorded, only the end of a run told what had been given to the model."""
+        """Return an event with the input tokens of the run. Older versions reported them only at the end of a run."""
         tokens = None
         if not self._has_usage:
-            usages = [as_dict(as_dict(told).get("usage")) for told in as_dict(data.get("modelMetrics")).values()]
-            given = sum(as_count(usage.get("inputTokens")) for usage in usages)
+            usages = [as_dict(as_dict(metrics).get("usage")) for metrics in as_dict(data.get("modelMetrics")).values()]
+            prompt_tokens = sum(as_count(usage.get("inputTokens")) for usage in usages)
             cached = sum(as_count(usage.get("cacheReadTokens")) for usage in usages)
-            tokens = Tokens(max(given - cached, 0), 0, cached) if given else None
+            tokens = Tokens(max(prompt_tokens - cached, 0), 0, cached) if prompt_tokens else None
         return NewEntry(kind="event", text=as_str(data.get("shutdownType")), tokens=tokens)
 
 
 def _parse_prompt(data: Mapping[str, Json]) -> NewEntry:
-    """As it was typed; what a skill or the program says in the person's name has a source."""
-    attached = [_parse_attachment(as_dict(one)) for one in as_list(data.get("attachments"))]
+    """Return the prompt as it was typed. A message that a skill or the program wrote has a source."""
+    attachments = [_parse_attachment(as_dict(attachment)) for attachment in as_list(data.get("attachments"))]
     source = as_str(data.get("source"))
     return NewEntry(
         role="user",
-        parts=(Text(as_str(data.get("content"))), *attached),
+        parts=(Text(as_str(data.get("content"))), *attachments),
         author=source,
         is_prompt=source in ("", "user"),
     )
 
 
-def _parse_attachment(told: Mapping[str, Json]) -> Attachment:
-    name, path = as_str(told.get("displayName")), as_str(told.get("path"))
-    return Attachment(as_str(told.get("mimeType")) or as_str(told.get("type")) or "file", name or path, uri=path)
+def _parse_attachment(attachment: Mapping[str, Json]) -> Attachment:
+    name, path = as_str(attachment.get("displayName")), as_str(attachment.get("path"))
+    return Attachment(
+        as_str(attachment.get("mimeType")) or as_str(attachment.get("type")) or "file", name or path, uri=path
+    )
 
 
 def _parse_usage(usage: Mapping[str, Json]) -> NewEntry:
-    """Of all that was given some came from a cache."""
+    """Return an event with the tokens of a model call. The input tokens include the cached ones."""
     cached = as_count(usage.get("cacheReadTokens"))
     return NewEntry(
         kind="event",
@@ -295,14 +303,14 @@ def _parse_usage(usage: Mapping[str, Json]) -> NewEntry:
     )
 
 
-def _parse_arguments(told: Mapping[str, Json]) -> Json:
-    given = told.get("arguments")
-    if not isinstance(given, str):
-        return given
+def _parse_arguments(call: Mapping[str, Json]) -> Json:
+    arguments = call.get("arguments")
+    if not isinstance(arguments, str):
+        return arguments
     try:
-        return jsonl.parse_json(given.encode("utf-8", "replace"))
+        return jsonl.parse_json(arguments.encode("utf-8", "replace"))
     except BadValue:
-        return given
+        return arguments
 
 
 def _parse_output(data: Mapping[str, Json]) -> Json:
@@ -313,12 +321,12 @@ def _parse_output(data: Mapping[str, Json]) -> Json:
     return content
 
 
-def _duration_ms(began: str, ended: str) -> float | None:
+def _duration_ms(started: str, ended: str) -> float | None:
     try:
-        return (datetime.fromisoformat(ended) - datetime.fromisoformat(began)).total_seconds() * 1000
+        return (datetime.fromisoformat(ended) - datetime.fromisoformat(started)).total_seconds() * 1000
     except (ValueError, TypeError):
         return None
 
 
 def _event_text(data: Mapping[str, Json]) -> str:
-    return next((said for said in (as_str(data.get(name)) for name in _EVENT_TEXT_FIELDS) if said), "")
+    return next((text for text in (as_str(data.get(name)) for name in _EVENT_TEXT_FIELDS) if text), "")

@@ -1,4 +1,5 @@
-"""GitHub Copilot CLI keeps one file of events per session. The events of its sub-agents are in the same file."""
+"""This module defines the source for GitHub Copilot CLI, which keeps one file of events per session. The events of
+sub-agents are in the same file."""
 
 from __future__ import annotations
 
@@ -35,7 +36,7 @@ class Copilot(TranscriptSource):
     def resume(self, session: Session) -> ResumeCommand:
         native, _, agent = session.native_id.partition("/")
         if agent:
-            hint = f"Copilot CLI cannot go on with a sub-agent; `copilot --resume {native}` goes on with its session."
+            hint = f"Copilot CLI cannot resume a sub-agent. Run `copilot --resume {native}` to resume its session."
             return ResumeCommand(None, cwd=session.cwd, hint=hint)
         return ResumeCommand(
             ("copilot", "--resume", native),
