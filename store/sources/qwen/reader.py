@@ -16,7 +16,7 @@ from store.sources.kit.transcripts import Node
 from store.text.validate import encode_derived, replace_surrogates
 
 _TYPED_SUBTYPES = ("", "mid_turn_user_message")
-"""The subtypes of what a person typed; anything else comes from the program: a schedule, a notification, an agent."""
+"""The subtypes of messages that a person typed. All others come from the program, e.g. a notification."""
 
 
 class QwenRecordTree(RecordTree):
@@ -32,19 +32,19 @@ class QwenRecordTree(RecordTree):
         self._cwd = self._cwd or as_str(value.get("cwd"))
         self._session_id = self._session_id or as_str(value.get("sessionId"))
         parent = value.get("parentUuid", "")
-        spoken = value.get("type") in ("user", "assistant")
-        return Node(as_str(value.get("uuid")), None if parent is None else as_str(parent), spoken)
+        is_message = value.get("type") in ("user", "assistant")
+        return Node(as_str(value.get("uuid")), None if parent is None else as_str(parent), is_message)
 
     def parse_time(self, value: Mapping[str, Json]) -> str:
         return as_time(value.get("timestamp"))
 
     @property
     def native_id(self) -> str:
-        """The file's name is what it is resumed by."""
+        """The name of the file. Qwen Code resumes a session by it."""
         return replace_surrogates(self.path.stem or self._session_id)
 
-    def session_fields(self, line: Sequence[int]) -> SessionFields:
-        title = next((self._titles[place] for place in reversed(line) if self._titles.get(place)), "")
+    def session_fields(self, nodes: Sequence[int]) -> SessionFields:
+        title = next((self._titles[node] for node in reversed(nodes) if self._titles.get(node)), "")
         return {"agent_title": title, "cwd": self._cwd}
 
     def entry_parser(self) -> EntryParser:
@@ -52,7 +52,8 @@ class QwenRecordTree(RecordTree):
 
 
 class _QwenEntryReader:
-    """The records of one branch: how long a call took stands in a record of its own, which does not name the call."""
+    """Converts the records of one branch to entries, in order. The duration of a call has a record of its own, which
+    has no call id: the call is found by its name and arguments."""
 
     def __init__(self) -> None:
         self._pending_calls: dict[bytes, list[str]] = {}
@@ -81,21 +82,21 @@ class _QwenEntryReader:
                 self._pending_calls.setdefault(_call_key(part.name, part.arguments), []).append(part.id)
 
     def _remember_duration(self, event: Mapping[str, Json]) -> None:
-        waiting = self._pending_calls.get(_call_key(as_str(event.get("function_name")), event.get("function_args")), [])
-        if event.get("event.name") == "qwen-code.tool_call" and waiting and as_count(event.get("duration_ms")):
-            self._durations[waiting.pop(0)] = as_count(event.get("duration_ms"))
+        pending = self._pending_calls.get(_call_key(as_str(event.get("function_name")), event.get("function_args")), [])
+        if event.get("event.name") == "qwen-code.tool_call" and pending and as_count(event.get("duration_ms")):
+            self._durations[pending.pop(0)] = as_count(event.get("duration_ms"))
 
     def _parse_result(self, record: Mapping[str, Json], parts: Sequence[Part]) -> NewEntry:
-        told = as_dict(record.get("toolCallResult"))
-        broken = told.get("status") in ("error", "cancelled")
-        results = [self._complete_result(part, broken) if isinstance(part, ToolResult) else part for part in parts]
-        if not results and isinstance(call := told.get("callId"), str):
-            results = [self._complete_result(ToolResult(call, told.get("resultDisplay")), broken)]
+        call_result = as_dict(record.get("toolCallResult"))
+        failed = call_result.get("status") in ("error", "cancelled")
+        results = [self._complete_result(part, failed) if isinstance(part, ToolResult) else part for part in parts]
+        if not results and isinstance(call := call_result.get("callId"), str):
+            results = [self._complete_result(ToolResult(call, call_result.get("resultDisplay")), failed)]
         return NewEntry(role="tool", parts=tuple(results), is_prompt=False)
 
-    def _complete_result(self, result: ToolResult, broken: bool) -> ToolResult:
-        took = self._durations.pop(result.call_id, None)
-        return replace(result, is_error=result.is_error or broken, duration_ms=took)
+    def _complete_result(self, result: ToolResult, failed: bool) -> ToolResult:
+        duration = self._durations.pop(result.call_id, None)
+        return replace(result, is_error=result.is_error or failed, duration_ms=duration)
 
 
 def _call_key(name: str, arguments: Json) -> bytes:
@@ -103,12 +104,12 @@ def _call_key(name: str, arguments: Json) -> bytes:
 
 
 def _parse_prompt(record: Mapping[str, Json], subtype: str, parts: tuple[Part, ...]) -> NewEntry:
-    said = extract_typed_text(parts)
+    typed = extract_typed_text(parts)
     source = record.get("provenance", "real_user")
-    if subtype not in _TYPED_SUBTYPES or source != "real_user" or is_injected(said):
-        shown = as_str(as_dict(record.get("systemPayload")).get("displayText")) or said
-        return NewEntry(role="user", parts=parts, text=shown, is_prompt=False, author=subtype)
-    return NewEntry(role="user", parts=parts, text=said)
+    if subtype not in _TYPED_SUBTYPES or source != "real_user" or is_injected(typed):
+        text = as_str(as_dict(record.get("systemPayload")).get("displayText")) or typed
+        return NewEntry(role="user", parts=parts, text=text, is_prompt=False, author=subtype)
+    return NewEntry(role="user", parts=parts, text=typed)
 
 
 def _parse_answer(record: Mapping[str, Json], parts: tuple[Part, ...]) -> NewEntry:
@@ -122,22 +123,22 @@ def _parse_answer(record: Mapping[str, Json], parts: tuple[Part, ...]) -> NewEnt
 
 
 def _parse_tokens(usage: Mapping[str, Json]) -> Tokens | None:
-    """Some providers count thoughts among what is answered; the total tells."""
+    """Return the tokens of a message. Some providers include thoughts in the answer, which the total reveals."""
     if not usage:
         return None
-    given, answered, thought = (
+    prompt, answer, thoughts = (
         as_count(usage.get(name)) for name in ("promptTokenCount", "candidatesTokenCount", "thoughtsTokenCount")
     )
-    within = given + answered + thought > as_count(usage.get("totalTokenCount")) > 0
-    return count_tokens(given, usage.get("cachedContentTokenCount"), answered, 0 if within else thought)
+    is_included = prompt + answer + thoughts > as_count(usage.get("totalTokenCount")) > 0
+    return count_tokens(prompt, usage.get("cachedContentTokenCount"), answer, 0 if is_included else thoughts)
 
 
 def _parse_system(subtype: str, payload: Mapping[str, Json]) -> NewEntry:
     if subtype == "chat_compression":
         history = [
-            extract_typed_text(parse_parts(as_dict(one).get("parts")))
-            for one in as_list(payload.get("compressedHistory"))
+            extract_typed_text(parse_parts(as_dict(message).get("parts")))
+            for message in as_list(payload.get("compressedHistory"))
         ]
         return NewEntry(kind="compaction", text=next(filter(None, history), ""))
-    told = payload.get("customTitle") or payload.get("rawCommand") or payload.get("displayText")
-    return NewEntry(kind="event", text=readable_text(told) or subtype)
+    text = payload.get("customTitle") or payload.get("rawCommand") or payload.get("displayText")
+    return NewEntry(kind="event", text=readable_text(text) or subtype)

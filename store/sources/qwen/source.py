@@ -1,4 +1,5 @@
-"""Qwen Code keeps one file of JSON lines per session: a tree of records around messages in the format of Gemini CLI."""
+"""This module defines the source for Qwen Code, which keeps one file of JSON lines per session: a tree of records with
+messages in the format of Gemini CLI."""
 
 from __future__ import annotations
 
@@ -30,7 +31,8 @@ class Qwen(TranscriptSource):
         yield str(home / os.path.expanduser(moved))
 
     def is_mine(self, first: Mapping[str, Json]) -> bool:
-        """Claude Code's records have the same envelope, but their messages have blocks instead of parts."""
+        """Return whether the first record is of Qwen Code. Those of Claude Code have the same envelope, but their
+        messages have blocks instead of parts."""
         if not {"uuid", "parentUuid", "sessionId", "type"} <= first.keys() or "isSidechain" in first:
             return False
         message = first.get("message")
@@ -45,7 +47,7 @@ class Qwen(TranscriptSource):
     def resume(self, session: Session) -> ResumeCommand:
         native, _, branch = session.native_id.partition("/")
         if branch:
-            hint = f"Qwen Code left this branch; `qwen --resume {native}` goes on with the session it is a part of."
+            hint = f"Qwen Code cannot resume an old branch. Run `qwen --resume {native}` to resume its session."
             return ResumeCommand(None, cwd=session.cwd, hint=hint)
         return ResumeCommand(
             ("qwen", "--resume", native),
