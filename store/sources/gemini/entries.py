@@ -1,7 +1,7 @@
-"""Gemini CLI's log, played again: each line told where it stands, with what is new in it.
+"""This module replays the log of Gemini CLI and makes entries of what is new in each line.
 
-A message is told again as its calls and tokens arrive, and all of them once more when a session is resumed; so a log
-that grows is a chain that grows. What was taken back is a branch that was left.
+A message is written again when its calls and tokens arrive, and all messages again when a session is resumed. Because
+only new content becomes an entry, a growing log is a growing chain. Messages before a rewind become a branch.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from store.sources.kit.jsonl import JsonLine, as_dict, as_list, as_str, as_time
 from store.sources.kit.transcripts import Node
 
 _CARRIED_FIELDS = ("toolCalls", "thoughts", "tokens", "model")
-"""What a message that is told anew may have lost."""
+"""The fields that may be missing when a message is written again."""
 
 _RUNNING_STATUSES = ("validating", "scheduled", "executing", "awaiting_approval")
 _COMMAND_PREFIXES = ("/", "?")
@@ -37,8 +37,8 @@ class ReplayStep(NamedTuple):
 
 
 class Replay:
-    def __init__(self, told: Iterable[tuple[JsonLine, str]]) -> None:
-        self._lines = told
+    def __init__(self, lines: Iterable[tuple[JsonLine, str]]) -> None:
+        self._lines = lines
         self.header_line: JsonLine | None = None
         self.header_path = ""
         self.project_hash = ""
@@ -53,35 +53,35 @@ class Replay:
         self._current: int | None = None
         self._node_names: set[str] = set()
         self._carried: dict[str, dict[str, Json]] = {}
-        # What is told by now, each with the step that told it: taken back, it may be told again.
+        # These remember what was read, each with its step. After a rewind it may come again as new.
         self._live_messages: dict[str, int] = {}
         self._seen: dict[tuple[str, ...], int] = {}
         self._counted_tokens: dict[str, tuple[Tokens, int]] = {}
 
     def read_steps(self) -> Iterator[ReplayStep]:
-        """One for each entry, and no line without one but the first."""
-        for line, place in self._lines:
-            record = jsonl.record_from_line(line, place)
-            for name, entry in self._replay_line(line, place):
+        """Yield the steps in order. Every line except the first has at least one."""
+        for line, path in self._lines:
+            record = jsonl.record_from_line(line, path)
+            for name, entry in self._replay_line(line, path):
                 entry.record = record
                 entry.created_at = entry.created_at or self.ended_at or self.started_at
                 yield ReplayStep(self._add_node(name, entry), entry)
 
     def title(self) -> str:
-        """A command to the program makes no title."""
+        """Return the title. A command to the program is not used as a title."""
         if self._summary or not self._prompts or not self._prompts[0].startswith(_COMMAND_PREFIXES):
             return self._summary
         return next((prompt for prompt in self._prompts if not prompt.startswith(_COMMAND_PREFIXES)), "")
 
     def find_calling_step(self, agent: str) -> int | None:
-        """The step that called the sub-agent of this session id."""
+        """Return the step that called the sub-agent with this session id."""
         return next((step for called, step in self._agent_steps.items() if called and called in agent), None)
 
     def _add_node(self, name: str, entry: NewEntry) -> Node:
         name = name if name and name not in self._node_names else f"{name}.{len(self._nodes)}"
-        spoken = entry.role in ("user", "assistant") and entry.kind == "message" and entry.is_prompt is not False
+        is_message = entry.role in ("user", "assistant") and entry.kind == "message" and entry.is_prompt is not False
         parent = None if self._current is None else self._nodes[self._current].id
-        node = Node(name, parent, spoken or entry.kind == "compaction")
+        node = Node(name, parent, is_message or entry.kind == "compaction")
         self._node_names.add(name)
         self._parents.append(self._current)
         self._current = len(self._nodes)
@@ -90,8 +90,8 @@ class Replay:
 
     # ── lines, by their shape ─────────────────────────────────────────────────────────────────────
 
-    def _replay_line(self, line: JsonLine, place: str) -> Iterator[tuple[str, NewEntry]]:
-        """Told one by one: what an entry holds hangs on the one before."""
+    def _replay_line(self, line: JsonLine, path: str) -> Iterator[tuple[str, NewEntry]]:
+        """Yield the entries of a line. They are made one by one, since each depends on the one before."""
         value = as_dict(line.value)
         if isinstance(message := value.get("$rewindTo"), str):
             self._rewind(self._live_messages.get(message, min(self._live_messages.values(), default=0)))
@@ -102,38 +102,41 @@ class Replay:
             self._update_metadata(as_dict(value.get("$set")))
             yield from self._replay_messages(as_dict(value.get("$set")), silent=False)
         elif isinstance(value.get("sessionId"), str):
-            yield from self._replay_metadata(line, place, value)
+            yield from self._replay_metadata(line, path, value)
         else:
             yield "", NewEntry(kind="unknown", parts=(Opaque("", line.value),))
 
-    def _replay_metadata(self, line: JsonLine, place: str, value: GeminiMessage) -> Iterator[tuple[str, NewEntry]]:
-        first = self.header_line is None
-        if first:
-            self.header_line, self.header_path = line, place
+    def _replay_metadata(self, line: JsonLine, path: str, value: GeminiMessage) -> Iterator[tuple[str, NewEntry]]:
+        is_first = self.header_line is None
+        if is_first:
+            self.header_line, self.header_path = line, path
             self.project_hash = as_str(value.get("projectHash"))
         self._update_metadata(value)
-        yield from self._replay_messages(value, silent=first)
+        yield from self._replay_messages(value, silent=is_first)
 
     def _update_metadata(self, value: GeminiMessage) -> None:
-        begun = as_time(value.get("startTime"))
-        self.started_at = min(filter(None, (self.started_at, begun)), default="")
-        self.ended_at = max(self.ended_at, begun, as_time(value.get("lastUpdated")))
+        started = as_time(value.get("startTime"))
+        self.started_at = min(filter(None, (self.started_at, started)), default="")
+        self.ended_at = max(self.ended_at, started, as_time(value.get("lastUpdated")))
         self._summary = as_str(value.get("summary")).strip() or self._summary
         self.directories += filter(None, map(as_str, as_list(value.get("directories"))))
 
     def _replay_messages(self, value: GeminiMessage, *, silent: bool) -> Iterator[tuple[str, NewEntry]]:
-        """All there is to the model now: at a start, after a rollback, or with a summary for what it leaves out."""
+        """Yield what is new in a complete list of messages. Gemini CLI writes one at the start, after a rewind, and
+        after a compaction, where a summary replaces the older messages."""
         messages = list(map(as_dict, as_list(value.get("messages"))))
-        listed = [as_str(message.get("id")) or f".{place}" for place, message in enumerate(messages)]
-        spoken = [name for name, message in zip(listed, messages, strict=True) if _is_conversation_message(message)]
-        left = [step for name, step in self._live_messages.items() if name not in listed]
-        compacted = bool(left) and any(name not in self._carried for name in spoken)
-        if left and spoken and not compacted:
-            self._rewind(min(left))
-        for name, message in zip(listed, messages, strict=True):
-            fresh = name not in self._carried
+        names = [as_str(message.get("id")) or f".{index}" for index, message in enumerate(messages)]
+        conversation = [
+            name for name, message in zip(names, messages, strict=True) if _is_conversation_message(message)
+        ]
+        removed = [step for name, step in self._live_messages.items() if name not in names]
+        is_compaction = bool(removed) and any(name not in self._carried for name in conversation)
+        if removed and conversation and not is_compaction:
+            self._rewind(min(removed))
+        for name, message in zip(names, messages, strict=True):
+            is_new = name not in self._carried
             if (entry := self._parse_message({**message, "id": name})) is not None:
-                if compacted and fresh and entry.role == "user" and entry.begins_turn():
+                if is_compaction and is_new and entry.role == "user" and entry.begins_turn():
                     entry = NewEntry(kind="compaction", text=entry.get_text(), created_at=entry.created_at)
                 silent = True
                 yield name, entry
@@ -141,22 +144,22 @@ class Replay:
             yield "", NewEntry(kind="event", text=as_str(value.get("summary")))
 
     def _rewind(self, step: int) -> None:
-        """This step and all that came after it."""
+        """Forget this step and all later ones."""
         self._current = self._parents[step] if step < len(self._parents) else self._current
-        self._live_messages = {name: told for name, told in self._live_messages.items() if told < step}
-        self._seen = {key: told for key, told in self._seen.items() if told < step}
-        self._counted_tokens = {name: told for name, told in self._counted_tokens.items() if told[1] < step}
+        self._live_messages = {name: other for name, other in self._live_messages.items() if other < step}
+        self._seen = {key: other for key, other in self._seen.items() if other < step}
+        self._counted_tokens = {name: count for name, count in self._counted_tokens.items() if count[1] < step}
 
     # ── messages ──────────────────────────────────────────────────────────────────────────────────
 
     def _parse_message(self, message: GeminiMessage) -> NewEntry | None:
-        """What is new of it."""
+        """Return an entry with what is new in a message, or None if nothing is."""
         name = as_str(message.get("id"))
-        remembered = self._carried.setdefault(name, {"timestamp": message.get("timestamp")})
-        remembered |= {key: message[key] for key in _CARRIED_FIELDS if message.get(key)}
-        message = {**message, **remembered}
-        at = as_time(message.get("timestamp"))
-        self.ended_at = max(self.ended_at, at)
+        carried = self._carried.setdefault(name, {"timestamp": message.get("timestamp")})
+        carried |= {key: message[key] for key in _CARRIED_FIELDS if message.get(key)}
+        message = {**message, **carried}
+        time = as_time(message.get("timestamp"))
+        self.ended_at = max(self.ended_at, time)
         kind = as_str(message.get("type"))
         if kind == "user":
             entry = self._parse_user(name, message)
@@ -165,7 +168,7 @@ class Replay:
         else:
             entry = self._parse_notice(name, kind, message)
         if entry is not None:
-            entry.created_at = entry.created_at or at
+            entry.created_at = entry.created_at or time
             entry.message_key = name
             if _is_conversation_message(message):
                 self._live_messages.setdefault(name, len(self._nodes))
@@ -180,69 +183,71 @@ class Replay:
                 return self._add_if_new("call", call)
             case ToolResult(call, _):
                 return self._add_if_new("result", call)
-            case Text(said):
-                return self._add_if_new("text", name, said.strip())
+            case Text(text):
+                return self._add_if_new("text", name, text.strip())
             case Thinking():
                 return ("thoughts", name) not in self._seen
         return self._add_if_new("part", name, repr(part))
 
     def _parse_user(self, name: str, message: GeminiMessage) -> NewEntry | None:
-        whole = parse_parts(message.get("content"))
-        parts = tuple(part for part in whole if self._is_new_part(name, part))
+        all_parts = parse_parts(message.get("content"))
+        parts = tuple(part for part in all_parts if self._is_new_part(name, part))
         if not parts:
             return None
-        if any(isinstance(part, ToolResult) for part in whole):
+        if any(isinstance(part, ToolResult) for part in all_parts):
             return NewEntry(role="tool", parts=parts, is_prompt=False)
-        said = extract_typed_text(parse_parts(message.get("displayContent"))) or extract_typed_text(parts)
-        if is_injected(said):
+        text = extract_typed_text(parse_parts(message.get("displayContent"))) or extract_typed_text(parts)
+        if is_injected(text):
             return NewEntry(role="user", parts=parts, is_prompt=False)
-        self._prompts.append(said)
-        return NewEntry(role="user", parts=parts, text=said)
+        self._prompts.append(text)
+        return NewEntry(role="user", parts=parts, text=text)
 
     def _parse_answer(self, name: str, message: GeminiMessage) -> NewEntry | None:
         thoughts = [_format_thought(thought) for thought in map(as_dict, as_list(message.get("thoughts")))]
-        parts: list[Part] = [Thinking(said) for said in thoughts if self._add_if_new("thought", name, said)]
+        parts: list[Part] = [Thinking(text) for text in thoughts if self._add_if_new("thought", name, text)]
         parts += [part for part in parse_parts(message.get("content")) if self._is_new_part(name, part)]
         if any(isinstance(part, Thinking) for part in parts):
             self._add_if_new("thoughts", name)
-        at = ""
+        time = ""
         for call in map(as_dict, as_list(message.get("toolCalls"))):
-            if told := [part for part in _parse_call(call) if self._is_new_part(name, part)]:
-                parts += told
-                at = max(at, as_time(call.get("timestamp")))
+            if new_parts := [part for part in _parse_call(call) if self._is_new_part(name, part)]:
+                parts += new_parts
+                time = max(time, as_time(call.get("timestamp")))
                 self._agent_steps.setdefault(as_str(call.get("agentId")), len(self._nodes))
         tokens = self._count_new_tokens(name, as_dict(message.get("tokens")))
         if not parts and not tokens:
             return None
-        self.ended_at = max(self.ended_at, at)
+        self.ended_at = max(self.ended_at, time)
         return NewEntry(
-            role="assistant", parts=tuple(parts), model=as_str(message.get("model")), tokens=tokens, created_at=at
+            role="assistant", parts=tuple(parts), model=as_str(message.get("model")), tokens=tokens, created_at=time
         )
 
-    def _count_new_tokens(self, name: str, told: GeminiMessage) -> Tokens | None:
-        """The last count of a message is the whole; what was counted of it before is not counted again."""
-        if not told:
+    def _count_new_tokens(self, name: str, usage: GeminiMessage) -> Tokens | None:
+        """Return the tokens of a message that were not counted yet. Every report holds the total."""
+        if not usage:
             return None
-        whole = count_tokens(*(told.get(key) for key in ("input", "cached", "output", "thoughts", "tool")))
+        total = count_tokens(*(usage.get(key) for key in ("input", "cached", "output", "thoughts", "tool")))
         before = self._counted_tokens.get(name, (Tokens(), 0))[0]
-        self._counted_tokens[name] = whole, len(self._nodes)
+        self._counted_tokens[name] = total, len(self._nodes)
         return (
-            Tokens(*(max(now - then, 0) for now, then in zip(whole, before, strict=True))) if whole != before else None
+            Tokens(*(max(count - counted, 0) for count, counted in zip(total, before, strict=True)))
+            if total != before
+            else None
         )
 
     def _parse_notice(self, name: str, kind: str, message: GeminiMessage) -> NewEntry | None:
-        said = readable_text(message.get("content"))
-        if not self._add_if_new("text", name, said):
+        text = readable_text(message.get("content"))
+        if not self._add_if_new("text", name, text):
             return None
         if kind == "error":
-            return NewEntry(role="system", parts=(Text(said),))
+            return NewEntry(role="system", parts=(Text(text),))
         if kind in ("info", "warning"):
-            return NewEntry(kind="event", text=said)
+            return NewEntry(kind="event", text=text)
         return NewEntry(kind="unknown", parts=(Opaque(kind, dict(message)),))
 
 
 def _is_conversation_message(message: GeminiMessage) -> bool:
-    """Whether it is part of the talk, rather than a result, a notice, or the program's own words."""
+    """Return whether a message is part of the conversation, not a result, a notice or an injected text."""
     kind = message.get("type")
     if kind != "user":
         return kind == "gemini"
@@ -255,14 +260,16 @@ def _format_thought(thought: GeminiMessage) -> str:
 
 
 def _parse_call(call: GeminiMessage) -> list[Part]:
-    """A call and, when it has ended, its result; one that was refused or broken off has none of its own."""
+    """Return a call and, when it has ended, its result. If it was refused or cancelled, the result is made here."""
     name, status = as_str(call.get("name")), as_str(call.get("status"))
     parts: list[Part] = [ToolCall(call_id(call), name, call.get("args"))]
     result = call.get("result")
-    listed = as_list(result) or [result]
-    response = next((found for found in (as_dict(as_dict(one).get("functionResponse")) for one in listed) if found), {})
+    blocks = as_list(result) or [result]
+    response = next(
+        (found for found in (as_dict(as_dict(block).get("functionResponse")) for block in blocks) if found), {}
+    )
     if response or status not in (*_RUNNING_STATUSES, ""):
         body = response.get("response", call.get("resultDisplay"))
-        told = {"id": call_id(call), "name": name, "response": body}
-        parts.append(parse_tool_result(told, failed=status in ("error", "cancelled")))
+        result_fields = {"id": call_id(call), "name": name, "response": body}
+        parts.append(parse_tool_result(result_fields, failed=status in ("error", "cancelled")))
     return parts

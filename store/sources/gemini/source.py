@@ -1,4 +1,5 @@
-"""Gemini CLI keeps a log of messages, which are written again as they grow, taken back, and repeated on resume."""
+"""This module defines the source for Gemini CLI, which keeps a log of messages. A message is written again when it
+grows, removed by a rewind, and repeated on resume."""
 
 from __future__ import annotations
 
@@ -54,10 +55,10 @@ class Gemini(TranscriptSource):
     def resume(self, session: Session) -> ResumeCommand:
         native, _, branch = session.native_id.partition("/")
         if session.relation == "delegate":
-            hint = "Gemini CLI cannot go on with a sub-agent; resume its parent."
+            hint = "Gemini CLI cannot resume a sub-agent. Resume its parent."
             return ResumeCommand(None, cwd=session.cwd, hint=hint)
         if branch:
-            hint = f"Gemini CLI took this branch back; `gemini --resume {native}` goes on with the session it left."
+            hint = f"Gemini CLI cannot resume an old branch. Run `gemini --resume {native}` to resume its session."
             return ResumeCommand(None, cwd=session.cwd, hint=hint)
         return ResumeCommand(
             ("gemini", "--resume", native),
