@@ -49,12 +49,12 @@ class PiRecordTree(RecordTree):
 
     @property
     def native_id(self) -> str:
-        """Where the header is lost, the file's name has it too."""
+        """The id in the header, or in the name of the file if the header is lost."""
         return replace_surrogates(as_str(self.header_fields.get("id")) or _id_from_file_name(self.path.name))
 
-    def session_fields(self, line: Sequence[int]) -> SessionFields:
+    def session_fields(self, nodes: Sequence[int]) -> SessionFields:
         return {
-            "agent_title": next((self._titles[place] for place in reversed(line) if place in self._titles), ""),
+            "agent_title": next((self._titles[node] for node in reversed(nodes) if node in self._titles), ""),
             "cwd": as_str(self.header_fields.get("cwd")),
             "provider": self._provider or as_str(self.header_fields.get("provider")),
             "model": as_str(self.header_fields.get("modelId")),
@@ -69,27 +69,27 @@ def _message_cost(message: Mapping[str, Json]) -> float:
 
 
 def _id_from_file_name(name: str) -> str:
-    found = _ID_IN_FILE_NAME.search(name)
-    return found.group(1) if found else ""
+    match = _ID_IN_FILE_NAME.search(name)
+    return match.group(1) if match else ""
 
 
 class PiReader(RecordTreeReader):
     def find_origin(self, outline: RecordTree, branch: Branch) -> tuple[list[int], SessionFields]:
-        """A branch leaves its session; a session that was forked has copies of another file's records."""
+        """Return the copied nodes and the link to the parent. A forked session has copies of another file's records."""
         header = as_dict(outline.header_line.value) if outline.header_line else {}
-        named = as_str(header.get("parentSession")).replace("\\", "/")
-        parent = replace_surrogates(_id_from_file_name(named))
+        parent_path = as_str(header.get("parentSession")).replace("\\", "/")
+        parent = replace_surrogates(_id_from_file_name(parent_path))
         if branch.parent is not None or not parent or parent == outline.native_id:
             return super().find_origin(outline, branch)
         fields: SessionFields = {"parent_id": parent, "relation": "fork"}
-        beside = outline.path.with_name(named.rpartition("/")[2])
-        other = PiRecordTree(self.locations.get(parent, (beside, ""))[0], [])
-        known = {node.id for node in other.nodes if node.id}
-        copied = list(takewhile(lambda place: outline.nodes[place].id in known, branch.own_nodes))
-        shared = {outline.nodes[place].id for place in copied}
-        line = (other.find_branch("") or Branch()).own_nodes
-        if places := [n for n, place in enumerate(line) if other.nodes[place].id in shared]:
-            fields["forked_at"] = places[-1]
+        sibling = outline.path.with_name(parent_path.rpartition("/")[2])
+        parent_tree = PiRecordTree(self.locations.get(parent, (sibling, ""))[0], [])
+        parent_ids = {node.id for node in parent_tree.nodes if node.id}
+        copied = list(takewhile(lambda node: outline.nodes[node].id in parent_ids, branch.own_nodes))
+        shared = {outline.nodes[node].id for node in copied}
+        chain = (parent_tree.find_branch("") or Branch()).own_nodes
+        if positions := [position for position, node in enumerate(chain) if parent_tree.nodes[node].id in shared]:
+            fields["forked_at"] = positions[-1]
         return copied, fields
 
 
@@ -158,22 +158,22 @@ def _parse_answer(message: Mapping[str, Json]) -> NewEntry:
 
 
 def _parse_tokens(usage: Mapping[str, Json]) -> Tokens | None:
-    """What is written to a cache was not read from it."""
-    fresh = as_count(usage.get("input")) + as_count(usage.get("cacheWrite"))
-    return Tokens(fresh, as_count(usage.get("output")), as_count(usage.get("cacheRead"))) if usage else None
+    """Return the tokens of a message. Tokens written to a cache count as input."""
+    uncached = as_count(usage.get("input")) + as_count(usage.get("cacheWrite"))
+    return Tokens(uncached, as_count(usage.get("output")), as_count(usage.get("cacheRead"))) if usage else None
 
 
 def _parse_result(message: Mapping[str, Json]) -> NewEntry:
     parts = _parse_parts(message.get("content"))
-    said = "\n".join([part.text for part in parts if isinstance(part, Text)])
+    output = "\n".join([part.text for part in parts if isinstance(part, Text)])
     result = ToolResult(
-        as_str(message.get("toolCallId")), said, bool(message.get("isError")), as_str(message.get("toolName"))
+        as_str(message.get("toolCallId")), output, bool(message.get("isError")), as_str(message.get("toolName"))
     )
     return NewEntry(role="tool", parts=(result, *(part for part in parts if not isinstance(part, Text))), text="")
 
 
 def _parse_user_command(message: Mapping[str, Json], record_id: str) -> NewEntry:
-    """What a person ran by themselves; the model is shown it with the next prompt."""
+    """Return a command that a person ran. The model gets it with the next prompt."""
     failed = bool(message.get("cancelled")) or message.get("exitCode") not in (0, None)
     call = ToolCall(record_id, "bash", {"command": message.get("command")})
     result = ToolResult(record_id, message.get("output"), failed, "bash")
@@ -181,7 +181,7 @@ def _parse_user_command(message: Mapping[str, Json], record_id: str) -> NewEntry
 
 
 def _parse_custom_message(message: Mapping[str, Json]) -> NewEntry:
-    """An extension's words to the model."""
+    """Return a message that an extension sent to the model."""
     author = as_str(message.get("customType"))
     return NewEntry(role="system", parts=_parse_parts(message.get("content")), author=author)
 
@@ -195,14 +195,14 @@ def _parse_parts(content: Json) -> tuple[Part, ...]:
 
 
 def _parse_part(block: Json) -> Part:
-    told = as_dict(block)
-    kind = as_str(told.get("type"))
-    if kind == "text" and isinstance(text := told.get("text"), str):
+    fields = as_dict(block)
+    kind = as_str(fields.get("type"))
+    if kind == "text" and isinstance(text := fields.get("text"), str):
         return Text(text)
-    if kind == "thinking" and isinstance(thought := told.get("thinking"), str):
-        return Thinking(thought, as_str(told.get("thinkingSignature")))
+    if kind == "thinking" and isinstance(thought := fields.get("thinking"), str):
+        return Thinking(thought, as_str(fields.get("thinkingSignature")))
     if kind == "toolCall":
-        return ToolCall(as_str(told.get("id")), as_str(told.get("name")), told.get("arguments"))
-    if kind == "image" and isinstance(data := told.get("data"), str):
-        return Attachment(as_str(told.get("mimeType")) or "image", size=len(data.rstrip("=")) * 3 // 4)
+        return ToolCall(as_str(fields.get("id")), as_str(fields.get("name")), fields.get("arguments"))
+    if kind == "image" and isinstance(data := fields.get("data"), str):
+        return Attachment(as_str(fields.get("mimeType")) or "image", size=len(data.rstrip("=")) * 3 // 4)
     return Opaque(kind, block)

@@ -1,4 +1,5 @@
-"""pi keeps one file of JSON lines per session. Its records form a tree, and the last record names the branch in use."""
+"""This module defines the source for pi, which keeps one file of JSON lines per session. Its records form a tree, and
+the last record is on the branch in use."""
 
 from __future__ import annotations
 
@@ -40,7 +41,7 @@ class Pi(TranscriptSource):
     def resume(self, session: Session) -> ResumeCommand:
         native, _, branch = session.native_id.partition("/")
         if branch:
-            hint = f"pi resumes the newest branch: run `pi --session {native}` and pick this one with /tree."
+            hint = f"pi resumes the newest branch. Run `pi --session {native}` and pick this one with /tree."
             return ResumeCommand(None, cwd=session.cwd, hint=hint)
         argv, fork = ("pi", "--session", native), ("pi", "--fork", native)
         return ResumeCommand(
