@@ -138,7 +138,7 @@ def test_nothing_is_looked_for_unless_it_is_named() -> None:
 def test_a_run_cannot_be_resumed(store: Store, path: Path) -> None:
     sync_paths(store, path)
     plan = plan_resume(store.sessions.find(TRIAL))
-    assert (plan.argv, plan.hint) == (None, "A trajectory is the record of a run, which cannot go on.")
+    assert (plan.argv, plan.hint) == (None, "A trajectory is the record of a finished run. It cannot be resumed.")
 
 
 @given(data=st.data())

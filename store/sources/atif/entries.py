@@ -1,4 +1,4 @@
-"""This module makes entries of the steps of a trajectory."""
+"""This module converts the steps of a trajectory to entries."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _ROLES = {"user": "user", "agent": "assistant", "system": "system"}
 
 
 def parse_step(step: Mapping[str, Json], default_model: str) -> Iterator[NewEntry]:
-    """Return the message of a step and, if there are any, its tool results."""
+    """Yield the message of a step and, if there are any, its tool results."""
     role = _ROLES.get(as_str(step.get("source")))
     if role is None:
         yield NewEntry(kind="unknown", parts=(Opaque(as_str(step.get("source")), dict(step)),))
@@ -33,7 +33,7 @@ def parse_step(step: Mapping[str, Json], default_model: str) -> Iterator[NewEntr
 
 
 def sub_agent_ids(step: Mapping[str, Json]) -> Iterator[str]:
-    """Return the trajectories of the sub-agents that a step started."""
+    """Yield the ids of the sub-agents' trajectories that a step started."""
     for result in as_list(as_dict(step.get("observation")).get("results")):
         for reference in as_list(as_dict(result).get("subagent_trajectory_ref")):
             yield as_str(as_dict(reference).get("trajectory_id"))
@@ -61,7 +61,7 @@ def _parse_call(call: Mapping[str, Json]) -> ToolCall:
 
 
 def _parse_result(result: Mapping[str, Json]) -> Part:
-    """Return the result of a call. An observation without a call is text of the environment."""
+    """Return the result of a call. An observation without a call is a text from the environment."""
     content = result.get("content")
     if call_id := as_str(result.get("source_call_id")):
         return ToolResult(call_id, content)
@@ -69,7 +69,7 @@ def _parse_result(result: Mapping[str, Json]) -> Part:
 
 
 def _parse_tokens(metrics: Mapping[str, Json]) -> Tokens | None:
-    """Return the tokens of a step. ATIF counts cached tokens among those of the prompt."""
+    """Return the tokens of a step. ATIF includes the cached tokens in those of the prompt."""
     if not metrics:
         return None
     prompt, output, cached = (as_count(metrics.get(f"{name}_tokens")) for name in ("prompt", "completion", "cached"))

@@ -22,11 +22,11 @@ if TYPE_CHECKING:
 
 _BEGINNING_BYTES = 64 * 1024
 _CHANGING_FIELDS = ("steps", "subagent_trajectories", "final_metrics", "continued_trajectory_ref", "notes")
-"""What a run adds to a trajectory while it goes on."""
+"""The fields that change while a run continues. They are left out of the header record."""
 
 
 def has_schema_version(path: Path) -> bool:
-    """Tell by its beginning whether a file is a trajectory. A person may name a file of any size."""
+    """Return whether a file begins like a trajectory. Only its beginning is read: a person may name a huge file."""
     try:
         with jsonl.open_file(path) as file:
             beginning = file.read(_BEGINNING_BYTES)
@@ -46,7 +46,7 @@ class _Trajectory(NamedTuple):
         return [as_dict(step) for step in as_list(self.value.get("steps"))]
 
     def sub_agents(self) -> Iterator[_Trajectory]:
-        """Return the trajectories inside this one, and those inside them."""
+        """Yield the trajectories inside this one, and those inside them."""
         for value in map(as_dict, as_list(self.value.get("subagent_trajectories"))):
             if name := replace_surrogates(as_str(value.get("trajectory_id"))):
                 inner = _Trajectory(value, self.path, f"{self.native_id}/{name}", self)
@@ -56,7 +56,7 @@ class _Trajectory(NamedTuple):
 
 @lru_cache(maxsize=1)
 def _load(path: Path, stamp: str) -> tuple[Mapping[str, Json], tuple[Problem, ...]]:
-    """Return the content of a file. The last one is kept, because its sub-agents are read after it."""
+    """Return the content of a file. The last file is cached, because its sub-agents are read after it."""
     problems: list[Problem] = []
     return as_dict(jsonl.read_json_file(path, problems)), tuple(problems)
 
@@ -67,7 +67,7 @@ class AtifReader(SourceReader):
         self._root = root
         self._source = source
         self._paths: dict[str, Path] = {}
-        "By native id."
+        "The path of the file, by native id."
 
     def scan(self) -> Iterator[SessionRef]:
         for path in self._source.files.find_files(self._root, self.problems):
@@ -83,7 +83,7 @@ class AtifReader(SourceReader):
             trajectory = _Trajectory(value, path, _native_id(path, value))
             for session in (trajectory, *trajectory.sub_agents()):
                 if session.native_id in self._paths:
-                    message = f"It is another copy of the session {session.native_id}, and left out."
+                    message = f"Skipped: another copy of the session {session.native_id}."
                     self.problems.append(Problem(str(path), message))
                 else:
                     self._paths[session.native_id] = path
@@ -93,7 +93,9 @@ class AtifReader(SourceReader):
         path = self._paths[ref.native_id]
         value, _ = _load(path, jsonl.plain_file_stamp(path))
         main = _Trajectory(value, path, _native_id(path, value))
-        trajectory = next((one for one in (main, *main.sub_agents()) if one.native_id == ref.native_id), None)
+        trajectory = next(
+            (session for session in (main, *main.sub_agents()) if session.native_id == ref.native_id), None
+        )
         if trajectory is None:
             return
         problems: list[Problem] = []
@@ -104,13 +106,13 @@ class AtifReader(SourceReader):
 
 
 def _native_id(path: Path, value: Mapping[str, Json]) -> str:
-    """Return the id of the document. A session id may be shared by several; the file's name is the last resort."""
+    """Return the id of the document. Several may share a session id; the file's name is the last resort."""
     name = as_str(value.get("trajectory_id")) or as_str(value.get("session_id")) or path.stem
     return replace_surrogates(name)
 
 
 def _times(trajectory: _Trajectory) -> tuple[str, str]:
-    """Return when the trajectory began and ended; empty when no step says."""
+    """Return the first and the last time of the steps. Both are empty when no step has a time."""
     times = [time for step in trajectory.steps if (time := as_time(step.get("timestamp")))]
     return (min(times), max(times)) if times else ("", "")
 

@@ -1,5 +1,8 @@
-"""The Agent Trajectory Interchange Format (ATIF) is one JSON file per run: a list of steps, each with the message, tool
-calls and observations of a turn. Harbor and NeMo write such files. They are read when a person names them."""
+"""This module defines the source for the Agent Trajectory Interchange Format (ATIF).
+
+A trajectory is one JSON file per run: a list of steps, each with a message, its tool calls and its observations. Harbor
+and NeMo write these files. They are read when a person names them.
+"""
 
 from __future__ import annotations
 
@@ -34,4 +37,6 @@ class Atif(TranscriptSource):
         return AtifReader(root, self)
 
     def resume(self, session: Session) -> ResumeCommand:
-        return ResumeCommand(None, cwd=session.cwd, hint="A trajectory is the record of a run, which cannot go on.")
+        return ResumeCommand(
+            None, cwd=session.cwd, hint="A trajectory is the record of a finished run. It cannot be resumed."
+        )
