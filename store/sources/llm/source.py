@@ -1,6 +1,6 @@
 """llm keeps one SQLite file: the threads of version 0.32 and later, and the conversations of earlier versions.
 
-A conversation that goes on in a newer llm becomes a thread of the same id, which repeats everything before it.
+A conversation that is continued in a newer llm becomes a thread with the same id, which repeats all messages before.
 """
 
 from __future__ import annotations
@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 
 class Llm(SqliteSource):
+    """Reads sessions of llm."""
+
     name = "llm"
     where = "~/.config/io.datasette.llm/logs.db or $LLM_USER_PATH/logs.db"
     signatures = (THREADS_SIGNATURE, RESPONSES_SIGNATURE, *LOG_SIGNATURES)
@@ -41,10 +43,10 @@ class Llm(SqliteSource):
 
     def resume(self, session: Session) -> ResumeCommand:
         if session.native_id.startswith(LOG_PREFIX):
-            return ResumeCommand(None, hint="llm does not read logs of 2023 any more; start a new conversation.")
+            return ResumeCommand(None, hint="llm cannot read logs of 2023 any more; start a new conversation.")
         if "/" in session.native_id:
             return ResumeCommand(
-                None, hint="llm goes on only where a thread was left; this is a branch that was gone back from."
+                None, hint="llm can continue only the end of a thread, and this is an abandoned branch."
             )
         path = session.environment_path
         database = ("-d", path) if path and path != os.path.realpath(next(self.roots())) else ()

@@ -1,4 +1,4 @@
-"""What both generations of llm's tables share: attachments, fragments, calls of tools, tokens as each vendor counts."""
+"""This module reads what all versions of llm's tables share: attachments, fragments, tool calls and tokens."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from store.sources.kit.sqlite import RowLike
 from store.text.validate import parse
 
 LARGEST_ATTACHMENT = 16 * 1024 * 1024
-"""Of bytes that are kept with the message; a larger one stays in llm's own file."""
+"""Limits the bytes that are kept with a message. A larger attachment stays in llm's own file."""
 
-# The bytes of a picture, unless they are too many: then only how many.
+# Selects the content only if it is small enough, but always its size.
 _ATTACHMENT_SQL = f"""
     select id, type, path, url, length(content) as size,
         case when length(content) <= {LARGEST_ATTACHMENT} then content end as content
@@ -26,7 +26,7 @@ _ATTACHMENT_SQL = f"""
 
 
 class LlmTables:
-    """Read by name, and only where they are; a table that an older llm never made has no rows."""
+    """Reads tables by name. A table that an older llm does not have has no rows."""
 
     def __init__(self, connection: sqlite3.Connection) -> None:
         self.connection = connection
@@ -35,8 +35,8 @@ class LlmTables:
     def has_table(self, table: str, *columns: str) -> bool:
         return table in self._columns and self._columns[table].issuperset(columns)
 
-    def has_signature(self, wanted: Mapping[str, Iterable[str]]) -> bool:
-        return sqlite.has_columns(self._columns, wanted)
+    def has_signature(self, signature: Mapping[str, Iterable[str]]) -> bool:
+        return sqlite.has_columns(self._columns, signature)
 
     def rows(
         self, table: str, problems: list[Problem], clause: str = "order by rowid", *values: object
@@ -51,17 +51,17 @@ class LlmTables:
         if self.has_table(table, *columns):
             yield from sqlite.scan_columns(self.connection, table, *columns)
 
-    def read_attachment(self, name: object) -> dict[str, Any]:
+    def read_attachment(self, attachment_id: object) -> dict[str, Any]:
         if not self.has_table("attachments", "id", "type", "path", "url", "content"):
             return {}
         try:
-            row = self.connection.execute(_ATTACHMENT_SQL, (name,)).fetchone()
+            row = self.connection.execute(_ATTACHMENT_SQL, (attachment_id,)).fetchone()
         except sqlite3.DataError:
             return {}
         return row_to_dict(row) if row else {}
 
-    def read_fragment(self, number: object) -> dict[str, Any]:
-        row = self.first_row("fragments", [], "where id = ?", number)
+    def read_fragment(self, fragment_id: object) -> dict[str, Any]:
+        row = self.first_row("fragments", [], "where id = ?", fragment_id)
         return row_to_dict(row) if row else {}
 
 
@@ -70,19 +70,19 @@ def row_to_dict(row: RowLike) -> dict[str, Any]:
 
 
 def parse_attachment(row: Mapping[str, Any]) -> Attachment:
-    where = sqlite.as_text(row.get("path")) or sqlite.as_text(row.get("url"))
-    return Attachment(sqlite.as_text(row.get("type")), where.rpartition("/")[2], row.get("size"), where)
+    path = sqlite.as_text(row.get("path")) or sqlite.as_text(row.get("url"))
+    return Attachment(sqlite.as_text(row.get("type")), path.rpartition("/")[2], row.get("size"), path)
 
 
 def parse_fragment(row: Mapping[str, Any]) -> Attachment:
-    """A fragment: a text that is handed to the model beside the prompt."""
+    """Return a fragment as an attachment. A fragment is a text that is given to the model in addition to the prompt."""
     content = sqlite.as_text(row.get("content"))
     source = sqlite.as_text(row.get("source")) or sqlite.as_text(row.get("hash"))
     return Attachment("text/plain", source, len(content.encode("utf-8", "replace")))
 
 
 class ToolCallPairing:
-    """Calls and results by their ids; those without one in their order, by the tool's name."""
+    """Pairs calls and results by id. Those without an id are paired in order, by the tool's name."""
 
     def __init__(self) -> None:
         self._generated = 0
@@ -98,12 +98,12 @@ class ToolCallPairing:
     def match_result(self, name: str, call_id: object) -> str:
         if isinstance(call_id, str) and call_id:
             return call_id
-        waiting = self._open_calls.get(name)
-        return waiting.pop(0) if waiting else ""
+        open_calls = self._open_calls.get(name)
+        return open_calls.pop(0) if open_calls else ""
 
 
 def parse_json_column(value: object) -> Json:
-    """Of a column that should hold JSON; None when it does not."""
+    """Return the value of a JSON column, or None when it is not valid JSON."""
     try:
         return parse(value) if isinstance(value, str) else None
     except BadValue:
@@ -111,19 +111,23 @@ def parse_json_column(value: object) -> Json:
 
 
 def sum_tokens(rows: Iterable[Mapping[str, Any]]) -> Tokens | None:
-    told = [made for made in map(_parse_tokens, rows) if made]
-    return Tokens(*map(sum, zip(*told, strict=True))) if told else None
+    counts = [tokens for tokens in map(_parse_tokens, rows) if tokens]
+    return Tokens(*map(sum, zip(*counts, strict=True))) if counts else None
 
 
 def _parse_tokens(row: Mapping[str, Any]) -> Tokens | None:
-    """OpenAI and Google count what came from a cache within the input, Anthropic beside it."""
-    given, made = as_count(row.get("input_tokens")), as_count(row.get("output_tokens"))
+    """Return the tokens of a call. OpenAI and Google include cached tokens in the input; Anthropic does not."""
+    input_tokens, output_tokens = as_count(row.get("input_tokens")), as_count(row.get("output_tokens"))
     details = as_dict(parse_json_column(row.get("token_details")))
-    within = as_count(details.get("cachedContentTokenCount"))
+    cached_within_input = as_count(details.get("cachedContentTokenCount"))
     for name in ("prompt_tokens_details", "input_tokens_details"):
-        within += as_count(as_dict(details.get(name)).get("cached_tokens"))
-    beside = as_count(details.get("cache_read_input_tokens"))
-    written = as_count(details.get("cache_creation_input_tokens"))
-    if not (given or made or beside or written):
+        cached_within_input += as_count(as_dict(details.get(name)).get("cached_tokens"))
+    cached_outside_input = as_count(details.get("cache_read_input_tokens"))
+    cache_writes = as_count(details.get("cache_creation_input_tokens"))
+    if not (input_tokens or output_tokens or cached_outside_input or cache_writes):
         return None
-    return Tokens(max(given - within, 0) + written, made, within + beside)
+    return Tokens(
+        max(input_tokens - cached_within_input, 0) + cache_writes,
+        output_tokens,
+        cached_within_input + cached_outside_input,
+    )

@@ -1,4 +1,7 @@
-"""Threads of llm 0.32 and later: messages in a tree of hashes, which all threads share, and the calls that grew it."""
+"""This module reads threads of llm 0.32 and later.
+
+All threads share one tree of messages, linked by hashes. Turns are the model calls that added messages to it.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +32,7 @@ _PARTS_OF_MESSAGE = "where message_hash = ? order by position, rowid"
 
 
 class LlmTurn(dict[str, Any]):
-    """One call of a model: its row."""
+    """Holds the row of one model call."""
 
     @property
     def started_at(self) -> str:
@@ -37,11 +40,11 @@ class LlmTurn(dict[str, Any]):
 
     @property
     def ended_at(self) -> str:
-        took = self.get("duration_ms")
-        if not self.started_at or not isinstance(took, int) or not 0 <= took < 10**10:
+        duration_ms = self.get("duration_ms")
+        if not self.started_at or not isinstance(duration_ms, int) or not 0 <= duration_ms < 10**10:
             return self.started_at
         return sqlite.normalize_time(
-            (datetime.fromisoformat(self.started_at) + timedelta(milliseconds=took)).isoformat()
+            (datetime.fromisoformat(self.started_at) + timedelta(milliseconds=duration_ms)).isoformat()
         )
 
     @property
@@ -50,7 +53,7 @@ class LlmTurn(dict[str, Any]):
 
 
 class MessageTree:
-    """Every message's parent, and a sum of what it says; shared by all threads."""
+    """Holds the parent, the role and a digest of every message of all threads."""
 
     def __init__(self, tables: LlmTables) -> None:
         self._parents: dict[Any, Any] = {}
@@ -60,19 +63,19 @@ class MessageTree:
             self._parents[name] = parent
             self._roles[name] = role
             self._digests[name] = sqlite.digest(role)
-        for _, name, *told in tables.scan_columns("parts", "message_hash", "position", "type", "text", "payload"):
-            self._digests[name] = sqlite.digest(self._digests.get(name), *told)
+        for _, name, *values in tables.scan_columns("parts", "message_hash", "position", "type", "text", "payload"):
+            self._digests[name] = sqlite.digest(self._digests.get(name), *values)
 
     def __contains__(self, name: object) -> bool:
         return name in self._parents
 
     def chain_to(self, tip: object) -> list[str]:
-        """From the first message to this one."""
-        found: dict[Any, None] = {}
-        while tip in self._parents and tip not in found:
-            found[tip] = None
+        """Return the messages from the first one to this one."""
+        hashes: dict[Any, None] = {}
+        while tip in self._parents and tip not in hashes:
+            hashes[tip] = None
             tip = self._parents[tip]
-        return list(reversed(found))
+        return list(reversed(hashes))
 
     def parent(self, name: str) -> Any:
         return self._parents[name]
@@ -86,16 +89,16 @@ class MessageTree:
 
 @dataclass(slots=True)
 class LlmThread:
-    "A thread, the calls made in it, and the branches of its past."
+    """Describes a thread, the model calls in it, and its branches."""
 
     row: RowLike
     turns: list[LlmTurn]
     missing_messages: list[str] = field(default_factory=list)
-    "Ends of it that nobody has."
+    "Hashes of messages at which a call or the thread ends, but which do not exist."
     nodes: list[str] = field(default_factory=list)
     branches: list[Branch] = field(default_factory=list)
     chains: dict[str, list[str]] = field(default_factory=dict)
-    "By the branch's name; the thread's own has none."
+    "The messages of each branch, by its name. The main branch has an empty name."
 
     @property
     def thread_id(self) -> str:
@@ -107,55 +110,60 @@ class LlmThread:
 
 
 def build_thread(row: RowLike, turns: list[LlmTurn], tree: MessageTree) -> LlmThread:
-    """Its tip is where it goes on; a call whose answer lies elsewhere was made again, or gone back from."""
+    """Build a thread with its branches.
+
+    The thread continues at its tip. A call that does not lead there was retried or abandoned and becomes a branch.
+    """
     thread = LlmThread(row, turns)
-    places: dict[str, int] = {}
+    positions: dict[str, int] = {}
     tip = row["tip_message_hash"]
     for end in [turn["tip_message_hash"] for turn in turns] + [tip]:
         if end is not None and end not in tree:
             thread.missing_messages.append(sqlite.as_text(end))
         for name in tree.chain_to(end):
-            places.setdefault(name, len(places))
-    thread.nodes = list(places)
-    nodes = [Node(name, _parent_within(tree.parent(name), places), is_message=True) for name in thread.nodes]
-    thread.branches = find_branches(nodes, places.get(tip)) if nodes else []
+            positions.setdefault(name, len(positions))
+    thread.nodes = list(positions)
+    nodes = [Node(name, _parent_within(tree.parent(name), positions), is_message=True) for name in thread.nodes]
+    thread.branches = find_branches(nodes, positions.get(tip)) if nodes else []
     for branch in thread.branches:
-        thread.chains[branch.name] = [thread.nodes[place] for place in [*branch.shared_nodes(), *branch.own_nodes]]
+        thread.chains[branch.name] = [
+            thread.nodes[position] for position in [*branch.shared_nodes(), *branch.own_nodes]
+        ]
     return thread
 
 
-def _parent_within(parent: Any, places: Mapping[str, int]) -> str | None:
-    return parent if parent in places else None
+def _parent_within(parent: Any, positions: Mapping[str, int]) -> str | None:
+    return parent if parent in positions else None
 
 
 class ThreadEntryReader:
-    """A chain of messages as entries, one each."""
+    """Turns a chain of messages into entries, one for each message."""
 
     def __init__(self, tables: LlmTables, problems: list[Problem]) -> None:
         self._tables = tables
         self._problems = problems
         self._pairing = ToolCallPairing()
 
-    def read_entries(self, chain: Sequence[str], turns: Iterable[LlmTurn], made: str) -> Iterator[NewEntry]:
-        """A message has no time and no model of its own: the call tells it of which it was a part."""
+    def read_entries(self, chain: Sequence[str], turns: Iterable[LlmTurn], created_at: str) -> Iterator[NewEntry]:
+        """Yield the entries of a chain. Their times and models come from the calls that the messages belong to."""
         calls = list(turns)
         by_tip: dict[str, list[LlmTurn]] = {}
         for call in calls:
             by_tip.setdefault(call["tip_message_hash"], []).append(call)
-        asked = {call["parent_message_hash"]: call for call in reversed(calls)}
-        notes: list[tuple[LlmTurn | None, str]] = []
+        by_parent = {call["parent_message_hash"]: call for call in reversed(calls)}
+        turns_and_times: list[tuple[LlmTurn | None, str]] = []
         turn: LlmTurn | None = None
-        at = made
+        at = created_at
         for name in reversed(chain):
             if name in by_tip:
                 turn = by_tip[name][0]
                 at = turn.ended_at or at
             elif turn is not None and turn["parent_message_hash"] == name:
                 at = turn.started_at or at
-            elif name in asked:
-                at = asked[name].started_at or at
-            notes.append((turn, at))
-        for name, (turn, at) in zip(chain, reversed(notes), strict=True):
+            elif name in by_parent:
+                at = by_parent[name].started_at or at
+            turns_and_times.append((turn, at))
+        for name, (turn, at) in zip(chain, reversed(turns_and_times), strict=True):
             if (entry := self._read_message(name, by_tip.get(name, []))) is not None:
                 entry.created_at = at
                 if entry.role == "assistant" and turn is not None:
@@ -166,21 +174,21 @@ class ThreadEntryReader:
         row = self._tables.first_row("messages", self._problems, "where hash = ?", name)
         if row is None:
             return None
-        kept: dict[str, Any] = {"parts": [], "attachments": [], "fragments": []}
+        replacements: dict[str, Any] = {"parts": [], "attachments": [], "fragments": []}
         parts: list[Part] = []
         for part in self._tables.rows("parts", self._problems, _PARTS_OF_MESSAGE, name):
-            kept["parts"].append(row_to_dict(part))
-            parts += self._parse_part(part, kept)
-        kept |= {"turns": turns} if turns else {}
+            replacements["parts"].append(row_to_dict(part))
+            parts += self._parse_part(part, replacements)
+        replacements |= {"turns": turns} if turns else {}
         record = sqlite.record_from_row(
-            row, "messages", name, replacements={key: told for key, told in kept.items() if told}
+            row, "messages", name, replacements={key: rows for key, rows in replacements.items() if rows}
         )
         role = sqlite.as_text(row["role"])
         if role not in _ROLES:
             return NewEntry(kind="unknown", parts=tuple(parts), record=record, tokens=sum_tokens(turns))
         return NewEntry(role=role, parts=tuple(parts), record=record, tokens=sum_tokens(turns))
 
-    def _parse_part(self, row: RowLike, kept: dict[str, Any]) -> Iterable[Part]:
+    def _parse_part(self, row: RowLike, replacements: dict[str, Any]) -> Iterable[Part]:
         kind, text = sqlite.as_text(row["type"]), row["text"]
         payload = as_dict(parse_json_column(row["payload"]))
         if row["payload"] is not None and not payload:
@@ -190,7 +198,7 @@ class ThreadEntryReader:
             case "text" if isinstance(text, str):
                 return (Text(text),)
             case "text" if "text_ref" in payload:
-                return self._parse_text_refs(as_list(payload["text_ref"]), kept)
+                return self._parse_text_refs(as_list(payload["text_ref"]), replacements)
             case "reasoning":
                 return (Thinking(sqlite.as_text(text) or as_str(payload.get("text"))),)
             case "tool_call" if name:
@@ -201,31 +209,33 @@ class ThreadEntryReader:
                 call_id = self._pairing.match_result(name, payload.get("tool_call_id"))
                 failed = payload.get("exception") is not None
                 output = payload.get("output")
-                shown = [as_dict(one).get("id") for one in as_list(payload.get("attachments"))]
+                attachment_ids = [as_dict(attachment).get("id") for attachment in as_list(payload.get("attachments"))]
                 result = ToolResult(call_id, output or payload.get("exception") or output, failed, name)
-                return (result, *self._read_attachments(shown, kept))
+                return (result, *self._read_attachments(attachment_ids, replacements))
             case "attachment" if payload:
-                return self._read_attachments([as_dict(payload.get("attachment")).get("id")], kept)
+                return self._read_attachments([as_dict(payload.get("attachment")).get("id")], replacements)
         return (Opaque(kind, {key: row_to_dict(row)[key] for key in ("text", "payload")}),)
 
-    def _parse_text_refs(self, pieces: list[Json], kept: dict[str, Any]) -> Iterator[Part]:
-        """Words of the person's own between texts that llm keeps once, however often they are handed over."""
+    def _parse_text_refs(self, pieces: list[Json], replacements: dict[str, Any]) -> Iterator[Part]:
+        """Yield the parts of a text that refers to fragments. llm stores a fragment only once."""
         for piece in pieces:
-            said = as_dict(piece)
-            if isinstance(said.get("literal"), str):
-                yield Text(said["literal"])
-            elif fragment := self._tables.read_fragment(_as_rowid(said.get("fragment"))):
-                kept["fragments"].append(fragment)
+            reference = as_dict(piece)
+            if isinstance(reference.get("literal"), str):
+                yield Text(reference["literal"])
+            elif fragment := self._tables.read_fragment(_as_rowid(reference.get("fragment"))):
+                replacements["fragments"].append(fragment)
                 yield parse_fragment(fragment)
             else:
                 yield Opaque("text_ref", piece)
 
-    def _read_attachments(self, names: list[Json], kept: dict[str, Any]) -> Iterator[Attachment]:
-        for name in names:
-            attachment = self._tables.read_attachment(replace_surrogates(name) if isinstance(name, str) else None)
+    def _read_attachments(self, attachment_ids: list[Json], replacements: dict[str, Any]) -> Iterator[Attachment]:
+        for attachment_id in attachment_ids:
+            attachment = self._tables.read_attachment(
+                replace_surrogates(attachment_id) if isinstance(attachment_id, str) else None
+            )
             if attachment:
-                kept["attachments"].append(attachment)
-            yield parse_attachment(attachment or {"type": "attachment", "path": name})
+                replacements["attachments"].append(attachment)
+            yield parse_attachment(attachment or {"type": "attachment", "path": attachment_id})
 
 
 def _as_rowid(value: Json) -> int | None:
