@@ -133,7 +133,7 @@ async def test_a_page_does_not_slide(world: Store) -> None:
         await wait_for_text(pilot, "6 sessions", "brackets")
         await pilot.press("question_mark")
         await wait_until(pilot, lambda: isinstance(pilot.app.screen, HelpScreen))
-        await wait_for_text(pilot, "The last session")
+        await wait_for_text(pilot, "Go to the last session")
         page = pilot.app.focused
         assert page is not None
         seen = set[float]()

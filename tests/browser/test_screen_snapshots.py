@@ -157,7 +157,7 @@ SCREENS: dict[str, tuple[list[str] | str, ...]] = {
     "title": (*LIST, ["t"], "Leave it"),
     "note": (*LIST, ["m"], "Leave it"),
     "input": (*LIST, ["r"], "Continue in Claude Code", ["i"], "To a file"),
-    "help": (*LIST, ["question_mark"], "The last session"),
+    "help": (*LIST, ["question_mark"], "Go to the last session"),
     "palette": (*LIST, ["ctrl+p"], "Search for commands"),
     "consolidation": (*FACTS, ["C"], "All facts ·", [*"!", "enter", *"Tabs.", "ctrl+s"], "+ Tabs.", "Do it"),
     "leaving": (*LIST, ["m"], "Leave it", [*"Ask Ada.", "escape"], "It is not saved", "Go on writing"),
