@@ -1,6 +1,7 @@
-"""opencode's messages and the parts they are made of, as entries: every part one, and the message itself the last.
+"""This module turns opencode's messages into entries: one for each part, and a last one for the message itself.
 
-A part is rewritten in place while it grows. So everything told says whether it is settled: whether it will change.
+opencode rewrites a part in place while it grows. Every entry therefore says whether it is settled, that is, whether
+it will not change any more.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ _EVENT_TYPES = ("step-start", "step-finish", "snapshot", "patch", "compaction")
 
 
 class OpencodePart(NamedTuple):
-    "A part of a message."
+    """Holds a part of a message."""
 
     id: str
     data: Json
@@ -41,12 +42,14 @@ class OpencodePart(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class OpencodeMessage:
+    """Holds a message as opencode stores it."""
+
     id: str
     data: Mapping[str, Json]
     record: NewRecord
     created_at: str = ""
     parts: tuple[OpencodePart, ...] | None = None
-    "Where they stand in the message's own record, which is settled as a whole."
+    "Is given when the parts are in the message's own record, which is settled as a whole; else None."
 
     @property
     def role(self) -> str:
@@ -56,52 +59,61 @@ class OpencodeMessage:
     def is_finished(self) -> bool:
         if self.role != "assistant":
             return self.parts is not None
-        ended = as_dict(self.data.get("time")).get("completed") or self.data.get("error")
-        return bool(ended or (self.parts is not None and self.data.get("finish")))
+        end = as_dict(self.data.get("time")).get("completed") or self.data.get("error")
+        return bool(end or (self.parts is not None and self.data.get("finish")))
 
     @property
     def is_summary(self) -> bool:
-        "A person's message may have a summary of another kind."
+        """Return whether this is a compaction. In a user's message, `summary` means something else."""
         return self.role == "assistant" and self.data.get("summary") is True
 
 
 class OpencodeEntry(NamedTuple):
+    """Pairs an entry with the message and the part that it came from."""
+
     entry: NewEntry
     is_settled: bool
     message_id: str
     part_id: str
-    "Empty for the message itself."
+    "Is empty for the message itself."
     sub_agent_id: str = ""
-    "The session of a sub-agent that a call began."
+    "Names the session of a sub-agent that a tool call started."
 
 
 class OpencodeEntryReader:
-    def __init__(self, parts_of: Callable[[OpencodeMessage], Iterable[OpencodePart]], outputs: Path | None) -> None:
-        self._read_parts = parts_of
-        self._outputs_folder = outputs
+    """Turns the messages of a session into entries."""
+
+    def __init__(
+        self, read_parts: Callable[[OpencodeMessage], Iterable[OpencodePart]], outputs_folder: Path | None
+    ) -> None:
+        self._read_parts = read_parts
+        self._outputs_folder = outputs_folder
 
     def read_entries(self, messages: Sequence[OpencodeMessage]) -> Iterator[OpencodeEntry]:
-        """What a person asks while an answer is under way does not end it: only the next answer does."""
-        answers = [place for place, message in enumerate(messages) if message.role == "assistant"]
-        for place, message in enumerate(messages):
-            past = place < (answers[-1] if answers else -1)
-            yield from self._read_message(message, past or message.is_finished)
+        """Yield the entries of the messages in order.
+
+        An answer is settled when the next answer begins. A message of the user in between does not end it.
+        """
+        answers = [index for index, message in enumerate(messages) if message.role == "assistant"]
+        for index, message in enumerate(messages):
+            is_past = index < (answers[-1] if answers else -1)
+            yield from self._read_message(message, is_past or message.is_finished)
 
     def _read_message(self, message: OpencodeMessage, settled: bool) -> Iterator[OpencodeEntry]:
-        whole = message.parts is not None
-        pieces = list(message.parts if message.parts is not None else self._read_parts(message))
-        opening = _find_prompt_part(pieces) if message.role == "user" else ""
-        for piece in pieces:
-            entry = _complete_entry(self._parse_part(message, piece, prompt=piece.id == opening), message, piece)
-            done = settled or (not whole and _is_settled(piece))
-            yield OpencodeEntry(entry, done, message.id, piece.id, _find_sub_agent_id(piece))
-        steps = any(as_dict(piece.data).get("type") == "step-finish" for piece in pieces)
-        row = _build_message_entry(message)
-        row.tokens = None if steps else _parse_tokens(message.data.get("tokens"))
-        yield OpencodeEntry(row, settled, message.id, "")
+        is_one_record = message.parts is not None
+        parts = list(message.parts if message.parts is not None else self._read_parts(message))
+        prompt_id = _find_prompt_part(parts) if message.role == "user" else ""
+        for part in parts:
+            entry = _complete_entry(self._parse_part(message, part, prompt=part.id == prompt_id), message, part)
+            part_settled = settled or (not is_one_record and _is_settled(part))
+            yield OpencodeEntry(entry, part_settled, message.id, part.id, _find_sub_agent_id(part))
+        has_step_tokens = any(as_dict(part.data).get("type") == "step-finish" for part in parts)
+        message_entry = _build_message_entry(message)
+        message_entry.tokens = None if has_step_tokens else _parse_tokens(message.data.get("tokens"))
+        yield OpencodeEntry(message_entry, settled, message.id, "")
 
-    def _parse_part(self, message: OpencodeMessage, piece: OpencodePart, *, prompt: bool) -> NewEntry:
-        data = as_dict(piece.data)
+    def _parse_part(self, message: OpencodeMessage, part: OpencodePart, *, prompt: bool) -> NewEntry:
+        data = as_dict(part.data)
         kind, role, text = as_str(data.get("type")), message.role, data.get("text")
         match kind:
             case "text" if isinstance(text, str):
@@ -113,8 +125,8 @@ class OpencodeEntryReader:
             case "file":
                 return NewEntry(role=role, parts=(_parse_attachment(data),), is_prompt=prompt)
             case "subtask":
-                said = as_str(data.get("prompt")) or as_str(data.get("description"))
-                return NewEntry(role=role, parts=(Text(said),), is_prompt=prompt)
+                text = as_str(data.get("prompt")) or as_str(data.get("description"))
+                return NewEntry(role=role, parts=(Text(text),), is_prompt=prompt)
             case "retry":
                 return NewEntry(
                     kind="event", role=role, text=_format_error(data.get("error")), parts=(Opaque(kind, data),)
@@ -123,10 +135,10 @@ class OpencodeEntryReader:
                 return NewEntry(kind="event", role=role, text=as_str(data.get("name")))
             case _ if kind in _EVENT_TYPES:
                 return NewEntry(kind="event", role=role, tokens=_parse_tokens(data.get("tokens")))
-        return NewEntry(kind="unknown", parts=(Opaque(kind, piece.data),))
+        return NewEntry(kind="unknown", parts=(Opaque(kind, part.data),))
 
     def _parse_tool(self, data: Mapping[str, Json]) -> Iterator[Part]:
-        """A call and its answer are one part. A command that failed is flagged by its exit code alone."""
+        """Yield a call and its result, which are one part. Only the exit code says that a command failed."""
         state, call_id = as_dict(data.get("state")), as_str(data.get("callID"))
         yield ToolCall(call_id, data["tool"], state.get("input"))
         if state.get("status") not in _FINISHED_STATUSES:
@@ -134,16 +146,16 @@ class OpencodeEntryReader:
         failed = state["status"] == "error" or as_dict(state.get("metadata")).get("exit") not in (0, None)
         output = state.get("error") if state["status"] == "error" else read_full_output(state, self._outputs_folder)
         yield ToolResult(call_id, output, failed, data["tool"], _duration_ms(as_dict(state.get("time"))))
-        yield from (_parse_attachment(as_dict(one)) for one in as_list(state.get("attachments")))
+        yield from (_parse_attachment(as_dict(attachment)) for attachment in as_list(state.get("attachments")))
 
 
-def _find_prompt_part(pieces: Sequence[OpencodePart]) -> str:
-    """The part with which a turn begins: the first words of the person's own, or what was handed over without any."""
-    parts = [(piece.id, as_dict(piece.data)) for piece in pieces]
-    for wanted in ("text", "subtask", "file"):
-        for name, data in parts:
-            if data.get("type") == wanted and not _is_injected(data):
-                return name
+def _find_prompt_part(parts: Sequence[OpencodePart]) -> str:
+    """Return the id of the part that begins a turn: the user's first text, or else a subtask or a file."""
+    parts_data = [(part.id, as_dict(part.data)) for part in parts]
+    for kind in ("text", "subtask", "file"):
+        for part_id, data in parts_data:
+            if data.get("type") == kind and not _is_injected(data):
+                return part_id
     return ""
 
 
@@ -160,8 +172,8 @@ def _parse_text(message: OpencodeMessage, data: Mapping[str, Json], text: str, p
     return NewEntry(role=message.role, parts=(Text(text),), is_prompt=prompt, text="" if hidden else text)
 
 
-def _is_settled(piece: OpencodePart) -> bool:
-    data = as_dict(piece.data)
+def _is_settled(part: OpencodePart) -> bool:
+    data = as_dict(part.data)
     match data.get("type"):
         case "tool":
             return as_dict(data.get("state")).get("status") in _FINISHED_STATUSES
@@ -172,25 +184,25 @@ def _is_settled(piece: OpencodePart) -> bool:
     return True
 
 
-def _find_sub_agent_id(piece: OpencodePart) -> str:
-    metadata = as_dict(as_dict(as_dict(piece.data).get("state")).get("metadata"))
+def _find_sub_agent_id(part: OpencodePart) -> str:
+    metadata = as_dict(as_dict(as_dict(part.data).get("state")).get("metadata"))
     return as_str(metadata.get("sessionId"))
 
 
-def _complete_entry(entry: NewEntry, message: OpencodeMessage, piece: OpencodePart) -> NewEntry:
-    data = as_dict(piece.data)
+def _complete_entry(entry: NewEntry, message: OpencodeMessage, part: OpencodePart) -> NewEntry:
+    data = as_dict(part.data)
     times = as_dict(data.get("time")) or as_dict(as_dict(data.get("state")).get("time"))
-    began = "" if message.role == "user" else as_time(times.get("start")) or piece.created_at
-    entry.record, entry.message_key = piece.record, message.id
-    entry.created_at = began or message.created_at
+    started_at = "" if message.role == "user" else as_time(times.get("start")) or part.created_at
+    entry.record, entry.message_key = part.record, message.id
+    entry.created_at = started_at or message.created_at
     entry.model = parse_model(message.data) if entry.role == "assistant" else ""
     return entry
 
 
 def _build_message_entry(message: OpencodeMessage) -> NewEntry:
-    """The message itself: who answered, how it ended, and what it cost."""
+    """Build the entry for the message itself: the model, the error if any, and the time when it ended."""
     error, kind = message.data.get("error"), as_str(message.data.get("type"))
-    ended = as_time(as_dict(message.data.get("time")).get("completed"))
+    ended_at = as_time(as_dict(message.data.get("time")).get("completed"))
     parts = (Opaque("error", error),) if error else () if message.role else (Opaque(kind, dict(message.data)),)
     return NewEntry(
         kind="event" if message.role or kind else "unknown",
@@ -200,7 +212,7 @@ def _build_message_entry(message: OpencodeMessage) -> NewEntry:
         model=parse_model(message.data) if message.role == "assistant" else "",
         message_key=message.id,
         record=message.record,
-        created_at=ended or message.created_at,
+        created_at=ended_at or message.created_at,
     )
 
 
@@ -209,18 +221,18 @@ def parse_model(data: Mapping[str, Json]) -> str:
 
 
 def _format_error(error: Json) -> str:
-    told = as_dict(error)
-    said = [as_str(told.get("name")), as_str(as_dict(told.get("data")).get("message")) or as_str(told.get("message"))]
-    return ": ".join(filter(None, said))
+    data = as_dict(error)
+    texts = [as_str(data.get("name")), as_str(as_dict(data.get("data")).get("message")) or as_str(data.get("message"))]
+    return ": ".join(filter(None, texts))
 
 
 def _find_signature(data: Mapping[str, Json]) -> str:
-    told = (as_str(as_dict(vendor).get("signature")) for vendor in as_dict(data.get("metadata")).values())
-    return next(filter(None, told), "")
+    signatures = (as_str(as_dict(vendor).get("signature")) for vendor in as_dict(data.get("metadata")).values())
+    return next(filter(None, signatures), "")
 
 
 def _parse_attachment(data: Mapping[str, Json]) -> Attachment:
-    """What is given whole, as a data URL, stays in the record."""
+    """Return an attachment. Data that is given inline, as a data URL, stays in the record."""
     url = as_str(data.get("url"))
     inline = url.startswith("data:")
     size = len(url.partition(",")[2]) * 3 // 4 if inline else None
@@ -228,24 +240,26 @@ def _parse_attachment(data: Mapping[str, Json]) -> Attachment:
 
 
 def _duration_ms(times: Mapping[str, Json]) -> float | None:
-    began, ended = as_count(times.get("start")), as_count(times.get("end"))
-    return float(ended - began) if began and ended >= began else None
+    start, end = as_count(times.get("start")), as_count(times.get("end"))
+    return float(end - start) if start and end >= start else None
 
 
-def _parse_tokens(told: Json) -> Tokens | None:
-    """What was thought is part of the output in some releases, and beside it in others: the total tells."""
-    usage = as_dict(told)
+def _parse_tokens(value: Json) -> Tokens | None:
+    """Return the tokens. Some releases include reasoning in the output and others do not; the total shows which."""
+    usage = as_dict(value)
     if not usage:
         return None
-    given, made, thought = (as_count(usage.get(name)) for name in ("input", "output", "reasoning"))
-    cached, written = (as_count(as_dict(usage.get("cache")).get(name)) for name in ("read", "write"))
-    beside = as_count(usage.get("total")) >= given + made + thought + cached + written
-    return Tokens(given + written, made + thought * beside, cached)
+    input_tokens, output_tokens, reasoning = (as_count(usage.get(name)) for name in ("input", "output", "reasoning"))
+    cache_reads, cache_writes = (as_count(as_dict(usage.get("cache")).get(name)) for name in ("read", "write"))
+    excludes_reasoning = (
+        as_count(usage.get("total")) >= input_tokens + output_tokens + reasoning + cache_reads + cache_writes
+    )
+    return Tokens(input_tokens + cache_writes, output_tokens + reasoning * excludes_reasoning, cache_reads)
 
 
-def take_settled(told: Iterable[OpencodeEntry], include_unsettled: bool) -> Iterator[OpencodeEntry]:
-    """As far as nothing of it will change any more; all of it where nobody will change it."""
-    for one in told:
-        if not (one.is_settled or include_unsettled):
+def take_settled(entries: Iterable[OpencodeEntry], include_unsettled: bool) -> Iterator[OpencodeEntry]:
+    """Yield entries up to the first that may still change, or all of them with `include_unsettled`."""
+    for entry in entries:
+        if not (entry.is_settled or include_unsettled):
             return
-        yield one
+        yield entry

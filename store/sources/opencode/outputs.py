@@ -1,4 +1,7 @@
-"""Outputs too long for opencode's database: it keeps their end, and all it could write of them in a file beside."""
+"""This module reads tool outputs that are too long for opencode's database.
+
+The database has the end of such an output. A file has as much of it as opencode could write.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +22,7 @@ _OVERLAP = 200
 
 
 def read_full_output(state: Mapping[str, Json], folder: Path | None) -> Json:
-    """The file and the end joined where they meet. The file may itself be cut short, or be gone."""
+    """Return the output, with the file and the end joined where they overlap. The file may be incomplete or missing."""
     output = state.get("output")
     metadata = as_dict(state.get("metadata"))
     name = as_str(metadata.get("outputPath")).replace("\\", "/").rpartition("/")[2]
@@ -30,14 +33,14 @@ def read_full_output(state: Mapping[str, Json], folder: Path | None) -> Json:
     if note is None or not saved or not isinstance(output, str):
         return output
     end = output[note.end() :]
-    at = saved.rfind(end[:_OVERLAP]) if end else -1
-    if at >= 0:
-        return saved[:at] + end if len(end) > len(saved) - at else saved
+    overlap = saved.rfind(end[:_OVERLAP]) if end else -1
+    if overlap >= 0:
+        return saved[:overlap] + end if len(end) > len(saved) - overlap else saved
     return f"{saved}\n…\n{end}" if end else saved
 
 
 def _read_saved(path: Path) -> str:
-    """Only what lies in the folder itself: a link could lead anywhere."""
+    """Return the content of the file. A symbolic link is not followed, because it could lead anywhere."""
     try:
         if path.is_symlink() or path.stat().st_size > LONGEST_OUTPUT:
             return ""

@@ -28,79 +28,92 @@ def open_reader(path: Path) -> Iterator[OpencodeReader]:
     with ExitStack() as stack:
         databases = find_databases(path) if is_folder else [path]
         connections = [stack.enter_context(sqlite.snapshot(database)) for database in databases]
-        generations: list[SessionStorage] = [
+        storages: list[SessionStorage] = [
             DatabaseStorage(connection, problems)
             for connection in connections
             if sqlite.has_columns(sqlite.read_tables(connection), SIGNATURE)
         ]
         if is_folder:
-            generations.append(FileStorage(path, problems))
-        yield OpencodeReader(generations, (path if is_folder else path.parent) / OUTPUTS_FOLDER, problems)
+            storages.append(FileStorage(path, problems))
+        yield OpencodeReader(storages, (path if is_folder else path.parent) / OUTPUTS_FOLDER, problems)
 
 
 class OpencodeReader(SourceReader):
-    def __init__(self, generations: list[SessionStorage], outputs: Path, problems: list[Problem]) -> None:
+    """Reads the sessions in opencode's databases and files."""
+
+    def __init__(self, storages: list[SessionStorage], outputs_folder: Path, problems: list[Problem]) -> None:
         super().__init__()
         self.problems = problems
-        self._storages = generations
-        self._outputs_folder = outputs
+        self._storages = storages
+        self._outputs_folder = outputs_folder
         self._storage_by_session: dict[str, SessionStorage] = {}
         self._sub_agent_calls = cache(self._find_sub_agent_calls)
 
     def scan(self) -> Iterator[SessionRef]:
-        """The newest generation first: what was taken over from an older one stands there still, as it was then."""
-        for generation in self._storages:
-            for ref in generation.list_refs():
-                if self._storage_by_session.setdefault(ref.native_id, generation) is not generation:
+        """Yield the sessions of the newest storage first.
+
+        An older storage still has the sessions that were copied out of it, as they were then; these are skipped.
+        """
+        for storage in self._storages:
+            for ref in storage.list_refs():
+                if self._storage_by_session.setdefault(ref.native_id, storage) is not storage:
                     continue
                 yield ref
-                info = generation.read_info(ref.native_id)
+                info = storage.read_info(ref.native_id)
                 if info is not None and (reverted := as_str(info.revert.get("messageID"))):
                     yield SessionRef(f"{ref.native_id}/{reverted}", ref.stamp, ref.updated_at)
 
     def read(self, ref: SessionRef) -> Iterator[Batch]:
-        name, _, reverted = ref.native_id.partition("/")
-        owner = self._storage_by_session.get(name)
-        info = owner.read_info(name) if owner else None
+        session_id, _, reverted = ref.native_id.partition("/")
+        storage = self._storage_by_session.get(session_id)
+        info = storage.read_info(session_id) if storage else None
         if info is None:
             return
-        met: list[Problem] = []
-        quiet = sqlite.is_quiet(ref.updated_at)
+        problems: list[Problem] = []
+        is_quiet = sqlite.is_quiet(ref.updated_at)
         fields: SessionFields = {**info.fields}
-        kept = sum(1 for _ in _take_until_revert(self._read_entries(name, []), info)) if reverted else 0
+        shared_count = sum(1 for _ in _take_until_revert(self._read_entries(session_id, []), info)) if reverted else 0
         if reverted:
-            fields |= {"parent_id": name, "relation": "fork", "forked_at": kept - 1}
-            fields.pop("cost", None)  # which is the session's
-        elif name in (calls := self._sub_agent_calls(fields.get("parent_id", ""))):
-            fields["forked_at"] = calls[name]
+            fields |= {"parent_id": session_id, "relation": "fork", "forked_at": shared_count - 1}
+            fields.pop("cost", None)  # The cost is that of the whole session.
+        elif session_id in (calls := self._sub_agent_calls(fields.get("parent_id", ""))):
+            fields["forked_at"] = calls[session_id]
         yield Batch(header=info.header, fields=fields, archived=info.archived)
-        told = take_settled(self._read_entries(name, met), include_unsettled=quiet)
-        shown = told if reverted else _take_until_revert(told, info)
-        yield from sqlite.build_batches(_complete_entries(shown, kept, fields.get("created_at", "")), met)
+        entries = take_settled(self._read_entries(session_id, problems), include_unsettled=is_quiet)
+        shown_entries = entries if reverted else _take_until_revert(entries, info)
+        yield from sqlite.build_batches(
+            _complete_entries(shown_entries, shared_count, fields.get("created_at", "")), problems
+        )
 
-    def _read_entries(self, session: str, met: list[Problem]) -> Iterator[OpencodeEntry]:
-        owner = self._storage_by_session[session]
-        telling = OpencodeEntryReader(lambda message: owner.read_parts(session, message, met), self._outputs_folder)
-        return telling.read_entries(owner.read_messages(session, met))
+    def _read_entries(self, session: str, problems: list[Problem]) -> Iterator[OpencodeEntry]:
+        storage = self._storage_by_session[session]
+        reader = OpencodeEntryReader(
+            lambda message: storage.read_parts(session, message, problems), self._outputs_folder
+        )
+        return reader.read_entries(storage.read_messages(session, problems))
 
     def _find_sub_agent_calls(self, session: str) -> dict[str, int]:
-        """Where in a session's chain the calls stand that started another."""
+        """Return the positions in a session's chain of the calls that started sub-agents, by their session."""
         if session not in self._storage_by_session:
             return {}
         return {
-            told.sub_agent_id: place for place, told in enumerate(self._read_entries(session, [])) if told.sub_agent_id
+            entry.sub_agent_id: position
+            for position, entry in enumerate(self._read_entries(session, []))
+            if entry.sub_agent_id
         }
 
 
-def _take_until_revert(told: Iterable[OpencodeEntry], info: SessionInfo) -> Iterator[OpencodeEntry]:
-    """What of a session was not taken back."""
-    message, part = (as_str(info.revert.get(name)) for name in ("messageID", "partID"))
-    return takewhile(lambda one: not message or one.message_id != message or part not in ("", one.part_id), told)
+def _take_until_revert(entries: Iterable[OpencodeEntry], info: SessionInfo) -> Iterator[OpencodeEntry]:
+    """Yield the entries that were not reverted."""
+    message_id, part_id = (as_str(info.revert.get(name)) for name in ("messageID", "partID"))
+    return takewhile(
+        lambda entry: not message_id or entry.message_id != message_id or part_id not in ("", entry.part_id), entries
+    )
 
 
-def _complete_entries(told: Iterable[OpencodeEntry], inherited: int, made: str) -> Iterator[list[NewEntry]]:
-    """Where a time is none, the one before."""
-    for place, (entry, *_) in enumerate(told):
-        entry.inherited = place < inherited
-        made = entry.created_at = entry.created_at or made
+def _complete_entries(entries: Iterable[OpencodeEntry], shared_count: int, created_at: str) -> Iterator[list[NewEntry]]:
+    """Mark the inherited entries, and give every entry without a time the time of the one before."""
+    for position, (entry, *_) in enumerate(entries):
+        entry.inherited = position < shared_count
+        created_at = entry.created_at = entry.created_at or created_at
         yield [entry]

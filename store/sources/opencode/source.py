@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 
 class Opencode(Source):
+    """Reads sessions of opencode."""
+
     name = "opencode"
     where = "~/.local/share/opencode, and the database in $OPENCODE_DB"
 
@@ -54,7 +56,7 @@ class Opencode(Source):
     def resume(self, session: Session) -> ResumeCommand:
         name, _, reverted = session.native_id.partition("/")
         if reverted:
-            return ResumeCommand(None, session.cwd, f"This was taken back: go on with {name} and say /redo.")
+            return ResumeCommand(None, session.cwd, f"This part was reverted. Resume session {name} and enter /redo.")
         folder = (session.cwd,) if session.cwd else ()
         argv = ("opencode", *folder, "--session", name)
         return ResumeCommand(

@@ -1,4 +1,4 @@
-"""Where opencode has kept its sessions: since 2026 in a database, before in a folder with a file for everything."""
+"""This module reads the two storages of opencode: a database since 2026, and before that a folder of JSON files."""
 
 from __future__ import annotations
 
@@ -23,49 +23,51 @@ from store.text.validate import encode_derived, parse, replace_surrogates
 _STABLE_COLUMNS = ("parent_id", "directory", "title", "revert", "time_created", "time_archived")
 _MESSAGES_IN_ORDER = "where session_id = ? order by time_created, id"
 _PLACEHOLDER_TITLE = re.compile(r"(?:New session|Child session) - \d{4}-\d\d-\d\dT.*", re.DOTALL)
-# What opencode has taken out of the model's sight is marked so in place, long after.
+# opencode marks a tool output as compacted in place, long after it was written.
 _COMPACTED_TIME = re.compile(rb'("time":\s*\{\s*"start":\s*\d+,\s*"end":\s*\d+),\s*"compacted":\s*\d+')
 
 
 @dataclass(frozen=True, slots=True)
 class SessionInfo:
-    "What is said of a session."
+    """Describes a session."""
 
     header: NewEntry
     fields: SessionFields
     archived: bool = False
     revert: Mapping[str, Json] = field(default_factory=dict)
-    "The message and the part from which on it was taken back, for now."
+    "Names the message and the part from which on the session is reverted, until a redo."
 
 
 class SessionStorage(Protocol):
+    """Declares how to read sessions from a database or from files."""
+
     def list_refs(self) -> Iterator[SessionRef]: ...
     def read_info(self, session: str) -> SessionInfo | None: ...
-    def read_messages(self, session: str, met: list[Problem]) -> list[OpencodeMessage]: ...
-    def read_parts(self, session: str, message: OpencodeMessage, met: list[Problem]) -> Iterable[OpencodePart]: ...
+    def read_messages(self, session: str, problems: list[Problem]) -> list[OpencodeMessage]: ...
+    def read_parts(self, session: str, message: OpencodeMessage, problems: list[Problem]) -> Iterable[OpencodePart]: ...
 
 
-def _parse_info(told: Mapping[str, Json], times: Mapping[str, Json], record: NewRecord) -> SessionInfo:
-    title = as_str(told.get("title"))
-    model = as_dict(told.get("model"))
+def _parse_info(data: Mapping[str, Json], times: Mapping[str, Json], record: NewRecord) -> SessionInfo:
+    title = as_str(data.get("title"))
+    model = as_dict(data.get("model"))
     fields: SessionFields = {
         "agent_title": "" if _PLACEHOLDER_TITLE.fullmatch(title) else replace_surrogates(title),
-        "cwd": replace_surrogates(as_str(told.get("directory"))),
-        "model": replace_surrogates(parse_model(told)),
+        "cwd": replace_surrogates(as_str(data.get("directory"))),
+        "model": replace_surrogates(parse_model(data)),
         "provider": replace_surrogates(as_str(model.get("providerID"))),
     }
-    made, moved = as_time(times.get("created")), as_time(times.get("updated"))
-    fields |= sqlite.time_fields(made, moved) | cost_fields(told.get("cost"))
-    if parent := replace_surrogates(as_str(told.get("parentID"))):
+    created_at, updated_at = as_time(times.get("created")), as_time(times.get("updated"))
+    fields |= sqlite.time_fields(created_at, updated_at) | cost_fields(data.get("cost"))
+    if parent := replace_surrogates(as_str(data.get("parentID"))):
         fields |= {"parent_id": parent, "relation": "delegate"}
     header = NewEntry(kind="header", record=record)
-    return SessionInfo(header, fields, bool(times.get("archived")), as_dict(told.get("revert")))
+    return SessionInfo(header, fields, bool(times.get("archived")), as_dict(data.get("revert")))
 
 
 def _strip_changing(data: bytes, value: Json) -> bytes:
-    """JSON without what opencode changes in it when it is long said: the diffs of a person's message, and the marks."""
+    """Return JSON without what opencode changes later: the diffs in a user's message, and the compaction marks."""
     if as_dict(value).get("role") == "user":
-        return encode_derived({name: told for name, told in value.items() if name != "summary"})
+        return encode_derived({name: member for name, member in value.items() if name != "summary"})
     return _COMPACTED_TIME.sub(rb"\1", data)
 
 
@@ -73,84 +75,100 @@ def _strip_changing(data: bytes, value: Json) -> bytes:
 
 
 class DatabaseStorage:
+    """Reads sessions from a database."""
+
     def __init__(self, connection: sqlite3.Connection, problems: list[Problem]) -> None:
         self._connection = connection
         self._problems = problems
         self._has_session_message = "session_message" in sqlite.read_tables(connection)
 
     def list_refs(self) -> Iterator[SessionRef]:
-        said: dict[object, str] = {}
-        first: dict[object, str] = {}
-        swept = {"message": ("id", "time_created"), "part": ("id", "message_id"), "session_message": ("type", "seq")}
-        for table, columns in swept.items():
+        digests: dict[object, str] = {}
+        first_rows: dict[object, str] = {}
+        scanned_columns = {
+            "message": ("id", "time_created"),
+            "part": ("id", "message_id"),
+            "session_message": ("type", "seq"),
+        }
+        for table, columns in scanned_columns.items():
             if table != "session_message" or self._has_session_message:
                 rows = sqlite.scan_columns(self._connection, table, "session_id", *columns, "cast(data as blob)")
-                for number, session, *told in rows:
-                    said[session] = sqlite.digest(said.get(session), *told)
-                    first.setdefault(session, f"{table}:{number}")
+                for rowid, session, *values in rows:
+                    digests[session] = sqlite.digest(digests.get(session), *values)
+                    first_rows.setdefault(session, f"{table}:{rowid}")
         for row in sqlite.read_rows(self._connection, "session", self._problems):
-            first.pop(row["id"], None)
+            first_rows.pop(row["id"], None)
             if not isinstance(row["id"], str) or not row["id"]:
-                self._problems.append(Problem("session", f"The session {row['id']!r} is not named by text."))
+                self._problems.append(Problem("session", f"The id of session {row['id']!r} is not text."))
                 continue
-            about = dict(row)
-            moved = sqlite.normalize_time(row["time_updated"])
-            lasting = [about.get(name) for name in _STABLE_COLUMNS]
-            yield SessionRef(row["id"], sqlite.digest(*lasting, said.get(row["id"]), sqlite.is_quiet(moved)), moved)
-        for session, place in first.items():
-            self._problems.append(Problem(place, f"There is no session {session!r}."))
+            session = dict(row)
+            updated_at = sqlite.normalize_time(row["time_updated"])
+            stable_values = [session.get(name) for name in _STABLE_COLUMNS]
+            yield SessionRef(
+                row["id"],
+                sqlite.digest(*stable_values, digests.get(row["id"]), sqlite.is_quiet(updated_at)),
+                updated_at,
+            )
+        for session, row_name in first_rows.items():
+            self._problems.append(Problem(row_name, f"There is no session {session!r}."))
 
     def read_info(self, session: str) -> SessionInfo | None:
         row = next(sqlite.read_rows(self._connection, "session", [], "where id = ?", session), None)
         if row is None:
             return None
-        told: dict[str, Any] = dict(row)
-        told |= {name: _parse_json(told.get(name)) for name in ("model", "revert")}
-        told["parentID"] = told.get("parent_id")
-        times = {name: told.get(f"time_{name}") for name in ("created", "updated", "archived")}
-        moving = [name for name in told if name.startswith(("tokens_", "summary_")) or name in ("time_updated", "cost")]
-        return _parse_info(told, times, sqlite.record_from_row(row, "session", session, exclude=moving))
-
-    def read_messages(self, session: str, met: list[Problem]) -> list[OpencodeMessage]:
-        """One kind of tables or the other; the newer ones are empty so far."""
-        found = [
-            self._parse_message(row, met)
-            for row in sqlite.read_rows(self._connection, "message", met, _MESSAGES_IN_ORDER, session)
+        data: dict[str, Any] = dict(row)
+        data |= {name: _parse_json(data.get(name)) for name in ("model", "revert")}
+        data["parentID"] = data.get("parent_id")
+        times = {name: data.get(f"time_{name}") for name in ("created", "updated", "archived")}
+        changing = [
+            name for name in data if name.startswith(("tokens_", "summary_")) or name in ("time_updated", "cost")
         ]
-        if found or not self._has_session_message:
-            return found
-        rows = sqlite.read_rows(self._connection, "session_message", met, "where session_id = ? order by seq", session)
-        return [message_from_row(row, self._parse_data(row, "session_message", met)) for row in rows]
+        return _parse_info(data, times, sqlite.record_from_row(row, "session", session, exclude=changing))
 
-    def _parse_message(self, row: RowLike, met: list[Problem]) -> OpencodeMessage:
-        data = self._parse_data(row, "message", met)
+    def read_messages(self, session: str, problems: list[Problem]) -> list[OpencodeMessage]:
+        """Return the messages of a session. The newer table is used only when the older one has none."""
+        messages = [
+            self._parse_message(row, problems)
+            for row in sqlite.read_rows(self._connection, "message", problems, _MESSAGES_IN_ORDER, session)
+        ]
+        if messages or not self._has_session_message:
+            return messages
+        rows = sqlite.read_rows(
+            self._connection, "session_message", problems, "where session_id = ? order by seq", session
+        )
+        return [message_from_row(row, self._parse_data(row, "session_message", problems)) for row in rows]
+
+    def _parse_message(self, row: RowLike, problems: list[Problem]) -> OpencodeMessage:
+        data = self._parse_data(row, "message", problems)
         return OpencodeMessage(
             sqlite.as_text(row["id"]), as_dict(data), self._make_record(row, "message", data), _created_at(row)
         )
 
-    def read_parts(self, session: str, message: OpencodeMessage, met: list[Problem]) -> Iterator[OpencodePart]:
-        for row in sqlite.read_rows(self._connection, "part", met, "where message_id = ? order by id", message.id):
-            data = self._parse_data(row, "part", met)
+    def read_parts(self, session: str, message: OpencodeMessage, problems: list[Problem]) -> Iterator[OpencodePart]:
+        for row in sqlite.read_rows(self._connection, "part", problems, "where message_id = ? order by id", message.id):
+            data = self._parse_data(row, "part", problems)
             yield OpencodePart(sqlite.as_text(row["id"]), data, self._make_record(row, "part", data), _created_at(row))
 
-    def _parse_data(self, row: RowLike, table: str, met: list[Problem]) -> Json:
-        """What cannot be read stays as it is."""
+    def _parse_data(self, row: RowLike, table: str, problems: list[Problem]) -> Json:
+        """Return the data of a row. Data that cannot be read is a problem and stays text."""
         data = _parse_json(row["data"])
         if not isinstance(data, dict):
-            met.append(Problem(f"{table}:{row['id']}", "It is not a JSON object."))
+            problems.append(Problem(f"{table}:{row['id']}", "The data is not a JSON object."))
             return sqlite.as_text(row["data"])
         return data
 
     def _make_record(self, row: RowLike, table: str, data: Json) -> NewRecord:
-        steady = _strip_changing(sqlite.as_text(row["data"]).encode("utf-8", "replace"), data).decode(
+        stable_data = _strip_changing(sqlite.as_text(row["data"]).encode("utf-8", "replace"), data).decode(
             "utf-8", "replace"
         )
-        return sqlite.record_from_row(row, table, row["id"], exclude=("time_updated",), replacements={"data": steady})
+        return sqlite.record_from_row(
+            row, table, row["id"], exclude=("time_updated",), replacements={"data": stable_data}
+        )
 
 
-def _parse_json(spelled: object) -> Json:
+def _parse_json(text: object) -> Json:
     try:
-        return parse(spelled) if isinstance(spelled, str) else None
+        return parse(text) if isinstance(text, str) else None
     except BadValue:
         return None
 
@@ -164,22 +182,22 @@ def _created_at(row: RowLike) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _SessionFiles:
-    "Where the files of a session are."
+    """Holds the paths of the files of a session."""
 
     info_file: Path
     messages_folder: Path
     parts_folder: Path
-    "A folder for each message."
+    "Has a folder for each message."
 
 
 class FileStorage:
-    """Both generations of them: a folder for all projects, and before that one for each."""
+    """Reads sessions from files of both layouts: one folder for all projects, or an older one for each project."""
 
     def __init__(self, root: Path, problems: list[Problem]) -> None:
         self._root = root
         self._problems = problems
         self._files_by_session = {
-            place.info_file.stem: place for place in [*self._find_project_layout(), *self._find_shared_layout()]
+            files.info_file.stem: files for files in [*self._find_project_layout(), *self._find_shared_layout()]
         }
 
     def _find_project_layout(self) -> Iterator[_SessionFiles]:
@@ -193,52 +211,56 @@ class FileStorage:
             yield _SessionFiles(info, store / "message" / info.stem, store / "part")
 
     def list_refs(self) -> Iterator[SessionRef]:
-        for name, place in self._files_by_session.items():
-            info = jsonl.read_json_file(place.info_file, self._problems)
+        for name, files in self._files_by_session.items():
+            info = jsonl.read_json_file(files.info_file, self._problems)
             if not isinstance(info, dict):
                 continue
-            moved = as_time(as_dict(info.get("time")).get("updated"))
-            stamps = [jsonl.plain_file_stamp(place.info_file)]
-            for message in _list_json_files(place.messages_folder):
+            updated_at = as_time(as_dict(info.get("time")).get("updated"))
+            stamps = [jsonl.plain_file_stamp(files.info_file)]
+            for message in _list_json_files(files.messages_folder):
                 stamps += [message.name, jsonl.plain_file_stamp(message)]
-                stamps += [jsonl.plain_file_stamp(part) for part in _list_json_files(place.parts_folder / message.stem)]
-            yield SessionRef(name, sqlite.digest(*stamps, sqlite.is_quiet(moved)), moved)
+                stamps += [jsonl.plain_file_stamp(part) for part in _list_json_files(files.parts_folder / message.stem)]
+            yield SessionRef(name, sqlite.digest(*stamps, sqlite.is_quiet(updated_at)), updated_at)
 
     def read_info(self, session: str) -> SessionInfo | None:
-        place = self._files_by_session.get(session)
-        told = jsonl.read_json_record(place.info_file, self._problems) if place else None
-        if place is None or told is None:
+        files = self._files_by_session.get(session)
+        line = jsonl.read_json_record(files.info_file, self._problems) if files else None
+        if files is None or line is None:
             return None
-        value = as_dict(told.value)
+        value = as_dict(line.value)
         if not value.get("directory"):
-            value = {**value, "directory": self._find_cwd(place)}
+            value = {**value, "directory": self._find_cwd(files)}
         return _parse_info(
-            value, as_dict(value.get("time")), jsonl.record_from_line(told, self._relative_name(place.info_file))
+            value, as_dict(value.get("time")), jsonl.record_from_line(line, self._relative_name(files.info_file))
         )
 
-    def _find_cwd(self, place: _SessionFiles) -> str:
-        """The first generation says it only of what was answered."""
-        for file in _list_json_files(place.messages_folder):
+    def _find_cwd(self, files: _SessionFiles) -> str:
+        """Return the folder of a session. In the first layout only the answers name it."""
+        for file in _list_json_files(files.messages_folder):
             path = as_dict(as_dict(jsonl.read_json_file(file, [])).get("path"))
             if cwd := as_str(path.get("cwd")) or as_str(path.get("root")):
                 return cwd
         return ""
 
-    def read_messages(self, session: str, met: list[Problem]) -> list[OpencodeMessage]:
-        found = [
+    def read_messages(self, session: str, problems: list[Problem]) -> list[OpencodeMessage]:
+        messages = [
             OpencodeMessage(path.stem, data, record, as_time(as_dict(data.get("time")).get("created")))
-            for path, data, record in self._read_records(self._files_by_session[session].messages_folder, met)
+            for path, data, record in self._read_records(self._files_by_session[session].messages_folder, problems)
         ]
-        return sorted(found, key=lambda message: (message.created_at, message.id))
+        return sorted(messages, key=lambda message: (message.created_at, message.id))
 
-    def read_parts(self, session: str, message: OpencodeMessage, met: list[Problem]) -> Iterator[OpencodePart]:
-        for path, data, record in self._read_records(self._files_by_session[session].parts_folder / message.id, met):
+    def read_parts(self, session: str, message: OpencodeMessage, problems: list[Problem]) -> Iterator[OpencodePart]:
+        for path, data, record in self._read_records(
+            self._files_by_session[session].parts_folder / message.id, problems
+        ):
             yield OpencodePart(path.stem, data, record)
 
-    def _read_records(self, folder: Path, met: list[Problem]) -> Iterator[tuple[Path, Mapping[str, Json], NewRecord]]:
+    def _read_records(
+        self, folder: Path, problems: list[Problem]
+    ) -> Iterator[tuple[Path, Mapping[str, Json], NewRecord]]:
         for path in _list_json_files(folder):
             name = self._relative_name(path)
-            line = jsonl.read_json_record(path, met, name=name)
+            line = jsonl.read_json_record(path, problems, name=name)
             if line is not None:
                 yield path, as_dict(line.value), NewRecord(_strip_changing(line.data, line.value), name)
 
