@@ -1,4 +1,5 @@
-"""Tests of ATIF trajectories: steps, tool calls and observations, sub-agents inside a trajectory, and damaged files."""
+"""These tests read ATIF trajectories: steps, tool calls and observations, sub-agents inside a trajectory, and damaged
+files."""
 
 from __future__ import annotations
 
@@ -103,7 +104,7 @@ def test_every_step_is_kept(store: Store, path: Path) -> None:
         assert step in records
 
 
-def test_a_run_that_goes_on_is_read_on(store: Store, path: Path) -> None:
+def test_a_run_that_continues_is_read_on(store: Store, path: Path) -> None:
     trajectory = load(path)
     steps, trajectory["steps"] = trajectory["steps"], trajectory["steps"][:3]
     path.write_text(json.dumps(trajectory))
@@ -131,7 +132,7 @@ def test_a_copy_is_left_out(store: Store, folder: Path, path: Path) -> None:
     assert all("another copy" in problem.reason for problem in report.problems)
 
 
-def test_nothing_is_looked_for_unless_it_is_named() -> None:
+def test_only_named_files_are_read() -> None:
     assert list(atif.roots()) == []
 
 

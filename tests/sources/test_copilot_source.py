@@ -1,4 +1,5 @@
-"""Copilot CLI's events: calls told in three of them, sub-agents among them, failures that call themselves a success."""
+"""These tests read events of Copilot CLI: calls with three events each, sub-agents in the same file, and failed
+commands that are reported as a success."""
 
 from __future__ import annotations
 
@@ -28,15 +29,15 @@ AGENT = f"{NEW}/c3"
 
 
 @pytest.fixture
-def owner(tmp_path: Path) -> Path:
+def agent_home(tmp_path: Path) -> Path:
     return Path(shutil.copytree(SAMPLE, tmp_path / ".copilot"))
 
 
-def events(owner: Path) -> Path:
-    return owner / f"session-state/{NEW}/events.jsonl"
+def events(agent_home: Path) -> Path:
+    return agent_home / f"session-state/{NEW}/events.jsonl"
 
 
-def write(path: Path, kind: str, **data: Any) -> None:
+def append_event(path: Path, kind: str, **data: Any) -> None:
     event = {"type": kind, "data": data, "id": "x", "timestamp": "2026-05-02T10:00:00.000Z", "parentId": "e"}
     with path.open("a") as file:
         file.write(json.dumps(event) + "\n")
@@ -57,10 +58,10 @@ def test_it_is_found_where_copilot_keeps_it(home: Path, monkeypatch: pytest.Monk
     assert list(copilot.roots()) == [str(home / "moved")]
 
 
-def test_one_sessions_folder_or_file_will_do(owner: Path, tmp_path: Path) -> None:
-    assert copilot.detect(str(events(owner)))
-    assert copilot.detect(str(events(owner).parent))
-    assert copilot.detect(str(owner / f"session-state/{OLD}.jsonl"))
+def test_a_single_folder_or_file_is_detected(agent_home: Path, tmp_path: Path) -> None:
+    assert copilot.detect(str(events(agent_home)))
+    assert copilot.detect(str(events(agent_home).parent))
+    assert copilot.detect(str(agent_home / f"session-state/{OLD}.jsonl"))
     (tmp_path / "events.jsonl").write_text('{"type":"custom","id":"x","parentId":null,"timestamp":"t","data":1}\n')
     assert not copilot.detect(str(tmp_path / "events.jsonl"))
 
@@ -68,8 +69,8 @@ def test_one_sessions_folder_or_file_will_do(owner: Path, tmp_path: Path) -> Non
 # ── reading ───────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_a_session_is_read(store: Store, owner: Path) -> None:
-    assert sync_paths(store, owner).problems == []
+def test_a_session_is_read(store: Store, agent_home: Path) -> None:
+    assert sync_paths(store, agent_home).problems == []
     session = find(store, NEW)
     assert (session.title, session.cwd, session.model) == ('Fix the "retry"', "/w/app", "claude-sonnet-4.6")
     assert (session.turns, session.tool_calls, session.errors) == (2, 3, 1)
@@ -78,16 +79,16 @@ def test_a_session_is_read(store: Store, owner: Path) -> None:
     assert session.system_prompt == "You are the GitHub Copilot CLI."
 
 
-def test_each_model_call_is_counted_once(store: Store, owner: Path) -> None:
-    sync_paths(store, owner)
+def test_each_model_call_is_counted_once(store: Store, agent_home: Path) -> None:
+    sync_paths(store, agent_home)
     counted = [entry.tokens for entry in stored_entries(store, NEW) if entry.tokens]
     assert counted == [Tokens(60, 20, 40), Tokens(200, 30, 0)]
     old = find(store, OLD)
     assert (old.tokens_input, old.tokens_output, old.tokens_cached) == (30, 7, 20)
 
 
-def test_a_call_told_in_three_events_is_one(store: Store, owner: Path) -> None:
-    sync_paths(store, owner)
+def test_the_three_events_of_a_call_are_one_tool_call(store: Store, agent_home: Path) -> None:
+    sync_paths(store, agent_home)
     calls = store.chains.tool_calls(find(store, NEW).key)
     assert [(call.call_id, call.name, call.status, call.result, call.duration_ms) for call in calls] == [
         ("c1", "bash", "ok", "a.txt", 3000),
@@ -99,8 +100,8 @@ def test_a_call_told_in_three_events_is_one(store: Store, owner: Path) -> None:
     assert (call.status, call.result) == ("error", "")
 
 
-def test_every_kind_of_event_is_understood(store: Store, owner: Path) -> None:
-    sync_paths(store, owner)
+def test_every_kind_of_event_is_understood(store: Store, agent_home: Path) -> None:
+    sync_paths(store, agent_home)
     entries = stored_entries(store, NEW)
     assert entries[0].parts == (Text("Fix the retry"), Attachment("file", "a.py", uri="/w/app/a.py"))
     thoughts = [part for entry in entries for part in entry.parts if isinstance(part, Thinking)]
@@ -114,8 +115,8 @@ def test_every_kind_of_event_is_understood(store: Store, owner: Path) -> None:
     assert isinstance(entries[-1].parts[0], Opaque)
 
 
-def test_a_sub_agent_stands_at_the_call_that_started_it(store: Store, owner: Path) -> None:
-    sync_paths(store, owner)
+def test_a_sub_agent_is_linked_to_the_call_that_started_it(store: Store, agent_home: Path) -> None:
+    sync_paths(store, agent_home)
     child = find(store, AGENT)
     assert (child.title, child.parent_id, child.relation) == ("Explorer", f"copilot:{NEW}", "delegate")
     assert child.forked_at is not None
@@ -125,73 +126,73 @@ def test_a_sub_agent_stands_at_the_call_that_started_it(store: Store, owner: Pat
     assert "Looking." not in stored_texts(store, NEW)
 
 
-def test_the_older_layout_is_one_file(store: Store, owner: Path) -> None:
-    sync_paths(store, owner)
+def test_the_older_layout_is_one_file(store: Store, agent_home: Path) -> None:
+    sync_paths(store, agent_home)
     session = find(store, OLD)
     assert (session.title, session.cwd, session.turns) == ("About old times", "/w/old", 1)
 
 
-def test_of_two_files_of_one_session_the_longer_is_read(store: Store, owner: Path) -> None:
-    lines = events(owner).read_bytes().splitlines(keepends=True)
-    older = owner / f"session-state/{NEW}.jsonl"
-    older.write_bytes(b"".join(lines[:6]))
-    report = sync_paths(store, owner)
-    assert [problem.where for problem in report.problems] == [str(older)]
+def test_of_two_files_of_one_session_the_longer_is_read(store: Store, agent_home: Path) -> None:
+    lines = events(agent_home).read_bytes().splitlines(keepends=True)
+    shorter = agent_home / f"session-state/{NEW}.jsonl"
+    shorter.write_bytes(b"".join(lines[:6]))
+    report = sync_paths(store, agent_home)
+    assert [problem.where for problem in report.problems] == [str(shorter)]
     assert find(store, NEW).turns == 2
 
 
-def test_no_record_is_lost(store: Store, owner: Path) -> None:
-    sync_paths(store, owner)
+def test_no_record_is_lost(store: Store, agent_home: Path) -> None:
+    sync_paths(store, agent_home)
     assert read_stored_records(store) >= {
-        line for path in owner.rglob("*.jsonl") for line in path.read_bytes().splitlines()
+        line for path in agent_home.rglob("*.jsonl") for line in path.read_bytes().splitlines()
     }
 
 
-# ── following ─────────────────────────────────────────────────────────────────────────────────────
+# ── changes ───────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_a_second_sync_writes_nothing_and_what_is_appended_comes_in(store: Store, owner: Path) -> None:
-    sync_paths(store, owner)
-    again = sync_paths(store, owner)
+def test_a_second_sync_writes_nothing_and_appended_events_are_read(store: Store, agent_home: Path) -> None:
+    sync_paths(store, agent_home)
+    again = sync_paths(store, agent_home)
     assert (again.new, again.updated, again.unchanged) == (0, 0, 3)
     before = [entry.key for entry in stored_entries(store, NEW)]
-    write(events(owner), "user.message", content="More")
-    sync_paths(store, owner)
+    append_event(events(agent_home), "user.message", content="More")
+    sync_paths(store, agent_home)
     after = stored_entries(store, NEW)
     assert [entry.key for entry in after][:-1] == before
     assert after[-1].text == "More"
 
 
-def test_a_name_that_is_given_later_is_seen(store: Store, owner: Path) -> None:
-    sync_paths(store, owner)
-    (events(owner).parent / "workspace.yaml").write_text("name: 'It''s renamed'\n")
-    sync_paths(store, owner)
+def test_a_name_that_is_given_later_is_seen(store: Store, agent_home: Path) -> None:
+    sync_paths(store, agent_home)
+    (events(agent_home).parent / "workspace.yaml").write_text("name: 'It''s renamed'\n")
+    sync_paths(store, agent_home)
     assert find(store, NEW).title == "It's renamed"
 
 
-def test_resume_goes_on_in_the_sessions_folder(store: Store, owner: Path) -> None:
-    sync_paths(store, owner)
-    there = copilot.resume(find(store, NEW))
-    assert (there.argv, there.cwd) == (("copilot", "--resume", NEW), "/w/app")
-    helper = copilot.resume(find(store, AGENT))
-    assert helper.argv is None
-    assert NEW in helper.hint
+def test_resume_runs_in_the_sessions_folder(store: Store, agent_home: Path) -> None:
+    sync_paths(store, agent_home)
+    command = copilot.resume(find(store, NEW))
+    assert (command.argv, command.cwd) == (("copilot", "--resume", NEW), "/w/app")
+    sub_agent = copilot.resume(find(store, AGENT))
+    assert sub_agent.argv is None
+    assert NEW in sub_agent.hint
 
 
 # ── bad input ─────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_a_bad_line_is_one_problem(store: Store, owner: Path) -> None:
-    path = events(owner)
-    spelled = path.read_bytes().splitlines(keepends=True)
-    path.write_bytes(b"".join([*spelled[:3], b"\x00\xff\n", *spelled[3:], b'{"type":"user.mess']))
-    report = sync_paths(store, owner)
-    assert [problem.where for problem in report.problems] == [f"{path}:{sum(map(len, spelled[:3]))}"]
+def test_a_bad_line_is_one_problem(store: Store, agent_home: Path) -> None:
+    path = events(agent_home)
+    lines = path.read_bytes().splitlines(keepends=True)
+    path.write_bytes(b"".join([*lines[:3], b"\x00\xff\n", *lines[3:], b'{"type":"user.mess']))
+    report = sync_paths(store, agent_home)
+    assert [problem.where for problem in report.problems] == [f"{path}:{sum(map(len, lines[:3]))}"]
     assert find(store, NEW).turns == 2
 
 
 @given(data=st.data())
-def test_whatever_stands_in_a_transcript_its_neighbours_are_read(data: st.DataObject, tmp_path: Path) -> None:
+def test_a_damaged_transcript_does_not_affect_others(data: st.DataObject, tmp_path: Path) -> None:
     folder = tmp_path / "fuzzed"
     shutil.copytree(SAMPLE, folder, dirs_exist_ok=True)
     events(folder).write_bytes(data.draw(corrupted_lines(events(SAMPLE).read_bytes())))

@@ -1,4 +1,5 @@
-"""Gemini CLI's log played again: each message once however often it is told, and what was taken back as a fork."""
+"""These tests read logs of Gemini CLI. A message is stored once, however often it is written, and a rewind leaves a
+fork."""
 
 from __future__ import annotations
 
@@ -34,32 +35,32 @@ LATIN = f"{RESUMED}/m5"
 
 
 @pytest.fixture
-def owner(tmp_path: Path) -> Path:
+def agent_home(tmp_path: Path) -> Path:
     return Path(shutil.copytree(SAMPLE, tmp_path / ".gemini"))
 
 
-def log(owner: Path, session_id: str) -> Path:
-    return sorted(owner.rglob(f"session-*-{session_id[:8]}.json*"))[0]
+def log(agent_home: Path, session_id: str) -> Path:
+    return sorted(agent_home.rglob(f"session-*-{session_id[:8]}.json*"))[0]
 
 
-def write(path: Path, *values: Any) -> None:
+def append_lines(path: Path, *values: Any) -> None:
     with path.open("a") as file:
         file.write("".join(json.dumps(value) + "\n" for value in values))
 
 
-def user(name: str, said: str, at: str = "2026-05-01T10:30:00.000Z") -> dict[str, Any]:
-    return {"id": name, "timestamp": at, "type": "user", "content": [{"text": said}]}
+def user(name: str, text: str, time: str = "2026-05-01T10:30:00.000Z") -> dict[str, Any]:
+    return {"id": name, "timestamp": time, "type": "user", "content": [{"text": text}]}
 
 
-def answer(name: str, said: str, **more: Any) -> dict[str, Any]:
-    return {"id": name, "timestamp": "2026-05-01T10:30:01.000Z", "type": "gemini", "content": said} | more
+def answer(name: str, text: str, **fields: Any) -> dict[str, Any]:
+    return {"id": name, "timestamp": "2026-05-01T10:30:01.000Z", "type": "gemini", "content": text} | fields
 
 
 def find(store: Store, session_id: str) -> Session:
     return store.sessions.find(session_id)
 
 
-def said(store: Store, session_id: str) -> list[str]:
+def message_texts(store: Store, session_id: str) -> list[str]:
     return [entry.text for entry in stored_entries(store, session_id) if entry.kind == "message" and entry.text][1:]
 
 
@@ -74,10 +75,10 @@ def test_it_is_found_where_gemini_keeps_it(home: Path, monkeypatch: pytest.Monke
     assert list(gemini.roots()) == [str(home / "moved/.gemini")]
 
 
-def test_a_folder_inside_or_one_log_will_do(owner: Path, tmp_path: Path) -> None:
-    assert gemini.detect(str(owner / "tmp/app"))
-    assert gemini.detect(str(log(owner, TWICE)))
-    assert gemini.detect(str(log(owner, OLD)))
+def test_a_folder_inside_or_a_single_log_is_detected(agent_home: Path, tmp_path: Path) -> None:
+    assert gemini.detect(str(agent_home / "tmp/app"))
+    assert gemini.detect(str(log(agent_home, TWICE)))
+    assert gemini.detect(str(log(agent_home, OLD)))
     (tmp_path / "other.jsonl").write_text('{"sessionId":"x","type":"user"}\n')
     assert not gemini.detect(str(tmp_path / "other.jsonl"))
 
@@ -85,8 +86,8 @@ def test_a_folder_inside_or_one_log_will_do(owner: Path, tmp_path: Path) -> None
 # ── reading ───────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_a_resumed_session_is_told_once(store: Store, owner: Path) -> None:
-    assert sync_paths(store, owner).problems == []
+def test_the_messages_of_a_resumed_session_are_stored_once(store: Store, agent_home: Path) -> None:
+    assert sync_paths(store, agent_home).problems == []
     session = find(store, RESUMED)
     assert (session.title, session.cwd, session.model) == ("List the files", "/w/app", "gemini-3-pro")
     assert (session.turns, session.tool_calls, session.errors) == (3, 3, 2)
@@ -95,8 +96,8 @@ def test_a_resumed_session_is_told_once(store: Store, owner: Path) -> None:
     assert (session.tokens_input, session.tokens_output, session.tokens_cached) == (60 + 150 + 210, 25 + 10 + 4, 40)
 
 
-def test_what_is_told_again_brings_only_what_is_new(store: Store, owner: Path) -> None:
-    sync_paths(store, owner)
+def test_a_repeated_message_adds_only_what_is_new(store: Store, agent_home: Path) -> None:
+    sync_paths(store, agent_home)
     entries = [entry for entry in stored_entries(store, RESUMED) if entry.message_key == "m2"]
     kinds = [[type(part).__name__ for part in entry.parts] for entry in entries if entry.kind == "message"]
     assert kinds == [["Thinking"], ["ToolCall", "ToolResult", "ToolCall"], ["ToolResult"]]
@@ -104,8 +105,8 @@ def test_what_is_told_again_brings_only_what_is_new(store: Store, owner: Path) -
     assert [entry.tokens for entry in entries] == [Tokens(60, 25, 40), None, None]
 
 
-def test_a_command_that_fails_is_an_error_though_its_tool_says_success(store: Store, owner: Path) -> None:
-    sync_paths(store, owner)
+def test_a_command_that_fails_is_an_error_though_its_tool_says_success(store: Store, agent_home: Path) -> None:
+    sync_paths(store, agent_home)
     calls = store.chains.tool_calls(find(store, RESUMED).key)
     assert [(call.call_id, call.status) for call in calls] == [("c1", "ok"), ("c2", "error"), ("c3", "error")]
     assert command_failed("Output: x\nSignal: 9\nProcess Group PGID: 1")
@@ -114,8 +115,8 @@ def test_a_command_that_fails_is_an_error_though_its_tool_says_success(store: St
     assert not command_failed("Output: x\nError: (none)\nExit Code: 0\nSignal: (none)\nProcess Group PGID: 1")
 
 
-def test_the_programs_own_words_are_no_prompt(store: Store, owner: Path) -> None:
-    sync_paths(store, owner)
+def test_injected_text_is_no_prompt(store: Store, agent_home: Path) -> None:
+    sync_paths(store, agent_home)
     first, _, prompt = stored_entries(store, RESUMED)[:3]
     assert (first.role, first.turn) == ("user", 0)
     assert prompt.text == "List @a.txt"
@@ -123,8 +124,8 @@ def test_the_programs_own_words_are_no_prompt(store: Store, owner: Path) -> None
     assert prompt.parts[-1] == Attachment("image/png", size=5)
 
 
-def test_what_was_taken_back_is_a_fork(store: Store, owner: Path) -> None:
-    sync_paths(store, owner)
+def test_a_branch_before_a_rewind_is_a_fork(store: Store, agent_home: Path) -> None:
+    sync_paths(store, agent_home)
     fork = find(store, LATIN)
     assert (fork.parent_id, fork.relation, fork.turns) == (f"gemini:{RESUMED}", "fork", 1)
     assert [entry.text for entry in stored_entries(store, LATIN) if not entry.inherited] == ["Say it in Latin", "Unum."]
@@ -132,34 +133,34 @@ def test_what_was_taken_back_is_a_fork(store: Store, owner: Path) -> None:
     assert "Unum." not in stored_texts(store, RESUMED)
 
 
-def test_a_thread_in_two_files_is_one_session(store: Store, owner: Path) -> None:
-    sync_paths(store, owner)
-    assert said(store, TWICE) == ["What is two and two?", "Four.", "And three?", "Seven."]
+def test_a_thread_in_two_files_is_one_session(store: Store, agent_home: Path) -> None:
+    sync_paths(store, agent_home)
+    assert message_texts(store, TWICE) == ["What is two and two?", "Four.", "And three?", "Seven."]
     assert find(store, TWICE).tokens_total == 32
 
 
-def test_the_old_file_is_one_object(store: Store, owner: Path) -> None:
-    sync_paths(store, owner)
+def test_the_old_file_is_one_object(store: Store, agent_home: Path) -> None:
+    sync_paths(store, agent_home)
     session = find(store, OLD)
     assert (session.title, session.cwd, session.errors) == ("Read the readme", "/w/old", 1)
     assert stored_texts(store, OLD) == ["Read the readme", "Let me see.", "It is not there."]
-    path = log(owner, OLD)
-    whole = json.loads(path.read_text())
-    whole["messages"].append(user("o4", "Then write one"))
-    whole |= {"lastUpdated": "2026-01-01T00:00:00Z", "summary": "A readme"}
-    path.write_text(json.dumps(whole))
-    sync_paths(store, owner)
+    path = log(agent_home, OLD)
+    document = json.loads(path.read_text())
+    document["messages"].append(user("o4", "Then write one"))
+    document |= {"lastUpdated": "2026-01-01T00:00:00Z", "summary": "A readme"}
+    path.write_text(json.dumps(document))
+    sync_paths(store, agent_home)
     assert stored_texts(store, OLD)[-1] == "Then write one"
     assert find(store, OLD).title == "A readme"
     assert len(store.sessions.children(session.id)) == 0
 
 
-def test_an_old_file_and_what_it_became_are_one_session(store: Store, owner: Path) -> None:
-    path = log(owner, OLD)
-    whole = json.loads(path.read_text())
-    head = {name: whole[name] for name in ("sessionId", "projectHash", "startTime", "lastUpdated")}
-    write(path.with_suffix(".jsonl"), head, *whole["messages"], user("o4", "Go on"))
-    sync_paths(store, owner)
+def test_an_old_file_and_what_it_became_are_one_session(store: Store, agent_home: Path) -> None:
+    path = log(agent_home, OLD)
+    document = json.loads(path.read_text())
+    head = {name: document[name] for name in ("sessionId", "projectHash", "startTime", "lastUpdated")}
+    append_lines(path.with_suffix(".jsonl"), head, *document["messages"], user("o4", "Go on"))
+    sync_paths(store, agent_home)
     assert [text for text in stored_texts(store, OLD) if text] == [
         "Read the readme",
         "Let me see.",
@@ -169,137 +170,141 @@ def test_an_old_file_and_what_it_became_are_one_session(store: Store, owner: Pat
     assert find(store, OLD).tokens_total == 20
 
 
-def test_a_sub_agent_stands_at_the_call_that_started_it(store: Store, owner: Path) -> None:
-    sync_paths(store, owner)
+def test_a_sub_agent_is_linked_to_the_call_that_started_it(store: Store, agent_home: Path) -> None:
+    sync_paths(store, agent_home)
     child = find(store, AGENT)
     assert (child.parent_id, child.relation) == (f"gemini:{RESUMED}", "delegate")
     assert child.forked_at is not None
     assert stored_entries(store, RESUMED)[child.forked_at].text == "Ask the expert."
 
 
-def test_where_nobody_spoke_there_is_no_session(store: Store, owner: Path) -> None:
-    stub = sorted(owner.rglob("*bbbb2222.jsonl"))[1]
+def test_a_log_without_messages_is_no_session(store: Store, agent_home: Path) -> None:
+    stub = sorted(agent_home.rglob("*bbbb2222.jsonl"))[1]
     shutil.copy(stub, stub.with_name("session-2026-05-02T10-00-dddd4444.jsonl"))
-    text = stub.with_name("session-2026-05-02T10-00-dddd4444.jsonl")
-    text.write_text(stub.read_text().replace("bbbb2222", "dddd4444"))
-    assert sync_paths(store, owner).seen == 5
+    copy = stub.with_name("session-2026-05-02T10-00-dddd4444.jsonl")
+    copy.write_text(stub.read_text().replace("bbbb2222", "dddd4444"))
+    assert sync_paths(store, agent_home).seen == 5
 
 
-def test_no_record_is_lost(store: Store, owner: Path) -> None:
-    sync_paths(store, owner)
-    kept = read_stored_records(store)
-    assert kept >= {line for path in owner.rglob("*.jsonl") for line in path.read_bytes().splitlines()}
-    old = json.loads(log(owner, OLD).read_text())
-    assert [message for message in old["messages"] if message not in [json.loads(data) for data in kept]] == []
+def test_no_record_is_lost(store: Store, agent_home: Path) -> None:
+    sync_paths(store, agent_home)
+    records = read_stored_records(store)
+    assert records >= {line for path in agent_home.rglob("*.jsonl") for line in path.read_bytes().splitlines()}
+    old = json.loads(log(agent_home, OLD).read_text())
+    assert [message for message in old["messages"] if message not in [json.loads(data) for data in records]] == []
 
 
-# ── following ─────────────────────────────────────────────────────────────────────────────────────
+# ── changes ───────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_a_log_that_grows_is_a_chain_that_grows(store: Store, owner: Path) -> None:
-    """Also when a second file of the same session comes while the first one goes on."""
-    path, stub = sorted(owner.rglob("*bbbb2222.jsonl"))
-    whole, second = path.read_bytes().splitlines(keepends=True), stub.read_bytes()
+def test_a_log_that_grows_is_a_chain_that_grows(store: Store, agent_home: Path) -> None:
+    """A second file of the same session may appear while the first one still grows."""
+    path, stub = sorted(agent_home.rglob("*bbbb2222.jsonl"))
+    lines, second = path.read_bytes().splitlines(keepends=True), stub.read_bytes()
     stub.unlink()
-    seen: list[int] = []
-    for upto in range(3, len(whole) + 1):
-        path.write_bytes(b"".join(whole[:upto]))
-        if upto == 5:
+    known_keys: list[int] = []
+    for count in range(3, len(lines) + 1):
+        path.write_bytes(b"".join(lines[:count]))
+        if count == 5:
             stub.write_bytes(second)
-        sync_paths(store, owner)
+        sync_paths(store, agent_home)
         keys = [entry.key for entry in stored_entries(store, TWICE)]
-        assert keys[: len(seen)] == seen
-        seen = keys
-    assert said(store, TWICE) == ["What is two and two?", "Four.", "And three?", "Seven."]
+        assert keys[: len(known_keys)] == known_keys
+        known_keys = keys
+    assert message_texts(store, TWICE) == ["What is two and two?", "Four.", "And three?", "Seven."]
     assert store.sessions.children(f"gemini:{TWICE}") == []
 
 
-def test_a_second_sync_writes_nothing(store: Store, owner: Path) -> None:
-    sync_paths(store, owner)
-    again = sync_paths(store, owner)
+def test_a_second_sync_writes_nothing(store: Store, agent_home: Path) -> None:
+    sync_paths(store, agent_home)
+    again = sync_paths(store, agent_home)
     assert (again.new, again.updated, again.unchanged) == (0, 0, 5)
-    log(owner, RESUMED).touch()
-    sync_paths(store, owner)
+    log(agent_home, RESUMED).touch()
+    sync_paths(store, agent_home)
     assert len(store.sessions.children(f"gemini:{RESUMED}")) == 2
 
 
-def test_a_rollback_takes_back_what_the_new_list_leaves_out(store: Store, owner: Path) -> None:
-    path = log(owner, TWICE)
-    write(path, user("b5", "Oops"), {"$set": {"messages": [user("b1", "What is two and two?"), answer("b2", "Four.")]}})
-    write(path, user("b6", "Better"))
-    sync_paths(store, owner)
-    assert said(store, TWICE) == ["What is two and two?", "Four.", "Better"]
+def test_messages_missing_from_a_new_list_become_a_fork(store: Store, agent_home: Path) -> None:
+    path = log(agent_home, TWICE)
+    append_lines(
+        path, user("b5", "Oops"), {"$set": {"messages": [user("b1", "What is two and two?"), answer("b2", "Four.")]}}
+    )
+    append_lines(path, user("b6", "Better"))
+    sync_paths(store, agent_home)
+    assert message_texts(store, TWICE) == ["What is two and two?", "Four.", "Better"]
     (fork,) = store.sessions.children(f"gemini:{TWICE}")
-    assert said(store, fork.native_id)[2:] == ["And three?", "Seven.", "Oops"]
+    assert message_texts(store, fork.native_id)[2:] == ["And three?", "Seven.", "Oops"]
 
 
-def test_a_summary_replaces_nothing_that_was_said(store: Store, owner: Path) -> None:
-    path = log(owner, TWICE)
+def test_a_summary_removes_no_messages(store: Store, agent_home: Path) -> None:
+    path = log(agent_home, TWICE)
     summary = user("x1", "<state_snapshot>Sums were done.</state_snapshot>")
-    write(path, {"$set": {"messages": [summary, answer("x2", "Got it."), answer("b4", "Seven.")]}}, user("b5", "More"))
-    sync_paths(store, owner)
-    assert said(store, TWICE) == ["What is two and two?", "Four.", "And three?", "Seven.", "Got it.", "More"]
+    append_lines(
+        path, {"$set": {"messages": [summary, answer("x2", "Got it."), answer("b4", "Seven.")]}}, user("b5", "More")
+    )
+    sync_paths(store, agent_home)
+    assert message_texts(store, TWICE) == ["What is two and two?", "Four.", "And three?", "Seven.", "Got it.", "More"]
     (compaction,) = [entry for entry in stored_entries(store, TWICE) if entry.kind == "compaction"]
     assert "Sums were done." in compaction.text
     assert find(store, TWICE).turns == 3
 
 
-def test_a_message_told_anew_after_a_rollback_has_its_calls_again(store: Store, owner: Path) -> None:
-    path = log(owner, TWICE)
+def test_a_message_repeated_after_a_rollback_keeps_its_calls(store: Store, agent_home: Path) -> None:
+    path = log(agent_home, TWICE)
     call = {"id": "k", "name": "ls", "args": {}, "status": "success", "resultDisplay": "a.txt"}
-    write(path, user("b5", "A"), answer("b6", "Look.", toolCalls=[call], model="g"))
-    kept = [user("b1", "What is two and two?"), answer("b2", "Four."), answer("b6", "Look.")]
-    write(path, {"$set": {"messages": kept}})
-    sync_paths(store, owner)
-    assert said(store, TWICE)[-1] == "Look."
+    append_lines(path, user("b5", "A"), answer("b6", "Look.", toolCalls=[call], model="g"))
+    remaining = [user("b1", "What is two and two?"), answer("b2", "Four."), answer("b6", "Look.")]
+    append_lines(path, {"$set": {"messages": remaining}})
+    sync_paths(store, agent_home)
+    assert message_texts(store, TWICE)[-1] == "Look."
     assert [(call.name, call.result) for call in store.chains.tool_calls(find(store, TWICE).key)] == [("ls", "a.txt")]
 
 
-def test_a_rewind_to_nowhere_takes_all_back(store: Store, owner: Path) -> None:
-    write(log(owner, TWICE), {"$rewindTo": "nobody"}, user("b9", "Anew"))
-    sync_paths(store, owner)
-    assert said(store, TWICE) == ["Anew"]
+def test_a_rewind_to_an_unknown_message_removes_all(store: Store, agent_home: Path) -> None:
+    append_lines(log(agent_home, TWICE), {"$rewindTo": "nobody"}, user("b9", "New"))
+    sync_paths(store, agent_home)
+    assert message_texts(store, TWICE) == ["New"]
 
 
-# ── going on ──────────────────────────────────────────────────────────────────────────────────────
+# ── resume ────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_resume_goes_on_in_the_projects_folder(store: Store, owner: Path) -> None:
-    sync_paths(store, owner)
-    there = gemini.resume(find(store, RESUMED))
-    assert (there.argv, there.cwd) == (("gemini", "--resume", RESUMED), "/w/app")
+def test_resume_runs_in_the_projects_folder(store: Store, agent_home: Path) -> None:
+    sync_paths(store, agent_home)
+    command = gemini.resume(find(store, RESUMED))
+    assert (command.argv, command.cwd) == (("gemini", "--resume", RESUMED), "/w/app")
     for other in (LATIN, AGENT):
-        there = gemini.resume(find(store, other))
-        assert there.argv is None
-        assert there.hint
+        command = gemini.resume(find(store, other))
+        assert command.argv is None
+        assert command.hint
 
 
-def test_the_folder_is_known_by_its_hash(store: Store, owner: Path) -> None:
-    (owner / "tmp/app/.project_root").unlink()
-    sync_paths(store, owner)
+def test_the_folder_is_found_by_its_hash(store: Store, agent_home: Path) -> None:
+    (agent_home / "tmp/app/.project_root").unlink()
+    sync_paths(store, agent_home)
     assert find(store, RESUMED).cwd == "/w/app"
-    (owner / "projects.json").unlink()
-    (owner / "trustedFolders.json").write_text('{"/w/app": "TRUST_FOLDER"}')
-    log(owner, RESUMED).touch()
-    sync_paths(store, owner)
+    (agent_home / "projects.json").unlink()
+    (agent_home / "trustedFolders.json").write_text('{"/w/app": "TRUST_FOLDER"}')
+    log(agent_home, RESUMED).touch()
+    sync_paths(store, agent_home)
     assert find(store, RESUMED).cwd == "/w/app"
 
 
 # ── bad input ─────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_bad_lines_are_problems_and_their_neighbours_come(store: Store, owner: Path) -> None:
-    path = log(owner, RESUMED)
-    spelled = path.read_bytes().splitlines(keepends=True)
-    path.write_bytes(b"".join([*spelled[:4], b"\xff\x00\n", *spelled[4:]]))
+def test_bad_lines_are_problems_and_the_others_are_read(store: Store, agent_home: Path) -> None:
+    path = log(agent_home, RESUMED)
+    lines = path.read_bytes().splitlines(keepends=True)
+    path.write_bytes(b"".join([*lines[:4], b"\xff\x00\n", *lines[4:]]))
     (path.parent / "session-x.json").write_text('{"sessionId": ')
-    report = sync_paths(store, owner)
+    report = sync_paths(store, agent_home)
     assert len(report.problems) == 2
     assert find(store, RESUMED).turns == 3
 
 
 @given(data=st.data())
-def test_whatever_stands_in_a_log_its_neighbours_are_read(data: st.DataObject, tmp_path: Path) -> None:
+def test_a_damaged_log_does_not_affect_others(data: st.DataObject, tmp_path: Path) -> None:
     folder = tmp_path / "fuzzed"
     shutil.copytree(SAMPLE, folder, dirs_exist_ok=True)
     log(folder, RESUMED).write_bytes(data.draw(corrupted_lines(log(SAMPLE, RESUMED).read_bytes())))

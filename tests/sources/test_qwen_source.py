@@ -1,4 +1,4 @@
-"""Qwen Code's transcripts: the tree around Gemini's parts, and failures that only the output tells."""
+"""These tests read transcripts of Qwen Code: the tree of records, and failures that only the output reveals."""
 
 from __future__ import annotations
 
@@ -28,23 +28,23 @@ BRANCH = f"{TREE}/v1"
 
 
 @pytest.fixture
-def owner(tmp_path: Path) -> Path:
+def agent_home(tmp_path: Path) -> Path:
     return Path(shutil.copytree(SAMPLE, tmp_path / ".qwen"))
 
 
-def transcript(owner: Path, session_id: str) -> Path:
-    return owner / f"projects/-w-app/chats/{session_id}.jsonl"
+def transcript(agent_home: Path, session_id: str) -> Path:
+    return agent_home / f"projects/-w-app/chats/{session_id}.jsonl"
 
 
 def find(store: Store, session_id: str) -> Session:
     return store.sessions.find(session_id)
 
 
-def write(path: Path, uuid: str, parent: str, **more: Any) -> None:
+def append_record(path: Path, uuid: str, parent: str, **fields: Any) -> None:
     record = {"uuid": uuid, "parentUuid": parent, "sessionId": path.stem, "timestamp": "2026-05-02T10:00:00.000Z"}
-    said = {"type": "user", "message": {"role": "user", "parts": [{"text": uuid}]}}
+    message = {"type": "user", "message": {"role": "user", "parts": [{"text": uuid}]}}
     with path.open("a") as file:
-        file.write(json.dumps(record | said | more) + "\n")
+        file.write(json.dumps(record | message | fields) + "\n")
 
 
 # ── finding ───────────────────────────────────────────────────────────────────────────────────────
@@ -62,9 +62,9 @@ def test_it_is_found_where_qwen_keeps_it(home: Path, monkeypatch: pytest.MonkeyP
     assert list(qwen.roots()) == [str(home / "run")]
 
 
-def test_claude_codes_records_are_not_taken_for_its_own(owner: Path, tmp_path: Path) -> None:
-    assert qwen.detect(str(owner))
-    assert qwen.detect(str(transcript(owner, PLAIN)))
+def test_records_of_claude_code_are_not_detected(agent_home: Path, tmp_path: Path) -> None:
+    assert qwen.detect(str(agent_home))
+    assert qwen.detect(str(transcript(agent_home, PLAIN)))
     claude = {"uuid": "u", "parentUuid": None, "sessionId": "s", "type": "user", "message": {"content": "hi"}}
     (tmp_path / "s.jsonl").write_text(json.dumps(claude) + "\n")
     assert not qwen.detect(str(tmp_path / "s.jsonl"))
@@ -73,8 +73,8 @@ def test_claude_codes_records_are_not_taken_for_its_own(owner: Path, tmp_path: P
 # ── reading ───────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_the_branch_in_use_is_the_session(store: Store, owner: Path) -> None:
-    assert sync_paths(store, owner).problems == []
+def test_the_branch_in_use_is_the_session(store: Store, agent_home: Path) -> None:
+    assert sync_paths(store, agent_home).problems == []
     session = find(store, TREE)
     assert (session.title, session.cwd, session.model) == ("Listing in German", "/w/app", "coder-2")
     assert (session.turns, session.tool_calls, session.errors) == (2, 3, 2)
@@ -83,14 +83,14 @@ def test_the_branch_in_use_is_the_session(store: Store, owner: Path) -> None:
     assert find(store, PLAIN).title == "Hello"
 
 
-def test_tokens_are_counted_once_and_as_they_are_meant(store: Store, owner: Path) -> None:
-    sync_paths(store, owner)
+def test_tokens_are_counted_once(store: Store, agent_home: Path) -> None:
+    sync_paths(store, agent_home)
     counted = [entry.tokens for entry in stored_entries(store, TREE) if entry.tokens]
     assert counted == [Tokens(60, 25, 40), Tokens(150, 30, 0), Tokens(20, 4, 0), Tokens(30, 6, 0)]
 
 
-def test_parallel_calls_have_their_results_failures_and_durations(store: Store, owner: Path) -> None:
-    sync_paths(store, owner)
+def test_parallel_calls_have_their_results_failures_and_durations(store: Store, agent_home: Path) -> None:
+    sync_paths(store, agent_home)
     calls = store.chains.tool_calls(find(store, TREE).key)
     assert [(call.call_id, call.status, call.duration_ms) for call in calls] == [
         ("c1", "ok", 12),
@@ -99,8 +99,8 @@ def test_parallel_calls_have_their_results_failures_and_durations(store: Store, 
     ]
 
 
-def test_every_kind_of_record_is_understood(store: Store, owner: Path) -> None:
-    sync_paths(store, owner)
+def test_every_kind_of_record_is_understood(store: Store, agent_home: Path) -> None:
+    sync_paths(store, agent_home)
     entries = stored_entries(store, TREE)
     assert entries[0].parts == (Text("List files"), Attachment("image/png", size=5))
     assert entries[3].parts[0] == Thinking("two commands")
@@ -111,8 +111,8 @@ def test_every_kind_of_record_is_understood(store: Store, owner: Path) -> None:
     assert by_text["ui_telemetry"].kind == "event"
 
 
-def test_the_branch_that_was_left_is_a_fork(store: Store, owner: Path) -> None:
-    sync_paths(store, owner)
+def test_an_old_branch_is_a_fork(store: Store, agent_home: Path) -> None:
+    sync_paths(store, agent_home)
     fork = find(store, BRANCH)
     assert (fork.parent_id, fork.relation, fork.turns) == (f"qwen:{TREE}", "fork", 1)
     assert [entry.text for entry in stored_entries(store, BRANCH) if not entry.inherited] == [
@@ -123,61 +123,61 @@ def test_the_branch_that_was_left_is_a_fork(store: Store, owner: Path) -> None:
     assert stored_entries(store, TREE)[fork.forked_at].text == "One of them failed."
 
 
-def test_words_typed_while_it_works_are_a_prompt_and_an_agents_are_not(store: Store, owner: Path) -> None:
-    path = transcript(owner, PLAIN)
-    write(path, "y1", "x2", subtype="mid_turn_user_message")
-    write(path, "y2", "y1", provenance="goal_runtime")
-    write(path, "y3", "y2", subtype="notification")
-    sync_paths(store, owner)
+def test_text_typed_during_a_turn_is_a_prompt_and_an_agents_is_not(store: Store, agent_home: Path) -> None:
+    path = transcript(agent_home, PLAIN)
+    append_record(path, "y1", "x2", subtype="mid_turn_user_message")
+    append_record(path, "y2", "y1", provenance="goal_runtime")
+    append_record(path, "y3", "y2", subtype="notification")
+    sync_paths(store, agent_home)
     assert [turn.prompt for turn in store.chains.turns(find(store, PLAIN).key)][1:] == ["Hello", "y1"]
 
 
-def test_no_record_is_lost(store: Store, owner: Path) -> None:
-    sync_paths(store, owner)
+def test_no_record_is_lost(store: Store, agent_home: Path) -> None:
+    sync_paths(store, agent_home)
     assert read_stored_records(store) >= {
-        line for path in owner.rglob("*.jsonl") for line in path.read_bytes().splitlines()
+        line for path in agent_home.rglob("*.jsonl") for line in path.read_bytes().splitlines()
     }
 
 
-# ── following ─────────────────────────────────────────────────────────────────────────────────────
+# ── changes ───────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_a_second_sync_writes_nothing_and_what_is_appended_comes_in(store: Store, owner: Path) -> None:
-    sync_paths(store, owner)
-    again = sync_paths(store, owner)
+def test_a_second_sync_writes_nothing_and_appended_lines_are_read(store: Store, agent_home: Path) -> None:
+    sync_paths(store, agent_home)
+    again = sync_paths(store, agent_home)
     assert (again.new, again.updated, again.unchanged) == (0, 0, 3)
     before = [entry.key for entry in stored_entries(store, PLAIN)]
-    write(transcript(owner, PLAIN), "more", "x2")
-    sync_paths(store, owner)
+    append_record(transcript(agent_home, PLAIN), "more", "x2")
+    sync_paths(store, agent_home)
     after = stored_entries(store, PLAIN)
     assert [entry.key for entry in after][:-1] == before
     assert after[-1].text == "more"
 
 
-def test_resume_goes_on_in_the_sessions_folder(store: Store, owner: Path) -> None:
-    sync_paths(store, owner)
-    there = qwen.resume(find(store, TREE))
-    assert (there.argv, there.cwd) == (("qwen", "--resume", TREE), "/w/app")
-    left = qwen.resume(find(store, BRANCH))
-    assert left.argv is None
-    assert TREE in left.hint
+def test_resume_runs_in_the_sessions_folder(store: Store, agent_home: Path) -> None:
+    sync_paths(store, agent_home)
+    command = qwen.resume(find(store, TREE))
+    assert (command.argv, command.cwd) == (("qwen", "--resume", TREE), "/w/app")
+    old_branch = qwen.resume(find(store, BRANCH))
+    assert old_branch.argv is None
+    assert TREE in old_branch.hint
 
 
 # ── bad input ─────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_a_bad_line_is_one_problem_and_no_branch(store: Store, owner: Path) -> None:
-    path = transcript(owner, TREE)
-    spelled = path.read_bytes().splitlines(keepends=True)
-    spelled[2] = b"\x80\x81\n"
-    path.write_bytes(b"".join(spelled))
-    report = sync_paths(store, owner)
+def test_a_bad_line_is_one_problem_and_no_branch(store: Store, agent_home: Path) -> None:
+    path = transcript(agent_home, TREE)
+    lines = path.read_bytes().splitlines(keepends=True)
+    lines[2] = b"\x80\x81\n"
+    path.write_bytes(b"".join(lines))
+    report = sync_paths(store, agent_home)
     assert len(report.problems) == 1
     assert find(store, TREE).turns == 2
 
 
 @given(data=st.data())
-def test_whatever_stands_in_a_transcript_its_neighbours_are_read(data: st.DataObject, tmp_path: Path) -> None:
+def test_a_damaged_transcript_does_not_affect_others(data: st.DataObject, tmp_path: Path) -> None:
     folder = tmp_path / "fuzzed"
     shutil.copytree(SAMPLE, folder, dirs_exist_ok=True)
     transcript(folder, TREE).write_bytes(data.draw(corrupted_lines(transcript(SAMPLE, TREE).read_bytes())))
