@@ -96,7 +96,7 @@ BROKEN: dict[str, tuple[list[str], int, str, list[str]]] = {
     "an entry is missing": (
         ["delete from session_entries where id = 3"],
         4,
-        "hangs on entry 3, which is not in the session",
+        "follows entry 3, which is not in the session",
         ["one", "three", "four"],
     ),
     "the header is missing": (
@@ -114,7 +114,7 @@ BROKEN: dict[str, tuple[list[str], int, str, list[str]]] = {
     "two children": (
         [*LOOSE, "update session_entries set parentEntryID = 2 where id = 4"],
         4,
-        "hangs on entry 2, as another one does",
+        "follows entry 2, but another entry does too",
         ["one", "two", "three", "four"],
     ),
     "a cycle": (
@@ -123,7 +123,7 @@ BROKEN: dict[str, tuple[list[str], int, str, list[str]]] = {
         "cannot be reached from the header",
         ["one", "two", "three", "four"],
     ),
-    "an entry that hangs on itself": (
+    "an entry that follows itself": (
         [*LOOSE, "update session_entries set parentEntryID = 5 where id = 5"],
         5,
         "cannot be reached from the header",
@@ -132,13 +132,13 @@ BROKEN: dict[str, tuple[list[str], int, str, list[str]]] = {
     "another tail": (
         ["update sessions set tailEntryID = 4 where id = 's'"],
         5,
-        "is the last, where the session names entry 4",
+        "is the last, but the session names entry 4",
         ["one", "two", "three", "four"],
     ),
     "another head": (
         ["update sessions set headEntryID = null where id = 's'"],
         1,
-        "is the first, where the session names entry None",
+        "is the first, but the session names entry None",
         ["one", "two", "three", "four"],
     ),
 }
@@ -155,7 +155,7 @@ def test_a_broken_chain_is_shown_with_what_can_be_read(store: Store, owner: Wuhu
     (problem,) = sync_wuhu(store, owner).problems
     assert problem == Problem(
         f"session_entries:{number}",
-        f"The chain of session s is broken: entry {number} {reason}. What can be read is shown.",
+        f"The chain of session s is broken: entry {number} {reason}. Everything readable is shown.",
     )
     assert texts(store) == readable
     assert texts(store, "healthy") == ["hi"]
@@ -192,7 +192,7 @@ def test_a_session_without_an_id(store: Store, owner: WuhuStore) -> None:
     owner.add_session()
     owner.execute("update sessions set id = null where id = 's'")
     problems = sync_wuhu(store, owner).problems
-    assert Problem("sessions:None", "A session's id must be text.") in problems
+    assert Problem("sessions:None", "The id of a session must be text.") in problems
     assert [session.native_id for session in store.list_sessions()] == ["healthy"]
 
 

@@ -49,7 +49,7 @@ def test_a_title(store: Store, tmp_path: Path, layout: str) -> None:
 def test_titles_are_unsupported_in_older_versions(store: Store, tmp_path: Path, layout: str) -> None:
     plan = WriteBackCase(store, make_wuhu_store(tmp_path / "wuhu.sqlite", layout).path).set_title().preview().plan
     assert plan.changes == []
-    assert plan.unsupported == ["This version of Wuhu has no place for a title; yours stays here."]
+    assert plan.unsupported == ["This version of Wuhu cannot store a title; yours stays here."]
 
 
 def test_summaries_and_secrets_are_unsupported(case: WriteBackCase, owner: WuhuStore) -> None:
@@ -58,8 +58,8 @@ def test_summaries_and_secrets_are_unsupported(case: WriteBackCase, owner: WuhuS
     case.store.secrets.set(case.session, "token", "hush")
     case.store.secrets.lock()
     assert check_round_trip(case.set_title().set_summary()).plan.unsupported == [
-        "Wuhu keeps its summaries inside the chain, which is never rewritten; yours stays here.",
-        "Wuhu has no place for secrets; they stay here.",
+        "Wuhu keeps summaries inside the chain, which is never rewritten; yours stays here.",
+        "Wuhu cannot store secrets; they stay here.",
     ]
 
 
@@ -115,7 +115,7 @@ def test_image_files_stay_and_are_reported(store: Store, owner: WuhuStore) -> No
     owner.append_entry(message("user", [image], user="ana"))
     case = WriteBackCase(store, owner.path)
     assert case.delete_session().preview().plan.unsupported == [
-        "The session's images are files of their own; they stay in Wuhu's folder of blobs."
+        "The images of the session are separate files; they stay in Wuhu's blobs folder."
     ]
 
 

@@ -1,4 +1,4 @@
-"""What a Wuhu entry's JSON means. An entry that is not understood is kept whole, as Wuhu itself keeps it."""
+"""This module parses the JSON of Wuhu's entries. An entry that it does not understand is kept unchanged."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _BLOB_URI = re.compile(r"blob://([^/\0]+)/([^/\0]+)")
 
 
 class WuhuEntryReader:
-    """One session while its entries are read in order, since what one means can depend on those before it."""
+    """Reads the entries of one session in order. The meaning of an entry can depend on those before it."""
 
     def __init__(self, blobs: Path) -> None:
         self._blobs = blobs
@@ -44,10 +44,10 @@ class WuhuEntryReader:
         for entry in entries:
             entry.record = record
             entry.created_at = entry.created_at or at
-        begins = any(entry.begins_turn() for entry in entries)
-        # A turn that goes on at this entry did not end before it.
-        self._turns_before[row["id"]] = self._turns if begins else max(self._turns - 1, 0)
-        self._turns += begins
+        begins_turn = any(entry.begins_turn() for entry in entries)
+        # A turn that continues at this entry is not complete before it.
+        self._turns_before[row["id"]] = self._turns if begins_turn else max(self._turns - 1, 0)
+        self._turns += begins_turn
         return entries
 
     def _parse_payload(self, envelope: Mapping[str, Json], at: str) -> list[NewEntry]:
@@ -69,20 +69,20 @@ class WuhuEntryReader:
         return [_make_unknown(kind, payload if "payload" in envelope else envelope)]
 
     def _parse_compaction(self, payload: Mapping[str, Json]) -> NewEntry:
-        summary, kept = payload["summary"], payload.get("firstKeptEntryID")
+        summary, first_kept_id = payload["summary"], payload.get("firstKeptEntryID")
         if summary.strip():
-            covered = self._turns_before.get(kept) if isinstance(kept, int) else None
+            covered = self._turns_before.get(first_kept_id) if isinstance(first_kept_id, int) else None
             self.summary = ForeignSummary(replace_surrogates(summary), covered)
         return NewEntry(kind="compaction", role="system", parts=(Text(summary),))
 
     def _parse_execution(self, payload: Mapping[str, Json], at: str) -> NewEntry:
-        """Start and end of a call's work, as Wuhu noted them until February 2026."""
+        """Parse the start or the end of a tool call, which Wuhu recorded as entries until February 2026."""
         call_id = as_str(payload.get("toolCallId"))
         if payload.get("phase") == "start":
             self._started_at[call_id] = at
-        elif at and (began := self._started_at.pop(call_id, "")):
-            took = datetime.fromisoformat(at) - datetime.fromisoformat(began)
-            self._durations[call_id] = took.total_seconds() * 1000
+        elif at and (started_at := self._started_at.pop(call_id, "")):
+            duration = datetime.fromisoformat(at) - datetime.fromisoformat(started_at)
+            self._durations[call_id] = duration.total_seconds() * 1000
         return _make_event("tool_execution", payload, "toolName", "phase")
 
     # ── messages ──────────────────────────────────────────────────────────────────────────────────
@@ -110,9 +110,9 @@ class WuhuEntryReader:
         entries = [NewEntry(role="assistant", parts=parts, model=model)]
         reason, error = as_str(message.get("stopReason")), as_str(message.get("errorMessage"))
         if reason in ABNORMAL_STOP_REASONS or error:
-            words = ": ".join(filter(None, [reason, error]))
-            told = Opaque("stop", {"stopReason": reason, "errorMessage": error})
-            entries.append(NewEntry(kind="event", role="assistant", text=words, parts=(told,), model=model))
+            text = ": ".join(filter(None, [reason, error]))
+            stop = Opaque("stop", {"stopReason": reason, "errorMessage": error})
+            entries.append(NewEntry(kind="event", role="assistant", text=text, parts=(stop,), model=model))
         if len(entries) > 1 and not parts:
             del entries[0]
         entries[0].tokens = _parse_tokens(message.get("usage"))
@@ -133,8 +133,8 @@ class WuhuEntryReader:
     def _parse_custom_message(self, message: Mapping[str, Json], parts: tuple[Part, ...]) -> list[NewEntry]:
         kind, details = as_str(message.get("customType")), message.get("details")
         if kind == STOPPED_TYPE:
-            by = as_str(details.get("user")) if isinstance(details, Mapping) else ""
-            return [NewEntry(kind="event", parts=parts, author=by)]
+            author = as_str(details.get("user")) if isinstance(details, Mapping) else ""
+            return [NewEntry(kind="event", parts=parts, author=author)]
         return [_make_injected(kind, parts, shown=message.get("display") is not False)]
 
     def _parse_part(self, block: Json) -> Part:
@@ -150,32 +150,32 @@ class WuhuEntryReader:
         return parse_block(block)
 
     def _blob_size(self, uri: str) -> int | None:
-        found = _BLOB_URI.fullmatch(uri)
-        if not found or {".", ".."} & set(found.groups()):
+        match = _BLOB_URI.fullmatch(uri)
+        if not match or {".", ".."} & set(match.groups()):
             return None
         try:
-            return self._blobs.joinpath(*found.groups()).stat().st_size
+            return self._blobs.joinpath(*match.groups()).stat().st_size
         except (OSError, ValueError):
             return None
 
 
 def _parse_custom(kind: str, data: Json) -> NewEntry:
-    """State that is not in the model's context; but for what tells it where it works, which since March stands here."""
-    said = data if isinstance(data, Mapping) else {}
-    if kind in CONTEXT_TYPES and isinstance(said.get("text"), str):
-        return _make_injected(kind, (Text(said["text"]),), shown=False)
-    words = filter(None, [kind, as_str(said.get("error"))])
-    return NewEntry(kind="event", text=" · ".join(words), parts=(Opaque(kind, data),))
+    """Parse state that the model does not see, and, since March 2026, the context that says where the model works."""
+    values = data if isinstance(data, Mapping) else {}
+    if kind in CONTEXT_TYPES and isinstance(values.get("text"), str):
+        return _make_injected(kind, (Text(values["text"]),), shown=False)
+    texts = filter(None, [kind, as_str(values.get("error"))])
+    return NewEntry(kind="event", text=" · ".join(texts), parts=(Opaque(kind, data),))
 
 
 def _make_injected(kind: str, parts: tuple[Part, ...], *, shown: bool) -> NewEntry:
-    """The model reads it as the user's, though no person said it; at times no person is to read it either."""
+    """Build an entry that the model reads as the user's, though no person wrote it. Some are hidden from people too."""
     return NewEntry(role="user", parts=parts, author=kind, is_prompt=False, text=None if shown else "")
 
 
-def _make_event(kind: str, payload: Mapping[str, Json], *telling: str) -> NewEntry:
-    words = filter(None, (as_str(payload.get(name)) for name in telling))
-    return NewEntry(kind="event", text=" · ".join(words), parts=(Opaque(kind, payload),))
+def _make_event(kind: str, payload: Mapping[str, Json], *shown_names: str) -> NewEntry:
+    texts = filter(None, (as_str(payload.get(name)) for name in shown_names))
+    return NewEntry(kind="event", text=" · ".join(texts), parts=(Opaque(kind, payload),))
 
 
 def _make_unknown(kind: str, value: Json, role: str = "") -> NewEntry:
@@ -206,8 +206,8 @@ def _decode_lossy(payload: object) -> Json:
 def _parse_tokens(usage: Json) -> Tokens | None:
     if not isinstance(usage, Mapping):
         return None
-    told = [usage.get("inputTokens"), usage.get("outputTokens")]
-    return Tokens(*(count if isinstance(count, int) and 0 <= count < 2**53 else 0 for count in told))
+    counts = [usage.get("inputTokens"), usage.get("outputTokens")]
+    return Tokens(*(count if isinstance(count, int) and 0 <= count < 2**53 else 0 for count in counts))
 
 
 def as_str(value: Json) -> str:

@@ -27,7 +27,7 @@ from store.text.validate import decode, encode, replace_surrogates
 CHANGING_COLUMNS = frozenset(
     ["updatedAt", "executionStatus", "pendingProvider", "pendingModel", "pendingReasoningEffort"]
 )
-"""What of a session's row moves while nothing is said."""
+"""The columns of a session that change without a new message."""
 
 _SCAN_SQL = "select sessionID, id, parentEntryID, type, createdAt, cast(payload as blob) from session_entries"
 _LINKS_SQL = "select id, parentEntryID from session_entries where sessionID is ? order by id"
@@ -35,6 +35,8 @@ _ENTRY_SQL = "select * from session_entries where id = ?"
 
 
 class WuhuReader(SourceReader):
+    """Reads the sessions of a Wuhu database."""
+
     def __init__(self, connection: sqlite3.Connection, blobs: Path) -> None:
         super().__init__()
         self._connection = connection
@@ -42,45 +44,45 @@ class WuhuReader(SourceReader):
         self._blobs = blobs
 
     def scan(self) -> Iterator[SessionRef]:
-        """In the order of the file: a row is hashed as it passes, whichever session it belongs to."""
-        said: dict[str, Any] = {}
-        first: dict[str, int] = {}
+        """Yield the sessions. Entries are hashed in the order of the file, each into the digest of its session."""
+        digests: dict[str, Any] = {}
+        first_entries: dict[str, int] = {}
         cursor = self._connection.cursor()
         cursor.row_factory = None
-        for session_id, number, *told, payload in cursor.execute(_SCAN_SQL):
-            if session_id not in said:
-                said[session_id], first[session_id] = hashlib.blake2b(digest_size=12), number
-            said[session_id].update(sqlite.digest(number, *told, payload or b"").encode())
+        for session_id, entry_id, *values, payload in cursor.execute(_SCAN_SQL):
+            if session_id not in digests:
+                digests[session_id], first_entries[session_id] = hashlib.blake2b(digest_size=12), entry_id
+            digests[session_id].update(sqlite.digest(entry_id, *values, payload or b"").encode())
         for row in self._connection.execute("select * from sessions"):
             session = dict(row)
-            first.pop(session["id"], None)
+            first_entries.pop(session["id"], None)
             if not isinstance(session["id"], str):
-                self.problems.append(Problem(f"sessions:{session['id']!r}", "A session's id must be text."))
+                self.problems.append(Problem(f"sessions:{session['id']!r}", "The id of a session must be text."))
                 continue
-            told = [session[name] for name in session if name not in CHANGING_COLUMNS]
-            told += [tuple(mount.values()) for mount in self._read_mounts(session["id"])]
-            if session["id"] in said:
-                told.append(said[session["id"]].hexdigest())
-            yield SessionRef(session["id"], sqlite.digest(*told), sqlite.normalize_time(session.get("updatedAt")))
-        for session_id, number in first.items():
-            self.problems.append(Problem(f"session_entries:{number}", f"There is no session {session_id!r}."))
+            values = [session[name] for name in session if name not in CHANGING_COLUMNS]
+            values += [tuple(mount.values()) for mount in self._read_mounts(session["id"])]
+            if session["id"] in digests:
+                values.append(digests[session["id"]].hexdigest())
+            yield SessionRef(session["id"], sqlite.digest(*values), sqlite.normalize_time(session.get("updatedAt")))
+        for session_id, entry_id in first_entries.items():
+            self.problems.append(Problem(f"session_entries:{entry_id}", f"There is no session {session_id!r}."))
 
     def read(self, ref: SessionRef) -> Iterator[Batch]:
-        told = self._load_session(ref.native_id)
-        if told is None:
+        session = self._load_session(ref.native_id)
+        if session is None:
             return
-        shared, forked_at = self._find_fork_point(told)
-        yield self._build_header_batch(told, forked_at)
-        conversation = WuhuEntryReader(self._blobs)
-        for chunk in sqlite.chunked(told.entry_ids):
+        shared_count, forked_at = self._find_fork_point(session)
+        yield self._build_header_batch(session, forked_at)
+        reader = WuhuEntryReader(self._blobs)
+        for entry_ids in sqlite.chunked(session.entry_ids):
             batch = Batch()
-            for row in self._read_rows(chunk):
-                entries = conversation.read_entries(row, batch.problems)
+            for row in self._read_rows(entry_ids):
+                entries = reader.read_entries(row, batch.problems)
                 for entry in entries:
-                    entry.inherited = shared > 0
-                shared -= 1
+                    entry.inherited = shared_count > 0
+                shared_count -= 1
                 batch.entries += entries
-            batch.summary = conversation.summary
+            batch.summary = reader.summary
             yield batch
 
     def _load_session(self, session_id: str) -> _WuhuSession | None:
@@ -94,62 +96,62 @@ class WuhuReader(SourceReader):
             return _WuhuSession(row, None, chain.entry_ids, chain.problems)
         return _WuhuSession(row, header, chain.entry_ids[1:], chain.problems)
 
-    def _read_rows(self, numbers: Iterable[int]) -> Iterator[RowLike]:
-        return (self._connection.execute(_ENTRY_SQL, (number,)).fetchone() for number in numbers)
+    def _read_rows(self, entry_ids: Iterable[int]) -> Iterator[RowLike]:
+        return (self._connection.execute(_ENTRY_SQL, (entry_id,)).fetchone() for entry_id in entry_ids)
 
     def _find_fork_point(self, child: _WuhuSession) -> tuple[int, int]:
-        """How many of a fork's first entries are its parent's, and where in the parent the last of them stands.
+        """Return how many of a fork's first entries come from its parent, and the position of the last of them there.
 
-        Wuhu copies the messages and nothing else; the times in them tell a copy from chance.
+        Wuhu copies only messages. They contain times, so that equal messages are copies and not chance.
         """
-        shared, seq, forked_at = 0, -1, -1
+        shared_count, seq, forked_at = 0, -1, -1
         parent = self._load_session(child.parent_id)
         if parent is None:
-            return shared, forked_at
-        conversation = WuhuEntryReader(self._blobs)
-        copies = self._read_rows(child.entry_ids)
+            return shared_count, forked_at
+        reader = WuhuEntryReader(self._blobs)
+        child_rows = self._read_rows(child.entry_ids)
         for row in self._read_rows(parent.entry_ids):
-            seq += len(conversation.read_entries(row, []))
+            seq += len(reader.read_entries(row, []))
             if row["type"] != "message":
                 continue
-            copy = next(copies, None)
-            if copy is None or copy["payload"] != row["payload"]:
+            child_row = next(child_rows, None)
+            if child_row is None or child_row["payload"] != row["payload"]:
                 break
-            shared, forked_at = shared + 1, seq
-        return shared, forked_at
+            shared_count, forked_at = shared_count + 1, seq
+        return shared_count, forked_at
 
-    # ── the session ───────────────────────────────────────────────────────────────────────────────
+    # ── session ───────────────────────────────────────────────────────────────────────────────────
 
-    def _build_header_batch(self, told: _WuhuSession, forked_at: int) -> Batch:
-        session = told.session
-        made = sqlite.normalize_time(session.get("createdAt"))
-        name, kind, path = self._find_environment(session)
+    def _build_header_batch(self, session: _WuhuSession, forked_at: int) -> Batch:
+        row = session.columns
+        created_at = sqlite.normalize_time(row.get("createdAt"))
+        name, kind, path = self._find_environment(row)
         fields: SessionFields = {
-            "agent_title": as_str(session.get("customTitle")),
-            "provider": as_str(session.get("provider")),
-            "model": as_str(session.get("model")),
-            "cwd": as_str(session.get("cwd")) or path,
+            "agent_title": as_str(row.get("customTitle")),
+            "provider": as_str(row.get("provider")),
+            "model": as_str(row.get("model")),
+            "cwd": as_str(row.get("cwd")) or path,
             "environment_name": name,
             "environment_type": kind,
             "environment_path": path,
-            "system_prompt": told.system_prompt,
-            "created_at": made,
-            "updated_at": sqlite.normalize_time(session.get("updatedAt")) or made,
+            "system_prompt": session.system_prompt,
+            "created_at": created_at,
+            "updated_at": sqlite.normalize_time(row.get("updatedAt")) or created_at,
         }
-        if told.parent_id:
-            fields["parent_id"] = told.parent_id
+        if session.parent_id:
+            fields["parent_id"] = session.parent_id
             fields["relation"] = "fork" if forked_at >= 0 else "delegate"
         if forked_at >= 0:
             fields["forked_at"] = forked_at
         return Batch(
-            header=NewEntry(kind="header", text=told.system_prompt, record=told.record, created_at=made),
+            header=NewEntry(kind="header", text=session.system_prompt, record=session.record, created_at=created_at),
             fields=fields,
-            archived=session.get("isArchived") == 1,
-            problems=told.problems[:1],
+            archived=row.get("isArchived") == 1,
+            problems=session.problems[:1],
         )
 
     def _find_environment(self, session: Mapping[str, Any]) -> tuple[str, str, str]:
-        """Name, type and path: columns of the session until March 2026, since then its first mount."""
+        """Return the name, type and path: columns of the session until March 2026, its first mount since then."""
         if "environmentName" in session:
             names = ("environmentName", "environmentType", "environmentPath")
             name, kind, path = (as_str(session.get(column)) for column in names)
@@ -159,7 +161,7 @@ class WuhuReader(SourceReader):
         return "", "", ""
 
     def _read_mounts(self, session_id: str) -> list[dict[str, Any]]:
-        """The primary one first."""
+        """Return the mounts of a session, the primary one first."""
         if "sessionID" not in self._tables.get("mounts", ()):
             return []
         rows = self._connection.execute("select * from mounts where sessionID = ? order by rowid", (session_id,))
@@ -168,7 +170,7 @@ class WuhuReader(SourceReader):
 
 @dataclass
 class _WuhuSession:
-    """What Wuhu says of one session, its entries by number."""
+    """Holds the row of a session, its header, and the ids of its other entries in order."""
 
     row: RowLike
     header: RowLike | None
@@ -176,23 +178,23 @@ class _WuhuSession:
     problems: list[Problem]
 
     @cached_property
-    def session(self) -> dict[str, Any]:
+    def columns(self) -> dict[str, Any]:
         return dict(self.row)
 
     @property
     def parent_id(self) -> str:
-        named = as_str(self.session.get("parentSessionID"))
-        return named if named != self.session["id"] else ""
+        parent_id = as_str(self.columns.get("parentSessionID"))
+        return parent_id if parent_id != self.columns["id"] else ""
 
     @cached_property
     def system_prompt(self) -> str:
-        said = decode_payload(self.header["payload"]).get("payload") if self.header else None
-        return replace_surrogates(as_str(said.get("systemPrompt"))) if isinstance(said, Mapping) else ""
+        payload = decode_payload(self.header["payload"]).get("payload") if self.header else None
+        return replace_surrogates(as_str(payload.get("systemPrompt"))) if isinstance(payload, Mapping) else ""
 
     @property
     def record(self) -> NewRecord:
-        """Wuhu says what a session is in two rows; the chain's header holds both."""
-        rows = [sqlite.record_from_row(self.row, "sessions", self.row["id"], exclude=CHANGING_COLUMNS)]
+        """Return the record of the header. It combines the two rows in which Wuhu describes a session."""
+        records = [sqlite.record_from_row(self.row, "sessions", self.row["id"], exclude=CHANGING_COLUMNS)]
         if self.header:
-            rows.append(sqlite.record_from_row(self.header, "session_entries", self.header["id"]))
-        return NewRecord(encode({row.place: decode(row.data) for row in rows}), "sessions", self.row["id"])
+            records.append(sqlite.record_from_row(self.header, "session_entries", self.header["id"]))
+        return NewRecord(encode({record.place: decode(record.data) for record in records}), "sessions", self.row["id"])

@@ -21,6 +21,8 @@ _DATABASE_SETTING = r"""^databasePath[ \t]*:[ \t]*(?:"([^"\n]*)"|'([^'\n]*)'|(.*
 
 
 class Wuhu(SqliteSource):
+    """Reads and writes back sessions of Wuhu."""
+
     name = "wuhu"
     has_local_ids = True
     where = "~/.wuhu/wuhu.sqlite, or the databasePath in ~/.wuhu/server.yml"
