@@ -381,7 +381,7 @@ class _TargetImport:
                 writer.write(batch)
                 yield
             if writer is None:
-                raise Unreadable("The session was listed, but cannot be found any more.")
+                raise Unreadable("The session was listed, but no longer exists.")
             timer.begin()
             if destination.is_elsewhere and writer.has_appended:
                 self._save_session(ref, destination, first)

@@ -22,7 +22,7 @@ def sync_lock(store: Store) -> Iterator[None]:
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
-            raise Busy("Another sync of this store is running; try again when it is done.") from None
+            raise Busy("Another sync of this store is running. Try again when it is done.") from None
         yield
     finally:
         os.close(handle)

@@ -165,7 +165,7 @@ class ProcessReader:
             if not self._received:
                 self._received.extend(self._pipe.recv())
         except (EOFError, OSError):
-            raise Unreadable("The reader process crashed; the file may be damaged.") from None
+            raise Unreadable("The reader process crashed. The file may be damaged.") from None
         kind, value = self._received.popleft()
         if kind == STORE_FAILED:
             reason, is_busy = value

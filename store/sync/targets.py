@@ -74,7 +74,7 @@ def find_targets(
 ) -> list[Target]:
     """Return the stores at these paths, or all stores that are where their agents keep them."""
     if source_name is not None and source_name not in sources.SOURCE_NAMES:
-        raise NotFound(f"No such source: {source_name}. Choose one of {', '.join(sources.SOURCE_NAMES)}.")
+        raise NotFound(f"No such source: {source_name!r}. Choose one of {', '.join(sources.SOURCE_NAMES)}.")
     if not paths:
         return list(discover_targets(source_name, store=store))
     candidates = [source for source in sources.ALL if source_name in (None, source.name)]

@@ -70,11 +70,15 @@ def wait_for(condition: Callable[[], object]) -> None:
 
 
 def wait_for_event(worker: WorkerProcess, event: str) -> Message:
-    for message in worker.messages():
-        assert message is not None, "the worker stopped"
+    while (message := worker._messages.get(timeout=TIMEOUT_SECONDS)) is not None:
         if message["event"] == event:
             return message
-    raise AssertionError("the worker was closed")
+    raise AssertionError("the worker stopped")
+
+
+def wait_for_stop(worker: WorkerProcess) -> None:
+    while worker._messages.get(timeout=TIMEOUT_SECONDS) is not None:
+        pass
 
 
 def is_running(pid: int) -> bool:
@@ -94,7 +98,7 @@ def add_session(history: Path, prompt: str) -> None:
     folder = history / "projects" / "-w-app"
     name = "c1000000-0000-4000-8000-0000000000ff"
     line = (
-        f'{{"type":"user","uuid":"u1","parentUuid":null,"sessionId":"{name}","cwd":"/w/app","version":"2.0.0",'
+        f'{{"type":"user","uuid":"new-prompt","parentUuid":null,"sessionId":"{name}","cwd":"/w/app","version":"2.0.0",'
         f'"timestamp":"2026-01-01T00:00:00.000Z","message":{{"role":"user","content":"{prompt}"}}}}\n'
     )
     (folder / f"{name}.jsonl").write_text(line)
@@ -180,12 +184,12 @@ def test_worker_that_stops_is_started_again_three_times_a_minute(path: Path) -> 
         for _ in range(worker_process.MAX_RESTARTS):
             assert worker.pid is not None
             os.kill(worker.pid, signal.SIGKILL)
-            assert next(message for message in worker.messages() if message is None) is None
+            wait_for_stop(worker)
             assert worker.restart()
         wait_for_event(worker, "idle")
         assert worker.pid is not None
         os.kill(worker.pid, signal.SIGKILL)
-        assert next(message for message in worker.messages() if message is None) is None
+        wait_for_stop(worker)
         assert not worker.restart()
     assert titles(path)
 
@@ -235,17 +239,20 @@ async def test_worker_is_asked_to_read_the_session_that_the_browser_opens(
 # ── sync --follow ─────────────────────────────────────────────────────────────────────────────────
 
 
-def test_following_prints_what_was_read_until_interrupted(history: Path, path: Path) -> None:
-    command = CommandLine(path).command("sync", "--follow")
-    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
-    assert process.stderr is not None
-    assert "Following" in process.stderr.readline()
-    assert next(line for line in process.stderr if line.startswith("claude: "))
-    add_session(history, "Written while following")
-    assert next(line for line in process.stderr if line.startswith("claude: 1 new, 0 updated"))
-    process.send_signal(signal.SIGINT)
-    assert process.stderr.read().endswith("Stopped.\n")
-    assert process.wait() == 0
+def test_following_prints_what_was_read_until_interrupted(history: Path, path: Path, tmp_path: Path) -> None:
+    with (tmp_path / "output").open("w+") as output:
+        process = subprocess.Popen(CommandLine(path).command("sync", "--follow"), stderr=output)
+        try:
+            wait_for(lambda: "claude: " in (tmp_path / "output").read_text())
+            add_session(history, "Written while following")
+            wait_for(lambda: (tmp_path / "output").read_text().count("claude: ") > 1)
+            process.send_signal(signal.SIGINT)
+            assert process.wait(TIMEOUT_SECONDS) == 0
+        finally:
+            process.kill()
+    printed = (tmp_path / "output").read_text()
+    assert printed.startswith("Following")
+    assert printed.endswith("Stopped.\n")
     assert "Written while following" in titles(path)
 
 
