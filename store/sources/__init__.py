@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class Badge(NamedTuple):
-    """Tells agents apart in a list: by two letters, and by a colour of the theme."""
+    """Distinguishes agents in a list by two letters and a colour of the theme."""
 
     letters: str
     style: str
@@ -61,7 +61,7 @@ REGISTRY = {info.name: info for info in _TABLE}
 SOURCE_NAMES = tuple(REGISTRY)
 
 LARGEST_SOURCES = ("claude", "codex")
-"""Usually have the most sessions and can be indexed quickly, so a sync starts with them."""
+"""These sources usually have the most sessions and can be indexed quickly, so a sync starts with them."""
 
 
 def source_label(name: str) -> str:

@@ -176,7 +176,7 @@ def test_a_circle_a_lost_parent_and_a_cut_file(store: Store, export: Path) -> No
     data = export.read_bytes()
     export.write_bytes(data[: data.rindex(b'"Empty"')])
     report = sync_paths(store, export)
-    assert [problem.reason for problem in report.problems] == ["The file ends in the middle."]
+    assert [problem.reason for problem in report.problems] == ["The file is incomplete."]
     assert find(store, PLAIN).turns == 1
     assert "Second try." in stored_texts(store, TREE)
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class ExportSource(Source):
-    """Finds an export by one of its first conversations. It has no home: a person saves an export anywhere."""
+    """Recognizes an export by one of its first conversations. It has no home: people save exports anywhere."""
 
     where: ClassVar[str] = "an export that you name"
 

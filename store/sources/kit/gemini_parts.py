@@ -1,4 +1,4 @@
-"""What Gemini CLI and what was made from it write as content: parts of text, thoughts, calls and responses. Pure."""
+"""This module parses the content that Gemini CLI and its descendants write: texts, thoughts, calls and responses."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _REFERENCED_FILES_HEADING = "--- Content from referenced files ---"
 
 
 def parse_parts(content: Json) -> tuple[Part, ...]:
-    """Of text, one part, or a list of both."""
+    """Parse a content, which is a text, one part, or a list of both."""
     if content is None or content == "":
         return ()
     return tuple(map(_parse_part, content if isinstance(content, list) else [content]))
@@ -31,22 +31,22 @@ def parse_parts(content: Json) -> tuple[Part, ...]:
 def _parse_part(item: Json) -> Part:
     if isinstance(item, str):
         return Text(item)
-    told = as_dict(item)
-    if isinstance(text := told.get("text"), str):
-        return Thinking(text, as_str(told.get("thoughtSignature"))) if told.get("thought") else Text(text)
-    if isinstance(call := told.get("functionCall"), dict):
+    fields = as_dict(item)
+    if isinstance(text := fields.get("text"), str):
+        return Thinking(text, as_str(fields.get("thoughtSignature"))) if fields.get("thought") else Text(text)
+    if isinstance(call := fields.get("functionCall"), dict):
         return ToolCall(call_id(call), as_str(call.get("name")), call.get("args"))
-    if isinstance(response := told.get("functionResponse"), dict):
+    if isinstance(response := fields.get("functionResponse"), dict):
         return parse_tool_result(response)
     for name in ("inlineData", "fileData"):
-        if isinstance(data := told.get(name), dict):
+        if isinstance(data := fields.get(name), dict):
             return _parse_attachment(data)
-    return Opaque(next(iter(told), ""), item)
+    return Opaque(next(iter(fields), ""), item)
 
 
 def _parse_attachment(data: Mapping[str, Json]) -> Attachment:
-    spelled = data.get("data")
-    size = len(spelled.rstrip("=")) * 3 // 4 if isinstance(spelled, str) else None
+    encoded = data.get("data")
+    size = len(encoded.rstrip("=")) * 3 // 4 if isinstance(encoded, str) else None
     return Attachment(as_str(data.get("mimeType")), as_str(data.get("displayName")), size, as_str(data.get("fileUri")))
 
 
@@ -55,42 +55,45 @@ def call_id(body: Mapping[str, Json]) -> str:
 
 
 def parse_tool_result(response: Mapping[str, Json], *, failed: bool = False) -> ToolResult:
-    """A command that fails is a success to its tool: only the text that frames its output tells."""
+    """Parse a tool result. A failed shell command counts as a success for its tool, so its output is checked too."""
     name, body = as_str(response.get("name")), response.get("response")
-    told = as_dict(body)
-    error, output = told.get("error"), told.get("output")
-    said = error if isinstance(error, str) and error else output
+    fields = as_dict(body)
+    error, output = fields.get("error"), fields.get("output")
+    result = error if isinstance(error, str) and error else output
     if name == SHELL_TOOL and isinstance(output, str):
         failed = failed or command_failed(output)
-    return ToolResult(call_id(response), said if isinstance(said, str) else body, failed or bool(error), name)
+    return ToolResult(call_id(response), result if isinstance(result, str) else body, failed or bool(error), name)
 
 
 def command_failed(output: str) -> bool:
-    """By the lines behind the output; a command may well have printed such a line itself."""
-    found: dict[str, str] = {}
+    """Return whether a shell command failed, by the last lines that the tool appends to the output.
+
+    The command itself may have printed similar lines before, which are ignored.
+    """
+    trailers: dict[str, str] = {}
     for line in reversed(output.removesuffix("</untrusted_context>").rstrip().split("\n")):
         trailer = _TRAILER.fullmatch(line)
         if trailer is None:
             break
-        found.setdefault(trailer.group(1), trailer.group(2).strip())
-    return any(found.get(name, "") not in _SUCCESS_VALUES for name in ("Exit Code", "Signal"))
+        trailers.setdefault(trailer.group(1), trailer.group(2).strip())
+    return any(trailers.get(name, "") not in _SUCCESS_VALUES for name in ("Exit Code", "Signal"))
 
 
 def extract_typed_text(parts: tuple[Part, ...]) -> str:
-    """What a person typed, without the files that the program put behind it."""
-    said = "\n\n".join([part.text for part in parts if isinstance(part, Text)])
-    return said.partition(_REFERENCED_FILES_HEADING)[0].strip() if _REFERENCED_FILES_HEADING in said else said
+    """Return the text that a person typed, without the files that the program appended."""
+    text = "\n\n".join([part.text for part in parts if isinstance(part, Text)])
+    return text.partition(_REFERENCED_FILES_HEADING)[0].strip() if _REFERENCED_FILES_HEADING in text else text
 
 
 def is_injected(text: str) -> bool:
-    """What the program says to the model in the person's name."""
+    """Return whether the program wrote this text in the name of the person."""
     return text.lstrip().startswith(_INJECTED)
 
 
-def count_tokens(given: Json, cached: Json, answered: Json, thought: Json, used: Json = 0) -> Tokens:
-    """Of all that was given some came from a cache; thoughts are paid for as what is answered."""
+def count_tokens(prompt: Json, cached: Json, answer: Json, thoughts: Json, tool_use: Json = 0) -> Tokens:
+    """Return token counts. The input includes the cached tokens; thoughts are billed as output."""
     return Tokens(
-        max(as_count(given) - as_count(cached), 0) + as_count(used),
-        as_count(answered) + as_count(thought),
+        max(as_count(prompt) - as_count(cached), 0) + as_count(tool_use),
+        as_count(answer) + as_count(thoughts),
         as_count(cached),
     )

@@ -25,8 +25,8 @@ class Home(NamedTuple):
 
     def describe(self) -> str:
         """Return the path for a person to read, e.g. `~/.codex or $CODEX_HOME`."""
-        places = [self.path, f"${self.env}"] if self.env else [self.path]
-        return " or ".join(os.path.join(place, self.below) if self.below else place for place in places)
+        bases = [self.path, f"${self.env}"] if self.env else [self.path]
+        return " or ".join(os.path.join(base, self.below) if self.below else base for base in bases)
 
 
 def user_data_folder() -> str:
@@ -35,8 +35,8 @@ def user_data_folder() -> str:
 
 
 def read_settings(path: Path) -> Mapping[str, Any]:
-    """Return the content of a JSON settings file; empty when there is none. Most people have none: nothing is loaded
-    for them."""
+    """Return the content of a JSON settings file; empty when there is none. Most people have none, so the JSON reader
+    is imported only when there is a file."""
     if not os.path.isfile(path):  # also true for a home folder that this user may not read
         return {}
     from store.sources.kit.jsonl import as_dict, read_json_file

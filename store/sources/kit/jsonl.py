@@ -1,4 +1,4 @@
-"""What readers of files share: JSON taken line by line, however long, broken or binary a line may be."""
+"""This module reads JSON from files: line by line, even if lines are huge, broken or binary."""
 
 from __future__ import annotations
 
@@ -28,25 +28,27 @@ from store.text.validate import parse_bytes
 
 MAX_LINE_BYTES = 32 * 1024 * 1024
 MAX_JSON_FILE_BYTES = 64 * 1024 * 1024
-"""Of a file that is one JSON value, which can only be held whole."""
+"""Limits a file that is one JSON value, because it must fit into memory."""
 
 MAX_LINES_FILE_BYTES = 8 * 1024 * 1024 * 1024
-"""Of one file of lines: a few kilobytes of zstd can stand for any amount."""
+"""Limits a file of lines: a few kilobytes of zstd can unpack to any amount."""
 
 MAX_APPENDED_BYTES = 8 * 1024 * 1024
-"""Of a file that is gone on with; what came in greater lumps is read as if it were new, piece by piece."""
+"""Limits what may be appended to a file since its mark. After more, the file is read from its beginning."""
 
 MAX_CACHED_FILE_BYTES = 8 * 1024 * 1024
-"""Of a file that is parsed once for all who look at it in turn; parsed it takes some times as much."""
+"""Limits a file whose parsed lines are cached; they take several times the size of the file."""
 
 _MAX_ZSTD_WINDOW = 128 * 1024 * 1024
 _CHUNK_BYTES = 256 * 1024
 
 
 class JsonLine(NamedTuple):
+    """Holds a line of a file, parsed and verbatim."""
+
     offset: int
     data: bytes
-    "Verbatim, without the newline."
+    "Is verbatim, without the newline."
     value: Json
 
 
@@ -55,7 +57,7 @@ class JsonLine(NamedTuple):
 
 @contextmanager
 def open_file(path: Path) -> Iterator[io.BufferedReader]:
-    """A regular file, unpacked on the way where it is zstd. A pipe is refused rather than waited for."""
+    """Open a regular file; a zstd file is unpacked while it is read. A pipe is refused, because it would block."""
     handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     with os.fdopen(handle, "rb") as file:
         if not stat.S_ISREG(os.fstat(handle).st_mode):
@@ -67,14 +69,14 @@ def open_file(path: Path) -> Iterator[io.BufferedReader]:
 
 
 def _open_zstd(file: io.BufferedReader) -> io.BufferedReader:
-    # Here, since few files are packed.
+    # Few files are packed, so most syncs need not import it.
     import zstandard
 
     class ZstdStream(io.RawIOBase):
         def readable(self) -> bool:
             return True
 
-        def readinto(self, buffer: memoryview) -> int:  # type: ignore[override]  # what io asks of it
+        def readinto(self, buffer: memoryview) -> int:  # type: ignore[override]  # io passes a memoryview
             try:
                 data = stream.read(len(buffer))
             except zstandard.ZstdError as reason:
@@ -88,7 +90,7 @@ def _open_zstd(file: io.BufferedReader) -> io.BufferedReader:
 
 
 def read_json_lines(path: Path, problems: list[Problem], *, name: str = "", start: int = 0) -> Iterator[JsonLine]:
-    """Each line that is JSON; each that is not is a problem, but for a last one that is still being written."""
+    """Yield each line that is JSON. Other lines are problems, except an incomplete last line that is being written."""
     name = name or str(path)
     try:
         with open_file(path) as file:
@@ -100,31 +102,31 @@ def read_json_lines(path: Path, problems: list[Problem], *, name: str = "", star
 
 
 def read_cached_lines(path: Path, problems: list[Problem]) -> Iterator[JsonLine]:
-    """The same, parsed once however often it is asked for in a row; but for a file too large to be held."""
+    """Yield the same lines; repeated reads of one file parse it once, unless it is too large for the cache."""
     stamp = plain_file_stamp(path)
     if path.suffix == ".zst" or not stamp or int(stamp.partition(":")[0]) > MAX_CACHED_FILE_BYTES:
         return read_json_lines(path, problems)
-    found, met = _parse_cached(path, stamp)
-    problems += met
-    return iter(found)
+    lines, cached_problems = _parse_cached(path, stamp)
+    problems += cached_problems
+    return iter(lines)
 
 
 @lru_cache(maxsize=1)
 def _parse_cached(path: Path, stamp: str) -> tuple[list[JsonLine], list[Problem]]:
-    met: list[Problem] = []
+    problems: list[Problem] = []
     try:
         with open_file(path) as file:
             data = file.read(MAX_CACHED_FILE_BYTES)
     except PATH_ERRORS as reason:
         return [], [Problem(str(path), f"It cannot be read: {error_text(reason)}.")]
-    return list(_split_lines(data, met, str(path))), met
+    return list(_split_lines(data, problems, str(path))), problems
 
 
 def _split_lines(data: bytes, problems: list[Problem], name: str) -> Iterator[JsonLine]:
-    """What is held already, in a third of the time that line by line takes."""
-    *whole, last = data.split(b"\n")
+    """Parse lines that are in memory; three times as fast as reading them one by one."""
+    *lines, last = data.split(b"\n")
     offset = 0
-    for line in whole:
+    for line in lines:
         if len(line) > MAX_LINE_BYTES:
             problems.append(_line_too_long(name, offset))
         elif stripped := line.rstrip(b"\r"):
@@ -143,15 +145,15 @@ def _parse_lines(file: io.BufferedReader, problems: list[Problem], name: str, of
         start, offset = offset, offset + len(data)
         if offset > MAX_LINES_FILE_BYTES:
             raise OSError(0, f"it is larger than {MAX_LINES_FILE_BYTES >> 30} GB")
-        whole = data.endswith(b"\n")
-        if not whole and len(data) > MAX_LINE_BYTES:
+        is_complete = data.endswith(b"\n")
+        if not is_complete and len(data) > MAX_LINE_BYTES:
             offset += _skip_line(file)
             problems.append(_line_too_long(name, start))
         elif stripped := data.rstrip(b"\r\n"):
             try:
                 value = parse_json(stripped)
             except BadValue as reason:
-                if whole:
+                if is_complete:
                     problems.append(Problem(f"{name}:{start}", str(reason)))
             else:
                 yield JsonLine(start, stripped, value)
@@ -162,17 +164,17 @@ def _line_too_long(name: str, offset: int) -> Problem:
 
 
 def _skip_line(file: io.BufferedReader) -> int:
-    """How many bytes were left of it."""
+    """Skip the rest of a line and return its length."""
     skipped = 0
-    while piece := file.readline(_CHUNK_BYTES):
-        skipped += len(piece)
-        if piece.endswith(b"\n") or skipped > MAX_LINES_FILE_BYTES:
+    while chunk := file.readline(_CHUNK_BYTES):
+        skipped += len(chunk)
+        if chunk.endswith(b"\n") or skipped > MAX_LINES_FILE_BYTES:
             break
     return skipped
 
 
 class FileMark(NamedTuple):
-    "How far a file was read. It is gone on with only where all that came before is still the same."
+    """Says how far a file was read. Reading continues there only if everything before it is unchanged."""
 
     path: str
     end: int
@@ -180,57 +182,60 @@ class FileMark(NamedTuple):
 
     @classmethod
     def from_file(cls, path: Path, end: int) -> FileMark | None:
-        """None where the file cannot be gone on with."""
-        sum_ = _PrefixDigest(path).digest_up_to(end) if path.suffix != ".zst" else ""
-        return cls(str(path), end, sum_) if sum_ else None
+        """Return a mark; None when reading this file cannot be continued."""
+        digest = _PrefixDigest(path).digest_up_to(end) if path.suffix != ".zst" else ""
+        return cls(str(path), end, digest) if digest else None
 
     def read_appended(self, path: Path) -> tuple[list[JsonLine], FileMark] | None:
-        """What came since; None when the file was rewritten, cut, packed or moved, or too much came to be held."""
+        """Return the appended lines and the next mark.
+
+        Returns None when the file was rewritten, cut, packed or moved, or when it grew too much.
+        """
         try:
-            much = path.stat().st_size - self.end > MAX_APPENDED_BYTES
+            grew_too_much = path.stat().st_size - self.end > MAX_APPENDED_BYTES
         except PATH_ERRORS:
             return None
-        sum_ = _PrefixDigest(path)
-        if much or str(path) != self.path or sum_.digest_up_to(self.end) != self.digest:
+        prefix = _PrefixDigest(path)
+        if grew_too_much or str(path) != self.path or prefix.digest_up_to(self.end) != self.digest:
             return None
         problems: list[Problem] = []
-        found = list(read_json_lines(path, problems, start=self.end))
+        lines = list(read_json_lines(path, problems, start=self.end))
         if problems:
-            return None  # who reads it all tells of them
-        end = found[-1].offset + len(found[-1].data) if found else self.end
-        return found, self._replace(end=end, digest=sum_.digest_up_to(end))
+            return None  # a read from the beginning reports them
+        end = lines[-1].offset + len(lines[-1].data) if lines else self.end
+        return lines, self._replace(end=end, digest=prefix.digest_up_to(end))
 
 
 class _PrefixDigest:
-    """Of a file's bytes from the first on, a little further each time."""
+    """Computes digests of the beginning of a file, each a little longer than the one before."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
         self._position = 0
-        # Processors have instructions for this one.
+        # Processors have instructions for SHA-256.
         self._hash = hashlib.sha256(usedforsecurity=False)
 
     def digest_up_to(self, end: int) -> str:
-        """Empty when the file ends before."""
+        """Return the digest; empty when the file is shorter."""
         try:
             with open_file(self._path) as file:
                 file.seek(self._position)
-                while self._position < end and (piece := file.read(min(end - self._position, 1 << 20))):
-                    self._hash.update(piece)
-                    self._position += len(piece)
+                while self._position < end and (chunk := file.read(min(end - self._position, 1 << 20))):
+                    self._hash.update(chunk)
+                    self._position += len(chunk)
         except PATH_ERRORS:
             return ""
         return self._hash.hexdigest()[:24] if self._position == end else ""
 
 
 def read_json_file(path: Path, problems: list[Problem], *, name: str = "") -> Json | None:
-    """A file that is one JSON value; None and a problem when it is not, or is too large to be held."""
-    whole = read_json_record(path, problems, name=name)
-    return whole.value if whole else None
+    """Return the value of a JSON file; None, and a problem, when it is broken or too large."""
+    record = read_json_record(path, problems, name=name)
+    return record.value if record else None
 
 
 def read_json_record(path: Path, problems: list[Problem], *, name: str = "") -> JsonLine | None:
-    """The same with what it was parsed from."""
+    """Return the value of a JSON file together with its bytes; None, and a problem, when it is broken or too large."""
     name = name or str(path)
     try:
         with open_file(path) as file:
@@ -246,53 +251,53 @@ def read_json_record(path: Path, problems: list[Problem], *, name: str = "") -> 
 
 
 def parse_json(data: bytes) -> Json:
-    """A stray byte inside a string costs a character; the record keeps it as it was."""
+    """Parse JSON. A byte that is not UTF-8 inside a string is replaced; the record keeps it."""
     return parse_bytes(data)
 
 
-def record_from_line(line: JsonLine, place: str) -> NewRecord:
-    return NewRecord(line.data, place, str(line.offset))
+def record_from_line(line: JsonLine, path: str) -> NewRecord:
+    return NewRecord(line.data, path, str(line.offset))
 
 
-# ── fields of any type at all ─────────────────────────────────────────────────────────────────────
+# ── fields of foreign records, which may have any type ────────────────────────────────────────────
 
 
 def as_str(value: Json) -> str:
-    """Of a field that should be text."""
+    """Return a text; empty for any other value."""
     return value if isinstance(value, str) else ""
 
 
-def first_str(told: Mapping[str, Json], names: Iterable[str]) -> str:
-    """Of the first of these fields that has any."""
+def first_str(record: Mapping[str, Json], names: Iterable[str]) -> str:
+    """Return the first of these fields that is a text and not empty; empty when there is none."""
     for name in names:
-        if isinstance(text := told.get(name), str) and text:
+        if isinstance(text := record.get(name), str) and text:
             return text
     return ""
 
 
 def as_dict(value: Json) -> Mapping[str, Json]:
-    """Of a field that should be an object."""
+    """Return an object; empty for any other value."""
     return value if isinstance(value, dict) else {}
 
 
 def as_list(value: Json) -> list[Json]:
-    """Of a field that should be a list."""
+    """Return a list; empty for any other value."""
     return value if isinstance(value, list) else []
 
 
 def as_count(value: Json) -> int:
-    """Of a field that should be a number of something."""
+    """Return a count; 0 for any value that cannot be one."""
     return value if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 2**53 else 0
 
 
 def cost_fields(value: Json) -> SessionFields:
-    """Of a field that should be an amount of money; nothing is said where nothing was paid, or nobody knows."""
-    paid = float(value) if isinstance(value, int | float) and 0 < value < 1e9 and not isinstance(value, bool) else 0.0
-    return {"cost": paid} if paid else {}
+    """Return the cost of a session as a field; nothing when the value is no amount or nothing was cost."""
+    cost = float(value) if isinstance(value, int | float) and 0 < value < 1e9 and not isinstance(value, bool) else 0.0
+    return {"cost": cost} if cost else {}
 
 
 def as_time(value: Json) -> str:
-    """Of a field that should be a time."""
+    """Return a time in the store's format; empty for a value that is none."""
     return (
         normalize_time(value)
         if isinstance(value, str) or (isinstance(value, int | float) and abs(value) < 2**53)

@@ -20,10 +20,10 @@ class Layout(NamedTuple):
     folders: tuple[str, ...] = ()
     "Folders inside the agent's own folder. The first that exists is used, else the agent's own folder."
     depth: int = 0
-    "How many folders down the transcripts are."
+    "Counts the levels of folders above the transcripts."
     suffixes: tuple[str, ...] = (".jsonl",)
     is_transcript: Callable[[Path], bool] = lambda path: True
-    "Tells which of the files are transcripts."
+    "Returns whether a file is a transcript."
 
     def find_files(self, root: Path, problems: list[Problem]) -> Iterator[Path]:
         if os.path.isfile(root):
@@ -41,7 +41,7 @@ class Layout(NamedTuple):
         return tree_stamp(self._transcript_folder(path), suffixes=self.suffixes, depth=self.depth)
 
     def detect(self, locator: str, is_mine: Callable[[Path], bool]) -> bool:
-        """Tell by the content of some of the files whether they are transcripts of this agent."""
+        """Return whether some of the files are transcripts of this agent, by their content."""
         return any(map(is_mine, islice(self.find_files(Path(locator), []), _MAX_DETECT_FILES)))
 
     def _transcript_folder(self, root: Path) -> Path:

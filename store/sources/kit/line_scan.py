@@ -1,4 +1,4 @@
-"""What skimming transcripts takes: their lines as bytes, and which of them are worth being understood."""
+"""This module scans transcripts quickly: it reads lines as bytes and parses only those that a quick index needs."""
 
 from __future__ import annotations
 
@@ -14,18 +14,21 @@ from store.model.entry import Json
 from store.sources.kit.jsonl import PATH_ERRORS, as_dict, as_str, open_file
 
 JSON_STRING = rb'"(?:[^"\\]++|\\.)*+"'
-"""In a pattern: JSON's, with its quotes."""
+"""Matches a JSON string with its quotes."""
 
 _CHUNK_BYTES = 4 * 1024 * 1024
 _MAX_LINE_BYTES = 16 * 1024 * 1024
-"""Of a line that is looked at; nobody said so much."""
+"""Limits the length of a scanned line; no prompt or answer is that long."""
 
 
 def read_chunks(path: Path) -> Iterator[bytes]:
-    """The file in whole lines, mostly all of them at once. None of one that cannot be read: whoever reads it tells."""
+    """Yield the file in pieces of complete lines, usually in one piece.
+
+    An unreadable file yields nothing, because the full read reports it.
+    """
     with suppress(*PATH_ERRORS):
-        known = path.stat()
-        if stat.S_ISREG(known.st_mode) and known.st_size < _CHUNK_BYTES and path.suffix != ".zst":
+        status = path.stat()
+        if stat.S_ISREG(status.st_mode) and status.st_size < _CHUNK_BYTES and path.suffix != ".zst":
             yield path.read_bytes()
         else:
             yield from _read_large_file(path)
@@ -34,48 +37,48 @@ def read_chunks(path: Path) -> Iterator[bytes]:
 def _read_large_file(path: Path) -> Iterator[bytes]:
     with open_file(path) as file:
         rest = b""
-        while read := file.read(_CHUNK_BYTES):
-            whole, _, rest = (rest + read).rpartition(b"\n")
-            yield whole
+        while data := file.read(_CHUNK_BYTES):
+            lines, _, rest = (rest + data).rpartition(b"\n")
+            yield lines
             if len(rest) > _MAX_LINE_BYTES:
                 rest = b""
         yield rest
 
 
-def find_lines(mark: bytes, piece: bytes, near: int) -> Iterator[bytes]:
-    """Those that have it in their first bytes. The others are not even taken apart."""
-    at = piece.find(mark)
-    while at >= 0:
-        start, line = _line_at(at, piece)
-        if at - start < near:
+def find_lines(marker: bytes, chunk: bytes, limit: int) -> Iterator[bytes]:
+    """Yield the lines that contain the marker in their first bytes. Other lines are not even split."""
+    position = chunk.find(marker)
+    while position >= 0:
+        start, line = _line_at(position, chunk)
+        if position - start < limit:
             yield line
-        at = piece.find(mark, start + len(line))
+        position = chunk.find(marker, start + len(line))
 
 
-def find_last_line(mark: bytes, piece: bytes, near: int) -> bytes:
-    """Nothing where there is none."""
-    at = piece.rfind(mark)
-    while at >= 0:
-        start, line = _line_at(at, piece)
-        if at - start < near:
+def find_last_line(marker: bytes, chunk: bytes, limit: int) -> bytes:
+    """Return the last line that contains the marker in its first bytes; empty when there is none."""
+    position = chunk.rfind(marker)
+    while position >= 0:
+        start, line = _line_at(position, chunk)
+        if position - start < limit:
             return line
-        at = piece.rfind(mark, 0, start)
+        position = chunk.rfind(marker, 0, start)
     return b""
 
 
-def _line_at(at: int, piece: bytes) -> tuple[int, bytes]:
-    """The line there, and where it begins."""
-    start, end = piece.rfind(b"\n", 0, at) + 1, piece.find(b"\n", at)
-    return start, piece[start:end] if end >= 0 else piece[start:]
+def _line_at(position: int, chunk: bytes) -> tuple[int, bytes]:
+    """Return where the line position this position begins, and the line."""
+    start, end = chunk.rfind(b"\n", 0, position) + 1, chunk.find(b"\n", position)
+    return start, chunk[start:end] if end >= 0 else chunk[start:]
 
 
 def parse_object(line: bytes) -> Mapping[str, Json]:
-    """Nothing where it is broken, or something other than an object."""
+    """Return an object; empty when the line is broken or not an object."""
     return as_dict(_parse_or_none(line))
 
 
 def parse_string(string: bytes) -> str:
-    """Nothing where it is broken."""
+    """Return a string; empty when it is broken."""
     return as_str(_parse_or_none(string))
 
 

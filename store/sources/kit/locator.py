@@ -1,5 +1,7 @@
-"""Where a foreign store is: the address that opens it, and the locator under which it may be kept and shown. Pure but
-for the file system's own opinion of what a path means."""
+"""This module handles the address that opens a foreign store, and the locator under which it is stored and shown.
+
+It touches nothing but the file system, which it asks for real paths.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 from urllib.parse import parse_qsl, quote, unquote
 
-# A password may hold anything, even what ought to be quoted; host, port and database are what follows its last @.
+# A password may contain any character, even one that should be quoted, so the host begins after the last @.
 _URL = re.compile(
     r"(?P<scheme>[A-Za-z][\w.-]*)(?:\+\w+)?://"
     r"(?:(?P<user>[^:/?@]*)(?::(?P<password>[^@]*(?:@[^@/?]*)*))?@)?(?P<where>[^?]*)(?:\?(?P<query>.*))?",
@@ -19,26 +21,28 @@ _SECRET_OPTION = re.compile("pass|pwd|secret|token|key", re.IGNORECASE)
 
 
 class StoreLocation(NamedTuple):
+    """Holds the two forms of the location of a store."""
+
     locator: str
-    "The same however the store was named, and without a password."
+    "Is the same for every spelling of the location, and has no password."
     address: str
-    "What opens it. It may hold a password, so it is neither kept nor shown."
+    "Opens the store. It may contain a password, so it is neither stored nor shown."
 
 
-def parse_location(given: str) -> StoreLocation:
-    """A path, or a database's URL in SQLAlchemy's spelling; SQLite's URL is but the path of its file."""
-    found = _URL.fullmatch(given)
-    if found is None or found["scheme"] == "file":
-        path = os.path.realpath(os.path.expanduser(given.removeprefix("file://")))
+def parse_location(text: str) -> StoreLocation:
+    """Parse a path, or the URL of a database as SQLAlchemy spells it. A URL of SQLite becomes the path of its file."""
+    url = _URL.fullmatch(text)
+    if url is None or url["scheme"] == "file":
+        path = os.path.realpath(os.path.expanduser(text.removeprefix("file://")))
         return StoreLocation(path, path)
-    if found["scheme"] == "sqlite":
-        path = os.path.realpath(unquote(found["where"].removeprefix("/")) or given)
+    if url["scheme"] == "sqlite":
+        path = os.path.realpath(unquote(url["where"].removeprefix("/")) or text)
         return StoreLocation(path, path)
-    return StoreLocation(_redact_url(found), given)
+    return StoreLocation(_redact_url(url), text)
 
 
 def rebase_roots(folder: str, roots: Iterable[str]) -> Iterator[StoreLocation]:
-    """Where these places of one's own home are in another: one that was copied, or mounted, or is one's own."""
+    """Return the locations that these roots of the current home folder have in another one, e.g. in a copy."""
     home = os.path.realpath(os.path.expanduser("~"))
     for root in roots:
         path = os.path.relpath(os.path.realpath(root), home)
@@ -51,21 +55,21 @@ def is_url(locator: str) -> bool:
 
 
 def locator_name(locator: str) -> str:
-    """The last of its names: a file's, or a database's."""
-    found = _URL.fullmatch(locator)
-    return (found["where"] if found else locator).rpartition("/")[2]
+    """Return the last component: the name of a file or of a database."""
+    url = _URL.fullmatch(locator)
+    return (url["where"] if url else locator).rpartition("/")[2]
 
 
 def url_scheme(locator: str) -> str:
-    """Without the driver; empty for a path."""
-    found = _URL.fullmatch(locator)
-    return found["scheme"] if found else ""
+    """Return the scheme of a URL without the driver; empty for a path."""
+    url = _URL.fullmatch(locator)
+    return url["scheme"] if url else ""
 
 
-def _redact_url(found: re.Match[str]) -> str:
-    asked = parse_qsl(found["query"] or "", keep_blank_values=True)
-    kept = "&".join(
-        f"{quote(name)}={quote(value, safe='/')}" for name, value in asked if not _SECRET_OPTION.search(name)
+def _redact_url(url: re.Match[str]) -> str:
+    options = parse_qsl(url["query"] or "", keep_blank_values=True)
+    query = "&".join(
+        f"{quote(name)}={quote(value, safe='/')}" for name, value in options if not _SECRET_OPTION.search(name)
     )
-    user = f"{found['user']}@" if found["user"] else ""
-    return f"{found['scheme']}://{user}{found['where']}" + (f"?{kept}" if kept else "")
+    user = f"{url['user']}@" if url["user"] else ""
+    return f"{url['scheme']}://{user}{url['where']}" + (f"?{query}" if query else "")

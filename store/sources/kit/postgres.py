@@ -1,4 +1,4 @@
-"""Another program's PostgreSQL database, opened for one transaction that holds nobody up and mostly can change nothing.
+"""This module opens PostgreSQL databases of other programs, in one transaction that is usually read-only.
 
 SQLAlchemy and psycopg come with the extra `postgres`; they are imported when a database is first opened.
 """
@@ -21,7 +21,7 @@ SCHEMES = ("postgresql", "postgres")
 CONNECT_TIMEOUT_SECONDS = 3
 FETCH_ROWS = 100
 
-# A statement may be slow, but nobody's schema change waits for it, and a sync that was put to sleep lets go.
+# A statement may be slow, but it must not delay schema changes, and a suspended sync must release its transaction.
 _READ_SETTINGS = {
     "statement_timeout": "60s",
     "lock_timeout": "3s",
@@ -31,7 +31,7 @@ _READ_SETTINGS = {
     "bytea_output": "hex",
     "extra_float_digits": "1",
 }
-# Sooner than a server looks for a deadlock, so that it is never the agent who has to give way.
+# These are shorter than the server's deadlock timeout, so that the server never aborts the agent instead.
 _WRITE_SETTINGS = {
     **_READ_SETTINGS,
     "statement_timeout": "10s",
@@ -45,7 +45,7 @@ _SELECT_TABLES = """
         and pg_table_is_visible(pg_class.oid) and attnum > 0 and not attisdropped
 """
 _TYPES_AS_TEXT = ("json", "jsonb", "timestamp", "timestamptz")
-_NO_PASSWORD = "no password supplied"  # noqa: S105 (what the server says, not a password)
+_NO_PASSWORD = "no password supplied"  # noqa: S105 (a message of the server, not a password)
 _SSL_MODES = ("disable", "allow", "prefer", "require", "verify-ca", "verify-full")
 
 
@@ -55,15 +55,18 @@ def is_postgres_url(address: str) -> bool:
 
 @contextmanager
 def open_database(address: str) -> Iterator[PostgresDatabase]:
-    """The database as it is at one moment."""
+    """Yield the database as it is at one moment."""
     with connect(address) as connection:
         yield PostgresDatabase(connection)
 
 
 @contextmanager
 def connect(address: str, *, writing: bool = False) -> Iterator[Connection]:
-    """One transaction, committed in the end if it is to write. Else read-only, so that not even a function in the
-    database can change anything."""
+    """Yield a connection in one transaction.
+
+    With `writing` it is committed in the end. Otherwise it is read-only, so that not even a function in the database
+    can change anything.
+    """
     engine = _create_engine(address)
     from sqlalchemy.exc import SQLAlchemyError
 
@@ -71,8 +74,8 @@ def connect(address: str, *, writing: bool = False) -> Iterator[Connection]:
     try:
         with engine.connect().execution_options(isolation_level=level, postgresql_readonly=not writing) as connection:
             settings = (_WRITE_SETTINGS if writing else _READ_SETTINGS).items()
-            told = ", ".join(f"set_config('{name}', '{value}', true)" for name, value in settings)
-            connection.exec_driver_sql(f"select {told}")
+            calls = ", ".join(f"set_config('{name}', '{value}', true)" for name, value in settings)
+            connection.exec_driver_sql(f"select {calls}")
             yield connection
             if writing:
                 connection.commit()
@@ -83,6 +86,8 @@ def connect(address: str, *, writing: bool = False) -> Iterator[Connection]:
 
 
 class PostgresDatabase:
+    """Reads the tables of a database."""
+
     append_order = "id"
 
     def __init__(self, connection: Connection) -> None:
@@ -95,10 +100,10 @@ class PostgresDatabase:
         self.tables: Mapping[str, frozenset[str]] = self._find_tables()
 
     def _find_tables(self) -> dict[str, frozenset[str]]:
-        found: dict[str, set[str]] = {}
+        tables: dict[str, set[str]] = {}
         for row in self.select(_SELECT_TABLES):
-            found.setdefault(row["relname"], set()).add(row["attname"])
-        return {name: frozenset(columns) for name, columns in found.items()}
+            tables.setdefault(row["relname"], set()).add(row["attname"])
+        return {name: frozenset(columns) for name, columns in tables.items()}
 
     def select(self, sql: str, **values: str) -> Iterator[Mapping[str, Any]]:
         from sqlalchemy import text
@@ -108,23 +113,23 @@ class PostgresDatabase:
             yield dict(row)
 
     def fingerprints(self, table: str, by: Sequence[str]) -> dict[tuple[str, ...], str]:
-        """Summed up where the rows are, so that none has to travel."""
+        """Return a digest of the rows of each group. The server computes it, so that no row is transferred."""
         names = ", ".join(by)
-        summed = f"cast(sum(hashtextextended(cast({table} as text), 0)) as text)"
-        rows = self.select(f"select {names}, {summed} as told from {table} group by {names}")
-        return {tuple(row[name] for name in by): row["told"] for row in rows}
+        digest_sql = f"cast(sum(hashtextextended(cast({table} as text), 0)) as text)"
+        rows = self.select(f"select {names}, {digest_sql} as fingerprint from {table} group by {names}")
+        return {tuple(row[name] for name in by): row["fingerprint"] for row in rows}
 
     def json_number_sql(self, column: str, name: str) -> str:
         value = f"cast({column} as jsonb) -> '{name}'"
         return f"case when jsonb_typeof({value}) = 'number' then cast({value} as double precision) end"
 
     def snapshot_id(self) -> str:
-        """The name of what can be seen: the same for as long as no transaction anywhere has ended."""
+        """Return the id of the visible state. It is the same until any transaction on the server ends."""
         (row,) = self.select("select cast(pg_current_snapshot() as text) as visible")
         return str(row["visible"])
 
 
-# ── getting there ─────────────────────────────────────────────────────────────────────────────────
+# ── connecting ────────────────────────────────────────────────────────────────────────────────────
 
 
 def _create_engine(address: str) -> Engine:
@@ -134,12 +139,16 @@ def _create_engine(address: str) -> Engine:
         url = _build_url(address)
     except ImportError:
         raise Unreadable("Opening PostgreSQL needs two more packages: pip install 'backscroll[postgres]'.") from None
-    known = {"connect_timeout": CONNECT_TIMEOUT_SECONDS, "application_name": "backscroll", "prepare_threshold": None}
-    return create_engine(url, poolclass=NullPool, connect_args=known)
+    connect_args = {
+        "connect_timeout": CONNECT_TIMEOUT_SECONDS,
+        "application_name": "backscroll",
+        "prepare_threshold": None,
+    }
+    return create_engine(url, poolclass=NullPool, connect_args=connect_args)
 
 
 def _build_url(address: str) -> URL:
-    """For psycopg, whichever driver the address names; asyncpg's own options mean nothing to it."""
+    """Return the URL for psycopg, whatever driver the address names. Options of asyncpg are dropped."""
     from psycopg.pq import Conninfo
     from sqlalchemy import make_url
     from sqlalchemy.exc import ArgumentError
@@ -147,7 +156,7 @@ def _build_url(address: str) -> URL:
     try:
         url = make_url(_add_password(address))
     except (ArgumentError, ValueError):
-        raise Unreadable(f"{parse_location(address).locator} is not a database's address.") from None
+        raise Unreadable(f"{parse_location(address).locator} is not the address of a database.") from None
     query = dict(url.query)
     if (mode := query.pop("ssl", None)) in _SSL_MODES:
         query["sslmode"] = mode
@@ -156,15 +165,17 @@ def _build_url(address: str) -> URL:
 
 
 def _add_password(address: str) -> str:
-    """Asked for by its locator, a database opens with the password that the agent is given. Else libpq looks where it
-    always does: in PGPASSWORD and .pgpass."""
-    agents = os.environ.get("SESSION_SERVICE_URI", "")
-    same = (
-        address == parse_location(address).locator == parse_location(agents).locator
-        if is_postgres_url(agents)
+    """Return the address with the agent's password, if it is the locator of the agent's database.
+
+    For other databases libpq looks for a password in PGPASSWORD and .pgpass.
+    """
+    agent_address = os.environ.get("SESSION_SERVICE_URI", "")
+    is_same = (
+        address == parse_location(address).locator == parse_location(agent_address).locator
+        if is_postgres_url(agent_address)
         else False
     )
-    return agents if same else address
+    return agent_address if is_same else address
 
 
 def _translate_error(error: SQLAlchemyError, url: URL, locator: str, writing: bool) -> StoreError:
@@ -174,14 +185,18 @@ def _translate_error(error: SQLAlchemyError, url: URL, locator: str, writing: bo
         return Busy(f"Another program is writing to {locator}; try again in a moment.")
     if getattr(error, "connection_invalidated", False):
         return WriteFailed(f"The connection to {locator} was lost; sync to see whether it was written to.")
-    return WriteFailed(f"{locator} could not be written, and is as it was: {_error_reason(error, url)}.")
+    return WriteFailed(f"{locator} could not be written; nothing was changed: {_error_reason(error, url)}.")
 
 
 def _error_reason(error: SQLAlchemyError, url: URL) -> str:
-    """The first line of what the server or the driver said, without any password it may quote."""
-    said = str(getattr(error, "orig", None) or error).strip().partition("\n")[0].rstrip(".")
+    """Return the first line of the error of the server or the driver, without any password that it may quote."""
+    reason = str(getattr(error, "orig", None) or error).strip().partition("\n")[0].rstrip(".")
     secrets = [url.password, *(value for name, value in url.query.items() if "pass" in name)]
     for secret in secrets:
         if isinstance(secret, str) and secret:
-            said = said.replace(secret, "…")
-    return f"{said}; give one in SESSION_SERVICE_URI, PGPASSWORD or ~/.pgpass" if said.endswith(_NO_PASSWORD) else said
+            reason = reason.replace(secret, "…")
+    return (
+        f"{reason}; give one in SESSION_SERVICE_URI, PGPASSWORD or ~/.pgpass"
+        if reason.endswith(_NO_PASSWORD)
+        else reason
+    )

@@ -1,4 +1,4 @@
-"""What is wrong with a foreign store, as a value."""
+"""This module defines the problem: a value that says what is wrong with a foreign store."""
 
 from __future__ import annotations
 
@@ -6,16 +6,17 @@ from typing import NamedTuple
 
 
 class Problem(NamedTuple):
-    "A bad record: a value, not an exception. Its neighbours are imported."
+    """Describes a bad record or store. It is a value, not an exception, so that the records around it are imported."""
 
     where: str
     "A file and line, or a table and row."
     reason: str
     session: str = ""
-    "The native id of the session it stands in; said by the sync, so that it is told until that session is read again."
+    """The native id of the session that has the record. The sync sets it, and reports the problem until it reads the
+    session again."""
 
     def __eq__(self, other: object) -> bool:
-        """Whichever session it stands in."""
+        """Compares the place and the reason. The session is ignored."""
         return isinstance(other, Problem) and self[:2] == other[:2]
 
     def __hash__(self) -> int:

@@ -43,7 +43,7 @@ class RecordList(RecordTree):
     def native_id(self) -> str:
         return replace_surrogates(self._source.native_id(self.path, self._first or {}))
 
-    def session_fields(self, line: Sequence[int]) -> SessionFields:
+    def session_fields(self, nodes: Sequence[int]) -> SessionFields:
         return self._source.session(self._first or {})
 
     def entry_parser(self) -> EntryParser:

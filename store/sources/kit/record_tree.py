@@ -1,4 +1,4 @@
-"""Files whose records are a tree: one is read in outline first, and then told, each of its branches as a session."""
+"""This module reads files whose records form a tree. It outlines a file first, then reads each branch as a session."""
 
 from __future__ import annotations
 
@@ -26,33 +26,33 @@ EntryParser = Callable[[Json], NewEntry]
 
 
 class RecordTree(ABC):
-    """Who is whose parent, and what is said of the whole; the records themselves are read when they are told."""
+    """Outlines a file: the parent of each record, and the data of the session. The records are read later."""
 
     def __init__(self, path: Path, problems: list[Problem]) -> None:
         self.path = path
         self.header_line: JsonLine | None = None
-        "The record that only tells of the session; the header of its chain."
+        "Is the record that only describes the session; it becomes the header of the chain."
         self.nodes: list[Node] = []
         self.offsets: list[int] = []
         self.times: list[str] = []
         self.costs: dict[int, float] = {}
-        "What was paid for it, where a record says so."
+        "Maps nodes to what was paid for them, where a record says so."
         self.started_at = ""
         for line in jsonl.read_json_lines(path, problems):
             self._add_line(line, as_dict(line.value))
 
     def _add_line(self, line: JsonLine, value: Mapping[str, Json]) -> None:
-        at = self.parse_time(value)
-        self.started_at = self.started_at or at
+        time = self.parse_time(value)
+        self.started_at = self.started_at or time
         if self.header_line is None and self.is_header(value):
             self.header_line = line
             return
         self.nodes.append(self.parse_node(value))
         self.offsets.append(line.offset)
-        self.times.append(at or (self.times[-1] if self.times else self.started_at))
+        self.times.append(time or (self.times[-1] if self.times else self.started_at))
 
     def branches(self) -> list[Branch]:
-        """The session itself first."""
+        """Return the branches, the session itself first."""
         return find_branches(self.nodes) or [Branch()]
 
     def find_branch(self, name: str) -> Branch | None:
@@ -72,18 +72,16 @@ class RecordTree(ABC):
     def parse_time(self, value: Mapping[str, Json]) -> str: ...
 
     @abstractmethod
-    def session_fields(self, line: Sequence[int]) -> SessionFields:
-        """What is said of the session, or of the fork that has these records."""
-        ...
+    def session_fields(self, nodes: Sequence[int]) -> SessionFields:
+        """Describe the session, or the fork, that has these records."""
 
     @abstractmethod
     def entry_parser(self) -> EntryParser:
-        """Makes an entry of each record of a branch, in order."""
-        ...
+        """Return a function that turns the records of a branch into entries, in order."""
 
 
 FileParser = Callable[[Path, list[Problem]], RecordTree]
-"""Reads a file in outline."""
+"""Outlines a file."""
 
 
 class _ScannedFile(NamedTuple):
@@ -95,11 +93,11 @@ class _ScannedFile(NamedTuple):
 
 @lru_cache(maxsize=8192)
 def _scan_file(parse_file: FileParser, path: Path, stamp: str) -> _ScannedFile:
-    """Looked at once for as long as the file stays as it is."""
+    """Outline a file. The result is cached until the stamp changes."""
     problems: list[Problem] = []
     outline = parse_file(path, problems)
     if not outline.header_line and not any(node.is_message for node in outline.nodes):
-        return _ScannedFile("", (), "", tuple(problems or [Problem(str(path), "Nobody speaks in it.")]))
+        return _ScannedFile("", (), "", tuple(problems or [Problem(str(path), "It has no messages.")]))
     if not outline.native_id:
         return _ScannedFile("", (), "", (Problem(str(path), "The session has no id."),))
     names = tuple(branch.name for branch in outline.branches())
@@ -107,7 +105,7 @@ def _scan_file(parse_file: FileParser, path: Path, stamp: str) -> _ScannedFile:
 
 
 class RecordTreeReader(SourceReader):
-    """Files of which each holds a session and its forks."""
+    """Reads files that each hold a session and its forks."""
 
     def __init__(self, root: Path, layout: Layout, parse_file: FileParser) -> None:
         super().__init__()
@@ -115,66 +113,68 @@ class RecordTreeReader(SourceReader):
         self._layout = layout
         self._parse_file = parse_file
         self.locations: dict[str, tuple[Path, str]] = {}
-        "By native id: the file, and the name of the branch."
+        "Maps native ids to the file and the name of the branch."
 
     def scan(self) -> Iterator[SessionRef]:
-        """Of two files of one session, the one that goes on further."""
+        """Yield every session. If two files hold the same session, the one with the later end is used."""
         sessions: dict[str, tuple[Path, str, _ScannedFile]] = {}
         for path in self._layout.find_files(self._root, self.problems):
             stamp = self.stamp_file(path)
-            here = path, stamp, _scan_file(self._parse_file, path, stamp)
-            native = here[2].native_id
-            self.problems += here[2].problems
-            if not native:
+            candidate = path, stamp, _scan_file(self._parse_file, path, stamp)
+            native_id = candidate[2].native_id
+            self.problems += candidate[2].problems
+            if not native_id:
                 continue
-            kept = sessions.setdefault(native, here)
-            if kept is not here:
-                newer, older = (here, kept) if here[2].updated_at > kept[2].updated_at else (kept, here)
-                sessions[native] = newer
-                twice = f"It is another copy of the session {native}, and left out."
-                self.problems.append(Problem(str(older[0]), twice))
-        for path, stamp, found in sessions.values():
-            for name in found.branches:
-                native = Branch(name).native_id(found.native_id)
-                self.locations[native] = path, name
-                yield SessionRef(native, stamp, found.updated_at)
+            other = sessions.setdefault(native_id, candidate)
+            if other is not candidate:
+                newer, older = (
+                    (candidate, other) if candidate[2].updated_at > other[2].updated_at else (other, candidate)
+                )
+                sessions[native_id] = newer
+                reason = f"It is another copy of the session {native_id} and is left out."
+                self.problems.append(Problem(str(older[0]), reason))
+        for path, stamp, scanned in sessions.values():
+            for name in scanned.branches:
+                native_id = Branch(name).native_id(scanned.native_id)
+                self.locations[native_id] = path, name
+                yield SessionRef(native_id, stamp, scanned.updated_at)
 
     def read(self, ref: SessionRef) -> Iterator[Batch]:
-        met: list[Problem] = []
+        problems: list[Problem] = []
         path, name = self.locations[ref.native_id]
-        # A fork's file is its session's, which tells of its problems.
-        outline = self._parse_file(path, [] if name else met)
+        # A fork is in the file of its session, which already reports the problems.
+        outline = self._parse_file(path, [] if name else problems)
         branch = outline.find_branch(name)
         if branch is None:
             return
-        past = branch.shared_nodes()
+        shared = branch.shared_nodes()
         copied, fields = self.find_origin(outline, branch)
-        fields |= outline.session_fields(past + branch.own_nodes)
+        fields |= outline.session_fields(shared + branch.own_nodes)
         fields |= sqlite.time_fields(
-            outline.started_at, max((outline.times[place] for place in branch.own_nodes), default="")
+            outline.started_at, max((outline.times[node] for node in branch.own_nodes), default="")
         )
-        fields |= jsonl.cost_fields(
-            sum(outline.costs.get(place, 0) for place in branch.own_nodes if place not in copied)
-        )
+        fields |= jsonl.cost_fields(sum(outline.costs.get(node, 0) for node in branch.own_nodes if node not in copied))
         yield build_header_batch(fields, outline.header_line, path)
-        places = {outline.offsets[place]: place for place in past + branch.own_nodes}
-        yield from sqlite.build_batches(_read_entries(outline, places, {*past, *copied}), met)
+        nodes_by_offset = {outline.offsets[node]: node for node in shared + branch.own_nodes}
+        yield from sqlite.build_batches(_read_entries(outline, nodes_by_offset, {*shared, *copied}), problems)
 
     def stamp_file(self, path: Path) -> str:
         """Return a stamp that differs when anything in the session differs."""
         return jsonl.plain_file_stamp(path)
 
     def find_origin(self, outline: RecordTree, branch: Branch) -> tuple[list[int], SessionFields]:
-        """What it was made from, and which of its own records are copies of that one's."""
+        """Return which records of the branch are copies of records of its origin, and fields that name the origin."""
         return [], branch.fork_fields(outline.native_id)
 
 
-def _read_entries(outline: RecordTree, places: Mapping[int, int], inherited: set[int]) -> Iterator[list[NewEntry]]:
-    where, tell = path_text(outline.path), outline.entry_parser()
+def _read_entries(
+    outline: RecordTree, nodes_by_offset: Mapping[int, int], inherited: set[int]
+) -> Iterator[list[NewEntry]]:
+    path, parse_entry = path_text(outline.path), outline.entry_parser()
     for line in jsonl.read_json_lines(outline.path, []):
-        place = places.get(line.offset)
-        if place is not None:
-            entry = tell(line.value)
-            entry.record = jsonl.record_from_line(line, where)
-            entry.inherited, entry.created_at = place in inherited, outline.times[place]
+        node = nodes_by_offset.get(line.offset)
+        if node is not None:
+            entry = parse_entry(line.value)
+            entry.record = jsonl.record_from_line(line, path)
+            entry.inherited, entry.created_at = node in inherited, outline.times[node]
             yield [entry]

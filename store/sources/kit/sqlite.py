@@ -1,4 +1,4 @@
-"""What readers share: a foreign SQLite file opened so that its owner never notices and its schema can do no harm."""
+"""This module reads SQLite files of other programs without disturbing them and without trusting their schemas."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ from store.sources.kit.stamps import quiet_stamp as quiet_stamp
 from store.sources.kit.stamps import to_one_line as to_one_line
 
 RowLike = Mapping[str, Any] | sqlite3.Row
-"""A row by its columns' names."""
+"""Is a row, with values by the names of its columns."""
 
 SQLITE_ERRORS = (sqlite3.Error, UnicodeDecodeError)
-"""What damage that no check found makes of a statement; the second where a name in the schema is no text."""
+"""These are raised for damage that no check found; the second for a name in the schema that is no text."""
 
 MAX_VALUE_BYTES = 64 * 1024 * 1024
 STATEMENT_TIMEOUT_SECONDS = 60.0
@@ -42,16 +42,16 @@ BATCH_ENTRIES = 500
 BATCH_BYTES = 1024 * 1024
 
 
-# ── the file, untouched ───────────────────────────────────────────────────────────────────────────
+# ── snapshots ─────────────────────────────────────────────────────────────────────────────────────
 
 
-def is_quiet(at: str) -> bool:
-    """Whether it is long enough ago, of a time in our spelling; none is no time to wait for."""
-    return at < _format_epoch(time.time() - QUIET_SECONDS)
+def is_quiet(timestamp: str) -> bool:
+    """Return whether a time, in the store's format, is long enough ago. An empty time is."""
+    return timestamp < _format_epoch(time.time() - QUIET_SECONDS)
 
 
 def raise_if_damaged(path: Path) -> None:
-    """Raises Unreadable for a SQLite database that is not whole; any other file is another's affair."""
+    """Raise Unreadable for a damaged SQLite database. Files of other kinds are ignored."""
     if is_sqlite(path):
         with snapshot(path):
             pass
@@ -69,11 +69,11 @@ def is_sqlite(path: Path) -> bool:
 
 @contextmanager
 def snapshot(path: Path, *, check: bool = True) -> Iterator[sqlite3.Connection]:
-    """The store as it was at one moment, readable for as long as it takes."""
+    """Yield a connection to a copy of the database as it was at one moment. It may stay open for any time."""
     with private_copy(path) as copy:
         try:
             with closing(_open_guarded(copy, path, check)) as connection:
-                # From here on only this connection can reach it, and it is gone even if we are killed.
+                # Only the open connection needs the files. Unlinked, they disappear even if this process is killed.
                 for file in copy.parent.iterdir():
                     file.unlink()
                 yield connection
@@ -83,14 +83,17 @@ def snapshot(path: Path, *, check: bool = True) -> Iterator[sqlite3.Connection]:
 
 @contextmanager
 def private_copy(path: Path) -> Iterator[Path]:
-    """A copy, since a lock held while rows are understood makes owners without a busy timeout lose what they write."""
+    """Yield the path of a copy.
+
+    Reading the file itself would hold a lock, and an agent without a busy timeout would lose what it writes meanwhile.
+    """
     if not is_sqlite(path):
         raise Unreadable(f"{path} is not a SQLite database.")
     try:
-        made = tempfile.TemporaryDirectory(prefix="backscroll-")
+        temporary_folder = tempfile.TemporaryDirectory(prefix="backscroll-")
     except OSError as reason:
         raise Unreadable(f"{path} cannot be copied to be read: {reason.strerror}.") from None
-    with made as folder:
+    with temporary_folder as folder:
         copy = Path(folder) / "copy.db"
         os.close(os.open(copy, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
         _copy_with_retries(path, copy)
@@ -116,25 +119,25 @@ def _copy_with_retries(path: Path, copy: Path) -> None:
 
 
 def _try_copy_files(path: Path, copy: Path, *, journal_too: bool) -> bool:
-    """No SQLite lock at all: byte for byte, accepted when nothing moved meanwhile.
+    """Copy the files byte by byte without any SQLite lock, and return whether nothing changed meanwhile.
 
-    A WAL comes after its file, so that it holds whatever was carried from it into the file by then. A journal means
-    that a transaction is under way. One that is still there in the end was left by a crash, or its owner is in no
-    hurry: with it, the copy goes back to where the transaction began.
+    The WAL is copied after the database, so that it still has every page that a checkpoint moved into the database. A
+    journal means that a transaction is running. If it is still there at the last attempt, it was left by a crash or
+    its owner is slow: a copy with the journal returns to the state before the transaction.
     """
     before = _all_stamps(path)
     if not journal_too and _size(sidecar_path(path, "-journal")):
         return False
-    ending = "-wal" if _is_wal(path) else "-journal"
+    suffix = "-wal" if _is_wal(path) else "-journal"
     shutil.copyfile(path, copy)
-    sidecar_path(copy, ending).unlink(missing_ok=True)
+    sidecar_path(copy, suffix).unlink(missing_ok=True)
     with suppress(FileNotFoundError):
-        shutil.copyfile(sidecar_path(path, ending), sidecar_path(copy, ending))
+        shutil.copyfile(sidecar_path(path, suffix), sidecar_path(copy, suffix))
     return _all_stamps(path) == before
 
 
 def _try_backup_live(path: Path, copy: Path) -> bool:
-    """One short read transaction, which in WAL mode no writer ever waits for."""
+    """Copy the database in one short read transaction, for which no writer waits in WAL mode."""
     if not (_is_wal(path) and _size(sidecar_path(path, "-wal")) and _size(sidecar_path(path, "-shm"))):
         return False
     os.truncate(copy, 0)
@@ -158,7 +161,7 @@ def _size(path: Path) -> int:
 
 
 def _all_stamps(path: Path) -> tuple[str, str, bytes]:
-    """With the WAL's header, which differs each time the WAL begins anew."""
+    """Return the stamps of the files, and the header of the WAL, which differs each time the WAL is restarted."""
     wal = sidecar_path(path, "-wal")
     try:
         with wal.open("rb") as file:
@@ -188,7 +191,7 @@ _ALLOWED_ACTIONS = frozenset(
 
 
 def _open_guarded(copy: Path, path: Path, check: bool) -> sqlite3.Connection:
-    """Selects only, bounded in time and size, nothing of the schema trusted."""
+    """Open a copy for selects only, with limits on time and size, without trusting its schema."""
     connection = sqlite3.connect(copy, isolation_level=None)
     connection.text_factory = lambda data: data.decode("utf-8", "replace")
     connection.row_factory = sqlite3.Row
@@ -196,8 +199,8 @@ def _open_guarded(copy: Path, path: Path, check: bool) -> sqlite3.Connection:
     for pragma in _PRAGMAS:
         connection.execute(f"pragma {pragma}")
     try:
-        if check and (found := _quick_check(connection)) != "ok":
-            raise Unreadable(f"{path} is damaged: {to_one_line(found)}.")
+        if check and (result := _quick_check(connection)) != "ok":
+            raise Unreadable(f"{path} is damaged: {to_one_line(result)}.")
         _set_statement_timeout(connection, STATEMENT_TIMEOUT_SECONDS)
         _allow_reading_only(connection)
     except BaseException:
@@ -210,12 +213,12 @@ def _quick_check(connection: sqlite3.Connection) -> str:
     try:
         return str(connection.execute("pragma quick_check(1)").fetchone()[0])
     except sqlite3.DataError:
-        # A value too large to be held ends the check, but is no damage: its row will be left out.
+        # A value that is too large ends the check, but it is no damage: its row will be left out.
         return "ok"
 
 
 def _allow_reading_only(connection: sqlite3.Connection) -> None:
-    """Columns that are computed read as null: a file can ask for any amount of work and memory in them."""
+    """Deny everything but reads. Computed columns read as null, because they could cost any amount of work."""
     computed = {
         (table, row["name"])
         for table in _table_names(connection)
@@ -234,7 +237,10 @@ def _allow_reading_only(connection: sqlite3.Connection) -> None:
 
 
 def _set_statement_timeout(connection: sqlite3.Connection, seconds: float) -> None:
-    """A hostile view can select for ever; an honest table soon gives its next row, and with it some text."""
+    """Interrupt a statement that returns no row for some time.
+
+    A hostile view can run forever; a table returns rows, and with them text, quickly.
+    """
     waiting_since: list[float] = []
 
     def decode_text(data: bytes) -> str:
@@ -252,7 +258,7 @@ def _set_statement_timeout(connection: sqlite3.Connection, seconds: float) -> No
 
 
 def read_tables(connection: sqlite3.Connection) -> dict[str, frozenset[str]]:
-    """Real tables and their columns; views and virtual tables are not looked at."""
+    """Return the tables and their columns, without views and virtual tables."""
     return {
         name: frozenset(row[1] for row in connection.execute(f"pragma table_info({_quote_identifier(name)})"))
         for name in _table_names(connection)
@@ -260,35 +266,35 @@ def read_tables(connection: sqlite3.Connection) -> dict[str, frozenset[str]]:
 
 
 def _table_names(connection: sqlite3.Connection) -> list[str]:
-    """SQLite itself spells these words so, whatever was written."""
-    found = connection.execute("select name from sqlite_master where type = 'table' and sql like 'create table %'")
-    return [name for (name,) in found.fetchall()]
+    """Return the names of tables. SQLite normalizes the spelling of `create table`, so that the pattern matches."""
+    rows = connection.execute("select name from sqlite_master where type = 'table' and sql like 'create table %'")
+    return [name for (name,) in rows.fetchall()]
 
 
 def _quote_identifier(name: str) -> str:
     return '"' + name.replace('"', '""') + '"'
 
 
-def has_tables(locator: str, wanted: Mapping[str, Iterable[str]]) -> bool:
-    """Whether the file is a SQLite database with these tables and columns. By content, never by name.
+def has_tables(locator: str, signature: Mapping[str, Iterable[str]]) -> bool:
+    """Return whether the file is a SQLite database with these tables and columns, whatever its name.
 
-    Raises Busy where it cannot be told yet.
+    Raises Busy when the file is being written to and cannot be read yet.
     """
     path = Path(locator)
     try:
-        found = _read_schema(path, database_stamp(path))
+        schema = _read_schema(path, database_stamp(path))
     except Unreadable:
         return False
-    return has_columns(found, wanted)
+    return has_columns(schema, signature)
 
 
-def has_columns(found: Mapping[str, frozenset[str]], wanted: Mapping[str, Iterable[str]]) -> bool:
-    return all(set(columns) <= found.get(table, frozenset()) for table, columns in wanted.items())
+def has_columns(schema: Mapping[str, frozenset[str]], signature: Mapping[str, Iterable[str]]) -> bool:
+    return all(set(columns) <= schema.get(table, frozenset()) for table, columns in signature.items())
 
 
 @lru_cache(maxsize=32)
 def _read_schema(path: Path, stamp: str) -> dict[str, frozenset[str]]:
-    """Tables and columns, looked up once however many sources ask whether the file is theirs."""
+    """Return tables and columns. They are cached, because every source asks whether the file is its own."""
     with snapshot(path, check=False) as connection:
         return read_tables(connection)
 
@@ -299,36 +305,36 @@ def _read_schema(path: Path, stamp: str) -> dict[str, frozenset[str]]:
 def read_rows(
     connection: sqlite3.Connection, table: str, problems: list[Problem], clause: str = "order by rowid", *values: object
 ) -> Iterator[dict[str, Any]]:
-    """Whole rows. One that is too large to be held is a problem, and its neighbours come."""
-    came = 0
+    """Yield complete rows. A row that is too large is reported as a problem and left out."""
+    count = 0
     cursor = connection.cursor()
     cursor.row_factory = None
     try:
-        found = cursor.execute(f"select * from {table} {clause}", values)
-        names = [column[0] for column in found.description]
-        for row in found:
-            came += 1
+        rows = cursor.execute(f"select * from {table} {clause}", values)
+        names = [column[0] for column in rows.description]
+        for row in rows:
+            count += 1
             yield dict(zip(names, row, strict=False))
     except sqlite3.DataError:
-        numbers = connection.execute(f"select rowid from {table} {clause}", values).fetchall()
-        yield from _read_rows_one_by_one(connection, table, problems, [number for (number,) in numbers[came:]])
+        rowids = connection.execute(f"select rowid from {table} {clause}", values).fetchall()
+        yield from _read_rows_one_by_one(connection, table, problems, [rowid for (rowid,) in rowids[count:]])
 
 
 def _read_rows_one_by_one(
-    connection: sqlite3.Connection, table: str, problems: list[Problem], numbers: Iterable[int]
+    connection: sqlite3.Connection, table: str, problems: list[Problem], rowids: Iterable[int]
 ) -> Iterator[dict[str, Any]]:
-    for number in numbers:
+    for rowid in rowids:
         try:
-            row = connection.execute(f"select * from {table} where rowid = ?", (number,)).fetchone()
+            row = connection.execute(f"select * from {table} where rowid = ?", (rowid,)).fetchone()
         except sqlite3.DataError:
             reason = f"It is larger than {MAX_VALUE_BYTES >> 20} MB and is left out."
-            problems.append(Problem(f"{table}:{number}", reason))
+            problems.append(Problem(f"{table}:{rowid}", reason))
         else:
             yield dict(row)
 
 
 def scan_columns(connection: sqlite3.Connection, table: str, *columns: str) -> Iterator[tuple[Any, ...]]:
-    """Every row in the order of the file: its rowid and these columns, which are null where it is too large."""
+    """Yield the rowid and these columns of every row, in the order of the file; null for a row that is too large."""
     cursor = connection.cursor()
     cursor.row_factory = None
     select = f"select rowid, {', '.join(columns)} from {table}"
@@ -345,20 +351,20 @@ def scan_columns(connection: sqlite3.Connection, table: str, *columns: str) -> I
 
 
 def find_orphan_rows(connection: sqlite3.Connection, table: str) -> Iterator[Problem]:
-    """Rows of sessions that are not there, each session by its first."""
-    its_session = f"select 1 from sessions where sessions.id = {table}.session_id"
+    """Yield a problem for each missing session that rows of the table refer to, at the first of these rows."""
+    session_exists = f"select 1 from sessions where sessions.id = {table}.session_id"
     try:
-        found = connection.execute(
-            f"select min(rowid), session_id from {table} group by session_id having not exists ({its_session})"
+        rows = connection.execute(
+            f"select min(rowid), session_id from {table} group by session_id having not exists ({session_exists})"
         ).fetchall()
     except sqlite3.DataError:
         return
-    for number, session in found:
-        yield Problem(f"{table}:{number}", f"There is no session {session!r}.")
+    for rowid, session in rows:
+        yield Problem(f"{table}:{rowid}", f"There is no session {session!r}.")
 
 
 def as_text(value: object) -> str:
-    """Of a column that should hold text, whatever it holds."""
+    """Return the value of a text column as text, even if it has another type."""
     if type(value) is str:
         return value
     if isinstance(value, bytes):
@@ -374,11 +380,11 @@ def record_from_row(
     exclude: Collection[str] = (),
     replacements: Mapping[str, object] | None = None,
 ) -> NewRecord:
-    """The row verbatim, as a JSON object; `without` what must not be kept, `instead` of what changes in place."""
-    shown = row if type(row) is dict and not exclude and not replacements else dict(row) | dict(replacements or {})
+    """Return the row verbatim as a JSON object, without the excluded columns and with some values replaced."""
+    columns = row if type(row) is dict and not exclude and not replacements else dict(row) | dict(replacements or {})
     for name in exclude:
-        shown.pop(name, None)
-    return NewRecord(orjson.dumps(shown, default=_encode_blob), place, str(position))
+        columns.pop(name, None)
+    return NewRecord(orjson.dumps(columns, default=_encode_blob), place, str(position))
 
 
 def _encode_blob(value: object) -> object:
@@ -394,16 +400,16 @@ def _encode_blob(value: object) -> object:
 
 
 _match_milliseconds = re.compile(r"....-..-..T..:..:..\....Z").fullmatch
-"""As most programs spell a time, which is ours but for three digits."""
+"""Matches the usual format of times, which lacks only three digits of the store's format."""
 
 
 @lru_cache(maxsize=4096)
 def normalize_time(value: object) -> str:
-    """A time as foreign programs spell it, in ours; empty when it is none. Without a zone it is UTC."""
+    """Return a foreign time in the store's format; empty when it is none. Without a zone it is UTC."""
     if isinstance(value, str):
         try:
-            at = datetime.fromisoformat(value.strip())
-            return f"{value[:23]}000Z" if _match_milliseconds(value) else _format_time(at)
+            moment = datetime.fromisoformat(value.strip())
+            return f"{value[:23]}000Z" if _match_milliseconds(value) else _format_time(moment)
         except (ValueError, OverflowError):
             return ""
     if isinstance(value, int | float) and not isinstance(value, bool):
@@ -427,23 +433,24 @@ def _format_time(moment: datetime) -> str:
 
 
 def time_fields(created: object, updated: object) -> SessionFields:
-    """A session's times as far as they can be told; without a time that means anything, nothing is said of them."""
-    made, moved = normalize_time(created) or normalize_time(updated), normalize_time(updated) or normalize_time(created)
-    return {"created_at": made, "updated_at": moved} if made else {}
+    """Return the times of a session as fields; nothing when neither time is valid."""
+    created_at = normalize_time(created) or normalize_time(updated)
+    updated_at = normalize_time(updated) or created_at
+    return {"created_at": created_at, "updated_at": updated_at} if created_at else {}
 
 
-def build_batches(told: Iterable[Sequence[NewEntry]], met: list[Problem]) -> Iterator[Batch]:
-    """Entries, record by record, gathered until they are enough for a batch; with the problems met by then."""
+def build_batches(records: Iterable[Sequence[NewEntry]], problems: list[Problem]) -> Iterator[Batch]:
+    """Group the entries of records into batches of limited size. A batch also has the problems found so far."""
     batch, size = Batch(), 0
-    for entries in told:
+    for entries in records:
         batch.entries += entries
         size += len(entries[0].record.data) if entries and entries[0].record else 0
         if len(batch.entries) >= BATCH_ENTRIES or size >= BATCH_BYTES:
-            batch.problems = met.copy()
-            met.clear()
+            batch.problems = problems.copy()
+            problems.clear()
             yield batch
             batch, size = Batch(), 0
-    batch.problems = met
+    batch.problems = problems
     yield batch
 
 

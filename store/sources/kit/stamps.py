@@ -1,5 +1,7 @@
-"""How a foreign store is known to be as it was: folders walked without falling into a trap, and what the system says of
-their files. Light, since of a store that did not change nothing else is loaded."""
+"""This module computes stamps of files, folders and databases, and walks folders.
+
+It imports little, because nothing else is loaded for a store that did not change.
+"""
 
 from __future__ import annotations
 
@@ -15,34 +17,34 @@ from pathlib import Path
 from store.sources.kit.problem import Problem
 
 QUIET_SECONDS = 3600.0
-"""What nobody touched for so long is told as it is, finished or not."""
+"""After this time without a change, an unfinished answer is read as it is."""
 
 MAX_FOLDER_DEPTH = 12
 _NAME = attrgetter("name")
 _UINT64_MASK = 2**64 - 1
-"""Of a time, which may lie before 1970."""
+"""Maps a time to an unsigned number; it may be before 1970."""
 
 PATH_ERRORS = (OSError, ValueError)
-"""What a path that cannot be read raises; the second for a name that no file can have."""
+"""These are raised for a path that cannot be read; the second for a name that no file can have."""
 
 
 def digest(*values: object) -> str:
-    """A stamp of what was read."""
-    sum_ = hashlib.blake2b(digest_size=12)
+    """Return a stamp of values."""
+    hasher = hashlib.blake2b(digest_size=12)
     for value in values:
         data = value if isinstance(value, bytes) else repr(value).encode("utf-8", "surrogatepass")
-        sum_.update(len(data).to_bytes(8, "big"))
-        sum_.update(data)
-    return sum_.hexdigest()
+        hasher.update(len(data).to_bytes(8, "big"))
+        hasher.update(data)
+    return hasher.hexdigest()
 
 
 def to_one_line(reason: object) -> str:
-    """What SQLite says of damage quotes the damaged words, line breaks and all."""
+    """Return an error message as one line. SQLite may quote damaged names, which can contain line breaks."""
     return " ".join(str(reason).split())
 
 
 def error_text(reason: Exception) -> str:
-    """What the system says of a path that cannot be read."""
+    """Return the reason why a path cannot be read, as the system gives it."""
     return to_one_line(getattr(reason, "strerror", None) or reason)
 
 
@@ -52,7 +54,7 @@ def error_text(reason: Exception) -> str:
 def walk_files(
     root: Path, problems: list[Problem], *, suffixes: Collection[str] = (".jsonl",), depth: int = MAX_FOLDER_DEPTH
 ) -> Iterator[Path]:
-    """The regular files below, sorted, each folder once however many links lead to it."""
+    """Yield the regular files below a folder, sorted. A folder is visited once, even if several links lead to it."""
     return (Path(entry.path) for entry in _walk_entries(str(root), problems, tuple(suffixes), depth))
 
 
@@ -63,24 +65,23 @@ def walk_with_stat(
     suffixes: Collection[str] = (".jsonl",),
     depth: int = MAX_FOLDER_DEPTH,
 ) -> Iterator[tuple[str, os.stat_result]]:
-    """The same as they are named, each with what the system says of it: cheap enough for ten thousand a second.
-    Enter: told of each folder before it is looked into."""
+    """Yield the paths that `walk_files` finds, each with its status; fast enough for ten thousand files a second."""
     for entry in _walk_entries(str(root), problems, tuple(suffixes), depth):
         try:
-            known = entry.stat()
+            status = entry.stat()
         except OSError:
             continue
-        yield entry.path, known
+        yield entry.path, status
 
 
 def _walk_entries(
     root: str, problems: list[Problem], suffixes: tuple[str, ...], depth: int
 ) -> Iterator[os.DirEntry[str]]:
-    """The files of a folder, then those of each folder in it. In one loop, since most of what it meets is unchanged."""
+    """Yield the files of a folder, then those of each folder in it. It is one loop, because it runs at every sync."""
     seen: set[tuple[int, int]] = set()
-    waiting = [(root, depth, _identity(root))]
-    while waiting:
-        folder, below, identity = waiting.pop()
+    pending = [(root, depth, _identity(root))]
+    while pending:
+        folder, levels, identity = pending.pop()
         if identity in seen:
             continue
         seen.add(identity)
@@ -96,84 +97,84 @@ def _walk_entries(
                 if entry.name.endswith(suffixes) and entry.is_file():
                     yield entry
                 elif entry.is_dir():
-                    # Only where a link leads must be asked for: the others' numbers stand in the folder itself.
-                    is_own = not entry.is_symlink()
-                    inside = (identity[0], entry.inode()) if is_own else _identity(entry.path)
-                    folders.append((entry.path, below - 1, inside))
+                    # Only a link needs a system call; the listing already has the inode of a folder.
+                    is_real_folder = not entry.is_symlink()
+                    folder_identity = (identity[0], entry.inode()) if is_real_folder else _identity(entry.path)
+                    folders.append((entry.path, levels - 1, folder_identity))
             except OSError:
-                continue  # a link that leads nowhere
-        if below:
-            waiting += reversed(folders)
+                continue  # a broken link
+        if levels:
+            pending += reversed(folders)
 
 
 def _identity(folder: str) -> tuple[int, int]:
-    """The same whichever way leads to it."""
+    """Return the device and inode of a folder, which are the same for every path to it."""
     try:
-        known = os.stat(folder)
+        status = os.stat(folder)
     except PATH_ERRORS:
-        return 0, 0  # to list it tells why
-    return known.st_dev, known.st_ino
+        return 0, 0  # listing the folder reports the reason
+    return status.st_dev, status.st_ino
 
 
 def tree_stamp(root: Path, *, suffixes: Collection[str] = (".jsonl",), depth: int = MAX_FOLDER_DEPTH) -> str:
-    """Differs when a file below came, went or changed; empty when it cannot be told."""
+    """Return a stamp that differs when a file below is added, removed or changed; empty for an unreadable folder."""
     try:
         if not root.is_dir():
             return ""
     except PATH_ERRORS:
         return ""
     names: list[str] = []
-    # As they are: to spell those of ten thousand files takes milliseconds in which no other thread can do anything.
+    # Numbers are hashed as bytes: formatting those of ten thousand files would block other threads for milliseconds.
     numbers = array("Q")
-    for name, known in walk_with_stat(root, [], suffixes=suffixes, depth=depth):
+    for name, status in walk_with_stat(root, [], suffixes=suffixes, depth=depth):
         names.append(name)
-        numbers.extend((known.st_size, known.st_mtime_ns & _UINT64_MASK, known.st_ino))
+        numbers.extend((status.st_size, status.st_mtime_ns & _UINT64_MASK, status.st_ino))
     return digest("\0".join(names).encode("utf-8", "surrogatepass"), numbers.tobytes())
 
 
 # ── files and databases ───────────────────────────────────────────────────────────────────────────
 
 
-def stat_stamp(found: os.stat_result) -> str:
-    return f"{found.st_size}:{found.st_mtime_ns}:{found.st_ino}"
+def stat_stamp(status: os.stat_result) -> str:
+    return f"{status.st_size}:{status.st_mtime_ns}:{status.st_ino}"
 
 
 def plain_file_stamp(path: Path) -> str:
-    """Size, time and inode of one regular file; empty when it cannot be told."""
+    """Return a stamp of the size, time and inode of a regular file; empty when it cannot be read."""
     try:
-        found = path.stat()
+        status = path.stat()
     except PATH_ERRORS:
         return ""
-    return stat_stamp(found) if stat.S_ISREG(found.st_mode) else ""
+    return stat_stamp(status) if stat.S_ISREG(status.st_mode) else ""
 
 
 def database_stamp(path: Path) -> str:
-    """Size, time and change counter of the file, and of the WAL beside it. Empty when it cannot be told."""
+    """Return a stamp of the size, time and change counter of a database, and of its WAL; empty if it is unreadable."""
     try:
-        main = path.stat()
-        # A pipe would be waited for until somebody writes to it.
-        if not stat.S_ISREG(main.st_mode):
+        status = path.stat()
+        # Opening a pipe would block until another program writes to it.
+        if not stat.S_ISREG(status.st_mode):
             return ""
         with path.open("rb") as file:
             counter = file.read(28)[24:28].hex()
         wal = sidecar_path(path, "-wal")
-        beside = wal.stat() if wal.exists() else None
+        wal_status = wal.stat() if wal.exists() else None
     except (OSError, ValueError):
         return ""
-    told = [main.st_size, main.st_mtime_ns, counter]
-    if beside:
-        told += [beside.st_size, beside.st_mtime_ns]
-    return ":".join(map(str, told))
+    values = [status.st_size, status.st_mtime_ns, counter]
+    if wal_status:
+        values += [wal_status.st_size, wal_status.st_mtime_ns]
+    return ":".join(map(str, values))
 
 
 def quiet_stamp(path: Path) -> str:
-    """Also tells a store at rest from one that moves, so that what was held back unfinished is told in the end."""
-    told = database_stamp(path)
+    """Return a stamp that also changes when a database becomes quiet, so that its unfinished answers are read then."""
+    stamp = database_stamp(path)
     try:
-        moved = max(file.stat().st_mtime for file in (path, sidecar_path(path, "-wal")) if file.exists())
+        changed_at = max(file.stat().st_mtime for file in (path, sidecar_path(path, "-wal")) if file.exists())
     except (OSError, ValueError):
         return ""
-    return f"{told}:{time.time() - moved > QUIET_SECONDS}" if told else ""
+    return f"{stamp}:{time.time() - changed_at > QUIET_SECONDS}" if stamp else ""
 
 
 def sidecar_path(path: Path, ending: str) -> Path:

@@ -25,7 +25,7 @@ class TranscriptSource(Source):
     """Finds transcripts by a layout and recognizes them by their first record."""
 
     files: ClassVar[Layout]
-    "Where the transcripts are in the agent's folder."
+    "Says where the transcripts are in the agent's folder."
 
     def detect(self, locator: str) -> bool:
         return self.files.detect(locator, self.is_my_file)
@@ -44,7 +44,7 @@ class TranscriptSource(Source):
 
     @abstractmethod
     def is_mine(self, first: Mapping[str, Json]) -> bool:
-        """Tell by its first record whether a transcript is this agent's; the record is empty if it is no object."""
+        """Return whether this agent wrote a transcript with this first record, which is empty if it is no object."""
 
     @abstractmethod
     def make_reader(self, root: Path) -> SourceReader: ...
@@ -78,7 +78,7 @@ class JsonlSource(TranscriptSource):
         return self.is_header(first)
 
     def is_header(self, record: Mapping[str, Json]) -> bool:
-        """Tell whether a record describes the session and is part of no conversation."""
+        """Return whether a record only describes the session and belongs to no conversation."""
         return False
 
     @abstractmethod
@@ -87,4 +87,4 @@ class JsonlSource(TranscriptSource):
 
     @abstractmethod
     def entry(self, record: Mapping[str, Json]) -> NewEntry:
-        """Return the entry that a record stands for."""
+        """Return the entry of a record."""

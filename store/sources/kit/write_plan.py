@@ -1,6 +1,6 @@
-"""What a source says when an edit is to be carried back into its store: which rows, from what, to what.
+"""This module describes edits that are written back into a foreign store: which rows change, before and after.
 
-It writes nothing itself: one piece of code, shared by all, does that, shows it first, and can take it back.
+A source only plans. The service in `store.write_back` shows the plan, writes it for all sources, and can undo it.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ MASK = "••••"
 
 @dataclass(frozen=True, slots=True)
 class TextUpdate:
-    "A text as it should be, and as it was when it was read."
+    """Holds a new text and the text that was read before."""
 
     new: str
     seen: str
@@ -27,34 +27,38 @@ class TextUpdate:
 
 @dataclass(frozen=True, slots=True)
 class FactUpdate:
+    """Holds the new text of a fact."""
+
     place: str
-    "As the reader gave it, e.g. `memories:12`."
+    "Is the place that the reader returned, e.g. `memories:12`."
     text: str | None
-    "None: it is retired."
+    "Is None when the fact was retired."
     seen: str
 
 
 @dataclass(frozen=True, slots=True)
 class SecretUpdate:
+    """Holds the new value of a secret, still sealed."""
+
     key: str
     version: int
     unseal: Callable[[], SecretText] = field(repr=False, compare=False)
-    "Unseals it; only where there is a place for it, since the vault may be locked."
+    "Unseals it. It is called only if the foreign store can hold the secret, because the vault may be locked."
     seen: Callable[[], SecretText] | None = field(default=None, repr=False, compare=False)
-    "What is held there as far as we know; None where we never knew."
+    "Returns the value that the foreign store is known to have; None when it was never known."
 
 
 class SecretText(str):
-    "A secret's value on its way: shown as dots, and journaled as the version under which it is sealed."
+    """Is the value of a secret. It is shown as dots and journaled as the version under which it is sealed."""
 
     key: str
     version: int
-    "0 where it is not sealed yet."
+    "Is 0 when it is not sealed yet."
 
     def __new__(cls, value: str, key: str, version: int = 0) -> Self:
-        made = super().__new__(cls, value)
-        made.key, made.version = key, version
-        return made
+        secret = super().__new__(cls, value)
+        secret.key, secret.version = key, version
+        return secret
 
     def __repr__(self) -> str:
         return MASK
@@ -62,12 +66,12 @@ class SecretText(str):
 
 @dataclass(frozen=True, slots=True)
 class WriteBackEdits:
-    "Everything that a person changed here and the foreign store does not know of yet."
+    """Holds everything that a person changed in Backscroll and that is not in the foreign store yet."""
 
     native_id: str
     title: TextUpdate | None = None
     summary: ForeignSummary | None = None
-    "Without text when it was taken away."
+    "Has no text when it was removed."
     summary_seen: str = ""
     facts: tuple[FactUpdate, ...] = ()
     secrets: tuple[SecretUpdate, ...] = ()
@@ -76,7 +80,7 @@ class WriteBackEdits:
 
 @dataclass(frozen=True, slots=True)
 class RowChange:
-    "One row: the columns that matter, before and after; None where there is no row."
+    """Holds the changed columns of one row, before and after; None when there is no row."""
 
     table: str
     key: Mapping[str, Any]
@@ -89,83 +93,91 @@ class RowChange:
 
 @dataclass(frozen=True, slots=True)
 class CascadeRule:
-    "Rows that go when the row goes to which they point."
+    """Names rows that are deleted together with the row that they refer to."""
 
     table: str
     columns: Mapping[str, str]
-    "Theirs, and the ones they point to."
+    "Maps their columns to the columns that they refer to."
 
     def find_rows(self, rows: ForeignRows, row: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
-        pointing = " and ".join(f'"{name}" = ?' for name in self.columns)
-        return rows.select(self.table, pointing, *(row[name] for name in self.columns.values()))
+        condition = " and ".join(f'"{name}" = ?' for name in self.columns)
+        return rows.select(self.table, condition, *(row[name] for name in self.columns.values()))
 
 
 class ForeignRows(Protocol):
-    "The foreign store, read row by row exactly as it is now."
+    """Reads the rows of the foreign store as they are now."""
 
     def columns(self, table: str) -> Sequence[str]:
-        """In order; none where there is no such table."""
+        """Return the columns in order; none when the table does not exist."""
         ...
 
     def primary_key(self, table: str) -> Sequence[str]: ...
     def cascade_rules(self, table: str) -> Sequence[CascadeRule]: ...
     def select(self, table: str, condition: str, *values: Any) -> Sequence[Mapping[str, Any]]:
-        """Whole rows, the newest first; none where there is no such table."""
+        """Return complete rows, the newest first; none when the table does not exist."""
         ...
 
     def normalize_change(self, change: RowChange) -> RowChange:
-        """An update with the values that will be found afterwards, where the database spells them in its own way."""
+        """Return a change with the values as the database will return them afterwards."""
         ...
 
 
 @dataclass(slots=True)
 class WritePlan:
+    """Collects the changes that write edits back, and the reasons why some cannot be written."""
+
     changes: list[RowChange] = field(default_factory=list)
     unsupported: list[str] = field(default_factory=list)
-    "What the foreign store has no place for, in a sentence each."
+    "Lists the edits that the foreign store cannot hold, in a sentence each."
     conflicts: list[str] = field(default_factory=list)
-    "Why nothing may be written, in a sentence each: most of all, what was changed there since it was read."
+    "Lists the reasons why nothing may be written, in a sentence each; mostly rows that changed since they were read."
     has_title: bool = False
-    "Whether it has the title then."
+    "Says whether the foreign store has the title afterwards."
     summary: ForeignSummary | None = None
-    "What a reader will be told then, if it takes the summary."
+    "Is the summary that a reader will find afterwards, if the store can hold one."
     fact_places: dict[str, str] = field(default_factory=dict)
-    "The facts it takes, by their place, and their place then; empty when another fact says the same already."
+    "Maps the places of facts that it can hold to their new places; empty when another fact has the same text."
     fact_texts: dict[str, str] = field(default_factory=dict)
-    "What a reader will say of such a fact then, by its place, where it is not what the person wrote."
+    "Maps places of facts to the texts that a reader will find, where they differ from what the person wrote."
     _deleted: set[tuple[Any, ...]] = field(default_factory=set, repr=False)
 
     def find_session(
         self, rows: ForeignRows, label: str, column: str, edits: WriteBackEdits
     ) -> Mapping[str, Any] | None:
-        found = rows.select("sessions", f'"{column}" = ?', edits.native_id)
-        if not found and not edits.delete:
+        matches = rows.select("sessions", f'"{column}" = ?', edits.native_id)
+        if not matches and not edits.delete:
             self.conflicts.append(
                 f"{label} does not have the session {edits.native_id!r} any more; your edits stay here."
             )
-        return found[0] if found else None
+        return matches[0] if matches else None
 
-    def swap_title(self, table: str, key: Mapping[str, Any], column: str, found: Any, wanted: TextUpdate) -> None:
-        self.has_title = self.swap_text(table, key, column, found, wanted)
+    def swap_title(self, table: str, key: Mapping[str, Any], column: str, current: Any, update: TextUpdate) -> None:
+        self.has_title = self.swap_text(table, key, column, current, update)
 
-    def swap_text(self, table: str, key: Mapping[str, Any], column: str, found: Any, wanted: TextUpdate) -> bool:
-        """One text column; whether it says what is wanted then. Compared with what a reader showed in its place."""
-        if text_as_read(found) not in (wanted.seen, wanted.new):
+    def swap_text(self, table: str, key: Mapping[str, Any], column: str, current: Any, update: TextUpdate) -> bool:
+        """Plan the update of a text column, and return whether it has the new text afterwards.
+
+        The current value is compared with the text that a reader returned for it.
+        """
+        if text_as_read(current) not in (update.seen, update.new):
             self.conflicts.append(f"The {column} of {table} was changed there since it was read; sync first.")
             return False
-        if text_as_read(found) != wanted.new:
-            self.changes.append(RowChange(table, key, {column: found}, {column: wanted.new}))
+        if text_as_read(current) != update.new:
+            self.changes.append(RowChange(table, key, {column: current}, {column: update.new}))
         return True
 
     def swap_fact(self, rows: ForeignRows, fact: FactUpdate, extra_columns: Mapping[str, Any] | None = None) -> None:
-        """One that is a row of its own, named by its table and id; `also` are the columns that follow its words."""
+        """Plan the update of a fact that is a row of its own, named by its table and id.
+
+        The extra columns change together with the text.
+        """
         table, _, number = fact.place.partition(":")
-        found = rows.select(table, "id = ?", number)
-        if not found:
+        matches = rows.select(table, "id = ?", number)
+        if not matches:
             if fact.text is not None:
                 self.unsupported.append(f"{table} {number} is not there any more; your correction of it stays here.")
             return
-        row = found[0]
+        row = matches[0]
         if text_as_read(row["content"]) not in (fact.seen, fact.text):
             self.conflicts.append(f"{table} {number} was changed there since it was read; sync first.")
         elif fact.text is None:
@@ -179,30 +191,33 @@ class WritePlan:
                 self.changes.append(RowChange(table, {"id": row["id"]}, {name: row[name] for name in after}, after))
 
     def delete_rows(self, rows: ForeignRows, table: str, condition: str, *values: Any) -> None:
-        """Every row that fits, the newest first."""
+        """Delete every row that matches, the newest first."""
         for row in rows.select(table, condition, *values):
             self.delete_row(rows, table, row)
 
     def delete_row(self, rows: ForeignRows, table: str, row: Mapping[str, Any]) -> None:
-        """And before it what would go with it unseen, so that all of it is shown and can be put back."""
+        """Delete a row, and before it the rows that the database would delete with it.
+
+        So the plan shows all of them, and they can be restored.
+        """
         key = {name: row[name] for name in rows.primary_key(table)}
         if (table, *key.values()) in self._deleted:
             return
         self._deleted.add((table, *key.values()))
-        for hanging in rows.cascade_rules(table):
-            for hung in hanging.find_rows(rows, row):
-                self.delete_row(rows, hanging.table, hung)
-        rest = {name: value for name, value in row.items() if name not in key}
-        self.changes.append(RowChange(table, key, rest, None))
+        for rule in rows.cascade_rules(table):
+            for dependent_row in rule.find_rows(rows, row):
+                self.delete_row(rows, rule.table, dependent_row)
+        columns = {name: value for name, value in row.items() if name not in key}
+        self.changes.append(RowChange(table, key, columns, None))
 
 
 def text_as_read(value: Any) -> str:
-    """What a reader makes of a text column, whatever it holds; here text that is not UTF-8 comes in surrogates."""
+    """Return a text column as a reader returns it. Here, text that is not UTF-8 contains surrogates."""
     return sqlite.as_text(value).encode("utf-8", "surrogateescape").decode("utf-8", "replace")
 
 
 def format_value(value: Any) -> str:
-    """A column's value as a person is shown it; of a secret, dots."""
+    """Return a column's value as it is shown to people; a secret is shown as dots."""
     if isinstance(value, SecretText):
         return MASK
     if isinstance(value, str):
