@@ -50,9 +50,9 @@ class ClaudeMark(transcripts.TranscriptMark):
     def _read_lines(self, path: Path, lines: list[JsonLine], file: FileMark) -> list[Batch]:
         problems: list[Problem] = []
         entry_reader = ClaudeEntryReader(problems, is_subagent=self.is_agent)
-        entry_reader.restore_state(self.told)
+        entry_reader.restore_state(self.parser_state)
         entries = [self._read_entry(entry_reader, path, lines, index) for index in range(len(lines))]
-        self.file, self.told = file, entry_reader.save_state()
+        self.file, self.parser_state = file, entry_reader.save_state()
         batches = self.build_batches(entries, problems, {})
         batches[-1].summary = entry_reader.summary
         return batches

@@ -81,14 +81,14 @@ class TranscriptTree:
 
     def lineage(self, branch: str) -> dict[str, int]:
         """Return the branches whose records a branch consists of, each with the last index that it shares."""
-        found, upto = {branch: self.record_count - 1}, self.record_count - 1
+        shared_ends, end = {branch: self.record_count - 1}, self.record_count - 1
         while branch in self.branches and self.branches[branch].kind == "branch":
-            upto = min(upto, self.branches[branch].last_shared_index)
+            end = min(end, self.branches[branch].last_shared_index)
             branch = self.branches[branch].parent
-            if branch in found:
+            if branch in shared_ends:
                 break
-            found[branch] = upto
-        return found
+            shared_ends[branch] = end
+        return shared_ends
 
     def chain_position(self, index: int, branch: str) -> int:
         """Return the position, in a branch's chain, of its last record up to the index."""
@@ -221,13 +221,13 @@ class _BranchSplitter:
             self.tree.branch_of[self.tree.nodes[uuid].position] = branch.root_uuid
 
     def _descendants(self, root: str) -> list[str]:
-        found, seen = [root], {root}
-        for uuid in found:
+        descendants, seen = [root], {root}
+        for uuid in descendants:
             for child in self.children.get(uuid, ()):
                 if child not in seen and (child in self.sidechain) == (root in self.sidechain):
                     seen.add(child)
-                    found.append(child)
-        return found
+                    descendants.append(child)
+        return descendants
 
     def _split_off(self, branch: str, members: list[str]) -> Iterator[tuple[str, list[str]]]:
         """Yield the branches that leave it. Each begins at a prompt that is no ancestor of the newest message."""
@@ -283,10 +283,10 @@ def may_have_branches(path: Path, *, is_subagent: bool) -> bool:
 
 
 def _has_fork(data: bytes) -> bool:
-    seen: dict[bytes, int] = {}
+    first_positions: dict[bytes, int] = {}
     for link in _PARENT_LINK.finditer(data):
         position = link.start()
-        first_position = seen.setdefault(link[1], position)
+        first_position = first_positions.setdefault(link[1], position)
         if first_position != position and not (
             _is_parallel_call(data, first_position) and _is_parallel_call(data, position)
         ):

@@ -74,8 +74,7 @@ class TranscriptChain:
                 yield [entry]
 
     def build_mark(self, entry_reader: ClaudeEntryReader) -> str:
-        """Return the mark where reading goes on after all entries were read. It is empty when only a full read will
-        do."""
+        """Return the mark from which appended lines are read later. It is empty if they require a full read."""
         tree = self._tree
         turn = find_open_turn(tree) if self._branch == MAIN_BRANCH and len(self._transcript.files) == 1 else []
         file = FileMark.from_file(self._transcript.files[0], self._end_offset) if turn else None
@@ -90,7 +89,7 @@ class TranscriptChain:
             is_agent=self.is_subagent,
             when=when,
             newest=newest,
-            told=entry_reader.save_state(),
+            parser_state=entry_reader.save_state(),
         )
         return mark.encode()
 
@@ -98,7 +97,7 @@ class TranscriptChain:
         return self._tree.branch_of.get(index, MAIN_BRANCH) == self._branch and index not in self._copied
 
     def _find_title(self) -> str:
-        """Return the title that the person or Claude Code gave. The last prompt is none: it changes with every turn."""
+        """Return the title that a person or Claude Code gave. The last prompt is not used: it changes every turn."""
         tree = self._tree
         if self._branch != MAIN_BRANCH:
             return " ".join(tree.prompts.get(self._branch, "").split())[:_MAX_TITLE]

@@ -74,14 +74,14 @@ class TranscriptHead(NamedTuple):
 
 def find_transcripts(locator: Path, problems: list[Problem]) -> list[Transcript]:
     files = dict(_walk_files(locator, problems))
-    found: dict[str, Transcript] = {}
+    by_id: dict[str, Transcript] = {}
     for name, stat in files.items():
         if not name.endswith(_SIDECAR_SUFFIX):
             sidecar = files.get(name.removesuffix(".jsonl") + _SIDECAR_SUFFIX)
             transcript = _make_transcript(name, stat_stamp(stat), stat.st_mtime, stat_stamp(sidecar) if sidecar else "")
-            existing = found.get(transcript.native_id)
-            found[transcript.native_id] = _merge(existing, transcript) if existing else transcript
-    return [_sort_files(transcript) for transcript in found.values()]
+            existing = by_id.get(transcript.native_id)
+            by_id[transcript.native_id] = _merge(existing, transcript) if existing else transcript
+    return [_sort_files(transcript) for transcript in by_id.values()]
 
 
 def _walk_files(locator: Path, problems: list[Problem]) -> Iterator[tuple[str, os.stat_result]]:
@@ -194,8 +194,8 @@ def find_transcript_files(locator: Path) -> Iterator[Path]:
     if locator.is_file():
         yield locator
     elif locator.is_dir():
-        found = walk_files(projects_folder(locator), [], depth=DEPTH)
-        yield from (path for path in found if _is_transcript(str(path)))
+        paths = walk_files(projects_folder(locator), [], depth=DEPTH)
+        yield from (path for path in paths if _is_transcript(str(path)))
 
 
 class TranscriptCatalog:

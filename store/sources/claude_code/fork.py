@@ -58,13 +58,13 @@ def build_fork(request: ForkRequest, root: Path) -> NewTranscript:
 
 def _find_output_paths(records: Sequence[bytes]) -> set[str]:
     """Return the paths of outputs that were too long for the transcript."""
-    found: set[str] = set()
+    paths: set[str] = set()
     for data in records:
         if _OUTPUTS_FOLDER.encode() in data:
             value = _parse_record(data)
             for block in _blocks_of_type(value, _RESULT):
-                found.add(persisted_output_path(block.get("content"), as_dict(value.get("toolUseResult"))))
-    return {path for path in found if safe_file_name(path)}
+                paths.add(persisted_output_path(block.get("content"), as_dict(value.get("toolUseResult"))))
+    return {path for path in paths if safe_file_name(path)}
 
 
 # ── the folder ────────────────────────────────────────────────────────────────────────────────────
@@ -74,10 +74,10 @@ def _find_project_folder(session: Session, root: Path) -> Path:
     """Return the folder of the original, or else the one where Claude Code looks for sessions of that directory."""
     projects = root / "projects"
     try:
-        found = sorted(projects.glob(f"*/{_transcript_id(session)}.jsonl"))
+        originals = sorted(projects.glob(f"*/{_transcript_id(session)}.jsonl"))
     except PATH_ERRORS:
-        found = []
-    return found[0].parent if found else projects / _project_folder_name(session.cwd, projects)
+        originals = []
+    return originals[0].parent if originals else projects / _project_folder_name(session.cwd, projects)
 
 
 def _project_folder_name(cwd: str, projects: Path) -> str:
@@ -85,7 +85,7 @@ def _project_folder_name(cwd: str, projects: Path) -> str:
         raise Refused("The session's folder is unknown, so Claude Code would not find its fork.")
     # JavaScript counts a character beyond U+FFFF as two.
     path = unicodedata.normalize("NFC", os.path.realpath(cwd))
-    name = _NOT_ALPHANUMERIC.sub(lambda found: "-" * (1 + (found[0] > "\uffff")), path)
+    name = _NOT_ALPHANUMERIC.sub(lambda match: "-" * (1 + (match[0] > "\uffff")), path)
     if len(name) <= _MAX_FOLDER_NAME:
         return name
     prefix = f"{name[:_MAX_FOLDER_NAME]}-"

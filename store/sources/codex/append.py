@@ -44,9 +44,9 @@ class CodexMark(transcripts.TranscriptMark):
         entry_reader = CodexEntryReader(
             _collect_outcomes(lines), uses_events=self.uses_events, is_subagent=self.is_agent
         )
-        entry_reader.restore_state(self.told)
+        entry_reader.restore_state(self.parser_state)
         entries = [self.attach_record(entry_reader.read_entry(line.value), line, path) for line in lines]
-        self.file, self.told = file, entry_reader.save_state()
+        self.file, self.parser_state = file, entry_reader.save_state()
         batches = self.build_batches(entries, [], {"agent_title": info.title})
         batches[0].archived, batches[-1].summary = info.is_archived, entry_reader.summary
         return batches
@@ -54,9 +54,9 @@ class CodexMark(transcripts.TranscriptMark):
 
 def _collect_outcomes(lines: Iterable[JsonLine]) -> dict[str, CallOutcome]:
     """Return how the calls ended, by call id. An event with the outcome may follow the result that it belongs to."""
-    found: dict[str, CallOutcome] = {}
+    outcomes: dict[str, CallOutcome] = {}
     for line in lines:
         call_id, event = parse_outcome(*unwrap_line(line.value))
         if call_id:
-            found.setdefault(call_id, CallOutcome()).update(event)
-    return {call_id: replace(outcome, output="") for call_id, outcome in found.items()}
+            outcomes.setdefault(call_id, CallOutcome()).update(event)
+    return {call_id: replace(outcome, output="") for call_id, outcome in outcomes.items()}

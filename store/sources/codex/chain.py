@@ -177,8 +177,7 @@ class ThreadChain:
         return CodexEntryReader(tree.outcomes, uses_events=tree.uses_events, is_subagent=bool(self._parent_thread_id()))
 
     def build_mark(self, entry_reader: CodexEntryReader) -> str:
-        """Return the mark where reading goes on after all entries were read. It is empty when only a full read will
-        do."""
+        """Return the mark from which appended lines are read later. It is empty if they require a full read."""
         tree = self._tree
         is_single = self._is_newest and not tree.has_rollback and len(self._catalog.segments(self._rollout)) == 1
         # The end of a copied past is known only when an own prompt follows it.
@@ -194,7 +193,7 @@ class ThreadChain:
             is_agent=bool(self._parent_thread_id()),
             when=when,
             newest=max(tree.times.values(), default=""),
-            told=entry_reader.save_state(),
+            parser_state=entry_reader.save_state(),
         )
         return mark.encode()
 

@@ -177,9 +177,11 @@ class CodexEntryReader:
         outcome = self._outcomes.get(call_id)
         if outcome is None:
             return result
-        shown = readable_text(output)
+        preview = readable_text(output)
         full_output = (
-            outcome.output if len(outcome.output) > len(shown.partition(_OUTPUT_HEADING)[2] or shown) else result.output
+            outcome.output
+            if len(outcome.output) > len(preview.partition(_OUTPUT_HEADING)[2] or preview)
+            else result.output
         )
         outcome.output = ""
         is_error = failed if outcome.failed is None else outcome.failed

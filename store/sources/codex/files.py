@@ -161,13 +161,13 @@ class RolloutCatalog:
         return self._segments[rollout]
 
     def _collect_segments(self, rollout: Rollout) -> list[tuple[Rollout, int]]:
-        found: list[tuple[Rollout, int]] = [(rollout, NO_END)]
+        segments: list[tuple[Rollout, int]] = [(rollout, NO_END)]
         seen, end = {rollout.id}, NO_END
-        while (base := self.find_base(found[0][0])) is not None and base.rollout_id not in seen:
+        while (base := self.find_base(segments[0][0])) is not None and base.rollout_id not in seen:
             end = min(end, base.end_ordinal)
             seen.add(base.rollout_id)
-            found.insert(0, (self.by_id[base.rollout_id], end))
-        return found
+            segments.insert(0, (self.by_id[base.rollout_id], end))
+        return segments
 
     def segment_stamps(self, rollout: Rollout) -> str:
         return " ".join(plain_file_stamp(segment.path) for segment, _ in self.segments(rollout))
@@ -200,16 +200,16 @@ class ThreadInfo(NamedTuple):
 
 def read_thread_infos(root: Path) -> dict[str, ThreadInfo]:
     """Return the titles that people gave, and more, by thread. The lists of Codex are caches and may be missing."""
-    found: dict[str, ThreadInfo] = {}
+    infos: dict[str, ThreadInfo] = {}
     for path in find_databases(root)[-1:]:
         with suppress(StoreError, *sqlite.SQLITE_ERRORS):
-            found = dict(_read_threads(path))
+            infos = dict(_read_threads(path))
     for line in read_json_lines(root / "session_index.jsonl", []):
         value = as_dict(line.value)
         thread, name = as_str(value.get("id")), as_str(value.get("thread_name"))
         if thread and name:
-            found[thread] = found.get(thread, ThreadInfo())._replace(title=name)
-    return found
+            infos[thread] = infos.get(thread, ThreadInfo())._replace(title=name)
+    return infos
 
 
 def _read_threads(path: Path) -> Iterator[tuple[str, ThreadInfo]]:

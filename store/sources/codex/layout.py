@@ -17,6 +17,6 @@ def rollout_folders(locator: Path) -> list[Path]:
 def find_databases(root: Path) -> list[Path]:
     """Return the databases, newest last. The number in the name is the version of the schema."""
     with suppress(OSError):
-        found = [path for path in root.glob("state_*.sqlite") if path.stem.removeprefix("state_").isdecimal()]
-        return sorted(found, key=lambda path: int(path.stem.removeprefix("state_")))
+        databases = [path for path in root.glob("state_*.sqlite") if path.stem.removeprefix("state_").isdecimal()]
+        return sorted(databases, key=lambda path: int(path.stem.removeprefix("state_")))
     return []

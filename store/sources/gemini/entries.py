@@ -1,4 +1,4 @@
-"""This module replays the log of Gemini CLI and makes entries of what is new in each line.
+"""This module replays the log of Gemini CLI and creates entries from the new content of each line.
 
 A message is written again when its calls and tokens arrive, and all messages again when a session is resumed. Because
 only new content becomes an entry, a growing log is a growing chain. Messages before a rewind become a branch.
@@ -53,7 +53,7 @@ class Replay:
         self._current: int | None = None
         self._node_names: set[str] = set()
         self._carried: dict[str, dict[str, Json]] = {}
-        # These remember what was read, each with its step. After a rewind it may come again as new.
+        # These remember the content read so far, each with its step. After a rewind it may be new again.
         self._live_messages: dict[str, int] = {}
         self._seen: dict[tuple[str, ...], int] = {}
         self._counted_tokens: dict[str, tuple[Tokens, int]] = {}
@@ -73,9 +73,9 @@ class Replay:
             return self._summary
         return next((prompt for prompt in self._prompts if not prompt.startswith(_COMMAND_PREFIXES)), "")
 
-    def find_calling_step(self, agent: str) -> int | None:
+    def find_calling_step(self, session_id: str) -> int | None:
         """Return the step that called the sub-agent with this session id."""
-        return next((step for called, step in self._agent_steps.items() if called and called in agent), None)
+        return next((step for agent_id, step in self._agent_steps.items() if agent_id and agent_id in session_id), None)
 
     def _add_node(self, name: str, entry: NewEntry) -> Node:
         name = name if name and name not in self._node_names else f"{name}.{len(self._nodes)}"

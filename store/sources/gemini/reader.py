@@ -222,8 +222,8 @@ def _find_project_folder(files: Sequence[ChatFile], replay: Replay) -> str:
         return root
     projects = as_dict(as_dict(jsonl.read_json_file(home / "projects.json", [])).get("projects"))
     trusted = as_dict(jsonl.read_json_file(home / "trustedFolders.json", []))
-    named = [folder for folder, slug in projects.items() if slug == project.name]
-    return next(iter([*named, *_find_by_hash([*projects, *trusted, *replay.directories], replay.project_hash)]), "")
+    matching = [folder for folder, slug in projects.items() if slug == project.name]
+    return next(iter([*matching, *_find_by_hash([*projects, *trusted, *replay.directories], replay.project_hash)]), "")
 
 
 def _find_by_hash(folders: Iterable[str], project_hash: str) -> Iterator[str]:
