@@ -164,7 +164,7 @@ def test_secrets_have_no_place(case: WriteBackCase) -> None:
     case.store.secrets.set(case.session, "token", "hush")
     case.store.secrets.lock()
     preview = check_round_trip(case.set_title())
-    assert preview.plan.unsupported == ["Pingu has no place for secrets; they stay here."]
+    assert preview.plan.unsupported == ["Pingu cannot store secrets; they stay here."]
 
 
 @pytest.mark.parametrize(

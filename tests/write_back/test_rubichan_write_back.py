@@ -177,7 +177,7 @@ def test_a_row_that_was_added_since_the_preview_is_not_deleted(case: WriteBackCa
 def test_secrets_are_unsupported(case: WriteBackCase) -> None:
     case.store.secrets.set(case.session, "token", "hush")
     case.store.secrets.lock()
-    assert check_round_trip(case.set_title()).plan.unsupported == ["Rubichan has no place for secrets; they stay here."]
+    assert check_round_trip(case.set_title()).plan.unsupported == ["Rubichan cannot store secrets; they stay here."]
 
 
 @pytest.mark.parametrize(

@@ -457,3 +457,15 @@ def build_batches(records: Iterable[Sequence[NewEntry]], problems: list[Problem]
 def chunked(sequence: Sequence[Any], size: int = BATCH_ENTRIES) -> Iterator[Sequence[Any]]:
     for start in range(0, len(sequence), size):
         yield sequence[start : start + size]
+
+
+def read_session_rows(
+    connection: sqlite3.Connection, problems: list[Problem], child_table: str
+) -> Iterator[dict[str, Any]]:
+    """Yield the rows of `sessions` that have a text id. Other rows and orphans in the child table become problems."""
+    for row in read_rows(connection, "sessions", problems):
+        if isinstance(row["id"], str):
+            yield row
+        else:
+            problems.append(Problem("sessions", f"The id of session {row['id']!r} is not text."))
+    problems += find_orphan_rows(connection, child_table)

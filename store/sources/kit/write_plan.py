@@ -230,3 +230,34 @@ def format_value(value: Any) -> str:
     if isinstance(value, float) and not isfinite(value):
         return str(value)
     return serialize(value).decode()
+
+
+def plan_session_edits(
+    rows: ForeignRows,
+    edits: WriteBackEdits,
+    label: str,
+    *,
+    plan_delete: Callable[[ForeignRows, Mapping[str, Any], WritePlan], None],
+    plan_summary: Callable[[ForeignRows, Mapping[str, Any], ForeignSummary, str, WritePlan], None],
+    fact_columns: Callable[[FactUpdate], Mapping[str, Any]] | None = None,
+) -> WritePlan:
+    """Plan the edits of a session for a store with titles, summaries and facts as rows, but without secrets.
+
+    The store itself says how to delete a session, how to change its summary, and which columns depend on a fact's text.
+    """
+    plan = WritePlan()
+    session = plan.find_session(rows, label, "id", edits)
+    if session is None:
+        return plan
+    if edits.delete:
+        plan_delete(rows, session, plan)
+        return plan
+    if edits.title:
+        plan.swap_title("sessions", {"id": edits.native_id}, "title", session["title"], edits.title)
+    if edits.summary:
+        plan_summary(rows, session, edits.summary, edits.summary_seen, plan)
+    for fact in edits.facts:
+        plan.swap_fact(rows, fact, fact_columns(fact) if fact_columns else None)
+    if edits.secrets:
+        plan.unsupported.append(f"{label} cannot store secrets; they stay here.")
+    return plan

@@ -23,42 +23,38 @@ from store.sources.kit.sqlite import RowLike
 from store.text.validate import parse
 
 REPLY_NOT_STORED = "(reply not stored)"
-
-
 _TURN_COLUMNS = ("session_id", "user_message", "response_json", "model", "created_at")
 _MEMORY_COLUMNS = set("id session_id category content created_at updated_at".split())
 
 
 class PinguReader(SourceReader):
+    """Reads the sessions, turns and memories of a Pingu database."""
+
     def __init__(self, connection: sqlite3.Connection) -> None:
         super().__init__()
         self._connection = connection
         self._tables = sqlite.read_tables(connection)
 
     def scan(self) -> Iterator[SessionRef]:
-        said: dict[Any, str] = {}
-        for number, session, *told in sqlite.scan_columns(self._connection, "turns", *_TURN_COLUMNS):
-            said[session] = sqlite.digest(said.get(session), number, *told)
-        for row in sqlite.read_rows(self._connection, "sessions", self.problems):
-            if isinstance(row["id"], str):
-                content = sqlite.digest(*_stable_values(row), said.get(row["id"]))
-                yield SessionRef(row["id"], content, sqlite.normalize_time(row["updated_at"]))
-            else:
-                self.problems.append(Problem("sessions", f"The session {row['id']!r} is not named by text."))
-        self.problems += sqlite.find_orphan_rows(self._connection, "turns")
+        turn_digests: dict[Any, str] = {}
+        for rowid, session, *values in sqlite.scan_columns(self._connection, "turns", *_TURN_COLUMNS):
+            turn_digests[session] = sqlite.digest(turn_digests.get(session), rowid, *values)
+        for row in sqlite.read_session_rows(self._connection, self.problems, "turns"):
+            stamp = sqlite.digest(*_stable_values(row), turn_digests.get(row["id"]))
+            yield SessionRef(row["id"], stamp, sqlite.normalize_time(row["updated_at"]))
 
     def read(self, ref: SessionRef) -> Iterator[Batch]:
-        met: list[Problem] = []
-        session = next(sqlite.read_rows(self._connection, "sessions", met, "where id = ?", ref.native_id), None)
+        problems: list[Problem] = []
+        session = next(sqlite.read_rows(self._connection, "sessions", problems, "where id = ?", ref.native_id), None)
         if session is None:
             return
         order = "where session_id = ? order by created_at, rowid"
-        numbers = [row[0] for row in self._connection.execute(f"select rowid from turns {order}", (ref.native_id,))]
-        about = _build_header_batch(session, numbers)
-        yield about
-        made = (about.fields or {}).get("created_at", "")
-        turns = sqlite.read_rows(self._connection, "turns", met, order, ref.native_id)
-        yield from sqlite.build_batches((_parse_turn(row, made, met) for row in turns), met)
+        turn_ids = [row[0] for row in self._connection.execute(f"select rowid from turns {order}", (ref.native_id,))]
+        header = _build_header_batch(session, turn_ids)
+        yield header
+        created_at = (header.fields or {}).get("created_at", "")
+        turns = sqlite.read_rows(self._connection, "turns", problems, order, ref.native_id)
+        yield from sqlite.build_batches((_parse_turn(row, created_at, problems) for row in turns), problems)
 
     def facts(self) -> Iterable[ForeignFact]:
         if not self._tables.get("memories", frozenset()) >= _MEMORY_COLUMNS:
@@ -77,11 +73,11 @@ class PinguReader(SourceReader):
 
 
 def _stable_values(row: RowLike) -> list[Any]:
-    """What of a session's row is content; `updated_at` moves whenever Pingu so much as looks."""
+    """Return the columns of a session that change with its content. `updated_at` changes even when Pingu only reads."""
     return [row[name] for name in row if name != "updated_at"]
 
 
-def _build_header_batch(row: RowLike, numbers: list[int]) -> Batch:
+def _build_header_batch(row: RowLike, turn_ids: list[int]) -> Batch:
     fields: SessionFields = {
         "channel": sqlite.as_text(row["channel"]),
         "channel_id": sqlite.as_text(row["channel_id"]),
@@ -96,30 +92,30 @@ def _build_header_batch(row: RowLike, numbers: list[int]) -> Batch:
     return Batch(
         header=NewEntry(kind="header", record=record),
         fields=fields,
-        summary=ForeignSummary(summary, count_covered_turns(row["summary_up_to"], numbers)) if summary else None,
+        summary=ForeignSummary(summary, count_covered_turns(row["summary_up_to"], turn_ids)) if summary else None,
     )
 
 
-def count_covered_turns(up_to: object, numbers: list[int]) -> int | None:
-    """Pingu names the last turn covered by its row's id; we count the session's own turns."""
+def count_covered_turns(up_to: object, turn_ids: list[int]) -> int | None:
+    """Return how many turns of the session a summary covers. Pingu stores the row id of the last of them."""
     try:
-        last = int(sqlite.as_text(up_to))
+        last_id = int(sqlite.as_text(up_to))
     except ValueError:
         return None
-    return sum(number <= last for number in numbers)
+    return sum(turn_id <= last_id for turn_id in turn_ids)
 
 
-def _parse_turn(row: RowLike, made: str, met: list[Problem]) -> list[NewEntry]:
+def _parse_turn(row: RowLike, default_time: str, problems: list[Problem]) -> list[NewEntry]:
     record = sqlite.record_from_row(row, "turns", row["id"])
-    at = sqlite.normalize_time(row["created_at"]) or made
-    words = Text(sqlite.as_text(row["user_message"]))
-    prompt = NewEntry(role="user", parts=(words,), is_prompt=True, record=record, created_at=at)
+    at = sqlite.normalize_time(row["created_at"]) or default_time
+    text = Text(sqlite.as_text(row["user_message"]))
+    prompt = NewEntry(role="user", parts=(text,), is_prompt=True, record=record, created_at=at)
     try:
         response = parse(sqlite.as_text(row["response_json"]))
         if not isinstance(response, Mapping):
             raise BadValue("It is not a JSON object.")
     except BadValue as reason:
-        met.append(Problem(f"turns:{row['id']}", f"The reply cannot be read: {reason}"))
+        problems.append(Problem(f"turns:{row['id']}", f"The reply cannot be read: {reason}"))
         return [prompt]
     replies = [
         NewEntry(parts=parts)
@@ -138,7 +134,7 @@ def _parse_turn(row: RowLike, made: str, met: list[Problem]) -> list[NewEntry]:
 
 
 def _has_content(parts: tuple[Part, ...]) -> bool:
-    """Where the model answered through a tool, Pingu stores a message without words."""
+    """Return whether a message says anything. Pingu stores an empty message when the model answered through a tool."""
     return any(not isinstance(part, Text) or part.text.strip() for part in parts)
 
 
@@ -148,16 +144,16 @@ def _output_items(response: Mapping[str, Json]) -> list[Json]:
 
 
 def _unwrap_item(item: Json) -> Json:
-    """Since March 2026 Pingu keeps an item it does not need to understand whole, under `raw`."""
+    """Return the item itself. Since March 2026 Pingu stores items that it does not interpret under `raw`."""
     raw = item.get("raw") if isinstance(item, Mapping) else None
     return raw if isinstance(raw, Mapping) else item
 
 
 def _parse_tokens(response: Mapping[str, Json]) -> Tokens | None:
-    told = parse_response_tokens(response)
-    if told is None and "input_tokens" in response:
-        told = parse_response_tokens({"usage": response})
-    return told
+    tokens = parse_response_tokens(response)
+    if tokens is None and "input_tokens" in response:
+        tokens = parse_response_tokens({"usage": response})
+    return tokens
 
 
 def _as_str(value: Json) -> str:

@@ -1,5 +1,5 @@
-"""Pingu keeps turns of a Responses API in SQLite. It stores only the last response of a tool loop, so that a reply may
-be missing."""
+"""Pingu keeps turns of a Responses API in SQLite. It stores only the last response of a tool loop, so a reply may be
+missing."""
 
 from __future__ import annotations
 
@@ -22,6 +22,8 @@ _DEFAULT_DATABASE = "~/.local/share/pingu/pingu.db"
 
 
 class Pingu(SqliteSource):
+    """Reads and writes back sessions of Pingu."""
+
     name = "pingu"
     has_local_ids = True
     allows_live_writes = True

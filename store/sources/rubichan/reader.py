@@ -30,7 +30,7 @@ from store.text.validate import encode, encode_derived, parse
 
 _MEMORY_COLUMNS = set("id working_dir tag content created_at updated_at".split())
 
-# The last one in the note: before it stands the beginning of the result itself, which may say anything.
+# The pattern finds the last note, because the beginning of the result comes before it and may contain anything.
 _BLOB_NOTE = "[Tool result stored "
 _BLOB_REFERENCE = re.compile(r'\[Tool result stored .*\bref_id="([^"]+)"', re.DOTALL)
 _DIGEST_BYTES = 16
@@ -45,76 +45,73 @@ _SHARED_MESSAGES = """
 
 
 class MessagesDigest:
-    """A running sum of a session's messages, the same whether they are swept or read."""
+    """Computes a digest of a session's messages. It is the same whether all sessions are scanned or one is read."""
 
     def __init__(self) -> None:
         self._hash = hashlib.sha256()
 
-    def update(self, number: object, seq: object, role: object, at: object, content: bytes) -> None:
-        self._hash.update(f"{number!r}|{seq!r}|{role!r}|{at!r}|".encode() + content)
+    def update(self, message_id: object, seq: object, role: object, at: object, content: bytes) -> None:
+        self._hash.update(f"{message_id!r}|{seq!r}|{role!r}|{at!r}|".encode() + content)
 
     def digest(self) -> str:
         return self._hash.hexdigest()
 
 
 class RubichanReader(SourceReader):
+    """Reads the sessions, messages, snapshots and memories of a Rubichan database."""
+
     def __init__(self, connection: sqlite3.Connection) -> None:
         super().__init__()
         self._connection = connection
         self._tables = sqlite.read_tables(connection)
 
     def scan(self) -> Iterator[SessionRef]:
-        """In the order of the file, not of the sessions: a million rows are hashed in one sweep."""
-        said: dict[Any, MessagesDigest] = {}
+        """Yield the sessions. Messages are hashed in the order of the file, in one pass for all sessions."""
+        digests: dict[Any, MessagesDigest] = {}
         columns = ("session_id", "seq", "role", "created_at", "cast(content as blob)")
-        for number, session, seq, role, at, content in sqlite.scan_columns(self._connection, "messages", *columns):
-            if session not in said:
-                said[session] = MessagesDigest()
-            said[session].update(number, seq, role, at, content or b"")
+        for message_id, session, seq, role, at, content in sqlite.scan_columns(self._connection, "messages", *columns):
+            if session not in digests:
+                digests[session] = MessagesDigest()
+            digests[session].update(message_id, seq, role, at, content or b"")
         for row in self._read_session_rows():
-            yield self._make_ref(row, self._session_stamp(row, said.get(row["id"], MessagesDigest())))
+            yield self._make_ref(row, self._session_stamp(row, digests.get(row["id"], MessagesDigest())))
 
     def scan_unstamped(self) -> Iterator[SessionRef]:
         for row in self._read_session_rows():
             yield self._make_ref(row, "")
 
     def _read_session_rows(self) -> Iterator[RowLike]:
-        for row in sqlite.read_rows(self._connection, "sessions", self.problems):
-            if isinstance(row["id"], str):
-                yield row
-            else:
-                self.problems.append(Problem("sessions", f"The session {row['id']!r} is not named by text."))
-        self.problems += sqlite.find_orphan_rows(self._connection, "messages")
+        return sqlite.read_session_rows(self._connection, self.problems, "messages")
 
     def _make_ref(self, row: RowLike, stamp: str) -> SessionRef:
         return SessionRef(row["id"], stamp, sqlite.normalize_time(row["updated_at"]))
 
-    def _session_stamp(self, row: RowLike, said: MessagesDigest) -> str:
-        return sqlite.digest(said.digest(), self._snapshot_stamps.get(row["id"]), *_stable_values(row))
+    def _session_stamp(self, row: RowLike, messages: MessagesDigest) -> str:
+        return sqlite.digest(messages.digest(), self._snapshot_stamps.get(row["id"]), *_stable_values(row))
 
     @cached_property
     def _snapshot_stamps(self) -> dict[Any, str]:
         if not self._has_columns("session_snapshots", "session_id", "messages"):
             return {}
-        swept = sqlite.scan_columns(self._connection, "session_snapshots", "session_id", "messages")
-        return {session: sqlite.digest(kept) for _, session, kept in swept}
+        rows = sqlite.scan_columns(self._connection, "session_snapshots", "session_id", "messages")
+        return {session: sqlite.digest(messages) for _, session, messages in rows}
 
     def _has_columns(self, table: str, *columns: str) -> bool:
         return set(columns) <= self._tables.get(table, frozenset())
 
     def read(self, ref: SessionRef) -> Iterator[Batch]:
-        met: list[Problem] = []
-        session = next(sqlite.read_rows(self._connection, "sessions", met, "where id = ?", ref.native_id), None)
+        problems: list[Problem] = []
+        session = next(sqlite.read_rows(self._connection, "sessions", problems, "where id = ?", ref.native_id), None)
         if session is None:
             return
-        shared = self._count_shared_messages(session)
-        yield self._build_header_batch(session, shared, met)
-        said = MessagesDigest()
-        yield from sqlite.build_batches(self._read_messages(session, shared, met, said), met)
+        shared_count = self._count_shared_messages(session)
+        yield self._build_header_batch(session, shared_count, problems)
+        digest = MessagesDigest()
+        yield from sqlite.build_batches(self._read_messages(session, shared_count, problems, digest), problems)
         if not ref.stamp:
-            yield Batch(stamp=self._session_stamp(session, said))
+            yield Batch(stamp=self._session_stamp(session, digest))
 
-    def _build_header_batch(self, row: RowLike, shared: int, met: list[Problem]) -> Batch:
+    def _build_header_batch(self, row: RowLike, shared_count: int, problems: list[Problem]) -> Batch:
         prompt = sqlite.as_text(row["system_prompt"])
         fields: SessionFields = {
             "agent_title": sqlite.as_text(row["title"]),
@@ -125,82 +122,84 @@ class RubichanReader(SourceReader):
         fields |= sqlite.time_fields(row["created_at"], row["updated_at"])
         if parent := _find_parent_id(row):
             fields |= {"parent_id": parent, "relation": "fork"}
-        if shared:
-            fields["forked_at"] = shared - 1
+        if shared_count:
+            fields["forked_at"] = shared_count - 1
         record = sqlite.record_from_row(row, "sessions", row["id"], exclude=("updated_at", "token_count"))
         header = NewEntry(kind="header", text=prompt, record=record)
-        return Batch(header=header, fields=fields, summary=self._read_summary(row["id"], met))
+        return Batch(header=header, fields=fields, summary=self._read_summary(row["id"], problems))
 
     def _read_messages(
-        self, session: RowLike, shared: int, met: list[Problem], said: MessagesDigest
+        self, session: RowLike, shared_count: int, problems: list[Problem], digest: MessagesDigest
     ) -> Iterator[list[NewEntry]]:
-        made = sqlite.normalize_time(session["created_at"]) or sqlite.normalize_time(session["updated_at"])
+        default_time = sqlite.normalize_time(session["created_at"]) or sqlite.normalize_time(session["updated_at"])
         model = sqlite.as_text(session["model"])
-        messages = sqlite.read_rows(self._connection, "messages", met, _MESSAGES_IN_ORDER, session["id"])
+        messages = sqlite.read_rows(self._connection, "messages", problems, _MESSAGES_IN_ORDER, session["id"])
         for position, row in enumerate(messages):
-            number, content, at = row["id"], sqlite.as_text(row["content"]), row["created_at"]
-            said.update(number, row["seq"], row["role"], at, content.encode())
-            parts = self._parse_parts(number, content, met)
-            results = (
+            message_id, content, at = row["id"], sqlite.as_text(row["content"]), row["created_at"]
+            digest.update(message_id, row["seq"], row["role"], at, content.encode())
+            parts = self._parse_parts(message_id, content, problems)
+            has_only_results = (
                 type(parts[0]) is ToolResult if len(parts) == 1 else {type(part) for part in parts} == {ToolResult}
             )
-            role = "tool" if results else sqlite.as_text(row["role"])
+            role = "tool" if has_only_results else sqlite.as_text(row["role"])
             entry = NewEntry(
                 role=role,
                 parts=parts,
                 model=model if role == "assistant" else "",
-                record=sqlite.record_from_row(row, "messages", number),
-                inherited=position < shared,
-                created_at=sqlite.normalize_time(at) or made,
+                record=sqlite.record_from_row(row, "messages", message_id),
+                inherited=position < shared_count,
+                created_at=sqlite.normalize_time(at) or default_time,
             )
             yield [entry]
 
-    def _parse_parts(self, number: object, content: str, met: list[Problem]) -> tuple[Part, ...]:
+    def _parse_parts(self, message_id: object, content: str, problems: list[Problem]) -> tuple[Part, ...]:
         try:
             parts = parse_blocks(_decode_blocks(content))
         except BadValue as reason:
-            met.append(Problem(f"messages:{number}", f"The content cannot be read: {reason}"))
+            problems.append(Problem(f"messages:{message_id}", f"The content cannot be read: {reason}"))
             return (Opaque("content", content),)
-        return tuple([self._inline_blob(part, met) for part in parts]) if _BLOB_NOTE in content else parts
+        return tuple([self._inline_blob(part, problems) for part in parts]) if _BLOB_NOTE in content else parts
 
-    def _inline_blob(self, part: Part, met: list[Problem]) -> Part:
-        """A result over 4 KB stands in a table of its own, with a note in its place."""
+    def _inline_blob(self, part: Part, problems: list[Problem]) -> Part:
+        """Replace the note in a result by the result. Rubichan keeps results over 4 KB in a separate table."""
         if not isinstance(part, ToolResult) or not isinstance(part.output, str):
             return part
-        found = _BLOB_REFERENCE.match(part.output)
-        if not found or not self._has_columns("tool_result_blobs", "id", "content"):
+        reference = _BLOB_REFERENCE.match(part.output)
+        if not reference or not self._has_columns("tool_result_blobs", "id", "content"):
             return part
-        blobs = sqlite.read_rows(self._connection, "tool_result_blobs", met, "where id = ?", found.group(1))
-        whole = next((sqlite.as_text(row["content"]) for row in blobs), part.output)
-        return replace(part, output=whole)
+        blobs = sqlite.read_rows(self._connection, "tool_result_blobs", problems, "where id = ?", reference.group(1))
+        output = next((sqlite.as_text(row["content"]) for row in blobs), part.output)
+        return replace(part, output=output)
 
     # ── forks and snapshots ───────────────────────────────────────────────────────────────────────
 
     def _count_shared_messages(self, row: RowLike) -> int:
-        """How many of a fork's messages are its parent's: Rubichan copies them, with their numbers and times."""
+        """Return how many of a fork's messages are its parent's. Rubichan copies them with their numbers and times."""
         parent = _find_parent_id(row)
         if not parent:
             return 0
-        same = self._connection.execute(_SHARED_MESSAGES, (parent, row["id"]))
-        return sum(1 for _ in takewhile(lambda one: one[0], same))
+        comparisons = self._connection.execute(_SHARED_MESSAGES, (parent, row["id"]))
+        return sum(1 for _ in takewhile(lambda row: row[0], comparisons))
 
-    def _read_summary(self, session_id: str, met: list[Problem]) -> ForeignSummary | None:
-        """A snapshot is what resume loads: a summary of the beginning, then the messages that were kept."""
+    def _read_summary(self, session_id: str, problems: list[Problem]) -> ForeignSummary | None:
+        """Return the summary in the snapshot that resume loads, or None. The kept messages follow it there."""
         if not self._has_columns("session_snapshots", "session_id", "messages"):
             return None
-        found = sqlite.read_rows(self._connection, "session_snapshots", met, "where session_id = ?", session_id)
-        row = next(found, None)
+        snapshots = sqlite.read_rows(
+            self._connection, "session_snapshots", problems, "where session_id = ?", session_id
+        )
+        row = next(snapshots, None)
         if row is None:
             return None
         messages = sqlite.read_rows(self._connection, "messages", [], _MESSAGES_IN_ORDER, session_id)
         try:
             snapshot = RubichanSnapshot(row["messages"], messages)
         except BadValue as reason:
-            met.append(Problem(f"session_snapshots:{session_id}", f"The snapshot cannot be read: {reason}"))
+            problems.append(Problem(f"session_snapshots:{session_id}", f"The snapshot cannot be read: {reason}"))
             return None
         return ForeignSummary(snapshot.summary, snapshot.count_covered_turns()) if snapshot.summary else None
 
-    # ── the rest ──────────────────────────────────────────────────────────────────────────────────
+    # ── facts ─────────────────────────────────────────────────────────────────────────────────────
 
     def facts(self) -> Iterable[ForeignFact]:
         if not self._has_columns("memories", *_MEMORY_COLUMNS):
@@ -231,64 +230,66 @@ def _decode_blocks(content: str) -> str | list[Json]:
 
 
 class RubichanSnapshot:
-    """What resume loads, beside the conversation it was made of.
+    """Compares a snapshot, which resume loads, with the conversation it was made of.
 
-    What stands at its head and nowhere in the conversation is the summary; behind it come the messages that were kept.
-    More may have been said since it was saved.
+    The messages at its start that are not in the conversation are the summary. The messages that were kept follow.
+    The conversation may have grown since the snapshot was saved.
     """
 
-    def __init__(self, spelled: object, messages: Iterable[Mapping[str, Any] | RowLike]) -> None:
-        self._text = sqlite.as_text(spelled)
-        kept = parse(self._text)
-        if not isinstance(kept, list):
-            raise BadValue("It is not a list of messages.")
-        told = [_digest_and_turn_start(message["role"], message["content"]) for message in messages]
-        self._turn_starts = [prompt for _, prompt in told]
-        self._digests = [mark for mark, _ in told]
+    def __init__(self, value: object, messages: Iterable[Mapping[str, Any] | RowLike]) -> None:
+        self._text = sqlite.as_text(value)
+        snapshot_messages = parse(self._text)
+        if not isinstance(snapshot_messages, list):
+            raise BadValue("The snapshot is not a list of messages.")
+        digests = [_digest_and_turn_start(message["role"], message["content"]) for message in messages]
+        self._turn_starts = [begins_turn for _, begins_turn in digests]
+        self._digests = [digest for digest, _ in digests]
         known = set(self._digests)
-        self.summary_messages = list(takewhile(lambda message: _digest_message(message) not in known, kept))
-        self.kept_messages = kept[len(self.summary_messages) :]
+        self.summary_messages = list(
+            takewhile(lambda message: _digest_message(message) not in known, snapshot_messages)
+        )
+        self.kept_messages = snapshot_messages[len(self.summary_messages) :]
         self.summary = "\n\n".join(filter(None, map(_message_text, self.summary_messages)))
 
     def count_covered_turns(self) -> int | None:
-        """How many turns had ended where the kept messages begin; a turn that goes on there had not."""
-        found = b"".join(self._digests).rfind(b"".join(map(_digest_message, self.kept_messages)))
-        if not self.kept_messages or found < 0:
+        """Return how many turns are complete where the kept messages begin, or None when it is unknown."""
+        offset = b"".join(self._digests).rfind(b"".join(map(_digest_message, self.kept_messages)))
+        if not self.kept_messages or offset < 0:
             return None
-        first = found // _DIGEST_BYTES
-        return max(sum(self._turn_starts[:first]) - (not self._turn_starts[first]), 0) or None
+        first_kept = offset // _DIGEST_BYTES
+        return max(sum(self._turn_starts[:first_kept]) - (not self._turn_starts[first_kept]), 0) or None
 
     def replace_summary(self, summary: str) -> str:
-        """With this summary. What was kept stays as it is spelled: not every number outlives being parsed."""
-        at = self._text.index("[") + 1
+        """Return the snapshot with this summary. Kept messages are not parsed, because that may change numbers."""
+        position = self._text.index("[") + 1
         for _ in self.summary_messages:
-            _, at = _DECODER.raw_decode(self._text, self._skip_separators(at))
+            _, position = _DECODER.raw_decode(self._text, self._skip_separators(position))
         first = (
             self.summary_messages[0]
             if self.summary_messages and isinstance(self.summary_messages[0], Mapping)
             else {"role": "user"}
         )
         head = encode({**first, "content": [{"type": "text", "text": summary}]}).decode()
-        return f"[{head}{',' if self.kept_messages else ''}{self._text[self._skip_separators(at) :]}"
+        return f"[{head}{',' if self.kept_messages else ''}{self._text[self._skip_separators(position) :]}"
 
-    def _skip_separators(self, at: int) -> int:
-        found = _SEPARATORS.match(self._text, at)
-        return found.end() if found else at
+    def _skip_separators(self, position: int) -> int:
+        match = _SEPARATORS.match(self._text, position)
+        return match.end() if match else position
 
 
 def _digest_and_turn_start(role: object, content: object) -> tuple[bytes, bool]:
-    """By what a message is known again, and whether it begins a turn."""
+    """Return a digest that identifies a message, and whether the message begins a turn."""
     try:
         blocks = _decode_blocks(sqlite.as_text(content))
     except BadValue:
         blocks = []
-    begins = NewEntry(role=sqlite.as_text(role), parts=parse_blocks(blocks)).begins_turn()
-    return _digest_message({"role": sqlite.as_text(role), "content": blocks}), begins
+    begins_turn = NewEntry(role=sqlite.as_text(role), parts=parse_blocks(blocks)).begins_turn()
+    return _digest_message({"role": sqlite.as_text(role), "content": blocks}), begins_turn
 
 
 def _digest_message(message: Json) -> bytes:
-    told = [message.get("role"), message.get("content")] if isinstance(message, Mapping) else message
-    return hashlib.blake2b(encode_derived(told), digest_size=_DIGEST_BYTES).digest()
+    value = [message.get("role"), message.get("content")] if isinstance(message, Mapping) else message
+    return hashlib.blake2b(encode_derived(value), digest_size=_DIGEST_BYTES).digest()
 
 
 def _message_text(message: Json) -> str:

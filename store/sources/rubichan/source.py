@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 
 class Rubichan(SqliteSource):
+    """Reads and writes back sessions of Rubichan."""
+
     name = "rubichan"
     has_local_ids = True
     home = Home("~/.config/rubichan/rubichan.db")
