@@ -9,6 +9,7 @@ import json
 import subprocess
 import sys
 import time
+from collections import deque
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -31,6 +32,8 @@ class WorkerProcess:
     def __init__(self, path: Path, *, creates_store: bool = False) -> None:
         self._path = path
         self._messages: SimpleQueue[Message | None] = SimpleQueue()
+        self._early_messages: deque[Message | None] = deque()
+        "Holds what came during `wait_for_rows`, for `messages`."
         self._starts: list[float] = []
         self._is_closed = False
         self._process: subprocess.Popen[str] | None = None
@@ -62,21 +65,19 @@ class WorkerProcess:
     def wait_for_rows(self, seconds: float) -> None:
         """Wait until the worker has created the store and put the first sessions into it. Keeps other messages."""
         deadline = time.monotonic() + seconds
-        seen: list[Message | None] = []
         while (left := deadline - time.monotonic()) > 0:
             try:
-                seen.append(self._messages.get(timeout=left))
+                message = self._messages.get(timeout=left)
             except Empty:
-                break
-            if seen[-1] is None or seen[-1]["event"] != "ready":
-                break
-        for message in seen:
-            self._messages.put(message)
+                return
+            self._early_messages.append(message)
+            if message is None or message["event"] != "ready":
+                return
 
     def messages(self) -> Iterator[Message | None]:
         """Yield the worker's messages as they come, and None each time a worker stops, until `close`."""
         while not self._is_closed:
-            message = self._messages.get()
+            message = self._early_messages.popleft() if self._early_messages else self._messages.get()
             if self._is_closed:
                 return
             yield message
