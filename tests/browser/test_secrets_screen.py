@@ -244,7 +244,7 @@ async def test_where_the_clipboard_cannot_be_read_it_is_said(
     async with make_browser(store).run_test() as pilot:
         await opened(pilot, store, session)
         await pilot.press("y")
-        await notified(pilot, "may still hold the secret")
+        await notified(pilot, "may still contain the secret")
 
 
 # ── changing ──────────────────────────────────────────────────────────────────────────────────────
@@ -299,14 +299,14 @@ async def test_two_windows(store: Store, session: Session) -> None:
         await wait_for_text(pilot, "Another value")
         store.secrets.set(session, "GITHUB_TOKEN", "theirs")
         await pilot.press(*"mine", "enter")
-        await wait_for_text(pilot, "was replaced by version 3 meanwhile")
+        await wait_for_text(pilot, "was replaced by version 3 elsewhere")
         assert store.secrets.get(session, "GITHUB_TOKEN") == "theirs"
         await pilot.press("enter")
         await wait_for_text(pilot, "version 4")
         assert store.secrets.get(session, "GITHUB_TOKEN") == "mine"
         store.secrets.set(session, "GITHUB_TOKEN", "theirs again")
         await pilot.press("x")
-        await notified(pilot, "replaced by version 5 meanwhile")
+        await notified(pilot, "replaced by version 5 elsewhere")
         assert store.secrets.get(session, "GITHUB_TOKEN") == "theirs again"
         await pilot.press("a")
         await wait_for_text(pilot, "A new secret")
@@ -413,7 +413,7 @@ async def test_handing_over_locks(store: Store, locked: Session) -> None:
         assert store.secrets.is_locked
 
 
-# ── what lies open elsewhere ──────────────────────────────────────────────────────────────────────
+# ── values that are readable elsewhere ──────────────────────────────────────────────────────────────────────
 
 
 async def test_an_open_secret_is_offered_to_be_sealed(store: Store, tmp_path: Any) -> None:
@@ -427,7 +427,7 @@ async def test_an_open_secret_is_offered_to_be_sealed(store: Store, tmp_path: An
         await opened(pilot, store, world.session, "unprotected in")
         assert VALUE not in screen_text(pilot)
         await pilot.press("enter")
-        await notified(pilot, "It still lies open there")
+        await notified(pilot, "still readable there")
         await wait_for_text(pilot, "v1", "sealed with the key file")
         assert store.secrets.exposed() == []
         await pilot.press("enter")

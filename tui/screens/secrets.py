@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 REVEAL_SECONDS = 10
 TICK_SECONDS = 1.0
 
-STILL_EXPOSED = "Sealed here. It still lies open there: change it where it is used, then write the new one back."
+STILL_EXPOSED = "Sealed here, but still readable there. Change it where it is used, then write the new value back."
 
 T = TypeVar("T")
 

@@ -44,7 +44,7 @@ SummaryScreen {
         max-height: 4;
     }
 
-    #beside {
+    #columns {
         height: 1fr;
         margin-top: 1;
     }
@@ -147,7 +147,7 @@ class SummaryScreen(Screen[str | None]):
     def compose(self) -> ComposeResult:
         yield Static(render_summary_heading(self._session, 200), id="heading")
         yield Static(id="coverage")
-        with Horizontal(id="beside"):
+        with Horizontal(id="columns"):
             yield SummaryTurnTable()
             with Vertical(id="text"):
                 yield TextArea(soft_wrap=True, show_line_numbers=False, tab_behavior="focus")
