@@ -31,8 +31,8 @@ if TYPE_CHECKING:
     from store.store import Store
 
 _SCOPE_PLACEHOLDER = re.compile(r"\{only ([\w.]+)\}")
-UNPAIRED_ADVICE = "vendors refuse to continue this session; run `backscroll rebuild` to repair it."
-REINDEX_ADVICE = "run `backscroll doctor --reindex`"
+UNPAIRED_ADVICE = "Model APIs reject this. Use `backscroll rebuild` to get a repaired copy."
+REINDEX_ADVICE = "Run `backscroll doctor --reindex`."
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,7 +143,7 @@ def _check_permissions(scope: _CheckScope) -> Iterator[Finding]:
     log_files = [path.with_name(path.name + suffix) for suffix in ("-wal", "-shm")]
     for file in [path, *log_files, *list_backups(path)]:
         if file.exists() and stat.S_IMODE(file.stat().st_mode) & 0o077:
-            yield Finding(str(file), "Other users can access it; run chmod 600 on it.")
+            yield Finding(str(file), "Other users can access it. Run `chmod 600` on it.")
 
 
 _FILE_CHECKS = (_check_integrity, _check_foreign_keys, _check_schema, _check_permissions)
@@ -306,7 +306,7 @@ def _check_tool_calls(scope: _CheckScope) -> Iterator[Finding]:
             if status == "pending"
             else "It contains a tool result without a call"
         )
-        yield Finding(entry_id(session_id, seq), f"{what}; {UNPAIRED_ADVICE}")
+        yield Finding(entry_id(session_id, seq), f"{what}. {UNPAIRED_ADVICE}")
 
 
 _PARTS = """
@@ -402,9 +402,9 @@ def _check_indexes(scope: _CheckScope) -> Iterator[Finding]:
     ):
         present = {key for (key,) in scope.rows(f"select id from {index}_docsize")}
         if missing := len(expected - present):
-            yield Finding(f"index {index}", f"{missing:,} entries are missing from it; {REINDEX_ADVICE}.")
+            yield Finding(f"index {index}", f"{missing:,} entries are missing from it. {REINDEX_ADVICE}")
         if extra := len(present - expected):
-            yield Finding(f"index {index}", f"{extra:,} of its entries are not in the store; {REINDEX_ADVICE}.")
+            yield Finding(f"index {index}", f"{extra:,} of its entries are not in the store. {REINDEX_ADVICE}")
 
 
 def _check_index_integrity(scope: _CheckScope) -> Iterator[Finding]:
@@ -417,7 +417,7 @@ def _check_index_integrity(scope: _CheckScope) -> Iterator[Finding]:
                 error.__cause__
             ):
                 raise
-            yield Finding(f"index {index}", f"It is damaged; {REINDEX_ADVICE}.")
+            yield Finding(f"index {index}", f"It is damaged. {REINDEX_ADVICE}")
 
 
 def _sqlite_error_name(error: sqlite3.Error) -> str:

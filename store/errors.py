@@ -5,38 +5,38 @@ The docstring of an error is the message that is shown when it is raised without
 
 
 class StoreError(Exception):
-    "The operation failed"
+    "The operation failed."
 
     def __str__(self) -> str:
         return super().__str__() or type(self).__doc__ or ""
 
 
 class NotFound(StoreError):
-    "Not found"
+    "Not found."
 
 
 class Ambiguous(StoreError):
-    "More than one session matches"
+    "More than one session matches."
 
     def __init__(self, name: str, candidates: list[str]) -> None:
-        super().__init__(f"{name!r} matches {len(candidates)} sessions; type more of the id")
+        super().__init__(f"{name!r} matches {len(candidates)} sessions. Type more of the id.")
         self.candidates = candidates
 
 
 class AlreadyExists(StoreError):
-    "That name already exists"
+    "That name already exists."
 
 
 class Refused(StoreError):
-    "That is not allowed"
+    "That is not allowed."
 
 
 class BadValue(StoreError):
-    "That value cannot be stored without loss"
+    "That value cannot be stored without loss."
 
 
 class ChangedMeanwhile(StoreError):
-    "It was changed elsewhere in the meantime"
+    "It was changed elsewhere."
 
     def __init__(self, message: str, current: object) -> None:
         super().__init__(message)
@@ -44,40 +44,40 @@ class ChangedMeanwhile(StoreError):
 
 
 class NothingToUndo(StoreError):
-    "Nothing to undo"
+    "Nothing to undo."
 
 
 class Unreadable(StoreError):
-    "The file cannot be opened as a store"
+    "The file cannot be opened as a store."
 
 
 class TooNew(Unreadable):
-    "The store was written by a newer version of Backscroll"
+    "The store was written by a newer version of Backscroll. Update Backscroll."
 
 
 class WriteFailed(StoreError):
-    "The store could not be written"
+    "The store could not be written."
 
 
 class Busy(WriteFailed):
-    "Another program is writing to the store"
+    "Another program is writing to the store. Try again in a moment."
 
 
 class SecretLocked(StoreError):
-    "The secrets are locked; unlock them with the passphrase first"
+    "The secrets are locked. Unlock them with the passphrase."
 
 
 class WrongPassphrase(StoreError):
-    "Wrong passphrase"
+    "Wrong passphrase."
 
 
 class SecretDamaged(StoreError):
-    "The sealed value cannot be opened: it was damaged or moved"
+    "The sealed value cannot be opened: it was damaged or moved."
 
 
 class KeyFileUnsafe(StoreError):
-    "The key file cannot be trusted"
+    "The key file cannot be trusted."
 
 
 class KeyringUnavailable(StoreError):
-    "The system keyring is not available"
+    "The system keyring is not available."

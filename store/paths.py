@@ -58,7 +58,7 @@ def load_config() -> dict[str, Any]:
     except FileNotFoundError:
         return {}
     except (OSError, ValueError) as error:
-        raise StoreError(f"The config file {path} cannot be read ({error}); fix it or remove it.") from None
+        raise StoreError(f"The config file {path} cannot be read ({error}). Fix it or remove it.") from None
 
 
 def resolve_store_path(path: str | os.PathLike[str] | None = None) -> Path:
@@ -67,11 +67,11 @@ def resolve_store_path(path: str | os.PathLike[str] | None = None) -> Path:
     if not chosen:
         return data_dir() / "store.db"
     if "\0" in str(chosen):
-        raise Unreadable("The path of a store cannot contain a NUL character; choose another path.")
+        raise Unreadable("The path of a store cannot contain a NUL character. Choose another path.")
     try:
         return Path(chosen).expanduser()
     except RuntimeError:
-        raise Unreadable(f"{chosen} is in the home folder of a user that does not exist; choose a full path.") from None
+        raise Unreadable(f"{chosen} is in the home folder of a user that does not exist. Choose a full path.") from None
 
 
 def _configured_path() -> str:

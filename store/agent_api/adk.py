@@ -26,7 +26,7 @@ try:
     from google.adk.sessions.base_session_service import GetSessionConfig, ListSessionsResponse
     from pydantic_core import to_jsonable_python
 except ImportError as missing:
-    raise ImportError("google-adk is not installed; install it with: pip install 'backscroll[adk]'") from missing
+    raise ImportError("google-adk is not installed. Run `pip install 'backscroll[adk]'`.") from missing
 
 from store.errors import AlreadyExists, NotFound, StoreError
 from store.formats.genai import EventParser, find_answered_calls, format_state, parse_state
@@ -87,7 +87,7 @@ def session_service(uri: str | None = None) -> adk.BaseSessionService:
         return _connect_database(address)
     except Exception as error:  # a driver may raise anything
         message = str(error).partition("\n")[0].rstrip(".") or type(error).__name__
-        logger.warning("%s; sessions are kept in memory and are lost when this process ends.", message)
+        logger.warning("%s. Sessions are kept in memory and are lost when this process ends.", message)
         return adk.InMemorySessionService()
 
 
@@ -236,7 +236,7 @@ class StoreSessionService(adk.BaseSessionService):
             last_seen = session.events[-1].id if session.events else ""
             is_stale = _to_epoch(stored.updated_at) > session.last_update_time and last_event != last_seen
         if is_stale:
-            raise StaleSessionError("The session has new events since it was loaded; load it again first.")
+            raise StaleSessionError("The session has new events since it was loaded. Load it again.")
 
     def _build_event_parser(self, stored: Session, event: Mapping[str, Json]) -> EventParser:
         """Return a parser that knows what earlier events say about the calls that this event answers."""

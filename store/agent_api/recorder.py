@@ -36,8 +36,8 @@ CLOSE_TIMEOUT_MS = 5_000
 FIRST_RETRY_SECONDS = 1.0
 MAX_RETRY_SECONDS = 30.0
 
-MEMORY_FULL = "the store could not be written, and the room for what waits was full"
-UNSTORABLE = "the agent gave a value that cannot be kept"
+MEMORY_FULL = "the store could not be written, and the queue was full"
+UNSTORABLE = "the agent passed a value that cannot be stored"
 
 _log = logging.getLogger("store.agent_api.recorder")
 
@@ -294,7 +294,7 @@ class Recorder:
         if self._opened_store is None:
             store_or_path = self._store_or_path
             if isinstance(store_or_path, Store) and not store_or_path.path.exists():
-                raise Unreadable(f"The store {store_or_path.path} does not exist any more.")
+                raise Unreadable(f"The store {store_or_path.path} no longer exists.")
             path = store_or_path.path if isinstance(store_or_path, Store) else store_or_path
             self._opened_store = Store.open(path, busy_timeout_ms=busy_timeout_ms)
         return self._opened_store

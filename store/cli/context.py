@@ -52,6 +52,6 @@ class CliContext:
     def open_browser(self, path: Path | None = None, *, follow: bool = False, pick: bool = False) -> None:
         """Close the store, and run the browser on it or on the store at `path`."""
         if self.launch_browser is None:
-            raise Refused("The browser is not installed; use `list`, `show` and `search` instead.")
+            raise Refused("The browser is not installed. Use `backscroll list`, `show` and `search` instead.")
         self.close()
         self.launch_browser(path or self.path, follow=follow, pick=pick)

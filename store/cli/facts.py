@@ -22,7 +22,7 @@ from store.model.knowledge import Fact
 from store.model.session import GLOBAL_SCOPE
 from store.store import Store
 
-scope_option = click.option("--scope", default=GLOBAL_SCOPE, show_default=True, help="Who may know the fact: a scope.")
+scope_option = click.option("--scope", default=GLOBAL_SCOPE, show_default=True, help="Which agents may know the facts.")
 fact_number_argument = click.argument("number", metavar="N", type=NON_NEGATIVE_INT)
 fact_numbers_argument = click.argument("numbers", metavar="N...", type=NON_NEGATIVE_INT, nargs=-1, required=True)
 
@@ -38,7 +38,7 @@ def facts() -> None:
 
 
 @facts.command("list")
-@click.option("--scope", "scopes", multiple=True, help="Only facts of this scope (repeatable).")
+@click.option("--scope", "scopes", multiple=True, help="List only facts of this scope. Can be repeated.")
 @click.option("--retired", is_flag=True, help="Include retired facts.")
 @json_option
 @with_store
@@ -50,7 +50,7 @@ def list_facts(store: Store, scopes: tuple[str, ...], retired: bool, as_json: bo
         return
     output.print_table([":n", ":age", "scope", "category", "text"], [_fact_row(fact) for fact in facts])
     if not facts:
-        output.notify("No facts yet; add one with `backscroll facts add TEXT`.")
+        output.notify("No facts yet. Run `backscroll facts add TEXT` to add one.")
     for scope in dict.fromkeys(scopes or (GLOBAL_SCOPE,)):
         lines, limit = len(store.facts.blob(scope).splitlines()), read_max_lines()
         if lines > limit:
@@ -78,20 +78,20 @@ def _fact_row(fact: Fact) -> list[Span]:
 def add(store: Store, text: str, scope: str, category: str, session_id: str | None, entry: int | None) -> None:
     """Add facts, one per line of TEXT.
 
-    Print the number of each new fact.
+    The number of each new fact is printed.
     """
     session = store.sessions.find(session_id) if session_id else None
     learned = store.facts.learn(text, session=session, entry_seq=entry, scope=scope, category=category)
     for fact in learned.facts:
         output.write(str(fact.id))
     if not learned.facts:
-        output.notify("Nothing to add: already known.")
+        output.notify("Nothing to add. These facts are already known.")
 
 
 @facts.command()
 @fact_number_argument
 @click.argument("text")
-@click.option("--category", help="Change its category, too.")
+@click.option("--category", help="Also change its category.")
 @with_store
 def edit(store: Store, number: int, text: str, category: str | None) -> None:
     """Change the text of fact N."""
@@ -136,7 +136,7 @@ def categorise(store: Store, category: str, numbers: tuple[int, ...]) -> None:
 def merge(store: Store, text: str, numbers: tuple[int, ...]) -> None:
     """Merge facts into one with the text TEXT.
 
-    Print the number of the new fact.
+    The number of the new fact is printed.
     """
     output.write(str(store.facts.merge(numbers, text).id))
 
@@ -150,7 +150,7 @@ def merge(store: Store, text: str, numbers: tuple[int, ...]) -> None:
 def write_back(store: Store, number: int, dry_run: bool, passphrase_stdin: bool, as_json: bool) -> None:
     """Write fact N back to the store it came from.
 
-    Other edited facts of that store are written, too.
+    Other edited facts of that store are also written.
     """
     fact = store.facts.get(number)
     run_write_back(store, lambda: store.write_back.preview_facts(fact), dry_run, passphrase_stdin, as_json)
@@ -175,13 +175,13 @@ def history(store: Store, number: int, as_json: bool) -> None:
 @click.option("--dry-run", is_flag=True, help="Only print the difference.")
 @with_store
 def consolidate(store: Store, file: str, scope: str, dry_run: bool) -> None:
-    """Replace the facts of a scope by the lines of FILE.
+    """Replace the facts of a scope with the lines of FILE.
 
-    Print the difference.
+    The difference is printed.
     """
     text = read_file_or_stdin(file)
     if not text.strip():
-        raise BadValue(f"{'stdin' if file == '-' else file} is empty; this would retire every fact of the scope.")
+        raise BadValue(f"{'stdin' if file == '-' else file} is empty. It would retire every fact of the scope.")
     difference = store.facts.diff(text, scope) if dry_run else store.facts.consolidate(text, scope)
     for line in difference.text.splitlines():
         output.write(TerminalText(line, _DIFF_STYLES.get(line[:1], "quiet")))

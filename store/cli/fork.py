@@ -14,7 +14,7 @@ from store.write_back.fork_transcript import fork_transcript
 @click.command()
 @session_id_argument
 @click.option("--turn", type=NON_NEGATIVE_INT, required=True, metavar="N", help="The last turn that the fork contains.")
-@click.option("--prompt", metavar="TEXT|-", help="Replace the prompt of turn N; - reads it from stdin.")
+@click.option("--prompt", metavar="TEXT|-", help="Replace the prompt of turn N. - reads it from stdin.")
 @click.option("--native", is_flag=True, help="Write a transcript that Claude Code or Codex can resume.")
 @json_option
 @with_store
@@ -32,4 +32,4 @@ def fork(store: Store, session_id: str, turn: int, prompt: str | None, native: b
         return
     output.write(forked.id)
     if path:
-        output.notify(f"Written to {path}; resume it with `backscroll resume {forked.id}`.")
+        output.notify(f"Written to {path}. Run `backscroll resume {forked.id}` to resume it.")

@@ -50,7 +50,7 @@ def doctor(store: Store, session_id: str | None, reindex: bool, as_json: bool) -
 @click.command()
 @with_store
 def demo(store: Store) -> None:
-    """Fill an empty store with made-up conversations.
+    """Fill an empty store with demo conversations.
 
     On a terminal, open the browser on it.
     """
@@ -58,7 +58,7 @@ def demo(store: Store) -> None:
 
     fill_store(store)
     _, total = store.sessions.matching("", 1)
-    output.notify(f"{format_count(total, 'made-up session')} added to {store.path}.")
+    output.notify(f"{format_count(total, 'demo session')} added to {store.path}.")
     if cli_context().launch_browser is not None and is_interactive() and output.stdout_is_terminal():
         cli_context().open_browser()
 
@@ -77,7 +77,7 @@ def purge(store: Store, session_ids: tuple[str, ...], trash: bool, yes: bool) ->
     A purge cannot be undone.
     """
     if trash == bool(session_ids):
-        raise click.UsageError("Give either session IDs or --trash.")
+        raise click.UsageError("Name one or more IDs, or use --trash.")
     sessions = store.sessions.trash() if trash else find_sessions(store, session_ids)
     if not sessions:
         output.notify("The trash is empty.")
@@ -88,18 +88,18 @@ def purge(store: Store, session_ids: tuple[str, ...], trash: bool, yes: bool) ->
     clean = store.sessions.purge(sessions)
     output.notify(f"{format_count(len(sessions), 'session')} purged.")
     if not clean:
-        output.notify("Another program is reading the store; traces stay in the WAL file until it closes the store.")
+        output.notify("Another program is reading the store. Traces stay in the WAL file until it closes the store.")
     for backup in (*_backups_containing(store.path, sessions), *foreign):
         output.notify(f"Still in the backup {backup}.")
 
 
 def _confirm_purge(sessions: Sequence[Session]) -> None:
     if not is_interactive():
-        raise Refused("A purge cannot be undone; use --yes to confirm.")
+        raise Refused("A purge cannot be undone. Use --yes to confirm.")
     for session in sessions:
         output.notify(f"  {output.to_one_line(session.id)}  {output.to_one_line(session.title, 60)}")
     if not click.confirm(f"Remove {format_count(len(sessions), 'session')} permanently?", err=True):
-        raise Refused("Cancelled; nothing was removed.")
+        raise Refused("Cancelled. Nothing was removed.")
 
 
 def _backups_containing(path: Path, sessions: Sequence[Session]) -> list[Path]:

@@ -173,7 +173,7 @@ def report_error(error: BaseException) -> int:
     """Print an error as one sentence on stderr, and return the exit status."""
     match error:
         case Ambiguous():
-            notify(f"{error}:")
+            notify(_with_full_stop(str(error)))
             for candidate in error.candidates:
                 notify("  " + one_line(candidate))
             return 1
@@ -182,7 +182,8 @@ def report_error(error: BaseException) -> int:
             return 3 if isinstance(error, Unreadable) else 1
         case OSError():
             discard_remaining_output()
-            notify(_with_full_stop(f"I/O error: {error.strerror or error}"))
+            where = f"{error.filename}: " if error.filename else ""
+            notify(_with_full_stop(f"I/O error: {where}{error.strerror or error}"))
             return 1
     return _report_click_error(error)
 
@@ -193,7 +194,8 @@ def _report_click_error(error: BaseException) -> int:
     match error:
         case click.UsageError():
             command = error.ctx.command_path if error.ctx else "backscroll"
-            notify(f"{_with_full_stop(error.format_message())} Try `{command} -h`.")
+            message = " ".join(error.format_message().split())
+            notify(f"{_with_full_stop(message)} Try `{command} -h`.")
             return 2
         case click.ClickException():
             notify(_with_full_stop(error.format_message()))
@@ -202,7 +204,7 @@ def _report_click_error(error: BaseException) -> int:
             return 130
     if sys.flags.dev_mode:
         raise error
-    notify(f"Unexpected error ({type(error).__name__}: {error}); run `backscroll doctor` to check the store.")
+    notify(f"Unexpected error ({type(error).__name__}: {error}). Run `backscroll doctor` to check the store.")
     return 1
 
 

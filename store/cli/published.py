@@ -21,7 +21,7 @@ from store.store import Store
 def publish(store: Store, session_id: str, file: str) -> None:
     """Publish a file of a session, and print its public id.
 
-    The id is random. FILE is relative to the current folder or to the folder of the session, in which it must be.
+    FILE must be in the folder of the session. A relative FILE is looked up in the current folder, then in that folder.
     """
     session = store.sessions.find(session_id)
     path = os.path.abspath(file)

@@ -28,7 +28,7 @@ def parse_query(words: Sequence[str], explain: bool) -> Query:
     if query.warning_text:
         output.notify(query.warning_text)
     if explain:
-        output.notify(f"Understood: {explain_query(query, datetime.now(UTC)) or 'everything'}.")
+        output.notify(f"Understood: {explain_query(query, datetime.now(UTC)) or 'everything'}")
     return query
 
 
@@ -60,4 +60,4 @@ def report_count(shown: int, total: int, noun: str) -> None:
     if not total:
         output.notify(f"No {noun}s found.")
     elif shown < total:
-        output.notify(f"Showing {shown:,} of {format_count(total, noun)}; use --limit to see more.")
+        output.notify(f"Showing {shown:,} of {format_count(total, noun)}. Use --limit to see more.")

@@ -28,7 +28,7 @@ from store.resume.command import ResumePlan, plan_resume
 @click.option(
     "--skip-permissions/--ask-permissions",
     "skip_permissions",
-    help="Let the agent act without asking for permission, this time only. The setting of the browser is ignored.",
+    help="Let the agent act without asking for permission, this time only. This overrides the browser's setting.",
 )
 def resume(session_id: str | None, only_print: bool, folder: Path | None, fork: bool, skip_permissions: bool) -> None:
     """Resume a session in its agent.
@@ -37,9 +37,9 @@ def resume(session_id: str | None, only_print: bool, folder: Path | None, fork: 
     """
     if session_id is None:
         if only_print or folder or fork or skip_permissions:
-            raise click.UsageError("These options need the ID of a session.")
+            raise click.UsageError("These options need an ID.")
         if not is_interactive() or not output.stdout_is_terminal():
-            raise Refused("No terminal to choose a session in; give its ID.")
+            raise Refused("A list of sessions needs a terminal. Name an ID.")
         cli_context().open_browser(follow=True, pick=True)
         return
     plan = _plan_resume(cli_context().store.sessions.find(session_id), folder, fork, skip_permissions)

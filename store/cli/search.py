@@ -96,7 +96,7 @@ def _is_empty(found: tuple[object, int]) -> bool:
 
 @click.command()
 @click.argument("words", metavar="QUERY", nargs=-1, required=True)
-@click.option("--in", "area", type=click.Choice(SEARCH_AREAS), help="Search only here; the default is both.")
+@click.option("--in", "area", type=click.Choice(SEARCH_AREAS), help="Search only here instead of in both.")
 @click.option("--newest", is_flag=True, help="Sort by time instead of relevance.")
 @click.option(
     "--limit", type=POSITIVE_INT, metavar="N", default=20, show_default=True, help="Show at most N hits of each kind."
@@ -116,11 +116,11 @@ def search(
     """Search conversations and tool calls.
 
     Print the hits in conversations, then those in tool calls and their results, each sorted by relevance.
-    `list -h` explains queries.
+    `backscroll list -h` explains queries.
     """
     query = query_options.parse_query(words, explain)
     if not query.fts():
-        output.notify("No word to search for; use `list` or `tools` to search with filters only.")
+        output.notify("The query has only filters. Add a word, or use `backscroll list` or `backscroll tools`.")
     areas = [area] if area else SEARCH_AREAS
     query, hits_by_area = query_options.find_with_typo_correction(
         store,

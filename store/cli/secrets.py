@@ -25,7 +25,7 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 passphrase_stdin_option = click.option(
-    "--passphrase-stdin", is_flag=True, help="Read the passphrase of the secrets from the first line of stdin."
+    "--passphrase-stdin", is_flag=True, help="Read the passphrase from the first line of stdin."
 )
 
 _PROTECTIONS = {
@@ -40,7 +40,7 @@ _PROTECTIONS = {
 def secrets() -> None:
     """Manage the secrets of sessions.
 
-    A secret is a sealed (encrypted) value with a name, the KEY, in a session.
+    A secret is a sealed (encrypted) value of a session. KEY is its name.
     """
 
 
@@ -72,7 +72,7 @@ def run_with_unlock(store: Store, action: Callable[[], R], passphrase_stdin: boo
 
 def _prompt_passphrase() -> str:
     if not is_interactive():
-        raise SecretLocked("The secrets are locked; pass the passphrase on stdin with --passphrase-stdin.")
+        raise SecretLocked("The secrets are locked. Use --passphrase-stdin to pass the passphrase.")
     return _prompt_hidden("Passphrase")
 
 
@@ -113,7 +113,7 @@ def list_names(store: Store, session_id: str | None, as_json: bool) -> None:
     output.notify(_PROTECTIONS[store.secrets.protection])
     for secret in exposed:
         command = f"backscroll secrets seal {secret.session_id} {secret.key}"
-        output.notify(f"{secret.key} is plain text in {secret.locator} ({secret.place}); seal it with `{command}`.")
+        output.notify(f"{secret.key} is plain text in {secret.locator} ({secret.place}). Run `{command}` to seal it.")
 
 
 def _usage_to_json(uses: list[SecretUse] | None) -> dict[str, Any]:
@@ -142,7 +142,7 @@ def set_value(store: Store, session_id: str, key: str) -> None:
     session = store.sessions.find(session_id)
     value = _prompt_hidden("Value", twice=True) if is_interactive() else _strip_final_newline(read_stdin())
     if not value:
-        raise BadValue("The value is empty; remove a secret with `secrets rm`.")
+        raise BadValue("The value is empty. Run `backscroll secrets rm` to remove a secret.")
     store.secrets.set(session, key, value)
 
 
@@ -156,7 +156,7 @@ def seal_foreign(store: Store, session_id: str, key: str) -> None:
     The plain text stays in the store that the session came from.
     """
     store.write_back.seal(store.sessions.find(session_id), key)
-    output.notify("Sealed. The source still has the plain text: replace the secret and `write-back` the new one.")
+    output.notify("Sealed. The agent's store still has the plain text: set a new one and run `backscroll write-back`.")
 
 
 def _strip_final_newline(text: str) -> str:
@@ -172,19 +172,19 @@ def _strip_final_newline(text: str) -> str:
 def get_value(store: Store, session_id: str, key: str, reveal: bool) -> None:
     """Print the value of a secret."""
     if not reveal and not output.stdout_is_terminal():
-        raise Refused("Secrets are printed only to a terminal; use --reveal to print it anyway.")
+        raise Refused("Secrets are printed only to a terminal. Use --reveal to print it anyway.")
     output.write(store.secrets.get(store.sessions.find(session_id), key))
 
 
 @secrets.command("rm")
 @session_id_argument
 @click.argument("key")
-@click.option("--forever", is_flag=True, help="Remove every version; this cannot be undone.")
+@click.option("--forever", is_flag=True, help="Remove every version. This cannot be undone.")
 @with_store
 def remove(store: Store, session_id: str, key: str, forever: bool) -> None:
     """Remove a secret.
 
-    `undo` brings it back, unless you use --forever.
+    `backscroll undo` restores it, unless you use --forever.
     """
     store.secrets.remove(store.sessions.find(session_id), key, forever)
 
@@ -218,7 +218,7 @@ def verify(store: Store, as_json: bool) -> None:
 @secrets.command()
 @with_unlocked_store
 def passphrase(store: Store) -> None:
-    """Protect the secrets by a passphrase, or change it."""
+    """Protect the secrets with a passphrase, or change it."""
     store.secrets.use_passphrase(
         _prompt_hidden("New passphrase", twice=True) if is_interactive() else _read_stdin_line()
     )
@@ -227,12 +227,12 @@ def passphrase(store: Store) -> None:
 @secrets.command("key-file")
 @with_unlocked_store
 def key_file(store: Store) -> None:
-    """Protect the secrets by a key file in the config folder."""
+    """Protect the secrets with a key file in the config folder."""
     store.secrets.use_key_file()
 
 
 @secrets.command()
 @with_unlocked_store
 def keyring(store: Store) -> None:
-    """Protect the secrets by the system's keyring."""
+    """Protect the secrets with the system's keyring."""
     store.secrets.use_keyring()

@@ -54,7 +54,7 @@ def note(store: Store, session_id: str, text: str, entry: int | None) -> None:
 @click.argument("number", type=NON_NEGATIVE_INT)
 @with_store
 def unnote(store: Store, number: int) -> None:
-    """Delete a note.
+    """Remove a note.
 
     `show` prints the NUMBER of each note.
     """
@@ -100,7 +100,7 @@ def delete(store: Store, session_ids: tuple[str, ...]) -> None:
     """Move sessions to the trash."""
     sessions = find_sessions(store, session_ids)
     store.sessions.delete(sessions)
-    output.notify(f"{format_count(len(sessions), 'session')} moved to the trash; undo with `backscroll undo`.")
+    output.notify(f"{format_count(len(sessions), 'session')} moved to the trash. Run `backscroll undo` to undo.")
 
 
 @click.command()

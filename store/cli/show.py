@@ -41,7 +41,7 @@ _SPEAKER_LABELS = {"user": "you"}
 @click.command()
 @session_id_argument
 @click.option(
-    "--turn", "number", type=NON_NEGATIVE_INT, metavar="N", help="Show only turn N; 0 is before the first prompt."
+    "--turn", "number", type=NON_NEGATIVE_INT, metavar="N", help="Show only turn N. Turn 0 is before the first prompt."
 )
 @click.option("--raw", is_flag=True, help="Print the original records, one per line.")
 @json_option
@@ -53,7 +53,7 @@ def show(store: Store, session_id: str, number: int | None, raw: bool, as_json: 
         _show_raw(store, session, number, as_json)
         return
     if session.depth == "text":
-        output.notify("This session is not completely read yet; run `backscroll sync`.")
+        output.notify("This session is not completely read yet. Run `backscroll sync`.")
     turns = store.chains.turns(session.key, number)
     session_json = json_output.session_to_json(store, session)
     notes = store.notes.notes(session)

@@ -24,7 +24,7 @@ _SELECT_SOURCES = """
 
 
 @click.command()
-@click.option("--all", "show_all", is_flag=True, help="List every kind of store that can be read.")
+@click.option("--all", "show_all", is_flag=True, help="List every source that Backscroll can read.")
 @json_option
 @with_store
 def sources(store: Store, show_all: bool, as_json: bool) -> None:
@@ -92,9 +92,9 @@ def _print_stores(store: Store, as_json: bool) -> None:
         for problem in decode(problems):
             output.notify(f"{locator}: {problem['where']}: {problem['reason']}")
         for backup in store.write_back.list_backups(kind, locator):
-            output.notify(f"{locator}: backup from before edits were written back: {backup}")
+            output.notify(f"{locator}: backup from before a write-back: {backup}")
     if not rows:
-        output.notify("Nothing read yet; run `backscroll sync` to read the agents' histories.")
+        output.notify("Nothing read yet. Run `backscroll sync` to read the agents' histories.")
 
 
 def _source_to_json(

@@ -13,9 +13,9 @@ from store.store import Store
 
 @click.command()
 @session_id_argument
-@click.option("--set", "text", metavar="TEXT|-", help="Write a new summary; - reads it from stdin.")
+@click.option("--set", "text", metavar="TEXT|-", help="Write a new summary. - reads it from stdin.")
 @click.option(
-    "--up-to", "up_to_turn", type=NON_NEGATIVE_INT, metavar="TURN", help="With --set: the last turn it covers."
+    "--up-to", "up_to_turn", type=NON_NEGATIVE_INT, metavar="TURN", help="With --set: the last turn that it covers."
 )
 @click.option("--history", is_flag=True, help="List all versions, newest first.")
 @click.option("--put-back", type=NON_NEGATIVE_INT, metavar="VERSION", help="Make an older version current again.")
@@ -47,7 +47,7 @@ def summary(
         _show_summary(store.summaries.current(session), as_json)
         newer = store.summaries.newer_from_source(session)
         if newer is not None:
-            output.notify(f"The agent has written a newer summary; use --put-back {newer.key} to take it.")
+            output.notify(f"The agent has written a newer summary. Use --put-back {newer.key} to make it current.")
 
 
 def _show_summary(current: Summary | None, as_json: bool) -> None:
@@ -56,7 +56,7 @@ def _show_summary(current: Summary | None, as_json: bool) -> None:
     elif current is not None:
         output.write(current.text)
     else:
-        output.notify("No summary; use --set to write one.")
+        output.notify("No summary. Use --set to write one.")
 
 
 def _show_versions(versions: list[Summary], as_json: bool) -> None:

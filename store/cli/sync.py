@@ -14,17 +14,20 @@ from store.store import Store
 
 @click.command()
 @click.argument("paths", metavar="[PATH]...", nargs=-1)
-@click.option("--source", metavar="NAME", help="Only stores of this kind.")
+@click.option("--source", metavar="NAME", help="Read only stores of this source.")
 @click.option("--follow", is_flag=True, help="Keep reading what agents write, until Ctrl+C.")
 @json_option
 @with_store
 def sync(store: Store, paths: Sequence[str], source: str | None, follow: bool, as_json: bool) -> None:
-    """Read new sessions from the stores on this machine, or from any file, folder or database URL."""
+    """Read new sessions from the agents' stores.
+
+    With PATHs, read those files, folders or database URLs instead.
+    """
     if not follow:
         run_sync(store, paths, source, as_json=as_json)
     elif as_json:
-        raise click.UsageError("--follow prints progress for people; leave out --json.")
+        raise click.UsageError("--follow cannot be used with --json.")
     elif paths:
-        raise click.UsageError("--follow reads the stores found on this machine; leave out PATH.")
+        raise click.UsageError("--follow cannot be used with PATH.")
     else:
         sync_runner.follow(store, source)

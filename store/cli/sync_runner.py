@@ -100,7 +100,7 @@ def _write_reports(reports: Sequence[Report]) -> None:
             if problem not in _opening_problems(report):
                 output.notify(f"{problem.where}: {problem.reason}")
     if not reports:
-        output.notify("No conversations were found where the agents keep them; name a PATH to read from elsewhere.")
+        output.notify("No agent histories found on this machine. Name a PATH to read from elsewhere.")
 
 
 def _report_to_json(report: Report) -> dict[str, Any]:

@@ -22,7 +22,7 @@ _ORDER_CHOICE = click.Choice(list(dict.fromkeys([*CALL_ORDERS, *TOOL_ORDERS])))
 
 @click.command()
 @query_options.query_argument
-@click.option("--failed", is_flag=True, help="Only calls that failed.")
+@click.option("--failed", is_flag=True, help="List only failed calls.")
 @click.option(
     "--by",
     type=_ORDER_CHOICE,
@@ -48,7 +48,7 @@ def tools(
     """List tool calls of all sessions, newest first.
 
     With a QUERY, list only the calls that match, for example `tools tool:bash is:error after:yesterday`. Use
-    `tools --by failing` or `tools --by used` to rank the tools themselves. `list -h` explains queries.
+    `--by failing` or `--by used` to rank the tools themselves. `backscroll list -h` explains queries.
     """
     query = query_options.parse_query((*words, "is:error") if failed else words, explain)
     order: CallOrder = "slowest" if by == "slowest" else "newest"

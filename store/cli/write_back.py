@@ -31,7 +31,7 @@ dry_run_option = click.option("--dry-run", is_flag=True, help="Only show the row
 def write_back(store: Store, session_id: str, dry_run: bool, passphrase_stdin: bool, as_json: bool) -> None:
     """Write edits of a session back to the store it came from.
 
-    A backup is taken first. `undo` reverses a write-back.
+    A backup is taken first. `backscroll undo` reverses a write-back.
     """
     session = store.sessions.find(session_id)
     run_write_back(store, lambda: store.write_back.preview(session), dry_run, passphrase_stdin, as_json)

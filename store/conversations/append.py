@@ -92,7 +92,7 @@ class _BatchWriter:
         self.session = session
         chain_end = store.connection.execute(_SELECT_CHAIN_END, (session,)).fetchone()
         if chain_end is None:
-            raise NotFound("That session is not in the store.")
+            raise NotFound("The session is no longer in the store.")
         self.tail, last_seq, self.last_turn, last_entry, last_record = chain_end
         self.first_seq, self.first_entry, self.first_record = last_seq + 1, last_entry + 1, last_record + 1
 

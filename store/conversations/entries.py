@@ -62,7 +62,7 @@ class Chains:
     def entry(self, session: int, seq: int) -> Entry:
         entries = self.entries(session, seq, seq)
         if not entries:
-            raise NotFound(f"That session has no entry {seq}.")
+            raise NotFound(f"No such entry: {seq}.")
         return entries[0]
 
     def entries_by_keys(self, keys: Sequence[int]) -> list[tuple[str, Entry]]:
@@ -79,7 +79,7 @@ class Chains:
     def entry_by_key(self, key: int) -> tuple[str, Entry]:
         entries = self.entries_by_keys([key])
         if not entries:
-            raise NotFound(f"There is no entry {key}.")
+            raise NotFound(f"No such entry: {key}.")
         return entries[0]
 
     def _entry_from_row(self, row: Sequence[Any]) -> Entry:
@@ -95,9 +95,10 @@ class Chains:
         with self._store.snapshot():
             spans = self._turn_spans(session)
             if only is not None:
+                last = spans[-1].n if spans else 0
                 spans = [span for span in spans if span.n == only]
                 if not spans:
-                    raise NotFound(f"That session has no turn {only}.")
+                    raise NotFound(f"No such turn: {only}. The last turn is {last}.")
             if not spans:
                 return []
             entries = self.entries(session, spans[0].first_seq, spans[-1].last_seq)

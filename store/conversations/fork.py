@@ -88,15 +88,15 @@ def check_fork(store: Store, session: Session, turn: int, prompt: str | None) ->
     """
     session = store.sessions.by_key(session.key)
     if session.deleted:
-        raise Refused(f"{one_line(session.id)} is in the trash; restore it before you fork it.")
+        raise Refused(f"{one_line(session.id)} is in the trash. Restore it before you fork it.")
     first, last, newest = store.row(_SELECT_TURN_SPAN, session.key, turn)
     if first is None:
-        raise NotFound(f"There is no turn {turn}; the last one is {newest}.")
+        raise NotFound(f"No such turn: {turn}. The last turn is {newest}.")
     if prompt is not None:
         if not validate_text(prompt, "prompt").strip():
             raise BadValue("The prompt is empty.")
         if turn < 1:
-            raise Refused("Turn 0 has no prompt to change; choose a later turn.")
+            raise Refused("Turn 0 has no prompt to change. Choose a later turn.")
     return session, _TurnSpan(first, last)
 
 

@@ -161,7 +161,7 @@ class Records:
     def get(self, key: int) -> bytes:
         row = self._find(key)
         if row is None:
-            raise NotFound(f"There is no record {key}.")
+            raise NotFound(f"No such record: {key}.")
         return self._read_with_parts(row)[: row.length]
 
     def iter_session(self, session: int) -> Iterator[tuple[int, bytes]]:
@@ -184,7 +184,7 @@ class Records:
         offset, size = decode(column)
         row = self._find(record)
         if row is None:
-            raise Unreadable(f"Record {record} is missing, with the parts of its entries; run `backscroll doctor`.")
+            raise Unreadable(f"Record {record} is missing, with the parts of its entries. Run `backscroll doctor`.")
         start = row.length + offset
         return self._read_with_parts(row)[start : start + size]
 
@@ -206,7 +206,7 @@ class Records:
         if data is None:
             row = self._store.row("select data from blocks where key = ?", key)
             if row is None:
-                raise Unreadable(f"Block {key} of the records is missing; run `backscroll doctor`.")
+                raise Unreadable(f"Block {key} of the records is missing. Run `backscroll doctor`.")
             # Imported here, so that a command that reads no block does not load zstandard.
             from zstandard import ZstdError
 
@@ -215,7 +215,7 @@ class Records:
             try:
                 data = decompress_block(row[0])
             except ZstdError:
-                raise Unreadable(f"Block {key} of the records is damaged; run `backscroll doctor`.") from None
+                raise Unreadable(f"Block {key} of the records is damaged. Run `backscroll doctor`.") from None
             if len(data) > MAX_CACHED_BLOCK_BYTES:
                 return data
             self._block_cache[key] = data

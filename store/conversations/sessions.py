@@ -51,7 +51,7 @@ _TEXT_FIELDS = frozenset(
 _NUMBER_FIELDS = frozenset(["tokens_input", "tokens_output", "tokens_cached", "tokens_total", "forked_at"])
 
 UNSEEN: Any = object()
-"""Is given as `seen` by an edit that does not check whether the value was changed in the meantime."""
+"""Is given as `seen` by an edit that does not check whether the value was changed elsewhere."""
 
 
 class Sessions:
@@ -112,7 +112,7 @@ class Sessions:
     def by_key(self, key: int) -> Session:
         row = self._store.row(_BY_KEY, key)
         if row is None:
-            raise NotFound("That session is no longer in the store.")
+            raise NotFound("The session is no longer in the store.")
         return Session._make(row)
 
     def find(self, name: str) -> Session:
@@ -131,7 +131,7 @@ class Sessions:
                 raise Ambiguous(name, [Session._make(row).id for row in rows])
             if rows:
                 return Session._make(rows[0])
-        raise NotFound(f"No session matches {name!r}; run `backscroll list` to see all sessions.")
+        raise NotFound(f"No such session: {name!r}. Run `backscroll list` to see all sessions.")
 
     def newest(self, limit: int = 50, offset: int = 0) -> list[Session]:
         """Return sessions that are not in the trash, newest first."""
@@ -176,7 +176,7 @@ class Sessions:
         with self._store.journal.edit("title", session.key) as edit:
             current = self.by_key(session.key).own_title
             if seen is not UNSEEN and seen != current:
-                raise ChangedMeanwhile("The title was changed meanwhile.", current)
+                raise ChangedMeanwhile("The title was changed elsewhere.", current)
             edit.update("sessions", session.key, own_title=title)
 
     def set_titles(self, sessions: Sequence[Session], title: str) -> None:
@@ -266,7 +266,7 @@ class Sessions:
 
 def _session_from_rows(rows: Sequence[Any], session_id: str) -> Session:
     if not rows:
-        raise NotFound(f"There is no session {session_id!r}.")
+        raise NotFound(f"No such session: {session_id!r}.")
     return Session._make(rows[0])
 
 

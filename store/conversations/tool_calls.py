@@ -95,7 +95,7 @@ def iter_session_calls(store: Store, session: int) -> Iterator[PairedCall]:
 def get_call(store: Store, key: int) -> PairedCall:
     calls = select_calls(store, "where tool_calls.key = ?", key)
     if not calls:
-        raise NotFound(f"There is no tool call {key}.")
+        raise NotFound(f"No such tool call: {key}.")
     return calls[0]
 
 

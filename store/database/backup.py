@@ -23,7 +23,7 @@ def back_up_before_migration(path: Path, connection: sqlite3.Connection) -> None
     """
     (result,) = connection.execute("pragma quick_check(1)").fetchone()
     if result != "ok":
-        raise Unreadable(f"{path} is damaged and was not migrated ({' '.join(result.split())}); restore a backup.")
+        raise Unreadable(f"{path} is damaged and was not migrated ({' '.join(result.split())}). Restore a backup.")
     for partial in backup_folder(path).glob(f"*{PARTIAL_SUFFIX}"):
         partial.unlink(missing_ok=True)
     # SQLite cannot copy a database through a connection that is writing.
@@ -46,7 +46,7 @@ def copy_database(path: Path, connection: sqlite3.Connection, target: Path) -> N
             connection.backup(copy)
             (result,) = copy.execute("pragma quick_check(1)").fetchone()
         if result != "ok":
-            raise WriteFailed(f"The backup of {path} is damaged, so nothing was changed; check the disk and try again.")
+            raise WriteFailed(f"The backup of {path} is damaged, so nothing was changed. Check the disk and try again.")
 
 
 @contextmanager
@@ -63,7 +63,7 @@ def atomic_backup_file(path: Path | str, target: Path) -> Iterator[Path]:
         partial.rename(target)
     except OSError as error:
         raise WriteFailed(
-            f"No backup of {path} could be made ({error.strerror}), so nothing was changed; check {target.parent}."
+            f"No backup of {path} could be made ({error.strerror}), so nothing was changed. Check {target.parent}."
         ) from None
     finally:
         with suppress(OSError):

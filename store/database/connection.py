@@ -56,19 +56,19 @@ def translate_errors(path: Path) -> Iterator[None]:
 def _convert_error(error: sqlite3.Error, path: Path) -> StoreError:
     name = getattr(error, "sqlite_errorname", "") or ""
     if name.startswith(("SQLITE_BUSY", "SQLITE_LOCKED")):
-        return Busy(f"Another program is writing to {path}; try again in a moment.")
+        return Busy(f"Another program is writing to {path}. Try again in a moment.")
     if name.startswith("SQLITE_FULL"):
-        return WriteFailed(f"The disk with {path} is full, so nothing was written; free some space and try again.")
+        return WriteFailed(f"The disk with {path} is full, so nothing was written. Free some space and try again.")
     if name.startswith("SQLITE_IOERR"):
-        return WriteFailed(f"{path} could not be read or written, so nothing was changed; check the disk.")
+        return WriteFailed(f"{path} could not be read or written, so nothing was changed. Check the disk.")
     if name.startswith("SQLITE_READONLY"):
-        return WriteFailed(f"{path} cannot be written; check the permissions of the file and its folder.")
+        return WriteFailed(f"{path} cannot be written. Check the permissions of the file and its folder.")
     if name.startswith("SQLITE_CANTOPEN"):
-        return Unreadable(f"{path} cannot be opened; check the permissions of the file and its folder.")
+        return Unreadable(f"{path} cannot be opened. Check the permissions of the file and its folder.")
     if name.startswith("SQLITE_NOTADB"):
-        return Unreadable(f"{path} is not a SQLite database; choose a Backscroll store.")
+        return Unreadable(f"{path} is not a SQLite database. Choose a Backscroll store.")
     if name.startswith("SQLITE_CORRUPT"):
-        return Unreadable(f"{path} is damaged; run `backscroll doctor`, or restore a backup.")
+        return Unreadable(f"{path} is damaged. Run `backscroll doctor`, or restore a backup.")
     if name.startswith("SQLITE_TOOBIG"):
         return Refused("The value is too large for SQLite.")
     if isinstance(error, sqlite3.IntegrityError):
@@ -134,7 +134,7 @@ def _refuse_truncated(path: Path, connection: sqlite3.Connection) -> None:
     log = path.with_name(f"{path.name}-wal")
     # The pages in a write-ahead log may not have reached the file yet.
     if path.stat().st_size % page and not (log.exists() and log.stat().st_size):
-        raise Unreadable(f"{path} is truncated; restore a backup.")
+        raise Unreadable(f"{path} is truncated. Restore a backup.")
 
 
 def _read_schema_version(path: Path, connection: sqlite3.Connection) -> int:
@@ -145,10 +145,10 @@ def _read_schema_version(path: Path, connection: sqlite3.Connection) -> int:
     ).fetchone()
     if application != APPLICATION_ID:
         if tables or application:
-            raise Unreadable(f"{path} is another program's database; choose a Backscroll store.")
+            raise Unreadable(f"{path} is another program's database. Choose a Backscroll store.")
         return 0
     if version > SCHEMA_VERSION:
-        raise TooNew(f"{path} was written by a newer version of Backscroll; update Backscroll to open it.")
+        raise TooNew(f"{path} was written by a newer version of Backscroll. Update Backscroll to open it.")
     return int(version)
 
 
@@ -191,8 +191,8 @@ def create_private_file(path: Path) -> bool:
         os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
     except FileExistsError:
         if path.is_dir():
-            raise Unreadable(f"{path} is a folder, not a store; choose a file in it.") from None
+            raise Unreadable(f"{path} is a folder, not a store. Choose a file in it.") from None
         return False
     except OSError as error:
-        raise Unreadable(f"{path} cannot be created: {error.strerror}; choose another path.") from None
+        raise Unreadable(f"{path} cannot be created: {error.strerror}. Choose another path.") from None
     return True

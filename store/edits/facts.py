@@ -116,7 +116,7 @@ class Facts:
         """
         lines = dict.fromkeys(split_lines(text))
         if not lines:
-            raise BadValue("Nothing to learn: the text is empty.")
+            raise BadValue("The text is empty.")
         if max_lines is not None and validate_integer(max_lines, "limit on lines") < 1:
             raise BadValue("The limit on lines must be 1 or more.")
         origin = self._check_origin(session, entry_seq) | {"category": _join_lines(category, "category")}
@@ -132,7 +132,7 @@ class Facts:
     def _check_origin(self, session: Session | None, entry_seq: int | None) -> dict[str, int | None]:
         if session is None:
             if entry_seq is not None:
-                raise BadValue("An entry needs a session. Name the session, too.")
+                raise BadValue("An entry needs a session. Name the session as well.")
             return {"session": None, "entry_seq": None}
         key = self._store.sessions.by_key(session.key).key
         if entry_seq is not None:
@@ -241,7 +241,7 @@ class Facts:
             for fact_id in dict.fromkeys(ids):
                 fact = self._get_current(fact_id)
                 if seen.get(fact_id, fact.category) != fact.category:
-                    raise ChangedMeanwhile(f"The category of fact {fact_id} was changed meanwhile.", fact.category)
+                    raise ChangedMeanwhile(f"The category of fact {fact_id} was changed elsewhere.", fact.category)
                 if new_category != fact.category:
                     edit.update("facts", fact_id, category=new_category, updated_at=utc_timestamp())
             return list(map(self.get, ids))
@@ -254,7 +254,7 @@ class Facts:
             if len(facts) < 2:
                 raise BadValue("Choose at least two facts to merge.")
             if len({fact.scope for fact in facts}) > 1:
-                raise Refused("Facts of different scopes cannot be merged, because not everybody may know all of them.")
+                raise Refused("Facts of different scopes cannot be merged. Choose facts of one scope.")
             now = utc_timestamp()
             merged, *others = sorted(facts, key=lambda fact: (bool(fact.foreign_place), fact.id))
             edit.update("facts", merged.id, text=line, updated_at=now)
@@ -267,7 +267,7 @@ class Facts:
         if fact.retired_at is not None:
             raise Refused(f"Fact {fact_id} is retired. Restore it first.")
         if seen is not UNSEEN and seen != fact.text:
-            raise ChangedMeanwhile(f"Fact {fact_id} was changed meanwhile.", fact.text)
+            raise ChangedMeanwhile(f"Fact {fact_id} was changed elsewhere.", fact.text)
         return fact
 
     # ── consolidating ─────────────────────────────────────────────────────────────────────────────
@@ -287,7 +287,7 @@ class Facts:
         lines = split_lines(text_or_lines)
         with self._store.transaction():
             if seen is not UNSEEN and seen != (current := self.blob(scope)):
-                raise ChangedMeanwhile("The facts were changed meanwhile.", current)
+                raise ChangedMeanwhile("The facts were changed elsewhere.", current)
             return self._apply_diff(self.diff(lines, scope), scope)
 
     def _apply_diff(self, diff: FactsDiff, scope: str) -> FactsDiff:

@@ -46,7 +46,7 @@ class PendingEdit:
         """Update a row. Return False if it already has these values."""
         row = self._read_row(table, key)
         if row is None:
-            raise NotFound(f"There is no {key!r} in {table}.")
+            raise NotFound(f"No such row in {table}: {key!r}.")
         before = {name: row[name] for name in columns}
         if before == columns:
             return False
@@ -67,7 +67,7 @@ class PendingEdit:
     def delete(self, table: str, key: Json) -> None:
         row = self._read_row(table, key)
         if row is None:
-            raise NotFound(f"There is no {key!r} in {table}.")
+            raise NotFound(f"No such row in {table}: {key!r}.")
         self._table(table).delete(_to_primary_key(key))
         self.changes.append(Change(table, key, row, None))
 

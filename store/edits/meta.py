@@ -37,7 +37,7 @@ class Meta:
         with self._store.journal.edit("meta") as edit:
             current = self._read_value(key)
             if seen is not UNSEEN and seen != (current or ""):
-                raise ChangedMeanwhile(f"The value of {key!r} was changed meanwhile.", current or "")
+                raise ChangedMeanwhile(f"The value of {key!r} was changed elsewhere.", current or "")
             if current is None:
                 edit.insert("meta", key=key, value=value, updated_at=utc_timestamp())
             elif current != value:

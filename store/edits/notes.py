@@ -114,7 +114,7 @@ class Notes:
 def _validate_tags(names: Sequence[str]) -> list[str]:
     tags = [_validate_tag(name) for name in ([names] if isinstance(names, str) else names)]
     if not tags:
-        raise BadValue("Name a tag.")
+        raise BadValue("Name at least one tag.")
     return list(dict.fromkeys(tags))
 
 

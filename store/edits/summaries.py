@@ -123,9 +123,9 @@ class Summaries:
         if isinstance(seen, str):
             text = current.text if current else ""
             if seen != text:
-                raise ChangedMeanwhile("The summary was changed meanwhile.", text)
+                raise ChangedMeanwhile("The summary was changed elsewhere.", text)
         elif _shown_content(seen) != _shown_content(current):
-            raise ChangedMeanwhile("The summary was changed meanwhile.", current)
+            raise ChangedMeanwhile("The summary was changed elsewhere.", current)
         return current
 
     def _check_turn(self, session: Session, up_to_turn: int | None) -> None:

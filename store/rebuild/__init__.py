@@ -184,7 +184,7 @@ def rebuild_session(
     if turn is not None:
         last = max((entry.turn for entry in entries), default=0)
         if not 0 <= turn <= last:
-            raise NotFound(f"That session has no turn {turn}; its last is {last}.")
+            raise NotFound(f"No such turn: {turn}. The last turn is {last}.")
         entries = [entry for entry in entries if entry.turn <= turn]
     if not with_summary:
         entries = [entry for entry in entries if entry.kind != "compaction"]

@@ -93,7 +93,7 @@ def plan_resume(
     """
     source = sources.load_source(session.source)
     if source is None:
-        hint = "This session was written with the Python library; continue it in the program that wrote it."
+        hint = "This session was written with the Python library. Continue it in the program that wrote it."
         return ResumePlan(session, one_line(session.source), None, None, hint)
     # The command may contain the folder, so the source must know a replaced one.
     resume = source.resume(session._replace(cwd=str(folder)) if folder else session)
@@ -126,14 +126,14 @@ def _hint_without_command(source: Source, resume: ResumeCommand) -> str:
     """Say why there is no command. If the agent can resume, then a fork was requested and it cannot fork."""
     if resume.argv is None:
         return resume.hint
-    return f"{source.label} cannot fork a session; use `backscroll fork` to fork it in Backscroll."
+    return f"{source.label} cannot fork a session. Run `backscroll fork` to fork it in Backscroll."
 
 
 def _find_refusal(session: Session, program: str, argv: tuple[str, ...] | None, folder: Path | None) -> str:
     """Say why a command would be unsafe: a name looks like an option or contains control characters."""
     path = str(folder or "")
     if argv and (path.startswith("-") or _UNSAFE_CHARACTERS.search(path)):
-        return f"The folder name {one_line(path)!r} is unsafe in a shell; choose another folder with --cwd."
+        return f"The folder name {one_line(path)!r} is unsafe in a shell. Use --cwd to choose another."
     if argv and (session.native_id.startswith("-") or any(map(_UNSAFE_CHARACTERS.search, argv))):
         return f"The session id {one_line(session.native_id)!r} is unsafe as an argument of {program}."
     return ""
@@ -143,10 +143,8 @@ def _find_obstacles(plan: ResumePlan) -> list[str]:
     program = plan.argv[0] if plan.argv else ""
     obstacles = []
     if not plan.program_path:
-        install = f"install it with `{plan.install_command}`, or " if plan.install_command else ""
-        obstacles.append(
-            f"{program} is not installed or not on the PATH; {install}copy the command to run it elsewhere."
-        )
+        advice = f"Install it with `{plan.install_command}`, or copy" if plan.install_command else "Copy"
+        obstacles.append(f"{program} is not installed or not on the PATH. {advice} the command to run it elsewhere.")
     if not plan.folder_exists:
-        obstacles.append(f"No such folder: {one_line(str(plan.folder))}; choose another with --cwd.")
+        obstacles.append(f"No such folder: {one_line(str(plan.folder))}. Use --cwd to choose another.")
     return obstacles

@@ -256,7 +256,7 @@ def key_from_file(path: Path, create: bool) -> bytes:
 
 def _read_key_file(path: Path) -> bytes:
     if path.is_symlink():
-        raise KeyFileUnsafe(f"The key file {path} is a symbolic link. Replace it by the file itself.")
+        raise KeyFileUnsafe(f"The key file {path} is a symbolic link. Replace it with the file itself.")
     try:
         # The flags prevent following a link or waiting for a pipe that just replaced the file.
         file = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
@@ -269,7 +269,7 @@ def _read_key_file(path: Path) -> bytes:
         if not stat.S_ISREG(mode):
             raise KeyFileUnsafe(f"The key file {path} is not a regular file.")
         if mode & 0o077:
-            raise KeyFileUnsafe(f"Other users can access the key file {path}. Run chmod 600 on it.")
+            raise KeyFileUnsafe(f"Other users can access the key file {path}. Run `chmod 600` on it.")
         key = os.read(file, _KEY_BYTES + 1)
     finally:
         os.close(file)
@@ -333,7 +333,7 @@ def _load_safe_keyring() -> Any:
         keyring = importlib.import_module("keyring")
     except ImportError:
         raise KeyringUnavailable(
-            "The package keyring is not installed. Install backscroll[keyring], or use a key file or a passphrase."
+            "The package `keyring` is not installed. Install `backscroll[keyring]`, or use a key file or a passphrase."
         ) from None
     backend = keyring.get_keyring()
     # The package gives a priority below 1 to backends that store nothing, fail, or write plain text.

@@ -83,9 +83,9 @@ class Secrets:
         if seen is UNSEEN or seen == current:
             return current
         if seen is None:
-            raise ChangedMeanwhile(f"The secret {key!r} already exists, in version {current}.", current)
+            raise ChangedMeanwhile(f"The secret {key!r} already exists (version {current}).", current)
         change = "removed" if current is None else f"replaced by version {current}"
-        raise ChangedMeanwhile(f"The secret {key!r} was {change} meanwhile.", current)
+        raise ChangedMeanwhile(f"The secret {key!r} was {change} elsewhere.", current)
 
     def seal_version(self, session: Session, key: str, value: str) -> int:
         """Seal a new version without making it current, as a write-back does with the old value of a foreign store."""

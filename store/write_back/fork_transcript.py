@@ -70,7 +70,7 @@ def fork_transcript(store: Store, session: Session, turn: int, *, prompt: str | 
     try:
         return ForkedTranscript(transcript.path, store.sessions.get(session_id))
     except NotFound:
-        raise Refused(f"The fork was written to {transcript.path}; it appears here after the next sync.") from None
+        raise Refused(f"The fork was written to {transcript.path}. It appears here after the next sync.") from None
 
 
 def _write_transcript(transcript: NewTranscript, root: Path) -> None:

@@ -47,7 +47,7 @@ def _search_proc(files: Iterable[Path]) -> set[int]:
 def _run_lsof(files: Sequence[Path]) -> set[int]:
     program = shutil.which("lsof")
     if program is None:
-        raise Refused(f"Cannot check whether another program has {files[0]} open; install lsof.")
+        raise Refused(f"Cannot check whether another program has {files[0]} open. Install lsof.")
     result = subprocess.run([program, "-t", "--", *map(str, files)], capture_output=True, text=True)
     return set(map(int, result.stdout.split()))
 

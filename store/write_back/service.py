@@ -90,7 +90,7 @@ class WriteBack:
         for key, kind, locator in self._store.rows("select key, kind, locator from sources"):
             if fact.foreign_place.startswith(foreign_session_id(kind, "", locator) + "/"):
                 return self.preview(self._find_session_for_fact(key, fact), facts_only=True)
-        raise Refused("This fact was not synced from an agent's store, so there is nowhere to write it back to.")
+        raise Refused("This fact was not synced from an agent's store.")
 
     def _find_session_for_fact(self, source_key: int, fact: Fact) -> Session:
         row = self._store.row(_SELECT_SESSION_FOR_FACT, source_key, fact.scope, fact.session_id)
@@ -127,9 +127,9 @@ class WriteBack:
         row = self._store.row("select kind, locator from sources where key = ?", session.source_key or 0)
         source = sources.load_source(row[0]) if row else None
         if session.relation == "superseded":
-            raise Refused("This is an old version of a session; write back the current one.")
+            raise Refused("This is an old version of a session. Write back the current one.")
         if source is None:
-            raise Refused("This session was not synced from an agent's store, so there is nowhere to write it back to.")
+            raise Refused("This session was not synced from an agent's store.")
         return source, row[1]
 
     def _collect_edits(self, session: Session, facts_only: bool = False) -> WriteBackEdits:
@@ -218,7 +218,7 @@ class WriteBack:
             session = self._store.sessions.by_key(preview.session.key)
             if self._collect_edits(session, preview.facts_only) != preview.edits:
                 raise ChangedMeanwhile(
-                    "The session was edited here since the preview; preview the write-back again.", []
+                    "The session was edited here since the preview. Preview the write-back again.", []
                 )
             for change in plan.changes:
                 edit.add_foreign_change(self._build_journal_change(preview, change))
@@ -233,7 +233,7 @@ class WriteBack:
             new_preview = self.preview(preview.session)
             if new_preview.edits == preview.edits and new_preview.plan != preview.plan:
                 raise ChangedMeanwhile(
-                    "The session has new entries since the preview; preview the deletion again.", new_preview
+                    "The session has new entries since the preview. Preview the deletion again.", new_preview
                 )
 
     def _refuse_locked(self, changes: Sequence[RowChange]) -> None:
@@ -356,7 +356,7 @@ class WriteBack:
 def _require_writable(source: Source | None) -> Source:
     if source is not None and source.can_write_back:
         return source
-    raise Refused(f"{source.label if source else 'This source'} does not support write-back; edits stay in Backscroll.")
+    raise Refused(f"{source.label if source else 'This source'} does not support write-back. Edits stay in Backscroll.")
 
 
 def _backend_for(locator: str) -> WriteBackend:

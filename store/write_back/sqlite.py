@@ -194,8 +194,8 @@ def swap_rows(locator: str, changes: Sequence[RowChange], *, exclusive: bool) ->
     except sqlite3.Error as error:
         name = getattr(error, "sqlite_errorname", "") or ""
         if name.startswith(("SQLITE_BUSY", "SQLITE_LOCKED")):
-            raise Busy(f"Another program is writing to {locator}; try again in a moment.") from None
-        raise WriteFailed(f"Cannot write to {locator}; nothing was changed there: {error}.") from None
+            raise Busy(f"Another program is writing to {locator}. Try again in a moment.") from None
+        raise WriteFailed(f"Cannot write to {locator}: {error}. Nothing was changed there.") from None
 
 
 @contextmanager
@@ -231,7 +231,7 @@ def verify_unchanged(rows: DatabaseRows, change: RowChange, locator: str) -> Non
     if not same:
         key = " ".join(sqlite.as_text(value) for value in change.key.values())
         raise ChangedMeanwhile(
-            f"{change.table} {key} in {locator} has changed, so nothing was written; sync first.",
+            f"{change.table} {key} in {locator} has changed, so nothing was written. Sync first.",
             found,
         )
 
@@ -256,4 +256,4 @@ def list_backups(folder: Path, name: str) -> list[Path]:
 
 def refuse_while_open(locator: str) -> None:
     if pids := find_processes_using(Path(locator)):
-        raise Busy(f"{locator} is open in process {pids[0]}; close that program first.")
+        raise Busy(f"{locator} is open in process {pids[0]}. Close that program first.")

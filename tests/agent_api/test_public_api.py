@@ -99,7 +99,7 @@ def test_the_check_for_heavy_modules_can_fail() -> None:
 def test_without_google_adk_one_sentence_says_how_to_install_it(name: str) -> None:
     ran = run_python(f"{WITHOUT_ADK}\nfrom store import {name}")
     assert ran.stderr.strip().splitlines()[-1] == (
-        "ImportError: google-adk is not installed; install it with: pip install 'backscroll[adk]'"
+        "ImportError: google-adk is not installed. Run `pip install 'backscroll[adk]'`."
     )
 
 

@@ -313,7 +313,7 @@ async def test_facts_that_changed_while_they_were_consolidated_are_shown(world: 
             other.facts.learn("From another window.")
         await one.press("y")
         await one.wait_for_text(
-            "changed meanwhile", "What was changed meanwhile:", "+ From another window.", "2 retired"
+            "changed elsewhere", "What was changed meanwhile:", "+ From another window.", "2 retired"
         )
         assert "From another window." in fact_texts(world)
         await one.press("y")

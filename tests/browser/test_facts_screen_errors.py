@@ -37,7 +37,7 @@ async def test_a_fact_that_another_window_changed_is_told_and_both_are_shown(wor
         with Store.open(world.path) as other:
             other.facts.edit(first_fact(world).id, "Theirs.")
         await write_in_dialog(one, "Mine.")
-        await one.wait_for_text("was changed meanwhile. It says now: Theirs.", "Mine.")
+        await one.wait_for_text("was changed elsewhere. It says now: Theirs.", "Mine.")
         assert first_fact(world).text == "Theirs."
         await one.press("ctrl+s")
         await one.wait_for_text("Reworded")
@@ -65,7 +65,7 @@ async def test_what_was_changed_meanwhile_is_not_retired_unseen(world: Store, mo
         with Store.open(world.path) as other:
             other.facts.edit(first_fact(world).id, "Theirs.")
         await one.press("x")
-        await one.wait_for_text("was changed meanwhile. It says now: Theirs.")
+        await one.wait_for_text("was changed elsewhere. It says now: Theirs.")
         await one.wait_for_text("fact 1 · global")
     assert first_fact(world).text == "Theirs."
 

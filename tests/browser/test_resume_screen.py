@@ -276,7 +276,7 @@ async def test_where_the_agent_cannot_fork_that_is_said_and_the_card_stays_as_it
         await wait_for_text(pilot, "gemini --resume 1")
         await pilot.press("f")
         await wait_for_text(
-            pilot, "Gemini CLI cannot fork a session; use `backscroll fork`", "gemini --resume 1"
+            pilot, "Gemini CLI cannot fork a session. Run `backscroll fork`", "gemini --resume 1"
         )
 
 
@@ -421,8 +421,8 @@ def test_what_cannot_go_on_says_why(world: Store, agent: Agent) -> None:
         (["telegram:648079060"], "Write in the Telegram chat 648079060."),
         (["telegram:648079060", "--print"], "Write in the Telegram chat 648079060."),
         (["nobody"], "nobody"),
-        ([], "No terminal to choose a session in; give its ID."),
-        (["--print"], "These options need the ID of a session."),
+        ([], "A list of sessions needs a terminal. Name an ID."),
+        (["--print"], "These options need an ID."),
     ]:
         ran = run.run_process("resume", *args)
         assert ran.status != 0
@@ -444,8 +444,8 @@ def test_forking_and_not_asking_are_for_those_who_say_so(world: Store, agent: Ag
     add_session(world, "gemini:1", at, prompt_entry("Paint", at), source="gemini", native_id="1")
     for args, why in [
         (["goose:1", "--skip-permissions"], "Goose has no option to act without asking for permission."),
-        (["gemini:1", "--fork"], "Gemini CLI cannot fork a session; use `backscroll fork` to fork it in Backscroll."),
-        (["--fork"], "These options need the ID of a session."),
+        (["gemini:1", "--fork"], "Gemini CLI cannot fork a session. Run `backscroll fork` to fork it in Backscroll."),
+        (["--fork"], "These options need an ID."),
     ]:
         ran = run("resume", *args)
         assert (ran.status != 0, ran.out) == (True, "")

@@ -60,7 +60,7 @@ async def test_a_title_that_another_window_changed_meanwhile_is_not_overwritten(
             other.sessions.set_title(other.sessions.get(UPLOAD), "Theirs")
         pilot.app.screen.query_one(Input).value = "Mine"
         await pilot.press("enter")
-        await wait_for_text(pilot, "changed meanwhile", "Theirs")
+        await wait_for_text(pilot, "changed elsewhere", "Theirs")
         assert pilot.app.screen.query_one(Input).value == "Mine"
         assert filled.sessions.get(UPLOAD).title == "Theirs"
         await pilot.press("enter")  # having seen it

@@ -108,7 +108,7 @@ def test_facts_are_learnt_and_listed(cli: CommandLine) -> None:
 def test_a_known_fact_is_not_learnt_twice(cli: CommandLine) -> None:
     cli("facts", "add", "Uses SQLite.")
     result = cli("facts", "add", "Uses SQLite.")
-    assert (result.status, result.out, result.err) == (0, "", "Nothing to add: already known.\n")
+    assert (result.status, result.out, result.err) == (0, "", "Nothing to add. These facts are already known.\n")
 
 
 def test_facts_are_edited_and_retired_and_remember_it(cli: CommandLine) -> None:

@@ -53,11 +53,11 @@ def test_json_is_the_session_and_where_it_was_written(cli: CommandLine, conversa
 @pytest.mark.parametrize(
     ("arguments", "status", "message"),
     [
-        (("a", "--turn", "9"), 1, "There is no turn 9; the last one is 3."),
+        (("a", "--turn", "9"), 1, "No such turn: 9. The last turn is 3."),
         (("a", "--turn", "1", "--prompt", " "), 1, "The prompt is empty."),
         (("a", "--turn", "0", "--prompt", "x"), 1, "Turn 0 has no prompt to change"),
         (("a", "--turn", "1", "--native"), 1, "can only be forked in Backscroll"),
-        (("b", "--turn", "1"), 1, "No session matches 'b'"),
+        (("b", "--turn", "1"), 1, "No such session: 'b'"),
         (("a", "--turn", "-1"), 2, "--turn"),
     ],
 )

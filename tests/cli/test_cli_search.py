@@ -141,7 +141,7 @@ def test_filters_narrow_lists_hits_and_calls_and_unknown_ones_give_a_warning(cli
     unknown = cli("list", "is:odd")
     assert (len(unknown.rows), unknown.status) == (2, 0)
     assert unknown.err.startswith("is: has no value 'odd'. Use error, pinned")
-    assert "No word to search for" in cli("search", "is:error").err
+    assert "The query has only filters" in cli("search", "is:error").err
 
 
 def test_list_of_nothing_is_no_error(cli: CommandLine) -> None:

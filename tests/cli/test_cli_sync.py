@@ -92,7 +92,7 @@ def test_sync_reads_what_is_found_where_the_programs_keep_it(cli: CommandLine, s
 def test_sync_of_nothing_says_where_to_look(cli: CommandLine) -> None:
     ran = cli("sync")
     assert (ran.status, ran.out) == (0, "")
-    assert "name a PATH" in ran.err
+    assert "Name a PATH" in ran.err
     assert cli("sync", "--json").json == {"schema": 1, "sources": []}
 
 
@@ -205,7 +205,7 @@ def test_one_sync_at_a_time(cli: CommandLine, store: Store, tmp_path: Path) -> N
         ran = cli("sync", path)
         other.stdin.close()
     assert (ran.status, ran.out) == (1, "")
-    assert ran.err == "Another sync of this store is running; try again when it is done.\n"
+    assert ran.err == "Another sync of this store is running. Try again when it is done.\n"
     assert cli("sync", path).status == 0
 
 
@@ -346,7 +346,7 @@ def test_write_back_of_a_session_without_a_source(cli: CommandLine, store: Store
         ran = cli("write-back", "ours", *args)
         assert (ran.status, ran.out) == (1, "")
         assert (
-            ran.err == "This session was not synced from an agent's store, so there is nowhere to write it back to.\n"
+            ran.err == "This session was not synced from an agent's store.\n"
         )
     assert cli("write-back", "nobody").status == 1
 
@@ -373,7 +373,7 @@ def test_write_back_while_the_program_runs(cli: CommandLine, tmp_path: Path) -> 
     cli("title", "s", "Mine")
     with open_in_other_process(path, "select * from sessions") as pid:
         ran = cli("write-back", "s")
-    assert (ran.status, ran.err) == (1, f"{path} is open in process {pid}; close that program first.\n")
+    assert (ran.status, ran.err) == (1, f"{path} is open in process {pid}. Close that program first.\n")
 
 
 def test_a_text_that_is_no_utf_8_is_shown(cli: CommandLine, tmp_path: Path) -> None:

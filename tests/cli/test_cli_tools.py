@@ -63,7 +63,7 @@ def test_filters_of_calls(cli: CommandLine) -> None:
     assert [row[5] for row in cli("tools", "tool:bash", "is:error", "after:2026-03-01").rows] == ["Bash"]
     assert cli("tools", "tool:bash", "is:error", "after:2026-03-02").out == ""
     assert cli("tools", "--by", "odd").status == 2
-    assert cli("tools", "--limit", "2").err == "Showing 2 of 5 tool calls; use --limit to see more.\n"
+    assert cli("tools", "--limit", "2").err == "Showing 2 of 5 tool calls. Use --limit to see more.\n"
 
 
 @pytest.mark.parametrize(
@@ -86,9 +86,9 @@ def test_a_typo_is_corrected_with_a_message(cli: CommandLine, command: str, type
 def test_explain_prints_how_a_query_was_understood(cli: CommandLine) -> None:
     typed = ["--explain", "database", "OR", "whale", "after:2026-03-01", "--", "-is:pinned"]
     assert cli("search", *typed).err.startswith(
-        "Understood: “database” or “whale”, since Sun 1 Mar 2026, not pinned.\n"
+        "Understood: “database” or “whale”, since Sun 1 Mar 2026, not pinned\n"
     )
-    assert cli("list", "--explain").err == "Understood: everything.\n"
+    assert cli("list", "--explain").err == "Understood: everything\n"
     document = cli("list", "database", "is:odd", "--json").json
     assert (document["understood"], len(document["puzzles"]), document["instead"]) == ("“database”", 1, [])
 

@@ -88,7 +88,7 @@ def test_a_fork_at_turn_zero_has_the_entries_before_the_first_prompt(store: Stor
 
 
 def test_sessions_that_cannot_be_forked_are_refused_with_a_reason(store: Store, parent: Session) -> None:
-    with pytest.raises(NotFound, match=r"There is no turn 4; the last one is 3\."):
+    with pytest.raises(NotFound, match=r"No such turn: 4\. The last turn is 3\."):
         fork_session(store, parent, 4)
     with pytest.raises(BadValue, match="empty"):
         fork_session(store, parent, 1, prompt=" \n")

@@ -139,7 +139,7 @@ def test_turns_that_cannot_be_continued_are_refused(store: Store, root: Path) ->
     before = read_files(root)
     with pytest.raises(Refused, match="at least one turn"):
         fork_transcript_path(store, session, 0)
-    with pytest.raises(NotFound, match="no turn 99"):
+    with pytest.raises(NotFound, match="No such turn: 99"):
         fork_transcript_path(store, session, 99)
     store.sessions.delete([session])
     with pytest.raises(Refused, match="trash"):
@@ -206,7 +206,7 @@ def test_a_fork_waits_for_another_sync_to_end(store: Store, root: Path, monkeypa
         assert fork_transcript(store, session, 1).session.parent_id == session.id
         fcntl.flock(lock_file, fcntl.LOCK_EX)
         monkeypatch.setattr("store.write_back.fork_transcript.SYNC_SECONDS", 0)
-        with pytest.raises(Refused, match=r"was written to .*\.jsonl; it appears here after the next sync"):
+        with pytest.raises(Refused, match=r"was written to .*\.jsonl\. It appears here after the next sync"):
             fork_transcript_path(store, session, 1)
     sync_paths(store, root)
     assert len([child for child in store.sessions.children(session.id) if child.relation == "fork"]) >= 2

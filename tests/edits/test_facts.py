@@ -82,7 +82,7 @@ def test_learning_is_one_edit_that_can_be_undone_and_redone(store: Store, sessio
 
 
 def test_a_missing_entry_is_refused(store: Store, session: Session) -> None:
-    with pytest.raises(NotFound, match="no entry 9"):
+    with pytest.raises(NotFound, match="No such entry: 9"):
         store.facts.learn("a", session=session, entry_seq=9)
     with pytest.raises(BadValue, match="session"):
         store.facts.learn("a", entry_seq=0)

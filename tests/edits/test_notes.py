@@ -57,7 +57,7 @@ def test_names_of_every_script_are_kept(store: Store, session: Session, name: st
 
 
 def test_a_name_must_be_given(store: Store, session: Session) -> None:
-    with pytest.raises(BadValue, match="Name a tag"):
+    with pytest.raises(BadValue, match="Name at least one tag"):
         store.notes.tag([session], [])
 
 
@@ -124,7 +124,7 @@ def test_notes_belong_to_a_session_or_an_entry(store: Store, session: Session, o
 
 
 def test_a_note_on_a_missing_entry_is_refused(store: Store, session: Session, other: Session) -> None:
-    with pytest.raises(NotFound, match="no entry 1"):
+    with pytest.raises(NotFound, match="No such entry: 1"):
         store.notes.add_note(session, "x", entry_seq=1)
     with pytest.raises(NotFound, match="no entry 0"):
         store.notes.add_note(other, "x", entry_seq=0)

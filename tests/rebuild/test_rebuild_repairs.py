@@ -144,7 +144,7 @@ def test_up_to_a_turn(conversation: Store) -> None:
     session = conversation.get_session("talk")
     assert message_texts(rebuild_session(conversation, session, "chat", turn=2))[-2:] == ["question 2", "answer 2"]
     assert message_texts(rebuild_session(conversation, session, "chat", turn=0)) == ["Be kind."]
-    with pytest.raises(NotFound, match="no turn 9; its last is 4"):
+    with pytest.raises(NotFound, match="No such turn: 9. The last turn is 4"):
         rebuild_session(conversation, session, "chat", turn=9)
 
 
@@ -294,9 +294,9 @@ def test_the_command_tells_it_all_as_json(backscroll: CommandLine) -> None:
     [
         (["talk"], 2, "--as"),
         (["talk", "--as", "klingon"], 2, "klingon"),
-        (["nobody", "--as", "chat"], 1, "No session matches 'nobody'"),
-        (["talk", "--as", "chat", "--turn", "9"], 1, "That session has no turn 9; its last is 4."),
-        (["talk", "--as", "chat", "--report", "/no/such/folder/x"], 1, "I/O error: No such file or directory."),
+        (["nobody", "--as", "chat"], 1, "No such session: 'nobody'"),
+        (["talk", "--as", "chat", "--turn", "9"], 1, "No such turn: 9. The last turn is 4."),
+        (["talk", "--as", "chat", "--report", "/no/such/folder/x"], 1, "I/O error: /no/such/folder/x: No such file"),
     ],
 )
 def test_the_command_says_what_is_wrong(backscroll: CommandLine, args: list[str], status: int, words: str) -> None:

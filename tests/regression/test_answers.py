@@ -9,6 +9,8 @@ from typing import Any
 import pytest
 from answers import answer_all, comparable, load_answers, open_old_store, sync_samples
 
+from store.sources.claude_code.append import ClaudeMark
+from store.sources.codex.append import CodexMark
 from store.store import Store
 
 
@@ -34,3 +36,13 @@ def _compare(answers: dict[str, Any], expected: dict[str, Any]) -> None:
     assert sorted(answers) == sorted(expected)
     for command, answer in answers.items():
         assert answer == expected[command], command
+
+
+def test_marks_of_the_first_version_are_still_understood(tmp_path: Path) -> None:
+    with open_old_store(tmp_path) as store:
+        for source, mark_class in (("claude", ClaudeMark), ("codex", CodexMark)):
+            marks = [
+                mark for (mark,) in store.rows("select mark from sessions where source = ? and mark != ''", source)
+            ]
+            assert marks
+            assert [mark_class.decode(mark) for mark in marks if mark_class.decode(mark) is None] == []

@@ -126,7 +126,7 @@ def test_a_folder_with_a_hostile_name_is_refused_and_another_helps(store: Store,
     session = make_session(store, cwd=str(folder))
     refused = plan_resume(session)
     assert refused.command == ""
-    assert "choose another folder with --cwd" in refused.hint
+    assert "Use --cwd to choose another" in refused.hint
     assert plan_resume(session, tmp_path).obstacles == ()
 
 

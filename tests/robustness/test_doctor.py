@@ -161,7 +161,7 @@ def test_a_file_that_others_can_read_is_named(healthy: Store) -> None:
     wal = Path(f"{healthy.path}-wal")
     wal.chmod(0o640)
     assert format_findings(check_store(healthy)) == {
-        f"{path}: Other users can access it; run chmod 600 on it." for path in (healthy.path, wal)
+        f"{path}: Other users can access it. Run `chmod 600` on it." for path in (healthy.path, wal)
     }
 
 
@@ -268,7 +268,7 @@ def test_a_call_without_a_result_is_named_when_the_session_continues(store: Stor
         )
     store.chains.append(store.get_session("next turn").key, [PROMPT])
     store.chains.append(store.get_session("next answer").key, [NewEntry(role="assistant", parts=(Text("done"),))])
-    what = f"The call of 'bash' has no result, but the session continues; {UNPAIRED_ADVICE}"
+    what = f"The call of 'bash' has no result, but the session continues. {UNPAIRED_ADVICE}"
     assert format_findings(check_store(store)) == {f"next turn#2: {what}", f"next answer#2: {what}"}
 
 
@@ -282,7 +282,7 @@ def test_pending_calls_of_one_response_are_not_named(store: Store) -> None:
 
 def test_a_result_without_a_call_is_named(store: Store) -> None:
     store.chains.append(store.create_session("s").key, [PROMPT, result_entry("c1")])
-    assert format_findings(check_store(store)) == {f"s#1: It contains a tool result without a call; {UNPAIRED_ADVICE}"}
+    assert format_findings(check_store(store)) == {f"s#1: It contains a tool result without a call. {UNPAIRED_ADVICE}"}
 
 
 @pytest.mark.parametrize("change", ["status = 'pending'", "entry = 99999", "result_entry = 99999", "entry = null"])
@@ -384,7 +384,7 @@ def test_entries_missing_from_an_index_are_counted_and_reindexing_repairs_it(hea
         connection.execute("insert into conversation_fts (rowid, text) values (90000, 'nobody said this')")
     findings = check_store(healthy)
     assert [finding.where for finding in findings] == ["index conversation_fts", "index tools_fts"]
-    assert findings[0].what == "1 of its entries are not in the store; run `backscroll doctor --reindex`."
+    assert findings[0].what == "1 of its entries are not in the store. Run `backscroll doctor --reindex`."
     assert "entries are missing from it" in findings[1].what
     healthy.search.reindex()
     assert check_store(healthy) == []
@@ -394,7 +394,7 @@ def test_entries_missing_from_an_index_are_counted_and_reindexing_repairs_it(hea
 def test_a_damaged_index_is_named_and_reindexing_repairs_it(healthy: Store, index: str) -> None:
     with damage(healthy) as connection:
         connection.execute(f"update {index}_data set block = x'0000000000' where id > 10")
-    assert f"index {index}: It is damaged; run `backscroll doctor --reindex`." in format_findings(check_store(healthy))
+    assert f"index {index}: It is damaged. Run `backscroll doctor --reindex`." in format_findings(check_store(healthy))
     healthy.close()
     with Store.open(healthy.path) as again:
         again.search.reindex()

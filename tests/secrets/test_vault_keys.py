@@ -287,7 +287,7 @@ def test_without_the_package_the_keyring_is_unavailable() -> None:
     try:
         import keyring  # noqa: F401
     except ImportError:
-        with pytest.raises(KeyringUnavailable, match=r"Install backscroll\[keyring\]"):
+        with pytest.raises(KeyringUnavailable, match=r"Install `backscroll\[keyring\]`"):
             key_from_keyring("backscroll", "store", create=True)
     else:
         pytest.skip("the package keyring is installed")

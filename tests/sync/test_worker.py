@@ -260,4 +260,4 @@ def test_following_prints_what_was_read_until_interrupted(history: Path, path: P
 def test_following_refuses_json_and_paths(path: Path, arguments: tuple[str, ...]) -> None:
     ran = CommandLine(path)("sync", "--follow", *arguments)
     assert ran.status == 2
-    assert "leave out" in ran.err
+    assert "--follow cannot be used with" in ran.err

@@ -208,7 +208,7 @@ def test_a_file_that_is_open_anywhere_is_refused(store: Store, tmp_path: Path, m
     os.link(case.path, other_name)
     for name in (case.path, other_name):
         with open_in_other_process(name, "select * from sessions") as pid:
-            check_refused(case, Busy, f"is open in process {pid}; close that program first", case.write)
+            check_refused(case, Busy, f"is open in process {pid}. Close that program first", case.write)
     assert backups(store) == []
     case.write()
     with open_in_other_process(case.path, "select * from sessions") as pid:
@@ -248,7 +248,7 @@ def test_a_locked_file_is_refused(
     monkeypatch.setattr(sqlite, "LOCK_TIMEOUT_SECONDS", 0.05)
     case = WriteBackCase(store, make_store(tmp_path)).set_title()
     with open_in_other_process(case.path, "begin exclusive"):
-        check_refused(case, Busy, f"Another program is writing to {case.path}; try again in a moment.", case.write)
+        check_refused(case, Busy, f"Another program is writing to {case.path}. Try again in a moment.", case.write)
     case.write()
     with open_in_other_process(case.path, "begin exclusive"):
         check_refused(case, Busy, "Another program is writing", store.journal.undo)
@@ -305,7 +305,7 @@ def test_without_proc_lsof_finds_the_processes(tmp_path: Path, monkeypatch: pyte
     with open_in_other_process(path, "select * from sessions") as pid:
         assert processes.find_processes_using(path) == [pid]
     monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(Refused, match="install lsof"):
+    with pytest.raises(Refused, match="Install lsof"):
         processes.find_processes_using(path)
 
 
@@ -318,7 +318,7 @@ def test_a_trigger_that_never_ends_is_interrupted(
     with closing(sqlite3.connect(path)) as connection:
         connection.execute(f"create trigger trap after update on sessions begin {endless}; end")
     case = WriteBackCase(store, path).set_title()
-    check_refused(case, WriteFailed, "nothing was changed there: interrupted", case.write)
+    check_refused(case, WriteFailed, "interrupted. Nothing was changed there", case.write)
 
 
 # ── undo ──────────────────────────────────────────────────────────────────────────────────────────
