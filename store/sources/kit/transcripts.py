@@ -38,6 +38,9 @@ def path_text(path: Path) -> str:
     return replace_surrogates(str(path))
 
 
+_STORED_NAMES = {"parser_state": "told"}
+"""Fields that are stored under another name: marks that are in a store must stay readable."""
+
 _MAX_MARK_BYTES = 256 * 1024
 _MAX_FIRST_LINE_BYTES = 8 * 1024 * 1024
 
@@ -65,9 +68,8 @@ class TranscriptMark:
 
     def encode(self) -> str:
         """Return the mark as text; empty when it is too large to store, so that the file is read from its beginning."""
-        mark = encode_derived(
-            {field_.name: getattr(self, field_.name) for field_ in fields(self)} | {"file": [*self.file]}
-        )
+        values = {_STORED_NAMES.get(field_.name, field_.name): getattr(self, field_.name) for field_ in fields(self)}
+        mark = encode_derived(values | {"file": [*self.file]})
         # Every session has a mark, and its names repeat: compression saves two thirds.
         return b64encode(zlib.compress(mark)).decode() if len(mark) < _MAX_MARK_BYTES else ""
 
@@ -75,6 +77,8 @@ class TranscriptMark:
     def decode(cls, mark: str) -> Self | None:
         try:
             values = decode(zlib.decompress(b64decode(mark)))
+            for name, stored_name in _STORED_NAMES.items():
+                values[name] = values.pop(stored_name)
             return cls(**{**values, "file": FileMark(*values["file"])})
         except (BadValue, ValueError, TypeError, KeyError, zlib.error):
             return None
