@@ -126,7 +126,7 @@ def test_notes_belong_to_a_session_or_an_entry(store: Store, session: Session, o
 def test_a_note_on_a_missing_entry_is_refused(store: Store, session: Session, other: Session) -> None:
     with pytest.raises(NotFound, match="No such entry: 1"):
         store.notes.add_note(session, "x", entry_seq=1)
-    with pytest.raises(NotFound, match="no entry 0"):
+    with pytest.raises(NotFound, match="No such entry: 0"):
         store.notes.add_note(other, "x", entry_seq=0)
     with pytest.raises(BadValue):
         store.notes.add_note(session, "x", entry_seq=2**70)
