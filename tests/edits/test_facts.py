@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
-from foreign_facts import insert_foreign_fact
+from sample_conversations import insert_foreign_fact
 
 from store.edits.facts import MAX_FACT_CHARS, user_scope
 from store.errors import BadValue, ChangedMeanwhile, NotFound, Refused

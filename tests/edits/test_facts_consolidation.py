@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 import pytest
-from foreign_facts import insert_foreign_fact
 from hypothesis import given
 from hypothesis import strategies as st
+from sample_conversations import insert_foreign_fact
 
 from store.edits.facts import MAX_FACT_CHARS, FactsDiff
 from store.errors import BadValue, ChangedMeanwhile, StoreError

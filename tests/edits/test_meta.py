@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from foreign_facts import insert_foreign_fact
+from sample_conversations import insert_foreign_fact
 
 from store.errors import BadValue, ChangedMeanwhile
 from store.store import Store

@@ -1,4 +1,4 @@
-"""This module writes small conversations that several tests use."""
+"""This module writes small conversations and facts that several tests read."""
 
 from __future__ import annotations
 
@@ -42,3 +42,13 @@ def make_call_entries(
             created_at=at,
         ),
     ]
+
+
+def insert_foreign_fact(store: Store, text: str) -> int:
+    """Insert a fact with the foreign row it was read from. Return its id."""
+    inserted = store.connection.execute(
+        "insert into facts (text, foreign_place, foreign_text, created_at, updated_at)"
+        " values (?, 'facts/7', ?, 't', 't')",
+        (text, text),
+    )
+    return int(inserted.lastrowid or 0)
