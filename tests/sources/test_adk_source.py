@@ -1,4 +1,4 @@
-"""google-adk's databases, in each of their layouts: the tables as ADK makes them, filled with little."""
+"""These tests read google-adk databases in each of their layouts, with the tables that ADK creates and few rows."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ adk = Adk()
 
 
 @pytest.fixture(params=LAYOUTS)
-def made(request: pytest.FixtureRequest, tmp_path: Path) -> AdkSqliteDatabase:
+def database(request: pytest.FixtureRequest, tmp_path: Path) -> AdkSqliteDatabase:
     return AdkSqliteDatabase(tmp_path / "agent.db", request.param)
 
 
@@ -37,40 +37,40 @@ def v1(tmp_path: Path) -> AdkSqliteDatabase:
 
 @pytest.fixture
 def read(store: Store) -> Callable[[AdkSqliteDatabase], Report]:
-    def run(made: AdkSqliteDatabase) -> Report:
-        for progress in refresh.sync_targets(store, find_targets([str(made.path)])):
+    def run(database: AdkSqliteDatabase) -> Report:
+        for progress in refresh.sync_targets(store, find_targets([str(database.path)])):
             report = progress.report
         return report
 
     return run
 
 
-def only(store: Store) -> Session:
+def only_session(store: Store) -> Session:
     (session,) = [session for session in store.list_sessions() if session.relation != "superseded"]
     return session
 
 
 def entries(store: Store) -> list[Any]:
-    return store.chains.entries(only(store).key, 0)
+    return store.chains.entries(only_session(store).key, 0)
 
 
-def overdue(made: AdkSqliteDatabase) -> None:
-    made.add_session()
-    made.add_event("user", [{"text": "How many are overdue?"}], role="user")
+def add_conversation(database: AdkSqliteDatabase) -> None:
+    database.add_session()
+    database.add_event("user", [{"text": "How many are overdue?"}], role="user")
     call = {"id": "adk-1", "name": "count", "args": {"days": 30}}
-    made.add_event("counter", [{"text": "Looking."}, {"function_call": call}])
+    database.add_event("counter", [{"text": "Looking."}, {"function_call": call}])
     answer = {"id": "adk-1", "name": "count", "response": {"result": 7}}
-    made.add_event("counter", [{"function_response": answer}], role="user")
-    made.add_event("counter", [{"text": "hm", "thought": True}, {"text": "Seven. é✓"}])
+    database.add_event("counter", [{"function_response": answer}], role="user")
+    database.add_event("counter", [{"text": "hm", "thought": True}, {"text": "Seven. é✓"}])
 
 
 # ── each layout ───────────────────────────────────────────────────────────────────────────────────
 
 
-def test_a_conversation_reads_the_same_in_every_layout(made: AdkSqliteDatabase, store: Store, read: Any) -> None:
-    overdue(made)
-    assert read(made).problems == []
-    session = only(store)
+def test_a_conversation_reads_the_same_in_every_layout(database: AdkSqliteDatabase, store: Store, read: Any) -> None:
+    add_conversation(database)
+    assert read(database).problems == []
+    session = only_session(store)
     assert (session.source, session.native_id, session.user, session.channel) == ("adk", "dak/ana/s1", "ana", "dak")
     assert (session.turns, session.entries, session.tool_calls, session.errors) == (1, 4, 1, 0)
     assert session.created_at == "2026-11-16T12:00:00.000000Z"
@@ -87,41 +87,43 @@ def test_a_conversation_reads_the_same_in_every_layout(made: AdkSqliteDatabase, 
 
 
 def test_a_second_sync_changes_nothing_and_what_was_appended_comes_in(
-    made: AdkSqliteDatabase, store: Store, read: Any
+    database: AdkSqliteDatabase, store: Store, read: Any
 ) -> None:
-    overdue(made)
-    read(made)
-    os.utime(made.path)
-    assert (read(made).new, read(made).unchanged) == (0, 1)
-    made.add_event("user", [{"text": "Thanks."}], role="user")
-    assert read(made).updated == 1
+    add_conversation(database)
+    read(database)
+    os.utime(database.path)
+    assert (read(database).new, read(database).unchanged) == (0, 1)
+    database.add_event("user", [{"text": "Thanks."}], role="user")
+    assert read(database).updated == 1
     assert [entry.text for entry in entries(store)] == ["How many are overdue?", "Looking.", "", "Seven. é✓", "Thanks."]
-    assert only(store).turns == 2
+    assert only_session(store).turns == 2
 
 
-def test_a_rewritten_event_stays_reachable(made: AdkSqliteDatabase, store: Store, read: Any) -> None:
-    overdue(made)
-    read(made)
-    column = "content" if "v0" in made.layout else "event_data"
-    made.execute(f"update events set {column} = replace({column}, 'Seven', 'Eight') where id = 'e004'")
-    read(made)
+def test_a_rewritten_event_stays_reachable(database: AdkSqliteDatabase, store: Store, read: Any) -> None:
+    add_conversation(database)
+    read(database)
+    column = "content" if "v0" in database.layout else "event_data"
+    database.execute(f"update events set {column} = replace({column}, 'Seven', 'Eight') where id = 'e004'")
+    read(database)
     assert entries(store)[3].text == "Eight. é✓"
-    (before,) = store.sessions.children(only(store).id)
+    (before,) = store.sessions.children(only_session(store).id)
     assert before.relation == "superseded"
     assert store.chains.entries(before.key)[-1].text == "Seven. é✓"
 
 
-def test_an_empty_session_is_a_session(made: AdkSqliteDatabase, store: Store, read: Any) -> None:
-    made.add_session()
-    assert read(made).problems == []
-    assert only(store).entries == 0
+def test_an_empty_session_is_a_session(database: AdkSqliteDatabase, store: Store, read: Any) -> None:
+    database.add_session()
+    assert read(database).problems == []
+    assert only_session(store).entries == 0
 
 
-def test_sessions_of_two_apps_with_one_id_are_two(made: AdkSqliteDatabase, store: Store, read: Any) -> None:
+def test_sessions_with_equal_ids_in_different_apps_are_distinct(
+    database: AdkSqliteDatabase, store: Store, read: Any
+) -> None:
     for app, user, name in (("a/b", "c", "s"), ("a", "b/c", "s"), ("a", "b", "c/s")):
-        made.add_session(app, user, name)
-        made.add_event("user", [{"text": f"I am {user} of {app}."}], session=(app, user, name))
-    assert read(made).new == 3
+        database.add_session(app, user, name)
+        database.add_event("user", [{"text": f"I am {user} of {app}."}], session=(app, user, name))
+    assert read(database).new == 3
     assert {session.native_id: session.first_prompt for session in store.list_sessions()} == {
         "a%2Fb/c/s": "I am c of a/b.",
         "a/b%2Fc/s": "I am b/c of a.",
@@ -129,39 +131,39 @@ def test_sessions_of_two_apps_with_one_id_are_two(made: AdkSqliteDatabase, store
     }
 
 
-def test_an_error_is_an_event_that_says_so(made: AdkSqliteDatabase, store: Store, read: Any) -> None:
-    made.add_session()
-    made.add_event("counter", error_code="429", error_message="quota")
-    assert read(made).problems == []
+def test_an_error_is_an_event_with_its_message(database: AdkSqliteDatabase, store: Store, read: Any) -> None:
+    database.add_session()
+    database.add_event("counter", error_code="429", error_message="quota")
+    assert read(database).problems == []
     (entry,) = entries(store)
     assert (entry.kind, entry.text, entry.author) == ("event", "429: quota", "counter")
 
 
-def test_half_a_content_is_one_problem(made: AdkSqliteDatabase, store: Store, read: Any) -> None:
-    overdue(made)
-    column = "content" if "v0" in made.layout else "event_data"
-    made.execute(f"update events set {column} = substr({column}, 1, 20) where id = 'e002'")
-    (problem,) = read(made).problems
+def test_content_cut_in_half_is_one_problem(database: AdkSqliteDatabase, store: Store, read: Any) -> None:
+    add_conversation(database)
+    column = "content" if "v0" in database.layout else "event_data"
+    database.execute(f"update events set {column} = substr({column}, 1, 20) where id = 'e002'")
+    (problem,) = read(database).problems
     assert problem.where == "events:e002"
     assert [entry.kind for entry in entries(store)] == ["message", "unknown", "message", "message"]
     assert isinstance(entries(store)[1].parts[0], Opaque)
 
 
-def test_unknown_columns_are_kept_in_the_record(made: AdkSqliteDatabase, store: Store, read: Any) -> None:
-    overdue(made)
-    made.execute("alter table events add column \"a 'new' \"\"one\" text default 'here'")
-    assert read(made).problems == []
+def test_unknown_columns_are_kept_in_the_record(database: AdkSqliteDatabase, store: Store, read: Any) -> None:
+    add_conversation(database)
+    database.execute("alter table events add column \"a 'new' \"\"one\" text default 'here'")
+    assert read(database).problems == []
     assert json.loads(store.records.get(entries(store)[0].record))["a 'new' \"one"] == "here"
 
 
 @pytest.mark.parametrize("layout", ["1.0 v0", "1.19 v0"])
-def test_what_was_pickled_is_measured_and_never_run(
+def test_pickled_actions_are_measured_and_never_loaded(
     layout: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, store: Store, read: Any
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    made = AdkSqliteDatabase(tmp_path / "agent.db", layout)
-    overdue(made)
-    read(made)
+    database = AdkSqliteDatabase(tmp_path / "agent.db", layout)
+    add_conversation(database)
+    read(database)
     for entry in entries(store):
         record = json.loads(store.records.get(entry.record))
         assert record["actions_bytes"] == len(MALICIOUS_PICKLE)
@@ -170,17 +172,17 @@ def test_what_was_pickled_is_measured_and_never_run(
 
 
 def test_json_null_in_a_column_is_no_problem(tmp_path: Path, store: Store, read: Any) -> None:
-    made = AdkSqliteDatabase(tmp_path / "agent.db", "1.19 v0")
-    overdue(made)
-    made.execute("update events set usage_metadata = 'null', input_transcription = 'null'")
-    assert read(made).problems == []
+    database = AdkSqliteDatabase(tmp_path / "agent.db", "1.19 v0")
+    add_conversation(database)
+    database.execute("update events set usage_metadata = 'null', input_transcription = 'null'")
+    assert read(database).problems == []
 
 
-def test_a_broken_column_beside_the_content_costs_only_itself(tmp_path: Path, store: Store, read: Any) -> None:
-    made = AdkSqliteDatabase(tmp_path / "agent.db", "1.19 v0")
-    overdue(made)
-    made.execute("update events set usage_metadata = '{\"prompt' where id = 'e004'")
-    (problem,) = read(made).problems
+def test_a_broken_column_does_not_affect_the_content(tmp_path: Path, store: Store, read: Any) -> None:
+    database = AdkSqliteDatabase(tmp_path / "agent.db", "1.19 v0")
+    add_conversation(database)
+    database.execute("update events set usage_metadata = '{\"prompt' where id = 'e004'")
+    (problem,) = read(database).problems
     assert (problem.where, "usage_metadata" in problem.reason) == ("events:e004", True)
     assert entries(store)[3].text == "Seven. é✓"
 
@@ -188,10 +190,12 @@ def test_a_broken_column_beside_the_content_costs_only_itself(tmp_path: Path, st
 # ── times ─────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_v1_goes_by_the_moment_in_the_event_not_by_the_column(v1: AdkSqliteDatabase, store: Store, read: Any) -> None:
+def test_v1_orders_by_the_time_in_the_event_and_not_by_the_column(
+    v1: AdkSqliteDatabase, store: Store, read: Any
+) -> None:
     v1.add_session()
     tokyo = 9 * 3600
-    # The clocks went back an hour between the two, so the column has them the wrong way round.
+    # The clocks were set back by an hour between the two events, so the column has them in the wrong order.
     v1.add_event("user", [{"text": "first"}], at=NOON, column_at=NOON + tokyo)
     v1.add_event("user", [{"text": "second"}], at=NOON + 600, column_at=NOON + tokyo - 3000)
     v1.insert_event("{not json", v1.encode_time(NOON + tokyo + 1), "zz")
@@ -202,24 +206,24 @@ def test_v1_goes_by_the_moment_in_the_event_not_by_the_column(v1: AdkSqliteDatab
     ]
 
 
-def test_ties_are_broken_as_each_service_does(made: AdkSqliteDatabase, store: Store, read: Any) -> None:
-    made.add_session()
-    made.add_event("user", [{"text": "appended first"}], at=NOON, name="z")
-    made.add_event("user", [{"text": "appended second"}], at=NOON, name="a")
-    read(made)
-    by_appending = made.layout == "sqlite service"
-    assert entries(store)[0].text == ("appended first" if by_appending else "appended second")
+def test_ties_are_broken_as_each_service_does(database: AdkSqliteDatabase, store: Store, read: Any) -> None:
+    database.add_session()
+    database.add_event("user", [{"text": "appended first"}], at=NOON, name="z")
+    database.add_event("user", [{"text": "appended second"}], at=NOON, name="a")
+    read(database)
+    orders_by_append = database.layout == "sqlite service"
+    assert entries(store)[0].text == ("appended first" if orders_by_append else "appended second")
 
 
-def test_v0_takes_its_local_times_for_utc(tmp_path: Path, store: Store, read: Any) -> None:
-    made = AdkSqliteDatabase(tmp_path / "agent.db", "1.0 v0")
-    made.add_session()
-    made.add_event("user", [{"text": "hi"}], at=NOON)
-    assert read(made).problems == []
+def test_v0_reads_local_times_as_utc(tmp_path: Path, store: Store, read: Any) -> None:
+    database = AdkSqliteDatabase(tmp_path / "agent.db", "1.0 v0")
+    database.add_session()
+    database.add_event("user", [{"text": "hi"}], at=NOON)
+    assert read(database).problems == []
     assert entries(store)[0].created_at == "2026-11-16T12:00:00.000000Z"
 
 
-# ── what events say ───────────────────────────────────────────────────────────────────────────────
+# ── events ────────────────────────────────────────────────────────────────────────────────────────
 
 
 def test_tokens_without_the_cached_and_with_the_thoughts(v1: AdkSqliteDatabase, store: Store, read: Any) -> None:
@@ -234,7 +238,7 @@ def test_tokens_without_the_cached_and_with_the_thoughts(v1: AdkSqliteDatabase, 
     )
     read(v1)
     assert [entry.tokens for entry in entries(store)] == [Tokens(40, 14, 60), Tokens()]
-    assert (only(store).tokens_total, only(store).model) == (114, "gemini-x")
+    assert (only_session(store).tokens_total, only_session(store).model) == (114, "gemini-x")
 
 
 def test_parts_of_every_kind(v1: AdkSqliteDatabase, store: Store, read: Any) -> None:
@@ -252,27 +256,29 @@ def test_parts_of_every_kind(v1: AdkSqliteDatabase, store: Store, read: Any) -> 
     v1.add_event("coder", [{"code_execution_result": {"outcome": "OUTCOME_FAILED", "output": "ZeroDivisionError"}}])
     v1.add_event("coder", [{"thought": True, "text": "so", "thought_signature": "c2ln"}])
     assert read(v1).problems == []
-    told = [entry.parts for entry in entries(store)]
-    assert told[0] == (
+    parts = [entry.parts for entry in entries(store)]
+    assert parts[0] == (
         Attachment("image/png", "a.png", 7),
         Attachment("application/pdf", uri="gs://b/x.pdf"),
         Opaque("hologram", {"hologram": {"of": "a cat"}}),
         Opaque("", "not even an object"),
     )
-    (call,) = store.chains.tool_calls(only(store).key)
+    (call,) = store.chains.tool_calls(only_session(store).key)
     assert (call.name, call.status, call.result) == ("code_execution", "error", "ZeroDivisionError")
-    assert told[3] == (Thinking("so", "c2ln"),)
-    assert only(store).turns == 1
+    assert parts[3] == (Thinking("so", "c2ln"),)
+    assert only_session(store).turns == 1
 
 
-def respond(made: AdkSqliteDatabase, author: str, name: str, response: dict[str, Any], **told: Any) -> None:
-    made.add_event(
-        author, [{"function_response": {"id": name, "name": "tool", "response": response}}], role="user", **told
+def respond(database: AdkSqliteDatabase, author: str, name: str, response: dict[str, Any], **fields: Any) -> None:
+    database.add_event(
+        author, [{"function_response": {"id": name, "name": "tool", "response": response}}], role="user", **fields
     )
 
 
-def call(made: AdkSqliteDatabase, *names: str, **told: Any) -> None:
-    made.add_event("worker", [{"function_call": {"id": name, "name": "tool", "args": {}}} for name in names], **told)
+def call(database: AdkSqliteDatabase, *names: str, **fields: Any) -> None:
+    database.add_event(
+        "worker", [{"function_call": {"id": name, "name": "tool", "args": {}}} for name in names], **fields
+    )
 
 
 def test_a_tool_that_says_error_failed(v1: AdkSqliteDatabase, store: Store, read: Any) -> None:
@@ -283,36 +289,36 @@ def test_a_tool_that_says_error_failed(v1: AdkSqliteDatabase, store: Store, read
     respond(v1, "worker", "c", {"content": [], "isError": True})
     respond(v1, "worker", "d", {"error": None, "status": "success"})
     read(v1)
-    calls = store.chains.tool_calls(only(store).key)
+    calls = store.chains.tool_calls(only_session(store).key)
     assert [call.status for call in calls] == ["error", "error", "error", "ok"]
 
 
-def test_a_long_running_tool_waits_for_the_answer_behind_its_ticket(
-    made: AdkSqliteDatabase, store: Store, read: Any
+def test_a_long_running_tool_is_pending_until_its_final_answer(
+    database: AdkSqliteDatabase, store: Store, read: Any
 ) -> None:
-    made.add_session()
-    call(made, "a", long_running_tool_ids=["a"])
-    respond(made, "worker", "a", {"ticket": 12})
-    read(made)
-    assert [call.status for call in store.chains.tool_calls(only(store).key)] == ["pending"]
+    database.add_session()
+    call(database, "a", long_running_tool_ids=["a"])
+    respond(database, "worker", "a", {"ticket": 12})
+    read(database)
+    assert [call.status for call in store.chains.tool_calls(only_session(store).key)] == ["pending"]
     assert [(entry.kind, entry.text) for entry in entries(store)][1] == ("event", "ticket: 12")
-    respond(made, "user", "a", {"approved": True})
-    respond(made, "user", "a", {"paid": True})
-    read(made)
-    (paired,) = store.chains.tool_calls(only(store).key)
+    respond(database, "user", "a", {"approved": True})
+    respond(database, "user", "a", {"paid": True})
+    read(database)
+    (paired,) = store.chains.tool_calls(only_session(store).key)
     assert (paired.status, paired.result) == ("ok", {"approved": True})
-    assert only(store).turns == 0, "nobody said anything"
+    assert only_session(store).turns == 0, "no person said anything"
     assert entries(store)[-1].text == "paid: True"
 
 
-def test_a_call_that_asks_for_consent_is_answered_after_it(v1: AdkSqliteDatabase, store: Store, read: Any) -> None:
+def test_a_call_that_needs_confirmation_gets_its_later_result(v1: AdkSqliteDatabase, store: Store, read: Any) -> None:
     v1.add_session()
     call(v1, "a")
-    asked = {"requested_tool_confirmations": {"a": {"hint": "really?"}}}
-    respond(v1, "worker", "a", {"error": "This tool call requires confirmation."}, actions=asked)
+    actions = {"requested_tool_confirmations": {"a": {"hint": "really?"}}}
+    respond(v1, "worker", "a", {"error": "This tool call requires confirmation."}, actions=actions)
     respond(v1, "worker", "a", {"deleted": 3})
     read(v1)
-    (paired,) = store.chains.tool_calls(only(store).key)
+    (paired,) = store.chains.tool_calls(only_session(store).key)
     assert (paired.status, paired.result) == ("ok", {"deleted": 3})
 
 
@@ -342,62 +348,64 @@ def test_events_without_words(v1: AdkSqliteDatabase, store: Store, read: Any) ->
 
 
 def facts(store: Store) -> dict[str, set[str]]:
-    """By scope, without the store's identity."""
-    told: dict[str, set[str]] = {}
+    """Return the facts by scope, without the identity of the store."""
+    facts_by_scope: dict[str, set[str]] = {}
     for fact in store.facts.current(None):
-        told.setdefault(fact.scope.partition("@")[0], set()).add(fact.text)
-    return told
+        facts_by_scope.setdefault(fact.scope.partition("@")[0], set()).add(fact.text)
+    return facts_by_scope
 
 
-def test_state_becomes_facts_of_its_scope(made: AdkSqliteDatabase, store: Store, read: Any) -> None:
-    made.add_session("a/b", "ana", state='{"topic": "invoices", "last": {"n": 7}}')
-    made.execute("insert into app_states values ('a/b', '{\"motd\": \"hello\"}', ?)", made.encode_time(NOON))
-    made.execute(
+def test_state_becomes_facts_of_its_scope(database: AdkSqliteDatabase, store: Store, read: Any) -> None:
+    database.add_session("a/b", "ana", state='{"topic": "invoices", "last": {"n": 7}}')
+    database.execute("insert into app_states values ('a/b', '{\"motd\": \"hello\"}', ?)", database.encode_time(NOON))
+    database.execute(
         "insert into user_states values ('a/b', 'ana', '{\"seen\": true, \"bio\": \"é\\nè\"}', ?)",
-        made.encode_time(NOON),
+        database.encode_time(NOON),
     )
-    assert read(made).problems == []
+    assert read(database).problems == []
     assert facts(store) == {
         "app:a/b": {"motd: hello"},
         user_scope("a/b", "ana"): {"seen: true", 'bio: "é\\nè"'},
-        f"session:{only(store).id.partition('@')[0]}": {"topic: invoices", 'last: {"n":7}'},
+        f"session:{only_session(store).id.partition('@')[0]}": {"topic: invoices", 'last: {"n":7}'},
     }
-    made.execute('update app_states set state = \'{"motd": "bye"}\'')
-    read(made)
+    database.execute('update app_states set state = \'{"motd": "bye"}\'')
+    read(database)
     assert facts(store)["app:a/b"] == {"motd: bye"}
 
 
-def test_a_broken_state_is_one_problem(made: AdkSqliteDatabase, store: Store, read: Any) -> None:
-    overdue(made)
-    made.execute("insert into app_states values ('dak', '[1]', ?)", made.encode_time(NOON))
-    made.execute("insert into user_states values ('dak', 'ana', '{\"lang\": \"en\"}', ?)", made.encode_time(NOON))
-    (problem,) = read(made).problems
+def test_a_broken_state_is_one_problem(database: AdkSqliteDatabase, store: Store, read: Any) -> None:
+    add_conversation(database)
+    database.execute("insert into app_states values ('dak', '[1]', ?)", database.encode_time(NOON))
+    database.execute(
+        "insert into user_states values ('dak', 'ana', '{\"lang\": \"en\"}', ?)", database.encode_time(NOON)
+    )
+    (problem,) = read(database).problems
     assert problem.where == "app_states:dak"
     assert facts(store) == {"user:dak/ana": {"lang: en"}}
 
 
-def test_half_a_character_in_a_key_is_kept_apart(v1: AdkSqliteDatabase, store: Store, read: Any) -> None:
+def test_lone_surrogates_in_keys_stay_distinct(v1: AdkSqliteDatabase, store: Store, read: Any) -> None:
     v1.add_session(state='{"\\ud800": "a", "\\udc00": "b", "\\ufffd": "c"}')
     assert read(v1).problems == []
     assert {fact.text[-1] for fact in store.facts.current(None)} == {"a", "b", "c"}
 
 
-# ── where, and back ───────────────────────────────────────────────────────────────────────────────
+# ── roots and resume ──────────────────────────────────────────────────────────────────────────────
 
 
-def test_where_agents_of_the_current_folder_keep_theirs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_databases_in_and_below_the_current_folder_are_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for folder in (".", "weather", "weather/inner"):
         (tmp_path / folder / ".adk").mkdir(parents=True)
         (tmp_path / folder / ".adk/session.db").touch()
     monkeypatch.chdir(tmp_path)
-    here = [str(tmp_path / ".adk/session.db"), str(tmp_path / "weather/.adk/session.db")]
-    assert list(adk.roots()) == here
+    databases = [str(tmp_path / ".adk/session.db"), str(tmp_path / "weather/.adk/session.db")]
+    assert list(adk.roots()) == databases
     monkeypatch.setenv("SESSION_SERVICE_URI", "sqlite:///dak.db")
-    assert list(adk.roots()) == ["sqlite:///dak.db", *here]
+    assert list(adk.roots()) == ["sqlite:///dak.db", *databases]
 
 
-def test_other_databases_are_not_adks(tmp_path: Path, made: AdkSqliteDatabase) -> None:
-    assert adk.detect(str(made.path))
+def test_databases_of_other_programs_are_not_detected(tmp_path: Path, database: AdkSqliteDatabase) -> None:
+    assert adk.detect(str(database.path))
     other = tmp_path / "other.db"
     with closing(sqlite3.connect(other)) as connection:
         connection.executescript("create table sessions (id text, state text); create table events (id text);")
@@ -406,18 +414,18 @@ def test_other_databases_are_not_adks(tmp_path: Path, made: AdkSqliteDatabase) -
         pass
 
 
-def test_going_back_is_told_in_words(v1: AdkSqliteDatabase, store: Store, read: Any) -> None:
+def test_resume_gives_a_hint(v1: AdkSqliteDatabase, store: Store, read: Any) -> None:
     v1.add_session(name="session_ana")
     read(v1)
-    told = adk.resume(only(store))
-    assert told.argv is None
-    assert "--username ana" in told.hint
-    assert "X-Session-ID: session_ana" in told.hint
-    assert "adk web --session_service_uri" in told.hint
+    command = adk.resume(only_session(store))
+    assert command.argv is None
+    assert "--username ana" in command.hint
+    assert "X-Session-ID: session_ana" in command.hint
+    assert "adk web --session_service_uri" in command.hint
 
 
 def test_binary_where_text_belongs_is_a_problem(v1: AdkSqliteDatabase, store: Store, read: Any) -> None:
-    overdue(v1)
+    add_conversation(v1)
     v1.execute("update events set event_data = x'ff00' where id = 'e002'")
     v1.execute("insert into sessions values (x'01', 'u', 's', '{}', '', '')")
     assert {problem.where for problem in read(v1).problems} == {"events:e002", "sessions"}
@@ -431,4 +439,4 @@ def test_a_call_and_its_result_in_one_event(v1: AdkSqliteDatabase, store: Store,
     )
     read(v1)
     assert entries(store)[0].parts == (ToolCall("f", "f", {}), ToolResult("f", {}, name="f"))
-    assert [call.status for call in store.chains.tool_calls(only(store).key)] == ["ok"]
+    assert [call.status for call in store.chains.tool_calls(only_session(store).key)] == ["ok"]

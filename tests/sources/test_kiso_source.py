@@ -1,4 +1,4 @@
-"""Kiso's stores, every layout of them: who said what, what was done about it, and what it knows."""
+"""These tests read Kiso stores in every layout: messages, plans and tasks, facts, secrets and published files."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ SECRET = "hunter2-is-not-shown"
 
 @pytest.fixture
 def agent(tmp_path: Path) -> KisoStore:
-    made = KisoStore(tmp_path / "kiso.db")
-    made.add_session()
-    return made
+    agent = KisoStore(tmp_path / "kiso.db")
+    agent.add_session()
+    return agent
 
 
-def spoken(entries: list[Entry]) -> list[tuple[str, str]]:
+def role_and_text(entries: list[Entry]) -> list[tuple[str, str]]:
     return [(entry.role, entry.text) for entry in entries if entry.text]
 
 
@@ -45,15 +45,15 @@ def calls(store: Store) -> list[PairedCall]:
 
 def record(store: Store, entry: Entry) -> dict[str, object]:
     assert entry.record is not None
-    shown: dict[str, object] = json.loads(store.records.get(entry.record))
-    return shown
+    values: dict[str, object] = json.loads(store.records.get(entry.record))
+    return values
 
 
 # ── layouts ───────────────────────────────────────────────────────────────────────────────────────
 
 
 @pytest.mark.parametrize("schema", [DOCUMENT_SCHEMA, FIRST_SCHEMA, FIRST_SCHEMA + UPGRADE_SQL, LATEST_SCHEMA])
-def test_every_layout_is_known_and_told(tmp_path: Path, store: Store, schema: str) -> None:
+def test_every_layout_is_detected_and_read(tmp_path: Path, store: Store, schema: str) -> None:
     agent = KisoStore(tmp_path / "any name.sqlite", schema)
     agent.add_session()
     agent.add_message("List the biggest log files")
@@ -61,7 +61,7 @@ def test_every_layout_is_known_and_told(tmp_path: Path, store: Store, schema: st
     assert kiso.detect(str(agent.path))
     report = agent.sync(store)
     assert (report.source, report.seen, report.new, report.problems) == ("kiso", 1, 1, [])
-    assert spoken(stored_entries(store)) == [("user", "List the biggest log files"), ("assistant", "a and b")]
+    assert role_and_text(stored_entries(store)) == [("user", "List the biggest log files"), ("assistant", "a and b")]
     assert agent.sync(store).unchanged == 1
 
 
@@ -76,17 +76,17 @@ def test_another_program_s_sessions_are_not_taken_for_kiso_s(tmp_path: Path) -> 
 
 
 def test_a_table_of_another_design_is_left_alone(tmp_path: Path, store: Store) -> None:
-    """An early document gave tasks a message and no plan; no program ever wrote one."""
+    """An early design document gave tasks a message and no plan. No release of Kiso wrote them like that."""
     agent = KisoStore(tmp_path / "kiso.db", DOCUMENT_SCHEMA)
     agent.execute_script("create table tasks (id integer primary key, session text, message_id integer, goal text)")
     agent.add_session()
     agent.add_message("hi")
     agent.insert_row("tasks", session="dev", message_id=1, goal="greet")
     assert agent.sync(store).problems == []
-    assert spoken(stored_entries(store)) == [("user", "hi")]
+    assert role_and_text(stored_entries(store)) == [("user", "hi")]
 
 
-def test_what_a_session_s_row_says_of_it(tmp_path: Path, store: Store) -> None:
+def test_the_fields_of_a_session(tmp_path: Path, store: Store) -> None:
     agent = KisoStore(tmp_path / "kiso.db")
     project = agent.insert_row("projects", name="garden", created_by="ana")
     hook = "https://hook.invalid/x"
@@ -105,11 +105,11 @@ def test_what_a_session_s_row_says_of_it(tmp_path: Path, store: Store) -> None:
     assert (summary.text, summary.origin, summary.up_to_turn) == ("Logs.", "source", None)
 
 
-def test_a_session_without_a_row_is_told_by_its_messages(tmp_path: Path, store: Store) -> None:
+def test_a_session_without_a_row_is_read_from_its_messages(tmp_path: Path, store: Store) -> None:
     agent = KisoStore(tmp_path / "kiso.db")
     agent.add_message("still here", timestamp="2026-02-01 09:00:00")
     assert agent.sync(store).new == 1
-    assert spoken(stored_entries(store)) == [("user", "still here")]
+    assert role_and_text(stored_entries(store)) == [("user", "still here")]
     assert current_session(store).created_at == "2026-02-01T09:00:00.000000Z"
 
 
@@ -129,7 +129,7 @@ def test_each_speaker_of_a_room_is_named(agent: KisoStore, store: Store) -> None
     assert current_session(store).user == ""
 
 
-def test_what_a_stranger_said_is_shown_and_known_as_such(agent: KisoStore, store: Store) -> None:
+def test_untrusted_messages_are_shown_and_marked_in_the_record(agent: KisoStore, store: Store) -> None:
     agent.add_message("hi bot", user="stranger", trusted=0)
     agent.add_message("hi", trusted=1)
     agent.sync(store)
@@ -138,7 +138,7 @@ def test_what_a_stranger_said_is_shown_and_known_as_such(agent: KisoStore, store
     assert (record(store, stranger)["trusted"], record(store, ana)["trusted"]) == (0, 1)
 
 
-def test_a_job_of_the_clock_is_no_person_s_prompt(agent: KisoStore, store: Store) -> None:
+def test_a_scheduled_message_is_not_a_prompt(agent: KisoStore, store: Store) -> None:
     agent.add_message("hi")
     agent.add_message("nightly check", source="cron")
     agent.add_message("Cancelled.", "system")
@@ -148,7 +148,7 @@ def test_a_job_of_the_clock_is_no_person_s_prompt(agent: KisoStore, store: Store
     assert record(store, stored_entries(store)[1])["source"] == "cron"
 
 
-def test_messages_stand_in_the_order_of_their_ids(agent: KisoStore, store: Store) -> None:
+def test_messages_are_in_the_order_of_their_ids(agent: KisoStore, store: Store) -> None:
     agent.add_message("second", id=20, timestamp="2026-03-01 09:00:00")
     agent.add_message("first", id=10, timestamp="2026-03-01 11:00:00")
     agent.sync(store)
@@ -170,16 +170,20 @@ def test_content_that_is_not_text_is_read_as_text(agent: KisoStore, store: Store
 # ── plans and tasks ───────────────────────────────────────────────────────────────────────────────
 
 
-def test_what_was_done_stands_between_the_question_and_the_answer(agent: KisoStore, store: Store) -> None:
-    asked = agent.add_message("List the biggest log files")
+def test_plans_and_tasks_come_between_question_and_answer(agent: KisoStore, store: Store) -> None:
+    question = agent.add_message("List the biggest log files")
     agent.add_message("a and b", "assistant")
     agent.add_message("thanks")
-    plan = agent.add_plan(asked, "Find big log files")
+    plan = agent.add_plan(question, "Find big log files")
     agent.add_task(plan, "exec", "find large logs", command="du -a", output="95 b", stderr="a warning", duration_ms=70)
     agent.add_task(plan, "msg", "tell the user", output="a and b")
     agent.sync(store)
     entries = stored_entries(store)
-    assert spoken(entries) == [("user", "List the biggest log files"), ("assistant", "a and b"), ("user", "thanks")]
+    assert role_and_text(entries) == [
+        ("user", "List the biggest log files"),
+        ("assistant", "a and b"),
+        ("user", "thanks"),
+    ]
     assert entries[1].parts == (Thinking("Find big log files"),)
     (call,) = calls(store)
     assert (call.call_id, call.name, call.status, call.duration_ms) == ("task:1", "exec", "ok", 70)
@@ -217,48 +221,48 @@ def test_what_failed_or_was_called_off_is_an_error(agent: KisoStore, store: Stor
     assert (current_session(store).tool_calls, current_session(store).errors) == (3, 2)
 
 
-def test_a_reply_that_only_its_task_tells_is_shown(agent: KisoStore, store: Store) -> None:
-    """Whether a planned reply is repeated among the messages depends on the version."""
+def test_a_reply_that_only_a_task_contains_is_read(agent: KisoStore, store: Store) -> None:
+    """It depends on the version whether a planned reply is repeated among the messages."""
     plan = agent.add_plan(agent.add_message("hi"), "greet")
     agent.add_task(plan, "msg", "greet them", output="hello")
     agent.sync(store)
-    assert spoken(stored_entries(store)) == [("user", "hi"), ("assistant", "hello")]
+    assert role_and_text(stored_entries(store)) == [("user", "hi"), ("assistant", "hello")]
     assert calls(store) == []
 
 
-def test_the_same_words_said_twice_are_told_twice(agent: KisoStore, store: Store) -> None:
+def test_equal_replies_are_read_as_often_as_they_occur(agent: KisoStore, store: Store) -> None:
     for _ in range(2):
         plan = agent.add_plan(agent.add_message("again"), "greet")
         agent.add_message("hello", "assistant")
         agent.add_task(plan, "msg", "greet them", output="hello")
     agent.add_message("hello", "assistant")
     agent.sync(store)
-    assert [text for _, text in spoken(stored_entries(store))] == ["again", "hello", "again", "hello", "hello"]
+    assert [text for _, text in role_and_text(stored_entries(store))] == ["again", "hello", "again", "hello", "hello"]
 
 
-def test_words_said_before_the_question_are_no_answer_to_it(agent: KisoStore, store: Store) -> None:
+def test_a_message_before_the_question_is_not_its_answer(agent: KisoStore, store: Store) -> None:
     agent.add_message("hello", "assistant")
     plan = agent.add_plan(agent.add_message("hi"), "greet")
     agent.add_task(plan, "msg", "greet them", output="hello")
     agent.sync(store)
-    assert [text for _, text in spoken(stored_entries(store))] == ["hello", "hi", "hello"]
+    assert [text for _, text in role_and_text(stored_entries(store))] == ["hello", "hi", "hello"]
     assert record(store, stored_entries(store)[-1])["plan_id"] == plan
 
 
-def test_a_new_plan_for_the_same_message_follows_the_word_of_it(agent: KisoStore, store: Store) -> None:
-    asked = agent.add_message("List the logs")
-    first = agent.add_plan(asked, "look here", "failed")
+def test_a_new_plan_for_the_same_message_follows_its_announcement(agent: KisoStore, store: Store) -> None:
+    question = agent.add_message("List the logs")
+    first = agent.add_plan(question, "look here", "failed")
     agent.add_task(first, "exec", "here", "failed", output="nothing")
     agent.add_task(first, "replan", "look elsewhere", output="Replan requested by planner")
     agent.add_task(first, "msg", "word", output="Replanning (attempt 1/3)")
     agent.add_message("Replanning (attempt 1/3)", "system")
-    second = agent.add_plan(asked, "look there", parent_id=first)
+    second = agent.add_plan(question, "look there", parent_id=first)
     agent.add_task(second, "exec", "there", output="found")
     agent.add_task(second, "msg", "tell", output="It is there.")
     agent.add_message("It is there.", "assistant")
     agent.sync(store)
-    shown = [entry.text or type(entry.parts[0]).__name__ for entry in stored_entries(store)]
-    assert shown == [
+    texts = [entry.text or type(entry.parts[0]).__name__ for entry in stored_entries(store)]
+    assert texts == [
         "List the logs",
         "Thinking",
         "ToolCall",
@@ -282,7 +286,7 @@ def test_a_reply_that_was_never_written_is_an_event(agent: KisoStore, store: Sto
     )
 
 
-def test_a_task_of_a_kind_to_come_is_kept_whole(agent: KisoStore, store: Store) -> None:
+def test_a_task_of_an_unknown_type_is_kept(agent: KisoStore, store: Store) -> None:
     plan = agent.add_plan(agent.add_message("hi"), "dance")
     agent.add_task(plan, "dance", "a waltz", output="danced")
     agent.sync(store)
@@ -290,17 +294,17 @@ def test_a_task_of_a_kind_to_come_is_kept_whole(agent: KisoStore, store: Store) 
     assert (last.kind, last.parts) == ("unknown", (Opaque("dance", {"detail": "a waltz", "output": "danced"}),))
 
 
-def test_plans_and_tasks_outlive_what_they_belong_to(agent: KisoStore, store: Store) -> None:
+def test_plans_and_tasks_without_their_message_or_plan_are_read(agent: KisoStore, store: Store) -> None:
     agent.add_message("first", id=1)
     agent.add_message("third", id=5)
-    gone = agent.add_plan(3, "of a message that is gone")
-    agent.add_task(gone, "exec", "run", command="ls")
+    plan = agent.add_plan(3, "of a message that is gone")
+    agent.add_task(plan, "exec", "run", command="ls")
     agent.add_task(99, "exec", "of a plan that is gone", command="pwd")
     assert agent.sync(store).problems == []
-    first, goal, run, lost, third = stored_entries(store)
+    first, goal, run, orphan, third = stored_entries(store)
     assert (first.text, third.text) == ("first", "third")
     assert goal.parts == (Thinking("of a message that is gone"),)
-    assert [type(entry.parts[0]) for entry in (run, lost)] == [ToolCall, ToolCall]
+    assert [type(entry.parts[0]) for entry in (run, orphan)] == [ToolCall, ToolCall]
 
 
 def test_tokens_are_counted_once_and_thoughts_shown(agent: KisoStore, store: Store) -> None:
@@ -330,7 +334,7 @@ def test_a_plan_without_its_calls_counts_what_its_tasks_do_not(agent: KisoStore,
     assert [entry.tokens for entry in stored_entries(store)] == [None, Tokens(250, 0), Tokens(150, 9)]
 
 
-def test_a_bad_row_is_one_problem_and_its_neighbours_are_told(agent: KisoStore, store: Store) -> None:
+def test_a_bad_row_is_one_problem_and_the_other_rows_are_read(agent: KisoStore, store: Store) -> None:
     plan = agent.add_plan(agent.add_message("go"), "goal")
     agent.add_task(plan, "mcp", "cut", server="s", method="m", args='{"path": "/et')
     agent.add_task(plan, "exec", "deep", args="[" * 300 + "]" * 300)
@@ -342,10 +346,10 @@ def test_a_bad_row_is_one_problem_and_its_neighbours_are_told(agent: KisoStore, 
     assert calls(store)[2].arguments == {"detail": "run", "command": "ls"}
 
 
-# ── what is known ─────────────────────────────────────────────────────────────────────────────────
+# ── facts, secrets, files ─────────────────────────────────────────────────────────────────────────
 
 
-def test_a_fact_is_known_to_those_that_kiso_would_tell(agent: KisoStore, store: Store) -> None:
+def test_a_fact_has_the_scope_that_kiso_gives_it(agent: KisoStore, store: Store) -> None:
     project = agent.insert_row("projects", name="garden", created_by="ana")
     agent.insert_row("facts", content="Logs live in /var/log", source="curator", session="dev")
     agent.insert_row("facts", content="Ana likes tea", source="curator", session="dev", category="user")
@@ -383,7 +387,7 @@ def test_each_line_of_the_document_s_facts_is_one_fact(tmp_path: Path, store: St
     assert [fact.text for fact in store.facts.current(None)] == ["Team: marco and anna.", "New first line."]
 
 
-def test_of_a_secret_only_its_name_is_told(tmp_path: Path, store: Store) -> None:
+def test_only_the_name_of_a_secret_is_read(tmp_path: Path, store: Store) -> None:
     agent = KisoStore(tmp_path / "kiso.db", DOCUMENT_SCHEMA)
     agent.add_session()
     agent.insert_row("secrets", session="dev", key="api_token", value=SECRET)
@@ -394,38 +398,38 @@ def test_of_a_secret_only_its_name_is_told(tmp_path: Path, store: Store) -> None
     assert all(SECRET.encode() not in file.read_bytes() for file in tmp_path.glob("store.db*"))
 
 
-def test_published_files_are_told(tmp_path: Path) -> None:
+def test_published_files_are_read(tmp_path: Path) -> None:
     agent = KisoStore(tmp_path / "kiso.db", FIRST_SCHEMA)
     agent.insert_row(
         "published", id="x9", session="dev", filename="plot.png", path="/pub/plot.png", created_at="2026-02-20"
     )
-    with kiso.open(str(agent.path)) as opened:
-        (file,) = opened.published()
+    with kiso.open(str(agent.path)) as reader:
+        (file,) = reader.published()
     assert file == ForeignFile("x9", "dev", "plot.png", "/pub/plot.png", sqlite.normalize_time("2026-02-20"))
 
 
-# ── where it lives, and how it goes on ────────────────────────────────────────────────────────────
+# ── roots and resume ──────────────────────────────────────────────────────────────────────────────
 
 
 def test_every_instance_is_found(home: Path, store: Store) -> None:
-    for place in ("instances/office/store.db", "instances/lab/store.db", "store.db"):
-        KisoStore(home / ".kiso" / place).add_session()
-    found = [Path(root).relative_to(home / ".kiso").as_posix() for root in kiso.roots()]
-    assert found == ["instances/lab/store.db", "instances/office/store.db", "store.db"]
+    for path in ("instances/office/store.db", "instances/lab/store.db", "store.db"):
+        KisoStore(home / ".kiso" / path).add_session()
+    paths = [Path(root).relative_to(home / ".kiso").as_posix() for root in kiso.roots()]
+    assert paths == ["instances/lab/store.db", "instances/office/store.db", "store.db"]
 
 
 @pytest.mark.parametrize(
-    ("place", "session", "argv"),
+    ("path", "session", "argv"),
     [
         ("store.db", "box@ana", ("kiso", "--session", "box@ana")),
         ("instances/office/store.db", "dev", ("kiso", "--instance", "office", "--session", "dev")),
         ("store.db", "--help", ("kiso", "--session=--help")),
     ],
 )
-def test_a_session_goes_on_in_its_own_instance(
-    home: Path, store: Store, place: str, session: str, argv: tuple[str, ...]
+def test_a_session_is_resumed_in_its_own_instance(
+    home: Path, store: Store, path: str, session: str, argv: tuple[str, ...]
 ) -> None:
-    agent = KisoStore(home / ".kiso" / place)
+    agent = KisoStore(home / ".kiso" / path)
     agent.add_session(session)
     agent.sync(store)
     assert kiso.resume(current_session(store, session)).argv == argv

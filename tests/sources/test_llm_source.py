@@ -1,4 +1,4 @@
-"""llm's logs: threads with their branches and forks, the conversations of before, and one that lives in both."""
+"""These tests read llm's logs: threads with branches and forks, older conversations, and one that is in both."""
 
 from __future__ import annotations
 
@@ -32,15 +32,15 @@ def call(name: str = "add", call_id: str | None = "call_1") -> dict[str, Any]:
     return part("tool_call", name=name, arguments={"a": 2}, tool_call_id=call_id)
 
 
-def result(output: str, name: str = "add", call_id: str | None = "call_1", **more: Any) -> dict[str, Any]:
-    return part("tool_result", name=name, output=output, tool_call_id=call_id, **more)
+def result(output: str, name: str = "add", call_id: str | None = "call_1", **fields: Any) -> dict[str, Any]:
+    return part("tool_result", name=name, output=output, tool_call_id=call_id, **fields)
 
 
-# ── where ─────────────────────────────────────────────────────────────────────────────────────────
+# ── roots ─────────────────────────────────────────────────────────────────────────────────────────
 
 
 @pytest.mark.parametrize("elsewhere", [True, False])
-def test_where_llm_keeps_them(
+def test_the_default_folders_are_found(
     home: Path, tmp_path: Path, store: Store, elsewhere: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder = tmp_path if elsewhere else home / ".config/io.datasette.llm"
@@ -57,7 +57,7 @@ def test_where_llm_keeps_them(
     assert llm.resume(session).argv == ("llm", "chat", "--cid", "t")
 
 
-def test_a_copy_is_gone_on_with_where_it_is(owner: LlmStore, store: Store) -> None:
+def test_a_copy_is_resumed_from_its_own_path(owner: LlmStore, store: Store) -> None:
     owner.add_thread()
     sync_paths(store, owner.path)
     assert llm.resume(store.sessions.find("t")).argv == ("llm", "chat", "--cid", "t", "-d", str(owner.path))
@@ -96,7 +96,7 @@ def test_a_thread(owner: LlmStore, store: Store) -> None:
 
 
 def test_the_same_beginning_in_two_threads(owner: LlmStore, store: Store) -> None:
-    """They share the messages, and neither the times nor the models."""
+    """The threads share the messages, but not the times or the models."""
     owner.add_thread("t")
     owner.add_thread("u")
     owner.add_turn("hello", "Hi.", thread="t")
@@ -111,32 +111,32 @@ def test_parts(owner: LlmStore, store: Store) -> None:
     picture = ("sha", "image/png", "/tmp/a.png", None, b"\x89PNG")
     execute_sql(owner.path, "insert into attachments values (?, ?, ?, ?, ?)", [picture])
     insert_row(owner.path, "fragments", id=7, hash="h", content="Call me Ishmael.", source="moby.txt")
-    referred = part("text", text_ref=[{"fragment": 7}, {"literal": "Who?"}, {"fragment": 8}])
+    references = part("text", text_ref=[{"fragment": 7}, {"literal": "Who?"}, {"fragment": 8}])
     owner.add_thread()
     owner.add_turn(
-        [referred, part("attachment", attachment={"id": "sha"}), part("attachment", attachment={"id": "lost"})],
+        [references, part("attachment", attachment={"id": "sha"}), part("attachment", attachment={"id": "lost"})],
         [{"type": "reasoning", "text": "hm"}, text_part("Ishmael."), call(), part("hologram", beam=1)],
     )
     assert sync_paths(store, owner.path).problems == []
-    asked, reply = stored_entries(store, "t")
-    assert asked.parts == (
+    prompt, reply = stored_entries(store, "t")
+    assert prompt.parts == (
         Attachment("text/plain", "moby.txt", 16),
         Text("Who?"),
         Opaque("text_ref", {"fragment": 8}),
         Attachment("image/png", "a.png", 4, "/tmp/a.png"),
         Attachment("attachment", "lost", uri="lost"),
     )
-    assert asked.text == "Who?"
+    assert prompt.text == "Who?"
     assert reply.parts == (
         Thinking("hm"),
         Text("Ishmael."),
         ToolCall("call_1", "add", {"a": 2}),
         Opaque("hologram", {"text": None, "payload": '{"beam": 1}'}),
     )
-    assert asked.record is not None
-    kept = json.loads(store.records.get(asked.record))
-    assert kept["fragments"][0]["content"] == "Call me Ishmael."
-    assert kept["attachments"][0]["content"] == {"$base64": "iVBORw=="}
+    assert prompt.record is not None
+    record = json.loads(store.records.get(prompt.record))
+    assert record["fragments"][0]["content"] == "Call me Ishmael."
+    assert record["attachments"][0]["content"] == {"$base64": "iVBORw=="}
 
 
 def test_calls_are_paired_and_failures_flagged(owner: LlmStore, store: Store) -> None:
@@ -147,7 +147,7 @@ def test_calls_are_paired_and_failures_flagged(owner: LlmStore, store: Store) ->
     sync_paths(store, owner.path)
     session = store.sessions.find("t")
     assert (session.turns, session.tool_calls, session.errors) == (1, 4, 1)
-    assert [(one.name, one.status, one.result) for one in calls(store)] == [
+    assert [(call.name, call.status, call.result) for call in calls(store)] == [
         ("add", "error", "Boom"),
         ("add", "ok", "5"),
         ("sub", "ok", "1"),
@@ -156,7 +156,7 @@ def test_calls_are_paired_and_failures_flagged(owner: LlmStore, store: Store) ->
 
 
 @pytest.mark.parametrize(
-    ("details", "counted"),
+    ("details", "tokens"),
     [
         ({"prompt_tokens_details": {"cached_tokens": 40}}, Tokens(59, 21, 40)),
         ({"cache_read_input_tokens": 40, "cache_creation_input_tokens": 5}, Tokens(104, 21, 40)),
@@ -166,15 +166,15 @@ def test_calls_are_paired_and_failures_flagged(owner: LlmStore, store: Store) ->
     ids=["openai", "anthropic", "google", "nonsense"],
 )
 def test_tokens_have_each_vendor_s_meaning(
-    owner: LlmStore, store: Store, details: dict[str, Any], counted: Tokens
+    owner: LlmStore, store: Store, details: dict[str, Any], tokens: Tokens
 ) -> None:
     owner.add_thread()
     owner.add_turn("hello", "Hi.", token_details=json.dumps(details))
     sync_paths(store, owner.path)
-    assert stored_entries(store, "t")[1].tokens == counted
+    assert stored_entries(store, "t")[1].tokens == tokens
 
 
-def test_what_was_gone_back_from_is_a_fork(owner: LlmStore, store: Store) -> None:
+def test_an_abandoned_branch_is_a_fork(owner: LlmStore, store: Store) -> None:
     owner.add_thread()
     tip = owner.add_turn("one", "first")
     owner.add_turn("two", "second", tip)
@@ -216,7 +216,7 @@ def test_a_thread_forked_from_another(owner: LlmStore, store: Store) -> None:
     assert llm.resume(fork).argv == ("llm", "chat", "--cid", "u", "-d", str(owner.path))
 
 
-def test_hashes_that_lead_round_or_nowhere(owner: LlmStore, store: Store) -> None:
+def test_cyclic_and_missing_hashes(owner: LlmStore, store: Store) -> None:
     owner.add_thread()
     tip = owner.add_turn("one", "first")
     execute_sql(owner.path, "update messages set parent_hash = ? where parent_hash is null", [(tip,)])
@@ -231,7 +231,7 @@ def test_hashes_that_lead_round_or_nowhere(owner: LlmStore, store: Store) -> Non
 # ── before 0.32 ───────────────────────────────────────────────────────────────────────────────────
 
 
-def test_a_conversation_of_before(owner: LlmStore, store: Store) -> None:
+def test_a_conversation_before_0_32(owner: LlmStore, store: Store) -> None:
     owner.add_conversation(name="Sums")
     insert_row(owner.path, "fragments", id=7, hash="h", content="Call me Ishmael.")
     insert_row(owner.path, "attachments", id="sha", type="image/png", url="https://example.org/a.png")
@@ -264,7 +264,7 @@ def test_a_conversation_of_before(owner: LlmStore, store: Store) -> None:
         Text("2+3?"),
     )
     assert (stored_entries(store, "c")[5].model, stored_entries(store, "c")[5].parts[0]) == ("gpt-5", Thinking("easy"))
-    assert [(one.name, one.status, one.result) for one in calls(store, "c")] == [
+    assert [(call.name, call.status, call.result) for call in calls(store, "c")] == [
         ("add", "ok", "5"),
         ("sub", "error", "Boom"),
     ]
@@ -276,7 +276,7 @@ def test_a_response_without_a_conversation(owner: LlmStore, store: Store) -> Non
     assert stored_texts(store, name) == ["hello", "Hi."]
 
 
-def test_what_both_kinds_of_tables_hold_is_told_once(owner: LlmStore, store: Store) -> None:
+def test_a_call_in_both_kinds_of_tables_is_read_once(owner: LlmStore, store: Store) -> None:
     owner.add_thread("c")
     owner.add_conversation("c")
     owner.add_turn("hello", "Hi.", thread="c")
@@ -285,7 +285,7 @@ def test_what_both_kinds_of_tables_hold_is_told_once(owner: LlmStore, store: Sto
     assert (report.seen, stored_texts(store, "c")) == (1, ["hello", "Hi."])
 
 
-def test_a_conversation_that_goes_on_as_a_thread(owner: LlmStore, store: Store) -> None:
+def test_a_conversation_that_continues_as_a_thread(owner: LlmStore, store: Store) -> None:
     owner.add_conversation("c")
     owner.add_response("one", "first", system="Be kind.")
     sync_paths(store, owner.path)
@@ -318,10 +318,10 @@ def test_logs_of_2023(tmp_path: Path, store: Store, table: str) -> None:
     assert llm.resume(session).argv is None
 
 
-# ── following ─────────────────────────────────────────────────────────────────────────────────────
+# ── updates ───────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_what_is_new_comes_in(owner: LlmStore, store: Store) -> None:
+def test_new_turns_and_titles_are_read(owner: LlmStore, store: Store) -> None:
     owner.add_thread()
     tip = owner.add_turn("one", "first")
     sync_paths(store, owner.path)
@@ -335,7 +335,7 @@ def test_what_is_new_comes_in(owner: LlmStore, store: Store) -> None:
     assert len(store.sessions.newest()) == 1
 
 
-def test_what_was_taken_back_stays_reachable(owner: LlmStore, store: Store) -> None:
+def test_a_deleted_response_stays_reachable(owner: LlmStore, store: Store) -> None:
     owner.add_conversation()
     owner.add_response("one", "first")
     last = owner.add_response("two", "second")
@@ -343,8 +343,8 @@ def test_what_was_taken_back_stays_reachable(owner: LlmStore, store: Store) -> N
     execute_sql(owner.path, "delete from responses where id = ?", [(last,)])
     sync_paths(store, owner.path)
     assert stored_texts(store, "c") == ["one", "first"]
-    (kept,) = store.sessions.children(store.sessions.find("c").id)
-    assert kept.relation == "superseded"
+    (superseded,) = store.sessions.children(store.sessions.find("c").id)
+    assert superseded.relation == "superseded"
 
 
 def test_a_bad_row_is_one_problem(owner: LlmStore, store: Store) -> None:
@@ -364,15 +364,15 @@ def test_every_message_part_turn_and_response_is_in_the_chain(owner: LlmStore, s
     tip = owner.add_turn("one", [text_part("first"), call()])
     owner.add_turn([result("5")], [text_part("second"), part("hologram", beam=1)], tip)
     owner.add_conversation()
-    for words in ("two", "three"):
-        owner.add_response(words, "yes")
+    for prompt in ("two", "three"):
+        owner.add_response(prompt, "yes")
     sync_paths(store, owner.path)
-    kept = [json.loads(store.records.get(entry.record)) for entry in stored_entries(store, "t") if entry.record]
-    assert [one["role"] for one in kept] == ["user", "assistant", "tool", "assistant"]
-    assert [row["id"] for one in kept for row in one["parts"]] == [1, 2, 3, 4, 5, 6]
-    assert [row["id"] for one in kept for row in one.get("turns", ())] == ["010002", "010004"]
-    records = {
+    messages = [json.loads(store.records.get(entry.record)) for entry in stored_entries(store, "t") if entry.record]
+    assert [message["role"] for message in messages] == ["user", "assistant", "tool", "assistant"]
+    assert [row["id"] for message in messages for row in message["parts"]] == [1, 2, 3, 4, 5, 6]
+    assert [row["id"] for message in messages for row in message.get("turns", ())] == ["010002", "010004"]
+    response_ids = {
         json.loads(store.records.get(entry.record))["id"] for entry in stored_entries(store, "c") if entry.record
     }
-    assert records == {"010006", "010008"}
-    assert timestamp(2) == kept[1]["turns"][0]["datetime_utc"]
+    assert response_ids == {"010006", "010008"}
+    assert timestamp(2) == messages[1]["turns"][0]["datetime_utc"]

@@ -1,5 +1,4 @@
-"""opencode's stores: the database and both generations of files, parts told when they are whole, children, what was
-taken back."""
+"""These tests read opencode's database and both layouts of files: settled parts, sub-agents and reverted messages."""
 
 from __future__ import annotations
 
@@ -40,9 +39,9 @@ STEP = {"type": "step-finish", "reason": "stop", "tokens": USAGE, "cost": 0}
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    made = tmp_path / "opencode"
-    made.mkdir()
-    return made
+    folder = tmp_path / "opencode"
+    folder.mkdir()
+    return folder
 
 
 @pytest.fixture
@@ -54,21 +53,21 @@ def calls(store: Store, session_id: str = S) -> list[PairedCall]:
     return store.chains.tool_calls(store.sessions.find(session_id).key)
 
 
-def shown(store: Store, session_id: str = S) -> list[Entry]:
-    """Without what only marks an event."""
+def message_entries(store: Store, session_id: str = S) -> list[Entry]:
+    """Return the entries of a session without events."""
     return [entry for entry in stored_entries(store, session_id) if entry.kind != "event"]
 
 
-def words(store: Store, session_id: str = S) -> list[str]:
-    return [entry.text for entry in shown(store, session_id)]
+def texts(store: Store, session_id: str = S) -> list[str]:
+    return [entry.text for entry in message_entries(store, session_id)]
 
 
-def now() -> dict[str, int]:
-    moment = int(time.time() * 1000)
-    return {"time_created": moment, "time_updated": moment}
+def current_times() -> dict[str, int]:
+    milliseconds = int(time.time() * 1000)
+    return {"time_created": milliseconds, "time_updated": milliseconds}
 
 
-# ── where ─────────────────────────────────────────────────────────────────────────────────────────
+# ── roots ─────────────────────────────────────────────────────────────────────────────────────────
 
 
 @pytest.mark.parametrize("layout", [FIRST_SCHEMA, LATEST_SCHEMA], ids=["first", "head"])
@@ -77,11 +76,13 @@ def test_every_layout_of_the_database_opens(tmp_path: Path, store: Store, layout
     owner.add_session(S, (user_message(), [text_part("Fix it")]), (assistant_message(), [finished_text_part("Fixed.")]))
     report = sync_paths(store, owner.path)
     assert (report.source, report.new, report.problems) == ("opencode", 1, [])
-    assert words(store) == ["Fix it", "Fixed."]
+    assert texts(store) == ["Fix it", "Fixed."]
     assert sync_paths(store, owner.path).unchanged == 1
 
 
-def test_where_opencode_keeps_them(home: Path, tmp_path: Path, store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_default_folder_and_the_variable_are_found(
+    home: Path, tmp_path: Path, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
     folder = home / ".local/share/opencode"
     folder.mkdir(parents=True)
     OpencodeStore(folder / "opencode.db").add_session("ses_a", (user_message(), [text_part("one")]))
@@ -92,12 +93,12 @@ def test_where_opencode_keeps_them(home: Path, tmp_path: Path, store: Store, mon
     targets = find_targets()
     assert [target.locator for target in targets] == [str(folder), str(tmp_path / "far.db")]
     (*_, last) = refresh.sync_targets(store, targets)
-    assert [words(store, name) for name in ("ses_a", "ses_b", "ses_c")] == [["one"], ["two"], ["three"]]
+    assert [texts(store, session_id) for session_id in ("ses_a", "ses_b", "ses_c")] == [["one"], ["two"], ["three"]]
     assert last.report.problems == []
 
 
 @pytest.mark.parametrize("project", ["", "srv-app"], ids=["second", "first"])
-def test_the_generations_of_files(folder: Path, store: Store, project: str) -> None:
+def test_the_layouts_of_files(folder: Path, store: Store, project: str) -> None:
     files = OpencodeFiles(folder, project)
     files.add_session(
         S,
@@ -108,23 +109,23 @@ def test_the_generations_of_files(folder: Path, store: Store, project: str) -> N
     report = sync_paths(store, folder)
     assert (report.source, report.new, report.problems) == ("opencode", 1, [])
     session = store.sessions.find(S)
-    assert (words(store), session.title, session.cwd) == (["one", "first", ""], "Counting", "/srv/app")
+    assert (texts(store), session.title, session.cwd) == (["one", "first", ""], "Counting", "/srv/app")
     assert (session.turns, session.tool_calls, session.tokens_total) == (1, 1, 120)
     assert session.created_at == "2025-12-29T09:20:00.000000Z"
     files.add_message(user_message(), text_part("two"))
     assert sync_paths(store, folder).updated == 1
-    assert words(store) == ["one", "first", "", "two"]
+    assert texts(store) == ["one", "first", "", "two"]
     assert sync_paths(store, folder).unchanged == 1
 
 
-def test_a_session_that_all_generations_hold_is_the_newest_one_s(folder: Path, store: Store) -> None:
+def test_a_session_in_several_storages_is_read_from_the_newest(folder: Path, store: Store) -> None:
     for number, files in enumerate([OpencodeFiles(folder, "srv-app"), OpencodeFiles(folder)]):
         files.add_session(S, (user_message(), [text_part(f"files {number}")]))
         files.add_session(f"ses_only_{number}", (user_message(), [text_part(f"only {number}")]))
     OpencodeStore(folder / "opencode.db").add_session(S, (user_message(), [text_part("database")]))
     assert sync_paths(store, folder).new == 3
-    assert words(store) == ["database"]
-    assert (words(store, "ses_only_0"), words(store, "ses_only_1")) == (["only 0"], ["only 1"])
+    assert texts(store) == ["database"]
+    assert (texts(store, "ses_only_0"), texts(store, "ses_only_1")) == (["only 0"], ["only 1"])
 
 
 def test_a_folder_of_other_things_is_not_opencode_s(tmp_path: Path) -> None:
@@ -136,7 +137,7 @@ def test_a_folder_of_other_things_is_not_opencode_s(tmp_path: Path) -> None:
 # ── sessions ──────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_what_a_session_s_row_says_of_it(owner: OpencodeStore, store: Store, folder: Path) -> None:
+def test_the_fields_of_a_session(owner: OpencodeStore, store: Store, folder: Path) -> None:
     model = '{"id":"opus","providerID":"anthropic","variant":"default"}'
     owner.add_session(S, (user_message(), [text_part("hi")]), title="Greetings", model=model)
     owner.add_session("ses_2", title="Old", time_archived=AT)
@@ -146,12 +147,12 @@ def test_what_a_session_s_row_says_of_it(owner: OpencodeStore, store: Store, fol
     assert (session.provider, session.model, session.archived) == ("anthropic", "opus", 0)
     assert (session.created_at, session.updated_at) == ("2025-12-29T09:20:00.000000Z", "2025-12-29T09:21:00.000000Z")
     assert store.sessions.find("ses_2").archived
-    going_on = opencode.resume(session)
-    assert (going_on.argv, going_on.cwd) == (("opencode", "/srv/app", "--session", S), "/srv/app")
+    command = opencode.resume(session)
+    assert (command.argv, command.cwd) == (("opencode", "/srv/app", "--session", S), "/srv/app")
 
 
 @pytest.mark.parametrize("kind", ["New", "Child"])
-def test_a_title_that_is_none_gives_way_to_the_prompt(owner: OpencodeStore, store: Store, kind: str) -> None:
+def test_a_placeholder_title_is_replaced_by_the_prompt(owner: OpencodeStore, store: Store, kind: str) -> None:
     injected = text_part("Called the Read tool", synthetic=True)
     owner.add_session(
         S, (user_message(), [injected, text_part("Add a retry")]), title=f"{kind} session - 2026-01-01T10:00:00.000Z"
@@ -160,7 +161,7 @@ def test_a_title_that_is_none_gives_way_to_the_prompt(owner: OpencodeStore, stor
     assert store.sessions.find(S).title == "Add a retry"
 
 
-def test_what_was_paid_is_known_and_not_of_what_was_taken_back(owner: OpencodeStore, store: Store) -> None:
+def test_a_session_has_its_cost_and_a_reverted_part_has_none(owner: OpencodeStore, store: Store) -> None:
     turns = [
         (user_message(), [text_part("one")]),
         (assistant_message(), [finished_text_part("first"), STEP]),
@@ -171,7 +172,7 @@ def test_what_was_paid_is_known_and_not_of_what_was_taken_back(owner: OpencodeSt
     assert sorted(str(session.cost) for session in store.sessions.newest(10)) == ["0.5", "None"]
 
 
-def test_a_sub_agent_stands_at_the_call_that_started_it(owner: OpencodeStore, store: Store, folder: Path) -> None:
+def test_a_sub_agent_is_linked_to_the_call_that_started_it(owner: OpencodeStore, store: Store, folder: Path) -> None:
     task = tool_part("Seen.", "call_7", "task", metadata={"sessionId": "ses_child"})
     owner.add_session(
         S,
@@ -183,39 +184,39 @@ def test_a_sub_agent_stands_at_the_call_that_started_it(owner: OpencodeStore, st
     child = store.sessions.find("ses_child")
     assert (child.parent_id, child.relation) == ("opencode:ses_1", "delegate")
     assert child.forked_at is not None
-    calling = stored_entries(store, S)[child.forked_at]
-    assert calling.parts[0] == ToolCall("call_7", "task", {"command": "ls"})
+    entry = stored_entries(store, S)[child.forked_at]
+    assert entry.parts[0] == ToolCall("call_7", "task", {"command": "ls"})
 
 
-def test_what_was_taken_back_is_a_fork(owner: OpencodeStore, store: Store, folder: Path) -> None:
+def test_reverted_messages_are_a_fork(owner: OpencodeStore, store: Store, folder: Path) -> None:
     owner.add_session(S, (user_message(), [text_part("one")]), (assistant_message(), [finished_text_part("first")]))
-    undone = owner.add_message(user_message(), text_part("two"))
+    reverted = owner.add_message(user_message(), text_part("two"))
     owner.add_message(assistant_message(), finished_text_part("second"))
-    execute_sql(owner.path, "update session set revert = ?", [(json.dumps({"messageID": undone}),)])
+    execute_sql(owner.path, "update session set revert = ?", [(json.dumps({"messageID": reverted}),)])
     assert sync_paths(store, folder).new == 2
     session = store.sessions.find("opencode:ses_1")
-    assert words(store, session.id) == ["one", "first"]
+    assert texts(store, session.id) == ["one", "first"]
     (fork,) = store.sessions.children(session.id)
-    assert (fork.native_id, fork.relation, fork.forked_at, fork.turns) == (f"{S}/{undone}", "fork", 3, 1)
-    told_there = [(entry.text, entry.inherited) for entry in shown(store, fork.id)]
-    assert told_there == [("one", True), ("first", True), ("two", False), ("second", False)]
+    assert (fork.native_id, fork.relation, fork.forked_at, fork.turns) == (f"{S}/{reverted}", "fork", 3, 1)
+    fork_entries = [(entry.text, entry.inherited) for entry in message_entries(store, fork.id)]
+    assert fork_entries == [("one", True), ("first", True), ("two", False), ("second", False)]
     assert opencode.resume(fork).argv is None
     assert "/redo" in opencode.resume(fork).hint
     execute_sql(owner.path, "update session set revert = null")
     sync_paths(store, folder)
-    assert words(store, session.id) == ["one", "first", "two", "second"]
-    assert [one.id for one in store.sessions.newest(10)] == [session.id]
+    assert texts(store, session.id) == ["one", "first", "two", "second"]
+    assert [listed.id for listed in store.sessions.newest(10)] == [session.id]
     assert store.search.find("second")[1] == 1
 
 
-def test_a_part_that_was_taken_back(owner: OpencodeStore, store: Store, folder: Path) -> None:
+def test_a_reverted_part(owner: OpencodeStore, store: Store, folder: Path) -> None:
     owner.add_session(S, (user_message(), [text_part("one")]))
     message = owner.add_message(assistant_message(), finished_text_part("first"))
     part = owner.add_part(message, finished_text_part("second"))
     execute_sql(owner.path, "update session set revert = ?", [(json.dumps({"messageID": message, "partID": part}),)])
     sync_paths(store, folder)
-    assert words(store, "opencode:ses_1") == ["one", "first"]
-    assert words(store, f"{S}/{message}") == ["one", "first", "second"]
+    assert texts(store, "opencode:ses_1") == ["one", "first"]
+    assert texts(store, f"{S}/{message}") == ["one", "first", "second"]
 
 
 # ── parts ─────────────────────────────────────────────────────────────────────────────────────────
@@ -236,7 +237,7 @@ def test_parts(owner: OpencodeStore, store: Store) -> None:
     ]
     owner.add_message(assistant_message(), *answer, {"type": "patch", "hash": "h", "files": []}, STEP)
     assert sync_paths(store, owner.path).problems == []
-    entries = shown(store)
+    entries = message_entries(store)
     assert [entry.parts for entry in entries] == [
         (Text("See"),),
         (Attachment("image/png", "a.png", 6),),
@@ -267,7 +268,7 @@ def test_failures_are_flagged(owner: OpencodeStore, store: Store) -> None:
     owner.add_message(assistant_message(error=error), {"type": "retry", "attempt": 1, "error": error})
     sync_paths(store, owner.path)
     assert (store.sessions.find(S).tool_calls, store.sessions.find(S).errors) == (3, 2)
-    assert [(one.call_id, one.status, one.result) for one in calls(store)] == [
+    assert [(call.call_id, call.status, call.result) for call in calls(store)] == [
         ("c0", "ok", "fine"),
         ("c1", "error", "no such file"),
         ("c2", "error", "File not found"),
@@ -276,26 +277,26 @@ def test_failures_are_flagged(owner: OpencodeStore, store: Store) -> None:
 
 
 @pytest.mark.parametrize(
-    ("usage", "counted"),
+    ("usage", "tokens"),
     [
         ({"total": 142, "input": 10, "output": 20, "reasoning": 7, "cache": {"read": 100, "write": 5}}, (15, 27, 100)),
         ({"total": 135, "input": 10, "output": 20, "reasoning": 7, "cache": {"read": 100, "write": 5}}, (15, 20, 100)),
         ({"input": 10, "output": 20, "reasoning": 7, "cache": {"read": 100, "write": 5}}, (15, 20, 100)),
         ({"input": "many", "cache": 3}, (0, 0, 0)),
     ],
-    ids=["beside", "within", "before totals", "nonsense"],
+    ids=["excludes reasoning", "includes reasoning", "no total", "invalid"],
 )
-def test_tokens(owner: OpencodeStore, store: Store, usage: dict[str, Any], counted: tuple[int, int, int]) -> None:
+def test_tokens(owner: OpencodeStore, store: Store, usage: dict[str, Any], tokens: tuple[int, int, int]) -> None:
     owner.add_session(
         S,
         (assistant_message(tokens=usage), [finished_text_part("one")]),
         (assistant_message(tokens=USAGE), [STEP | {"tokens": usage}]),
     )
     sync_paths(store, owner.path)
-    assert [entry.tokens for entry in stored_entries(store, S) if entry.tokens] == [Tokens(*counted)] * 2
+    assert [entry.tokens for entry in stored_entries(store, S) if entry.tokens] == [Tokens(*tokens)] * 2
 
 
-def test_what_opencode_says_in_the_person_s_name_begins_no_turn(owner: OpencodeStore, store: Store) -> None:
+def test_injected_messages_do_not_begin_a_turn(owner: OpencodeStore, store: Store) -> None:
     owner.add_session(S, (user_message(), [text_part("Called the Read tool", synthetic=True), text_part("See")]))
     owner.add_message(user_message(), text_part("Continue if you have next steps", synthetic=True))
     owner.add_message(
@@ -307,7 +308,7 @@ def test_what_opencode_says_in_the_person_s_name_begins_no_turn(owner: OpencodeS
     owner.add_message(user_message(), {"type": "file", "mime": "image/png", "url": "data:image/png;base64,aGVsbG8="})
     sync_paths(store, owner.path)
     assert store.sessions.find(S).turns == 3
-    assert words(store) == ["", "See", "", "Look around", ""]
+    assert texts(store) == ["", "See", "", "Look around", ""]
 
 
 def test_a_summary(owner: OpencodeStore, store: Store) -> None:
@@ -317,10 +318,13 @@ def test_a_summary(owner: OpencodeStore, store: Store) -> None:
         (assistant_message(summary=True, mode="compaction"), [finished_text_part("Sum.")]),
     )
     sync_paths(store, owner.path)
-    assert [(entry.kind, entry.text) for entry in shown(store)] == [("message", "one"), ("compaction", "Sum.")]
+    assert [(entry.kind, entry.text) for entry in message_entries(store)] == [
+        ("message", "one"),
+        ("compaction", "Sum."),
+    ]
 
 
-# ── outputs set aside ─────────────────────────────────────────────────────────────────────────────
+# ── long outputs ──────────────────────────────────────────────────────────────────────────────────
 
 
 def long_output(end: str, name: str = "tool_0a1B") -> dict[str, Any]:
@@ -333,22 +337,22 @@ def numbered(first: int, last: int) -> str:
 
 
 @pytest.mark.parametrize(
-    ("saved", "end", "whole"),
+    ("saved", "end", "full"),
     [
         (numbered(1, 900), numbered(700, 900), numbered(1, 900)),
         (numbered(1, 800), numbered(700, 900), numbered(1, 900)),
         (numbered(1, 300), numbered(700, 900), f"{numbered(1, 300)}\n…\n{numbered(700, 900)}"),
     ],
-    ids=["whole", "cut short", "cut shorter"],
+    ids=["complete", "overlapping", "with a gap"],
 )
 def test_a_long_output_is_read_from_its_file(
-    owner: OpencodeStore, store: Store, folder: Path, saved: str, end: str, whole: str
+    owner: OpencodeStore, store: Store, folder: Path, saved: str, end: str, full: str
 ) -> None:
     (folder / "tool-output").mkdir()
     (folder / "tool-output/tool_0a1B").write_text(saved)
     owner.add_session(S, (assistant_message(), [long_output(end)]))
     sync_paths(store, folder)
-    assert calls(store)[0].result == whole
+    assert calls(store)[0].result == full
 
 
 @pytest.mark.parametrize("name", ["tool_gone", "tool_link", "../secret", "tool_\x00"])
@@ -382,7 +386,7 @@ def test_a_session_of_the_newer_table(owner: OpencodeStore, store: Store, folder
     sync_paths(store, folder)
     session = store.sessions.find(S)
     assert (session.turns, session.tokens_total, session.model) == (1, 120, "opus")
-    assert [(entry.kind, entry.role, entry.text) for entry in shown(store)] == [
+    assert [(entry.kind, entry.role, entry.text) for entry in message_entries(store)] == [
         ("message", "user", "go"),
         ("message", "user", ""),
         ("message", "assistant", ""),
@@ -393,23 +397,23 @@ def test_a_session_of_the_newer_table(owner: OpencodeStore, store: Store, folder
         ("message", "assistant", ""),
         ("compaction", "system", "They began."),
     ]
-    assert [(one.call_id, one.status) for one in calls(store)] == [("c2", "error"), ("c1", "ok"), ("c3", "ok")]
+    assert [(call.call_id, call.status) for call in calls(store)] == [("c2", "error"), ("c1", "ok"), ("c3", "ok")]
 
 
-# ── following ─────────────────────────────────────────────────────────────────────────────────────
+# ── updates ───────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_a_part_is_told_when_it_is_whole(owner: OpencodeStore, store: Store, folder: Path) -> None:
-    owner.add_session(S, (user_message(), [text_part("go")]), **now())
-    under_way = assistant_message(time={"created": AT})
-    message = owner.add_message(under_way, {"type": "step-start"}, finished_text_part("I will."))
+def test_a_part_is_read_when_it_is_settled(owner: OpencodeStore, store: Store, folder: Path) -> None:
+    owner.add_session(S, (user_message(), [text_part("go")]), **current_times())
+    unfinished = assistant_message(time={"created": AT})
+    message = owner.add_message(unfinished, {"type": "step-start"}, finished_text_part("I will."))
     running = owner.add_part(message, tool_part(status="running"))
     owner.add_part(message, tool_part("b", "call_2"))
     sync_paths(store, folder)
-    assert words(store) == ["go", "I will."]
+    assert texts(store) == ["go", "I will."]
     owner.add_message(user_message(), text_part("and then?"))
     sync_paths(store, folder)
-    assert words(store) == ["go", "I will."]
+    assert texts(store) == ["go", "I will."]
     owner.update_data("part", running, tool_part("a"))
     writing = owner.add_part(message, text_part("Don", time={"start": AT}))
     sync_paths(store, folder)
@@ -417,22 +421,25 @@ def test_a_part_is_told_when_it_is_whole(owner: OpencodeStore, store: Store, fol
     owner.update_data("part", writing, finished_text_part("Done."))
     owner.update_data("message", message, assistant_message())
     sync_paths(store, folder)
-    assert words(store) == ["go", "I will.", "", "", "Done.", "and then?"]
+    assert texts(store) == ["go", "I will.", "", "", "Done.", "and then?"]
     assert len(store.sessions.newest()) == 1
 
 
-def test_what_nobody_will_finish_is_told_in_the_end(owner: OpencodeStore, store: Store, folder: Path) -> None:
+def test_unfinished_parts_of_a_quiet_session_are_read(owner: OpencodeStore, store: Store, folder: Path) -> None:
     owner.add_session(
-        S, (user_message(), [text_part("go")]), (assistant_message(time={}), [tool_part(status="running")]), **now()
+        S,
+        (user_message(), [text_part("go")]),
+        (assistant_message(time={}), [tool_part(status="running")]),
+        **current_times(),
     )
     sync_paths(store, folder)
-    assert words(store) == ["go"]
+    assert texts(store) == ["go"]
     execute_sql(owner.path, "update session set time_updated = time_updated - 4000000")
     sync_paths(store, folder)
     assert [call.status for call in calls(store)] == ["pending"]
 
 
-def test_what_opencode_marks_later_changes_nothing(owner: OpencodeStore, store: Store, folder: Path) -> None:
+def test_later_marks_change_nothing(owner: OpencodeStore, store: Store, folder: Path) -> None:
     owner.add_session(S)
     message = owner.add_message(user_message(), text_part("go"))
     answer = owner.add_message(assistant_message())
@@ -449,14 +456,14 @@ def test_what_opencode_marks_later_changes_nothing(owner: OpencodeStore, store: 
     assert len(stored_entries(store, S)) == 4
 
 
-def test_what_was_rewritten_stays_reachable(owner: OpencodeStore, store: Store, folder: Path) -> None:
+def test_a_deleted_message_stays_reachable(owner: OpencodeStore, store: Store, folder: Path) -> None:
     owner.add_session(S, (user_message(), [text_part("one")]), (assistant_message(), [finished_text_part("first")]))
     sync_paths(store, folder)
     execute_sql(owner.path, "delete from message where id = 'msg_003'")
     sync_paths(store, folder)
-    assert words(store) == ["one"]
-    (kept,) = store.sessions.children(store.sessions.find(S).id)
-    assert kept.relation == "superseded"
+    assert texts(store) == ["one"]
+    (superseded,) = store.sessions.children(store.sessions.find(S).id)
+    assert superseded.relation == "superseded"
 
 
 def test_a_bad_row_is_one_problem(owner: OpencodeStore, store: Store, folder: Path) -> None:
@@ -466,10 +473,10 @@ def test_a_bad_row_is_one_problem(owner: OpencodeStore, store: Store, folder: Pa
     owner.add_session("ses_2", (user_message(), [text_part("there?")]))
     problems = sync_paths(store, folder).problems
     assert [problem.where for problem in problems] == ["message:msg_006", "part:prt_004"]
-    assert words(store, "ses_2") == ["there?"]
-    assert words(store) == ["one", "", "first", ""]
-    assert shown(store)[1].parts == (Opaque("", '{"type": "te'),)
-    assert [entry.kind for entry in shown(store)] == ["message", "unknown", "message", "unknown"]
+    assert texts(store, "ses_2") == ["there?"]
+    assert texts(store) == ["one", "", "first", ""]
+    assert message_entries(store)[1].parts == (Opaque("", '{"type": "te'),)
+    assert [entry.kind for entry in message_entries(store)] == ["message", "unknown", "message", "unknown"]
 
 
 def test_rows_of_a_session_that_is_gone_are_a_problem(owner: OpencodeStore, store: Store, folder: Path) -> None:
@@ -491,7 +498,7 @@ def test_a_bad_file_is_one_problem(folder: Path, store: Store) -> None:
     files.path("session/global/ses_3").write_text("[1, 2")
     problems = sync_paths(store, folder).problems
     assert [Path(problem.where).name for problem in problems] == ["prt_002.json", "ses_3.json"]
-    assert (words(store), words(store, "ses_2")) == (["two", "first"], ["there?"])
+    assert (texts(store), texts(store, "ses_2")) == (["two", "first"], ["there?"])
 
 
 def test_every_message_and_part_is_in_the_chain(owner: OpencodeStore, store: Store, folder: Path) -> None:
@@ -513,7 +520,7 @@ def test_every_message_and_part_is_in_the_chain(owner: OpencodeStore, store: Sto
         (assistant_message(), [{"type": kind} for kind in kinds] + [tool_part(), STEP]),
     )
     sync_paths(store, folder)
-    kept = [json.loads(store.records.get(entry.record)) for entry in stored_entries(store, S) if entry.record]
-    written = {f"msg_{n:03}" for n in (1, 3)} | {f"prt_{n:03}" for n in (2, *range(4, 16))}
-    assert {row["id"] for row in kept} == written
-    assert len(kept) == len(written)
+    records = [json.loads(store.records.get(entry.record)) for entry in stored_entries(store, S) if entry.record]
+    written = {f"msg_{number:03}" for number in (1, 3)} | {f"prt_{number:03}" for number in (2, *range(4, 16))}
+    assert {row["id"] for row in records} == written
+    assert len(records) == len(written)

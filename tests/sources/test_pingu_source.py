@@ -1,4 +1,4 @@
-"""Pingu's stores, every layout of them: what was asked, what of the replies was kept, and what it remembers."""
+"""These tests read Pingu stores in every layout: prompts, stored replies, summaries and memories."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def owner(tmp_path: Path) -> Path:
 
 
 def parts(store: Store, session_id: str = "s") -> list[tuple[Part, ...]]:
-    """What the assistant said, entry by entry."""
+    """Return the parts of each entry of the assistant."""
     return [entry.parts for entry in stored_entries(store, session_id) if entry.role == "assistant"]
 
 
@@ -88,7 +88,7 @@ def test_another_program_s_turns_are_not_taken_for_pingu_s(tmp_path: Path) -> No
 # ── replies ───────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_raw_and_native_responses_stand_in_one_session(owner: Path, store: Store) -> None:
+def test_raw_and_native_responses_in_one_session(owner: Path, store: Store) -> None:
     usage = {"input_tokens": 120, "output_tokens": 14, "input_tokens_details": {"cached_tokens": 100}}
     reasoning = {"id": "rs_1", "type": "reasoning", "summary": [{"type": "summary_text", "text": "look at df"}]}
     native: list[dict[str, Any]] = [{"type": "reasoning", "raw": reasoning}, {"type": "message", "content": "60% used"}]
@@ -111,7 +111,7 @@ def test_raw_and_native_responses_stand_in_one_session(owner: Path, store: Store
     assert (session.turns, session.tokens_total, session.model) == (2, 146, "gpt-native")
 
 
-def test_counts_that_cannot_be_are_left_out(owner: Path, store: Store) -> None:
+def test_impossible_counts_are_left_out(owner: Path, store: Store) -> None:
     usage = {"input_tokens": 10**30, "output_tokens": -5, "input_tokens_details": {"cached_tokens": True}}
     add_pingu_session(owner, "s", ("one", pingu_raw_response(pingu_raw_message("first"), usage=usage)))
     assert sync_paths(store, owner).problems == []
@@ -126,14 +126,14 @@ def test_the_row_s_model_comes_before_the_response_s(owner: Path, store: Store) 
     assert [entry.model for entry in stored_entries(store, "s")] == ["", "gpt-of-the-row", "", "gpt-raw"]
 
 
-def test_what_one_response_said_is_one_message(owner: Path, store: Store) -> None:
+def test_the_items_of_a_response_are_one_message(owner: Path, store: Store) -> None:
     add_pingu_session(
         owner, "s", ("one", pingu_raw_response(pingu_raw_message("a"), pingu_raw_message("b"))), ("two", ANSWER)
     )
     sync_paths(store, owner)
-    asked, first, second, *_, last = stored_entries(store, "s")
-    assert asked.message_key != first.message_key == second.message_key != last.message_key
-    assert asked.record == first.record == second.record != last.record
+    prompt, first, second, *_, last = stored_entries(store, "s")
+    assert prompt.message_key != first.message_key == second.message_key != last.message_key
+    assert prompt.record == first.record == second.record != last.record
 
 
 ITEMS: list[tuple[dict[str, Any], str, Any, str, Any]] = [
@@ -179,7 +179,7 @@ def test_calls_among_the_output(
     assert REPLY_NOT_STORED not in stored_texts(store, "s")
 
 
-def test_a_refusal_is_said_and_an_item_nobody_knows_is_kept(owner: Path, store: Store) -> None:
+def test_a_refusal_is_text_and_an_unknown_item_is_kept(owner: Path, store: Store) -> None:
     message = pingu_raw_message("No.") | {"content": [{"type": "refusal", "refusal": "Not that."}]}
     novel = {"type": "hologram", "beam": 7}
     add_pingu_session(owner, "s", ("draw", pingu_raw_response(message, novel)))
@@ -199,7 +199,7 @@ def test_a_refusal_is_said_and_an_item_nobody_knows_is_kept(owner: Path, store: 
         {},
     ],
 )
-def test_a_reply_that_pingu_did_not_store_is_said_to_be_missing(
+def test_a_reply_that_pingu_did_not_store_is_marked_as_missing(
     owner: Path, store: Store, response: dict[str, Any]
 ) -> None:
     add_pingu_session(owner, "s", ("thanks", response))
@@ -208,7 +208,7 @@ def test_a_reply_that_pingu_did_not_store_is_said_to_be_missing(
     assert [entry.role for entry in stored_entries(store, "s")] == ["user", "assistant"]
 
 
-def test_thoughts_are_no_reply(owner: Path, store: Store) -> None:
+def test_thoughts_are_not_a_reply(owner: Path, store: Store) -> None:
     reasoning = {"id": "rs_1", "type": "reasoning", "summary": [], "encrypted_content": "gAAA"}
     add_pingu_session(owner, "s", ("think", pingu_raw_response(reasoning, usage={"output_tokens": 5})))
     sync_paths(store, owner)
@@ -236,7 +236,7 @@ def test_a_reply_that_cannot_be_read_leaves_the_prompt(owner: Path, store: Store
 # ── sessions ──────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_what_a_session_s_row_says_of_it(owner: Path, store: Store) -> None:
+def test_the_fields_of_a_session(owner: Path, store: Store) -> None:
     add_pingu_session(owner, "telegram:7", ("hello", ANSWER), updated_at="2026-03-02 11:30:00")
     sync_paths(store, owner)
     session = store.sessions.find("telegram:7")
@@ -277,7 +277,7 @@ def test_delegates_are_children_however_deep(owner: Path, store: Store) -> None:
 
 
 @pytest.mark.parametrize(
-    "chosen",
+    "native_id",
     [
         "",
         " ",
@@ -292,34 +292,34 @@ def test_delegates_are_children_however_deep(owner: Path, store: Store) -> None:
         "a@b",
     ],
 )
-def test_a_client_may_choose_any_id(owner: Path, store: Store, chosen: str) -> None:
-    add_pingu_session(owner, chosen, ("hi", ANSWER))
+def test_a_client_may_choose_any_id(owner: Path, store: Store, native_id: str) -> None:
+    add_pingu_session(owner, native_id, ("hi", ANSWER))
     add_pingu_session(owner, "neighbour", ("there?", ANSWER))
     assert sync_paths(store, owner).problems == []
-    (session,) = [session for session in store.list_sessions(9) if session.native_id == chosen]
+    (session,) = [session for session in store.list_sessions(9) if session.native_id == native_id]
     assert stored_texts(store, session.id) == ["hi", "41% full"]
     assert sync_paths(store, owner).unchanged == 2
 
 
-@pytest.mark.parametrize("chosen", ["a\0b", "x" * 70_000, b"\x00\xff"])
-def test_an_id_that_cannot_be_kept_is_a_problem(owner: Path, store: Store, chosen: Any) -> None:
-    add_pingu_session(owner, chosen)
+@pytest.mark.parametrize("native_id", ["a\0b", "x" * 70_000, b"\x00\xff"])
+def test_an_id_that_cannot_be_kept_is_a_problem(owner: Path, store: Store, native_id: Any) -> None:
+    add_pingu_session(owner, native_id)
     add_pingu_session(owner, "neighbour", ("there?", ANSWER))
     assert len(sync_paths(store, owner).problems) == 1
     assert [session.native_id for session in store.list_sessions(9)] == ["neighbour"]
 
 
-def test_turns_stand_by_time_and_then_by_number(owner: Path, store: Store) -> None:
+def test_turns_are_ordered_by_time_and_then_by_number(owner: Path, store: Store) -> None:
     add_pingu_session(owner)
-    for said, at in (("third", "12:00:00"), ("first", "10:00:00"), ("second", "11:00:00"), ("fourth", "12:00:00")):
-        add_pingu_turn(owner, said, pingu_raw_response(), created_at=f"2026-03-01 {at}")
+    for text, at in (("third", "12:00:00"), ("first", "10:00:00"), ("second", "11:00:00"), ("fourth", "12:00:00")):
+        add_pingu_turn(owner, text, pingu_raw_response(), created_at=f"2026-03-01 {at}")
     sync_paths(store, owner)
-    asked = [entry for entry in stored_entries(store, "s") if entry.role == "user"]
-    assert [entry.text for entry in asked] == ["first", "second", "third", "fourth"]
-    assert asked[1].created_at == "2026-03-01T11:00:00.000000Z"
+    prompts = [entry for entry in stored_entries(store, "s") if entry.role == "user"]
+    assert [entry.text for entry in prompts] == ["first", "second", "third", "fourth"]
+    assert prompts[1].created_at == "2026-03-01T11:00:00.000000Z"
 
 
-def test_a_date_that_is_none_gives_way_to_the_next_best(owner: Path, store: Store) -> None:
+def test_an_invalid_date_is_replaced_by_the_next_best(owner: Path, store: Store) -> None:
     add_pingu_session(owner, "s", created_at="yesterday", updated_at="2026-03-01 09:00:00")
     add_pingu_turn(owner, "hi", ANSWER, created_at="")
     add_pingu_session(owner, "timeless", created_at="", updated_at="soon")
@@ -336,7 +336,7 @@ def test_a_date_that_is_none_gives_way_to_the_next_best(owner: Path, store: Stor
     ("up_to", "turn"),
     [("12", 2), ("11", 1), ("9", 0), ("99", 3), (None, None), ("", None), ("all", None), ("1e3", None)],
 )
-def test_a_summary_s_last_row_is_told_as_a_turn_of_its_session(
+def test_the_last_row_of_a_summary_becomes_a_turn_number(
     owner: Path, store: Store, up_to: str | None, turn: int | None
 ) -> None:
     add_pingu_session(owner, summary="They talked of disks.", summary_up_to=up_to)
@@ -362,15 +362,15 @@ def test_memories_are_facts_of_the_store_or_of_a_session(owner: Path, store: Sto
         insert_row(owner, "memories", session_id=session_id, category=category, content=content, embedding=vector, **at)
     assert sync_paths(store, owner).problems == []
     session = store.sessions.find("s")
-    everywhere, here, left = store.facts.current(None)
-    assert (everywhere.text, everywhere.category, everywhere.session_id) == ("Likes short answers", "core", None)
-    assert everywhere.scope.startswith("source:pingu:")
-    assert (everywhere.created_at, everywhere.updated_at) == (
+    global_fact, session_fact, orphan_fact = store.facts.current(None)
+    assert (global_fact.text, global_fact.category, global_fact.session_id) == ("Likes short answers", "core", None)
+    assert global_fact.scope.startswith("source:pingu:")
+    assert (global_fact.created_at, global_fact.updated_at) == (
         "2026-03-01T10:00:00.000000Z",
         "2026-03-05T00:00:00.000000Z",
     )
-    assert (here.scope, here.session_id) == (f"session:{session.id}", session.id)
-    assert (left.text, left.scope, left.session_id) == ("Was here once", everywhere.scope, None)
+    assert (session_fact.scope, session_fact.session_id) == (f"session:{session.id}", session.id)
+    assert (orphan_fact.text, orphan_fact.scope, orphan_fact.session_id) == ("Was here once", global_fact.scope, None)
 
 
 def test_a_memory_follows_its_store(owner: Path, store: Store) -> None:
@@ -383,10 +383,10 @@ def test_a_memory_follows_its_store(owner: Path, store: Store) -> None:
     assert [fact.text for fact in store.facts.current(None)] == ["Runs Fedora"]
 
 
-# ── again ─────────────────────────────────────────────────────────────────────────────────────────
+# ── updates ───────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_appended_turns_come_in(owner: Path, store: Store) -> None:
+def test_appended_turns_are_read(owner: Path, store: Store) -> None:
     add_pingu_session(owner, "s", ("one", ANSWER))
     sync_paths(store, owner)
     add_pingu_turn(owner, "two", ANSWER)
@@ -396,7 +396,7 @@ def test_appended_turns_come_in(owner: Path, store: Store) -> None:
     assert store.sessions.find("s").updated_at == "2026-03-09T00:00:00.000000Z"
 
 
-def test_a_session_that_pingu_only_looked_at_is_unchanged(owner: Path, store: Store) -> None:
+def test_a_session_that_pingu_only_read_is_unchanged(owner: Path, store: Store) -> None:
     add_pingu_session(owner, "s", ("one", ANSWER))
     sync_paths(store, owner)
     execute_sql(owner, "update sessions set updated_at = '2026-03-09 00:00:00'")
@@ -404,7 +404,7 @@ def test_a_session_that_pingu_only_looked_at_is_unchanged(owner: Path, store: St
 
 
 @pytest.mark.parametrize(
-    ("change", "now"),
+    ("change", "texts"),
     [
         ("update turns set response_json = '{}' where id = 1", ["one", "(reply not stored)", "two", "41% full"]),
         ("update turns set user_message = 'uno' where id = 1", ["uno", "41% full", "two", "41% full"]),
@@ -412,21 +412,23 @@ def test_a_session_that_pingu_only_looked_at_is_unchanged(owner: Path, store: St
         ("delete from turns where id = 2", ["one", "41% full"]),
     ],
 )
-def test_what_was_rewritten_or_deleted_stays_reachable(owner: Path, store: Store, change: str, now: list[str]) -> None:
+def test_what_was_rewritten_or_deleted_stays_reachable(
+    owner: Path, store: Store, change: str, texts: list[str]
+) -> None:
     add_pingu_session(owner, "s", ("one", ANSWER), ("two", ANSWER))
     sync_paths(store, owner)
     execute_sql(owner, change)
     sync_paths(store, owner)
-    assert stored_texts(store, "s") == now
+    assert stored_texts(store, "s") == texts
     (old,) = store.sessions.children(store.sessions.find("s").id)
     assert (old.relation, stored_texts(store, old.id)) == ("superseded", ["one", "41% full", "two", "41% full"])
 
 
-# ── where it is, and how to go back ───────────────────────────────────────────────────────────────
+# ── roots and resume ──────────────────────────────────────────────────────────────────────────────
 
 
 @pytest.mark.parametrize(
-    ("config", "found"),
+    ("config", "path"),
     [
         (None, "{home}/.local/share/pingu/pingu.db"),
         ('[db]\npath = "~/elsewhere/p.db"', "{home}/elsewhere/p.db"),
@@ -439,11 +441,11 @@ def test_what_was_rewritten_or_deleted_stays_reachable(owner: Path, store: Store
         ("db = 1", "{home}/.local/share/pingu/pingu.db"),
     ],
 )
-def test_a_store_is_looked_for_where_pingu_keeps_it(home: Path, config: str | None, found: str) -> None:
+def test_roots_follow_the_config(home: Path, config: str | None, path: str) -> None:
     if config is not None:
         (home / ".config/pingu").mkdir(parents=True)
         (home / ".config/pingu/config.toml").write_text(config)
-    assert list(pingu.roots()) == [found.format(home=home)]
+    assert list(pingu.roots()) == [path.format(home=home)]
 
 
 def test_a_store_is_found_where_the_config_says(home: Path, store: Store) -> None:
@@ -465,7 +467,7 @@ def test_a_store_is_found_where_the_config_says(home: Path, store: Store) -> Non
         ("web-1", "Run `pingu gateway` and send the chat request with session_id 'web-1'."),
     ],
 )
-def test_how_a_conversation_goes_on(owner: Path, store: Store, native: str, hint: str) -> None:
+def test_resume_gives_a_hint(owner: Path, store: Store, native: str, hint: str) -> None:
     add_pingu_session(owner, native)
     sync_paths(store, owner)
     session: Session = store.sessions.find(native)

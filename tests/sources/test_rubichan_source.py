@@ -1,4 +1,4 @@
-"""Rubichan's stores, every layout of them: blocks, results set aside, snapshots, forks, and what it remembers."""
+"""These tests read Rubichan stores in every layout: blocks, results in blobs, snapshots, forks and memories."""
 
 from __future__ import annotations
 
@@ -41,17 +41,17 @@ def owner(tmp_path: Path) -> Path:
     return make_database(tmp_path / "any name.sqlite", RUBICHAN_LATEST_SCHEMA)
 
 
-def say(words: str) -> Blocks:
-    return [{"type": "text", "text": words}]
+def text_block(text: str) -> Blocks:
+    return [{"type": "text", "text": text}]
 
 
-def use(call_id: str = "t1", given: Any = None) -> Blocks:
-    return [{"type": "tool_use", "id": call_id, "name": "shell", "input": given or {"command": "ls"}}]
+def tool_use(call_id: str = "t1", arguments: Any = None) -> Blocks:
+    return [{"type": "tool_use", "id": call_id, "name": "shell", "input": arguments or {"command": "ls"}}]
 
 
-def result(text: str | None = None, call_id: str = "t1", **more: Any) -> Blocks:
-    told = {"type": "tool_result", "tool_use_id": call_id} | more
-    return [told | {"text": text} if text is not None else told]
+def result(text: str | None = None, call_id: str = "t1", **fields: Any) -> Blocks:
+    block = {"type": "tool_result", "tool_use_id": call_id} | fields
+    return [block | {"text": text} if text is not None else block]
 
 
 def calls(store: Store, session_id: str = "s") -> list[PairedCall]:
@@ -101,9 +101,9 @@ def test_another_program_s_messages_are_not_taken_for_rubichan_s(tmp_path: Path)
 # ── sessions ──────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_what_a_session_s_row_says_of_it(owner: Path, store: Store) -> None:
-    told_of_it = {"title": "Tests", "working_dir": "/home/ana/proj", "system_prompt": "Be kind."}
-    add_rubichan_session(owner, "s", ("user", "hi"), model="sonnet", updated_at="2026-03-02 11:30:00", **told_of_it)
+def test_the_fields_of_a_session(owner: Path, store: Store) -> None:
+    fields = {"title": "Tests", "working_dir": "/home/ana/proj", "system_prompt": "Be kind."}
+    add_rubichan_session(owner, "s", ("user", "hi"), model="sonnet", updated_at="2026-03-02 11:30:00", **fields)
     sync_paths(store, owner)
     session = store.sessions.find("s")
     assert (session.title, session.model, session.cwd) == ("Tests", "sonnet", "/home/ana/proj")
@@ -141,7 +141,7 @@ def test_a_title_cut_inside_a_letter(owner: Path, store: Store) -> None:
     assert sync_paths(store, owner).unchanged == 2
 
 
-def test_a_date_that_is_none_gives_way_to_the_next_best(owner: Path, store: Store) -> None:
+def test_an_invalid_date_is_replaced_by_the_next_best(owner: Path, store: Store) -> None:
     add_rubichan_session(owner, "s", ("user", "hi"), ("assistant", "ho"), created_at="yesterday")
     add_rubichan_session(owner, "timeless", created_at="", updated_at="soon")
     execute_sql(owner, "update messages set created_at = 'never' where seq = 0")
@@ -153,11 +153,11 @@ def test_a_date_that_is_none_gives_way_to_the_next_best(owner: Path, store: Stor
     assert store.sessions.find("timeless").created_at
 
 
-def test_how_a_conversation_goes_on(owner: Path, store: Store) -> None:
+def test_resume_runs_rubichan_in_its_folder(owner: Path, store: Store) -> None:
     add_rubichan_session(owner, "s", working_dir="/home/ana/proj")
     sync_paths(store, owner)
-    going_on = rubichan.resume(store.sessions.find("s"))
-    assert (going_on.argv, going_on.cwd) == (("rubichan", "--resume", "s"), "/home/ana/proj")
+    command = rubichan.resume(store.sessions.find("s"))
+    assert (command.argv, command.cwd) == (("rubichan", "--resume", "s"), "/home/ana/proj")
 
 
 # ── messages ──────────────────────────────────────────────────────────────────────────────────────
@@ -167,7 +167,11 @@ def test_blocks(owner: Path, store: Store) -> None:
     thought: Blocks = [{"type": "thinking", "text": "plan"}]
     novel = {"type": "hologram", "text": "beam"}
     add_rubichan_session(
-        owner, "s", ("user", "go"), ("assistant", [*thought, *say("Reading <it>."), *use(), novel]), model="sonnet"
+        owner,
+        "s",
+        ("user", "go"),
+        ("assistant", [*thought, *text_block("Reading <it>."), *tool_use(), novel]),
+        model="sonnet",
     )
     assert sync_paths(store, owner).problems == []
     _, reply = stored_entries(store, "s")
@@ -185,13 +189,13 @@ def test_results_of_tools_begin_no_turn(owner: Path, store: Store) -> None:
         owner,
         "s",
         ("user", "go"),
-        ("assistant", use("t1") + use("t2") + use("t3")),
+        ("assistant", tool_use("t1") + tool_use("t2") + tool_use("t3")),
         ("user", result("a.go", "t1")),
         ("user", result("boom", "t2", is_error=True)),
         ("user", result(None, "t3")),
         ("assistant", "Done."),
         ("user", "thanks"),
-        ("assistant", use("t4")),
+        ("assistant", tool_use("t4")),
     )
     sync_paths(store, owner)
     session = store.sessions.find("s")
@@ -205,19 +209,21 @@ def test_results_of_tools_begin_no_turn(owner: Path, store: Store) -> None:
     ]
 
 
-def test_a_person_s_words_beside_a_result_begin_a_turn(owner: Path, store: Store) -> None:
-    add_rubichan_session(owner, "s", ("user", "go"), ("assistant", use()), ("user", result("a") + say("and now?")))
+def test_text_next_to_a_result_begins_a_turn(owner: Path, store: Store) -> None:
+    add_rubichan_session(
+        owner, "s", ("user", "go"), ("assistant", tool_use()), ("user", result("a") + text_block("and now?"))
+    )
     sync_paths(store, owner)
     assert [turn.prompt for turn in store.chains.turns(store.sessions.find("s").key) if turn.n] == ["go", "and now?"]
 
 
-def test_input_that_was_no_json_stays_as_it_was_spelled(owner: Path, store: Store) -> None:
-    add_rubichan_session(owner, "s", ("user", "go"), ("assistant", use(given='{"command": "ls')))
+def test_arguments_that_are_not_json_stay_text(owner: Path, store: Store) -> None:
+    add_rubichan_session(owner, "s", ("user", "go"), ("assistant", tool_use(arguments='{"command": "ls')))
     assert sync_paths(store, owner).problems == []
     assert calls(store)[0].arguments == '{"command": "ls'
 
 
-def test_messages_stand_by_their_number(owner: Path, store: Store) -> None:
+def test_messages_are_ordered_by_their_number(owner: Path, store: Store) -> None:
     add_rubichan_session(owner, "s")
     add_rubichan_messages(owner, "s", 5, ("user", "second"))
     add_rubichan_messages(owner, "s", 2, ("user", "first"))
@@ -235,26 +241,28 @@ def test_content_that_cannot_be_read_is_a_problem_and_kept(owner: Path, store: S
     assert stored_entries(store, "s")[1].parts == (Opaque("content", broken),)
 
 
-# ── results set aside ─────────────────────────────────────────────────────────────────────────────
+# ── results in blobs ──────────────────────────────────────────────────────────────────────────────
 
 
-def note(ref: str = REF, beginning: str = "F" * 200) -> str:
+def blob_note(ref: str = REF, beginning: str = "F" * 200) -> str:
     return (
         f'[Tool result stored — 5000 bytes from "shell".\nFirst 200 chars: {beginning}...]\n'
         f'Use the "read_result" tool with ref_id="{ref}" to read specific portions.'
     )
 
 
-def set_aside(owner: Path, content: str | bytes, ref: str = REF, session_id: str = "s") -> None:
+def add_blob(owner: Path, content: str | bytes, ref: str = REF, session_id: str = "s") -> None:
     insert_row(
         owner, "tool_result_blobs", id=ref, session_id=session_id, tool_name="shell", content=content, byte_size=5000
     )
 
 
 @pytest.mark.parametrize("content", ["F" * 5000, b"F" * 5000])
-def test_a_result_set_aside_is_shown_in_its_place(owner: Path, store: Store, content: str | bytes) -> None:
-    add_rubichan_session(owner, "s", ("user", "go"), ("assistant", use()), ("user", result(note(), is_error=True)))
-    set_aside(owner, content)
+def test_a_result_in_a_blob_replaces_its_note(owner: Path, store: Store, content: str | bytes) -> None:
+    add_rubichan_session(
+        owner, "s", ("user", "go"), ("assistant", tool_use()), ("user", result(blob_note(), is_error=True))
+    )
+    add_blob(owner, content)
     assert sync_paths(store, owner).problems == []
     (call,) = calls(store)
     assert (call.result, call.status) == ("F" * 5000, "error")
@@ -262,31 +270,31 @@ def test_a_result_set_aside_is_shown_in_its_place(owner: Path, store: Store, con
 
 
 def test_a_result_that_is_gone_leaves_the_note(owner: Path, store: Store) -> None:
-    add_rubichan_session(owner, "s", ("user", "go"), ("assistant", use()), ("user", result(note())))
+    add_rubichan_session(owner, "s", ("user", "go"), ("assistant", tool_use()), ("user", result(blob_note())))
     assert sync_paths(store, owner).problems == []
-    assert calls(store)[0].result == note()
+    assert calls(store)[0].result == blob_note()
 
 
-def test_a_layout_without_results_set_aside_leaves_the_note(tmp_path: Path, store: Store) -> None:
+def test_a_layout_without_blobs_leaves_the_note(tmp_path: Path, store: Store) -> None:
     owner = make_database(tmp_path / "r.db", RUBICHAN_SCHEMA)
-    add_rubichan_session(owner, "s", ("user", "go"), ("assistant", use()), ("user", result(note())))
+    add_rubichan_session(owner, "s", ("user", "go"), ("assistant", tool_use()), ("user", result(blob_note())))
     assert sync_paths(store, owner).problems == []
-    assert calls(store)[0].result == note()
+    assert calls(store)[0].result == blob_note()
 
 
 def test_a_result_that_merely_quotes_a_reference_is_left_as_it_is(owner: Path, store: Store) -> None:
-    quoting = f'grep: ref_id="{REF}"'
-    add_rubichan_session(owner, "s", ("user", "go"), ("assistant", use()), ("user", result(quoting)))
-    set_aside(owner, "another result")
+    text = f'grep: ref_id="{REF}"'
+    add_rubichan_session(owner, "s", ("user", "go"), ("assistant", tool_use()), ("user", result(text)))
+    add_blob(owner, "another result")
     sync_paths(store, owner)
-    assert calls(store)[0].result == quoting
+    assert calls(store)[0].result == text
 
 
 def test_a_result_whose_beginning_quotes_a_reference(owner: Path, store: Store) -> None:
-    noted = note(beginning='ref_id="another"')
-    add_rubichan_session(owner, "s", ("user", "go"), ("assistant", use()), ("user", result(noted)))
-    set_aside(owner, "right")
-    set_aside(owner, "wrong", "another")
+    text = blob_note(beginning='ref_id="another"')
+    add_rubichan_session(owner, "s", ("user", "go"), ("assistant", tool_use()), ("user", result(text)))
+    add_blob(owner, "right")
+    add_blob(owner, "wrong", "another")
     sync_paths(store, owner)
     assert calls(store)[0].result == "right"
 
@@ -294,24 +302,24 @@ def test_a_result_whose_beginning_quotes_a_reference(owner: Path, store: Store) 
 # ── snapshots ─────────────────────────────────────────────────────────────────────────────────────
 
 TALK: list[tuple[str, Any]] = [
-    ("user", say("one")),
-    ("assistant", use()),
+    ("user", text_block("one")),
+    ("assistant", tool_use()),
     ("user", result("a")),
-    ("assistant", say("first")),
-    ("user", say("two")),
-    ("assistant", say("second")),
-    ("user", say("three")),
-    ("assistant", say("third")),
+    ("assistant", text_block("first")),
+    ("user", text_block("two")),
+    ("assistant", text_block("second")),
+    ("user", text_block("three")),
+    ("assistant", text_block("third")),
 ]
-SUMMARY: tuple[str, Any] = ("user", say("[Summary of 4 earlier messages]\nThey began."))
+SUMMARY: tuple[str, Any] = ("user", text_block("[Summary of 4 earlier messages]\nThey began."))
 
 
-def saved(owner: Path, *kept: tuple[str, Any], session_id: str = "s") -> None:
-    spelled = json.dumps([{"role": role, "content": content} for role, content in kept])
-    insert_row(owner, "session_snapshots", session_id=session_id, messages=spelled, token_count=321, created_at=AT)
+def add_snapshot(owner: Path, *messages: tuple[str, Any], session_id: str = "s") -> None:
+    encoded = json.dumps([{"role": role, "content": content} for role, content in messages])
+    insert_row(owner, "session_snapshots", session_id=session_id, messages=encoded, token_count=321, created_at=AT)
 
 
-def summary_of(owner: Path, store: Store) -> Summary | None:
+def sync_and_find_summary(owner: Path, store: Store) -> Summary | None:
     assert sync_paths(store, owner).problems == []
     return store.summaries.current(store.sessions.find("s"))
 
@@ -323,8 +331,8 @@ def test_a_snapshot_s_summary_covers_the_turns_that_ended_before_what_was_kept(
     owner: Path, store: Store, first_kept: int, covered: int | None
 ) -> None:
     add_rubichan_session(owner, "s", *TALK)
-    saved(owner, SUMMARY, *TALK[first_kept:])
-    summary = summary_of(owner, store)
+    add_snapshot(owner, SUMMARY, *TALK[first_kept:])
+    summary = sync_and_find_summary(owner, store)
     assert summary is not None
     assert (summary.text, summary.origin) == ("[Summary of 4 earlier messages]\nThey began.", "source")
     assert summary.up_to_turn == covered
@@ -332,36 +340,39 @@ def test_a_snapshot_s_summary_covers_the_turns_that_ended_before_what_was_kept(
 
 def test_what_was_said_after_the_snapshot_does_not_count(owner: Path, store: Store) -> None:
     add_rubichan_session(owner, "s", *TALK)
-    saved(owner, SUMMARY, *TALK[4:6])
-    summary = summary_of(owner, store)
+    add_snapshot(owner, SUMMARY, *TALK[4:6])
+    summary = sync_and_find_summary(owner, store)
     assert summary is not None
     assert (summary.text, summary.up_to_turn) == ("[Summary of 4 earlier messages]\nThey began.", 1)
 
 
-def test_a_message_that_stands_in_several_places(owner: Path, store: Store) -> None:
-    talk = [("user", say("yes")), ("assistant", say("ok"))] * 3 + [("user", say("no")), ("assistant", say("then not"))]
+def test_a_message_that_occurs_several_times(owner: Path, store: Store) -> None:
+    talk = [("user", text_block("yes")), ("assistant", text_block("ok"))] * 3 + [
+        ("user", text_block("no")),
+        ("assistant", text_block("then not")),
+    ]
     add_rubichan_session(owner, "s", *talk)
-    saved(owner, SUMMARY, *talk[4:])
-    summary = summary_of(owner, store)
+    add_snapshot(owner, SUMMARY, *talk[4:])
+    summary = sync_and_find_summary(owner, store)
     assert summary is not None
     assert summary.up_to_turn == 2
 
 
 def test_a_snapshot_without_a_summary_gives_none(owner: Path, store: Store) -> None:
     add_rubichan_session(owner, "s", *TALK)
-    saved(owner, *TALK)
-    assert summary_of(owner, store) is None
+    add_snapshot(owner, *TALK)
+    assert sync_and_find_summary(owner, store) is None
     cleared = [*TALK[:2], ("user", result("[cleared]")), *TALK[3:]]
     execute_sql(owner, "delete from session_snapshots")
-    saved(owner, *cleared)
-    assert summary_of(owner, store) is None
+    add_snapshot(owner, *cleared)
+    assert sync_and_find_summary(owner, store) is None
 
 
 def test_a_new_snapshot_brings_a_new_summary(owner: Path, store: Store) -> None:
     add_rubichan_session(owner, "s", *TALK)
-    assert summary_of(owner, store) is None
-    saved(owner, SUMMARY, *TALK[4:])
-    assert summary_of(owner, store) is not None
+    assert sync_and_find_summary(owner, store) is None
+    add_snapshot(owner, SUMMARY, *TALK[4:])
+    assert sync_and_find_summary(owner, store) is not None
     assert stored_texts(store, "s")[0] == "one"
     assert store.sessions.children(store.sessions.find("s").id) == []
 
@@ -382,7 +393,7 @@ def test_a_snapshot_that_cannot_be_read_is_a_problem(owner: Path, store: Store, 
 def test_a_fork_s_copies_count_once(owner: Path, store: Store) -> None:
     copied = [*TALK[:4]]
     add_rubichan_session(owner, "s", *TALK)
-    add_rubichan_session(owner, "fork", *copied, ("user", "otherwise"), ("assistant", use("t9")), forked_from="s")
+    add_rubichan_session(owner, "fork", *copied, ("user", "otherwise"), ("assistant", tool_use("t9")), forked_from="s")
     assert sync_paths(store, owner).problems == []
     parent, fork = store.sessions.find("s"), store.sessions.find("fork")
     assert (fork.parent_id, fork.relation, fork.forked_at) == (parent.id, "fork", 3)
@@ -393,16 +404,16 @@ def test_a_fork_s_copies_count_once(owner: Path, store: Store) -> None:
     assert [call.session_id for call in store.chains.all_tool_calls()] == [fork.id, parent.id]
 
 
-def test_a_fork_shares_the_results_that_its_parent_set_aside(owner: Path, store: Store) -> None:
-    talk: list[tuple[str, Any]] = [("user", "go"), ("assistant", use()), ("user", result(note()))]
+def test_a_fork_shares_the_blobs_of_its_parent(owner: Path, store: Store) -> None:
+    talk: list[tuple[str, Any]] = [("user", "go"), ("assistant", tool_use()), ("user", result(blob_note()))]
     add_rubichan_session(owner, "s", *talk)
     add_rubichan_session(owner, "fork", *talk, forked_from="s")
-    set_aside(owner, "F" * 5000)
+    add_blob(owner, "F" * 5000)
     sync_paths(store, owner)
     assert [call.result for call in calls(store, "fork")] == ["F" * 5000]
 
 
-def test_the_same_words_at_another_time_are_the_fork_s_own(owner: Path, store: Store) -> None:
+def test_equal_messages_at_another_time_are_not_inherited(owner: Path, store: Store) -> None:
     add_rubichan_session(owner, "s", ("user", "hi"), ("assistant", "ho"), ("user", "yes"))
     add_rubichan_session(owner, "fork", ("user", "hi"), ("assistant", "ho"), ("user", "yes"), forked_from="s")
     execute_sql(owner, "update messages set created_at = '2026-04-01 00:00:00' where session_id = 'fork' and seq = 2")
@@ -412,7 +423,7 @@ def test_the_same_words_at_another_time_are_the_fork_s_own(owner: Path, store: S
 
 
 @pytest.mark.parametrize("parent", ["gone", "fork"])
-def test_a_fork_whose_parent_is_not_there_owns_its_past(owner: Path, store: Store, parent: str) -> None:
+def test_a_fork_without_its_parent_owns_its_past(owner: Path, store: Store, parent: str) -> None:
     add_rubichan_session(owner, "fork", ("user", "hi"), ("assistant", "ho"), forked_from=parent)
     assert sync_paths(store, owner).problems == []
     fork = store.sessions.find("fork")

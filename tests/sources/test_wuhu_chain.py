@@ -1,4 +1,4 @@
-"""Wuhu's chains: their order, what is broken in them, how they are followed, and whose past they are."""
+"""These tests read chains of Wuhu: their order, broken links, updates, forks and sub-agents."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def texts(store: Store, name: str = "s") -> list[str]:
 # ── order ─────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_sessions_take_turns_in_one_table(store: Store, owner: WuhuStore) -> None:
+def test_entries_of_several_sessions_are_mixed_in_one_table(store: Store, owner: WuhuStore) -> None:
     owner.add_session("a")
     owner.add_session("b")
     for number in range(3):
@@ -57,10 +57,10 @@ def test_sessions_take_turns_in_one_table(store: Store, owner: WuhuStore) -> Non
     assert texts(store, "b") == ["b0", "b1", "b2"]
 
 
-def test_the_links_tell_the_order_and_the_ids_do_not(store: Store, owner: WuhuStore) -> None:
+def test_the_links_give_the_order_and_not_the_ids(store: Store, owner: WuhuStore) -> None:
     owner.add_session()
-    for number, words in [(90, "first"), (40, "second"), (70, "third")]:
-        owner.append_entry(user(words), number=number)
+    for number, prompt in [(90, "first"), (40, "second"), (70, "third")]:
+        owner.append_entry(user(prompt), number=number)
     assert sync_wuhu(store, owner).problems == []
     assert texts(store) == ["first", "second", "third"]
 
@@ -77,9 +77,9 @@ def test_a_long_session_comes_in_bounded_batches(store: Store, owner: WuhuStore)
             )
         db.execute("update sessions set tailEntryID = ?", (count + 1,))
         db.execute("commit")
-    with wuhu.open(str(owner.path)) as opened:
-        (ref,) = opened.scan()
-        sizes = [len(batch.entries) for batch in opened.read(ref)]
+    with wuhu.open(str(owner.path)) as reader:
+        (ref,) = reader.scan()
+        sizes = [len(batch.entries) for batch in reader.read(ref)]
     assert max(sizes) <= sqlite.BATCH_ENTRIES
     assert sum(sizes) == count
     assert sync_and_find_session(store, owner).turns == count
@@ -166,8 +166,8 @@ def test_a_second_header_is_an_event(store: Store, owner: WuhuStore) -> None:
     owner.append_entry({"type": "header", "payload": {"version": 1, "systemPrompt": "Be long.", "metadata": {}}})
     owner.append_user_messages("hi")
     session = sync_and_find_session(store, owner)
-    told = [(entry.kind, entry.text) for entry in store.chains.entries(session.key)]
-    assert told == [("header", "Be brief."), ("event", "Be long."), ("message", "hi")]
+    entries = [(entry.kind, entry.text) for entry in store.chains.entries(session.key)]
+    assert entries == [("header", "Be brief."), ("event", "Be long."), ("message", "hi")]
 
 
 def test_a_session_without_a_single_entry(store: Store, owner: WuhuStore) -> None:
@@ -200,14 +200,14 @@ LINKS = st.dictionaries(st.integers(1, 30), st.none() | st.integers(1, 30), max_
 
 
 @given(LINKS)
-def test_no_entry_is_lost_or_shown_twice_however_they_hang(parents: dict[int, int | None]) -> None:
+def test_no_entry_is_lost_or_shown_twice_whatever_the_links(parents: dict[int, int | None]) -> None:
     chain = WuhuChain(parents, {"id": "s"})
     assert sorted(chain.entry_ids) == sorted(parents)
     assert chain.problems
 
 
 @given(st.lists(st.integers(1), unique=True, min_size=1))
-def test_a_whole_chain_is_followed_from_head_to_tail(numbers: list[int]) -> None:
+def test_a_complete_chain_is_followed_from_head_to_tail(numbers: list[int]) -> None:
     parents = dict(zip(numbers, [None, *numbers], strict=False))
     links = {number: parents[number] for number in sorted(parents)}
     chain = WuhuChain(links, {"id": "s", "headEntryID": numbers[0], "tailEntryID": numbers[-1]})
@@ -249,7 +249,7 @@ def test_a_bad_payload_is_one_problem_and_the_chain_goes_on(store: Store, owner:
         b'{"type":"message","payload":{"role":"user","message":{"content":["x"],"timestamp":1e999,"user":5}}}',
     ],
 )
-def test_odd_values_harm_nobody(store: Store, owner: WuhuStore, payload: bytes) -> None:
+def test_odd_values_are_no_problem(store: Store, owner: WuhuStore, payload: bytes) -> None:
     owner.add_session()
     owner.append_entry(payload)
     owner.append_user_messages("after")
@@ -267,10 +267,10 @@ def test_a_header_that_cannot_be_read(store: Store, owner: WuhuStore) -> None:
     assert texts(store) == ["", "hi"]
 
 
-# ── following ─────────────────────────────────────────────────────────────────────────────────────
+# ── updates ───────────────────────────────────────────────────────────────────────────────────────
 
 
-def told(report: Report) -> tuple[int, int, int]:
+def counts(report: Report) -> tuple[int, int, int]:
     return report.new, report.updated, report.unchanged
 
 
@@ -278,18 +278,18 @@ def test_a_second_sync_writes_nothing(store: Store, owner: WuhuStore) -> None:
     owner.add_session()
     owner.append_entry(user("hi"))
     owner.append_entry(assistant(text("ok"), stopReason="length"))
-    assert told(sync_wuhu(store, owner)) == (1, 0, 0)
+    assert counts(sync_wuhu(store, owner)) == (1, 0, 0)
     before = store.connection.total_changes
-    assert told(sync_wuhu(store, owner)) == (0, 0, 1)
+    assert counts(sync_wuhu(store, owner)) == (0, 0, 1)
     assert store.connection.total_changes == before
 
 
-def test_state_that_moves_is_not_content(store: Store, owner: WuhuStore) -> None:
+def test_changing_state_is_not_content(store: Store, owner: WuhuStore) -> None:
     owner.add_session()
     owner.append_user_messages("hi")
     sync_wuhu(store, owner)
     owner.execute("update sessions set executionStatus = 'running', updatedAt = 'x', pendingModel = 'y'")
-    assert told(sync_wuhu(store, owner)) == (0, 0, 1)
+    assert counts(sync_wuhu(store, owner)) == (0, 0, 1)
 
 
 @pytest.mark.parametrize(
@@ -304,14 +304,14 @@ def test_state_that_moves_is_not_content(store: Store, owner: WuhuStore) -> None
         ),
     ],
 )
-def test_what_is_said_of_a_session_is_followed(
+def test_changed_fields_of_a_session_are_read(
     store: Store, owner: WuhuStore, statement: str, column: str, value: object
 ) -> None:
     owner.add_session()
     owner.append_user_messages("hi")
     sync_wuhu(store, owner)
     owner.execute(statement)
-    assert told(sync_wuhu(store, owner)) == (0, 1, 0)
+    assert counts(sync_wuhu(store, owner)) == (0, 1, 0)
     assert getattr(store.sessions.find("s"), column) == value
     assert texts(store) == ["hi"]
 
@@ -324,14 +324,14 @@ def test_appended_entries_come_in(store: Store, owner: WuhuStore) -> None:
     sync_wuhu(store, owner)
     keys = [entry.key for entry in store.chains.entries(store.sessions.find("s").key)]
     owner.append_entry(result(text("41 %")))
-    kept = owner.append_entry(user("two"))
-    owner.append_entry(compaction("So far.", kept))
-    assert told(sync_wuhu(store, owner)) == (0, 1, 1)
+    first_kept = owner.append_entry(user("two"))
+    owner.append_entry(compaction("So far.", first_kept))
+    assert counts(sync_wuhu(store, owner)) == (0, 1, 1)
     session = store.sessions.find("s")
     read = store.chains.entries(session.key)
     assert [entry.key for entry in read][:3] == keys
     assert [entry.text for entry in read] == ["Be brief.", "one", "", "", "two", "So far."]
-    assert [one.status for one in store.chains.tool_calls(session.key)] == ["ok"]
+    assert [call.status for call in store.chains.tool_calls(session.key)] == ["ok"]
     summary = store.summaries.current(session)
     assert summary is not None
     assert (summary.text, summary.up_to_turn) == ("So far.", 1)
@@ -361,7 +361,7 @@ def test_what_was_rewritten_or_deleted_stays_reachable(
     sync_wuhu(store, owner)
     owner.execute(*statements)
     report = sync_wuhu(store, owner)
-    assert (told(report), report.problems) == ((0, 1, 0), [])
+    assert (counts(report), report.problems) == ((0, 1, 0), [])
     (session,), _ = store.sessions.matching("")
     assert texts(store, session.id) == now
     (before,) = store.sessions.children(session.id)
@@ -379,10 +379,10 @@ def test_a_session_that_was_deleted_is_gone_and_still_here(store: Store, owner: 
     assert [(store.sessions.find(name).gone, texts(store, name)) for name in ("s", "other")] == [(1, ["hi"]), (0, [])]
 
 
-# ── families ──────────────────────────────────────────────────────────────────────────────────────
+# ── children ──────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_a_child_with_a_past_of_its_own_was_given_a_task(store: Store, owner: WuhuStore) -> None:
+def test_a_child_without_copied_messages_is_a_sub_agent(store: Store, owner: WuhuStore) -> None:
     owner.add_session("parent")
     owner.add_session("child", parentSessionID="parent")
     owner.append_entry(user("a task"), "child")
@@ -392,17 +392,17 @@ def test_a_child_with_a_past_of_its_own_was_given_a_task(store: Store, owner: Wu
     assert (child.relation, child.forked_at, child.turns) == ("delegate", None, 1)
 
 
-def test_a_child_with_its_parent_s_past_is_a_fork_and_counts_it_once(store: Store, tmp_path: Path) -> None:
+def test_a_child_with_copied_messages_is_a_fork_and_counts_them_once(store: Store, tmp_path: Path) -> None:
     owner = WuhuStore(tmp_path / "db", "v5_archive")
     owner.add_session("parent", sessionType="channel")
     owner.add_session("child", parentSessionID="parent")
-    said = [
+    payloads = [
         user("narwhal"),
         assistant(call(), stopReason="length"),
         result(text("a")),
         assistant(text("ok"), call("f")),
     ]
-    for payload in said:
+    for payload in payloads:
         owner.append_entry(payload, "parent")
         owner.append_entry(payload, "child")
         owner.append_entry(SETTINGS_CHANGE, "parent")
@@ -413,8 +413,8 @@ def test_a_child_with_its_parent_s_past_is_a_fork_and_counts_it_once(store: Stor
     assert (child.relation, child.parent_id, child.turns, child.tool_calls) == ("fork", parent.id, 1, 0)
     assert child.forked_at is not None
     assert store.chains.entry(parent.key, child.forked_at).text == "ok"
-    copied = [entry.inherited for entry in store.chains.entries(child.key, 0)]
-    assert copied == [True] * 5 + [False] * 3
+    inherited = [entry.inherited for entry in store.chains.entries(child.key, 0)]
+    assert inherited == [True] * 5 + [False] * 3
     assert store.search.find("narwhal")[1] == 1
 
 

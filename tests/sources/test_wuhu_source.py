@@ -1,4 +1,4 @@
-"""Wuhu's stores: every layout, every payload, and what of a session's row is said of it."""
+"""These tests read Wuhu stores: every layout, every payload, and the fields of a session."""
 
 from __future__ import annotations
 
@@ -45,8 +45,8 @@ def entries(store: Store, owner: WuhuStore) -> list[Entry]:
     return store.chains.entries(sync_and_find_session(store, owner).key, 0)
 
 
-def entry_of(store: Store, owner: WuhuStore, payload: Payload) -> Entry:
-    """What becomes of one payload."""
+def read_one_entry(store: Store, owner: WuhuStore, payload: Payload) -> Entry:
+    """Return the entry that a payload becomes."""
     owner.add_session()
     owner.append_entry(payload)
     (entry,) = entries(store, owner)
@@ -74,7 +74,7 @@ def test_every_layout_opens(store: Store, tmp_path: Path, layout: str) -> None:
     ]
 
 
-def test_a_store_is_told_by_its_tables_and_not_by_its_name(owner: WuhuStore) -> None:
+def test_a_store_is_recognized_by_its_tables(owner: WuhuStore) -> None:
     assert [target.source.name for target in find_targets([str(owner.path)])] == ["wuhu"]
     owner.execute("drop table session_entries")
     assert not wuhu.detect(str(owner.path))
@@ -115,7 +115,7 @@ def test_the_title_and_the_archive(store: Store, owner: WuhuStore) -> None:
     assert (session.title, session.archived) == ("Disk helper", 1)
 
 
-def test_the_header_keeps_both_rows_that_tell_of_the_session(store: Store, owner: WuhuStore) -> None:
+def test_the_header_record_has_both_rows_of_the_session(store: Store, owner: WuhuStore) -> None:
     owner.add_session(effectiveReasoningEffort="low")
     session = sync_and_find_session(store, owner)
     header = store.chains.entry(session.key, -1)
@@ -126,7 +126,7 @@ def test_the_header_keeps_both_rows_that_tell_of_the_session(store: Store, owner
     assert "updatedAt" not in record["sessions"]
 
 
-def test_what_waits_in_a_queue_is_not_said_yet(store: Store, owner: WuhuStore) -> None:
+def test_queued_messages_are_not_read(store: Store, owner: WuhuStore) -> None:
     owner.add_session()
     owner.execute("insert into user_queue_pending values ('q', 's', 'steer', '2026-03-04 05:00:00.000', '{}')")
     assert sync_and_find_session(store, owner).entries == 0
@@ -195,7 +195,7 @@ PAYLOADS: dict[str, tuple[Payload, tuple[str, str, str], tuple[Any, ...]]] = {
         ("event", "", "wuhu_llm_retry_v1 · 429"),
         (Opaque("wuhu_llm_retry_v1", RETRY),),
     ),
-    "custom that tells the model where it works": (
+    "custom context for the model": (
         custom("wuhu_agents_context_v1", {"source": "AGENTS.md", "text": "Use tabs."}),
         ("message", "user", ""),
         (Text("Use tabs."),),
@@ -220,21 +220,21 @@ PAYLOADS: dict[str, tuple[Payload, tuple[str, str, str], tuple[Any, ...]]] = {
 
 @pytest.mark.parametrize("name", PAYLOADS)
 def test_payload(store: Store, owner: WuhuStore, name: str) -> None:
-    payload, told, parts = PAYLOADS[name]
-    entry = entry_of(store, owner, payload)
-    assert (entry.kind, entry.role, entry.text) == told
+    payload, expected, parts = PAYLOADS[name]
+    entry = read_one_entry(store, owner, payload)
+    assert (entry.kind, entry.role, entry.text) == expected
     assert entry.parts == parts
 
 
 def test_the_record_is_the_row_as_it_was_written(store: Store, owner: WuhuStore) -> None:
-    entry = entry_of(store, owner, user("see /tmp"))
+    entry = read_one_entry(store, owner, user("see /tmp"))
     assert entry.record is not None
     row = decode(store.records.get(entry.record))
     assert (row["sessionID"], row["parentEntryID"], row["type"]) == ("s", 1, "message")
     assert "see \\/tmp" in row["payload"]
 
 
-def test_a_person_s_name_and_what_is_put_in_their_mouth(store: Store, owner: WuhuStore) -> None:
+def test_authors_of_user_messages_and_of_injected_ones(store: Store, owner: WuhuStore) -> None:
     owner.add_session()
     owner.append_entry(injected_message("wuhu_mount_context_v1", "cwd is /srv", display=False))
     owner.append_entry(user("hi"))
@@ -259,9 +259,7 @@ def test_hidden_context_reaches_the_model_and_no_search(store: Store, owner: Wuh
     assert store.search.find("narwhal") == ([], 0)
 
 
-def test_a_message_knows_when_it_was_said_and_other_entries_when_they_were_stored(
-    store: Store, owner: WuhuStore
-) -> None:
+def test_messages_have_their_own_time_and_other_entries_the_time_of_storing(store: Store, owner: WuhuStore) -> None:
     owner.add_session()
     owner.append_entry(user("hi"))
     owner.append_entry(user("no time", timestamp="soon"))
@@ -286,7 +284,7 @@ def test_models_and_tokens_are_those_of_each_message(store: Store, owner: WuhuSt
 
 
 @pytest.mark.parametrize(
-    ("content", "more", "told"),
+    ("content", "fields", "expected"),
     [
         ([text("I was")], {"stopReason": "length"}, [("message", "I was"), ("event", "length")]),
         ([text("I was")], {"stopReason": "aborted"}, [("message", "I was"), ("event", "aborted")]),
@@ -295,12 +293,12 @@ def test_models_and_tokens_are_those_of_each_message(store: Store, owner: WuhuSt
     ],
 )
 def test_a_reply_that_was_cut_short_says_so(
-    store: Store, owner: WuhuStore, content: list[Any], more: Payload, told: list[tuple[str, str]]
+    store: Store, owner: WuhuStore, content: list[Any], fields: Payload, expected: list[tuple[str, str]]
 ) -> None:
     owner.add_session()
-    owner.append_entry(assistant(*content, usage={"inputTokens": 3, "outputTokens": 1, "totalTokens": 4}, **more))
+    owner.append_entry(assistant(*content, usage={"inputTokens": 3, "outputTokens": 1, "totalTokens": 4}, **fields))
     read = entries(store, owner)
-    assert [(entry.kind, entry.text) for entry in read] == told
+    assert [(entry.kind, entry.text) for entry in read] == expected
     assert {entry.model for entry in read} == {"gpt"}
     assert store.sessions.find("s").tokens_total == 4
 
@@ -312,20 +310,20 @@ def test_calls_find_their_results(store: Store, owner: WuhuStore) -> None:
     owner.append_entry(result(text("no"), call_id="t2", failed=True))
     owner.append_entry(result(text("yes"), call_id="t1"))
     session = sync_and_find_session(store, owner)
-    calls = [(one.call_id, one.name, one.status, one.result) for one in store.chains.tool_calls(session.key)]
+    calls = [(call.call_id, call.name, call.status, call.result) for call in store.chains.tool_calls(session.key)]
     assert calls == [("t1", "bash", "ok", "yes"), ("t2", "bash", "error", "no"), ("t3", "bash", "pending", None)]
     assert (session.tool_calls, session.errors) == (3, 1)
 
 
-def test_the_first_versions_noted_how_long_a_call_took(store: Store, tmp_path: Path) -> None:
+def test_early_versions_recorded_the_duration_of_a_call(store: Store, tmp_path: Path) -> None:
     owner = WuhuStore(tmp_path / "db", "feb11")
     owner.add_session()
     owner.append_entry(assistant(call()))
     times = {"start": "2026-03-04 05:00:00.100", "end": "2026-03-04 05:00:00.500"}
     for phase, at in times.items():
-        told = {"phase": phase, "toolCallId": "t1", "toolName": "bash", "arguments": {}}
-        number = owner.append_entry({"type": "tool_execution", "payload": told})
-        owner.execute(f"update session_entries set createdAt = '{at}' where id = {number}")
+        payload = {"phase": phase, "toolCallId": "t1", "toolName": "bash", "arguments": {}}
+        entry_id = owner.append_entry({"type": "tool_execution", "payload": payload})
+        owner.execute(f"update session_entries set createdAt = '{at}' where id = {entry_id}")
     owner.append_entry(result(text("41 %")))
     (paired,) = store.chains.tool_calls(sync_and_find_session(store, owner).key)
     assert (paired.status, paired.duration_ms) == ("ok", 400)
@@ -337,12 +335,12 @@ def test_the_first_versions_noted_how_long_a_call_took(store: Store, tmp_path: P
 def test_reasoning_keeps_what_the_provider_wants_back(store: Store, owner: WuhuStore) -> None:
     summary = [{"type": "summary_text", "text": "short"}]
     sealed = {"type": "reasoning", "id": "r1", "encrypted_content": "gAAA", "summary": summary}
-    entry = entry_of(store, owner, assistant(sealed, {"type": "reasoning", "id": "r2", "summary": []}))
+    entry = read_one_entry(store, owner, assistant(sealed, {"type": "reasoning", "id": "r2", "summary": []}))
     assert entry.parts == (Thinking("short", "gAAA"), Thinking("", ""))
 
 
 def test_a_block_of_the_future_leaves_its_neighbours_readable(store: Store, owner: WuhuStore) -> None:
-    entry = entry_of(store, owner, assistant({"type": "hologram", "data": 1}, text("ok"), 7))
+    entry = read_one_entry(store, owner, assistant({"type": "hologram", "data": 1}, text("ok"), 7))
     assert entry.parts == (Opaque("hologram", {"type": "hologram", "data": 1}), Text("ok"), Opaque("", 7))
     assert entry.text == "ok"
 
@@ -351,12 +349,12 @@ def image(uri: str) -> Payload:
     return {"type": "image", "blobURI": uri, "mimeType": "image/png"}
 
 
-def test_an_image_is_as_big_as_its_file_beside_the_store(store: Store, owner: WuhuStore) -> None:
+def test_the_size_of_an_image_is_that_of_its_file(store: Store, owner: WuhuStore) -> None:
     blob = owner.path.parent / "blobs" / "s" / "sha256-00.png"
     blob.parent.mkdir(parents=True)
     blob.write_bytes(b"12345")
     there, lost = "blob://s/sha256-00.png", "blob://s/sha256-ff.png"
-    entry = entry_of(store, owner, message("user", [image(there), image(lost)]))
+    entry = read_one_entry(store, owner, message("user", [image(there), image(lost)]))
     assert entry.parts == (
         Attachment("image/png", "sha256-00.png", 5, there),
         Attachment("image/png", "sha256-ff.png", None, lost),
@@ -367,13 +365,13 @@ def test_an_image_is_as_big_as_its_file_beside_the_store(store: Store, owner: Wu
 @pytest.mark.parametrize("uri", ["blob://../wuhu.sqlite", "blob://s/../../wuhu.sqlite", "/etc/passwd", "blob://s/\0"])
 def test_no_file_outside_the_blobs_is_looked_at(store: Store, owner: WuhuStore, uri: str) -> None:
     (owner.path.parent / "blobs" / "s").mkdir(parents=True)
-    (part,) = entry_of(store, owner, message("user", [image(uri)])).parts
+    (part,) = read_one_entry(store, owner, message("user", [image(uri)])).parts
     assert isinstance(part, Attachment)
     assert (part.size, part.uri) == (None, uri)
 
 
-def test_an_image_in_a_result_stands_beside_it(store: Store, owner: WuhuStore) -> None:
-    entry = entry_of(store, owner, result(image("blob://s/a.png")))
+def test_an_image_in_a_result_is_also_an_attachment(store: Store, owner: WuhuStore) -> None:
+    entry = read_one_entry(store, owner, result(image("blob://s/a.png")))
     assert entry.parts[0] == ToolResult("t1", [image("blob://s/a.png")], False, "bash")
     assert entry.parts[1] == Attachment("image/png", "a.png", None, "blob://s/a.png")
 
@@ -390,8 +388,8 @@ def test_a_summary_covers_the_turns_that_ended_before_what_was_kept(
     store: Store, owner: WuhuStore, first_kept: int, covered: int | None
 ) -> None:
     owner.add_session()
-    for words in ("one", "two", "three"):
-        owner.append_entry(user(words))
+    for prompt in ("one", "two", "three"):
+        owner.append_entry(user(prompt))
         owner.append_entry(assistant(text("ok")))
     owner.append_entry(compaction("older", 2))
     owner.append_entry(compaction("So far.", first_kept))
@@ -401,7 +399,7 @@ def test_a_summary_covers_the_turns_that_ended_before_what_was_kept(
     assert (summary.text, summary.up_to_turn, summary.origin) == ("So far.", covered, "source")
 
 
-# ── where it is, and back to it ───────────────────────────────────────────────────────────────────
+# ── roots and resume ──────────────────────────────────────────────────────────────────────────────
 
 
 @pytest.mark.parametrize(
@@ -430,8 +428,8 @@ def test_the_store_is_found_where_wuhu_keeps_it(home: Path) -> None:
     assert [target.source.name for target in find_targets()] == ["wuhu"]
 
 
-def test_a_person_is_told_how_to_go_on(store: Store, owner: WuhuStore) -> None:
+def test_resume_gives_a_hint(store: Store, owner: WuhuStore) -> None:
     owner.add_session("a b")
-    going_on = wuhu.resume(sync_and_find_session(store, owner, "a b"))
-    assert going_on.argv is None
-    assert "wuhu client prompt --session-id 'a b' " in going_on.hint
+    command = wuhu.resume(sync_and_find_session(store, owner, "a b"))
+    assert command.argv is None
+    assert "wuhu client prompt --session-id 'a b' " in command.hint
