@@ -1,1 +1,1 @@
-"""This package reads the stores of ChatGPT."""
+"""This package reads exports of ChatGPT."""

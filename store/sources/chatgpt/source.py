@@ -1,4 +1,7 @@
-"""A ChatGPT export holds each conversation as a tree of messages, one line of which was read last."""
+"""This module defines the source of ChatGPT exports.
+
+An export holds each conversation as a tree of messages and names the message that was shown last.
+"""
 
 from __future__ import annotations
 
@@ -15,6 +18,8 @@ if TYPE_CHECKING:
 
 
 class ChatGPT(ExportSource):
+    """Recognizes and opens ChatGPT exports."""
+
     name = "chatgpt"
 
     def is_conversation(self, value: Mapping[str, Json]) -> bool:
@@ -28,5 +33,5 @@ class ChatGPT(ExportSource):
         return ChatGPTReader(files)
 
     def resume(self, session: Session) -> ResumeCommand:
-        native = session.native_id.partition("/")[0]
-        return ResumeCommand(None, hint=f"Open https://chatgpt.com/c/{native} in a browser.")
+        conversation_id = session.native_id.partition("/")[0]
+        return ResumeCommand(None, hint=f"Open https://chatgpt.com/c/{conversation_id} in a browser.")
