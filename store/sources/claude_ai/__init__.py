@@ -1,1 +1,1 @@
-"""This package reads the stores of claude.ai."""
+"""This package reads exports of claude.ai."""

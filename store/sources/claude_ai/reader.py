@@ -22,92 +22,96 @@ def is_conversation(value: Mapping[str, Json]) -> bool:
 
 
 class ClaudeAIReader(ExportReader):
+    """Reads the conversations of a claude.ai export."""
+
     def parse_conversation(self, value: Mapping[str, Json]) -> ExportConversation | None:
         if not is_conversation(value):
             return None
         messages = sort_parents_first(list(_parse_messages(as_list(value.get("chat_messages")))))
-        made = ExportConversation(
+        conversation = ExportConversation(
             native_id=replace_surrogates(as_str(value.get("uuid"))),
-            header={name: told for name, told in value.items() if name not in _CHANGING_FIELDS},
+            header={name: field for name, field in value.items() if name not in _CHANGING_FIELDS},
             fields={"agent_title": as_str(value.get("name")).strip(), "provider": "anthropic"},
             messages=messages,
             leaf=_find_leaf(messages),
             summary=as_str(value.get("summary")).strip(),
         )
-        made.fields |= sqlite.time_fields(as_time(value.get("created_at")), as_time(value.get("updated_at")))
-        return made if made.native_id else None
+        conversation.fields |= sqlite.time_fields(as_time(value.get("created_at")), as_time(value.get("updated_at")))
+        return conversation if conversation.native_id else None
 
     def build_entries(self, conversation: ExportConversation) -> list[NewEntry]:
-        at = conversation.fields.get("created_at", "")
+        created_at = conversation.fields.get("created_at", "")
         entries = []
-        for told in conversation.messages:
-            at = as_time(told.value.get("created_at")) or at
-            entries.append(_parse_entry(told.node.id, told.value, told.record))
-            entries[-1].created_at = at
+        for message in conversation.messages:
+            created_at = as_time(message.value.get("created_at")) or created_at
+            entries.append(_parse_entry(message.node.id, message.value, message.record))
+            entries[-1].created_at = created_at
         return entries
 
 
 def _parse_messages(messages: list[Json]) -> Iterator[ExportMessage]:
-    """Where no message names its parent, each follows the one before."""
-    before: str | None = None
-    for place, message in enumerate(messages):
-        told = as_dict(message)
-        name = as_str(told.get("uuid")) or f".{place}"
-        parent = told.get("parent_message_uuid", before)
-        spoken = as_str(told.get("sender")) in _ROLES
-        yield ExportMessage(Node(name, None if parent in (None, _ROOT_UUID) else as_str(parent), spoken), message, told)
-        before = name
+    """Yield the messages. A message that names no parent follows the one previous."""
+    previous: str | None = None
+    for index, message in enumerate(messages):
+        fields = as_dict(message)
+        uuid = as_str(fields.get("uuid")) or f".{index}"
+        parent = fields.get("parent_message_uuid", previous)
+        is_message = as_str(fields.get("sender")) in _ROLES
+        yield ExportMessage(
+            Node(uuid, None if parent in (None, _ROOT_UUID) else as_str(parent), is_message), message, fields
+        )
+        previous = uuid
 
 
 def _find_leaf(messages: list[ExportMessage]) -> int | None:
-    """None is marked: the last one to be written, of those that nothing follows."""
-    inner = {told.node.parent for told in messages}
-    ends = [place for place, told in enumerate(messages) if told.node.id not in inner]
-    return max(ends, key=lambda place: (as_time(messages[place].value.get("created_at")), place), default=None)
+    """Return the last message of the conversation: the newest without an answer. The export does not name it."""
+    parents = {message.node.parent for message in messages}
+    leaves = [index for index, message in enumerate(messages) if message.node.id not in parents]
+    return max(leaves, key=lambda index: (as_time(messages[index].value.get("created_at")), index), default=None)
 
 
 # ── messages ──────────────────────────────────────────────────────────────────────────────────────
 
 
-def _parse_entry(name: str, message: Mapping[str, Json], record: Json) -> NewEntry:
+def _parse_entry(uuid: str, message: Mapping[str, Json], record: Json) -> NewEntry:
     role = _ROLES.get(as_str(message.get("sender")))
     if role is None:
         return NewEntry(kind="unknown", parts=(parse_block(record if isinstance(record, dict) else {"": record}),))
-    parts = _parse_parts(name, as_list(message.get("content")))
-    # An old export has no blocks; of a newer one the text is but a copy, with holes where tools were.
+    parts = _parse_parts(uuid, as_list(message.get("content")))
+    # Old exports have no blocks. In newer ones the text only repeats the blocks, with gaps for tool calls.
     if not parts and as_str(message.get("text")):
         parts = (Text(as_str(message.get("text"))),)
     parts += tuple(map(_parse_attachment, [*as_list(message.get("attachments")), *as_list(message.get("files"))]))
     return NewEntry(role=role, parts=parts, is_prompt=role == "user")
 
 
-def _parse_parts(name: str, blocks: list[Json]) -> tuple[Part, ...]:
-    """Older exports do not say which result belongs to which call: they are paired in order."""
+def _parse_parts(uuid: str, blocks: list[Json]) -> tuple[Part, ...]:
+    """Parse the content blocks. Older exports do not link results to calls, so they are paired in order."""
     parts: list[Part] = []
-    waiting: list[ToolCall] = []
-    for place, block in enumerate(blocks):
-        told = as_dict(block)
+    open_calls: list[ToolCall] = []
+    for index, block in enumerate(blocks):
+        fields = as_dict(block)
         part = parse_block(block)
         if isinstance(part, ToolCall):
-            part = ToolCall(as_str(told.get("id")) or f"{name}.{place}", part.name, part.arguments)
-            waiting.append(part)
+            part = ToolCall(as_str(fields.get("id")) or f"{uuid}.{index}", part.name, part.arguments)
+            open_calls.append(part)
         elif isinstance(part, ToolResult):
-            part = _pair_result(told, part, waiting)
-        elif isinstance(text := told.get("text"), str) and told.get("type") == "voice_note":
+            part = _pair_result(fields, part, open_calls)
+        elif isinstance(text := fields.get("text"), str) and fields.get("type") == "voice_note":
             part = Text(text)
         parts.append(part)
     return tuple(part for part in parts if part != Text(""))
 
 
-def _pair_result(told: Mapping[str, Json], part: ToolResult, waiting: list[ToolCall]) -> ToolResult:
-    named = as_str(told.get("tool_use_id"))
-    call = next((call for call in waiting if call.id == named or not named), None)
+def _pair_result(fields: Mapping[str, Json], part: ToolResult, open_calls: list[ToolCall]) -> ToolResult:
+    call_id = as_str(fields.get("tool_use_id"))
+    call = next((call for call in open_calls if call.id == call_id or not call_id), None)
     if call is not None:
-        waiting.remove(call)
-    return ToolResult(call.id if call else named, part.output, part.is_error, as_str(told.get("name")))
+        open_calls.remove(call)
+    return ToolResult(call.id if call else call_id, part.output, part.is_error, as_str(fields.get("name")))
 
 
 def _parse_attachment(file: Json) -> Attachment:
-    told = as_dict(file)
-    kind = as_str(told.get("file_type")) or as_str(told.get("file_kind")) or "file"
-    return Attachment(kind, as_str(told.get("file_name")), as_count(told.get("file_size")) or None)
+    fields = as_dict(file)
+    kind = as_str(fields.get("file_type")) or as_str(fields.get("file_kind")) or "file"
+    return Attachment(kind, as_str(fields.get("file_name")), as_count(fields.get("file_size")) or None)

@@ -1,4 +1,7 @@
-"""A claude.ai export holds conversations of messages with blocks; tool calls and results are both in the answer."""
+"""This module defines the source of claude.ai exports.
+
+An export holds conversations of messages with content blocks. An answer has both its tool calls and their results.
+"""
 
 from __future__ import annotations
 
@@ -15,6 +18,8 @@ if TYPE_CHECKING:
 
 
 class ClaudeAI(ExportSource):
+    """Recognizes and opens claude.ai exports."""
+
     name = "claude-ai"
 
     def is_conversation(self, value: Mapping[str, Json]) -> bool:
@@ -28,5 +33,5 @@ class ClaudeAI(ExportSource):
         return ClaudeAIReader(files)
 
     def resume(self, session: Session) -> ResumeCommand:
-        native = session.native_id.partition("/")[0]
-        return ResumeCommand(None, hint=f"Open https://claude.ai/chat/{native} in a browser.")
+        conversation_id = session.native_id.partition("/")[0]
+        return ResumeCommand(None, hint=f"Open https://claude.ai/chat/{conversation_id} in a browser.")
