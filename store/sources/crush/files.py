@@ -11,6 +11,8 @@ from store.sources.kit.home import path_setting, read_settings, user_data_folder
 
 
 class CrushProject(NamedTuple):
+    """Names a project and the folder of its database."""
+
     path: Path
     data_folder: Path
 
@@ -26,13 +28,13 @@ def find_projects() -> Iterator[CrushProject]:
 
 
 def find_project_folder(locator: str) -> str:
-    """Return the project of a database. Folders inside a project may share its data; the outermost one is returned."""
-    data = Path(locator).parent
-    known = [
+    """Return the project of a database. If folders in a project share it, the outermost folder is returned."""
+    data_folder = Path(locator).parent
+    projects = [
         str(project.path)
         for project in find_projects()
-        if os.path.realpath(project.data_folder) == os.path.realpath(data)
+        if os.path.realpath(project.data_folder) == os.path.realpath(data_folder)
     ]
-    if known:
-        return min(known, key=len)
-    return str(data.parent) if data.name == ".crush" else ""
+    if projects:
+        return min(projects, key=len)
+    return str(data_folder.parent) if data_folder.name == ".crush" else ""

@@ -1,4 +1,7 @@
-"""Crush keeps one SQLite file per project. A message is a JSON list of parts, rewritten while the model answers."""
+"""This module defines the source of Crush, which keeps one SQLite file per project.
+
+A message is a JSON list of parts. It is rewritten while the model answers.
+"""
 
 from __future__ import annotations
 
@@ -18,6 +21,8 @@ if TYPE_CHECKING:
 
 
 class Crush(SqliteSource):
+    """Finds and opens the databases of Crush."""
+
     name = "crush"
     has_local_ids = True
     where = "the projects in ~/.local/share/crush/projects.json or $CRUSH_GLOBAL_DATA/projects.json"
@@ -41,13 +46,11 @@ class Crush(SqliteSource):
 
     def resume(self, session: Session) -> ResumeCommand:
         if session.relation:
-            return ResumeCommand(
-                None, hint="Crush itself started this conversation; go on with the one that it belongs to."
-            )
-        data = session.environment_path
-        elsewhere = data and session.cwd and Path(data) != Path(session.cwd) / ".crush"
-        where = ("--data-dir", data) if elsewhere else ()
-        argv = ("crush", *where, "--session", session.native_id)
+            return ResumeCommand(None, hint="Crush started this session itself; resume the session that it belongs to.")
+        data_folder = session.environment_path
+        has_other_folder = data_folder and session.cwd and Path(data_folder) != Path(session.cwd) / ".crush"
+        folder_option = ("--data-dir", data_folder) if has_other_folder else ()
+        argv = ("crush", *folder_option, "--session", session.native_id)
         return ResumeCommand(
             argv, session.cwd, skip_permission_flags=("--yolo",), install_command="npm install -g @charmland/crush"
         )
